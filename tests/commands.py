@@ -96,3 +96,11 @@ def _text(file: TextIO) -> str:
     sys.stderr.flush()
     file.seek(0)
     return file.read()
+
+
+def run_processes(number: int, words: str, *more: str | Path) -> subprocess.CompletedProcess[str]:
+    """`rlver-gym` with these words in so many processes, as torchrun starts them."""
+    torchrun = f"-m torch.distributed.run --standalone --nproc-per-node={number}".split()
+    start = [sys.executable, *(torchrun if number > 1 else []), "-m", "rlver_gym"]
+    command = [*start, *words.split(), *map(str, more)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)

@@ -2,9 +2,7 @@
 speak yet.
 """
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -14,7 +12,6 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
 from rlver_gym.data.demonstrations import Demonstration
-from rlver_gym.environment.ray_rollout import rollout_on_ray
 from rlver_gym.environment.rollout import run_episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
@@ -30,9 +27,6 @@ _PLANS = {
     "strategy:reflect_feeling": "They want to be felt. I name it.",
 }
 """What these agents might have thought: what the person wants, and what to do."""
-
-RunDialogues = Callable[[Iterator[tuple[EmpathySession, Agent]]], Iterable[EmpathySession]]
-"""Runs dialogues to their ends and gives them in the same order, as `rollout` does."""
 
 
 def plan_of(agent: str) -> str:
@@ -50,21 +44,11 @@ class _MixedAgent:
         return self._agents[self._speaker_N[turn_of(messages)]].reply(messages)
 
 
-def run_here(dialogues: Iterator[tuple[EmpathySession, Agent]]) -> Iterator[EmpathySession]:
-    """Run them in this process, one after the other."""
-    return itertools.starmap(run_episode, dialogues)
-
-
-def run_on_ray(address: str, workers: int | None = None) -> RunDialogues:
-    """What runs them on a Ray cluster; see `rollout_on_ray`."""
-    return partial(rollout_on_ray, address=address, workers=workers)
-
-
 def agent_demonstrations(
-    agents: Sequence[str], count: int, seed: int = 0, run: RunDialogues = run_here
+    agents: Sequence[str], count: int, seed: int = 0
 ) -> Iterator[Demonstration]:
     """`count` dialogues, each reply by one of the named agents, drawn by lot; what the last reply
-    was answered is left out. They are the same whatever runs them.
+    was answered is left out.
 
     Whoever learns from them says now this, now that to the same person, and can find out which does
     them good.
@@ -75,14 +59,11 @@ def agent_demonstrations(
     number_D = rng.permutation(count)
     speaker_DN = rng.integers(len(agents), size=(count, card.turns))
 
-    def draw() -> Iterator[tuple[EmpathySession, Agent]]:
-        for number, speaker_N in zip(map(int, number_D), speaker_DN, strict=True):
-            persona = cards.get(people[number % len(people)])
-            speakers = [make_agent(name, persona, seed=number) for name in agents]
-            session = EmpathySession(user, persona, card, seed=number)
-            yield session, _MixedAgent(speakers, speaker_N)
-
-    for session, speaker_N in zip(run(draw()), speaker_DN, strict=True):
+    for number, speaker_N in zip(map(int, number_D), speaker_DN, strict=True):
+        persona = cards.get(people[number % len(people)])
+        speakers = [make_agent(name, persona, seed=number) for name in agents]
+        session = EmpathySession(user, persona, card, seed=number)
+        run_episode(session, _MixedAgent(speakers, speaker_N))
         lines: list[Message] = list(session.dialogue.messages())
         replies = tuple(one.text for one in lines if one.speaker == "agent")
         yield Demonstration(

@@ -9,26 +9,21 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import (
-    StateDictOptions,
-    get_model_state_dict,
-    get_state_dict,
-    set_state_dict,
-)
-from torch.distributed.fsdp import FSDPModule
-from torch.distributed.tensor import DTensor
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 from transformers import PreTrainedModel
 
 from rlver_gym.core.agent import agent_prompt
+from rlver_gym.core.library import field_errors
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.io.files import open_regular, read_text
@@ -37,7 +32,7 @@ from rlver_gym.io.version import __version__
 from rlver_gym.policy.config import TrainConfig, make_config
 from rlver_gym.policy.learning.experience import PersonaBaseline
 from rlver_gym.policy.models.agent import ReplyConfig
-from rlver_gym.policy.models.distributed import all_gather, full_params, rank, ranks, unwrap
+from rlver_gym.policy.models.distributed import full_params, rank, unwrap
 from rlver_gym.policy.models.model import export
 from rlver_gym.policy.train import Learner
 
@@ -45,8 +40,10 @@ BEST = "best.json"
 _NAME = re.compile(r"[0-9]{6}")
 
 
-class _Best(NamedTuple):
-    iteration: int
+class _Best(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    iteration: int = Field(ge=0, lt=10**6)
     score: float
 
 
@@ -109,25 +106,18 @@ class Checkpoints:
         path = self.folder / f"{noted.iteration:06d}" if noted else None
         return path if path is not None and path.is_dir() else None
 
-    def _read_best(self) -> "_Best | None":
+    def _read_best(self) -> _Best | None:
         path = self.folder / BEST
         if not path.exists():
             return None
         try:
-            value = parse_json(read_text(path, max_bytes=1 << 10, error=TrainingError))
-            iteration, score = value["iteration"], value["score"]
-            if (
-                type(iteration) is not int
-                or not 0 <= iteration < 10**6
-                or type(score) not in (int, float)
-            ):
-                raise ValueError("it holds no iteration and score")
-        except (ValueError, TypeError, KeyError) as error:
+            text = read_text(path, max_bytes=1 << 10, error=TrainingError)
+            return _Best.model_validate(parse_json(text))
+        except ValueError as error:
             raise TrainingError(
-                f"{path}: does not say which checkpoint is best ({error}). Remove it; then the last"
-                " one counts."
+                f"{path}: does not say which checkpoint is best. Remove it; then the last one"
+                " counts."
             ) from error
-        return _Best(iteration, score)
 
     def _update_best(self, iteration: int, score: float | None) -> None:
         noted = self._read_best()
@@ -165,32 +155,29 @@ def _flush(*paths: Path) -> None:
 WEIGHTS, OPTIMIZER, STATE, MODEL = "learner.safetensors", "optimizer.pt", "state.json", "model"
 MAX_STATE_BYTES = 16 << 20
 """Of the state: a line for each persona that the critic knows."""
+_WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True, strict=False)
 
 
 def save(learner: Learner, folder: Path) -> None:
     """Write the learner into a folder: what learns (safetensors), the optimizer, the config, how
     far it got and what the critic expects of whom, and the model as `from_pretrained` reads it.
 
-    Every process calls it with the same folder, which is there. The first one writes, and with
-    shards each writes its own. OSError when the disk is full or cannot be written.
+    Every process calls it with the same folder, which is there; the first one gathers what others
+    hold, and writes. OSError when the disk is full or cannot be written.
     """
-    all_gather([None])  # the folder is there when the first process comes here
+    everything = _all_modules(learner)
+    weights, optimizer = get_state_dict(everything, learner.optimizer, options=_WHOLE)
     try:
-        if isinstance(learner.actor, FSDPModule):
-            _save_shard(learner, folder)
-        else:
-            weights, optimizer = get_state_dict(_all(learner), learner.optimizer, options=_FULL)
-            if rank() == 0:
-                save_file(
-                    _select_trainable(weights, _get_trainable_names(learner)), folder / WEIGHTS
-                )
-                torch.save(optimizer, folder / OPTIMIZER)
-        _export(learner, folder / MODEL)
-    # What safetensors and torch make of a full disk.
-    except (
-        SafetensorError,
-        RuntimeError,
-    ) as error:
+        if rank() == 0:
+            learning = {
+                name: cast(Tensor, weights[name]).contiguous()
+                for name, one in everything.named_parameters()  # tied ones once
+                if one.requires_grad
+            }
+            save_file(learning, folder / WEIGHTS)
+            torch.save(optimizer, folder / OPTIMIZER)
+        _export(learner, weights, folder / MODEL)
+    except (SafetensorError, RuntimeError) as error:  # what they make of a full disk
         raise OSError(str(error)) from error
     if rank() == 0:
         make_reply_config(learner.config).write(folder / MODEL)
@@ -204,27 +191,23 @@ def save(learner: Learner, folder: Path) -> None:
             "reference_start": learner.reference_start,
         }
         (folder / STATE).write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
-    all_gather([None])  # nobody's shard is missing when the first process goes on
 
 
-def _export(learner: Learner, folder: Path) -> None:
+def _export(learner: Learner, weights: dict[str, Any], folder: Path) -> None:
     """The model as `from_pretrained` reads it, by the first process."""
     lm, tokenizer = cast(PreTrainedModel, learner.language_model), learner.renderer.tokenizer
     if learner.config.lora_rank:
         with full_params(learner.actor):
             if rank() == 0:
                 export(lm, tokenizer, folder)
-        return
-    weights = get_model_state_dict(unwrap(learner.actor), options=_FULL)
-    if rank() == 0:
-        own = {
-            name: weights[f"model.{name}"] for name, _ in lm.named_parameters()
-        }  # tied ones once
+    elif rank() == 0:
+        own = {name: weights[f"actor.model.{name}"] for name, _ in lm.named_parameters()}
         export(lm, tokenizer, folder, own)
 
 
 def load(learner: Learner, folder: Path) -> None:
-    """Bring a learner made from the same config to where the saved one was.
+    """Bring a learner made from the same config to where the saved one was, on as many processes as
+    there are now.
 
     TrainingError for a checkpoint of another config, or one that cannot be read.
     """
@@ -237,24 +220,16 @@ def load(learner: Learner, folder: Path) -> None:
                 f"{folder} was made with {name} {theirs.get(name)!r}, this run has {ours[name]!r}."
                 " Go on with the same, or choose another --out."
             )
+    if any(folder.glob("shard-*")):
+        raise TrainingError(
+            f"{folder} was written in shards by an earlier version, which alone reads them. Begin"
+            f" anew from its model: --model {folder / MODEL}, with another --out."
+        )
     try:
-        shards = sorted(folder.glob("shard-*.safetensors"))
-        for path in shards or [folder / WEIGHTS, folder / OPTIMIZER]:
+        for path in (folder / WEIGHTS, folder / OPTIMIZER):
             with open_regular(path, error=TrainingError):
                 pass  # libraries would wait for a pipe
-        if shards and len(shards) != int(shards[0].stem.rpartition("-")[2]):
-            raise ValueError(f"it has {len(shards)} of its shards")
-        if isinstance(learner.actor, FSDPModule) and len(shards) == ranks():
-            _load_own_shard(learner, shards[rank()])
-        elif shards:
-            _load_and_join_shards(learner, shards)
-        else:
-            weights: dict[str, Any] = {**load_file(folder / WEIGHTS)}
-            _set_state(
-                learner,
-                weights,
-                torch.load(folder / OPTIMIZER, weights_only=True, map_location="cpu"),
-            )
+        _load_weights(learner, folder)
         if learner.persona_baseline:
             learner.persona_baseline = PersonaBaseline(dict(state["persona_baseline"]))
     except (
@@ -274,6 +249,25 @@ def load(learner: Learner, folder: Path) -> None:
     learner.iteration, learner.reference_start = state["iteration"], state["reference_start"]
 
 
+def _load_weights(learner: Learner, folder: Path) -> None:
+    """Weights and optimizer. Every process reads the whole, and keeps its shards of it."""
+    everything = _all_modules(learner)
+    weights: dict[str, Any] = {**load_file(folder / WEIGHTS)}
+    optimizer = torch.load(folder / OPTIMIZER, weights_only=True, map_location="cpu", mmap=True)
+    learned = set(optimizer["state"])
+    set_state_dict(
+        everything,
+        learner.optimizer,
+        model_state_dict=weights,
+        optim_state_dict=optimizer,
+        options=_WHOLE,
+    )
+    # What had not learned yet, as the policy in a critic's warm-up, had no state: torch makes one.
+    for name, weight in everything.named_parameters():
+        if name not in learned:
+            learner.optimizer.state.pop(weight, None)
+
+
 _MAY_CHANGE = frozenset(
     "iterations eval_every save_every keep_checkpoints show_every workers microbatch_tokens engine"
     " vllm vllm_folder vllm_seeds max_sampler_kl stop_on_alarm"
@@ -284,9 +278,8 @@ _MAY_CHANGE = frozenset(
 
 def make_reply_config(config: TrainConfig) -> ReplyConfig:
     """How the model was told to reply, and is evaluated, for `hf:PATH`."""
-    system = agent_prompt(config.language, config.style)
     return ReplyConfig(
-        system=system,
+        system=agent_prompt(config.language, config.style),
         style=config.style,
         max_reply_tokens=config.max_reply_tokens,
         temperature=config.eval_temperature,
@@ -294,125 +287,34 @@ def make_reply_config(config: TrainConfig) -> ReplyConfig:
 
 
 def read_state(folder: Path) -> dict[str, Any]:
-    """What stands beside the weights of a checkpoint: iteration, version, config, and what the
-    critic expects of whom if it knows whom. TrainingError when it is none.
+    """What stands beside the weights of a checkpoint: iteration, version, config, what the critic
+    expects of whom if it knows whom, and where the reference began. TrainingError when it is none.
     """
     try:
-        value = parse_json(
-            read_text(folder / STATE, max_bytes=MAX_STATE_BYTES, error=TrainingError)
+        text = read_text(folder / STATE, max_bytes=MAX_STATE_BYTES, error=TrainingError)
+        return _State.model_validate(parse_json(text)).model_dump()
+    except ValueError as error:
+        problem = (
+            field_errors(error, "the whole file")[0]
+            if isinstance(error, ValidationError)
+            else str(error)
         )
-        state = {"persona_baseline": None, "reference_start": None, **value}
-        names = ("iteration", "version", "config", "persona_baseline", "reference_start")
-        state = {name: state[name] for name in names}
-        if (
-            type(state["iteration"]) is not int
-            or state["iteration"] < 0
-            or not isinstance(state["config"], dict)
-        ):
-            raise ValueError("iteration or config is none")
-        if not isinstance(state["persona_baseline"], dict | None):
-            raise ValueError("persona_baseline is none")
-        if type(state["reference_start"]) not in (float, int, type(None)):
-            raise ValueError("reference_start is no number")
-    except (ValueError, KeyError, TypeError) as error:
         raise TrainingError(
-            f"{folder} is no checkpoint ({type(error).__name__}: {error}). Remove it to go on from"
-            " the one before."
+            f"{folder} is no checkpoint ({problem}). Remove it to go on from the one before."
         ) from error
-    return state
 
 
-def _all(learner: Learner) -> nn.ModuleDict:
+class _State(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    iteration: int = Field(ge=0)
+    version: str
+    config: dict[str, Any]
+    persona_baseline: dict[str, Any] | None = None
+    reference_start: float | None = None
+
+
+def _all_modules(learner: Learner) -> nn.ModuleDict:
     """Actor and critic as one module, since one optimizer serves both."""
     parts = {"actor": unwrap(learner.actor)}
     return nn.ModuleDict(parts | ({"critic": unwrap(learner.critic)} if learner.critic else {}))
-
-
-def _get_trainable_names(learner: Learner) -> set[str]:
-    return {name for name, weight in _all(learner).named_parameters() if weight.requires_grad}
-
-
-def _select_trainable(weights: Mapping[str, Any], learning: set[str]) -> dict[str, Tensor]:
-    """The weights that learn, each once: tied ones have two names."""
-    return {name: value.contiguous() for name, value in weights.items() if name in learning}
-
-
-def _set_state(learner: Learner, weights: dict[str, Any], optimizer: dict[str, Any]) -> None:
-    set_state_dict(
-        _all(learner),
-        learner.optimizer,
-        model_state_dict=weights,
-        optim_state_dict=optimizer,
-        options=_FULL,
-    )
-
-
-def _save_shard(learner: Learner, folder: Path) -> None:
-    """This process's part of what learns and of the optimizer's state.
-
-    Rates and the like follow from the config, so they are not written.
-    """
-    place = folder / f"shard-{rank():05d}-of-{ranks():05d}.safetensors"
-    save_file({name: part.contiguous() for name, part in _own_parts(learner).items()}, place)
-
-
-def _load_own_shard(learner: Learner, path: Path) -> None:
-    """What as many processes wrote as there are now: nobody needs more than their own part."""
-    saved = load_file(path)
-    for name, part in _own_parts(learner).items():
-        if name in saved or "|" not in name:
-            part.copy_(saved[name])
-    _drop_missing_state(learner, saved)
-
-
-def _drop_missing_state(learner: Learner, saved: Mapping[str, Tensor]) -> None:
-    """A weight that had not learned when it was saved, as in a critic's warm-up, has no state in
-    the optimizer.
-    """
-    for name, weight in _all(learner).named_parameters():
-        if f"{name}|step" not in saved:
-            learner.optimizer.state.pop(weight, None)
-
-
-def _load_and_join_shards(learner: Learner, shards: list[Path]) -> None:
-    """What another number of processes wrote, put together."""
-    parts = [load_file(path) for path in shards]
-    saved = {
-        name: one if not one.dim() else torch.cat([part[name] for part in parts])
-        for name, one in parts[0].items()
-    }
-    optimizer = cast(
-        dict,
-        get_state_dict(
-            _all(learner), learner.optimizer, options=StateDictOptions(full_state_dict=True)
-        )[1],
-    )
-    for name in saved:
-        weight, _, state = name.partition("|")
-        if state:
-            optimizer["state"][weight][state] = saved[name]
-    _set_state(
-        learner, {name: value for name, value in saved.items() if "|" not in name}, optimizer
-    )
-    _drop_missing_state(learner, saved)
-
-
-def _own_parts(learner: Learner) -> dict[str, Tensor]:
-    """The memory of this process's part of each weight that learns, and of each of its states,
-    `WEIGHT|STATE`, in the optimizer.
-    """
-    found: dict[str, Tensor] = {}
-    states = cast(dict, get_state_dict(_all(learner), learner.optimizer)[1]["state"])
-    for name, weight in _all(learner).named_parameters():
-        if weight.requires_grad:
-            found[name] = weight.detach()
-            found |= {f"{name}|{key}": value for key, value in states.get(name, {}).items()}
-    return {
-        name: value.to_local() if isinstance(value, DTensor) else value
-        for name, value in found.items()
-    }
-
-
-_FULL = StateDictOptions(
-    full_state_dict=True, cpu_offload=True, strict=False, broadcast_from_rank0=False
-)

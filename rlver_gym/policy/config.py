@@ -97,8 +97,7 @@ class TrainConfig(BaseModel):
     """The ratio counts up to 1 + this; none takes clip_low, or the algorithm's own."""
     aggregate: Aggregate | None = None
     """What losses are means over; none takes the algorithm's own. turn: every reply counts the
-    same; token: every token; dialogue: every dialogue, so that turns of short ones count more; see
-    docs/training.md.
+    same; token: every token; see docs/training.md.
     """
     entropy: float = Field(default=0.0, ge=0)
     """Weight of the entropy bonus."""
@@ -106,8 +105,6 @@ class TrainConfig(BaseModel):
     """Weight of the divergence from the model at the start; none takes the algorithm's own (ppo and
     grpo 0.04, the others 0); 0 keeps no copy of that model.
     """
-    kl_estimator: Literal["k1", "k2", "k3"] = "k3"
-    """Which estimator of it; k1 goes into the reward, the others into the loss."""
     tis_cap: float | None = Field(default=2.0, ge=1)
     """Truncated importance sampling where the sampler is a copy in half precision or a server: the
     most that a token may count for because the sampler thought it less likely than the learner;
@@ -137,17 +134,11 @@ class TrainConfig(BaseModel):
     above the mean. In rewards after reward_scale: 0.01 is one point of emotion.
     """
     gamma: float = Field(default=1.0, ge=0, le=1)
-    """Discount: of gae, and of the return with advantage turn."""
+    """Discount from turn to turn: of gae, and of the return with advantage turn."""
     gae_lambda: float = Field(default=1.0, ge=0, le=1)
-    """GAE's lambda."""
-    discount_per: Literal["turn", "token"] = "turn"
-    """Where gamma and lambda count."""
-    rewards: Literal["turn", "episode"] = "turn"
-    """Rewards at the end of each turn, or their sum at the end of the dialogue."""
-    critic: Literal["own", "shared"] = "own"
-    """A model of its own, begun from the policy's weights, or one more output of the policy."""
+    """GAE's lambda, from turn to turn."""
     critic_lr: float = Field(default=5e-6, gt=0)
-    """Learning rate of the critic; of one that is shared, that of the output for values alone."""
+    """Learning rate of the critic, a model of its own, begun from the policy's weights."""
     critic_knows: Literal["words", "persona"] = "words"
     """What the critic goes by: the words; or also whom they were said to, by a running mean for
     each persona that the environment's info names. The policy is not told.
@@ -263,9 +254,6 @@ class TrainConfig(BaseModel):
                 self.reference is not None
                 and self.reference == self.env_options.get("user", "embedded")
             ),
-            "critic_warmup is for a critic of its own: nothing else can learn alone.": (
-                self.algorithm.has_critic and self.critic_warmup and self.critic != "own"
-            ),
         }
         return [problem for problem, is_true in found.items() if is_true]
 
@@ -274,8 +262,6 @@ class TrainConfig(BaseModel):
         unused = dict.fromkeys(sorted(self.algorithm.ignores), f"{self.algo} has none")
         if self.style == "direct":
             unused["format_penalty"] = "it is for style think"
-        if not self.kl_weight:
-            unused["kl_estimator"] = "kl is 0"
         if not self.vllm:
             unused["vllm_seeds"] = "there is no vllm"
         if not self.eval_every:
@@ -313,7 +299,15 @@ FIELDS: dict[str, FieldInfo] = TrainConfig.model_fields
 _SECTIONS = {"ppo": CRITIC_OPTIONS | {"gamma"}, "group": GROUP_OPTIONS | {"gamma"}}
 """Sections of a file: what only algorithms with a critic have, or only those with groups."""
 _RENAMED = {"spread_floor": "min_std"}
-_GONE = {"word_substitution": 0.0, "mask_cut": False, "tis_level": "token"}
+_GONE = {
+    "word_substitution": 0.0,
+    "mask_cut": False,
+    "tis_level": "token",
+    "kl_estimator": "k3",
+    "discount_per": "turn",
+    "rewards": "turn",
+    "critic": "own",
+}
 """Options of earlier versions, with the value that changed nothing."""
 
 

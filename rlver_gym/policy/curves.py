@@ -12,11 +12,7 @@ from rlver_gym.io.terminal import one_line
 from rlver_gym.policy.learning.metrics import read_metrics
 
 PICTURE = "curves.svg"
-_CURVES = {
-    "eval_score": "held out",
-    "emotion": "training",
-    "reference_score": "reference",
-}
+_CURVES = {"eval_score": "held out", "emotion": "training", "reference_score": "reference"}
 
 
 def write_curves(folders: Sequence[Path], out: Path | None = None) -> Path:
@@ -34,7 +30,9 @@ def write_curves(folders: Sequence[Path], out: Path | None = None) -> Path:
             )
         run = "" if len(folders) == 1 else str(folder) if names.count(name) > 1 else name
         for metric, title in _CURVES.items():
-            points = [(line["iteration"], line[metric]) for line in lines if _is_told(line, metric)]
+            points = [
+                (line["iteration"], line[metric]) for line in lines if _has_value(line, metric)
+            ]
             if points:
                 curves[one_line(f"{run} {title}".strip())] = points
     if not curves:
@@ -48,5 +46,5 @@ def write_curves(folders: Sequence[Path], out: Path | None = None) -> Path:
     return path
 
 
-def _is_told(line: dict[str, float | None], metric: str) -> bool:
+def _has_value(line: dict[str, float | None], metric: str) -> bool:
     return line.get(metric) is not None

@@ -16,7 +16,7 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.io.interval import bootstrap
 from rlver_gym.policy.learning.metrics import compute_metrics
 from rlver_gym.policy.models.distributed import all_gather, local_slice
-from rlver_gym.policy.models.rollout import ResetSpec, TextEnv, collect_rollouts, refuse_all_failed
+from rlver_gym.policy.models.rollout import ResetSpec, TextEnv
 from rlver_gym.policy.models.trajectory import Trajectory
 from rlver_gym.policy.train import Learner
 
@@ -39,21 +39,10 @@ def evaluate(learner: Learner) -> Evaluation:
     """Talk to held-out people, one dialogue each, without learning."""
     config, envs = learner.config, learner.held_out
     specs = make_distinct_specs(envs[0], len(envs))
-    mine = local_slice(specs)
-    with learner.current_sampler() as sampler:
-        trajectories = collect_rollouts(
-            sampler,
-            learner.renderer,
-            learner.sampling(config.eval_temperature),
-            envs[: len(mine)],
-            mine,
-            draw_seed=config.seed,
-            max_tokens=learner.max_tokens,
-            workers=config.workers,
-        )
-    alarms = _alarms_in(all_gather(_episodes(envs[: len(mine)])))
-    trajectories = all_gather(trajectories)
-    refuse_all_failed(trajectories)
+    trajectories = learner.play(
+        envs, specs, temperature=config.eval_temperature, draw_seed=config.seed
+    )
+    alarms = _find_alarms(all_gather(_episodes(envs[: len(local_slice(specs))])))
     score = bootstrap(np.array([score_of(one) for one in trajectories if one.valid]))
     metrics = {f"eval_{name}": value for name, value in compute_metrics(trajectories).items()}
     scores = {"eval_score": score.mean, "eval_low": score.low, "eval_high": score.high}
@@ -71,7 +60,7 @@ def _episodes(envs: Sequence[TextEnv]) -> list[Episode]:
     ]
 
 
-def _alarms_in(episodes: Sequence[Episode]) -> list[str]:
+def _find_alarms(episodes: Sequence[Episode]) -> list[str]:
     return [alarm.says for alarm in find_alerts(episodes)]
 
 

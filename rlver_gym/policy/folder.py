@@ -5,80 +5,49 @@ dialogues to read, the trained model, curves.
 import json
 import math
 import shutil
-import sys
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
-
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from rlver_gym.core.cards import shipped_env_ids
 from rlver_gym.io.errors import TrainingError
-from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.io.terminal import progress_bar
 from rlver_gym.policy.checkpoints import MODEL, Checkpoints, load, save
 from rlver_gym.policy.config import TrainConfig, folder_name
 from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.evaluate import Evaluation, evaluate, score_of
 from rlver_gym.policy.learning.metrics import EVALUATIONS, RunLog
 from rlver_gym.policy.models.distributed import process_group, rank
-from rlver_gym.policy.ray_rollouts import rollouts_on_ray
 from rlver_gym.policy.reference import Reference, explain_stop
-from rlver_gym.policy.train import (
-    Collect,
-    Iteration,
-    Learner,
-    collect_in_process,
-    make_learner,
-    train,
-)
+from rlver_gym.policy.train import Iteration, Learner, make_learner, train
 
 CONFIG, BAD_BATCH = "config.json", "bad_batch.pt"
 
 
 def run(
-    config: TrainConfig,
-    *,
-    out: Path | None = None,
-    resume: bool = False,
-    track: str | None = None,
-    ray: str | None = None,
-    ray_workers: int | None = None,
+    config: TrainConfig, *, out: Path | None = None, resume: bool = False, track: str | None = None
 ) -> Path:
     """Train, from the start or the last checkpoint, and leave everything in a folder; gives that
-    folder. `ray`: the address of a cluster that holds the dialogues; see `rollouts_on_ray`.
+    folder.
 
     Raises TrainingError when the folder holds another run, or none to resume.
     """
     folder = out or Path("runs") / folder_name(config)
     with process_group():
         checkpoints = Checkpoints(folder / "checkpoints", config.keep_checkpoints)
-        _refuse_wrong_folder(folder, checkpoints, resume)
-        rollouts = (
-            rollouts_on_ray(config, ray, ray_workers) if ray else nullcontext(collect_in_process)
-        )
-        with rollouts as collect:
-            learner = make_learner(config)
-            try:
-                if resume:
-                    load(learner, checkpoints.latest() or folder)
-                _run(learner, folder, checkpoints, track, collect)
-            finally:
-                learner.close()
-                del learner
+        _check_folder(folder, checkpoints, resume)
+        learner = make_learner(config)
+        try:
+            if resume:
+                load(learner, checkpoints.latest() or folder)
+            _run(learner, folder, checkpoints, track)
+        finally:
+            learner.close()
+            del learner
     return folder
 
 
-def _run(
-    learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | None, collect: Collect
-) -> None:
+def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | None) -> None:
     """Of several processes all learn and evaluate, and only the first one writes."""
     config = learner.config
     screen = _Screen(config, folder)
@@ -86,7 +55,7 @@ def _run(
     alarmed: set[int] = set()
     reference = Reference(learner) if config.reference else None
     learner.on_progress = screen.show_progress
-    with _log(learner, folder, track) as log, screen:
+    with _log(learner, folder, track) as log, screen.bar:
         screen.say(learner.renderer.note)
         if learner.iteration == 0 and config.eval_every:
             first = evaluate(learner)
@@ -95,7 +64,7 @@ def _run(
             if log:
                 log.write(0, first.metrics, {})
             scores[0] = first.metrics["eval_score"]
-        for iteration in train(learner, folder / BAD_BATCH, collect):
+        for iteration in train(learner, folder / BAD_BATCH):
             number, last = iteration.number, iteration.number == config.iterations
             metrics, score = iteration.metrics, None
             if config.eval_every and (last or number % config.eval_every == 0):
@@ -202,7 +171,7 @@ def _append_evaluation(held_out: Evaluation, iteration: int, folder: Path) -> No
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
-def _refuse_wrong_folder(folder: Path, checkpoints: Checkpoints, resume: bool) -> None:
+def _check_folder(folder: Path, checkpoints: Checkpoints, resume: bool) -> None:
     if resume and checkpoints.latest() is None:
         raise TrainingError(
             f"{folder} holds no checkpoint to go on from. Leave --resume out to begin."
@@ -228,8 +197,6 @@ _COLUMNS = {
     "format_error": ("broken", "{:.0%}"),
 }
 _HEADER_EVERY = 20
-_TELL_EVERY_S = 20.0
-"""Between lines within an iteration, where no bar can be drawn."""
 
 
 class _Screen:
@@ -240,73 +207,50 @@ class _Screen:
 
     def __init__(self, config: TrainConfig, folder: Path) -> None:
         self._config = config
-        self._console = SafeConsole(
-            stderr=True, quiet=rank() != 0, width=None if sys.stderr.isatty() else 160
-        )
-        self._console.print(
+        self.bar = progress_bar(quiet=rank() != 0)
+        self._console = self.bar.console
+        if not self._console.is_terminal:
+            self._console.width = 160
+        self._show(
             f"{config.algo} on {config.env}: {config.model}, {config.style}, {config.dialogues}"
-            f" dialogues an iteration, into {folder}",
-            highlight=False,
+            f" dialogues an iteration, into {folder}"
         )
-        self._bar = Progress(
-            TextColumn("iterations"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left:"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[stage]}", markup=False),
-            console=self._console,
-            transient=True,
-        )
-        self._task = self._bar.add_task("", total=config.iterations, stage="")
-        self._told = time.monotonic()
+        self._task = self.bar.add_task("", total=config.iterations)
         self._lines = 0
 
-    def __enter__(self) -> None:
-        self._bar.start()
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.stop()
+    def _show(self, text: str, style: str = "") -> None:
+        self._console.print(text, style=style, soft_wrap=True)
 
     def say(self, text: str) -> None:
         """A remark; nothing for an empty one."""
         if text:
-            self._console.print(text, style="dim", highlight=False, soft_wrap=True)
+            self._show(text, "dim")
 
     def warn(self, text: str) -> None:
         """What must not be overlooked."""
-        self._console.print(text, style="red", highlight=False, markup=False, soft_wrap=True)
+        self._show(text, "red")
 
     def show_progress(self, stage: str, done: int, total: int) -> None:
-        """Within an iteration: beside the bar, or where there is none a line now and then."""
-        text = f"{stage}, {done} of {total}"
-        self._bar.update(self._task, stage=text)
-        now = time.monotonic()
-        if not self._console.is_terminal and now - self._told > _TELL_EVERY_S:
-            self._told = now
-            self._console.print(f"       {text}", style="dim", highlight=False)
+        """Within an iteration: on the bar, or where there is none a line now and then."""
+        self.bar.update(self._task, description=f"{stage}, {done} of {total}; iterations")
 
     def show_reference(self, number: int, found: Mapping[str, float]) -> None:
         """What the reference makes of the iteration's dialogues."""
-        self._console.print(
+        self._show(
             f"reference {self._config.reference} after {number}:"
             f" {found['reference_score']:.1f}, by the reward {found['reference_reward']:.1f}; gap"
             f" since the start {found['reference_gap']:+.1f}",
-            style="bold",
-            highlight=False,
-            markup=False,
+            "bold",
         )
 
     def show_evaluation(self, number: int, held_out: Evaluation) -> None:
         """The score on people it never learned from."""
         m = held_out.metrics
-        self._console.print(
+        self._show(
             f"held out after {number}: {m['eval_score']:.1f} [{m['eval_low']:.1f},"
             f" {m['eval_high']:.1f}] over {len(held_out.trajectories)} dialogues,"
             f" {m['eval_words']:.0f} words a reply, {m['eval_distinct']:.0%} of replies distinct",
-            style="bold",
-            highlight=False,
+            "bold",
         )
         for alarm in held_out.alarms:
             self.warn(f"alarm: the policy {alarm}")
@@ -315,22 +259,15 @@ class _Screen:
         """One line of numbers."""
         shown = {name: column for name, column in _COLUMNS.items() if name in iteration.metrics}
         if self._lines % _HEADER_EVERY == 0:
-            self._console.print(
-                "  iter " + "".join(f"{title:>9}" for title, _ in shown.values()) + "    tok/s",
-                style="dim",
-            )
+            titles = "".join(f"{title:>9}" for title, _ in shown.values())
+            self.say(f"  iter {titles}    tok/s")
         self._lines += 1
-        self._console.print(
-            f"{iteration.number:6d} "
-            + "".join(
-                f"{_cell(iteration.metrics, name, form):>9}" for name, (_, form) in shown.items()
-            )
-            + f"{iteration.times['tokens_per_s']:9.0f}",
-            highlight=False,
+        cells = "".join(
+            f"{_cell(iteration.metrics[name], form):>9}" for name, (_, form) in shown.items()
         )
-        self._bar.update(self._task, completed=iteration.number)
+        self._show(f"{iteration.number:6d} {cells}{iteration.times['tokens_per_s']:9.0f}")
+        self.bar.update(self._task, completed=iteration.number)
 
 
-def _cell(metrics: Mapping[str, float], name: str, form: str) -> str:
-    value = metrics[name]
+def _cell(value: float, form: str) -> str:
     return form.format(value) if math.isfinite(value) else "-"

@@ -153,7 +153,7 @@ def warm_start(
                 "these demonstrations hold no thoughts to learn. Choose --style direct."
             )
         renderer = Renderer(tokenizer, agent_prompt(language, style), style)
-        actor = distribute(Actor(load_model(model), use_bf16=uses_bf16(dtype)), "ddp")
+        actor = distribute(Actor(load_model(model), uses_bf16(dtype)), "ddp")
         trajectories = [
             tokenize_demonstration(demonstration, renderer) for demonstration in demonstrations
         ]
@@ -183,19 +183,13 @@ def _backward(actor: nn.Module, batch: Batch, tokens: int) -> float:
     """
     device, total, said = next(actor.parameters()).device, 0.0, int(batch.action_mask_BT.sum())
     todo = list(micro_batches(batch.tree_length_D, tokens, rank(), ranks()))
-    for at, one in enumerate(todo):
-        row_R = batch.rows_of(one)
-        rows, width = torch.from_numpy(row_R), int(batch.length_B[row_R].max())
+    for at, (dialogue_R, is_dummy) in enumerate(todo):
+        part = batch.only(dialogue_R).to(device)
         with sync_gradients(actor, last=at == len(todo) - 1):
-            logprob_BT = actor(
-                batch.id_BT[rows, :width].to(device),
-                batch.action_mask_BT[rows, :width].to(device),
-                dialogue_B=batch.dialogue_B[row_R],
-            ).logprob_BT
-            loss = -logprob_BT.sum() * (not one.is_dummy) / said
-            (
-                ranks() * loss
-            ).backward()  # the engine averages over the processes; this is a part of a sum
+            scored = actor(part.id_BT, part.action_mask_BT, dialogue_B=part.dialogue_B)
+            loss = -scored.logprob_BT.sum() * (not is_dummy) / said
+            # The engine averages over the processes; this is a part of a sum.
+            (ranks() * loss).backward()
         total += float(loss.detach())
     return float(all_reduce_sum(torch.tensor(total, dtype=torch.float64)))
 

@@ -3,7 +3,7 @@
 Each iteration: rollouts, a batch, advantages, an update, metrics.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,8 +22,8 @@ from rlver_gym.environment.env import make_for_loop
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.learning.algorithms import overlong
-from rlver_gym.policy.learning.batch import pack
-from rlver_gym.policy.learning.experience import PersonaBaseline, PreparedBatch, prepare_batch
+from rlver_gym.policy.learning.batch import Batch, pack
+from rlver_gym.policy.learning.experience import PersonaBaseline, prepare_batch
 from rlver_gym.policy.learning.metrics import Clock, compute_metrics
 from rlver_gym.policy.learning.registry import AdvantageConfig, Objective
 from rlver_gym.policy.learning.update import make_optimizer, schedule, update
@@ -54,7 +54,7 @@ from rlver_gym.policy.models.rollout import (
     refuse_all_failed,
 )
 from rlver_gym.policy.models.sampler import ModelSampler, Sampler, Sampling
-from rlver_gym.policy.models.servers import ServerSampler, VllmSampler
+from rlver_gym.policy.models.servers import VllmSampler
 from rlver_gym.policy.models.trajectory import OnProgress, Trajectory, ignore_progress
 
 
@@ -87,9 +87,36 @@ class Learner:
         """The causal LM, with adapters if it has any."""
         return unwrap(self.actor).model  # pyright: ignore[reportReturnType]
 
-    def sampling(self, temperature: float) -> Sampling:
-        """How replies are drawn at this temperature."""
-        return Sampling(self.config.max_reply_tokens, self.renderer.stop_ids, temperature)
+    def play(
+        self,
+        envs: Sequence[TextEnv],
+        specs: Sequence[ResetSpec],
+        *,
+        temperature: float,
+        draw_seed: int,
+        candidates: int = 1,
+    ) -> list[Trajectory]:
+        """The dialogues of all processes, each having played its share in its first `envs`.
+
+        Raises TrainingError when all of them fail, and whatever the environment raises.
+        """
+        mine = local_slice(specs)
+        with self.current_sampler() as sampler:
+            trajectories = collect_rollouts(
+                sampler,
+                self.renderer,
+                Sampling(self.config.max_reply_tokens, self.renderer.stop_ids, temperature),
+                envs[: len(mine)],
+                mine,
+                draw_seed=draw_seed,
+                max_tokens=self.max_tokens,
+                workers=self.config.workers,
+                candidates=candidates,
+                on_progress=self.on_progress,
+            )
+        trajectories = all_gather(trajectories)
+        refuse_all_failed(trajectories)
+        return trajectories
 
     @contextmanager
     def current_sampler(self) -> Iterator[Sampler]:
@@ -100,7 +127,7 @@ class Learner:
         """
         with full_params(self.actor):
             self.sampler.refresh()
-            if not isinstance(self.sampler, ServerSampler):
+            if self.sampler.at_once is None:
                 yield self.sampler
                 return
         yield self.sampler
@@ -120,7 +147,8 @@ def make_learner(config: TrainConfig) -> Learner:
     its options.
     """
     torch.manual_seed(config.seed)  # new adapters, and dropout where a model has it
-    renderer = make_renderer(config)
+    prompt = agent_prompt(config.language, config.style)
+    renderer = Renderer(load_tokenizer(config.model), prompt, config.style)
     use_bf16, (advantage, objective) = uses_bf16(config.dtype), resolve_algorithm(config)
 
     models = _make_models(config, use_bf16)
@@ -144,22 +172,13 @@ def make_learner(config: TrainConfig) -> Learner:
             weight_decay=config.weight_decay,
         ),
         sampler=_make_sampler(config, models.policy, use_bf16),
-        envs=make_environments(config, config.dialogues),
+        envs=_make_environments(config, config.dialogues),
         held_out=_make_held_out(config) if config.eval_every else [],
         advantage=advantage,
         objective=objective,
         max_tokens=max_tokens,
         persona_baseline=PersonaBaseline() if config.critic_knows == "persona" else None,
     )
-
-
-def make_renderer(config: TrainConfig) -> Renderer:
-    """What turns dialogues into the model's tokens.
-
-    Raises TrainingError when the tokenizer is missing.
-    """
-    tokenizer = load_tokenizer(config.model)
-    return Renderer(tokenizer, agent_prompt(config.language, config.style), config.style)
 
 
 class _Models(NamedTuple):
@@ -195,21 +214,20 @@ def _make_models(config: TrainConfig, use_bf16: bool) -> _Models:
         return distribute(module, config.engine, use_bf16 and not config.lora_rank)
 
     policy = load()
-    has_critic = config.algorithm.has_critic
-    alone = Actor(policy, has_critic and config.critic == "shared", use_bf16, is_loaded)
+    alone = Actor(policy, use_bf16, is_loaded)
     reference: Scorer | None = None
     if config.kl_weight and config.lora_rank:
         reference = without_adapters(alone)
     elif config.kl_weight:
-        copy = Actor(frozen_copy(policy), use_bf16=use_bf16, is_loaded=is_loaded)
+        copy = Actor(frozen_copy(policy), use_bf16, is_loaded)
         reference = wrap(copy) if is_sharded else copy
-    critic = wrap(Critic(load(), use_bf16)) if has_critic and config.critic == "own" else None
+    critic = wrap(Critic(load(), use_bf16)) if config.algorithm.has_critic else None
     actor = wrap(alone)
     torch.manual_seed(config.seed)
     return _Models(policy, actor, critic, reference)
 
 
-def make_environments(config: TrainConfig, number: int) -> list[TextEnv]:
+def _make_environments(config: TrainConfig, number: int) -> list[TextEnv]:
     """So many environments to learn from.
 
     Raises TrainingError for one in which replies cannot be compared where the algorithm does, and
@@ -239,10 +257,10 @@ def _make_held_out(config: TrainConfig) -> list[TextEnv]:
 def _make_sampler(config: TrainConfig, model: nn.Module, use_bf16: bool) -> Sampler:
     if config.vllm and config.vllm_folder:
         return VllmSampler(config.vllm, model, config.vllm_folder, seeded=config.vllm_seeds)
-    return ModelSampler(model, use_bf16, copied=samples_with_a_copy(config, use_bf16))
+    return ModelSampler(model, use_bf16, copied=_samples_with_a_copy(config, use_bf16))
 
 
-def samples_with_a_copy(config: TrainConfig, use_bf16: bool) -> bool:
+def _samples_with_a_copy(config: TrainConfig, use_bf16: bool) -> bool:
     """Whether the sampler has weights of its own: in bfloat16 they speak twice as fast as float32
     ones under autocast.
 
@@ -258,12 +276,11 @@ def resolve_algorithm(config: TrainConfig) -> tuple[AdvantageConfig, Objective]:
     advantage, objective, ignores, _ = config.algorithm
     changes = {
         name: getattr(config, name)
-        for name in ("gamma", "gae_lambda", "discount_per", "rewards", "min_std")
+        for name in ("gamma", "gae_lambda", "min_std")
         if name not in ignores
     }
     kind = advantage.kind if "advantage" in ignores else config.advantage
-    has_other_sampler = bool(config.vllm) or samples_with_a_copy(config, uses_bf16(config.dtype))
-    is_in_reward = config.kl_estimator == "k1"
+    has_other_sampler = bool(config.vllm) or _samples_with_a_copy(config, uses_bf16(config.dtype))
     return replace(advantage, kind=kind, **changes), replace(
         objective,
         clip_low=config.clip_low or objective.clip_low,
@@ -271,8 +288,7 @@ def resolve_algorithm(config: TrainConfig) -> tuple[AdvantageConfig, Objective]:
         aggregate=config.aggregate or objective.aggregate,
         tis_cap=config.tis_cap if has_other_sampler else None,
         entropy=config.entropy,
-        kl=0.0 if is_in_reward else config.kl_weight,
-        estimator="k3" if is_in_reward else config.kl_estimator,
+        kl=config.kl_weight,
         value_clip=config.value_clip,
     )
 
@@ -291,34 +307,6 @@ def draw_seed(config: TrainConfig, iteration: int) -> int:
     return int(np.random.SeedSequence((config.seed, iteration, 1)).generate_state(1)[0])
 
 
-def collect_in_process(learner: Learner, specs: Sequence[ResetSpec]) -> list[Trajectory]:
-    """The dialogues of all processes, each having played its share.
-
-    Raises TrainingError when all of them fail, and whatever the environment raises.
-    """
-    config, mine = learner.config, local_slice(specs)
-    with learner.current_sampler() as sampler:
-        trajectories = collect_rollouts(
-            sampler,
-            learner.renderer,
-            learner.sampling(config.temperature),
-            learner.envs[: len(mine)],
-            mine,
-            draw_seed=draw_seed(config, learner.iteration),
-            max_tokens=learner.max_tokens,
-            workers=config.workers,
-            candidates=config.candidates,
-            on_progress=learner.on_progress,
-        )
-    trajectories = all_gather(trajectories)
-    refuse_all_failed(trajectories)
-    return trajectories
-
-
-Collect = Callable[[Learner, Sequence[ResetSpec]], list[Trajectory]]
-"""Holds the dialogues of an iteration, and gives them in the order of the specs."""
-
-
 class Iteration(NamedTuple):
     """One round of rollouts and learning."""
 
@@ -331,18 +319,22 @@ class Iteration(NamedTuple):
     """Seconds, and tokens a second: never twice the same."""
 
 
-def train(
-    learner: Learner, save_to: Path | None = None, collect: Collect = collect_in_process
-) -> Iterator[Iteration]:
+def train(learner: Learner, save_to: Path | None = None) -> Iterator[Iteration]:
     """The iterations that are left, one by one; the learner has learned each when it is yielded.
 
     `save_to`: where the batch goes whose loss is no number. Raises TrainingError for that, and
-    whatever the environment raises. `collect`: what holds the dialogues.
+    whatever the environment raises.
     """
-    is_measured = False
-    while learner.iteration < learner.config.iterations:
+    config, is_measured = learner.config, False
+    while learner.iteration < config.iterations:
         clock = Clock()
-        trajectories = collect(learner, reset_specs(learner.config, learner.iteration))
+        trajectories = learner.play(
+            learner.envs,
+            reset_specs(config, learner.iteration),
+            temperature=config.temperature,
+            draw_seed=draw_seed(config, learner.iteration),
+            candidates=config.candidates,
+        )
         clock.lap("rollout_s")
         prepared = _prepare(learner, trajectories)
         clock.lap("prepare_s")
@@ -361,7 +353,7 @@ def train(
         )
 
 
-def _prepare(learner: Learner, trajectories: list[Trajectory]) -> PreparedBatch:
+def _prepare(learner: Learner, trajectories: list[Trajectory]) -> Batch:
     """The batch with its advantages; the persona baseline has learned from it."""
     config, batch = learner.config, pack(trajectories)
     prepared = prepare_batch(
@@ -375,19 +367,18 @@ def _prepare(learner: Learner, trajectories: list[Trajectory]) -> PreparedBatch:
         tokens=config.microbatch_tokens,
         reward_scale=config.reward_scale,
         format_penalty=config.format_penalty,
-        kl_in_reward=config.kl_weight if config.kl_estimator == "k1" else 0.0,
         cost_DN=config.overlong_cost
         * overlong(batch.tokens_DN, config.max_reply_tokens, config.overlong_tokens),
         one_step=config.epochs * config.minibatches == 1,
         on_progress=learner.on_progress,
     )
-    if learner.persona_baseline and prepared.batch.dialogues:
-        learner.persona_baseline.learn(prepared.batch.who_D, prepared.residual_D)
+    if learner.persona_baseline and prepared.dialogues:
+        learner.persona_baseline.learn(prepared.who_D, prepared.residual_D)
     return prepared
 
 
 def _update(
-    learner: Learner, prepared: PreparedBatch, check_sampler: bool, save_to: Path | None
+    learner: Learner, prepared: Batch, check_sampler: bool, save_to: Path | None
 ) -> dict[str, float]:
     """The steps of an iteration, at its learning rates."""
     config, iteration = learner.config, learner.iteration

@@ -1,5 +1,5 @@
 """A Ray cluster: a benchmark on it equals one process's, whoever is killed, and no key is sent to
-it. Dialogues to train on equal one process's too.
+it.
 """
 
 import itertools
@@ -299,23 +299,3 @@ def test_rollouts_on_a_cluster_are_those_of_one_process_in_the_same_order(
         env=os.environ | AUTH,
     )
     assert done.stdout.split() == ["True", "12"], done.stderr
-
-
-DEMONSTRATIONS = """
-import sys
-from rlver_gym.export.demonstrations import AGENTS, agent_demonstrations, run_on_ray
-
-here = list(agent_demonstrations(AGENTS, 12, seed=1))
-there = agent_demonstrations(AGENTS, 12, seed=1, run=run_on_ray(sys.argv[1], 2))
-print(here == list(there), len({plan for one in here for plan in one.plans}))
-"""
-
-
-def test_demonstrations_held_on_a_cluster_are_those_of_one_process(cluster: Cluster) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", DEMONSTRATIONS, cluster.address],
-        capture_output=True,
-        text=True,
-        env=os.environ | AUTH,
-    )
-    assert done.stdout.split() == ["True", "4"], done.stderr

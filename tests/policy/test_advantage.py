@@ -11,7 +11,6 @@ from hypothesis.extra.numpy import arrays
 
 from rlver_gym.policy.learning.algorithms import (
     by_episode,
-    by_own_reward,
     by_turn,
     explained_variance,
     gae,
@@ -36,10 +35,6 @@ def test_a_turns_reward_lies_at_its_last_said_token():
     assert place_rewards(REWARD_DN, DIALOGUE_S, TURN_S) == near([0, 1, 2, 0, 4])
 
 
-def test_the_sum_of_rewards_lies_at_the_last_token_of_the_dialogue():
-    assert place_rewards(REWARD_DN, DIALOGUE_S, TURN_S, "episode") == near([0, 0, 3, 0, 4])
-
-
 def test_the_reward_of_a_silent_turn_goes_to_what_was_said_before_or_first():
     reward_DN = np.array([[1.0, 2.0, 4.0]])
     assert place_rewards(reward_DN, np.array([0, 0]), np.array([1, 1])) == near([1, 6])
@@ -55,9 +50,8 @@ def test_wherever_rewards_are_placed_a_dialogue_keeps_their_sum(data):
     reward_DN = data.draw(
         arrays(np.float64, (len(lengths), 4), elements=st.integers(-10, 10).map(float))
     )
-    for rewards in ("turn", "episode"):
-        reward_S = place_rewards(reward_DN, dialogue_S, turn_S, rewards)
-        assert np.bincount(dialogue_S, reward_S) == near(reward_DN.sum(axis=1))
+    reward_S = place_rewards(reward_DN, dialogue_S, turn_S)
+    assert np.bincount(dialogue_S, reward_S) == near(reward_DN.sum(axis=1))
 
 
 def test_gae_without_discount_is_the_reward_to_come_minus_the_value():
@@ -67,41 +61,28 @@ def test_gae_without_discount_is_the_reward_to_come_minus_the_value():
     assert estimate.return_S == near([3, 3, 2, 4, 4])
 
 
-def test_gae_by_hand_with_a_discount_per_token():
-    # gamma 0.5, lambda 0.5; deltas from the back: 2 - 1.5 = 0.5; 1 + 0.75 - 1 = 0.75; 0 + 0.5 - 0.5
-    # = 0; then 4 - 5 = -1; 0 + 2.5 - 3 = -0.5
-    # advantages: 0.5; 0.75 + 0.25 * 0.5 = 0.875; 0 + 0.25 * 0.875 = 0.21875; then -1; -0.5 - 0.25 =
-    # -0.75
-    estimate = gae(
-        place_rewards(REWARD_DN, DIALOGUE_S, TURN_S), VALUE_S, DIALOGUE_S, TURN_S, 0.5, 0.5, "token"
-    )
-    assert estimate.advantage_S == near([0.21875, 0.875, 0.5, -0.75, -1.0])
-    assert estimate.return_S == near([0.71875, 1.875, 2.0, 2.25, 4.0])
-
-
 def test_gae_by_hand_with_a_discount_per_turn():
     # only the step from token 1 to token 2 crosses turns: 0.5; 0.75 + 0.25 * 0.5 = 0.875; 0 + 1 -
     # 0.5 + 0.875 = 1.375; then -1; 0 + 5 - 3 - 1 = 1
     estimate = gae(
-        place_rewards(REWARD_DN, DIALOGUE_S, TURN_S), VALUE_S, DIALOGUE_S, TURN_S, 0.5, 0.5, "turn"
+        place_rewards(REWARD_DN, DIALOGUE_S, TURN_S), VALUE_S, DIALOGUE_S, TURN_S, 0.5, 0.5
     )
     assert estimate.advantage_S == near([1.375, 0.875, 0.5, 1.0, -1.0])
 
 
 def test_gae_without_lambda_is_the_one_step_error():
+    # from turn to turn: within a turn nothing is cut off, and 2.5 - 0.5 is left of dialogue 0
     estimate = gae(
-        place_rewards(REWARD_DN, DIALOGUE_S, TURN_S), VALUE_S, DIALOGUE_S, TURN_S, 1.0, 0.0, "token"
+        place_rewards(REWARD_DN, DIALOGUE_S, TURN_S), VALUE_S, DIALOGUE_S, TURN_S, 1.0, 0.0
     )
-    assert estimate.advantage_S == near([0.5, 1.5, 0.5, 2.0, -1.0])
+    assert estimate.advantage_S == near([2.0, 1.5, 0.5, 1.0, -1.0])
 
 
 def test_gae_with_a_perfect_critic_finds_nothing_to_learn():
     value_S = np.array([3.0, 3.0, 2.0, 4.0, 4.0])
-    for per in ("turn", "token"):
-        estimate = gae(
-            place_rewards(REWARD_DN, DIALOGUE_S, TURN_S), value_S, DIALOGUE_S, TURN_S, 1.0, 0.3, per
-        )
-        assert estimate.advantage_S == near([0, 0, 0, 0, 0])
+    reward_S = place_rewards(REWARD_DN, DIALOGUE_S, TURN_S)
+    estimate = gae(reward_S, value_S, DIALOGUE_S, TURN_S, 1.0, 0.3)
+    assert estimate.advantage_S == near([0, 0, 0, 0, 0])
 
 
 def test_whitened_advantages_have_mean_0_and_spread_1():
@@ -201,12 +182,12 @@ def test_the_return_from_a_turn_on_is_discounted_by_turn():
 
 def test_a_turns_own_reward_is_compared_with_those_who_had_that_turn():
     # turn 0: 1, 3, 2 (mean 2); turn 1: 2, none, 4 (mean 3); turn 2: 3 alone
-    assert by_own_reward(REWARDS, TURNS, TOGETHER, scale=False) == near(
+    assert by_turn(REWARDS, TURNS, TOGETHER, gamma=0.0, scale=False) == near(
         np.array([[-1, -1, 0], [1, 0, 0], [0, 1, 0]])
     )
     # spreads: sqrt(2/3) at turn 0, 1 at turn 1
     spread = (2 / 3) ** 0.5
-    assert by_own_reward(REWARDS, TURNS, TOGETHER) == near(
+    assert by_turn(REWARDS, TURNS, TOGETHER, gamma=0.0) == near(
         np.array([[-1 / spread, -1, 0], [1 / spread, 0, 0], [0, 1, 0]])
     )
 
@@ -215,5 +196,5 @@ def test_no_dialogues_give_no_advantages():
     none, nothing = np.zeros(0, dtype=int), np.zeros((0, 0))
     assert place_rewards(nothing, none, none).shape == (0,)
     assert gae(np.zeros(0), np.zeros(0), none, none).advantage_S.shape == (0,)
-    for advantage in (by_episode, by_turn, by_own_reward):
+    for advantage in (by_episode, by_turn):
         assert advantage(nothing, none, none).shape == (0, 0)

@@ -6,10 +6,10 @@ from math import log
 import pytest
 import torch
 
-from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.learning import algorithms
 from rlver_gym.policy.learning.algorithms import token_weights
-from rlver_gym.policy.learning.objective import LossInputs, compute_loss
+from rlver_gym.policy.learning.batch import pack
+from rlver_gym.policy.learning.objective import compute_loss
 from rlver_gym.policy.learning.registry import ALGORITHMS, Objective
 from rlver_gym.policy.models.actor import TokenScores
 
@@ -82,24 +82,19 @@ def test_importance_is_truncated_and_carries_no_gradient():
     assert not loss_weight_BT.requires_grad
 
 
-def test_the_three_estimators_of_divergence_by_hand():
+def test_the_divergence_by_hand():
     # the policy says 0.5, the reference 0.25: log ratio log 2
-    logprob_BT, reference_BT = t(log(0.5)), t(log(0.25))
-    same(algorithms.divergence(logprob_BT, reference_BT, "k1"), log(2))
-    same(algorithms.divergence(logprob_BT, reference_BT, "k2"), log(2) ** 2 / 2)
-    same(algorithms.divergence(logprob_BT, reference_BT, "k3"), 0.5 - 1 + log(2))
+    same(algorithms.divergence(t(log(0.5)), t(log(0.25))), 0.5 - 1 + log(2))
 
 
-def test_k1_and_k3_have_the_true_divergence_as_their_mean():
+def test_the_estimate_of_the_divergence_has_the_true_one_as_its_mean():
     policy, reference = (
         torch.tensor([0.5, 0.3, 0.2]).double(),
         torch.tensor([0.2, 0.3, 0.5]).double(),
     )
     true = 0.5 * log(0.5 / 0.2) + 0.2 * log(0.2 / 0.5)
-    for estimator in ("k1", "k3"):
-        assert (
-            policy * algorithms.divergence(policy.log(), reference.log(), estimator)
-        ).sum() == pytest.approx(true)
+    estimates = algorithms.divergence(policy.log(), reference.log())
+    assert (policy * estimates).sum() == pytest.approx(true)
 
 
 def test_the_value_loss_is_half_the_squared_error():
@@ -130,7 +125,6 @@ TURN_BT = torch.tensor([[-1, 0, -1, -1, -1], [-1, 1, 1, 1, -1], [-1, 0, 0, 0, 1]
             "turn",
             [1 / 4, 1 / 12, [1 / 12] * 4 + [1 / 4]],
         ),  # 1 / (4 turns * tokens of the turn: 1; 3; 3 and 1)
-        ("dialogue", [1 / 8, 1 / 8, 1 / 8]),  # 1 / (2 dialogues * 4 tokens), for both
         (
             "sequence",
             [1 / 4, 1 / 12, 1 / 8],
@@ -145,7 +139,7 @@ def test_the_weight_of_a_token_by_hand(aggregate, each_B):
     )
 
 
-@pytest.mark.parametrize("aggregate", ["token", "turn", "dialogue", "sequence", "constant"])
+@pytest.mark.parametrize("aggregate", ["token", "turn", "sequence", "constant"])
 def test_where_nothing_is_learned_every_weight_is_0(aggregate):
     nothing_BT = torch.zeros_like(SAID_BT)
     weight_BT = token_weights(nothing_BT, TURN_BT, DIALOGUE_B, aggregate, constant=10)
@@ -168,7 +162,8 @@ def micro(**changes):
     first was good, the second bad.
     """
     action_mask_BT = torch.tensor([[True, True]])
-    plain = LossInputs(
+    plain = replace(
+        pack([]),
         id_BT=torch.zeros((1, 2), dtype=torch.int64),
         action_mask_BT=action_mask_BT,
         loss_weight_BT=t(0.5, 0.5),
@@ -178,9 +173,8 @@ def micro(**changes):
         advantage_BT=t(1.0, -1.0),
         value_BT=t(0.0, 0.0),
         return_BT=t(1.0, 3.0),
-        reference_BT=None,
     )
-    return plain._replace(**changes)
+    return replace(plain, **changes)
 
 
 SCORED = TokenScores(t(log(0.4), log(0.2)), t(0.6, 1.0), None)
@@ -211,9 +205,6 @@ def test_each_choice_of_an_objective_changes_the_loss_as_it_should():
     assert total(Objective(kl=2.0), **reference) == pytest.approx(
         -0.2 + 2 * 2 * (0.5 - 1 + log(2)) / 2
     )
-    assert total(Objective(kl=2.0, estimator="k2"), **reference) == pytest.approx(
-        -0.2 + 2 * (log(2) ** 2 / 2) / 2
-    )
 
 
 def test_the_value_loss_is_added_where_values_are():
@@ -221,11 +212,6 @@ def test_the_value_loss_is_added_where_values_are():
     wanted = (0.75**2 / 2 + 2.75**2 / 2) / 2
     assert total(Objective(), scored) == pytest.approx(-0.2 + wanted)
     assert total(Objective(), TokenScores(None, None, t(0.25, 0.25))) == pytest.approx(wanted)
-
-
-def test_k1_is_refused_in_a_loss():
-    with pytest.raises(TrainingError, match="k1 into the reward"):
-        Objective(estimator="k1")
 
 
 def test_the_algorithms_differ_where_their_papers_do():

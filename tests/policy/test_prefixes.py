@@ -14,7 +14,7 @@ from rlver_gym.policy.learning.batch import micro_batches, pack
 from rlver_gym.policy.learning.experience import score
 from rlver_gym.policy.models.actor import Actor, Critic
 from rlver_gym.policy.models.prefixes import prefix_trees, shared_prefixes
-from rlver_gym.policy.models.trajectory import TokenSequence
+from rlver_gym.policy.models.trajectory import TokenSequence, ignore_progress
 
 CPU = torch.device("cpu")
 
@@ -95,8 +95,7 @@ def test_each_token_sees_its_own_path_and_no_other(rows):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_log_probabilities_values_and_gradients_are_those_of_each_sequence_alone(batch, family):
-    actor, critic = Actor(tiny(family), value_head=True), Critic(tiny(family, seed=1))
-    torch.nn.init.normal_(actor.value_head.weight)
+    actor, critic = Actor(tiny(family)), Critic(tiny(family, seed=1))
     torch.nn.init.normal_(critic.value_head.weight)
     for scorer in (actor, critic):
         found = {}
@@ -122,14 +121,18 @@ def test_the_history_passes_once_and_micro_batches_count_it_so(batch):
     actor.model.base_model.register_forward_pre_hook(
         lambda module, args, named: passed.append(named["input_ids"].numel()), with_kwargs=True
     )
-    score(batch, actor, CPU, tokens=10_000)
+    score(batch, CPU, 1.0, 10_000, ignore_progress, actor)
     in_trees, alone = int(batch.tree_length_D.sum()), int(batch.length_B.sum())
     assert in_trees < 0.7 * alone
     assert passed[0] <= batch.dialogues * int(batch.tree_length_D.max())
     passed.clear()
-    score(batch, actor, CPU, tokens=60)
+    score(batch, CPU, 1.0, 60, ignore_progress, actor)
     assert max(passed) <= max(60, int(batch.tree_length_D.max()))
-    rows = [row for one in micro_batches(batch.tree_length_D, 60) for row in batch.rows_of(one)]
+    rows = [
+        row
+        for one in micro_batches(batch.tree_length_D, 60)
+        for row in batch.rows_of(one.dialogue_R)
+    ]
     assert sorted(rows) == list(range(len(batch.length_B)))
 
 

@@ -147,7 +147,7 @@ def test_within_an_iteration_a_run_without_a_terminal_says_how_far_it_is(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(folders, "_TELL_EVERY_S", 0.0)
+    monkeypatch.setattr("rlver_gym.io.terminal.SECONDS_BETWEEN_LINES", 0.0)
     small_run(tmp_path, tiny_folder, iterations=1, epochs=2)
     said = capsys.readouterr().err
     for stage in ("replies, 4 of 4", "micro-batches scored, 0 of", "steps, 1 of 2"):

@@ -339,12 +339,7 @@ def test_a_server_is_sampled_from_with_ids_alone(server: str) -> None:
             one["presence_penalty"],
             one["frequency_penalty"],
             one["min_p"],
-        ) == (
-            1,
-            0,
-            0,
-            0,
-        )
+        ) == (1, 0, 0, 0)
         assert one["ignore_eos"], "what ends a reply is the learner's to say"
     sampler.forget()
     ServerSampler(server, "m").sample([Prompt(0, [3, 10], 1)], sampling)

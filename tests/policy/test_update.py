@@ -13,12 +13,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.learning import experience
 from rlver_gym.policy.learning import update as update_module
-from rlver_gym.policy.learning.algorithms import (
-    explained_variance,
-    gae,
-    overlong,
-    place_rewards,
-)
+from rlver_gym.policy.learning.algorithms import explained_variance, gae, overlong, place_rewards
 from rlver_gym.policy.learning.batch import MicroBatch, micro_batches, pack
 from rlver_gym.policy.learning.experience import PersonaBaseline, prepare_batch
 from rlver_gym.policy.learning.registry import AdvantageConfig, Objective
@@ -46,6 +41,10 @@ def whole_logprobs(model, id_BT, action_mask_BT, temperature=1.0):
     return torch.cat([pad, logprob_BT], 1) * action_mask_BT, torch.cat(
         [pad, entropy_BT], 1
     ) * action_mask_BT
+
+
+def learn(*given, **how):
+    return update(*given, rng=np.random.default_rng(0), **how)
 
 
 def gradients(module):
@@ -94,7 +93,7 @@ def test_a_sequence_in_which_nothing_was_said_is_no_row_of_its_dialogue():
 def test_a_part_of_a_batch_is_the_batch_of_a_part(dialogues, batch):
     keep_D = np.array([True, False, False, True, False, False, True, False])
     part, wanted = (
-        batch.only(keep_D),
+        batch.only(np.flatnonzero(keep_D)),
         pack([one for one, keep in zip(dialogues, keep_D, strict=True) if keep]),
     )
     for name in ("id_BT", "action_mask_BT", "sampled_BT", "turn_BT"):
@@ -148,9 +147,7 @@ def test_what_only_keeps_step_counts_for_nothing(batch, monkeypatch):
     def found():
         actor = Actor(tiny())
         judged = prepare_batch(batch, actor, tokens=100)
-        return judged.old_BT, update(
-            judged, actor, make_optimizer(actor), rng=np.random.default_rng(0), tokens=100
-        )
+        return judged.old_BT, learn(judged, actor, make_optimizer(actor), tokens=100)
 
     wanted_BT, wanted = found()
     monkeypatch.setattr(
@@ -214,30 +211,28 @@ def test_what_is_no_language_model_is_refused():
 @pytest.mark.parametrize("tokens", [10_000, 60])
 @pytest.mark.parametrize("kind", ["gae", "episode", "turn", "centred"])
 def test_before_the_first_update_the_ratio_is_exactly_1(batch, kind, tokens):
-    actor = Actor(tiny(), value_head=kind == "gae")
-    judged = prepare_batch(batch, actor, advantage=AdvantageConfig(kind), tokens=tokens)
-    metrics = update(
-        judged, actor, make_optimizer(actor), rng=np.random.default_rng(0), tokens=tokens
-    )
+    actor, critic = Actor(tiny()), Critic(tiny()) if kind == "gae" else None
+    judged = prepare_batch(batch, actor, critic, advantage=AdvantageConfig(kind), tokens=tokens)
+    rng, optimizer = np.random.default_rng(0), make_optimizer(actor, critic)
+    metrics = update(judged, actor, optimizer, critic, rng=rng, tokens=tokens)
     assert metrics["kl"] == 0.0
     assert metrics["clip_fraction"] == 0.0
     assert metrics["steps"] == 1
 
 
-@pytest.mark.parametrize("aggregate", ["token", "turn", "dialogue", "sequence", "constant"])
+@pytest.mark.parametrize("aggregate", ["token", "turn", "sequence", "constant"])
 @pytest.mark.parametrize("ratio", ["token", "sequence"])
 def test_pieces_give_the_gradient_of_the_whole(batch, aggregate, ratio):
     objective = Objective(aggregate=aggregate, ratio=ratio, constant=8, entropy=0.01, kl=0.1)
     judging = {"advantage": AdvantageConfig("gae"), "reward_scale": 0.1}
-    actor = Actor(tiny().double(), value_head=True)
-    actor.value_head.double()
-    reference = Actor(tiny(seed=1).double())
+    actor, critic = Actor(tiny().double()), Critic(tiny(seed=2).double()).double()
+    reference, both = Actor(tiny(seed=1).double()), torch.nn.ModuleList([actor, critic])
     found = []
     for tokens in (100_000, 100, 1):
-        judged = prepare_batch(batch, actor, None, reference, **judging, tokens=100_000)
-        actor.zero_grad()
-        metrics = _gradients(judged, [actor], objective, tokens, 1.0)
-        found.append((gradients(actor), metrics))
+        judged = prepare_batch(batch, actor, critic, reference, **judging, tokens=100_000)
+        both.zero_grad()
+        metrics = _gradients(judged, [actor, critic], objective, tokens, 1.0)
+        found.append((gradients(both), metrics))
     for grads, metrics in found[1:]:
         for name, full_params in found[0][0].items():
             assert torch.allclose(grads[name], full_params, rtol=1e-6, atol=1e-9), name
@@ -254,14 +249,8 @@ def test_a_critic_of_its_own_learns_at_its_own_rate(batch):
     optimizer = make_optimizer(actor, critic, lr=1e-6, critic_lr=1e-2)
     assert [group["lr"] for group in optimizer.param_groups] == [1e-6, 1e-2]
     losses = [
-        update(
-            judged,
-            actor,
-            optimizer,
-            critic,
-            rng=np.random.default_rng(0),
-            critic_only=True,
-            objective=Objective(value_clip=None),
+        learn(
+            judged, actor, optimizer, critic, critic_only=True, objective=Objective(value_clip=None)
         )["value_loss"]
         for _ in range(20)
     ]
@@ -277,10 +266,7 @@ def test_what_is_expected_of_whom_is_a_part_of_the_values(dialogues):
         [replace(one, info={"persona": name}) for one, name in zip(dialogues, who, strict=True)]
     )
     # Which guesses 0 before it has learned.
-    advantage, critic = (
-        AdvantageConfig("gae", whiten=False),
-        Critic(tiny(seed=1)),
-    )
+    advantage, critic = (AdvantageConfig("gae", whiten=False), Critic(tiny(seed=1)))
     unwrap, expected = (
         prepare_batch(batch, Actor(tiny()), critic, advantage=advantage),
         PersonaBaseline({"anna": (9, 2.5)}),
@@ -317,16 +303,9 @@ def test_what_is_expected_of_whom_is_a_part_of_the_values(dialogues):
         batch.at_actions(unwrap.return_BT)[batch.dialogue_S == 0].mean()
     )
     kept = np.array([name == "ben" for name in who])
-    assert judged.only(kept).batch.who_D.tolist() == ["ben"] * 4
+    assert judged.only(np.flatnonzero(kept)).who_D.tolist() == ["ben"] * 4
     with pytest.raises(TrainingError, match="without a critic"):
         _ = prepare_batch(batch, Actor(tiny())).residual_D
-
-
-def test_a_value_head_learns_at_the_critics_rate():
-    optimizer = make_optimizer(Actor(tiny(), value_head=True), lr=1.0, critic_lr=2.0)
-    policy, values = optimizer.param_groups
-    assert (policy["lr"], values["lr"]) == (1.0, 2.0)
-    assert sum(weight.numel() for weight in values["params"]) == 33
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
@@ -361,47 +340,37 @@ def test_learning_rates_rise_in_equal_steps_and_fall_to_a_tenth(iterations, how,
 
 @pytest.mark.parametrize("kind", ["gae", "episode"])
 def test_what_was_rewarded_becomes_likelier(batch, kind):
-    actor = Actor(tiny(), value_head=kind == "gae")
-    optimizer = make_optimizer(actor, lr=1e-3, critic_lr=1e-3)
-    judged = prepare_batch(batch, actor, advantage=AdvantageConfig(kind), reward_scale=0.01)
-    update(judged, actor, optimizer, rng=np.random.default_rng(0), epochs=3, minibatches=2)
-    gained_BT = prepare_batch(batch, actor, advantage=AdvantageConfig(kind)).old_BT - judged.old_BT
+    actor, critic = Actor(tiny()), Critic(tiny()) if kind == "gae" else None
+    optimizer, rng = (
+        make_optimizer(actor, critic, lr=1e-3, critic_lr=1e-3),
+        np.random.default_rng(0),
+    )
+    judged = prepare_batch(batch, actor, critic, advantage=AdvantageConfig(kind), reward_scale=0.01)
+    update(judged, actor, optimizer, critic, rng=rng, epochs=3, minibatches=2)
+    gained_BT = prepare_batch(batch, actor).old_BT - judged.old_BT
     assert (gained_BT * judged.advantage_BT).sum() > 0
 
 
 def test_advantages_by_gae_are_scaled_and_whitened(batch):
-    actor = Actor(tiny(), value_head=True)
-    unwrap = prepare_batch(
-        batch,
-        actor,
-        advantage=AdvantageConfig("gae", rewards="episode", whiten=False),
-        reward_scale=0.5,
-    )
-    # All values are 0 and nothing is discounted.
-    return_S = 0.5 * batch.reward_DN.sum(1)[batch.dialogue_S]
-    assert unwrap.batch.at_actions(unwrap.advantage_BT) == pytest.approx(return_S)
-    judged = prepare_batch(
-        batch, actor, advantage=AdvantageConfig("gae", rewards="episode"), reward_scale=0.5
-    )
-    advantage_S = judged.batch.at_actions(judged.advantage_BT)
+    batch = replace(batch, reward_DN=np.where(np.arange(4) == 0, batch.reward_DN, 0.0))
+    models = Actor(tiny()), Critic(tiny())
+    plain = AdvantageConfig("gae", whiten=False)
+    unwrap = prepare_batch(batch, *models, advantage=plain, reward_scale=0.5)
+    # All values are 0 and nothing is discounted: what the first turn earns is its tokens' return.
+    return_S = 0.5 * (batch.reward_DN[:, 0])[batch.dialogue_S] * (batch.turn_S == 0)
+    assert unwrap.at_actions(unwrap.advantage_BT) == pytest.approx(return_S)
+    judged = prepare_batch(batch, *models, advantage=AdvantageConfig("gae"), reward_scale=0.5)
+    advantage_S = judged.at_actions(judged.advantage_BT)
     assert (advantage_S.mean(), advantage_S.std()) == pytest.approx((0, 1), abs=1e-6)
-    assert judged.batch.at_actions(judged.return_BT) == pytest.approx(return_S)
+    assert judged.at_actions(judged.return_BT) == pytest.approx(return_S)
 
 
 def test_each_step_forgets_the_gradient_of_the_one_before(batch):
     once, twice = Actor(tiny()), Actor(tiny())
     judged = prepare_batch(batch, once)
-    update(
-        judged,
-        once,
-        torch.optim.SGD(once.parameters(), lr=0.1),
-        rng=np.random.default_rng(0),
-        epochs=2,
-    )
+    learn(judged, once, torch.optim.SGD(once.parameters(), lr=0.1), epochs=2)
     for _ in range(2):
-        update(
-            judged, twice, torch.optim.SGD(twice.parameters(), lr=0.1), rng=np.random.default_rng(0)
-        )
+        learn(judged, twice, torch.optim.SGD(twice.parameters(), lr=0.1))
     assert all(
         torch.equal(weight, twice.state_dict()[name]) for name, weight in once.state_dict().items()
     )
@@ -410,14 +379,7 @@ def test_each_step_forgets_the_gradient_of_the_one_before(batch):
 def test_learning_stops_once_the_policy_has_moved_too_far(batch):
     actor = Actor(tiny())
     judged = prepare_batch(batch, actor)
-    metrics = update(
-        judged,
-        actor,
-        make_optimizer(actor, lr=1e-2),
-        rng=np.random.default_rng(0),
-        epochs=5,
-        target_kl=1e-4,
-    )
+    metrics = learn(judged, actor, make_optimizer(actor, lr=1e-2), epochs=5, target_kl=1e-4)
     assert metrics["stopped"] == 1
     assert metrics["steps"] == 1
 
@@ -426,12 +388,10 @@ def test_a_loss_that_is_not_a_number_changes_nothing_and_leaves_the_batch(batch,
     actor = Actor(tiny())
     before = copy.deepcopy(actor.state_dict())
     judged = prepare_batch(batch, actor)
-    judged.advantage_BT[judged.batch.action_mask_BT] = float("nan")
+    judged.advantage_BT[judged.action_mask_BT] = float("nan")
     path = tmp_path / "batch.pt"
     with pytest.raises(TrainingError, match=r"policy_loss, actor_gradient became NaN.*batch\.pt"):
-        update(
-            judged, actor, make_optimizer(actor, lr=1.0), rng=np.random.default_rng(0), save_to=path
-        )
+        learn(judged, actor, make_optimizer(actor, lr=1.0), save_to=path)
     assert all(torch.equal(weight, before[name]) for name, weight in actor.state_dict().items())
     saved = torch.load(path, weights_only=True)
     assert torch.equal(saved["id_BT"], batch.id_BT)
@@ -441,9 +401,9 @@ def test_a_loss_that_is_not_a_number_changes_nothing_and_leaves_the_batch(batch,
 def test_without_a_place_for_it_the_error_says_how_to_keep_the_batch(batch):
     actor = Actor(tiny())
     judged = prepare_batch(batch, actor)
-    judged.advantage_BT[judged.batch.action_mask_BT] = float("inf")
+    judged.advantage_BT[judged.action_mask_BT] = float("inf")
     with pytest.raises(TrainingError, match="Give save_to to keep the batch, and try a smaller"):
-        update(judged, actor, make_optimizer(actor), rng=np.random.default_rng(0))
+        learn(judged, actor, make_optimizer(actor))
 
 
 def test_groups_without_signal_can_be_left_out_and_nothing_left_is_no_error(dialogues):
@@ -455,13 +415,10 @@ def test_groups_without_signal_can_be_left_out_and_nothing_left_is_no_error(dial
     judged = prepare_batch(
         pack([*flat[:6], *dialogues[6:]]), actor, advantage=AdvantageConfig(drop_flat=True)
     )
-    assert judged.batch.dialogues == 2
+    assert judged.dialogues == 2
     assert judged.metrics["flat_groups"] == 0.75
     judged = prepare_batch(pack(flat), actor, advantage=AdvantageConfig(drop_flat=True))
-    assert update(judged, actor, make_optimizer(actor), rng=np.random.default_rng(0)) == {
-        "steps": 0,
-        "stopped": 0,
-    }
+    assert learn(judged, actor, make_optimizer(actor)) == {"steps": 0, "stopped": 0}
     assert math.isnan(prepare_batch(pack([]), actor).metrics["return_mean"])
 
 
@@ -471,23 +428,16 @@ def test_the_gap_to_the_sampler_is_measured_and_a_stranger_is_refused_before_the
     actor = Actor(tiny())
     batch = pack(dialogues)
     exact = replace(batch, sampled_BT=prepare_batch(batch, actor).old_BT)
-    found = update(
-        prepare_batch(exact, actor),
-        actor,
-        make_optimizer(actor, lr=0.0),
-        rng=np.random.default_rng(0),
-    )
+    found = learn(prepare_batch(exact, actor), actor, make_optimizer(actor, lr=0.0))
     assert found["sampler_kl"] == 0
     shifted = prepare_batch(
         replace(exact, sampled_BT=exact.sampled_BT - 0.5 * exact.action_mask_BT), actor
     )
-    found = update(shifted, actor, make_optimizer(actor, lr=0.0), rng=np.random.default_rng(0))
+    found = learn(shifted, actor, make_optimizer(actor, lr=0.0))
     assert found["sampler_kl"] == pytest.approx(math.exp(0.5) - 1.5, abs=1e-6)
     before = copy.deepcopy(actor.state_dict())
     with pytest.raises(TrainingError, match=r"KL\(sampler \|\| learner\) is 0.149"):
-        update(
-            shifted, actor, make_optimizer(actor), rng=np.random.default_rng(0), max_sampler_kl=0.1
-        )
+        learn(shifted, actor, make_optimizer(actor), max_sampler_kl=0.1)
     assert all(torch.equal(value, before[name]) for name, value in actor.state_dict().items())
 
 
@@ -498,9 +448,7 @@ def test_with_one_step_the_policy_is_asked_once_and_learns_the_same(batch, monke
         actor.register_forward_hook(lambda *_, passes=passes: passes.append(1))
         judged = prepare_batch(batch, actor, one_step=one_step)
         assert (judged.old_BT is None, not passes) == (one_step, one_step)
-        metrics = update(
-            judged, actor, make_optimizer(actor, lr=1e-2), rng=np.random.default_rng(0)
-        )
+        metrics = learn(judged, actor, make_optimizer(actor, lr=1e-2))
         learned.append((metrics, torch.cat([one.flatten() for one in actor.parameters()])))
     (once, after_once), (twice, after_twice) = learned
     assert once == pytest.approx(twice, abs=1e-6)
@@ -525,8 +473,7 @@ def test_a_reply_near_the_limit_costs_in_a_line(dialogues):
     assert cost_DN[batch.tokens_DN < longest - 1].sum() == 0
     assert overlong(batch.tokens_DN, longest, 0).sum() == 0
     unwrap, charged = (
-        prepare_batch(batch, Actor(tiny()), cost_DN=cost).batch.reward_DN
-        for cost in (0.0, 3 * cost_DN)
+        prepare_batch(batch, Actor(tiny()), cost_DN=cost).reward_DN for cost in (0.0, 3 * cost_DN)
     )
     assert np.allclose(unwrap - charged, 3 * cost_DN)
 
@@ -536,25 +483,8 @@ def test_a_samplers_log_probabilities_are_those_of_the_temperature_that_is_learn
     for temperature, is_same in ((0.5, True), (1.0, False)):
         actor = Actor(tiny())
         judged = prepare_batch(exact, actor, temperature=temperature, one_step=True)
-        found = update(
-            judged,
-            actor,
-            make_optimizer(actor),
-            rng=np.random.default_rng(0),
-            temperature=temperature,
-        )
+        found = learn(judged, actor, make_optimizer(actor), temperature=temperature)
         assert (found["sampler_kl"] < 1e-9) == is_same
-
-
-def test_a_divergence_can_be_taken_from_the_reward(batch):
-    actor, reference = Actor(tiny()), Actor(tiny(seed=1))
-    plain, judged = (
-        prepare_batch(batch, actor, None, reference, kl_in_reward=weight) for weight in (0.0, 0.5)
-    )
-    apart_BT = judged.old_BT - judged.reference_BT
-    assert torch.allclose(judged.advantage_BT, plain.advantage_BT - 0.5 * apart_BT, atol=1e-6)
-    with pytest.raises(TrainingError, match="needs a reference"):
-        prepare_batch(batch, actor, kl_in_reward=0.5)
 
 
 def test_a_critic_is_needed_where_it_is_needed_and_only_there(batch):
@@ -564,10 +494,6 @@ def test_a_critic_is_needed_where_it_is_needed_and_only_there(batch):
         prepare_batch(batch, actor, advantage=AdvantageConfig("gae"))
     with pytest.raises(TrainingError, match="without its critic"):
         update(prepare_batch(batch, actor), actor, optimizer, critic, rng=rng)
-    with pytest.raises(TrainingError, match="cannot learn alone"):
-        update(prepare_batch(batch, actor), actor, optimizer, rng=rng, critic_only=True)
-    with pytest.raises(TrainingError, match="Is it a critic"):
-        prepare_batch(batch, critic)
 
 
 @pytest.mark.filterwarnings(
@@ -585,14 +511,7 @@ def test_the_base_below_adapters_is_a_reference(batch):
     judged = prepare_batch(batch, actor, None, without_adapters(actor))
     assert torch.equal(judged.old_BT, judged.reference_BT)
     optimizer = make_optimizer(actor, lr=1e-2)
-    update(
-        judged,
-        actor,
-        optimizer,
-        rng=np.random.default_rng(0),
-        objective=Objective(kl=0.1),
-        epochs=2,
-    )
+    learn(judged, actor, optimizer, objective=Objective(kl=0.1), epochs=2)
     judged = prepare_batch(batch, actor, None, without_adapters(actor))
     assert torch.allclose(judged.reference_BT, before, atol=1e-5)
     assert not torch.allclose(judged.old_BT, before, atol=1e-3)

@@ -3,8 +3,6 @@ asked of vLLM with a real model and real adapters; vLLM itself wants a GPU.
 """
 
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
@@ -12,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from commands import run_processes
 from completions import JsonHandler, completion
 
 peft = pytest.importorskip("peft", reason="adapters need peft: pip install '.[lora]'")
@@ -160,45 +159,12 @@ def test_two_processes_sample_with_the_weights_of_every_iteration(
     engine: str, model: str, vllm: Vllm, tmp_path: Path
 ) -> None:
     out, folder = tmp_path / "run", tmp_path / "adapters"
-    few = [
-        "--model",
-        model,
-        "--iterations",
-        "3",
-        "--dialogues",
-        "4",
-        "--max-reply-tokens",
-        "8",
-        "--lr",
-        "1e-2",
-        "--lora-rank",
-        "4",
-        "--dtype",
-        "float32",
-    ]
-    few += [
-        "--vllm-seeds",
-        "true",
-        "--eval-every",
-        "2",
-        "--eval-dialogues",
-        "2",
-        "--vllm",
-        vllm.url,
-        "--vllm-folder",
-        str(folder),
-    ]
-    launcher = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node=2",
-        "-m",
-        "rlver_gym",
-    ]
-    command = [*launcher, "train", *few, "--engine", engine, "--out", str(out)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    ended = run_processes(
+        2,
+        f"train --model {model} --iterations 3 --dialogues 4 --max-reply-tokens 8 --lr 1e-2"
+        " --lora-rank 4 --dtype float32 --vllm-seeds true --eval-every 2 --eval-dialogues 2"
+        f" --vllm {vllm.url} --vllm-folder {folder} --engine {engine} --out {out}",
+    )
     assert ended.returncode == 0, ended.stderr[-3000:]
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert [line["iteration"] for line in lines] == [0, 1, 2, 3]
@@ -212,37 +178,17 @@ def test_two_processes_sample_with_the_weights_of_every_iteration(
 
 @pytest.mark.slow
 def test_what_is_wrong_with_the_server_is_said_by_every_process(model: str, tmp_path: Path) -> None:
-    few = [
-        "--model",
-        model,
-        "--dialogues",
-        "4",
-        "--max-reply-tokens",
-        "8",
-        "--lora-rank",
-        "4",
-        "--dtype",
-        "float32",
-        "--out",
-        str(tmp_path / "run"),
-    ]
-    few += ["--vllm", "http://127.0.0.1:9/v1", "--vllm-folder", str(tmp_path / "adapters")]
-    launcher = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node=2",
-        "-m",
-        "rlver_gym",
-    ]
-    ended = subprocess.run(
-        [*launcher, "train", *few], capture_output=True, text=True, timeout=200, check=False
+    ended = run_processes(
+        2,
+        f"train --model {model} --dialogues 4 --max-reply-tokens 8 --lora-rank 4 --dtype float32"
+        f" --out {tmp_path / 'run'} --vllm http://127.0.0.1:9/v1"
+        f" --vllm-folder {tmp_path / 'adapters'}",
     )
     assert ended.returncode != 0
     assert "http://127.0.0.1:9/v1 did not load lora adapter" in ended.stderr
 
 
+@pytest.mark.slow
 def test_a_server_left_with_old_weights_would_be_seen(
     model: str, vllm: Vllm, tmp_path: Path
 ) -> None:
@@ -268,6 +214,7 @@ def test_a_server_that_lost_them_is_given_equal_weights_again(
     next(train(learner))
 
 
+@pytest.mark.slow
 def test_equal_runs_share_a_server_and_leave_nothing_behind(
     model: str, vllm: Vllm, tmp_path: Path
 ) -> None:

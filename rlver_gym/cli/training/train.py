@@ -15,12 +15,7 @@ import typer
 from rich.markup import escape
 
 from rlver_gym.data.demonstrations import read_demonstrations
-from rlver_gym.export.demonstrations import (
-    AGENTS,
-    agent_demonstrations,
-    run_here,
-    run_on_ray,
-)
+from rlver_gym.export.demonstrations import AGENTS, agent_demonstrations
 from rlver_gym.io.errors import TrainingError, pip_install
 from rlver_gym.io.machine import keep_freed_memory
 from rlver_gym.io.terminal import SafeConsole, progress_bar
@@ -37,10 +32,18 @@ _USUAL = (
     *("reference", "stop_on_gap"),
 )
 """What `--help` shows of the config; `--help-all` shows the rest, too."""
-RayWorkers = Annotated[
-    int | None,
-    typer.Option(min=1, help="Processes on the cluster. Default: one for each of its CPUs."),
-]
+
+
+def _refuse_ray(value: str | None) -> None:
+    if value is not None:
+        raise typer.BadParameter(
+            "dialogues are not played on Ray any more: start the same command by torchrun, which"
+            " shares them among processes and machines, or let a server sample (--vllm)."
+        )
+
+
+GoneRay = Annotated[str | None, typer.Option(hidden=True, callback=_refuse_ray)]
+"""An option of an earlier version."""
 
 
 def add_config_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -138,7 +141,7 @@ def _show_everything(ctx: typer.Context, asked: bool) -> None:
     """The help with the options that `--help` leaves out."""
     if not asked:
         return
-    options = [one for one in ctx.command.params if getattr(one, "hidden", False)]
+    options = [one for one in ctx.command.params if one.name in FIELDS and one.hidden]  # pyright: ignore[reportAttributeAccessIssue]
     for option in options:
         option.hidden = False  # pyright: ignore[reportAttributeAccessIssue]
     typer.echo(ctx.get_help())
@@ -177,18 +180,7 @@ def train(
     track: Annotated[
         str | None, typer.Option(help="Also log to wandb or trackio, when installed.")
     ] = None,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help=(
-                "Hold the dialogues learned from on a Ray cluster, as rlver-gym bench does, on its"
-                " CPUs; the model learns, and is evaluated, here. Equal numbers of workers give"
-                " equal runs. Needs the extra ray."
-            ),
-        ),
-    ] = None,
-    ray_workers: RayWorkers = None,
+    ray: GoneRay = None,
     help_all: Annotated[
         bool,
         typer.Option(
@@ -217,9 +209,7 @@ def train(
             f" --config {preset} --model runs/warm. (With --model tiny it begins from nothing.)"
         )
     config = build_config(preset, fields)
-    import_with_torch("rlver_gym.policy.folder").run(
-        config, out=out, resume=resume, track=track, ray=ray, ray_workers=ray_workers
-    )
+    import_with_torch("rlver_gym.policy.folder").run(config, out=out, resume=resume, track=track)
 
 
 def import_with_torch(module: str) -> Any:
@@ -295,17 +285,7 @@ def sft(
         ),
     ] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Decides the dialogues and their order.")] = 0,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help=(
-                "Hold the agents' dialogues on a Ray cluster, as rlver-gym bench does; the model"
-                " learns here. They are the same. Needs the extra ray."
-            ),
-        ),
-    ] = None,
-    ray_workers: RayWorkers = None,
+    ray: GoneRay = None,
 ) -> None:
     """Teach a model to speak, by plain supervised learning on demonstrations, or on what the
     benchmark's agents say to the train personas.
@@ -331,11 +311,8 @@ def sft(
         raise typer.BadParameter(
             "there is nobody to learn from beside --data", param_hint="--agent"
         )
-    if data and ray:
-        raise typer.BadParameter("no dialogues are held beside --data", param_hint="--ray")
     read = [demonstration for path in data or () for demonstration in read_demonstrations(path)]
-    run = run_on_ray(ray, ray_workers) if ray else run_here
-    demonstrations = read or agent_demonstrations(agent or AGENTS, dialogues, seed, run)
+    demonstrations = read or agent_demonstrations(agent or AGENTS, dialogues, seed)
     losses = learning.warm_start(
         model,
         out,

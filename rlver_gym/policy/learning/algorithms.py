@@ -50,18 +50,12 @@ def overlong(tokens_DN: Ints, longest: int, buffer: int) -> Floats:
     return np.clip((tokens_DN - (longest - buffer)) / buffer, 0.0, 1.0)
 
 
-def place_rewards(
-    reward_DN: Floats, dialogue_S: Ints, turn_S: Ints, rewards: Literal["turn", "episode"] = "turn"
-) -> Floats:
-    """reward_S: each turn's reward at the turn's last sampled token, or their sum at the dialogue's
-    last. A turn without action tokens passes its reward to the token before, or to the
-    first one. Every dialogue's rewards keep their sum.
+def place_rewards(reward_DN: Floats, dialogue_S: Ints, turn_S: Ints) -> Floats:
+    """reward_S: each turn's reward at the turn's last sampled token. A turn without action tokens
+    passes its reward to the token before, or to the first one. Every dialogue's rewards keep their
+    sum.
     """
     reward_S, action_S = np.zeros(len(turn_S)), np.arange(len(turn_S))
-    if rewards == "episode":
-        ends = np.flatnonzero(_next_differs(dialogue_S))
-        reward_S[ends] = reward_DN.sum(axis=1)[dialogue_S[ends]]
-        return reward_S
     last_DN = np.full(reward_DN.shape, -1)
     np.maximum.at(last_DN, (dialogue_S, turn_S), action_S)
     last_DN = np.maximum.accumulate(last_DN, axis=1)
@@ -78,14 +72,12 @@ def gae(
     turn_S: Ints,
     gamma: float = 1.0,
     gae_lambda: float = 1.0,
-    per: Literal["turn", "token"] = "turn",
 ) -> Estimate:
     """Generalised advantage estimation (arXiv:1506.02438, eq. 16) over action tokens, across
-    the sequences of a dialogue. After a dialogue's last token nothing comes: its horizon belongs to
-    the task. `per`: gamma and lambda count from token to token, or only from turn to turn.
+    the sequences of a dialogue; gamma and lambda count from turn to turn. After a dialogue's last
+    token nothing comes: its horizon belongs to the task.
     """
-    ends_S = _next_differs(dialogue_S)
-    counts_S = np.ones(len(turn_S), dtype=bool) if per == "token" else _next_differs(turn_S)
+    ends_S, counts_S = _next_differs(dialogue_S), _next_differs(turn_S)
     advantage_S = np.zeros(len(reward_S))
     ahead = next_value = 0.0
     for s in reversed(range(len(reward_S))):
@@ -157,24 +149,20 @@ def by_episode(reward_DN: Floats, turns_D: Ints, group_D: Ints, **how) -> Floats
     `group_relative`).
     """
     advantage_D = group_relative(reward_DN.sum(axis=1), group_D, **how)
-    return np.where(_had(reward_DN, turns_D), advantage_D[:, None], 0.0)
+    return np.where(_had_turn(reward_DN, turns_D), advantage_D[:, None], 0.0)
 
 
 def by_turn(reward_DN: Floats, turns_D: Ints, group_D: Ints, gamma: float = 1.0, **how) -> Floats:
     """advantage_DN: a turn has the return from it on, against those of the group at the same turn.
-    What came before cannot be its merit (reward-to-go, arXiv:1506.02438, eq. 1, item 3).
+    What came before cannot be its merit (reward-to-go, arXiv:1506.02438, eq. 1, item 3). With a
+    gamma of 0 it has its own reward alone.
     """
     to_go_DN = reward_DN.copy()
     for turn in reversed(range(reward_DN.shape[1] - 1)):
         to_go_DN[:, turn] += gamma * to_go_DN[:, turn + 1]
-    return _each_turn(to_go_DN, turns_D, group_D, **how)
-
-
-def by_own_reward(reward_DN: Floats, turns_D: Ints, group_D: Ints, **how) -> Floats:
-    """advantage_DN: a turn has its own reward alone, against those of the group at the same
-    turn.
-    """
-    return _each_turn(reward_DN, turns_D, group_D, **how)
+    to_go_DN = np.where(_had_turn(to_go_DN, turns_D), to_go_DN, np.nan)
+    columns = [group_relative(to_go_D, group_D, **how) for to_go_D in to_go_DN.T]
+    return np.stack(columns, axis=1) if columns else np.zeros(to_go_DN.shape)
 
 
 def has_signal(return_D: Floats, group_D: Ints) -> Bools:
@@ -185,17 +173,8 @@ def has_signal(return_D: Floats, group_D: Ints) -> Bools:
     return np.array([np.ptp(one) > SAME for one in members_D], dtype=bool)
 
 
-def _each_turn(value_DN: Floats, turns_D: Ints, group_D: Ints, **how) -> Floats:
-    value_DN = np.where(_had(value_DN, turns_D), value_DN, np.nan)
-    columns = [group_relative(value_D, group_D, **how) for value_D in value_DN.T]
-    return np.stack(columns, axis=1) if columns else np.zeros(value_DN.shape)
-
-
-def _had(value_DN: Floats, turns_D: Ints) -> Bools:
+def _had_turn(value_DN: Floats, turns_D: Ints) -> Bools:
     return np.arange(value_DN.shape[1]) < turns_D[:, None]
-
-
-Estimator = Literal["k1", "k2", "k3"]
 
 
 def token_ratio(logprob_BT: Tensor, old_BT: Tensor) -> Tensor:
@@ -246,18 +225,11 @@ def truncated_importance(old_BT: Tensor, sampled_BT: Tensor, cap: float = 2.0) -
     return (old_BT - sampled_BT).exp().clamp(max=cap).detach()
 
 
-def divergence(logprob_BT: Tensor, reference_BT: Tensor, estimator: Estimator = "k3") -> Tensor:
-    """Estimates KL(policy || reference) from tokens of the policy (J. Schulman,
-    joschu.net/blog/kl-approx.html; k3 as in arXiv:2402.03300, eq. 4).
-
-    k1 is unbiased but can be negative, and its gradient is 0 on average: it belongs into the
-    reward, not into a loss. k2 is small in variance, k3 unbiased and never negative.
+def divergence(logprob_BT: Tensor, reference_BT: Tensor) -> Tensor:
+    """Estimates KL(policy || reference) from tokens of the policy, unbiased and never negative (k3
+    of J. Schulman, joschu.net/blog/kl-approx.html, as in arXiv:2402.03300, eq. 4).
     """
     logratio_BT = logprob_BT - reference_BT
-    if estimator == "k1":
-        return logratio_BT
-    if estimator == "k2":
-        return logratio_BT**2 / 2
     return (-logratio_BT).exp() - 1 + logratio_BT
 
 
@@ -291,32 +263,24 @@ def token_weights(
 
     token: the mean over all tokens (DAPO, arXiv:2503.14476, 3.3), so a dialogue counts as much as
     it is long. turn: the mean over turns of the mean over their tokens: GRPO (arXiv:2402.03300, eq.
-    3), whose output is one reply. A dialogue counts by its turns. dialogue: the mean over dialogues
-    of the mean over their tokens, however many sequences a dialogue left. A turn of a short
-    dialogue counts more. sequence: as dialogue, but each sequence of a dialogue counts the same
-    (GSPO, arXiv:2507.18071). constant: the mean over dialogues of the sum over their tokens,
-    divided by `constant` (Dr.GRPO, arXiv:2503.20783): length changes no token's weight.
+    3), whose output is one reply. A dialogue counts by its turns. sequence: the mean over dialogues
+    of the mean over their sequences of the mean over tokens (GSPO, arXiv:2507.18071). constant: the
+    mean over dialogues of the sum over their tokens, divided by `constant` (Dr.GRPO,
+    arXiv:2503.20783): length changes no token's weight.
     """
-    learned_B, dialogues = (
-        action_mask_BT.sum(1).double(),
-        int(dialogue_B.max()) + 1 if len(dialogue_B) else 0,
-    )
-    has_B = (learned_B > 0).double()
-    learned_D, sequences_D = (
-        torch.zeros(dialogues, dtype=torch.double).index_add(0, dialogue_B, one)
-        for one in (learned_B, has_B)
-    )
-    count = max(1, int((learned_D > 0).sum()))
     if aggregate == "turn":
         return _by_turn(action_mask_BT, turn_BT, dialogue_B)
-    weight_B = {
-        "token": lambda: has_B / learned_B.sum().clamp(min=1),
-        "dialogue": lambda: 1 / (count * learned_D[dialogue_B].clamp(min=1)),
-        "sequence": lambda: (
-            1 / (count * sequences_D[dialogue_B].clamp(min=1) * learned_B.clamp(min=1))
-        ),
-        "constant": lambda: has_B / (count * constant),
-    }[aggregate]()
+    learned_B = action_mask_BT.sum(1).double()
+    has_B = (learned_B > 0).double()
+    dialogues = int(dialogue_B.max()) + 1 if len(dialogue_B) else 0
+    sequences_D = torch.zeros(dialogues, dtype=torch.double).index_add(0, dialogue_B, has_B)
+    count = max(1, int((sequences_D > 0).sum()))
+    if aggregate == "token":
+        weight_B = has_B / learned_B.sum().clamp(min=1)
+    elif aggregate == "sequence":
+        weight_B = 1 / (count * sequences_D[dialogue_B].clamp(min=1) * learned_B.clamp(min=1))
+    else:
+        weight_B = has_B / (count * constant)
     return (weight_B[:, None] * action_mask_BT).float()
 
 

@@ -6,7 +6,7 @@ which micro-batches a process computes differs.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -21,22 +21,18 @@ from rlver_gym.policy.models.trajectory import TokenSequence, Trajectory
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What there is to learn from.
-
-    The sequences of a dialogue are neighbours, in the order of their turns; tensors are on the CPU.
+    """What there is to learn from. The sequences of a dialogue are neighbours, in the order of
+    their turns. Tensors are 0 where nothing was sampled; those that may be None are filled in by
+    `prepare_batch` and `update`.
     """
 
     id_BT: Tensor
-    """Token ids, padded with 0 on the right. What pads is never looked at, since attention is
-    causal.
-    """
+    """Token ids, padded with 0 on the right, which is never looked at: attention is causal."""
     action_mask_BT: Tensor
     """The policy chose this token. Never true of a sequence's first token, which nothing precedes.
     """
     sampled_BT: Tensor
-    """The sampler's log-probability of each sampled token, at the temperature it was sampled with,
-    in nats; 0 elsewhere.
-    """
+    """The sampler's log-probability of a token, at the temperature it was sampled with, in nats."""
     turn_BT: Tensor
     """The turn, from 0, that a sampled token belongs to; -1 elsewhere."""
     length_B: NDArray[np.int64]
@@ -48,7 +44,7 @@ class Batch:
     who_D: NDArray[np.str_]
     """With whom: the persona that the environment's info names, or nothing."""
     reward_DN: NDArray[np.float64]
-    """The environment's reward for each turn; 0 after the last."""
+    """The reward for each turn, 0 after the last; prepared: scaled and penalised."""
     format_error_DN: NDArray[np.bool_]
     """The reply of this turn broke the format; false after the last."""
     margin_DN: NDArray[np.float64]
@@ -61,6 +57,27 @@ class Batch:
     """Dialogues that were played but are not here: they broke off, outgrew the context, lack a
     log-probability, or the policy has no action token in them.
     """
+    old_BT: Tensor | None = None
+    """Log-probabilities under the policy before the update, in nats; None when they are those of
+    the one step that learns from it.
+    """
+    advantage_BT: Tensor | None = None
+    """How much better than expected a token was."""
+    value_BT: Tensor | None = None
+    """The critic's guesses before the update, less what was expected of whom; None without critic.
+    """
+    return_BT: Tensor | None = None
+    """What they should have been; None without critic."""
+    reference_BT: Tensor | None = None
+    """Log-probabilities under the reference; None without one."""
+    loss_weight_BT: Tensor | None = None
+    """How much a token counts in the losses; over a minibatch they add up to 1 (not so for
+    `constant`).
+    """
+    metric_weight_BT: Tensor | None = None
+    """How much a token counts in the metrics: 1 / sampled tokens of the minibatch."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """What is worth knowing of the whole, whichever part `only` chose."""
 
     @property
     def dialogues(self) -> int:
@@ -85,17 +102,25 @@ class Batch:
 
     @property
     def tree_length_D(self) -> NDArray[np.int64]:
-        """Tokens of a dialogue, what its sequences begin with alike counted once: so many pass
-        through the model (`prefixes`).
+        """Tokens of a dialogue that pass through the model: what its sequences begin with alike
+        counts once (`prefixes`).
         """
         shared_B = shared_prefixes(self.id_BT.numpy(), self.length_B, self.dialogue_B)
         return np.bincount(self.dialogue_B, self.length_B - shared_B, self.dialogues).astype(
             np.int64
         )
 
-    def rows_of(self, micro_batch: "MicroBatch") -> NDArray[np.int64]:
-        """The sequences of its dialogues, in their order."""
-        return np.flatnonzero(np.isin(self.dialogue_B, micro_batch.dialogue_R))
+    @property
+    def residual_D(self) -> NDArray[np.float64]:
+        """By how much each dialogue's returns were higher than the critic's guesses, the mean over
+        its sampled tokens. TrainingError without critic.
+        """
+        if self.return_BT is None or self.value_BT is None:
+            raise TrainingError("without a critic nothing was expected. Compute advantages by gae.")
+        gap_S, count = self.at_actions(self.return_BT - self.value_BT), self.dialogues
+        return np.bincount(self.dialogue_S, gap_S, count) / np.bincount(
+            self.dialogue_S, minlength=count
+        )
 
     def at_actions(self, value_BT: Tensor) -> NDArray[np.float64]:
         """The values at the S sampled tokens, dialogue by dialogue and in the order of speaking."""
@@ -107,27 +132,34 @@ class Batch:
         value_BT[self.action_mask_BT] = torch.from_numpy(value_S).float()
         return value_BT
 
-    def rows(self, keep_D: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """keep_B: which sequences belong to these dialogues."""
-        return keep_D[self.dialogue_B]
+    def rows_of(self, dialogue_R: NDArray[np.integer]) -> NDArray[np.int64]:
+        """The sequences of these dialogues, in their order."""
+        return np.flatnonzero(np.isin(self.dialogue_B, dialogue_R))
 
-    def only(self, keep_D: NDArray[np.bool_]) -> Self:
-        """The batch of these dialogues alone; their order stays. `num_skipped` is what it was."""
-        keep_B = self.rows(keep_D)
-        rows, width = torch.from_numpy(keep_B), int(self.length_B[keep_B].max(initial=0))
+    def only(self, dialogue_R: NDArray[np.integer]) -> Self:
+        """The batch of these dialogues alone, no wider than it must be; their order stays."""
+        row_R, dialogue_R = self.rows_of(dialogue_R), np.sort(dialogue_R)
+        rows, width = torch.from_numpy(row_R), int(self.length_B[row_R].max(initial=0))
         parts: dict[str, Any] = {
-            "_BT": lambda value: value[rows, :width],
-            "_B": lambda value: value[keep_B],
-            "_D": lambda value: value[keep_D],
-            "_DN": lambda value: value[keep_D],
+            "BT": lambda value: value[rows, :width],
+            "B": lambda value: value[row_R],
+            "D": lambda value: value[dialogue_R],
+            "DN": lambda value: value[dialogue_R],
         }
-        own = {
-            name: parts["_" + name.rpartition("_")[2]](getattr(self, name))
-            for name in self.__slots__
-            if name != "num_skipped"
+        cropped = {
+            name: parts[axes](value)
+            for name in (one.name for one in fields(self))
+            if (axes := name.rpartition("_")[2]) in parts
+            and (value := getattr(self, name)) is not None
         }
-        own["dialogue_B"] = (np.cumsum(keep_D) - 1)[own["dialogue_B"]]
-        return replace(self, **own)
+        cropped["dialogue_B"] = np.searchsorted(dialogue_R, cropped["dialogue_B"])
+        return replace(self, **cropped)
+
+    def to(self, device: torch.device) -> Self:
+        """The same with its tensors on this device."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        tensors = {name: one for name, one in values.items() if isinstance(one, Tensor)}
+        return replace(self, **{name: one.to(device) for name, one in tensors.items()})
 
 
 def pack(trajectories: Sequence[Trajectory]) -> Batch:
@@ -145,7 +177,7 @@ def pack(trajectories: Sequence[Trajectory]) -> Batch:
     for dialogue, one in enumerate(kept):
         for sequence in one.sequences:
             if sequence.action_mask_T.any():
-                _refuse_nonsense(sequence, one)
+                _check_sequence(sequence, one)
                 dialogue_B.append(dialogue)
                 sequences.append(sequence)
     if not all(np.isfinite(one.reward_N).all() for one in kept):
@@ -155,38 +187,44 @@ def pack(trajectories: Sequence[Trajectory]) -> Batch:
         )
     turns = max((len(one.reward_N) for one in kept), default=0)
 
-    def stack(rows: list[NDArray], dtype: Any) -> NDArray:
-        padded = [_pad_turns(row, turns) for row in rows]
-        return np.array(padded, dtype=dtype).reshape(len(kept), turns)
+    def pad(name: str, dtype: torch.dtype, fill: int) -> Tensor:
+        width = max((len(one.id_T) for one in sequences), default=0)
+        value_BT = torch.full((len(sequences), width), fill, dtype=dtype)
+        for row, one in zip(value_BT, sequences, strict=True):
+            row[: len(one.id_T)] = torch.as_tensor(getattr(one, name))
+        return value_BT
+
+    def stack(name: str, dtype: Any) -> NDArray:
+        value_DN = np.zeros((len(kept), turns), dtype=dtype)
+        for row, one in zip(value_DN, kept, strict=True):
+            values_N = getattr(one, name)
+            row[: len(values_N)] = values_N
+        return value_DN
 
     return Batch(
-        id_BT=_pad_rows([one.id_T for one in sequences], torch.int64, 0),
-        action_mask_BT=_pad_rows([one.action_mask_T for one in sequences], torch.bool, 0),
-        sampled_BT=_pad_rows([one.logprob_T for one in sequences], torch.float32, 0),
-        turn_BT=_pad_rows([one.turn_T for one in sequences], torch.int64, -1),
+        id_BT=pad("id_T", torch.int64, 0),
+        action_mask_BT=pad("action_mask_T", torch.bool, 0),
+        sampled_BT=pad("logprob_T", torch.float32, 0),
+        turn_BT=pad("turn_T", torch.int64, -1),
         length_B=np.array([len(one.id_T) for one in sequences], dtype=np.int64),
         dialogue_B=np.array(dialogue_B, dtype=np.int64),
         group_D=np.array([one.group for one in kept], dtype=np.int64),
         who_D=np.array([str(one.info.get("persona") or "") for one in kept], dtype=np.str_),
-        reward_DN=stack([one.reward_N for one in kept], np.float64),
-        format_error_DN=stack([one.format_error_N for one in kept], np.bool_),
-        margin_DN=stack([one.margin_N for one in kept], np.float64),
+        reward_DN=stack("reward_N", np.float64),
+        format_error_DN=stack("format_error_N", np.bool_),
+        margin_DN=stack("margin_N", np.float64),
         turns_D=np.array([len(one.reward_N) for one in kept], dtype=np.int64),
         num_skipped=len(trajectories) - len(kept),
     )
 
 
-def _refuse_nonsense(sequence: TokenSequence, dialogue: Trajectory) -> None:
+def _check_sequence(sequence: TokenSequence, dialogue: Trajectory) -> None:
+    """TrainingError for a sequence whose parts contradict each other."""
     action_mask_T, turns = sequence.action_mask_T, len(dialogue.reward_N)
-    lengths = {
-        len(sequence.id_T),
-        len(action_mask_T),
-        len(sequence.logprob_T),
-        len(sequence.turn_T),
-    }
-    turn_S = sequence.turn_T[action_mask_T]
+    parts = sequence.id_T, action_mask_T, sequence.logprob_T, sequence.turn_T
+    turn_S = sequence.turn_T[action_mask_T] if len(set(map(len, parts))) == 1 else None
     wrong = None
-    if len(lengths) > 1:
+    if turn_S is None:
         wrong = "its arrays differ in length"
     elif action_mask_T[0]:
         wrong = "its first token is an action, but nothing precedes it to predict it from"
@@ -201,18 +239,6 @@ def _refuse_nonsense(sequence: TokenSequence, dialogue: Trajectory) -> None:
             f"a token sequence of the dialogue with seed {dialogue.seed} cannot be learned from:"
             f" {wrong}. The sampler that made it is at fault."
         )
-
-
-def _pad_rows(rows: Sequence[NDArray], dtype: torch.dtype, fill: int) -> Tensor:
-    width = max(map(len, rows), default=0)
-    value_BT = torch.full((len(rows), width), fill, dtype=dtype)
-    for row, values in zip(value_BT, rows, strict=True):
-        row[: len(values)] = torch.as_tensor(values)
-    return value_BT
-
-
-def _pad_turns(values_N: NDArray, turns: int) -> NDArray:
-    return np.concatenate([values_N, np.zeros(turns - len(values_N), dtype=values_N.dtype)])
 
 
 _FINER = 2
@@ -240,52 +266,40 @@ def micro_batches(
     """
     if ranks > 1:
         tokens = min(tokens, int(length_D.sum()) // (_FINER * ranks))
-    plan = _plan(length_D, tokens)
-    while len(plan) % ranks:
-        heaviest = max(
-            range(len(plan)),
-            key=lambda at: (
-                _count_padded_tokens(plan[at], length_D) * (len(plan[at].dialogue_R) > 1)
-            ),
-        )
-        dialogue_R = plan[heaviest].dialogue_R
-        if len(dialogue_R) > 1:
-            plan[heaviest : heaviest + 1] = [
-                MicroBatch(part) for part in np.array_split(dialogue_R, 2)
-            ]
+    plan: list[list[int]] = []
+    for dialogue in map(int, np.argsort(-length_D, kind="stable")):
+        if plan and (len(plan[-1]) + 1) * length_D[plan[-1][0]] <= tokens:
+            plan[-1].append(dialogue)
         else:
-            plan.append(MicroBatch(plan[-1].dialogue_R, is_dummy=True))
-    yield from plan if ranks == 1 else _distribute(plan, length_D, ranks)[rank]
+            plan.append([dialogue])
+
+    dummies = 0
+    while (len(plan) + dummies) % ranks:
+        heaviest = max(plan, key=lambda part: _count_tokens(part, length_D) * (len(part) > 1))
+        at, half = plan.index(heaviest), -(-len(heaviest) // 2)
+        if len(heaviest) > 1:
+            plan[at : at + 1] = [heaviest[:half], heaviest[half:]]
+        else:
+            dummies += 1
+    parts = [MicroBatch(np.array(part, dtype=np.int64)) for part in plan]
+    parts += [MicroBatch(parts[-1].dialogue_R, is_dummy=True)] * dummies
+    yield from parts if ranks == 1 else _deal(parts, length_D, ranks)[rank]
 
 
-def _distribute(
-    plan: list[MicroBatch], length_D: NDArray[np.int64], ranks: int
+def _deal(
+    parts: list[MicroBatch], length_D: NDArray[np.int64], ranks: int
 ) -> list[list[MicroBatch]]:
     """Equally many for everybody, the heaviest first, each to whoever has the least so far."""
     hands: list[list[MicroBatch]] = [[] for _ in range(ranks)]
-    weights = [0] * ranks
-    for micro_batch in sorted(
-        plan, key=lambda micro_batch: -_count_padded_tokens(micro_batch, length_D)
-    ):
-        least = min(
-            (who for who in range(ranks) if len(hands[who]) < len(plan) // ranks),
-            key=weights.__getitem__,
-        )
-        hands[least].append(micro_batch)
-        weights[least] += _count_padded_tokens(micro_batch, length_D)
+    loads = [0] * ranks
+    for part in sorted(parts, key=lambda part: -_count_tokens(part.dialogue_R, length_D)):
+        free = [who for who in range(ranks) if len(hands[who]) < len(parts) // ranks]
+        least = min(free, key=loads.__getitem__)
+        hands[least].append(part)
+        loads[least] += _count_tokens(part.dialogue_R, length_D)
     return hands
 
 
-def _count_padded_tokens(micro_batch: MicroBatch, length_D: NDArray[np.int64]) -> int:
-    """Tokens that pass, padding included."""
-    return len(micro_batch.dialogue_R) * int(length_D[micro_batch.dialogue_R].max())
-
-
-def _plan(length_D: NDArray[np.int64], tokens: int) -> list[MicroBatch]:
-    plan: list[list[int]] = []
-    for row in np.argsort(-length_D, kind="stable"):
-        if plan and (len(plan[-1]) + 1) * length_D[plan[-1][0]] <= tokens:
-            plan[-1].append(int(row))
-        else:
-            plan.append([int(row)])
-    return [MicroBatch(np.array(rows, dtype=np.int64)) for rows in plan]
+def _count_tokens(dialogue_R: Sequence[int] | NDArray[np.int64], length_D: NDArray) -> int:
+    """Tokens of these dialogues when they pass together, padding included."""
+    return len(dialogue_R) * int(length_D[dialogue_R].max())

@@ -3,15 +3,14 @@ now, baselines, advantages. PPO and GRPO differ here.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Self
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.learning import algorithms
 from rlver_gym.policy.learning.batch import Batch, micro_batches
 from rlver_gym.policy.learning.objective import compute_advantages
@@ -68,59 +67,6 @@ class PersonaBaseline:
             self._of[who] = count + len(mine), mean + trust * float(mine.mean())
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedBatch:
-    """A batch with everything that an update needs to know of it.
-
-    Tensors are on the CPU and 0 where nothing was said.
-    """
-
-    batch: Batch
-    """Its rewards are those that are learned from: scaled, penalised."""
-    old_BT: Tensor | None
-    """Log-probabilities under the policy before the update, in nats; None when they are those of
-    the one step that learns from it.
-    """
-    advantage_BT: Tensor
-    """How much better than expected a token was."""
-    value_BT: Tensor | None = None
-    """The critic's guesses before the update, less what was expected of whom; None without critic.
-    """
-    return_BT: Tensor | None = None
-    """What they should have been; None without critic."""
-    reference_BT: Tensor | None = None
-    """Log-probabilities under the reference; None without one."""
-    metrics: dict[str, float] = field(default_factory=dict)
-    """What is worth knowing of all of it, whichever part `only` chose."""
-
-    @property
-    def residual_D(self) -> NDArray[np.float64]:
-        """By how much each dialogue's returns were higher than the critic's guesses, the mean over
-        its sampled tokens. TrainingError without critic.
-        """
-        if self.return_BT is None or self.value_BT is None:
-            raise TrainingError("without a critic nothing was expected. Compute advantages by gae.")
-        gap_S, dialogue_S = (
-            self.batch.at_actions(self.return_BT - self.value_BT),
-            self.batch.dialogue_S,
-        )
-        return np.bincount(dialogue_S, gap_S, self.batch.dialogues) / np.bincount(
-            dialogue_S, minlength=self.batch.dialogues
-        )
-
-    def only(self, keep_D: NDArray[np.bool_]) -> Self:
-        """These dialogues alone."""
-        batch, rows = self.batch.only(keep_D), torch.from_numpy(self.batch.rows(keep_D))
-
-        def crop(value_BT: Tensor | None) -> Tensor | None:
-            return None if value_BT is None else value_BT[rows, : batch.id_BT.shape[1]]
-
-        tensors = {
-            name: crop(getattr(self, name)) for name in self.__slots__ if name.endswith("_BT")
-        }
-        return replace(self, batch=batch, **tensors)
-
-
 def prepare_batch(
     batch: Batch,
     actor: nn.Module,
@@ -133,24 +79,20 @@ def prepare_batch(
     tokens: int = 8192,
     reward_scale: float = 1.0,
     format_penalty: float = 1.0,
-    kl_in_reward: float = 0.0,
     cost_DN: NDArray[np.float64] | float = 0.0,
     one_step: bool = False,
     on_progress: OnProgress = ignore_progress,
-) -> PreparedBatch:
-    """Everything that an update needs, from the policy, the critic and the reference as they are
-    now.
+) -> Batch:
+    """The batch with everything that an update needs, from the policy, the critic and the reference
+    as they are now.
 
-    `advantage.kind == "gae"` takes values from `critic`, or else from the actor's value head;
-    `persona_baseline` adds to those what is expected of whom. `tokens`: the most in one pass,
-    padding included. `format_penalty`: the share of its gains that a dialogue with a broken reply
-    loses. `kl_in_reward`: weight of the divergence from the reference (k1), taken from each token's
-    reward (gae) or advantage. `cost_DN`: taken from the rewards before they are scaled. `one_step`:
-    a single step of the optimizer will learn from this, whose own pass gives the log-probabilities:
-    the actor is not asked here, unless its value head or `kl_in_reward` needs it. TrainingError
-    when critic or reference is needed and missing.
+    `advantage.kind == "gae"` takes values from `critic`; `persona_baseline` adds to those what is
+    expected of whom. `tokens`: the most in one pass, padding included. `format_penalty`: the share
+    of its gains that a dialogue with a broken reply loses. `cost_DN`: taken from the rewards before
+    they are scaled. `one_step`: a single step of the optimizer will learn from this, whose own pass
+    gives the log-probabilities: the actor is not asked here. TrainingError when the critic is
+    needed and missing.
     """
-    device = next(actor.parameters()).device
     reward_DN = reward_scale * (
         algorithms.withhold_gains(batch.reward_DN, batch.format_error_DN, format_penalty) - cost_DN
     )
@@ -158,47 +100,23 @@ def prepare_batch(
     signal_D = algorithms.has_signal(reward_DN.sum(axis=1), batch.group_D)
     metrics = reward_metrics(batch, signal_D)
     if advantage.drop_flat:
-        batch = batch.only(signal_D)
-    if kl_in_reward and reference is None:
-        raise TrainingError(
-            "a divergence in the reward needs a reference. Give one, or a weight of 0."
-        )
+        batch = batch.only(np.flatnonzero(signal_D))
     if not batch.dialogues:
-        return PreparedBatch(
-            batch, old_BT=batch.sampled_BT, advantage_BT=batch.sampled_BT, metrics=metrics
-        )
-
-    is_asked = not one_step or bool(kl_in_reward) or (advantage.kind == "gae" and critic is None)
-    how = (device, temperature, tokens, on_progress)
-    own = score(batch, actor.eval(), *how) if is_asked else None
-    guessed = own if critic is None else score(batch, critic.eval(), *how)
-    referred = None if reference is None else score(batch, reference, *how)
+        nothing_BT = batch.sampled_BT
+        return replace(batch, old_BT=nothing_BT, advantage_BT=nothing_BT, metrics=metrics)
+    device = next(actor.parameters()).device
+    ask = partial(score, batch, device, temperature, tokens, on_progress)
+    old_BT = None if one_step else ask(actor.eval()).logprob_BT
+    has_values = critic is not None and advantage.kind == "gae"
+    value_BT = ask(critic.eval()).value_BT if critic is not None and has_values else None
+    reference_BT = None if reference is None else ask(reference).logprob_BT
     expected_S = (
         0.0 if persona_baseline is None else persona_baseline.of(batch.who_D)[batch.dialogue_S]
     )
-    return _compute(batch, own, guessed, referred, expected_S, advantage, kl_in_reward, metrics)
-
-
-def _compute(
-    batch: Batch,
-    own: TokenScores | None,
-    guessed: TokenScores | None,
-    referred: TokenScores | None,
-    expected_S: NDArray[np.float64] | float,
-    advantage: AdvantageConfig,
-    kl_in_reward: float,
-    metrics: dict[str, float],
-) -> PreparedBatch:
-    old_BT = None if own is None else _logprobs(own)
-    reference_BT = None if referred is None else _logprobs(referred)
-    value_BT = guessed.value_BT if guessed is not None and advantage.kind == "gae" else None
     value_S = None if value_BT is None else batch.at_actions(value_BT) + expected_S
-    cost_S = 0.0
-    if old_BT is not None and reference_BT is not None:
-        cost_S = kl_in_reward * batch.at_actions(old_BT - reference_BT)
-    estimate = compute_advantages(batch, advantage, value_S, cost_S)
-    return PreparedBatch(
-        batch=batch,
+    estimate = compute_advantages(batch, advantage, value_S)
+    return replace(
+        batch,
         old_BT=old_BT,
         advantage_BT=batch.scatter(estimate.advantage_S),
         value_BT=value_BT,
@@ -208,23 +126,14 @@ def _compute(
     )
 
 
-def _logprobs(scored: TokenScores) -> Tensor:
-    if scored.logprob_BT is None:
-        raise TrainingError(
-            "a policy or reference that gives no log-probabilities cannot be learned from. Is it a"
-            " critic?"
-        )
-    return scored.logprob_BT
-
-
 @torch.no_grad()
 def score(
     batch: Batch,
-    scorer: Scorer,
     device: torch.device,
-    temperature: float = 1.0,
-    tokens: int = 8192,
-    on_progress: OnProgress = ignore_progress,
+    temperature: float,
+    tokens: int,
+    on_progress: OnProgress,
+    scorer: Scorer,
 ) -> TokenScores:
     """What the scorer thinks of every sampled token, on the CPU and on every process.
 
@@ -234,24 +143,19 @@ def score(
     todo = list(micro_batches(batch.tree_length_D, tokens, rank(), ranks()))
     for done, micro_batch in enumerate(todo):
         on_progress("micro-batches scored", done, len(todo))
-        row_R = batch.rows_of(micro_batch)
-        rows, width = torch.from_numpy(row_R), int(batch.length_B[row_R].max())
+        part = batch.only(micro_batch.dialogue_R)
+        rows, width = batch.rows_of(micro_batch.dialogue_R), part.id_BT.shape[1]
         scored = scorer(
-            batch.id_BT[rows, :width].to(device),
-            batch.action_mask_BT[rows, :width].to(device),
+            part.id_BT.to(device),
+            part.action_mask_BT.to(device),
             temperature,
-            dialogue_B=batch.dialogue_B[row_R],
+            dialogue_B=part.dialogue_B,
         )
         for name, value_RT in scored._asdict().items():
             if value_RT is not None:
                 value_BT = columns.setdefault(name, torch.zeros(batch.action_mask_BT.shape))
                 value_BT[rows, :width] += (not micro_batch.is_dummy) * value_RT.float().cpu()
-    return TokenScores(
-        *(
-            all_reduce_sum(columns[name]) if name in columns else None
-            for name in TokenScores._fields
-        )
-    )
+    return TokenScores(**{name: all_reduce_sum(value_BT) for name, value_BT in columns.items()})
 
 
 def reward_metrics(batch: Batch, signal_D: NDArray[np.bool_]) -> dict[str, float]:

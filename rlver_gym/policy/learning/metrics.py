@@ -156,12 +156,12 @@ class RunLog:
         folder.mkdir(parents=True, exist_ok=True)
         for name in (METRICS, TIMES, EVALUATIONS):
             keep_iterations(folder / name, after)
-        _keep_shown_until(folder / DIALOGUES, after)
+        _keep_dialogues(folder / DIALOGUES, after)
         self._folder = folder
         self._board = import_module("torch.utils.tensorboard").SummaryWriter(
             str(folder / "tensorboard"), purge_step=after + 1
         )
-        self._tracker = _tracker(track, folder, config)
+        self._tracker = _start_tracker(track, folder, config)
 
     def __enter__(self) -> Self:
         return self
@@ -183,7 +183,10 @@ class RunLog:
         seconds and speeds.
         """
         for name, values in ((METRICS, metrics), (TIMES, times)):
-            line = {"iteration": iteration, **{key: _plain(value) for key, value in values.items()}}
+            line = {
+                "iteration": iteration,
+                **{key: _to_json_number(value) for key, value in values.items()},
+            }
             with (self._folder / name).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
                 file.flush()
@@ -202,7 +205,7 @@ class RunLog:
             for dialogue in dialogues:
                 file.write(
                     f"## Iteration {iteration}: {dialogue.info.get('persona', '')} ·"
-                    f" {_end(dialogue)}\n\n{as_text(dialogue)}\n\n"
+                    f" {_describe_end(dialogue)}\n\n{as_text(dialogue)}\n\n"
                 )
 
 
@@ -231,7 +234,7 @@ def inline(text: str) -> str:
     )
 
 
-def _end(dialogue: Trajectory) -> str:
+def _describe_end(dialogue: Trajectory) -> str:
     return (
         f"emotion {dialogue.info.get('emotion', '?')}, return {dialogue.total_reward:+.0f},"
         f" {dialogue.info.get('outcome') or 'ended early'}"
@@ -295,7 +298,7 @@ def keep_iterations(path: Path, last: int) -> None:
         write_atomically(path, text, TrainingError)
 
 
-def _keep_shown_until(path: Path, last: int) -> None:
+def _keep_dialogues(path: Path, last: int) -> None:
     if path.exists():
         text = read_text(path, max_bytes=MAX_BYTES, error=TrainingError)
         parts = re.split(r"(?m)^(?=## Iteration \d{1,9}:)", text)
@@ -307,12 +310,12 @@ def _keep_shown_until(path: Path, last: int) -> None:
         write_atomically(path, "".join(part for part in parts if part not in later), TrainingError)
 
 
-def _plain(value: float) -> float | None:
+def _to_json_number(value: float) -> float | None:
     """NaN and infinity are no JSON: they are written as null."""
     return value if math.isfinite(value) else None
 
 
-def _tracker(name: str | None, folder: Path, config: Mapping[str, Any]) -> Any:
+def _start_tracker(name: str | None, folder: Path, config: Mapping[str, Any]) -> Any:
     if name is None:
         return None
     if name not in TRACKERS or find_spec(name) is None:

@@ -5,9 +5,7 @@ presets follow from that.
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from rlver_gym.io.errors import TrainingError
-
-Aggregate = Literal["token", "turn", "dialogue", "sequence", "constant"]
+Aggregate = Literal["token", "turn", "sequence", "constant"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +20,6 @@ class AdvantageConfig:
     """Discount (gae, turn)."""
     gae_lambda: float = 1.0
     """GAE's lambda."""
-    discount_per: Literal["turn", "token"] = "turn"
-    """Where gamma and lambda count (gae)."""
-    rewards: Literal["turn", "episode"] = "turn"
-    """At the end of each turn, or their sum at the end of the dialogue (gae)."""
     whiten: bool = True
     """Advantages with mean 0 and standard deviation 1 over all action tokens (gae)."""
     baseline: Literal["group", "others"] = "group"
@@ -67,23 +61,11 @@ class Objective:
     """Weight of the entropy bonus."""
     kl: float = 0.0
     """Weight of the divergence from the reference."""
-    estimator: Literal["k2", "k3"] = "k3"
-    """Of that divergence. k1 belongs into the reward: see `prepare_batch`."""
     value_clip: float | None = 0.5
     """How far a value may move from its old one; None for any distance."""
 
-    def __post_init__(self) -> None:
-        """TrainingError for an estimator that cannot be minimised."""
-        if self.estimator not in ("k2", "k3"):
-            raise TrainingError(
-                f"{self.estimator} has no gradient to speak of in a loss. Take k2 or k3, or put k1"
-                " into the reward."
-            )
 
-
-CRITIC_OPTIONS = frozenset(
-    "rewards discount_per gae_lambda critic critic_lr critic_knows critic_warmup value_clip".split()
-)
+CRITIC_OPTIONS = frozenset("gae_lambda critic_lr critic_knows critic_warmup value_clip".split())
 GROUP_OPTIONS = frozenset(("group_size", "advantage", "min_std"))
 KL = 0.04
 """Weight of the divergence from the model at the start: GRPO's own (arXiv:2402.03300, 4.2)."""

@@ -28,14 +28,12 @@ chunks, and again on the way back.
 class TokenScores(NamedTuple):
     """Of each sampled token; 0 elsewhere."""
 
-    logprob_BT: Tensor | None
+    logprob_BT: Tensor | None = None
     """In nats, at the temperature asked for; None from a critic."""
-    entropy_BT: Tensor | None
+    entropy_BT: Tensor | None = None
     """Of the distribution that the token was drawn from, in nats; None from a critic."""
-    value_BT: Tensor | None
-    """The return that is expected from here on, this token not yet said; None from a policy without
-    value head.
-    """
+    value_BT: Tensor | None = None
+    """The return that is expected from here on, this token not yet said; None from a policy."""
 
 
 Scorer = Callable[..., TokenScores]
@@ -45,16 +43,9 @@ Scorer = Callable[..., TokenScores]
 class Actor(nn.Module):
     """A causal LM of Hugging Face, with LoRA adapters or without, that scores what was said."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        value_head: bool = False,
-        use_bf16: bool = False,
-        is_loaded: bool = True,
-    ) -> None:
-        """`value_head`: guess values too, from the policy's own hidden state; for advantages by gae
-        without a critic. `use_bf16`: compute in bfloat16, whatever the weights are kept in.
-        `is_loaded`: the model has its weights already.
+    def __init__(self, model: nn.Module, use_bf16: bool = False, is_loaded: bool = True) -> None:
+        """`use_bf16`: compute in bfloat16, whatever the weights are kept in. `is_loaded`: the model
+        has its weights already.
 
         TrainingError for a model whose logits are not simply its head applied to its last hidden
         state.
@@ -62,9 +53,8 @@ class Actor(nn.Module):
         super().__init__()
         self.model = model
         self._use_bf16 = use_bf16
-        self.value_head = _make_value_head(causal_lm(model)) if value_head else None
         if is_loaded:
-            _refuse_unusual_head(causal_lm(model))
+            _check_output_layer(causal_lm(model))
 
     def forward(
         self,
@@ -90,14 +80,7 @@ class Actor(nn.Module):
                 temperature,
                 entropy_learns,
             )
-        value_BT = (
-            None
-            if self.value_head is None
-            else _scatter(_values(self.value_head, hidden_SH), action_mask_BT)
-        )
-        return TokenScores(
-            _scatter(logprob_S, action_mask_BT), _scatter(entropy_S, action_mask_BT), value_BT
-        )
+        return TokenScores(_scatter(logprob_S, action_mask_BT), _scatter(entropy_S, action_mask_BT))
 
 
 class Critic(nn.Module):
@@ -108,7 +91,11 @@ class Critic(nn.Module):
         super().__init__()
         self.trunk = causal_lm(model).base_model
         self._use_bf16 = use_bf16
-        self.value_head = _make_value_head(causal_lm(model))
+        self.value_head = nn.Linear(
+            causal_lm(model).config.get_text_config().hidden_size, 1, device=causal_lm(model).device
+        )
+        nn.init.zeros_(self.value_head.weight)  # at first, every value is 0
+        nn.init.zeros_(self.value_head.bias)
 
     def forward(
         self,
@@ -124,9 +111,8 @@ class Critic(nn.Module):
         """
         with _precision(self._use_bf16, id_BT):
             hidden_SH = _compute_hidden(self.trunk, id_BT, action_mask_BT, dialogue_B)
-        return TokenScores(
-            None, None, _scatter(_values(self.value_head, hidden_SH), action_mask_BT)
-        )
+        value_S = self.value_head(hidden_SH.to(self.value_head.weight.dtype)).squeeze(-1)
+        return TokenScores(value_BT=_scatter(value_S, action_mask_BT))
 
 
 def without_adapters(actor: Actor) -> Scorer:
@@ -211,18 +197,6 @@ def _score_chunk(
     return logprob_S, entropy_S
 
 
-def _make_value_head(model: PreTrainedModel) -> nn.Linear:
-    """Zeros: at first, every value is 0."""
-    head = nn.Linear(model.config.get_text_config().hidden_size, 1, device=model.device)
-    nn.init.zeros_(head.weight)
-    nn.init.zeros_(head.bias)
-    return head
-
-
-def _values(head: nn.Linear, hidden_SH: Tensor) -> Tensor:
-    return head(hidden_SH.to(head.weight.dtype)).squeeze(-1)
-
-
 def _scatter(value_S: Tensor, action_mask_BT: Tensor) -> Tensor:
     return value_S.new_zeros(action_mask_BT.shape).masked_scatter(action_mask_BT, value_S)
 
@@ -232,7 +206,7 @@ def _precision(use_bf16: bool, id_BT: Tensor) -> torch.autocast:
 
 
 @torch.no_grad()
-def _refuse_unusual_head(model: PreTrainedModel) -> None:
+def _check_output_layer(model: PreTrainedModel) -> None:
     """Some families scale or cap their logits after the head; we would train another distribution
     than the one that speaks.
     """

@@ -106,7 +106,7 @@ def distribute(module: Actor | Critic, engine: Engine, use_bf16: bool = False) -
     trunk = module.trunk if isinstance(module, Critic) else causal_lm(module).base_model
     for layer in trunk.layers:  # pyright: ignore[reportGeneralTypeIssues]
         fully_shard(layer, mp_policy=precision)
-    if module.value_head is not None:
+    if isinstance(module, Critic):
         fully_shard(module.value_head)
     # By itself the root would stay whole after a pass without gradients, and its parameters would
     # not be those that the optimizer changes.
@@ -116,7 +116,7 @@ def distribute(module: Actor | Critic, engine: Engine, use_bf16: bool = False) -
     )
     for buffer in module.buffers():  # those that a state has not: the angles of rotary embeddings
         dist.broadcast(buffer, 0)
-    _settle_root(module)
+    _fix_fsdp_root(module)
     return module
 
 
@@ -164,7 +164,7 @@ def clip_gradients(module: nn.Module, most: float) -> float:
 
 
 @torch.no_grad()
-def _settle_root(module: nn.Module) -> None:
+def _fix_fsdp_root(module: nn.Module) -> None:
     """FSDP takes the first module that is called for the root, for ever; sampling calls inner
     ones.
     """

@@ -6,9 +6,9 @@ between. Think: each turn is a sequence of its own, since earlier thoughts are n
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
-from threading import BoundedSemaphore, Event
+from threading import BoundedSemaphore
 from typing import Any, NamedTuple, SupportsFloat
 
 import gymnasium as gym
@@ -77,86 +77,46 @@ def collect_rollouts(
     dialogues = [
         _Dialogue(env, spec, renderer, candidates) for env, spec in zip(envs, specs, strict=True)
     ]
-    max_prompt_tokens = max_tokens - sampling.max_tokens
+    stepping = BoundedSemaphore(workers)
 
-    def tell() -> None:
-        replies = sum(len(one.replies) for one in dialogues)
-        on_progress(f"{replies} replies", sum(one.over for one in dialogues), len(dialogues))
-
-    if sampler.at_once is not None:
-        _collect_concurrently(
-            sampler,
-            sampler.at_once,
-            sampling,
-            dialogues,
-            max_prompt_tokens,
-            draw_seed,
-            workers,
-            tell,
-        )
-        return [one.trajectory() for one in dialogues]
-    sampler.forget()
-    try:
-        with ThreadPoolExecutor(workers) as pool:
-            do = pool.submit if workers > 1 else _run_now
-            waiting = {do(one.reset): one for one in dialogues}
-            while waiting:
-                ready = _pop_ready(waiting)
-                asked = [
-                    (one, prompt)
-                    for one in ready
-                    if not one.over and (prompt := one.prompt(max_prompt_tokens)) is not None
-                ]
-                prompts = [
-                    candidate for one, ids in asked for candidate in one.candidates(ids, draw_seed)
-                ]
-                completions = iter(sampler.sample(prompts, sampling) if prompts else [])
-                for one, ids in asked:
-                    waiting[do(one.step, ids, list(islice(completions, candidates)))] = one
-                tell()
-    finally:
-        sampler.forget()
-    return [one.trajectory() for one in dialogues]
-
-
-def _collect_concurrently(
-    sampler: Sampler,
-    at_once: int,
-    sampling: Sampling,
-    dialogues: "Sequence[_Dialogue]",
-    max_prompt_tokens: int,
-    draw_seed: int,
-    workers: int,
-    tell: Callable[[], None],
-) -> None:
-    """Each dialogue goes on as soon as its own answer is there, whatever the others wait for.
-
-    At most `workers` environments step at the same time.
-    """
-    stepping, is_broken = BoundedSemaphore(workers), Event()
-
-    def play(one: _Dialogue) -> None:
+    def reset(one: _Dialogue) -> None:
         with stepping:
             one.reset()
-        while (
-            not one.over
-            and not is_broken.is_set()
-            and (prompt := one.prompt(max_prompt_tokens)) is not None
-        ):
-            completions = sampler.sample(one.candidates(prompt, draw_seed), sampling)
-            with stepping:
-                one.step(prompt, completions)
-            tell()
 
-    with ThreadPoolExecutor(at_once) as pool:
-        under_way = [pool.submit(play, one) for one in dialogues]
+    def step(one: _Dialogue, asked: list[Prompt], completions: list[Completion] | None) -> None:
+        completions = sampler.sample(asked, sampling) if completions is None else completions
+        with stepping:
+            one.step(asked[0].ids, completions)
+
+    sampler.forget()
+    with ThreadPoolExecutor(sampler.at_once or workers) as pool:
+        do = pool.submit if sampler.at_once or workers > 1 else _run_now
+        waiting: dict[Future[None], _Dialogue] = {do(reset, one): one for one in dialogues}
         try:
-            for future in as_completed(under_way):
-                future.result()
-        except BaseException:
-            is_broken.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+            while waiting:
+                ready = _pop_ready(waiting, 0.0 if sampler.at_once else _GATHER_S)
+                asked_of = {
+                    one: one.candidates(prompt, draw_seed)
+                    for one in ready
+                    if not one.over
+                    and (prompt := one.prompt(max_tokens - sampling.max_tokens)) is not None
+                }
+                # A server is asked by each for itself, as soon as it is ready; a model by all
+                # who are, in one batch.
+                completions = None
+                if not sampler.at_once and asked_of:
+                    prompts = [one for asked in asked_of.values() for one in asked]
+                    completions = iter(sampler.sample(prompts, sampling))
+                for one, asked in asked_of.items():
+                    given = None if completions is None else list(islice(completions, len(asked)))
+                    waiting[do(step, one, asked, given)] = one
+                replies = sum(len(one.replies) for one in dialogues)
+                over = sum(one.over for one in dialogues)
+                on_progress(f"{replies} replies", over, len(dialogues))
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+            sampler.forget()
+    return [one.trajectory() for one in dialogues]
 
 
 def _run_now(work: Callable[..., None], *given: Any) -> Future[None]:
@@ -166,12 +126,12 @@ def _run_now(work: Callable[..., None], *given: Any) -> Future[None]:
     return future
 
 
-def _pop_ready(waiting: "dict[Future[None], _Dialogue]") -> "list[_Dialogue]":
-    """Take out those whose environment has answered, and what comes soon after the first, in the
-    order of their numbers; raises what an environment raised.
+def _pop_ready(waiting: "dict[Future[None], _Dialogue]", gather_s: float) -> "list[_Dialogue]":
+    """Take out those whose environment has answered, and what comes within `gather_s` of the first,
+    in the order of their numbers; raises what went wrong in one.
     """
     wait(waiting, return_when=FIRST_COMPLETED)
-    done, _ = wait(waiting, timeout=_GATHER_S)
+    done, _ = wait(waiting, timeout=gather_s)
     for future in done:
         future.result()
     return sorted((waiting.pop(future) for future in done), key=lambda one: one.spec.number)
@@ -200,7 +160,7 @@ class _Dialogue:
 
     def reset(self) -> None:
         if self.num_candidates > 1:
-            _refuse_without_restore(self.env)
+            _check_restore(self.env)
         text, self.info = self.env.reset(seed=self.spec.seed, options=dict(self.spec.options or {}))
         self.valid = True
         self._record_user_line(text)
@@ -220,7 +180,7 @@ class _Dialogue:
             for number, seed in enumerate(seeds)
         ]
 
-    def step(self, prompt: list[int], completions: Sequence[Completion]) -> None:
+    def step(self, prompt: Sequence[int], completions: Sequence[Completion]) -> None:
         """Say the reply; of several the one that earns most, which is found by saying each of them
         here and going back. One without all its log-probabilities cannot be learned from: it is not
         said, and where there is no other the dialogue ends.
@@ -270,7 +230,7 @@ class _Dialogue:
         self.valid = self.valid and bool(self.replies)
         return None
 
-    def _record_reply(self, prompt: list[int], reply: Completion) -> str:
+    def _record_reply(self, prompt: Sequence[int], reply: Completion) -> str:
         """Note what the policy said; gives what the user hears of it."""
         if self.renderer.style == "think" or not self.builders:
             self.builders.append(_SequenceBuilder())
@@ -333,7 +293,7 @@ def refuse_all_failed(trajectories: Sequence[Trajectory]) -> None:
     )
 
 
-def _refuse_without_restore(env: TextEnv) -> None:
+def _check_restore(env: TextEnv) -> None:
     """Candidates can be compared only where an environment goes back to a turn, with all that is
     wrapped around it.
     """
@@ -361,7 +321,7 @@ class _SequenceBuilder:
         self.logprobs: list[float] = []
         self.turns: list[int] = []
 
-    def grow(self, prompt: list[int], reply: Completion, turn: int) -> None:
+    def grow(self, prompt: Sequence[int], reply: Completion, turn: int) -> None:
         given = len(prompt) - len(self.ids)
         self.ids = [*prompt, *reply.ids]
         self.logprobs += [*[0.0] * given, *reply.logprobs]

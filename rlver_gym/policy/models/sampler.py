@@ -112,7 +112,7 @@ class ModelSampler:
         self.prefill_tokens = prefill_tokens
         self._lm = bf16_copy(causal_lm(model)) if copied else causal_lm(model)
         self._head = cast(nn.Module, self._lm.get_output_embeddings())
-        _refuse_other_attention(self._lm)
+        _check_attention(self._lm)
         self._cache_argument = _name_of_cache_argument(self._lm.base_model)
         self.forget()
 
@@ -319,7 +319,7 @@ def _name_of_cache_argument(trunk: nn.Module) -> str:
     return "cache" if "cache" in parameters else "past_key_values"
 
 
-def _refuse_other_attention(lm: PreTrainedModel) -> None:
+def _check_attention(lm: PreTrainedModel) -> None:
     if kinds := unsupported_layer_types(lm.config):
         raise TrainingError(
             f"{type(lm).__name__} has layers of {', '.join(sorted(kinds))}, which this sampler does"

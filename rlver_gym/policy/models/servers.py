@@ -52,7 +52,7 @@ class _Choice(BaseModel):
     logprobs: _Logprobs
 
 
-class _Completion(BaseModel):
+class _Response(BaseModel):
     """What is used of a server's answer."""
 
     choices: list[_Choice] = Field(min_length=1)
@@ -105,7 +105,7 @@ class ServerSampler:
     def _sample_one(self, prompt: Prompt, sampling: Sampling) -> Completion:
         raw = self._request_completion(prompt, sampling)
         try:
-            return _completion(_Completion.model_validate_json(raw).choices[0], sampling)
+            return _parse_choice(_Response.model_validate_json(raw).choices[0], sampling)
         except ValidationError as error:
             raise TrainingError(
                 f"{self.base_url} did not answer with a completion and its log-probabilities, but"
@@ -137,7 +137,7 @@ class ServerSampler:
             ) from error
 
 
-def _completion(choice: _Choice, sampling: Sampling) -> Completion:
+def _parse_choice(choice: _Choice, sampling: Sampling) -> Completion:
     matches = [_TOKEN.fullmatch(token) for token in choice.logprobs.tokens]
     ids = [int(match[1]) for match in matches if match]
     if len(ids) != len(choice.logprobs.token_logprobs) or not ids:
@@ -208,7 +208,7 @@ class VllmSampler(ServerSampler):
             return "", str(error)
 
     def _publish_adapters(self) -> str:
-        weights = save(_adapters(self.policy), {"format": "pt"})
+        weights = save(_adapter_weights(self.policy), {"format": "pt"})
         name = f"rlver-{self._run}-{hashlib.sha256(weights).hexdigest()[:16]}"
         place = self.folder.absolute() / name
         try:
@@ -249,7 +249,7 @@ class VllmSampler(ServerSampler):
             ) from error
 
 
-def _adapters(policy: nn.Module) -> dict[str, Tensor]:
+def _adapter_weights(policy: nn.Module) -> dict[str, Tensor]:
     """The adapters' weights under the names that peft gives them in a file."""
     import peft  # noqa: PLC0415 (only whoever asks for adapters needs it)
 
