@@ -141,7 +141,7 @@ def test_answers_that_were_cut_are_no_reward_and_the_run_verifies_from_what_was_
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/v1"
         chat = {"base_url": url, "attempts": 1}
-        episodes = list(run(plan(None, chat=chat, agents=("listener",), seeds=4), tmp_path))
+        episodes = list(run(plan(None, chat=chat, agents=("listener",), seeds=2), tmp_path))
         server.shutdown()
     turns = [turn for episode in episodes for turn in episode.turns]
     assert len(turns) > 20
