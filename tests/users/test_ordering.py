@@ -11,21 +11,14 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 
+pytestmark = pytest.mark.slow
 START = 40
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(BenchPlan(seeds=1, persona_ids=library().ids("test")[1::2]), id="half"),
-        pytest.param(BenchPlan(), marks=pytest.mark.slow, id="whole"),
-    ],
-)
-def episodes(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> list[Episode]:
-    """Of the usual benchmark, or of half its people, once each."""
-    return list(run(request.param, tmp_path_factory.mktemp("run")))
+@pytest.fixture(scope="module")
+def episodes(tmp_path_factory: pytest.TempPathFactory) -> list[Episode]:
+    """Of the usual benchmark."""
+    return list(run(BenchPlan(), tmp_path_factory.mktemp("run")))
 
 
 def mean(episodes: list[Episode], agent: str, need: str | None = None) -> float:
@@ -97,7 +90,7 @@ def test_any_reply_said_every_turn_ends_below_the_start(episodes: list[Episode])
     """Even the most welcome single reply of the oracle or the adaptive agent, which is not the same
     for any two people.
     """
-    for persona_id in {episode.persona for episode in episodes}:
+    for persona_id in library().ids("test"):
         turns = [
             turn for episode in episodes if episode.persona == persona_id for turn in episode.turns
         ]
