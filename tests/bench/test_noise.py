@@ -242,7 +242,8 @@ def test_bench_and_report_say_the_same_of_the_noise(folder: Path, tmp_path: Path
 
 
 def _scores(folder: Path) -> list[dict[str, Any]]:
-    return json.loads(run_command("report", str(folder), "--json", "--no-recompute").stdout)["scores"]
+    told = run_command("report", str(folder), "--json", "--no-recompute").stdout
+    return json.loads(told)["scores"]
 
 
 def test_a_number_of_user_seeds_that_is_none_is_refused() -> None:
