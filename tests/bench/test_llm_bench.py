@@ -317,17 +317,7 @@ def test_no_secret_is_in_any_file_of_a_run(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     address = server.base_url.replace("http://", f"http://me:{KEY}@")
-    words = [
-        "bench",
-        "--user",
-        "openai:user",
-        "--agent",
-        "openai:agent",
-        "--persona",
-        PEOPLE[0],
-        "--seeds",
-        "1",
-    ]
+    words = f"bench --user openai:user --agent openai:agent --persona {PEOPLE[0]} --seeds 1".split()
     words += ["--base-url", address, "--out", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["rlver-gym", *words])
     told = CliRunner().invoke(app, words)
@@ -467,17 +457,8 @@ def test_only_a_public_server_with_prices_costs_money(
 
 
 def test_a_run_that_costs_money_needs_a_yes_where_nobody_can_be_asked(tmp_path: Path) -> None:
-    words = [
-        "bench",
-        "--user",
-        "openai:m",
-        "--agent",
-        "listener",
-        "--persona",
-        PEOPLE[0],
-        "--out",
-        str(tmp_path / "run"),
-    ]
+    words = f"bench --user openai:m --agent listener --persona {PEOPLE[0]}".split()
+    words += ["--out", str(tmp_path / "run")]
     words += ["--base-url", "https://api.example.com/v1", "--prices", "1,2"]
     told = CliRunner().invoke(app, words)
     assert isinstance(told.exception, RunError)

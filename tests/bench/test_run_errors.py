@@ -202,17 +202,7 @@ def test_an_agent_of_ones_own_that_fails_is_named(
     tmp_path: Path, name: str, says: list[str]
 ) -> None:
     (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
-    words = (
-        "bench",
-        "--persona",
-        PERSONA,
-        "--seeds",
-        "1",
-        "--agent",
-        "comfort",
-        "--agent",
-        f"own:{name}",
-    )
+    words = f"bench --persona {PERSONA} --seeds 1 --agent comfort --agent own:{name}".split()
     told = rlver(*words, "--out", "run", code=2, cwd=tmp_path)
     for part in (f"own:{name}", *says):
         assert part.replace(" ", "") in told.replace(" ", "")  # a long path is folded
@@ -229,17 +219,8 @@ def test_a_function_of_a_library_is_no_agent(tmp_path: Path) -> None:
 
 
 def test_an_agent_named_twice_is_refused(tmp_path: Path) -> None:
-    told = rlver(
-        "bench",
-        "--agent",
-        "comfort",
-        "--agent",
-        "oracle",
-        "--agent",
-        "comfort",
-        code=2,
-        cwd=tmp_path,
-    )
+    words = "bench --agent comfort --agent oracle --agent comfort".split()
+    told = rlver(*words, code=2, cwd=tmp_path)
     assert "--agent comfort is named twice" in told
     assert not list(tmp_path.iterdir())
 
@@ -320,17 +301,7 @@ def test_a_fingerprint_holds_the_version_the_server_and_the_prompt(
 
 
 def test_the_end_of_input_is_no_silence(tmp_path: Path) -> None:
-    words = (
-        "bench",
-        "--persona",
-        PERSONA,
-        "--seeds",
-        "1",
-        "--agent",
-        "human",
-        "--out",
-        str(tmp_path / "run"),
-    )
+    words = (*f"bench --persona {PERSONA} --seeds 1 --agent human --out".split(), f"{tmp_path}/run")
     assert "the input ended" in rlver(*words, code=2, input="What happened?\n")
     assert read_episodes(tmp_path / "run") == []
 

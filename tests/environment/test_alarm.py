@@ -318,17 +318,7 @@ def test_bench_and_report_print_alarms_and_put_them_into_json(
         assert not left.value.code
         return capsys.readouterr().out
 
-    bench = (
-        "bench",
-        "--agent",
-        "same_words:Same",
-        "--split",
-        "demo",
-        "--seeds",
-        "1",
-        "--out",
-        "run",
-    )
+    bench = "bench --agent same_words:Same --split demo --seeds 1 --out run".split()
     assert "suspicious  same_words:Same says the same to everybody" in rlver(*bench)
     for words in ((*bench, "--json"), ("report", "run", "--json")):
         plain = json.loads(rlver(*words))

@@ -50,17 +50,7 @@ def first_turn(persona: Persona, utterance: str, need: HiddenNeed | None = None)
 
 @pytest.mark.parametrize(
     "agent",
-    [
-        "oracle",
-        "adaptive",
-        "listener",
-        "comfort",
-        "praise",
-        "advice",
-        "silent",
-        "echo",
-        "gibberish",
-    ],
+    "oracle adaptive listener comfort praise advice silent echo gibberish".split(),
 )
 @pytest.mark.parametrize("persona_id", DEMO[:4])
 def test_reasons_add_up_exactly(persona_id: str, agent: str) -> None:

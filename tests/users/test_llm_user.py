@@ -907,31 +907,10 @@ def test_schemas_are_such_as_strict_servers_take(step: str) -> None:
 
 def test_both_languages_have_the_same_prompts() -> None:
     values = dict.fromkeys(
-        (
-            "profile",
-            "difficulty",
-            "hints",
-            "reached_by",
-            "keys",
-            "but",
-            "lines",
-            "state",
-            "reason",
-            "raw",
-        ),
+        "profile difficulty hints reached_by keys but lines state reason raw".split(),
         "x",
     )
-    for name in (
-        "who",
-        "appraise",
-        "speak",
-        "both",
-        "open",
-        "form_json",
-        "form_text",
-        "ask",
-        "repair",
-    ):
+    for name in "who appraise speak both open form_json form_text ask repair".split():
         texts = [fill_prompt(language, name, **values) for language in LANGUAGES]
         assert all(texts)
         assert len({text.count("\n- `") for text in texts}) == 1
