@@ -8,57 +8,24 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
+from hostile_cards import ESCAPES, MARKUP
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+
+from rlver_gym.io.terminal import printable
 
 Path = tuple[Any, ...]
 """Where a value stands in a JSON document: keys and indices from the root."""
 
 _PIECES = [
-    b'"',
-    b"{",
-    b"}",
-    b"[",
-    b",",
-    b":",
-    b"\\",
-    b"\n",
-    b"\x00",
-    b"\xff",
-    b"\xc3",
-    b"-",
-    b".",
-    b"e",
-    b"null",
-    b"true",
-    b"NaN",
-    b"-Infinity",
-    b"1e999",
-    b"9" * 5000,
-    b"[" * 3000,
-    b'{"a":' * 2000,
-    b'"\\ud800"',
-    b"\x1b[2J",
-    b"\xef\xbb\xbf",
+    *b'" { } [ ] , : \\ - . e # | % null true NaN -Infinity 1e999 .inf &a *a !!set <<: ---'.split(),
+    *(b"\n", b"\t", b": ", b"- ", b"? ", b"\x00", b"\xff", b"\xc3", b"\x1b[2J", b"\xef\xbb\xbf"),
+    *("\u202e".encode(), b'"\\ud800"', b"2026-01-01", b"9" * 5000, b"[" * 3000, b'{"a":' * 2000),
 ]
 _NASTY_TEXT = [
-    "",
-    " ",
-    "\x00",
-    "\x1b[31m",
-    "\u202e",
-    "\ud800",
-    "[/nope]",
-    "A" * 3000,
-    "../../x",
-    "/dev/null",
-    "os:getcwd",
-    "openai:m",
-    "nan",
-    "inf",
-    "1e999",
-    "-1",
-    "http://127.0.0.1:9",
+    *"\x00 \x1b[31m \u202e \ud800 [/nope] ../../x /dev/null os:getcwd openai:m".split(" "),
+    *"nan inf 1e999 -1 praise zh http://127.0.0.1:9".split(),
+    *("", " ", "A" * 5000, ESCAPES, MARKUP),
 ]
 
 
@@ -180,3 +147,11 @@ def damaged_bytes(draw: st.DrawFn, whole: bytes) -> bytes:
 def as_json(value: Any) -> bytes:
     """JSON as a careless program writes it: with NaN, infinities and lone surrogates."""
     return json.dumps(value).encode()
+
+
+def assert_clear(error: Exception, begins: str = "", max_chars: int = 3000) -> None:
+    """An error's message is short, fit for a terminal, and begins with what it is about."""
+    message = str(error)
+    assert message.startswith(begins)
+    assert printable(message) == message
+    assert 20 < len(message) < max_chars

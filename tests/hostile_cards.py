@@ -18,10 +18,14 @@ from rlver_gym.io.files import shipped_cards
 
 PERSON, SITUATION = "noor", "the-old-dog"
 PERSONA = "mine"
-INDEX = (
-    f"language: en\npersonas:\n- {{id: {PERSONA}, person: {PERSON}, situation: {SITUATION}, need:"
-    " praise, split: demo}\n"
-)
+INDEX = f"""language: en
+personas:
+- id: {PERSONA}
+  person: {PERSON}
+  situation: {SITUATION}
+  need: praise
+  split: demo
+"""
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\r\b"
 """What a terminal would obey: a title, a cleared screen, a colour, text from right to left, a line
 begun anew.

@@ -26,7 +26,7 @@ SEARCHES = {attack.name: attack for attack in SEARCH_ATTACKS}
 @pytest.mark.parametrize(
     "people",
     [
-        pytest.param(PEOPLE[::3], id="a-third"),
+        pytest.param(PEOPLE[::6], id="a-sixth"),
         pytest.param(PEOPLE, id="all", marks=pytest.mark.slow),
     ],
 )
@@ -45,7 +45,7 @@ SUSPICIOUS = 60
 @pytest.mark.parametrize(
     ("name", "people", "below"),
     [
-        pytest.param("best-of-30", PEOPLE[::6], START, id="best-of-30-a-sixth"),
+        pytest.param("best-of-30", PEOPLE[::8], START, id="best-of-30-an-eighth"),
         pytest.param("best-of-30", PEOPLE, START, id="best-of-30", marks=pytest.mark.slow),
         pytest.param(
             "best-of-30-others", PEOPLE, SUSPICIOUS, id="best-of-30-others", marks=pytest.mark.slow
@@ -62,7 +62,7 @@ def test_the_best_of_thirty_by_the_score_satisfies_nobody(
 
 def test_equal_attacks_give_equal_results() -> None:
     attacks = [FIXED_ATTACKS[11], SEARCHES["best-of-30"]]
-    first, second = (list(redteam(EmbeddedUser(), PEOPLE[:2], attacks=attacks)) for _ in range(2))
+    first, second = (list(redteam(EmbeddedUser(), PEOPLE[:1], attacks=attacks)) for _ in range(2))
     assert first == second
 
 
@@ -83,10 +83,10 @@ class Fails(EmbeddedUser):
     "attack", [FIXED_ATTACKS[0], SEARCHES["best-of-30"]], ids=lambda attack: attack.name
 )
 def test_dialogues_in_which_the_user_failed_count_in_no_score(attack: Attack) -> None:
-    failing, sound = PEOPLE[:2], PEOPLE[2:4]
+    failing, sound = PEOPLE[:1], PEOPLE[1:2]
     (result,) = redteam(Fails(*(one.id for one in failing)), failing + sound, attacks=[attack])
     (expected,) = redteam(EmbeddedUser(), sound, attacks=[attack])
-    assert (result.dialogues, result.failed) == (4, 2)
+    assert (result.dialogues, result.failed) == (2, 1)
     assert (result.final, result.content) == (expected.final, expected.content)
 
 

@@ -8,6 +8,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -391,18 +392,31 @@ def make_plan(user: str, server: ChatServer, **changed: Any) -> BenchPlan:
     return BenchPlan.model_validate(plain | changed)
 
 
-@pytest.fixture(scope="module", params=USERS)
-def honest(
-    request: pytest.FixtureRequest, server: ChatServer, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    folder = tmp_path_factory.mktemp("honest") / "run"
-    list(run(make_plan(request.param, server), folder))
-    cache = folder / RESPONSE_CACHE_FILE
-    if cache.exists():  # what is still in its log goes into the one file
-        with sqlite3.connect(cache) as db:
-            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        db.close()
-    return folder
+@pytest.fixture(scope="module")
+def honest_runs(
+    server: ChatServer, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
+    """The honest run with a user, made once: pytest makes a fixture anew for every case that
+    parametrizes it.
+    """
+
+    @cache
+    def make(user: str) -> Path:
+        folder = tmp_path_factory.mktemp("honest") / "run"
+        list(run(make_plan(user, server), folder))
+        response_cache = folder / RESPONSE_CACHE_FILE
+        if response_cache.exists():  # what is still in its log goes into the one file
+            with sqlite3.connect(response_cache) as db:
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            db.close()
+        return folder
+
+    return make
+
+
+@pytest.fixture(params=USERS)
+def honest(request: pytest.FixtureRequest, honest_runs: Callable[[str], Path]) -> Path:
+    return honest_runs(request.param)
 
 
 @pytest.fixture

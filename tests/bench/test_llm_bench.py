@@ -141,7 +141,7 @@ def test_answers_that_were_cut_are_no_reward_and_the_run_verifies_from_what_was_
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/v1"
         chat = {"base_url": url, "attempts": 1}
-        episodes = list(run(plan(None, chat=chat, agents=("listener",), seeds=4), tmp_path))
+        episodes = list(run(plan(None, chat=chat, agents=("listener",), seeds=2), tmp_path))
         server.shutdown()
     turns = [turn for episode in episodes for turn in episode.turns]
     assert len(turns) > 20
@@ -171,20 +171,6 @@ def test_a_recorded_run_verifies_without_a_server_or_a_key(
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     assert list(verify(recorded)) == [None] * (len(AGENTS) * len(PEOPLE))
-
-
-@pytest.mark.parametrize("field", ["utterance", "change", "thought", "reply"])
-def test_an_edited_turn_is_found_where_it_was_edited(copied: Path, field: str) -> None:
-    path = copied / EPISODES
-    lines = path.read_text(encoding="utf-8").split("\n")
-    record = json.loads(lines[4])
-    record["turns"][2][field] = 9 if field == "change" else "Something else altogether."
-    lines[4] = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
-    path.write_text("\n".join(lines), encoding="utf-8")
-    found = next(result for result in verify(copied) if result)
-    assert (found.line, found.turn) == (5, 3)
-    if field == "utterance":
-        assert "the response cache holds no answer to this" in found.what
 
 
 def edit_an_appraisal(folder: Path, *, forged: bool) -> None:
@@ -331,17 +317,7 @@ def test_no_secret_is_in_any_file_of_a_run(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     address = server.base_url.replace("http://", f"http://me:{KEY}@")
-    words = [
-        "bench",
-        "--user",
-        "openai:user",
-        "--agent",
-        "openai:agent",
-        "--persona",
-        PEOPLE[0],
-        "--seeds",
-        "1",
-    ]
+    words = f"bench --user openai:user --agent openai:agent --persona {PEOPLE[0]} --seeds 1".split()
     words += ["--base-url", address, "--out", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["rlver-gym", *words])
     told = CliRunner().invoke(app, words)
@@ -481,17 +457,8 @@ def test_only_a_public_server_with_prices_costs_money(
 
 
 def test_a_run_that_costs_money_needs_a_yes_where_nobody_can_be_asked(tmp_path: Path) -> None:
-    words = [
-        "bench",
-        "--user",
-        "openai:m",
-        "--agent",
-        "listener",
-        "--persona",
-        PEOPLE[0],
-        "--out",
-        str(tmp_path / "run"),
-    ]
+    words = f"bench --user openai:m --agent listener --persona {PEOPLE[0]}".split()
+    words += ["--out", str(tmp_path / "run")]
     words += ["--base-url", "https://api.example.com/v1", "--prices", "1,2"]
     told = CliRunner().invoke(app, words)
     assert isinstance(told.exception, RunError)

@@ -2,12 +2,9 @@
 
 import json
 import os
-import pty
 import re
-import select
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +12,8 @@ from typing import Any
 import gymnasium as gym
 import pytest
 from commands import run_command
+from hostile_cards import persona_folder
 
-from rlver_gym.core.library import library
 from rlver_gym.io.errors import UnknownName
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users import make_user
@@ -54,35 +51,10 @@ def test_a_process_of_its_own_ends_as_the_command_does_in_the_process_of_the_tes
     )
 
 
-def test_every_command_explains_itself() -> None:
-    for command in (
-        (),
-        ("bench",),
-        ("talk",),
-        ("report",),
-        ("verify",),
-        ("personas",),
-        ("personas", "check"),
-        ("envs", "show"),
-    ):
-        assert "Usage:" in rlver(*command, "--help").stdout
-
-
 def test_bench_prints_a_table_and_writes_a_run(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    words = (
-        "bench",
-        "--split",
-        "demo",
-        "--seeds",
-        "1",
-        "--agent",
-        "comfort",
-        "--agent",
-        "oracle",
-        "--out",
-        str(run),
-    )
+    few = f"bench --persona {PERSONA} --persona noor-the-old-dog --seeds 1".split()
+    words = (*few, "--agent", "comfort", "--agent", "oracle", "--out", str(run))
     text = rlver(*words).stdout
     assert "oracle" in text
     assert "to the best" in text
@@ -93,29 +65,13 @@ def test_bench_prints_a_table_and_writes_a_run(tmp_path: Path) -> None:
     }
     scores = json.loads(rlver(*words, "--json").stdout)["scores"]
     assert [score["agent"] for score in scores] == ["oracle", "comfort"]
-    assert "16 episodes recomputed" in rlver("verify", str(run)).stdout
+    assert "4 episodes recomputed" in rlver("verify", str(run)).stdout
     assert json.loads(rlver("verify", str(run), "--json").stdout)["sound"] is True
     other = tmp_path / "other"
-    rlver("bench", "--split", "demo", "--seeds", "1", "--agent", "oracle", "--out", str(other))
+    rlver(*few, "--agent", "oracle", "--out", str(other))
     compared = rlver("report", str(run), str(other), "--out", str(tmp_path / "both.html")).stdout
     assert "oracle (run)" in compared
     assert "oracle (other)" in compared
-
-
-def test_bench_talks_to_the_people_that_are_for_tuning(tmp_path: Path) -> None:
-    words = (
-        "bench",
-        "--split",
-        "validation",
-        "--seeds",
-        "1",
-        "--agent",
-        "silent",
-        "--out",
-        str(tmp_path / "run"),
-    )
-    (score,) = json.loads(rlver(*words, "--json").stdout)["scores"]
-    assert score["episodes"] == len(library().ids("validation"))
 
 
 @pytest.mark.parametrize(
@@ -194,21 +150,6 @@ def test_talk_says_what_enter_and_ctrl_d_do() -> None:
     assert "Ctrl-D ends the talk" in said
 
 
-def test_verify_names_the_edited_turn_and_fails(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    rlver("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "listener", "--out", str(run))
-    path = run / "episodes.jsonl"
-    path.write_text(
-        re.sub(
-            r'"reward": ?-?[0-9.]+', '"reward": 77.0', path.read_text(encoding="utf-8"), count=1
-        ),
-        encoding="utf-8",
-    )
-    done = rlver("verify", str(run), code=1)
-    assert f"episode listener/{PERSONA}/0, turn 1: reward" in done.stderr
-    assert "1 of 1 episode is not as recorded. Do not trust the scores" in done.stderr
-
-
 def test_verify_goes_on_after_the_first_divergence_and_counts(copy: Path) -> None:
     path = copy / "episodes.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -267,7 +208,8 @@ def test_personas_and_envs_can_be_read(tmp_path: Path) -> None:
     } == {"praise"}
     assert json.loads(rlver("personas", "show", PERSONA, "--json").stdout)["id"] == PERSONA
     assert "hidden need" in rlver("personas", "show", PERSONA).stdout
-    assert "all cards are sound" in rlver("personas", "check").stdout
+    good = persona_folder(tmp_path / "good")
+    assert "all cards are sound" in rlver("personas", "check", str(good)).stdout
     assert json.loads(rlver("personas", "schema", "situation").stdout)["title"] == "Situation"
     assert {card["id"] for card in json.loads(rlver("envs", "list", "--json").stdout)} >= {
         "RLVER-Empathy-v0"
@@ -279,36 +221,12 @@ def test_personas_and_envs_can_be_read(tmp_path: Path) -> None:
     assert "name: add this field" in done.stderr
 
 
-def test_a_person_can_talk_in_a_terminal() -> None:
-    leader, follower = pty.openpty()
-    process = subprocess.Popen(
-        [*RLVER, "talk", "--persona", PERSONA],
-        stdin=follower,
-        stdout=follower,
-        stderr=follower,
-        env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
+def test_a_talk_that_is_held_to_its_end_says_what_they_wanted() -> None:
+    said = "".join(
+        f"It sounds as if the empty seats still hurt you, number {number}.\n"
+        for number in range(1, 9)
     )
-    os.close(follower)
-    seen, said, deadline = b"", 0, time.monotonic() + 200
-    while time.monotonic() < deadline:
-        if not select.select([leader], [], [], 60)[0]:
-            break
-        try:
-            seen += os.read(leader, 65536)
-        except OSError:
-            break
-        if seen.count(b"/8") > said and said < 8:
-            said += 1
-            os.write(
-                leader, f"It sounds as if the empty seats still hurt you, number {said}.\n".encode()
-            )
-    assert process.wait(120) == 0
-    assert "They wanted: reflection" in seen.decode()
-
-
-def test_talk_ends_with_the_input() -> None:
-    done = rlver("talk", "--persona", PERSONA, input="What happened that evening?\n")
-    assert "You leave." in done.stdout
+    assert "They wanted: reflection" in rlver("talk", "--persona", PERSONA, input=said).stdout
 
 
 def test_an_openai_agent_without_a_key_says_what_to_set(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import get_args
 
 import pytest
 import yaml
+from hostile_cards import persona_folder
 
 from rlver_gym.audit.card_check import check_cards
 from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
@@ -23,26 +24,7 @@ SITUATION = shipped_personas_folder() / "situations" / "the-old-dog.yaml"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with one good persona."""
-    for kind, name in (("people", "noor"), ("situations", "the-old-dog")):
-        (tmp_path / kind).mkdir()
-        (tmp_path / kind / f"{name}.yaml").write_text(
-            (shipped_personas_folder() / kind / f"{name}.yaml").read_text(encoding="utf-8"),
-            encoding="utf-8",
-        )
-    index = {
-        "language": "en",
-        "personas": [
-            {
-                "id": "mine",
-                "person": "noor",
-                "situation": "the-old-dog",
-                "need": "praise",
-                "split": "demo",
-            }
-        ],
-    }
-    (tmp_path / "index.yaml").write_text(yaml.safe_dump(index), encoding="utf-8")
-    return tmp_path
+    return persona_folder(tmp_path / "mine")
 
 
 @pytest.mark.parametrize(

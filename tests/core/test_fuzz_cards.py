@@ -7,11 +7,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
+from fuzzing import assert_clear, damaged_bytes, damaged_json, effort
 from hypothesis import given
 from hypothesis import strategies as st
-from mutations import LONG, SHORT, assert_clear, damaged_bytes, damaged_value
 
 from rlver_gym.audit.card_check import problems_of_person, problems_of_situation
 from rlver_gym.core.anchors import AnchorIndex
@@ -86,35 +85,24 @@ def check_bytes(kind: type[Frozen], data: bytes) -> None:
     check_value(kind, value)
 
 
-DAMAGED_BYTES = st.sampled_from(list(KINDS)).flatmap(
-    lambda kind: st.tuples(st.just(kind), damaged_bytes(KINDS[kind].read_bytes()))
-)
-DAMAGED_VALUES = st.sampled_from(list(KINDS)).flatmap(
-    lambda kind: st.tuples(st.just(kind), damaged_value(plain(kind)))
-)
+kinds = st.sampled_from(list(KINDS))
 
 
-@SHORT
-@given(DAMAGED_BYTES)
-def test_cards_with_damaged_bytes(damaged: tuple[type[Frozen], bytes]) -> None:
-    check_bytes(*damaged)
+@effort(few=40, many=3000)
+def test_cards_with_damaged_bytes(examples: Any) -> None:
+    @given(
+        kinds.flatmap(lambda one: st.tuples(st.just(one), damaged_bytes(KINDS[one].read_bytes())))
+    )
+    def holds(damaged: tuple[type[Frozen], bytes]) -> None:
+        check_bytes(*damaged)
+
+    examples(holds)()
 
 
-@SHORT
-@given(DAMAGED_VALUES)
-def test_cards_with_damaged_values(damaged: tuple[type[Frozen], Any]) -> None:
-    check_value(*damaged)
+@effort(few=40, many=3000)
+def test_cards_with_damaged_values(examples: Any) -> None:
+    @given(kinds.flatmap(lambda one: st.tuples(st.just(one), damaged_json(plain(one)))))
+    def holds(damaged: tuple[type[Frozen], Any]) -> None:
+        check_value(*damaged)
 
-
-@pytest.mark.fuzz
-@LONG
-@given(DAMAGED_BYTES)
-def test_cards_with_damaged_bytes_for_long(damaged: tuple[type[Frozen], bytes]) -> None:
-    check_bytes(*damaged)
-
-
-@pytest.mark.fuzz
-@LONG
-@given(DAMAGED_VALUES)
-def test_cards_with_damaged_values_for_long(damaged: tuple[type[Frozen], Any]) -> None:
-    check_value(*damaged)
+    examples(holds)()

@@ -7,11 +7,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import pytest
+from fuzzing import assert_clear, damaged_bytes, damaged_json, effort
 from hostile_cards import weights_file
 from hypothesis import given
 from hypothesis import strategies as st
-from mutations import LONG, SHORT, assert_clear, damaged_bytes, damaged_value
 from paths import DATA
 
 from rlver_gym.core.cards import env_card
@@ -99,33 +98,17 @@ def as_line(value: Any) -> bytes:
 
 LINES = st.sampled_from([RECORDING, RATING, PROFILE])
 DAMAGED_LINES = st.one_of(
-    LINES.flatmap(damaged_value).map(as_line),
-    LINES.flatmap(damaged_value).map(lambda value: as_line(value) + as_line(RECORDING)),
+    LINES.flatmap(damaged_json).map(as_line),
+    LINES.flatmap(damaged_json).map(lambda value: as_line(value) + as_line(RECORDING)),
     LINES.flatmap(lambda value: damaged_bytes(as_line(value))),
 )
 
 
-@SHORT
-@given(DAMAGED_LINES)
-def test_damaged_lines_of_ratings_recordings_and_profiles(data: bytes) -> None:
-    check_lines(data)
+@effort(few=40, many=3000)
+def test_damaged_lines_of_ratings_recordings_and_profiles(examples: Any) -> None:
+    examples(given(DAMAGED_LINES)(check_lines))()
 
 
-@SHORT
-@given(damaged_value(WEIGHTS))
-def test_damaged_weights(value: Any) -> None:
-    check_weights(value)
-
-
-@pytest.mark.fuzz
-@LONG
-@given(DAMAGED_LINES)
-def test_damaged_lines_for_long(data: bytes) -> None:
-    check_lines(data)
-
-
-@pytest.mark.fuzz
-@LONG
-@given(damaged_value(WEIGHTS))
-def test_damaged_weights_for_long(value: Any) -> None:
-    check_weights(value)
+@effort(few=40, many=3000)
+def test_damaged_weights(examples: Any) -> None:
+    examples(given(damaged_json(WEIGHTS))(check_weights))()

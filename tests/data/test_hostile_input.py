@@ -35,6 +35,7 @@ from rlver_gym.users.embedded.weights import read_weights
 
 pytestmark = pytest.mark.timeout(300)
 THEIRS = "What happened that evening?"
+BENCH = f"bench --persona {PERSONA} --agent comfort --seeds 1 --out".split()
 
 
 @pytest.fixture(autouse=True)
@@ -74,17 +75,7 @@ def test_every_command_with_a_hostile_persona_folder_ends_with_one_error(
         ("personas", "show", PERSONA),
         ("appraise", THEIRS, "--persona", PERSONA),
         ("talk", "--persona", PERSONA),
-        (
-            "bench",
-            "--persona",
-            PERSONA,
-            "--agent",
-            "comfort",
-            "--seeds",
-            "1",
-            "--out",
-            str(tmp_path / "run"),
-        ),
+        (*BENCH, str(tmp_path / "run")),
     ):
         code, output = command(*words, "--personas", str(folder))
         assert code == 2, (words, output)
@@ -99,20 +90,7 @@ def test_every_command_shows_what_a_card_says_and_does_not_obey_it(tmp_path: Pat
     assert MARKUP[:20] in command("appraise", THEIRS, "--persona", PERSONA, "--personas", folder)[1]
     assert command("talk", "--persona", PERSONA, "--personas", folder)[0] == 0
     out = str(tmp_path / "run")
-    bench = (
-        "bench",
-        "--persona",
-        PERSONA,
-        "--agent",
-        "comfort",
-        "--seeds",
-        "1",
-        "--out",
-        out,
-        "--personas",
-        folder,
-    )
-    assert command(*bench)[0] == 0
+    assert command(*BENCH, out, "--personas", folder)[0] == 0
     assert "<script>alert" not in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 

@@ -17,6 +17,7 @@ from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.report import page_html
 from rlver_gym.bench.run import run, run_case
 from rlver_gym.core.dialogue import Appraisal, Turn
+from rlver_gym.core.library import library
 from rlver_gym.environment.alarms import (
     AnomalyReport,
     check_episodes,
@@ -39,8 +40,9 @@ MINE = "mine.agents:Mine"
 
 @pytest.fixture(scope="module")
 def field() -> list[Episode]:
-    """Four agents with the test personas, once each."""
-    plan = BenchPlan(agents=("comfort", "listener", "adaptive", "oracle"), seeds=1)
+    """Four agents with half of the test personas, once each."""
+    agents = ("comfort", "listener", "adaptive", "oracle")
+    plan = BenchPlan(agents=agents, seeds=1, persona_ids=library().ids("test")[1::2])
     return [run_case(case, plan, agent_maker(case.agent)) for case in plan.cases()]
 
 
@@ -99,7 +101,7 @@ def test_who_says_the_same_to_everybody_is_marked_with_the_two_most_alike_replie
     assert found.evidence.copies >= found.evidence.replies - 1, (
         "a turn that only one dialogue reaches has nothing beside it"
     )
-    assert found.evidence.dialogues == 24
+    assert found.evidence.dialogues == 12
     assert found.evidence.alike == 1
     first, second = found.evidence.pair or ()
     assert first.text == second.text
@@ -316,17 +318,7 @@ def test_bench_and_report_print_alarms_and_put_them_into_json(
         assert not left.value.code
         return capsys.readouterr().out
 
-    bench = (
-        "bench",
-        "--agent",
-        "same_words:Same",
-        "--split",
-        "demo",
-        "--seeds",
-        "1",
-        "--out",
-        "run",
-    )
+    bench = "bench --agent same_words:Same --split demo --seeds 1 --out run".split()
     assert "suspicious  same_words:Same says the same to everybody" in rlver(*bench)
     for words in ((*bench, "--json"), ("report", "run", "--json")):
         plain = json.loads(rlver(*words))

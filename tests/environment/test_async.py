@@ -25,7 +25,6 @@ from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import (
     DialogueError,
     ServerUnreachable,
-    UnknownName,
     UserFailed,
     UtteranceError,
 )
@@ -212,19 +211,6 @@ def test_one_environment_tells_a_dialogue_that_never_began_as_any_other_that_fai
     assert env.reset(seed=0, options={"persona": IDS[1]})[1]["valid"]
 
 
-def test_a_failed_user_is_no_score() -> None:
-    env = EmpathyEnv(user=Breaking("And then?", UserFailed("no words")), on_failure="truncate")
-    env.reset(seed=0)
-    _, reward, terminated, truncated, info = env.step("And then?")
-    assert (reward, terminated, truncated, info["outcome"], info["valid"]) == (
-        0.0,
-        False,
-        True,
-        "failed",
-        False,
-    )
-
-
 def test_astep_and_areset_are_step_and_reset() -> None:
     async def awaited() -> list[object]:
         env = EmpathyEnv(user=Patient())
@@ -245,11 +231,6 @@ def test_the_spread_of_several_judgements_is_told() -> None:
     assert "spread" not in env.reset(seed=0)[1]
     assert env.step("What happened?")[4]["spread"] == 1.5
     assert "spread" in EmpathyEnv.privileged_info
-
-
-def test_an_option_that_nobody_knows_is_named() -> None:
-    with pytest.raises(UnknownName, match="splitt"):
-        gym.make("RLVER-Empathy-v0", splitt="demo")
 
 
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep"])

@@ -76,7 +76,7 @@ def test_a_strict_card_refuses_what_is_too_long() -> None:
         env.step("x" * 21)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.text(st.characters(codec="utf-8"), max_size=300))
 def test_any_unicode_is_survived(text: str) -> None:
     env = EmpathyEnv(persona=PERSONA)

@@ -6,11 +6,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from fuzzing import effort
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
 from hypothesis import given
 from hypothesis import strategies as st
-from mutations import LONG, SHORT
 
 from rlver_gym.agents import make_agent
 from rlver_gym.core.cards import EnvCard, env_card
@@ -116,15 +116,15 @@ def check_step(
     assert reward == (change if card.reward == "delta" else emotion / 100 if terminated else 0.0)
 
 
-def test_dialogues_hold_what_is_promised_and_reach_every_end() -> None:
+@effort(few=40, many=3000)
+def test_dialogues_hold_what_is_promised_and_reach_every_end(examples: Any) -> None:
     ends: Counter[str] = Counter()
 
-    @SHORT
     @given(plays())
     def play(one: dict[str, Any]) -> None:
         ends[check_play(**one)] += 1
 
-    play()
+    examples(play)()
     near = env_card("RLVER-Empathy-v0").model_copy(update={"content_at": 60, "turns": 12})
     # What is drawn depends on what else was imported; these reach their ends always.
     for persona in PERSONAS:
@@ -137,13 +137,6 @@ def test_dialogues_hold_what_is_promised_and_reach_every_end() -> None:
         ] += 1
     assert set(ends) == {"content", "left", "out_of_turns"}
     assert ends["content"] >= min(5, len(PERSONAS))
-
-
-@pytest.mark.fuzz
-@LONG
-@given(plays())
-def test_dialogues_hold_what_is_promised_for_long(one: dict[str, Any]) -> None:
-    check_play(**one)
 
 
 @st.composite
@@ -190,14 +183,10 @@ def check_vector(
             over[number] = end
 
 
-@SHORT
-@given(vector_plays())
-def test_dialogues_side_by_side_are_what_each_is_alone(one: dict[str, Any]) -> None:
-    check_vector(**one)
+@effort(few=40, many=3000)
+def test_dialogues_side_by_side_are_what_each_is_alone(examples: Any) -> None:
+    @given(vector_plays())
+    def holds(one: dict[str, Any]) -> None:
+        check_vector(**one)
 
-
-@pytest.mark.fuzz
-@LONG
-@given(vector_plays())
-def test_dialogues_side_by_side_for_long(one: dict[str, Any]) -> None:
-    check_vector(**one)
+    examples(holds)()

@@ -14,7 +14,6 @@ from gymnasium.spaces.utils import flatten, unflatten
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
-import rlver_gym
 from rlver_gym.core.cards import env_card, shipped_env_ids
 from rlver_gym.core.dialogue import Reply
 from rlver_gym.environment.env import EmpathyEnv
@@ -170,11 +169,6 @@ def test_making_an_environment_loads_no_client_and_a_url_changes_no_class() -> N
     assert done.stdout.strip() == "[] EmpathyEnv", done.stderr
     for env_id in [*shipped_env_ids(), "RLVER-Strategy-v0"]:
         assert gym.spec(env_id).entry_point == "rlver_gym.environment.env:EmpathyEnv"
-
-
-def test_dir_lists_the_public_names_alone() -> None:
-    assert dir(rlver_gym) == sorted(rlver_gym.__all__)
-    assert all(hasattr(rlver_gym, name) for name in dir(rlver_gym))
 
 
 def test_info_holds_nothing_that_a_supporter_could_not_know() -> None:

@@ -61,8 +61,8 @@ def test_older_names_of_methods_do_the_same() -> None:
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
-    code = (
-        "import sys, rlver_gym; print([name for name in ('torch', 'openai', 'pydantic',"
-        " 'rlver_gym.core.persona') if name in sys.modules])"
-    )
-    assert run_python(code) == "[]\n"
+    heavy = "torch transformers openai pydantic yaml rich typer rlver_gym.core.persona".split()
+    loaded = f"print([name for name in {heavy} if name in sys.modules])"
+    assert run_python(f"import sys, rlver_gym; {loaded}") == "[]\n"
+    named = "import sys, rlver_gym.users.llm; print({'openai', 'torch'} & set(sys.modules))"
+    assert run_python(named) == "set()\n"

@@ -62,6 +62,16 @@ def serve() -> Iterator[Callable[..., Any]]:
         yield start
 
 
+@pytest.fixture(scope="module")
+def plain() -> Iterator[Any]:
+    """A server with the usual settings, for tests that only ask and begin: to start and stop one
+    takes longer than they do.
+    """
+    server = pytest.importorskip("rlver_gym.serve.server", reason="needs rlver-gym[serve]")
+    with server.BackgroundServer() as background:
+        yield background
+
+
 @pytest.fixture
 def caller() -> Iterator[Callable[..., Caller]]:
     """Makes clients, and closes their connections."""

@@ -45,7 +45,6 @@ WORDS = (
 )
 KIND = ("I'm here. What happened next?",)
 RUDE = ("Shut up, you are pathetic.",)
-NEW = "POST /v1/episodes"
 
 
 @pytest.fixture
@@ -87,11 +86,10 @@ def public(seen: list[Any]) -> list[Any]:
 @pytest.mark.parametrize("env_id", shipped_env_ids())
 @pytest.mark.parametrize("words", [WORDS, RUDE], ids=["to the end", "they leave"])
 def test_episodes_are_equal_to_those_on_this_machine(
-    serve: Any, remote: Any, env_id: str, words: Any
+    plain: Any, remote: Any, env_id: str, words: Any
 ) -> None:
-    server = serve()
     for seed in (0, 12_345):
-        here, there = gym.make(env_id), remote(env_id, server=server)
+        here, there = gym.make(env_id), remote(env_id, server=plain)
         expected = rollout(here, seed, words)
         assert data_equivalence(rollout(there, seed, words), public(expected), exact=True)
         assert (
@@ -224,9 +222,9 @@ def test_errors_are_those_of_the_environment(remote: Any) -> None:
         ({"card": env_card("RLVER-Sparse-v0")}, "cannot be sent"),
     ],
 )
-def test_options_that_cannot_be_had_are_named(serve: Any, options: Any, match: str) -> None:
+def test_options_that_cannot_be_had_are_named(plain: Any, options: Any, match: str) -> None:
     with pytest.raises((UnknownName, CardError), match=match):
-        EmpathyEnv(**{"url": serve().url, **options})
+        EmpathyEnv(**{"url": plain.url, **options})
 
 
 @pytest.mark.parametrize(
@@ -267,7 +265,7 @@ def test_another_kind_of_server_is_recognised() -> None:
 
 
 def test_a_dropped_episode_says_to_reset(serve: Any, remote: Any, caller: Any) -> None:
-    server = serve(idle_s=2.0)
+    server = serve(idle_s=1.0)
     env = remote(server=server)
     env.reset(seed=0)
     deadline = time.monotonic() + 120
@@ -285,7 +283,7 @@ def test_a_full_server_is_waited_for_and_then_named(serve: Any, remote: Any) -> 
     first.reset(seed=0)
     with pytest.raises(ServerOutage, match="no room"):
         second.reset(seed=0)
-    timer = threading.Timer(1.0, first.close)
+    timer = threading.Timer(0.3, first.close)
     timer.start()
     third = remote(server=server, patience_s=120.0)
     third.reset(seed=0)

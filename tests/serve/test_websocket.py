@@ -117,9 +117,9 @@ def test_a_client_killed_in_the_middle_of_a_turn_loses_nothing(serve: Any, conne
     ],
 )
 def test_a_message_that_cannot_be_granted_is_a_problem_and_the_connection_stays(
-    serve: Any, connect: Any, message: Any, problem: tuple[str, int]
+    plain: Any, connect: Any, message: Any, problem: tuple[str, int]
 ) -> None:
-    talk = connect(serve())
+    talk = connect(plain)
     assert kind(talk.ask(message)) == problem
     assert talk.begin()["type"] == "episode"
 

@@ -85,7 +85,11 @@ def test_dev_and_validation_pairs_say_what_each_sentence_does_and_test_pairs_do_
 
 @pytest.mark.parametrize(
     ("half", "floor"),
-    [pytest.param("dev", 0.92, marks=pytest.mark.slow), ("validation", 0.87), ("test", 0.84)],
+    [
+        pytest.param("dev", 0.92, marks=pytest.mark.slow),
+        ("validation", 0.87),
+        pytest.param("test", 0.84, marks=pytest.mark.slow),
+    ],
 )
 def test_the_better_of_two_replies_mostly_earns_more(half: str, floor: float) -> None:
     """A floor against slipping back; the figures are in docs/trust.md."""

@@ -31,7 +31,7 @@ FRAMES = {
     "insights": "What do you think?",
     "unspoken": "That must be so heavy.",
 }
-laws = effort(few=100, many=2_000)
+laws = effort(few=40, many=2_000)
 SLIPS = (
     "a slip of the keys in a word of their story can hide that a reply belongs to it"
     " (docs/trust.md, Laws)"
@@ -61,7 +61,7 @@ def test_a_true_and_needed_sentence_more_hardly_ever_lowers_the_change() -> None
     """The score is measured, not made: a law holds for nearly everybody."""
     gains = [
         changes(persona, f"{plain} {framed(persona, number)}")[0] - changes(persona, plain)[0]
-        for persona in PEOPLE[::2]
+        for persona in PEOPLE[::6]
         for number in range(2)
         for plain in ("I see.", "That is a lot for one week.", "I want to understand this well.")
     ]
@@ -128,7 +128,7 @@ def test_an_insult_costs_three_points_and_two_beside_a_reply_that_hurt_already(
 def test_the_order_of_whole_thoughts_hardly_matters() -> None:
     """But for what stands last: it matters whether one ends by asking."""
     apart = []
-    for persona in PEOPLE[::3]:
+    for persona in PEOPLE[::6]:
         thoughts = [
             framed(persona, 0),
             "I have thought about what you told me.",
@@ -173,7 +173,7 @@ def test_case_and_spacing_change_little(examples: Any) -> None:
 
 
 @pytest.mark.xfail(reason=SLIPS)
-@settings(max_examples=200, deadline=None, phases=[Phase.generate])
+@settings(max_examples=100, deadline=None, phases=[Phase.generate])
 @given(people, anchor_numbers, st.integers(0, 200))
 def test_one_typo_costs_at_most_the_sentence_it_stands_in(
     persona: Persona, number: int, at: int

@@ -11,15 +11,14 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 
+pytestmark = pytest.mark.slow
 START = 40
 
 
-@pytest.fixture(scope="module", params=[1, pytest.param(BenchPlan().seeds, marks=pytest.mark.slow)])
-def episodes(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> list[Episode]:
-    """Of the usual benchmark, but for the number of seeds."""
-    return list(run(BenchPlan(seeds=request.param), tmp_path_factory.mktemp("run")))
+@pytest.fixture(scope="module")
+def episodes(tmp_path_factory: pytest.TempPathFactory) -> list[Episode]:
+    """Of the usual benchmark."""
+    return list(run(BenchPlan(), tmp_path_factory.mktemp("run")))
 
 
 def mean(episodes: list[Episode], agent: str, need: str | None = None) -> float:

@@ -170,12 +170,12 @@ def test_an_agent_that_never_answers_fails_its_dialogues_and_no_other(
     own: Path, tmp_path: Path, name: str
 ) -> None:
     began = time.monotonic()
-    failed, kept = hold(tmp_path, f"own_agents:{name}", "comfort", timeout_s=2.0)
+    failed, kept = hold(tmp_path, f"own_agents:{name}", "comfort", timeout_s=0.7)
     assert time.monotonic() - began < 100, "it sleeps for a million seconds"
     assert failed.outcome is Outcome.FAILED
     turn = 2 if name == "Hangs" else 1
     assert (
-        f"turn {turn}: no answer within 2 s (--agent-timeout)"
+        f"turn {turn}: no answer within 0.7 s (--agent-timeout)"
         in failed.turns[-1].appraisal.reasons[0].note
     )
     assert kept.outcome not in (None, Outcome.FAILED)
@@ -228,9 +228,9 @@ def test_whatever_a_user_of_ones_own_does_wrong_is_named(
 
 
 def test_a_user_that_never_answers_fails_the_dialogue(own: Path, tmp_path: Path) -> None:
-    (failed,) = hold(tmp_path, "comfort", user="own_users:Hangs", timeout_s=2.0)
+    (failed,) = hold(tmp_path, "comfort", user="own_users:Hangs", timeout_s=0.7)
     assert failed.outcome is Outcome.FAILED
-    assert "no answer within 2 s" in failed.turns[-1].appraisal.reasons[0].note
+    assert "no answer within 0.7 s" in failed.turns[-1].appraisal.reasons[0].note
 
 
 def test_a_user_of_ones_own_that_is_well_is_what_it_is_without_a_guard(
@@ -272,11 +272,11 @@ def test_an_agent_that_blocks_keeps_no_other_dialogue_from_beginning(
 def test_code_is_called_in_one_thread_of_its_own_until_it_is_abandoned() -> None:
     import threading
 
-    code = CodeRunner(1.5)
+    code = CodeRunner(0.5)
     names = {code.call(threading.get_ident) for _ in range(3)}
     assert len(names) == 1
     assert threading.get_ident() not in names
-    with pytest.raises(CodeTimeout, match=r"no answer within 1\.5 s"):
+    with pytest.raises(CodeTimeout, match=r"no answer within 0\.5 s"):
         code.call(time.sleep, 60)
     assert code.call(threading.get_ident) not in names
     with pytest.raises(CodeFailed, match="ZeroDivisionError"):
@@ -288,7 +288,7 @@ def test_a_loop_that_is_only_slow_is_not_abandoned_and_one_that_is_blocked_is() 
         time.sleep(60)
 
     async def both() -> None:
-        code = CodeRunner(1.5)
+        code = CodeRunner(0.5)
         with pytest.raises(CodeTimeout):
             await code.acall(asyncio.sleep, 60)
         first = code._loop
