@@ -23,7 +23,8 @@ class _Rows(dict[str, int]):
 class _Table(NamedTuple):
     rows: _Rows
     vectors: np.ndarray
-    """One more row than words, of zeros: that of a word that it has not."""
+    """Whole numbers up to 127. One more row than words, of zeros: that of a word that it has not.
+    """
     common: frozenset[str]
 
 
@@ -35,12 +36,7 @@ def _table() -> _Table:
         is_common = np.unpackbits(data["common"], count=len(words)).tolist()
         return _Table(
             _Rows(zip(words, range(len(words)), strict=True)),
-            np.concatenate(
-                [
-                    data["vectors"].astype(np.int32),
-                    np.zeros((1, data["vectors"].shape[1]), np.int32),
-                ]
-            ),
+            np.pad(data["vectors"], ((0, 1), (0, 0))),
             frozenset(word for word, common in zip(words, is_common, strict=True) if common),
         )
 
@@ -72,7 +68,7 @@ def embed_parts(rows: Sequence[int], starts: Sequence[int]) -> np.ndarray:
     vectors = _table().vectors
     total = np.zeros((len(starts) + 1, vectors.shape[1]))
     if rows:
-        np.add.reduceat(vectors.take(rows, 0), starts, 0, out=total[:-1], dtype=np.float64)
+        total[:-1] = np.add.reduceat(vectors.take(rows, 0).astype(np.float32), starts)
         np.add.reduce(total[:-1], 0, out=total[-1])
     length = np.sqrt(np.einsum("ij,ij->i", total, total))
     return np.rint(total * (SCALE / np.maximum(length, 1.0))[:, None]).astype(np.float32)
