@@ -218,7 +218,7 @@ _NOTHING: frozenset[Any] = frozenset()
 _NONE = frozenset({""})
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=256)
 def hear(text: str) -> Heard:
     """Hear an utterance. Kept for a moment, because the next turn looks back at it; few are: what
     is kept has to be walked by the garbage collector.

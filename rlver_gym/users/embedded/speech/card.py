@@ -122,6 +122,15 @@ class _Index:
                 found[postings[token]] += weight
         return found
 
+    def count(self, tokens: Iterable[str]) -> np.ndarray:
+        """Of each text, how many of the tokens it has."""
+        found = [at for at in map(self._postings.get, tokens) if at is not None]
+        return (
+            np.bincount(np.concatenate(found), minlength=self.size)
+            if found
+            else np.zeros(self.size)
+        )
+
 
 class Card:
     """All that one persona can say."""
@@ -134,6 +143,7 @@ class Card:
         self._people = frozenset(one.token for one in self.facts.people)
         lines = [(at, text) for at, topic in enumerate(self.topics) for text in topic.lines]
         self._lines: dict[str, Line] = {}
+        self._named: dict[str, tuple[str, ...]] = {}
         self._line_vectors = self._keep_lines([text for _, text in lines])
         self._line_starts = np.unique([at for at, _ in lines], return_index=True)[1]
         bodies = [self._body(topic) for topic in self.topics]
@@ -222,6 +232,16 @@ class Card:
         """The same without pronouns and the person themself."""
         return frozenset(map(self._token_of.__getitem__, words)) - _NO_MATTER
 
+    def people_in(self, text: str) -> tuple[str, ...]:
+        """Tokens of the people whom a text names, the last ones first. Kept for the next turns."""
+        found = self._named.get(text)
+        if found is None:
+            if len(self._named) > _MOST_KEPT:
+                self._named.clear()
+            tokens = map(self._token_of.__getitem__, reversed(split_words(text)))
+            found = self._named[text] = tuple(filter(self.facts.people_meant.__contains__, tokens))
+        return found
+
     def weigh(self, tokens: Collection[str]) -> float:
         """How much tokens say, in nats."""
         weights = self._weights
@@ -253,11 +273,9 @@ class Card:
             if token != YOU and token not in PRONOUNS
         ]
         total = math.fsum([weight for _, weight in content]) or 1.0
-        words = sorted(frozenset(query.words))
+        words = frozenset(query.words)
         vector = embed(query.words)
-        phrases = self._phrases.weigh([(word, 1.0) for word in words]) / (
-            self._phrase_roots * math.sqrt(max(1, len(words)))
-        )
+        phrases = self._phrases.count(words) / (self._phrase_roots * math.sqrt(max(1, len(words))))
         vectors = similarity(self._way_vectors, vector)
         covered = self._bodies.weigh(content) / total
         if leave_out is not None:
