@@ -7,26 +7,23 @@ says anything. `tools/fit_ear.py` fits the model.
 """
 
 import math
-import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import compress
 from sys import intern
 from typing import Any
 
+import numpy as np
+
 from rlver_gym.text.lexicon import load_data
 
-_LANE_BITS = 32
-"""All acts are added up at once: one whole number holds a lane of so many bits for each."""
-_ZERO = 1 << _LANE_BITS - 1
 _MAX_WORDS = 60
-"""Words of a sentence that are classified. Longer than any that is followed; it keeps the lanes
-apart.
-"""
+"""Words of a sentence that are classified. Longer than any that is followed."""
 _MAX_SENTENCES = 1_000
 """Sentences that are classified."""
 _MIN_EVIDENCE = -300
 """Evidence in hundredths of a logit below which an act is left out: a probability of 0.05."""
-_NO_WEIGHTS: dict[str, int] = {}
+_NO_ROWS: dict[str, int] = {}
 _INCOHERENT_FROM = 300
 """Evidence in hundredths of a logit from which words are taken not to hang together: none of 1,415
 sentences of pairs that it did not learn from, two of 280 anchors of test people (it sees no comma:
@@ -52,101 +49,98 @@ class ActClassifier:
         """`data`: the file's "bias" by act, and "weights" by act and size; the last of them is no
         act but "broken"; see its "about".
         """
-        *acts, last = data["bias"]
-        self.acts = tuple(acts)
-        self._bias = sum(
-            bias << _LANE_BITS * lane for lane, bias in enumerate(data["bias"].values())
-        )
-        self._lift = sum(_ZERO << _LANE_BITS * lane for lane in range(len(data["bias"])))
-        self._lanes = struct.Struct(f"<{len(data['bias'])}I")
-        self._incoherent_from = _INCOHERENT_FROM << _LANE_BITS * len(acts)
-        weights: dict[str, int] = {}
-        for lane, act in enumerate((*acts, last)):
-            for weight, found in data["weights"][act].items():
-                for feature in found.split(", "):
-                    weights[feature] = weights.get(feature, 0) + (int(weight) << _LANE_BITS * lane)
-        self._unigrams = {
-            intern(feature): weight for feature, weight in weights.items() if " " not in feature
-        }
+        self.acts = tuple(data["bias"])[:-1]
+        rows: dict[str, int] = {}
+        entries = [
+            (rows.setdefault(feature, len(rows)), lane, int(weight))
+            for lane, act in enumerate(data["bias"])
+            for weight, found in data["weights"][act].items()
+            for feature in found.split(", ")
+        ]
+        at_L, lane_L, weight_L = np.array(entries).T
+        self._weights = np.zeros((len(rows) + 1, len(data["bias"])), np.int16)
+        """One more row than features, of zeros."""
+        np.add.at(self._weights, (at_L, lane_L), weight_L)
+        self.no_row = len(rows)
+        self._unigrams: dict[str, int] = {}
         self._bigrams: dict[str, dict[str, int]] = {}
-        for pair, weight in weights.items():
-            first, blank, second = pair.partition(" ")
-            if blank:
-                self._bigrams.setdefault(intern(first), {})[intern(second)] = (
-                    weight + self._unigrams.get(second, 0)
-                )
-        self._bias += self._unigrams.get("^", 0)
+        pairs, seconds = [], []
+        for feature, row in rows.items():
+            first, blank, second = feature.partition(" ")
+            if not blank:
+                self._unigrams[intern(feature)] = row
+                continue
+            self._bigrams.setdefault(intern(first), {})[intern(second)] = row
+            pairs.append(row)
+            seconds.append(rows.get(second, self.no_row))
+        self._weights[pairs] += self._weights[seconds]
+        self._bias = [*data["bias"].values()] + self._weights[rows.get("^", self.no_row)]
 
     def get_unigram(self, stem: str) -> int:
-        """The weight of a stem by itself."""
-        return self._unigrams.get(stem, 0)
+        """The row of the weights of a stem by itself."""
+        return self._unigrams.get(stem, self.no_row)
 
     def get_bigrams(self, stem: str) -> dict[str, int]:
-        """The weights of the stems that may follow that one; their unigram weights are included."""
-        return self._bigrams.get(stem, _NO_WEIGHTS)
+        """Those of the stems that may follow that one; their unigram weights are included."""
+        return self._bigrams.get(stem, _NO_ROWS)
 
-    def sum_evidence(
+    def find_rows(
         self,
-        stems: tuple[str, ...],
-        unigrams: tuple[int, ...],
-        bigrams: tuple[dict[str, int], ...],
+        stems: Sequence[str],
+        unigrams: Sequence[int],
+        bigrams: Sequence[dict[str, int]],
         ending: str,
-    ) -> int:
-        """The evidence of a sentence for all acts, packed; `unigrams` and `bigrams`: what the two
-        functions above return for each of its stems.
+    ) -> Iterator[int]:
+        """The rows of the weights of a sentence; `unigrams` and `bigrams`: what the two functions
+        above return for each of its stems.
         """
         if len(stems) > _MAX_WORDS:
-            stems, unigrams, bigrams = (
-                stems[:_MAX_WORDS],
-                unigrams[:_MAX_WORDS],
-                bigrams[:_MAX_WORDS],
-            )
+            stems, unigrams = stems[:_MAX_WORDS], unigrams[:_MAX_WORDS]
+            bigrams = bigrams[:_MAX_WORDS]
         followers, alone = (self.get_bigrams("^"), *bigrams), (*unigrams, self.get_unigram(ending))
-        return sum(map(dict.get, followers, (*stems, ending), alone), self._bias)
+        return map(dict.get, followers, (*stems, ending), alone)
 
-    def is_incoherent(self, evidence: int) -> bool:
-        """Whether the words of a sentence do not hang together: the highest lane, which alone
-        decides how large the whole number is.
+    def sum_evidence(self, rows: Sequence[int], starts: Sequence[int]) -> np.ndarray:
+        """The evidence of sentences, whose rows begin at `starts`, for all acts and, last, for
+        their being broken, in hundredths of a logit.
         """
-        return evidence >= self._incoherent_from
+        return np.add.reduceat(self._weights.take(rows, 0).astype(np.int64), starts) + self._bias
 
-    def act_probabilities(self, evidence: Sequence[int]) -> list[dict[str, float]]:
+    def act_probabilities(self, evidence: np.ndarray) -> list[dict[str, float]]:
         """The probability that each sentence of an utterance does each act, in (0.05, 1]; less
         probable acts are left out.
         """
-        evidence = evidence[:_MAX_SENTENCES]
+        evidence = evidence[:_MAX_SENTENCES, :-1]
         scale = len(evidence) * (_CONTEXT + 1)
-        together, faint = sum(evidence, self._lift), _ZERO + _MIN_EVIDENCE * scale
-        probabilities = []
-        for one in evidence:
-            packed = _CONTEXT * len(evidence) * one + together
-            lanes = self._lanes.unpack(packed.to_bytes(self._lanes.size, "little"))
-            likely = [
-                (act, lane) for act, lane in zip(self.acts, lanes, strict=False) if lane > faint
-            ]
-            probabilities.append(
-                {act: _to_probability((lane - _ZERO) // scale) for act, lane in likely}
-            )
-        return probabilities
+        lanes = _CONTEXT * len(evidence) * evidence + np.add.reduce(evidence)
+        likely = (lanes > _MIN_EVIDENCE * scale).tolist()
+        shares = _PROBABILITIES.take(lanes // scale + _STEEPEST, mode="clip").tolist()
+        return [
+            dict(compress(zip(self.acts, one, strict=True), which))
+            for one, which in zip(shares, likely, strict=True)
+        ]
 
-    def mean_logits(self, evidence: Sequence[int]) -> dict[str, float]:
+    def mean_logits(self, evidence: np.ndarray) -> dict[str, float]:
         """The evidence for each act in logits, the mean over the sentences of an utterance; nothing
         of none.
         """
-        evidence = evidence[:_MAX_SENTENCES]
-        if not evidence:
+        evidence = evidence[:_MAX_SENTENCES, :-1]
+        if not len(evidence):
             return {}
-        lanes = self._lanes.unpack(sum(evidence, self._lift).to_bytes(self._lanes.size, "little"))
-        return {
-            act: (lane - _ZERO) / (100 * len(evidence))
-            for act, lane in zip(self.acts, lanes, strict=False)
-        }
+        mean = np.add.reduce(evidence) / (100 * len(evidence))
+        return dict(zip(self.acts, mean.tolist(), strict=True))
 
 
-@lru_cache(maxsize=2_048)
-def _to_probability(evidence: int) -> float:
-    """Hundredths of a logit as a probability with two decimals."""
-    return round(1 / (1 + math.exp(-max(-500, min(500, evidence)) / 100)), 2)
+_STEEPEST = 500
+_PROBABILITIES = np.array(
+    [round(1 / (1 + math.exp(-at / 100)), 2) for at in range(-_STEEPEST, _STEEPEST + 1)]
+)
+"""Of hundredths of a logit from -500 to 500, with two decimals."""
+
+
+def is_incoherent(evidence: np.ndarray) -> list[bool]:
+    """Whether the words of each sentence do not hang together."""
+    return (evidence[:, -1] >= _INCOHERENT_FROM).tolist()
 
 
 @lru_cache(maxsize=1)

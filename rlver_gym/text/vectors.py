@@ -1,8 +1,10 @@
 """Word vectors: what a text is about, as a vector in whole numbers, the same on every machine."""
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 import numpy as np
@@ -11,10 +13,18 @@ SCALE = 127
 """The length of a text's vector, so that products of two are in ±SCALE²."""
 
 
+class _Rows(dict[str, int]):
+    """The rows of words; -1, which is the row of zeros, for a word that has none."""
+
+    def __missing__(self, word: str) -> int:
+        return -1
+
+
 class _Table(NamedTuple):
-    place: dict[str, int]
+    rows: _Rows
     vectors: np.ndarray
-    """One more row than words, of zeros: that of a word that it has not."""
+    """Whole numbers up to 127. One more row than words, of zeros: that of a word that it has not.
+    """
     common: frozenset[str]
 
 
@@ -25,13 +35,8 @@ def _table() -> _Table:
         words = bytes(data["words"]).decode().split("\n")
         is_common = np.unpackbits(data["common"], count=len(words)).tolist()
         return _Table(
-            {word: at for at, word in enumerate(words)},
-            np.concatenate(
-                [
-                    data["vectors"].astype(np.int32),
-                    np.zeros((1, data["vectors"].shape[1]), np.int32),
-                ]
-            ),
+            _Rows(zip(words, range(len(words)), strict=True)),
+            np.pad(data["vectors"], ((0, 1), (0, 0))),
             frozenset(word for word, common in zip(words, is_common, strict=True) if common),
         )
 
@@ -45,16 +50,15 @@ def embed(words: Sequence[str]) -> np.ndarray:
     """The vector of a text of these lower-case words: whole numbers as float32, whose products are
     exact in any order; zeros when it has no known word.
     """
-    place, vectors, _ = _table()
-    known = [place[word] for word in words if word in place]
-    total = vectors[known].sum(0)
-    length = float((total.astype(np.int64) ** 2).sum()) ** 0.5
+    rows, vectors, _ = _table()
+    total = np.add.reduce(vectors.take([-1, *map(rows.__getitem__, words)], 0), 0, dtype=float)
+    length = math.sqrt(total @ total)
     return np.rint(total * (SCALE / length) if length else total).astype(np.float32)
 
 
 def row_of(word: str) -> int:
     """The row of a word in the table; -1 when it has none."""
-    return _table().place.get(word, -1)
+    return _table().rows[word]
 
 
 def embed_parts(rows: Sequence[int], starts: Sequence[int]) -> np.ndarray:
@@ -64,7 +68,7 @@ def embed_parts(rows: Sequence[int], starts: Sequence[int]) -> np.ndarray:
     vectors = _table().vectors
     total = np.zeros((len(starts) + 1, vectors.shape[1]))
     if rows:
-        np.add.reduceat(vectors.take(rows, 0), starts, 0, out=total[:-1], dtype=np.float64)
+        total[:-1] = np.add.reduceat(vectors.take(rows, 0).astype(np.float32), starts)
         np.add.reduce(total[:-1], 0, out=total[-1])
     length = np.sqrt(np.einsum("ij,ij->i", total, total))
     return np.rint(total * (SCALE / np.maximum(length, 1.0))[:, None]).astype(np.float32)
@@ -72,8 +76,12 @@ def embed_parts(rows: Sequence[int], starts: Sequence[int]) -> np.ndarray:
 
 def embed_all(texts: Sequence[Sequence[str]]) -> np.ndarray:
     """The vectors of several texts, one a row."""
-    size = _table().vectors.shape[1]
-    return np.array([embed(words) for words in texts], dtype=np.float32).reshape(-1, size)
+    rows, size = _table().rows, _table().vectors.shape[1]
+    if not texts:
+        return np.zeros((0, size), np.float32)
+    each = [[-1, *map(rows.__getitem__, words)] for words in texts]  # none is empty
+    starts = [0, *accumulate(map(len, each[:-1]))]
+    return embed_parts(list(chain.from_iterable(each)), starts)[:-1]
 
 
 def similarity(rows: np.ndarray, vector: np.ndarray) -> np.ndarray:

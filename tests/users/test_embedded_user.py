@@ -14,7 +14,7 @@ from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed, Persona
 from rlver_gym.core.words import is_short, sentences, stems
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.text.act_classifier import add_boundary_tokens, load_act_classifier
+from rlver_gym.text.act_classifier import add_boundary_tokens, is_incoherent, load_act_classifier
 from rlver_gym.text.lexicon import load_data
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded.perception import perceive
@@ -282,10 +282,11 @@ def test_the_ear_adds_up_the_weights_of_its_file() -> None:
         " ".join(["so kind of you"] * 30),
     ):
         ear, spoken, ending = load_act_classifier(), stems(text), "?" if text[-1] == "?" else "."
-        evidence = ear.sum_evidence(
+        rows = ear.find_rows(
             spoken, tuple(map(ear.get_unigram, spoken)), tuple(map(ear.get_bigrams, spoken)), ending
         )
-        heard = ear.mean_logits([evidence])
+        evidence = ear.sum_evidence(list(rows), [0])
+        heard = ear.mean_logits(evidence)
         line = add_boundary_tokens(spoken, ending)
         features = [*line, *(" ".join(pair) for pair in itertools.pairwise(line))]
         summed = {}
@@ -294,7 +295,7 @@ def test_the_ear_adds_up_the_weights_of_its_file() -> None:
                 one: int(weight) for weight, found in by_weight.items() for one in found.split(", ")
             }
             summed[act] = data["bias"][act] + sum(weight_of.get(one, 0) for one in features)
-        assert load_act_classifier().is_incoherent(evidence) == (summed.pop("broken") >= 300), text
+        assert is_incoherent(evidence) == [summed.pop("broken") >= 300], text
         assert {act: round(100 * share) for act, share in heard.items()} == summed, text
 
 

@@ -2,16 +2,17 @@
 runs of words by which copies are found. A pure function of the text; knows no card.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, repeat
 from math import log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words, stem
 from rlver_gym.io.files import load_json
-from rlver_gym.text.act_classifier import load_act_classifier
+from rlver_gym.text.act_classifier import is_incoherent, load_act_classifier
 from rlver_gym.text.english.listen import Utterance, listen
 from rlver_gym.text.lexicon import Phrase, load_lexicon
 from rlver_gym.text.tokens import PRONOUNS, YOU, token_of
@@ -77,10 +78,10 @@ class _Word(NamedTuple):
     """In the table of word vectors; -1 for a word that it has not."""
     phrases: tuple[Phrase, ...]
     is_function: bool
-    weights: int
-    """In the act classifier."""
-    followers: dict[str, int]
-    """The classifier's weights of the stems that may follow."""
+    unigram: int
+    """The row of its weights in the act classifier."""
+    bigrams: dict[str, int]
+    """Those of the stems that may follow."""
 
 
 class _Words(dict[str, _Word]):
@@ -161,53 +162,94 @@ class Heard(NamedTuple):
     """Its sentences of more than two words, to be known again."""
 
 
+class _Columns(NamedTuple):
+    """What is known of each word of a text, and where its sentences begin."""
+
+    words: tuple[str, ...]
+    stems: tuple[str, ...]
+    tokens: tuple[str, ...]
+    rows: tuple[int, ...]
+    phrases: tuple[tuple[Phrase, ...], ...]
+    functions: tuple[bool, ...]
+    unigrams: tuple[int, ...]
+    bigrams: tuple[dict[str, int], ...]
+    runs: tuple[int, ...]
+    """By hash, each run of three words at its first; the last two words begin none."""
+    bounds: list[int]
+    """One more than there are sentences."""
+
+
+def _look_up(each: Sequence[tuple[str, ...]]) -> _Columns | None:
+    """The words of each sentence, looked up; None where there is none."""
+    words = tuple(chain.from_iterable(each))
+    if not words:
+        return None
+    stems, tokens, folded, *rest = zip(*map(_WORDS.__getitem__, words), strict=True)
+    bounds = [0, *accumulate(map(len, each))]
+    return _Columns(words, stems, tokens, *rest, _runs(folded), bounds)
+
+
+def _runs(words: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(map(hash, zip(words, words[1:], words[2:], strict=False)))
+
+
 @lru_cache(maxsize=512)
 def read_line(text: str) -> Line:
     """A line of a person; kept, because lines come again."""
     each = [words for one in split_sentences(text) if (words := split_words(one))]
-    return _lay_out([list(map(_WORDS.__getitem__, one)) for one in each], each, "?" in text)
+    return _lay_out(_look_up(each), "?" in text)
 
 
-def _runs(words: list[str] | tuple[str, ...]) -> list[int]:
-    return list(map(hash, zip(words, words[1:], words[2:], strict=False)))
-
-
-def _lay_out(known: list[list[_Word]], each: list[tuple[str, ...]], asks: bool) -> Line:
-    words = tuple(chain.from_iterable(each))
-    if not words:
-        return Line((), frozenset(), frozenset(), frozenset(), embed_parts((), ()), asks, 0)
-    every = chain.from_iterable(known)
-    _, tokens, folded, rows, _, functions, _, _ = zip(*every, strict=True)
-    about = frozenset(tokens) - _NONE
-    vectors = embed_parts(rows, [0, *accumulate(map(len, each[:-1]))])
+def _lay_out(columns: _Columns | None, asks: bool) -> Line:
+    if columns is None:
+        return Line((), _NOTHING, _NOTHING, _NOTHING, embed_parts((), ()), asks, 0)
     return Line(
-        words,
-        about,
-        frozenset(_runs(folded)),
-        frozenset(_runs(words)),
-        vectors,
+        columns.words,
+        frozenset(columns.tokens) - _NONE,
+        frozenset(columns.runs),
+        frozenset(_runs(columns.words)),
+        embed_parts(columns.rows, columns.bounds[:-1]),
         asks,
-        sum(functions),
+        sum(columns.functions),
     )
 
 
+_NOTHING: frozenset[Any] = frozenset()
 _NONE = frozenset({""})
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=256)
 def hear(text: str) -> Heard:
     """Hear an utterance. Kept for a moment, because the next turn looks back at it; few are: what
     is kept has to be walked by the garbage collector.
     """
     listened, ear = listen(text), load_act_classifier()
-    each = [one.words for one in listened.sentences]
-    known = [list(map(_WORDS.__getitem__, one)) for one in each]
-    pieces, evidence = [], []
-    for one, words in zip(listened.sentences, known, strict=True):
-        piece, found = _hear_sentence(one.text, one.words, words)
-        pieces.append(piece)
-        evidence.append(found)
-    fluent = [found for piece, found in zip(pieces, evidence, strict=True) if piece.is_fluent]
+    sentences = listened.sentences
+    each = [one.words for one in sentences]
+    columns = _look_up(each)
+    line = _lay_out(columns, "?" in text)
+    if columns is None:
+        return Heard(listened, line, (), {}, {}, _NOTHING)
+    rows: list[int] = []
+    starts = []
+    for one, start, end in zip(sentences, columns.bounds, columns.bounds[1:], strict=False):
+        starts.append(len(rows))
+        rows += ear.find_rows(
+            columns.stems[start:end],
+            columns.unigrams[start:end],
+            columns.bigrams[start:end],
+            "?" if "?" in one.text[-4:] else ".",
+        )
+    evidence = ear.sum_evidence(rows, starts)
+    pieces = tuple(
+        [
+            _hear_sentence(one.text, one.words, columns, start, incoherent)
+            for one, start, incoherent in zip(
+                sentences, columns.bounds, is_incoherent(evidence), strict=False
+            )
+        ]
+    )
+    fluent = evidence[[piece.is_fluent for piece in pieces]]
     sure = iter(ear.act_probabilities(fluent))
     acts: dict[str, tuple[float, float, str]] = {}
     for piece in pieces:
@@ -222,33 +264,35 @@ def hear(text: str) -> Heard:
             acts[act] = left * (1 - share), max(share, most), best
     return Heard(
         listened,
-        _lay_out(known, each, "?" in text),
-        tuple(pieces),
+        line,
+        pieces,
         {act: (1 - left, best) for act, (left, _, best) in acts.items()},
         ear.mean_logits(fluent),
         frozenset([" ".join(one) for one in each if len(one) > 2]),
     )
 
 
-def _hear_sentence(text: str, words: tuple[str, ...], known: list[_Word]) -> tuple[Piece, int]:
-    ear, count = load_act_classifier(), len(words)
-    stems, tokens, folded, _, phrases, functions, weights, followers = zip(*known, strict=True)
-    asks = "?" in text[-4:]
-    evidence = ear.sum_evidence(stems, weights, followers, "?" if asks else ".")
-    is_broken = count >= _SHORT and ear.is_incoherent(evidence)
+def _hear_sentence(
+    text: str, words: tuple[str, ...], columns: _Columns, start: int, is_incoherent: bool
+) -> Piece:
+    count = len(words)
+    end = start + count
+    stems, phrases = columns.stems[start:end], columns.phrases[start:end]
+    is_broken = count >= _SHORT and is_incoherent
     found = load_lexicon().acts(stems, phrases) if any(phrases) else {}
-    if asks and not _ASKING.isdisjoint(words):
+    if "?" in text[-4:] and not _ASKING.isdisjoint(words):
         found["open_question"] = "?"
     is_fluent = not is_broken and (
         count < 4
         or (
-            4 * sum(functions) >= count and (count <= _LONG or count <= _LONG * (1 + _pauses(text)))
+            4 * sum(columns.functions[start:end]) >= count
+            and (count <= _LONG or count <= _LONG * (1 + _pauses(text)))
         )
     )
     is_cut = count > 2 and words[-1] in _OPEN_ENDED and text[-1] not in "…—–?" and "..." not in text
-    about = frozenset(tokens) - _NONE
-    runs = tuple(_runs(folded))
-    return Piece(text, words, stems, about, runs, {}, found, is_fluent, is_broken, is_cut), evidence
+    about = frozenset(columns.tokens[start:end]) - _NONE
+    runs = columns.runs[start : max(start, end - 2)]
+    return Piece(text, words, stems, about, runs, {}, found, is_fluent, is_broken, is_cut)
 
 
 def _pauses(text: str) -> int:

@@ -101,7 +101,7 @@ _LEAD = r"(?:(?:and|so|but|or|oh|well|ok|okay|hey|hi|hello|then|also|wait|um|hm+
 _SENTENCE = re.compile(
     r"(?:[^.!?…\n]|(?<=\b[DM]r)\.|(?<=\bM[rs])\.|(?<=\bMrs)\.|(?<=\bSt)\.|(?<=\d)\.(?=\d))+[.!?…]*[\"'”’)*]*"
 )
-_HAS_INNER_STOP = re.compile(r"\b(?:[DM]rs?|Ms|St)\.|\d\.\d")
+_INNER_STOP = re.compile(r"\d\.\d")
 _PLAIN_SENTENCE = re.compile(r"[^.!?…\n]+[.!?…]*[\"'”’)*]*")
 """The same where no stop stands within a sentence."""
 _TWO = re.compile(
@@ -217,7 +217,7 @@ _CAPITALS = re.compile(r"[A-Z]{2,}")
 _SPACES = re.compile(r"[^\S\n]{2,}")
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=256)
 def listen(text: str) -> Utterance:
     """Take an utterance apart. Kept for a moment: several steps ask for it."""
     plain = text[:_MOST_CHARS].replace("’", "'").replace("‘", "'")
@@ -226,7 +226,7 @@ def listen(text: str) -> Utterance:
         return Utterance((), frozenset({Act.SILENCE}), ())
     found: list[Sentence] = []
     is_split = False
-    pattern = _SENTENCE if _HAS_INNER_STOP.search(plain) else _PLAIN_SENTENCE
+    pattern = _SENTENCE if _may_stop_within(plain) else _PLAIN_SENTENCE
     for whole in map(str.strip, pattern.findall(plain)):
         parts = _split_questions(whole) if whole.endswith("?") else (whole,)
         is_split = is_split or len(parts) > 1
@@ -240,6 +240,11 @@ def listen(text: str) -> Utterance:
     return Utterance(sentences, _acts(plain, words, asks), words)
 
 
+def _may_stop_within(text: str) -> bool:
+    return any(title in text for title in _TITLES) or _INNER_STOP.search(text) is not None
+
+
+_TITLES = ("Dr.", "Drs.", "Mr.", "Mrs.", "Ms.", "St.")
 _SECOND = re.compile(r"\b(?:and|or|but)\b|, (?:who|what|when|where|why|how)\b", re.IGNORECASE)
 
 
@@ -268,17 +273,31 @@ def _read(text: str, words: tuple[str, ...], before: Sentence | None) -> Sentenc
         asked = (*asked, *before.asked)  # "…, and for how much?"
     suggests = (
         ask in (None, Ask.YES_NO, Ask.WHAT, Ask.HOW, Ask.WHY)
-        and not _OF_SUGGESTION.isdisjoint(words)
+        and _may_suggest(words)
         and _SUGGESTION.search(text) is not None
     )
     return Sentence(text, words, asked, None if suggests else ask, is_guess, suggests, feelings)
 
 
 _OF_SUGGESTION = frozenset(
-    """could can would might have had what how why shall should need ought must i my advice give
-    write tell ask talk call ring go take put start stop try get make send let sleep breathe
+    """could can would might why shall should shoulder shoulders shouldnt need ought must advice
+    give write tell ask talk call ring go take put start stop try get make send let sleep breathe
     forget""".split()
 )
+_OF_SUGGESTION_WITH = (
+    ("you", frozenset({"have", "had"})),
+    ("what", frozenset({"if", "about"})),
+    ("how", frozenset({"about"})),
+)
+"""Words of which one is in every sentence that suggests something."""
+
+
+def _may_suggest(words: tuple[str, ...]) -> bool:
+    return not _OF_SUGGESTION.isdisjoint(words) or any(
+        one in words and not others.isdisjoint(words) for one, others in _OF_SUGGESTION_WITH
+    )
+
+
 _SUPPOSING = frozenset({"may", "might", "had", "should", "must"})
 _PREPOSITIONS = frozenset("for at in by to with from about of since until".split())
 _OPEN = frozenset(

@@ -9,6 +9,7 @@ import json
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from importlib.resources import files
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -51,13 +52,12 @@ class Classification(NamedTuple):
 
 class _Weights(NamedTuple):
     labels: tuple[str, ...]
-    words: dict[str, int]
-    pairs: dict[str, int]
-    of_words: np.ndarray
-    """Words × dimensions: whole numbers of at most three figures, as float32, whose sums are exact
-    and fast.
+    row_of: dict[str, int]
+    """Of words and of pairs, which have a blank within."""
+    rows: np.ndarray
+    """Words and pairs × dimensions: whole numbers of a byte, and a last row of zeros for what is
+    not known.
     """
-    of_pairs: np.ndarray
     of_labels: np.ndarray
     """Dimensions × labels: whole numbers as float64, whose products and sums are exact in any
     order.
@@ -67,11 +67,6 @@ class _Weights(NamedTuple):
     """What one whole step of a logit is worth, in nats."""
 
 
-def _with_none(rows: np.ndarray) -> np.ndarray:
-    """With a last row of zeros, for what the weights don't know."""
-    return np.vstack([rows, np.zeros_like(rows[:1])]).astype(np.float32)
-
-
 @lru_cache(maxsize=1)
 def _weights() -> _Weights:
     weights = files("rlver_gym.text.english").joinpath("recogniser.npz")
@@ -79,10 +74,8 @@ def _weights() -> _Weights:
         meta = json.loads(bytes(data["meta"]).decode())
         return _Weights(
             tuple(meta["labels"]),
-            {word: at for at, word in enumerate(meta["words"])},
-            {pair: at for at, pair in enumerate(meta["pairs"])},
-            _with_none(data["of_words"]),
-            _with_none(data["of_pairs"]),
+            {feature: at for at, feature in enumerate([*meta["words"], *meta["pairs"]])},
+            np.pad(np.concatenate([data["of_words"], data["of_pairs"]]), ((0, 1), (0, 0))),
             data["of_labels"].astype(np.float64),
             data["bias"] / 1000,
             float(meta["scale"]),
@@ -95,8 +88,8 @@ def generalise(words: Sequence[str], names: Collection[str], *, asks: bool = Fal
     """
     found: list[str] = []
     for word in words[:_MAX_WORDS]:
-        base = word[:-2] if word.endswith("'s") else word
-        if base in names or base in _RELATIONS:
+        base = word[:-2] if word[-2:] == "'s" else word
+        if base in _RELATIONS or base in names:
             if not found or found[-1] != PERSON:
                 found.append(PERSON)
         else:
@@ -108,7 +101,10 @@ def generalise(words: Sequence[str], names: Collection[str], *, asks: bool = Fal
 
 def pairs_of(words: Sequence[str]) -> list[str]:
     """Neighbouring words, with a mark at both ends."""
-    return [f"{one} {other}" for one, other in zip(["<", *words], [*words, ">"], strict=True)]
+    return list(map(_PAIR, ["<", *words], [*words, ">"]))
+
+
+_PAIR = "{} {}".format
 
 
 class SentenceInput(NamedTuple):
@@ -128,31 +124,32 @@ def classify(
     `names`: words that are people's names.
     """
     weights = _weights()
-    of_words, of_pairs, counts = [], [], []
-    word_starts, pair_starts = [], []
-    none_word, none_pair = len(weights.words), len(weights.pairs)
+    rows, starts, counts = [], [], []
+    unknown = repeat(-1)
     for words, asks in sentences:
         general = generalise(words, names, asks=asks)
-        word_starts.append(len(of_words))
-        pair_starts.append(len(of_pairs))
-        of_words += [weights.words.get(word, none_word) for word in general] or [none_word]
-        of_pairs += [weights.pairs.get(pair, none_pair) for pair in pairs_of(general)]
+        starts.append(len(rows))
+        rows += map(weights.row_of.get, general + pairs_of(general), unknown)
         counts.append(max(1, len(general)))
-    states = np.add.reduceat(weights.of_words[of_words], word_starts)
-    states += np.add.reduceat(weights.of_pairs[of_pairs], pair_starts)
-    logits = (
-        states.astype(np.float64) @ weights.of_labels / (np.sqrt(counts)[:, None] * weights.scale)
-        + weights.bias
-    )
-    shares = np.exp(logits - logits.max(1, keepdims=True))
-    shares /= shares.sum(1, keepdims=True)
-    best = np.argpartition(shares, -_TOP_LABELS, axis=1)[:, -_TOP_LABELS:].tolist()
+    states = np.add.reduceat(weights.rows.take(rows, 0).astype(np.float32), starts)
+    logits = states.astype(np.float64) @ weights.of_labels
+    logits /= np.sqrt(counts)[:, None] * weights.scale
+    logits += weights.bias
+    logits -= np.maximum.reduce(logits, 1, keepdims=True)
+    shares = np.exp(logits)
+    shares /= np.add.reduce(shares, 1, keepdims=True)
+    best = shares.argpartition(-_TOP_LABELS, 1)[:, -_TOP_LABELS:]
     return [
         Classification(
             tuple(
-                (label, -share)
-                for share, label in sorted([(-float(row[at]), weights.labels[at]) for at in top])
+                sorted(
+                    [(weights.labels[at], share) for at, share in zip(*top, strict=True)], key=_rank
+                )
             )
         )
-        for row, top in zip(shares, best, strict=True)
+        for top in zip(best.tolist(), np.take_along_axis(shares, best, 1).tolist(), strict=True)
     ]
+
+
+def _rank(labelled: tuple[str, float]) -> tuple[float, str]:
+    return -labelled[1], labelled[0]

@@ -76,7 +76,7 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
     referents = moment.referents(sentence.asked)
     query = card.query(sentence, referents)
     shares, none = card.probabilities(query)
-    asked = Line(query.tokens - PRONOUNS - {YOU}, embed(sentence.asked) / SCALE)
+    asked = Line(sentence.asked, query.tokens - PRONOUNS - {YOU}, embed(sentence.asked) / SCALE)
     found: list[Answer] = []
     factual = 0.0
     is_personal = any(name in _PERSONAL for name, _ in ranked[:3])
@@ -152,7 +152,7 @@ def _is_of_kind(moment: Moment, sentence: Sentence, line: str) -> bool:
     ask = sentence.ask
     if ask is Ask.YES_NO or ask is Ask.ABOUT:
         return True
-    words = split_words(line)
+    words = moment.card.line(line).words
     if not _YES_NO.isdisjoint(words[:1]):
         return False
     if ask is Ask.HOW_MANY or ask is Ask.HOW_LONG:
@@ -180,7 +180,7 @@ def _add(
     """Add those lines of a list that were not said and have most to do with what was asked."""
     if score < _LEAST - _PER_NAT * _MOST_SHARED or not (fresh := moment.drop_said(lines)):
         return
-    card, (tokens, vector) = moment.card, asked
+    card, (_, tokens, vector) = moment.card, asked
     shared, worth = [], []
     for line in fresh:
         own = card.line(line)
@@ -350,7 +350,7 @@ def explain_last_line(moment: Moment, preferences: Sequence[str] = ()) -> list[A
     card, last = moment.card, moment.last_line
     said = {sentence.casefold() for sentence in split_sentences(last)}
     words = split_words(last)
-    tokens, vector = card.tokens(words) - PRONOUNS - {YOU}, embed(words)
+    tokens, vector = card.content(words), embed(words)
     hints = moment.scene.persona.situation.hints.of(moment.scene.persona.need)
     of_need = {folded for line in (*hints, *preferences) for folded in split_line(line).folded}
     found = [Answer(2.0, [line], None) for line in hints] if said & of_need else []
@@ -437,7 +437,7 @@ def yes_or_no(moment: Moment, sentence: Sentence, answer: Answer, said: str) -> 
     if any(one.verdict == "false" for one in claims):
         return False if any(one.verdict == "false" and one.is_sure for one in claims) else None
     card = moment.card
-    content = card.tokens(sentence.asked) - PRONOUNS - {YOU}
+    content = card.content(sentence.asked)
     weight = card.weigh(content)
     if not NEGATIONS.isdisjoint(sentence.asked):
         return None

@@ -14,9 +14,9 @@ from rlver_gym.core.persona import Fact, Persona
 from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
 from rlver_gym.io.frozen import cache_by_parts
 from rlver_gym.text.english.listen import FACTUAL, Ask, Sentence, listen
-from rlver_gym.text.tokens import PRONOUNS, YOU, tokens_of
+from rlver_gym.text.tokens import PRONOUNS, YOU, token_of
 from rlver_gym.text.vectors import SCALE, embed, embed_all, similarity
-from rlver_gym.users.embedded.speech.facts import fact_base
+from rlver_gym.users.embedded.speech.facts import FactBase, fact_base
 
 Kind = Literal[
     "fact", "inquiry", "person", "feeling", "suggestion", "thread", "disclosure", "background"
@@ -47,6 +47,7 @@ class Topic(NamedTuple):
 class Line(NamedTuple):
     """A line, ready to be compared."""
 
+    words: tuple[str, ...]
     tokens: frozenset[str]
     """Without pronouns and the person themself."""
     vector: np.ndarray
@@ -81,8 +82,25 @@ WEIGHTS = np.array([5.93, -0.3, 2.89, 2.16, 4.95, -0.95, 2.11, 5.41, -2.67, -0.7
 NONE = (18.24, -0.22, -0.11)
 """What speaks for none of them: always; of who, when and where; times the logarithm of words."""
 _MOST_WORDS = 30
+_MOST_KEPT = 4_000
+_NOTHING = frozenset({""})
+_NO_MATTER = frozenset({"", YOU, *PRONOUNS})
 UNKNOWN = 2.5
 """The weight of a token that a card does not have, in nats."""
+
+
+class _Tokens(dict[str, str]):
+    """The tokens of words, people by one token each; empty for words that say nothing."""
+
+    def __init__(self, facts: FactBase) -> None:
+        self._alias = facts.alias
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= _MOST_KEPT:
+            self.clear()
+        token = token_of(word)
+        found = self[word] = self._alias(token) or token if token else ""
+        return found
 
 
 class _Index:
@@ -98,15 +116,19 @@ class _Index:
 
     def weigh(self, weights: Iterable[tuple[str, float]]) -> np.ndarray:
         """Of each text, the weights summed of those tokens that it has."""
-        found = [
-            (self._postings[token], weight) for token, weight in weights if token in self._postings
-        ]
-        if not found:
-            return np.zeros(self.size)
-        return np.bincount(
-            np.concatenate([at for at, _ in found]),
-            np.repeat([weight for _, weight in found], [len(at) for at, _ in found]),
-            self.size,
+        found, postings = np.zeros(self.size), self._postings
+        for token, weight in weights:
+            if token in postings:
+                found[postings[token]] += weight
+        return found
+
+    def count(self, tokens: Iterable[str]) -> np.ndarray:
+        """Of each text, how many of the tokens it has."""
+        found = [at for at in map(self._postings.get, tokens) if at is not None]
+        return (
+            np.bincount(np.concatenate(found), minlength=self.size)
+            if found
+            else np.zeros(self.size)
         )
 
 
@@ -116,8 +138,14 @@ class Card:
     def __init__(self, persona: Persona) -> None:
         """Compile it."""
         self.facts = fact_base(persona)
+        self._token_of = _Tokens(self.facts)
         self.topics = tuple(_topics(self, persona))
         self._people = frozenset(one.token for one in self.facts.people)
+        lines = [(at, text) for at, topic in enumerate(self.topics) for text in topic.lines]
+        self._lines: dict[str, Line] = {}
+        self._named: dict[str, tuple[str, ...]] = {}
+        self._line_vectors = self._keep_lines([text for _, text in lines])
+        self._line_starts = np.unique([at for at, _ in lines], return_index=True)[1]
         bodies = [self._body(topic) for topic in self.topics]
         count: dict[str, int] = {}
         for body in bodies:
@@ -134,9 +162,6 @@ class Card:
         self._has_ways, self._starts = np.unique(self.way_owner, return_index=True)
         self._bodies = _Index(bodies)
         self._abouts = _Index([topic.about - {YOU} for topic in self.topics])
-        lines = [(number, line) for number, topic in enumerate(self.topics) for line in topic.lines]
-        self._line_vectors = embed_all([split_words(line) for _, line in lines])
-        self._line_starts = np.unique([number for number, _ in lines], return_index=True)[1]
         self._asks = {ask: np.zeros(size) for ask in Ask}
         asked_who = np.zeros(size)
         for number, topic in enumerate(self.topics):
@@ -151,7 +176,6 @@ class Card:
         self._personal = np.array([float(topic.is_personal) for topic in self.topics])
         self._is_fact = np.array([float(topic.kind == "fact") for topic in self.topics])
         self._of_person = [topic.person for topic in self.topics]
-        self._lines: dict[str, Line] = {}
         self.disclosures = self._telling(
             [(one, one.lines[0]) for one in self.topics if one.kind == "disclosure"]
         )
@@ -180,13 +204,19 @@ class Card:
         """A line that the person may say. Kept, because lines come again."""
         found = self._lines.get(text)
         if found is None:
-            if len(self._lines) > 4_000:
+            if len(self._lines) > _MOST_KEPT:
                 self._lines.clear()
-            words = split_words(text)
-            found = self._lines[text] = Line(
-                self.tokens(words) - PRONOUNS - {YOU}, embed(words) / SCALE
-            )
+            self._keep_lines([text])
+            found = self._lines[text]
         return found
+
+    def _keep_lines(self, texts: Sequence[str]) -> np.ndarray:
+        """Compile lines; gives their vectors in whole numbers, one a row."""
+        each = [split_words(text) for text in texts]
+        vectors = embed_all(each)
+        for text, words, vector in zip(texts, each, vectors / SCALE, strict=True):
+            self._lines[text] = Line(words, self.content(words), vector)
+        return vectors
 
     def _telling(self, pairs: Sequence[tuple[Topic, str]]) -> Telling:
         vectors = embed_all([split_words(line) for _, line in pairs]) / SCALE
@@ -196,8 +226,21 @@ class Card:
 
     def tokens(self, words: Iterable[str]) -> frozenset[str]:
         """The tokens of some words, people by one token each."""
-        alias = self.facts.alias
-        return frozenset([alias(token) or token for token in tokens_of(list(words))])
+        return frozenset(map(self._token_of.__getitem__, words)) - _NOTHING
+
+    def content(self, words: Iterable[str]) -> frozenset[str]:
+        """The same without pronouns and the person themself."""
+        return frozenset(map(self._token_of.__getitem__, words)) - _NO_MATTER
+
+    def people_in(self, text: str) -> tuple[str, ...]:
+        """Tokens of the people whom a text names, the last ones first. Kept for the next turns."""
+        found = self._named.get(text)
+        if found is None:
+            if len(self._named) > _MOST_KEPT:
+                self._named.clear()
+            tokens = map(self._token_of.__getitem__, reversed(split_words(text)))
+            found = self._named[text] = tuple(filter(self.facts.people_meant.__contains__, tokens))
+        return found
 
     def weigh(self, tokens: Collection[str]) -> float:
         """How much tokens say, in nats."""
@@ -230,11 +273,9 @@ class Card:
             if token != YOU and token not in PRONOUNS
         ]
         total = math.fsum([weight for _, weight in content]) or 1.0
-        words = sorted(frozenset(query.words))
+        words = frozenset(query.words)
         vector = embed(query.words)
-        phrases = self._phrases.weigh([(word, 1.0) for word in words]) / (
-            self._phrase_roots * math.sqrt(max(1, len(words)))
-        )
+        phrases = self._phrases.count(words) / (self._phrase_roots * math.sqrt(max(1, len(words))))
         vectors = similarity(self._way_vectors, vector)
         covered = self._bodies.weigh(content) / total
         if leave_out is not None:
@@ -243,13 +284,14 @@ class Card:
             rest = self._body(self.topics[owner], leave_out - self._first_way(owner))
             covered[owner] = math.fsum([w for token, w in content if token in rest]) / total
         phrase, vector_alike = self._best_way(phrases), self._best_way(vectors)
-        other = np.zeros(len(self.topics))
-        if query.people:
-            other = np.array(
-                [one is not None and one not in query.people for one in self._of_person]
-            )
-        return np.vstack(
-            [
+        other = (
+            [one is not None and one not in query.people for one in self._of_person]
+            if query.people
+            else 0.0
+        )
+        found = np.empty((len(FEATURES), len(self.topics)))
+        for at, values in enumerate(
+            (
                 phrase,
                 phrase**2,
                 covered,
@@ -262,8 +304,10 @@ class Card:
                 other,
                 self._is_fact,
                 self._personal,
-            ]
-        )
+            )
+        ):
+            found[at] = values
+        return found
 
     def probabilities(self, query: Query) -> tuple[np.ndarray, float]:
         """Of each topic, how probable it is that it is what was asked for; and that none is."""
@@ -282,8 +326,8 @@ class Card:
     def _body(self, topic: Topic, but: int | None = None) -> frozenset[str]:
         """The tokens of a topic's lines and ways of asking, `but` one of these."""
         ways = [way for at, way in enumerate(topic.ways) if at != but]
-        lines = [split_words(line) for line in topic.lines]
-        return topic.about.union(*map(self.tokens, (*lines, *ways))) - PRONOUNS
+        lines = [self._lines[line].words for line in topic.lines]
+        return self.tokens(chain.from_iterable((*lines, *ways))).union(topic.about) - PRONOUNS
 
 
 def _topics(card: Card, persona: Persona) -> Iterable[Topic]:
@@ -294,7 +338,7 @@ def _topics(card: Card, persona: Persona) -> Iterable[Topic]:
         item: Fact | None = given.get("item")
         about = tuple(item.about) if item else given.get("about", ())
         ways = tuple(_words_asked(way) for way in (item.asked if item else given.get("ways", ())))
-        tokens = frozenset(chain.from_iterable(card.tokens(split_words(text)) for text in about))
+        tokens = card.tokens(chain.from_iterable(map(split_words, about)))
         named = [token for token in people.values() if token in tokens]
         return Topic(
             kind, key, tuple(lines), item and item.high, item and item.low,

@@ -8,7 +8,7 @@ from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.text.english.choices import Alternatives
 from rlver_gym.text.english.listen import Sentence
 from rlver_gym.text.feelings import feelings_in
-from rlver_gym.text.tokens import PRONOUNS, YOU
+from rlver_gym.text.tokens import PRONOUNS
 from rlver_gym.users.embedded.speech.answers import NEGATIONS, Answer
 from rlver_gym.users.embedded.speech.card import Topic
 from rlver_gym.users.embedded.speech.moment import Moment
@@ -36,11 +36,11 @@ def choose_between(moment: Moment, sentence: Sentence, offered: Alternatives) ->
     if felt is not None:
         return felt
     card = moment.card
-    has = [card.tokens(words) - PRONOUNS - {YOU} for words in offered]
+    has = [card.content(words) for words in offered]
     for at, words in enumerate(offered):  # "him or her?"
         has[at] |= frozenset(moment.referents(words))
     own = [tokens - has[1 - at] for at, tokens in enumerate(has)]
-    frame = card.tokens(sentence.asked) - PRONOUNS - {YOU} - has[0] - has[1]
+    frame = card.content(sentence.asked) - has[0] - has[1]
     frame |= frozenset(moment.referents(sentence.asked)) - has[0] - has[1]
     best, found = 0.0, None
     for topic, line, near in _lines(moment, sentence):
@@ -69,7 +69,7 @@ def choose_between(moment: Moment, sentence: Sentence, offered: Alternatives) ->
 def names_one(moment: Moment, offered: Alternatives, answer: Answer) -> bool:
     """Whether an answer speaks of one of the things offered."""
     card = moment.card
-    own = frozenset().union(*map(card.tokens, offered)) - PRONOUNS - {YOU}
+    own = frozenset().union(*map(card.content, offered))
     return any(card.weigh(own & card.line(line).tokens) >= _LEAST_WEIGHT for line in answer.lines)
 
 

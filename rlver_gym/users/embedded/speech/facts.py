@@ -26,6 +26,7 @@ _COUNTERPARTS = {
 }
 _NEARLY_SAME = tuple(map(frozenset, groups_of("relations nearly the same")))
 OCCUPATIONS = words_of("occupations")
+_NO_MATTER = frozenset({"", YOU, *PRONOUNS})
 
 
 class Statement(NamedTuple):
@@ -137,6 +138,11 @@ class FactBase:
         """All tokens that mean somebody of the story."""
         return frozenset(self._alias)
 
+    @cached_property
+    def people_meant(self) -> frozenset[str]:
+        """The tokens that stand for them, one each."""
+        return frozenset(self._alias.values())
+
     def weigh(self, tokens: Iterable[str]) -> float:
         """How much tokens say, in nats."""
         weights = self._weights
@@ -243,16 +249,9 @@ def _texts_of(persona: Persona) -> Iterable[str]:
 
 def compile_statement(known: FactBase, text: str, words: Sequence[str]) -> Statement:
     """A sentence with whom it names and what it counts."""
-    tokens = {token_of(word) for word in words}
-    people = set()
-    content = set()
-    for token in tokens:
-        if token and token != YOU and token not in PRONOUNS:
-            alias = known.alias(token)
-            if alias is not None:
-                people.add(alias)
-            else:
-                content.add(token)
+    content = set(map(token_of, words)) - _NO_MATTER
+    named = content & known.people_tokens
+    content -= named
     quantities = quantities_in(words)
     dates = tuple(dict.fromkeys(word for word in words if word in DATES))
     if dates:
@@ -260,7 +259,12 @@ def compile_statement(known: FactBase, text: str, words: Sequence[str]) -> State
     for one in quantities:
         content.difference_update(token_of(word) for word in one.text.split()[:-1])
     return Statement(
-        text, frozenset(words), frozenset(content), frozenset(people), quantities, dates
+        text,
+        frozenset(words),
+        frozenset(content),
+        frozenset(map(known.alias, named)),
+        quantities,
+        dates,
     )
 
 

@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 from rlver_gym.core.dialogue import Appraisal, Dialogue
@@ -32,7 +33,7 @@ class SplitLine(NamedTuple):
     stems: frozenset[str]
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=65_536)
 def split_line(line: str) -> SplitLine:
     """A line in sentences. Cached, because lines come again."""
     sentences = [sentence.casefold() for sentence in split_sentences(line)]
@@ -120,6 +121,7 @@ class Moment:
         self.said = frozenset().union(
             *(one.folded for one in self._split), *(split_line(line).folded for line in self.lines)
         )
+        self._said_stems = frozenset().union(*(one.stems for one in self._split))
         self._labels: list[Classification] | None = None
         self._mentioned: list[str] | None = None
 
@@ -148,8 +150,11 @@ class Moment:
         ]
 
     def _is_near_duplicate(self, stems: frozenset[str]) -> bool:
-        return len(stems) >= 3 and any(
-            len(stems & one.stems) >= _NEARLY * len(stems) for one in self._split
+        least = _NEARLY * len(stems)
+        return (
+            len(stems) >= 3
+            and len(stems & self._said_stems) >= least
+            and any(len(stems & one.stems) >= least for one in self._split)
         )
 
     def drop_guarded(self, lines: Sequence[str]) -> Sequence[str]:
@@ -179,17 +184,10 @@ class Moment:
     def mentioned(self) -> list[str]:
         """Tokens of the people who were spoken of, the last ones first."""
         if self._mentioned is None:
-            alias = self.card.facts.alias
             utterances = [turn.utterance for turn in self.dialogue.turns[-2:]]
             texts = [self.dialogue.utterance or "", self.lines[-1], *reversed(utterances)]
             texts += reversed(self.lines[-5:-1])
-            found = [
-                token
-                for text in texts
-                for word in reversed(tokens_of(list(split_words(text))))
-                if (token := alias(word)) is not None
-            ]
-            self._mentioned = list(dict.fromkeys(found))
+            self._mentioned = list(dict.fromkeys(chain(*map(self.card.people_in, texts))))
         return self._mentioned
 
     def referents(self, words: Sequence[str]) -> list[str]:

@@ -16,7 +16,6 @@ from rlver_gym.io.files import load_json
 from rlver_gym.text.english.choices import choices_in
 from rlver_gym.text.english.listen import Act, Ask, Sentence
 from rlver_gym.text.names import introduce
-from rlver_gym.text.tokens import PRONOUNS, YOU
 from rlver_gym.text.vectors import SCALE, embed
 from rlver_gym.users.embedded.speech.answers import (
     Answer,
@@ -309,7 +308,7 @@ def _only_invites(moment: Moment, sentence: Sentence, at: int) -> bool:
     label, probability = moment.labels(at).ranked[0]
     if label not in (Inquiry.MORE, Inquiry.HAPPENED) or probability < 0.3:
         return False
-    return len(moment.card.tokens(sentence.asked) - PRONOUNS - {YOU}) <= 2
+    return len(moment.card.content(sentence.asked)) <= 2
 
 
 def _preference(moment: Moment) -> tuple[str, ...]:
@@ -352,7 +351,7 @@ def _best_wordings(moment: Moment, sentence: Sentence, lines: Sequence[str]) -> 
     if len(lines) == 1:
         return list(lines)
     card = moment.card
-    tokens = card.tokens(sentence.asked) - PRONOUNS - {YOU}
+    tokens = card.content(sentence.asked)
     vector = embed(sentence.asked) / SCALE
     worth = [
         card.weigh(tokens & own.tokens) + 3.0 * float(own.vector @ vector)
@@ -473,7 +472,7 @@ def _guesses_a_feeling(sentence: Sentence) -> bool:
 def _to_suggestion(moment: Moment, sentence: Sentence) -> Sequence[str]:
     """What they say to what a sentence suggests; nothing when they had not thought of it."""
     card = moment.card
-    tokens = card.tokens(sentence.words) - PRONOUNS - {YOU}
+    tokens = card.content(sentence.words)
     suggested = card.suggested
     if not suggested.lines:
         return ()
@@ -491,7 +490,7 @@ def _to_suggestion(moment: Moment, sentence: Sentence) -> Sequence[str]:
 def _thread(moment: Moment, sentence: Sentence) -> str | None:
     """Something more about the matter of the story that a sentence takes up."""
     card = moment.card
-    tokens = card.tokens(sentence.words) - PRONOUNS - {YOU}
+    tokens = card.content(sentence.words)
     best, found = 1.8, None
     for topic in card.threads:
         if not tokens.isdisjoint(topic.about):
@@ -556,10 +555,8 @@ def _tell(moment: Moment, parts: Sequence[str], *, is_near: bool = False) -> lis
     where that has nothing to do with it.
     """
     card = moment.card
-    spoken = card.tokens(moment.heard.words) - PRONOUNS - {YOU}
-    before = (
-        card.tokens(split_words(" ".join((moment.last_line, *parts)))) - PRONOUNS - {YOU} - spoken
-    )
+    spoken = card.content(moment.heard.words)
+    before = card.content(split_words(" ".join((moment.last_line, *parts)))) - spoken
     told = card.disclosures
     if not told.lines:
         return []
@@ -591,7 +588,7 @@ def _tell_beside(moment: Moment, parts: Sequence[str]) -> list[str]:
     """Something more that stands by itself and lies near to some texts."""
     card = moment.card
     words = split_words(" ".join(parts))
-    tokens = card.tokens(words) - PRONOUNS - {YOU}
+    tokens = card.content(words)
     told = card.beside
     if not told.lines:
         return []
