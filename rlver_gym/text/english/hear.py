@@ -184,9 +184,13 @@ def _look_up(each: Sequence[tuple[str, ...]]) -> _Columns | None:
     words = tuple(chain.from_iterable(each))
     if not words:
         return None
-    stems, tokens, folded, *rest = zip(*map(_WORDS.__getitem__, words), strict=True)
+    stems, tokens, folded, rows, phrases, functions, unigrams, bigrams = zip(
+        *map(_WORDS.__getitem__, words), strict=True
+    )
     bounds = [0, *accumulate(map(len, each))]
-    return _Columns(words, stems, tokens, *rest, _runs(folded), bounds)
+    return _Columns(
+        words, stems, tokens, rows, phrases, functions, unigrams, bigrams, _runs(folded), bounds
+    )
 
 
 def _runs(words: tuple[str, ...]) -> tuple[int, ...]:

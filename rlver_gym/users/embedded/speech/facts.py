@@ -262,7 +262,7 @@ def compile_statement(known: FactBase, text: str, words: Sequence[str]) -> State
         text,
         frozenset(words),
         frozenset(content),
-        frozenset(map(known.alias, named)),
+        frozenset(whom for word in named if (whom := known.alias(word))),
         quantities,
         dates,
     )
