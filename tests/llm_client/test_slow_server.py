@@ -39,8 +39,8 @@ def ask(url: str, count: int, **settings: Any) -> tuple[list[ChatAnswer | ChatEr
 
 
 def test_a_server_that_answers_one_at_a_time_fails_nobody_and_is_asked_for_less_at_once() -> None:
-    with ChatServer("x", latency_s=0.04, capacity=1, retry_after_s=None) as server:
-        found, client = ask(server.base_url, 24, timeout_s=0.9)
+    with ChatServer("x", latency_s=0.12, capacity=1, retry_after_s=None) as server:
+        found, client = ask(server.base_url, 24, timeout_s=2.7)
     assert all(isinstance(one, ChatAnswer) for one in found)
     assert client.spending.spent.attempts == 24, "nothing is sent twice for impatience"
     assert client.concurrency.limit < 64
