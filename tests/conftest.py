@@ -70,8 +70,8 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One process more than cores: many tests wait for servers, clocks and other processes."""
-    return len(os.sched_getaffinity(0)) + 1
+    """As many processes as cores; one more for the fast tests, of which many wait for a clock."""
+    return len(os.sched_getaffinity(0)) + ("not slow" in config.option.markexpr)
 
 
 @pytest.fixture
