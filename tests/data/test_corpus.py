@@ -106,6 +106,8 @@ def test_the_rated_dialogues_of_policies_end_where_the_docs_say() -> None:
         "qwen-grpo": "6.3",
         "qwen-1.5b-base": "16.2",
         "qwen-1.5b-sft": "19.1",
+        "qwen-sft-second": "8.0",
+        "qwen-dpo": "20.4",
     }
 
 
