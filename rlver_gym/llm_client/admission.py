@@ -121,7 +121,8 @@ class Outage:
             now, end = self._clock(), self._since + self._allowed_s
             is_due = now >= self._next
             is_over = now >= end
-            if is_due if not is_over else is_first and (is_due or not self._asked_until):
+            may_ask_once = is_first and (is_due or not self._asked_until)
+            if may_ask_once if is_over else is_due:
                 return
             if is_over or self._asked_until > end:
                 raise ServerOutage(self._explain())

@@ -136,7 +136,10 @@ class ResponseCache:
 
     def rows(self) -> Iterator[Row]:
         """All rows as they are now, oldest first."""
-        with self._explained(), closing(_connect(self.path, read_only=self._read_only)) as db:
+        with (
+            self._translate_errors(),
+            closing(_connect(self.path, read_only=self._read_only)) as db,
+        ):
             for found in db.execute("SELECT * FROM answers ORDER BY created, key"):
                 yield _row_from(found)
 
@@ -184,7 +187,7 @@ class ResponseCache:
         """A connection of this process to the file that is there now, for one statement: neither a
         forked process nor a new file of the same name may use an older one.
         """
-        with self._lock, self._explained():
+        with self._lock, self._translate_errors():
             belongs = os.getpid(), _file_id(self.path), self._read_only and _uri_options(self.path)
             if self._connection is None or self._belongs != belongs:
                 self._disconnect()
@@ -193,7 +196,7 @@ class ResponseCache:
             yield self._connection
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.OperationalError as error:

@@ -95,10 +95,10 @@ def parse_answer(content: bytes, kind: str) -> ParsedAnswer:
     except json.JSONDecodeError:
         whole = "a body that is no complete JSON"
         other = "something else than JSON; does base_url end in /v1? It calls itself"
-        failure = Failure(Kind.MALFORMED, whole) if "json" in kind else _malformed(other, kind)
+        failure = Failure(Kind.MALFORMED, whole) if "json" in kind else _reject_answer(other, kind)
         return ParsedAnswer(failure)
     except ValueError as error:
-        return ParsedAnswer(_malformed("JSON that cannot be used", str(error)))
+        return ParsedAnswer(_reject_answer("JSON that cannot be used", str(error)))
     try:
         choice = found["choices"][0]  # the first is meant, however many there are
         message = read_content(choice["message"])
@@ -120,7 +120,7 @@ def _parse(content: bytes) -> Any:
     return parse_json(content, max_values=MAX_VALUES, allow_nan=True, allow_surrogates=True)
 
 
-def _malformed(reason: str, quote: str = "") -> Failure:
+def _reject_answer(reason: str, quote: str = "") -> Failure:
     return Failure(Kind.MALFORMED, reason, quote=quote)
 
 
@@ -131,9 +131,9 @@ def _explain_missing_answer(message: Content, ending: Ending) -> Failure | None:
     if ending == "withheld":
         return Failure(Kind.DECLINED, "a content filter of the server withheld the answer")
     if ending == "broken":
-        return _malformed("an answer that the server broke off")
+        return _reject_answer("an answer that the server broke off")
     silence = explain_silence(message, ending)
-    return silence and _malformed(f"an answer without text: {explain(silence)}")
+    return silence and _reject_answer(f"an answer without text: {explain(silence)}")
 
 
 def _explain_no_completion(found: Any) -> Failure:
@@ -141,10 +141,12 @@ def _explain_no_completion(found: Any) -> Failure:
         code = error.get("code") if isinstance(error, dict) else None
         if isinstance(code, int) and 400 <= code < 500:
             return classify_error(code, found)
-        return _malformed("an error instead of an answer", mend_surrogates(quote_message(found)))
+        return _reject_answer(
+            "an error instead of an answer", mend_surrogates(quote_message(found))
+        )
     if isinstance(found, dict) and found.get("choices") == []:
-        return _malformed("an answer without choices")
-    return _malformed("JSON that is no chat completion; does base_url end in /v1?")
+        return _reject_answer("an answer without choices")
+    return _reject_answer("JSON that is no chat completion; does base_url end in /v1?")
 
 
 def _count(usage: Any, name: str) -> int:

@@ -173,6 +173,20 @@ def test_a_recorded_run_verifies_without_a_server_or_a_key(
     assert list(verify(recorded)) == [None] * (len(AGENTS) * len(PEOPLE))
 
 
+@pytest.mark.parametrize("field", ["utterance", "change", "thought", "reply"])
+def test_an_edited_turn_is_found_where_it_was_edited(copied: Path, field: str) -> None:
+    path = copied / EPISODES
+    lines = path.read_text(encoding="utf-8").split("\n")
+    record = json.loads(lines[4])
+    record["turns"][2][field] = 9 if field == "change" else "Something else altogether."
+    lines[4] = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    path.write_text("\n".join(lines), encoding="utf-8")
+    found = next(result for result in verify(copied) if result)
+    assert (found.line, found.turn) == (5, 3)
+    if field == "utterance":
+        assert "the response cache holds no answer to this" in found.what
+
+
 def edit_an_appraisal(folder: Path, *, forged: bool) -> None:
     """Raise the change in one raw answer in the response cache; forged: with the checksum of a new
     recording.

@@ -5,7 +5,9 @@ Each is one message that says what to do, and loses nothing.
 
 import json
 import os
+import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +24,7 @@ from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import open_run, read_episodes, run
 from rlver_gym.core.library import library
 from rlver_gym.io.errors import RunError
+from rlver_gym.io.terminal import format_count
 from rlver_gym.users import EmbeddedUser
 
 RLVER = [sys.executable, "-m", "rlver_gym"]
@@ -54,6 +57,20 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("small") / "run"
     rlver(*SMALL, "--out", str(folder))
     return folder
+
+
+def test_a_run_cut_anywhere_is_resumed_by_the_same_command(finished: Path, tmp_path: Path) -> None:
+    whole = (finished / EPISODES).read_bytes()
+    rng = random.Random(1)
+    for number in range(5):
+        folder = Path(shutil.copytree(finished, tmp_path / str(number)))
+        cut = rng.randrange(len(whole))
+        (folder / EPISODES).write_bytes(whole[:cut])
+        there = whole[:cut].count(b"\n")
+        assert f"({format_count(6 - there, 'dialogue')} held now, {there} from before" in rlver(
+            *SMALL, "--out", str(folder)
+        )
+        assert (folder / EPISODES).read_bytes() == whole
 
 
 def test_two_runs_never_write_to_one_folder(tmp_path: Path) -> None:

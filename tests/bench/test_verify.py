@@ -66,6 +66,37 @@ def test_an_edit_is_found_at_its_turn(copy: Path, field: str, value: object) -> 
     assert found.episode == "/".join(map(str, read_episodes(copy)[3].key))
 
 
+def test_one_word_that_changes_no_feeling_is_found_too(copy: Path) -> None:
+    def one_word(record: dict[str, list[dict[str, str]]]) -> None:
+        words = record["turns"][1]["utterance"].split(" ")
+        words[-1] = words[-1] + " indeed"
+        record["turns"][1]["utterance"] = " ".join(words)
+
+    edited(copy, 7, one_word)
+    found = first_divergence(copy)
+    assert found
+    assert (found.line, found.turn) == (7, 2)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda record: record.update(seed=5),
+        lambda record: record.update(persona_hash="0" * 16),
+        lambda record: record.update(final=100),
+        lambda record: record.update(outcome="content"),
+        lambda record: record["turns"].pop(),
+        lambda record: record.update(extra=1),
+        lambda record: record.update(agent="best"),
+    ],
+)
+def test_edits_of_an_episode_are_found(copy: Path, edit: object) -> None:
+    edited(copy, 2, edit)
+    found = first_divergence(copy)
+    assert found
+    assert found.line == 2
+
+
 @pytest.mark.parametrize(
     ("place", "more"),
     [('"agent":"', "9" * 5000), ('"turns":[{', f'"{"9" * 5000}":1,')],
@@ -78,6 +109,13 @@ def test_a_name_without_end_is_cut_in_the_message(copy: Path, place: str, more: 
     found = str(next(one for one in verify(copy) if one is not None))
     assert "99999" in found
     assert len(found) < 1_500
+
+
+def test_episodes_may_stand_in_any_order(copy: Path, plan: BenchPlan) -> None:
+    path = copy / EPISODES
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([*reversed(lines), ""]), encoding="utf-8")
+    assert list(verify(copy)) == [None] * len(plan.cases())
 
 
 def test_missing_doubled_and_strange_episodes_are_found(copy: Path) -> None:

@@ -177,6 +177,17 @@ def test_ctrl_c_ends_the_talk_on_a_line_of_its_own(terminal: Terminal) -> None:
     assert terminal.process.wait(10) == 130
 
 
+def test_ctrl_c_ends_any_command_with_a_line_that_says_so(tmp_path: Path) -> None:
+    terminal = Terminal("bench", "--seeds", "200", "--out", str(tmp_path / "run"), cwd=tmp_path)
+    try:
+        terminal.wait_for("0:00:0")
+        terminal.type("\x03")
+        terminal.wait_for("stopped.\r\n")
+        assert terminal.process.wait(10) == 130
+    finally:
+        terminal.close()
+
+
 def test_lines_of_a_file_are_turns_each(tmp_path: Path) -> None:
     (tmp_path / "parrot_user.py").write_text(PARROT, encoding="utf-8")
     words = ["talk", "--persona", PERSONA, "--user", "parrot_user:Parrot"]
