@@ -49,8 +49,9 @@ class TrainConfig(BaseModel):
     """Decides the personas, what is sampled, and the order of learning."""
 
     algo: str = "grpo"
-    """ppo learns a critic; rft tries several replies at every turn and learns to say the best; the
-    others compare the dialogues of a group, which share persona and seed.
+    """ppo learns a critic; rft and dpo try several replies at every turn and learn to say the best,
+    dpo also not to say the worst; the others compare the dialogues of a group, which share persona
+    and seed.
     """
     iterations: int = Field(default=100, ge=1)
     """Rounds of rollouts and updates."""
@@ -124,14 +125,14 @@ class TrainConfig(BaseModel):
     """AdamW's."""
 
     group_size: int = Field(default=4, ge=1)
-    """Dialogues of one group; for rft the replies that are tried at every turn."""
+    """Dialogues of one group; for rft and dpo the replies that are tried at every turn."""
     advantage: Literal["episode", "turn", "centred"] = "episode"
     """What a turn is compared by. The whole return, the return from this turn on, or its own
     reward.
     """
     min_std: float = Field(default=0.01, ge=0)
-    """No smaller standard deviation divides; for rft the least by which the best reply must lie
-    above the mean. In rewards after reward_scale: 0.01 is one point of emotion.
+    """No smaller standard deviation divides; for rft and dpo the least by which the best reply
+    must lie above the mean. In rewards after reward_scale: 0.01 is one point of emotion.
     """
     gamma: float = Field(default=1.0, ge=0, le=1)
     """Discount from turn to turn: of gae, and of the return with advantage turn."""
@@ -147,6 +148,10 @@ class TrainConfig(BaseModel):
     """First iterations in which only the critic learns."""
     value_clip: float | None = Field(default=0.5, gt=0)
     """How far a value may move from its old one; none for no bound."""
+    beta: float = Field(default=0.1, gt=0)
+    """Of dpo: how much rising above the model at the start counts for a preference; a smaller one
+    moves further.
+    """
 
     lora_rank: int = Field(default=0, ge=0)
     """Rank of LoRA adapters; 0 trains all weights."""
@@ -268,6 +273,8 @@ class TrainConfig(BaseModel):
             unused["stop_on_alarm"] = "eval_every is 0"
         if not self.algorithm.has_critic and self.advantage != "turn":
             unused["gamma"] = "it is for ppo, and for advantage turn"
+        if not self.algorithm.learns_rivals:
+            unused["beta"] = "it is for dpo"
         if self.reference is None:
             names = ("reference_options", "reference_every", "reference_dialogues", "stop_on_gap")
             unused |= dict.fromkeys(names, "there is no reference")

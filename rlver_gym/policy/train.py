@@ -216,9 +216,10 @@ def _make_models(config: TrainConfig, use_bf16: bool) -> _Models:
     policy = load()
     alone = Actor(policy, use_bf16, is_loaded)
     reference: Scorer | None = None
-    if config.kl_weight and config.lora_rank:
+    is_compared = config.kl_weight or config.algorithm.learns_rivals
+    if is_compared and config.lora_rank:
         reference = without_adapters(alone)
-    elif config.kl_weight:
+    elif is_compared:
         copy = Actor(frozen_copy(policy), use_bf16, is_loaded)
         reference = wrap(copy) if is_sharded else copy
     critic = wrap(Critic(load(), use_bf16)) if config.algorithm.has_critic else None
@@ -289,6 +290,7 @@ def resolve_algorithm(config: TrainConfig) -> tuple[AdvantageConfig, Objective]:
         tis_cap=config.tis_cap if has_other_sampler else None,
         entropy=config.entropy,
         kl=config.kl_weight,
+        beta=config.beta,
         value_clip=config.value_clip,
     )
 
@@ -355,7 +357,8 @@ def train(learner: Learner, save_to: Path | None = None) -> Iterator[Iteration]:
 
 def _prepare(learner: Learner, trajectories: list[Trajectory]) -> Batch:
     """The batch with its advantages; the persona baseline has learned from it."""
-    config, batch = learner.config, pack(trajectories)
+    config = learner.config
+    batch = pack(trajectories, config.algorithm.learns_rivals)
     prepared = prepare_batch(
         batch,
         learner.actor,

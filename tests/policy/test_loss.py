@@ -1,8 +1,9 @@
 """Losses and weights against numbers worked out by hand."""
 
 from dataclasses import replace
-from math import log
+from math import exp, log
 
+import numpy as np
 import pytest
 import torch
 
@@ -73,6 +74,16 @@ def test_cispo_weighs_every_token_with_the_clipped_ratio():
     same(loss_BT, -1.5 * 2 * log(0.9), 0.5 * log(0.2))
     loss_BT.sum().backward()
     same(logprob_BT.grad, -3, 0.5)
+
+
+def test_a_preference_compares_how_much_two_replies_have_risen():
+    # pair 0: chosen +0.3 and -0.1, rejected -0.4: 0.6 apart; pair 1 is none; pair 2: -0.5 apart
+    logratio_BT = torch.cat([t(0.3, -0.1, 9.0, 0.2), t(-0.4, 0.0, 0.7, 0.0)])
+    sign_BT = torch.cat([t(1, 1, 0, 1), t(-1, 0, -1, 0)])
+    pair_BT = torch.tensor([[0, 0, 1, 2], [0, 0, 2, 0]])
+    first, last = log(1 + exp(-2 * 0.6)), log(1 + exp(2 * 0.5))
+    loss_BT = algorithms.preference(logratio_BT, sign_BT, pair_BT, beta=2.0)
+    same(loss_BT, first, first, 0, last, first, 0, last, 0)
 
 
 def test_importance_is_truncated_and_carries_no_gradient():
@@ -215,7 +226,8 @@ def test_the_value_loss_is_added_where_values_are():
 
 
 def test_the_algorithms_differ_where_their_papers_do():
-    assert set(ALGORITHMS) == {"ppo", "grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo", "rft"}
+    published = "ppo grpo dr_grpo dapo gspo cispo rloo rft dpo"
+    assert set(ALGORITHMS) == set(published.split())
     assert total(ALGORITHMS["grpo"].objective) == pytest.approx(-0.2)
     assert total(ALGORITHMS["dapo"].objective) == pytest.approx((-1.28 + 0.8) / 2)
     assert total(ALGORITHMS["gspo"].objective) == pytest.approx(0)
@@ -227,7 +239,23 @@ def test_the_algorithms_differ_where_their_papers_do():
 def test_before_the_first_update_every_algorithm_has_the_gradient_of_reinforce():
     logprob_BT = t(log(0.4), log(0.2)).requires_grad_()
     for algorithm in ALGORITHMS.values():
+        if algorithm.learns_rivals:
+            continue
         logprob_BT.grad = None
         scored = TokenScores(logprob_BT, t(0.0, 0.0), None)
         compute_loss(scored, micro(old_BT=logprob_BT.detach()), algorithm.objective).loss.backward()
         same(logprob_BT.grad, -0.5, 0.5)
+
+
+def test_dpo_learns_a_pair_and_is_anchored_to_its_better_reply():
+    pair = micro(
+        advantage_BT=t(1.0, -1.0),
+        reference_BT=t(log(0.1), log(0.4)),
+        turn_BT=torch.tensor([[0, 0]]),
+        dialogue_B=np.zeros(1, dtype=np.int64),
+        reward_DN=np.zeros((1, 1)),
+    )
+    objective = replace(ALGORITHMS["dpo"].objective, beta=0.5, anchor=0.2)
+    rise = log(0.4 / 0.1) - log(0.2 / 0.4)
+    wanted = log(1 + exp(-0.5 * rise)) - 0.2 * log(0.4) / 2
+    assert compute_loss(SCORED, pair, objective).loss.item() == pytest.approx(wanted)

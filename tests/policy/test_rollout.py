@@ -503,6 +503,12 @@ def test_of_several_candidates_the_best_is_said_and_the_dialogue_goes_on_from_it
             text, reward, *_ = env.step(said)
             assert reward == max(rewards) == played.reward_N[turn]
             assert played.margin_N[turn] == pytest.approx(max(rewards) - sum(rewards) / 4)
+            rival = played.rivals[turn]
+            worst = direct.parse(rival.id_T[rival.action_mask_T].tolist()).text
+            assert rewards[group.index(worst)] == min(rewards)
+            assert set(rival.turn_T[rival.action_mask_T]) == {turn}
+            before_it = int(rival.action_mask_T.argmax())
+            assert (rival.id_T[:before_it] == played.sequences[0].id_T[:before_it]).all()
             assert text == heard[turn + 1]
             tried.remove(group)
 

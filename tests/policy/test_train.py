@@ -77,7 +77,7 @@ def model(tmp_path_factory) -> str:
     return str(folder)
 
 
-@pytest.mark.parametrize("algo", ["ppo", "grpo", "rft"])
+@pytest.mark.parametrize("algo", ["ppo", "grpo", "dpo"])
 def test_a_run_leaves_metrics_checkpoints_dialogues_curves_and_a_model(algo, model, tmp_path):
     folder = run(
         make_config(
@@ -136,6 +136,20 @@ def test_rft_makes_the_best_replies_likelier_and_learns_nothing_where_all_were_a
     advantage_DN = winners(batch, AdvantageConfig("winner"))
     assert ((advantage_DN == 1) == (batch.margin_DN > 0)).all()
     assert winners(batch, AdvantageConfig("winner", min_std=1e6)).sum() == 0
+
+
+def test_dpo_makes_the_best_replies_likelier_than_the_worst(model):
+    values = GROUPS | {"eval_every": 0, "group_size": 4}
+    learner = make_learner(TrainConfig(model=model, algo="dpo", beta=0.5, **values))
+    iteration, *_ = train(learner)
+    batch = pack(iteration.trajectories, with_rivals=True)
+    assert batch.rival_B.sum() == sum(len(one.rivals) for one in iteration.trajectories) > 0
+    assert (batch.tokens_DN == pack(iteration.trajectories).tokens_DN).all()
+    won_S = (batch.margin_DN > 1)[batch.dialogue_S, batch.turn_S]
+    with torch.no_grad():
+        scored = learner.actor(batch.id_BT, batch.action_mask_BT, 1.0, dialogue_B=batch.dialogue_B)
+    gain_S = batch.at_actions(scored.logprob_BT - batch.sampled_BT)
+    assert gain_S[won_S & ~batch.rival_S].mean() > gain_S[won_S & batch.rival_S].mean() + 0.01
 
 
 class AbsentUser:
@@ -542,6 +556,7 @@ def test_who_says_the_same_to_everybody_raises_an_alarm_when_evaluated():
         ({"algo": "rloo", "min_std": 0.1}, "min_std"),
         ({"algo": "rft", "advantage": "turn"}, "advantage"),
         ({"algo": "rft", "clip_low": 0.1}, "clip_low"),
+        ({"algo": "rft", "beta": 0.2}, "beta"),
         ({"algo": "rft", "overlong_tokens": 5, "overlong_cost": 3.0}, "overlong_cost"),
         ({"format_penalty": 0.5}, "format_penalty"),
         ({"vllm_seeds": True}, "vllm_seeds"),
@@ -554,14 +569,14 @@ def test_an_option_that_decides_nothing_is_an_error(options, name):
 
 
 @pytest.mark.parametrize("preset", sorted(path.stem for path in PRESETS.glob("*.yaml")))
-@pytest.mark.parametrize("algo", ["ppo", "grpo", "rloo", "rft"])
+@pytest.mark.parametrize("algo", ["ppo", "grpo", "rloo", "rft", "dpo"])
 def test_a_preset_goes_with_every_algorithm(preset, algo):
     from rlver_gym.cli.training.train import build_config
 
     config = build_config(preset, {"algo": algo})
     assert config.algo == algo
-    assert config.group > 1 or algo in ("ppo", "rft")
-    assert config.candidates > 1 or algo != "rft"
+    assert config.group > 1 or algo in ("ppo", "rft", "dpo")
+    assert config.candidates > 1 or algo not in ("rft", "dpo")
 
 
 @pytest.mark.parametrize(
@@ -716,7 +731,7 @@ def test_rft_is_refused_where_only_the_end_is_paid_for(model):
 
 
 def test_an_algorithm_that_does_not_exist_is_named_with_those_that_do():
-    with pytest.raises(TrainingError, match=r"there is no 'foo'. One of: ppo, grpo, .*, rft"):
+    with pytest.raises(TrainingError, match=r"there is no 'foo'. One of: ppo, grpo, .*, dpo"):
         make_config({"algo": "foo"}, "the options")
 
 

@@ -55,6 +55,22 @@ def gradients(module):
     }
 
 
+@pytest.mark.parametrize(
+    ("thinks", "turn_B", "rival_B"),
+    [(False, [2, 2, 1, 0], [0, 1, 1, 1]), (True, [0, 0, 1, 1, 2, 2], [0, 1, 0, 1, 0, 1])],
+)
+def test_rivals_stand_behind_what_they_lost_to_and_share_its_place(thinks, turn_B, rival_B):
+    rng = np.random.default_rng(0)
+    plain = played(rng, thinks=thinks)
+    one = replace(plain, rivals=tuple(sequence(rng, 1, turn) for turn in range(3)))
+    batch, without = pack([one], with_rivals=True), pack([one])
+    assert batch.turn_BT.amax(1).tolist() == turn_B
+    assert batch.rival_B.tolist() == [bool(is_rival) for is_rival in rival_B]
+    assert (batch.reply_BT == batch.turn_BT.clamp(min=0)).all()
+    assert (batch.tokens_DN == without.tokens_DN).all()
+    assert not without.rival_B.any()
+
+
 def test_a_batch_holds_the_sampled_tokens_as_they_were(dialogues, batch):
     sequences = [one for dialogue in dialogues for one in dialogue.sequences]
     for row, one in enumerate(sequences):

@@ -217,6 +217,19 @@ def cispo(
     return -ratio_BT.clamp(1 - clip_low, 1 + clip_high).detach() * advantage_BT * logprob_BT
 
 
+def preference(logratio_BT: Tensor, sign_BT: Tensor, pair_BT: Tensor, beta: float = 0.1) -> Tensor:
+    """At each token of two replies the loss of their pair: -log sigmoid of beta times how much more
+    the log-probability of the chosen one has risen than that of the rejected (DPO,
+    arXiv:2305.18290, eq. 7); 0 at other tokens.
+
+    `logratio_BT`: log-probability less the reference's, in nats. `sign_BT`: 1 chosen, -1 rejected,
+    0 neither. `pair_BT`: from 0, which pair a token belongs to.
+    """
+    rise_P = logratio_BT.new_zeros(int(pair_BT.max()) + 1 if pair_BT.numel() else 0)
+    rise_P = rise_P.index_add(0, pair_BT.flatten(), (sign_BT * logratio_BT).flatten())
+    return -torch.nn.functional.logsigmoid(beta * rise_P)[pair_BT] * sign_BT.abs()
+
+
 def truncated_importance(old_BT: Tensor, sampled_BT: Tensor, cap: float = 2.0) -> Tensor:
     """What a token's term is worth when another program sampled it than the one that learns:
     learner's over sampler's probability, truncated at `cap` (TIS; Ionides 2008,

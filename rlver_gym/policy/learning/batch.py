@@ -22,8 +22,8 @@ from rlver_gym.policy.models.trajectory import TokenSequence, Trajectory
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What there is to learn from. The sequences of a dialogue are neighbours, in the order of
-    their turns. Tensors are 0 where nothing was sampled; those that may be None are filled in by
-    `prepare_batch` and `update`.
+    their turns, each followed by the rivals of its replies, the last first. Tensors are 0 where
+    nothing was sampled; those that may be None are filled in by `prepare_batch` and `update`.
     """
 
     id_BT: Tensor
@@ -39,6 +39,8 @@ class Batch:
     """Tokens of a sequence without its padding."""
     dialogue_B: NDArray[np.int64]
     """The dialogue of a sequence, from 0."""
+    rival_B: NDArray[np.bool_]
+    """The reply in this sequence was tried and not said."""
     group_D: NDArray[np.int64]
     """Dialogues of one group had the same persona and seed."""
     who_D: NDArray[np.str_]
@@ -95,9 +97,23 @@ class Batch:
         return self.at_actions(self.turn_BT).astype(np.int64)
 
     @property
+    def rival_S(self) -> NDArray[np.bool_]:
+        """Whether each sampled token was tried and not said."""
+        return np.repeat(self.rival_B, self.action_mask_BT.sum(1).numpy())
+
+    @property
+    def reply_BT(self) -> Tensor:
+        """The place of each sampled token in `reward_DN.flatten()`, the same for a reply and its
+        rival; 0 elsewhere.
+        """
+        turns = self.reward_DN.shape[1]
+        dialogue_B = torch.as_tensor(self.dialogue_B, device=self.turn_BT.device)
+        return (dialogue_B[:, None] * turns + self.turn_BT) * self.action_mask_BT
+
+    @property
     def tokens_DN(self) -> NDArray[np.int64]:
         """The length of each reply, in tokens; 0 after the last."""
-        place_S = self.dialogue_S * self.reward_DN.shape[1] + self.turn_S
+        place_S = self.at_actions(self.reply_BT).astype(np.int64)[~self.rival_S]
         return np.bincount(place_S, minlength=self.reward_DN.size).reshape(self.reward_DN.shape)
 
     @property
@@ -162,9 +178,9 @@ class Batch:
         return replace(self, **{name: one.to(device) for name, one in tensors.items()})
 
 
-def pack(trajectories: Sequence[Trajectory]) -> Batch:
-    """The dialogues that can be learned from, as one batch. TrainingError for a dialogue whose
-    parts contradict each other.
+def pack(trajectories: Sequence[Trajectory], with_rivals: bool = False) -> Batch:
+    """The dialogues that can be learned from, as one batch, with the worst of the replies that were
+    tried or without. TrainingError for a dialogue whose parts contradict each other.
     """
     kept = [
         one
@@ -173,13 +189,14 @@ def pack(trajectories: Sequence[Trajectory]) -> Batch:
         and not one.context_overflow
         and any(sequence.action_mask_T.any() for sequence in one.sequences)
     ]
-    dialogue_B, sequences = [], []
+    dialogue_B, sequences, rival_B = [], [], []
     for dialogue, one in enumerate(kept):
-        for sequence in one.sequences:
+        for sequence, is_rival in _in_order(one, with_rivals):
             if sequence.action_mask_T.any():
                 _check_sequence(sequence, one)
                 dialogue_B.append(dialogue)
                 sequences.append(sequence)
+                rival_B.append(is_rival)
     if not all(np.isfinite(one.reward_N).all() for one in kept):
         raise TrainingError(
             "the environment gave a reward that is no finite number. Nothing can be learned from"
@@ -208,6 +225,7 @@ def pack(trajectories: Sequence[Trajectory]) -> Batch:
         turn_BT=pad("turn_T", torch.int64, -1),
         length_B=np.array([len(one.id_T) for one in sequences], dtype=np.int64),
         dialogue_B=np.array(dialogue_B, dtype=np.int64),
+        rival_B=np.array(rival_B, dtype=np.bool_),
         group_D=np.array([one.group for one in kept], dtype=np.int64),
         who_D=np.array([str(one.info.get("persona") or "") for one in kept], dtype=np.str_),
         reward_DN=stack("reward_N", np.float64),
@@ -216,6 +234,17 @@ def pack(trajectories: Sequence[Trajectory]) -> Batch:
         turns_D=np.array([len(one.reward_N) for one in kept], dtype=np.int64),
         num_skipped=len(trajectories) - len(kept),
     )
+
+
+def _in_order(one: Trajectory, with_rivals: bool) -> Iterator[tuple[TokenSequence, bool]]:
+    """Its sequences, and whether they are rivals: so that neighbours begin alike for as long as
+    they can (`prefixes`).
+    """
+    for sequence in one.sequences:
+        yield sequence, False
+        for rival in reversed(one.rivals if with_rivals else ()):
+            if rival.turn_T.max() in sequence.turn_T:
+                yield rival, True
 
 
 def _check_sequence(sequence: TokenSequence, dialogue: Trajectory) -> None:

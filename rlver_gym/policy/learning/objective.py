@@ -39,7 +39,8 @@ def compute_advantages(
     advantage_DN = (
         winners(batch, advantage) if advantage.kind == "winner" else _by_group(batch, advantage)
     )
-    return Estimate(advantage_DN[dialogue_S, turn_S], np.zeros(len(turn_S)))
+    sign_S = np.where(batch.rival_S, -1.0, 1.0)
+    return Estimate(sign_S * advantage_DN[dialogue_S, turn_S], np.zeros(len(turn_S)))
 
 
 def winners(batch: Batch, advantage: AdvantageConfig) -> Floats:
@@ -121,6 +122,13 @@ def _surrogate(
         loss_BT = algorithms.cispo(logprob_BT, ratio_BT, advantage_BT, *bounds)
     elif objective.surrogate == "likelihood":
         loss_BT = -advantage_BT * logprob_BT
+    elif objective.surrogate == "preference":
+        assert batch.reference_BT is not None, "without a reference nothing has risen"
+        loss_BT = algorithms.preference(
+            logprob_BT - batch.reference_BT, advantage_BT, batch.reply_BT, objective.beta
+        )
+        loss_BT = loss_BT - objective.anchor * advantage_BT.clamp(min=0) * logprob_BT
+        return loss_BT, ratio_BT
     else:
         loss_BT = algorithms.clipped_surrogate(ratio_BT, advantage_BT, *bounds)
     if objective.tis_cap is not None:

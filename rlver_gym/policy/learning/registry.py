@@ -13,8 +13,9 @@ class AdvantageConfig:
     """How rewards become advantages."""
 
     kind: Literal["gae", "episode", "turn", "centred", "winner"] = "episode"
-    """gae: by a critic; winner: 1 for a reply that beat its candidates, else 0; the others by the
-    group: the whole return, the return from this turn on, or this turn's reward.
+    """gae: by a critic; winner: 1 for a reply that beat its candidates, -1 for the worst of these
+    where it is learned from, else 0; the others by the group: the whole return, the return from
+    this turn on, or this turn's reward.
     """
     gamma: float = 1.0
     """Discount (gae, turn)."""
@@ -38,9 +39,9 @@ class AdvantageConfig:
 class Objective:
     """What an update minimises."""
 
-    surrogate: Literal["clip", "cispo", "likelihood"] = "clip"
-    """Of the policy: PPO's, CISPO's, or the cross-entropy of the action tokens, weighed by the
-    advantage.
+    surrogate: Literal["clip", "cispo", "likelihood", "preference"] = "clip"
+    """Of the policy: PPO's, CISPO's, the cross-entropy of the action tokens, weighed by the
+    advantage, or DPO's, which compares the best reply with the worst.
     """
     ratio: Literal["token", "sequence"] = "token"
     """Whose probability ratio."""
@@ -61,12 +62,20 @@ class Objective:
     """Weight of the entropy bonus."""
     kl: float = 0.0
     """Weight of the divergence from the reference."""
+    beta: float = 0.1
+    """DPO's."""
+    anchor: float = 0.0
+    """Weight of the best reply's cross-entropy beside its preference."""
     value_clip: float | None = 0.5
     """How far a value may move from its old one; None for any distance."""
 
 
 CRITIC_OPTIONS = frozenset("gae_lambda critic_lr critic_knows critic_warmup value_clip".split())
 GROUP_OPTIONS = frozenset(("group_size", "advantage", "min_std"))
+REPLY_IGNORES = CRITIC_OPTIONS | {
+    *("advantage", "gamma", "clip_low", "clip_high"),
+    *("format_penalty", "overlong_tokens", "overlong_cost"),
+}
 KL = 0.04
 """Weight of the divergence from the model at the start: GRPO's own (arXiv:2402.03300, 4.2)."""
 
@@ -85,6 +94,13 @@ class Algorithm(NamedTuple):
     def has_critic(self) -> bool:
         """Whether advantages come from a critic, and nothing from groups."""
         return self.advantage.kind == "gae"
+
+    @property
+    def learns_rivals(self) -> bool:
+        """Whether it also learns from the worst of the replies that were tried, and so needs the
+        reference.
+        """
+        return self.objective.surrogate == "preference"
 
 
 ALGORITHMS: dict[str, Algorithm] = {
@@ -130,11 +146,15 @@ ALGORITHMS: dict[str, Algorithm] = {
     "rft": Algorithm(
         AdvantageConfig("winner"),
         Objective(surrogate="likelihood"),
-        ignores=CRITIC_OPTIONS
-        | {
-            *("advantage", "gamma", "clip_low", "clip_high"),
-            *("format_penalty", "overlong_tokens", "overlong_cost"),
-        },
+        ignores=REPLY_IGNORES,
+        compares="replies",
+    ),
+    # Rafailov et al., arXiv:2305.18290, on pairs of the policy's own, as in Guo et al.,
+    # arXiv:2402.04792; the anchor is Pang et al.'s, arXiv:2404.19733, its weight ours
+    "dpo": Algorithm(
+        AdvantageConfig("winner"),
+        Objective(surrogate="preference", anchor=0.2),
+        ignores=REPLY_IGNORES,
         compares="replies",
     ),
 }

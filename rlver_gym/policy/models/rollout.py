@@ -148,6 +148,7 @@ class _Dialogue:
         self.renderer = renderer
         self.num_candidates = num_candidates
         self.margins: list[float] = []
+        self.rivals: list[TokenSequence] = []
         self.users: list[str] = []
         self.replies: list[str] = []
         self.lines: list[TranscriptLine] = []
@@ -206,9 +207,14 @@ class _Dialogue:
             worth = min(0.0, reward) if said.format_error else reward
             ranks.append((bool(answer[4].get("valid", True)), not said.format_error, worth))
         best = ranks.index(max(ranks))
-        rivals = [worth for is_valid, _, worth in ranks if is_valid]
+        rivals = [(worth, at) for at, (is_valid, _, worth) in enumerate(ranks) if is_valid]
         can_win = ranks[best][:2] == (True, True) and len(rivals) > 1
-        self.margins.append(ranks[best][2] - sum(rivals) / len(rivals) if can_win else 0.0)
+        mean = sum(worth for worth, _ in rivals) / max(len(rivals), 1)
+        self.margins.append(ranks[best][2] - mean if can_win else 0.0)
+        if can_win:
+            rival = _SequenceBuilder()
+            rival.grow(prompt, completions[min(rivals)[1]], turn=len(self.replies))
+            self.rivals.append(rival.sequence())
         restore(after[best])
         self._record_reply(prompt, completions[best])
         self._record_answer(answers[best])
@@ -256,6 +262,7 @@ class _Dialogue:
             logprob_missing=self.logprob_missing,
             cut_N=np.array(self.cut, dtype=np.bool_),
             margin_N=np.array(self.margins, dtype=np.float32),
+            rivals=tuple(self.rivals),
         )
 
     def _record_answer(self, answer: tuple[str, SupportsFloat, bool, bool, dict[str, Any]]) -> None:
@@ -302,14 +309,14 @@ def _check_restore(env: TextEnv) -> None:
         if isinstance(around, gym.wrappers.TimeLimit):
             raise TrainingError(
                 "gymnasium's TimeLimit counts candidates as turns. Make the environment without"
-                " max_episode_steps, or take another algorithm than rft."
+                " max_episode_steps, or take another algorithm than rft and dpo."
             )
         around = around.env
     if not all(env.has_wrapper_attr(name) for name in _RESTORE_METHODS):
         raise TrainingError(
             f"{type(around).__name__} cannot go back to an earlier turn, so no candidates can be"
             " compared there. Give it save_state() and restore(), or take another algorithm than"
-            " rft."
+            " rft and dpo."
         )
 
 

@@ -75,6 +75,10 @@ class Trajectory:
     """With several candidates a turn: by how much the reward of the one that was said lies above
     their mean; empty otherwise.
     """
+    rivals: tuple[TokenSequence, ...] = ()
+    """Of each turn with several candidates the one with the lowest reward, after what was said
+    before, in the order of turns.
+    """
 
     @property
     def total_reward(self) -> float:
