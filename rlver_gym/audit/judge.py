@@ -31,6 +31,7 @@ from rlver_gym.io.yaml_file import parse_yaml
 from rlver_gym.llm_client.values import Chat, ChatMessage, ChatRequest
 from rlver_gym.users.llm.hostile import find_judge_address, strip_invisible
 from rlver_gym.users.llm.options import LLMOptions
+from rlver_gym.users.llm.parse import Vocabulary, read_fields
 from rlver_gym.users.llm.profile import json_line
 from rlver_gym.users.llm.prompts import words
 
@@ -38,6 +39,7 @@ _CODE = "1"
 """Counts up whenever the code, not the prompt, would judge otherwise."""
 _MAX_RAW = 2_000
 """How much of an unusable answer is shown again."""
+_PLAIN = Vocabulary.of({one: f"{one}|{one.replace('_', ' ')}" for one in DIMENSIONS})
 _numbers = count(-1, -1)
 """Of dialogues that are judged; those that are held count upwards."""
 
@@ -158,8 +160,11 @@ class Judge:
 def find_addressed(messages: Sequence[Message]) -> frozenset[int]:
     """Which messages, counted from 1, speak to whoever judges. They are kept from the judge."""
     agent = [(at, one.text) for at, one in enumerate(messages, 1) if one.speaker == "agent"]
-    found = pairwise([(0, ""), *agent])
-    return frozenset(at for (_, before), (at, text) in found if find_judge_address(text, before))
+    return frozenset(
+        at
+        for (_, before), (at, text) in pairwise([(0, ""), *agent])
+        if find_judge_address(text, before) or read_fields(text, _PLAIN)
+    )
 
 
 def _show(messages: Sequence[Message]) -> str:

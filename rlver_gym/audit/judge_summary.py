@@ -20,6 +20,7 @@ from rlver_gym.io.interval import Interval, bootstrap
 from rlver_gym.io.json_text import parse_json
 
 JUDGEMENTS = "judgements.jsonl"
+_WHO = ("model", "prompt_version", "seed")
 
 
 class Opinion(NamedTuple):
@@ -38,15 +39,6 @@ class Opinion(NamedTuple):
     """Quotations beside these, which stand nowhere in their dialogue."""
     capabilities: dict[str, Interval]
     """By dimension, over personas."""
-
-
-class Agreement(NamedTuple):
-    """Of judgements of the same dialogue, by one judge."""
-
-    sd: float
-    """Within a dialogue, pooled over all."""
-    within_one: float
-    """The share of pairs that differ by one point at most, in percent."""
 
 
 def score_agents(judged: Sequence[Judged], model: str) -> list[Opinion]:
@@ -91,15 +83,18 @@ def _persona_means(group: Sequence[Judged], name: str) -> np.ndarray:
     return np.array([fmean(many) for many in scores.values()])
 
 
-def measure_agreement(judged: Sequence[Judged]) -> dict[str, Agreement]:
-    """By dimension; empty where every dialogue has one judgement."""
+def measure_agreement(judged: Sequence[Judged]) -> dict[str, dict[str, float]]:
+    """How far judgements of the same dialogue agree, by dimension: `sd` within a dialogue, pooled,
+    and `within_one`, the percentage of pairs one point apart at most. Empty for one judgement each.
+    """
     found = {}
     for name in DIMENSIONS:
-        repeated = [[each.scores[name] for each in one.judgements] for one in judged]
-        repeated = [scores for scores in repeated if len(scores) > 1]
-        near = [abs(a - b) <= 1 for scores in repeated for a, b in combinations(scores, 2)]
+        scores = [[each.scores[name] for each in one.judgements] for one in judged]
+        repeated = [one for one in scores if len(one) > 1]
+        near = [abs(a - b) <= 1 for one in repeated for a, b in combinations(one, 2)]
         if near:
-            found[name] = Agreement(sqrt(fmean(map(variance, repeated))), 100 * fmean(near))
+            sd = sqrt(fmean(map(variance, repeated)))
+            found[name] = {"sd": sd, "within_one": 100 * fmean(near)}
     return found
 
 
@@ -107,12 +102,11 @@ def correlate_orders(opinions: Sequence[Opinion]) -> dict[str, float]:
     """Kendall's tau of the agents' orders by final emotion and by each dimension; empty for fewer
     than three agents, and without a dimension that ties all.
     """
-    if len(opinions) < 3:
-        return {}
-    finals = [one.final for one in opinions]
-    means = {name: [one.capabilities[name].mean for one in opinions] for name in DIMENSIONS}
-    taus = {name: kendall_tau(finals, mean) for name, mean in means.items()}
-    return {name: tau for name, tau in taus.items() if not isnan(tau)}
+    finals, taus = [one.final for one in opinions], {}
+    for name in DIMENSIONS if len(opinions) > 2 else ():
+        tau = kendall_tau(finals, [one.capabilities[name].mean for one in opinions])
+        taus |= {} if isnan(tau) else {name: tau}
+    return taus
 
 
 def read_judgements(folder: Path) -> list[dict[str, Any]]:
@@ -126,7 +120,7 @@ def read_judgements(folder: Path) -> list[dict[str, Any]]:
     for number, line in read_lines(path, error=RunError):
         try:
             found.append(value := parse_json(line))
-            _ = value["model"], value["prompt_version"], value["seed"], value["dialogue"]
+            _ = [value[name] for name in (*_WHO, "dialogue")]
         except (ValueError, TypeError, KeyError, IndexError):
             raise RunError(
                 f"{path}, line {number}: is no judgement. Move the file away, or choose another"
@@ -137,14 +131,14 @@ def read_judgements(folder: Path) -> list[dict[str, Any]]:
 
 def find_failed(folder: Path, judge: Judge) -> frozenset[str]:
     """The keys of the dialogues at which this judge failed before."""
-    lines = [one for one in read_judgements(folder) if _judged_by(one, judge)]
-    return frozenset(str(one["dialogue"]) for one in lines if one.get("failure"))
+    lines = [one for one in read_judgements(folder) if one.get("failure")]
+    return frozenset(str(one["dialogue"]) for one in lines if _is_of(one, judge))
 
 
 def write_judgements(folder: Path, judge: Judge, judged: Sequence[Judged]) -> Path:
     """Keep the judgements in the folder, beside those of other judges; returns the file."""
-    lines = [one for one in read_judgements(folder) if not _judged_by(one, judge)]
-    who = {"model": judge.model, "prompt_version": judge.version, "seed": judge.seed}
+    lines = [one for one in read_judgements(folder) if not _is_of(one, judge)]
+    who = dict(zip(_WHO, (judge.model, judge.version, judge.seed), strict=True))
     for heard, judgements, failure in sorted(judged, key=lambda one: one.heard.key):
         what = {**who, "dialogue": heard.key, "agent": heard.agent, "persona": heard.persona}
         lines += [{**what, "failure": failure}] if failure else []
@@ -159,6 +153,5 @@ def write_judgements(folder: Path, judge: Judge, judged: Sequence[Judged]) -> Pa
     return path
 
 
-def _judged_by(line: dict[str, Any], judge: Judge) -> bool:
-    found = line["model"], line["prompt_version"], line["seed"]
-    return found == (judge.model, judge.version, judge.seed)
+def _is_of(line: dict[str, Any], judge: Judge) -> bool:
+    return [line[name] for name in _WHO] == [judge.model, judge.version, judge.seed]

@@ -105,7 +105,7 @@ def judge(
         "samples": samples,
         "seed": seed,
         "agents": list(map(_to_dict, opinions)),
-        "agreement": {name: one._asdict() for name, one in measure_agreement(judged).items()},
+        "agreement": measure_agreement(judged),
         "kendall_tau": correlate_orders(opinions),
         "failures": [{"dialogue": key, "why": why} for key, why in failures.items()],
         "judgements": str(write_judgements(folder, who, judged)),
@@ -114,7 +114,8 @@ def judge(
     if as_json:
         typer.echo(dump_json(found))
     else:
-        console.print(_table(opinions, f"{run}: the opinion of {name}, 1 to 5"))
+        title = f"{run}: the opinion of {name}, 1 to 5"
+        console.print(_table(opinions, found["agreement"], title))
         for line in _describe(opinions, found):
             console.print(Text(one_line(line)), soft_wrap=True)
     for key, why in failures.items():
@@ -141,7 +142,7 @@ def _to_dict(one: Opinion) -> dict[str, Any]:
     return {**one._asdict(), "capabilities": capabilities}
 
 
-def _table(opinions: Sequence[Opinion], title: str) -> Table:
+def _table(opinions: Sequence[Opinion], agreement: Mapping[str, Any], title: str) -> Table:
     table = make_table(one_line(title))
     table.add_column("agent", style="bold")
     for heading in ("n", *DIMENSIONS):
@@ -149,6 +150,10 @@ def _table(opinions: Sequence[Opinion], title: str) -> Table:
     for one in opinions:
         cells = [f"{x.mean:.1f}\n{x.low:.1f}, {x.high:.1f}" for x in one.capabilities.values()]
         table.add_row(Text(one_line(one.agent)), str(one.dialogues), *map(Text, cells))
+    if agreement:
+        pairs = agreement.values()
+        table.add_row("repeated: SD", "", *(f"{one['sd']:.2f}" for one in pairs))
+        table.add_row("within 1 point", "", *(f"{one['within_one']:.0f} %" for one in pairs))
     return table
 
 
@@ -159,16 +164,11 @@ def _describe(opinions: Sequence[Opinion], found: Mapping[str, Any]) -> Iterator
         if one.addressed:
             dialogues = format_count(one.addressed, "dialogue")
             yield f"{one.agent} spoke to the judge in {dialogues}: those replies were withheld."
-    for name, one in found["agreement"].items():
-        near = f"{one['within_one']:.0f} % of pairs within one point"
-        yield f"Agreement on {_name(name)}: SD {one['sd']:.2f} within a dialogue, {near}."
-    if taus := [f"{_name(name)} {tau:.2f}" for name, tau in found["kendall_tau"].items()]:
+    if taus := [
+        f"{name.replace('_', ' ')} {tau:.2f}" for name, tau in found["kendall_tau"].items()
+    ]:
         yield f"Kendall tau with the order by final emotion: {', '.join(taus)}."
     kept, dropped = sum(one.quotations for one in opinions), sum(one.dropped for one in opinions)
     yield f"Quotations that stand in no dialogue, dropped: {dropped} of {kept + dropped}."
     yield f"A model's opinion, no part of the score: {found['judgements']}"
     yield f"Spent: {found['spent']}."
-
-
-def _name(dimension: str) -> str:
-    return dimension.replace("_", " ")
