@@ -40,6 +40,8 @@ _CODE = "1"
 _MAX_RAW = 2_000
 """How much of an unusable answer is shown again."""
 _PLAIN = Vocabulary.of({one: f"{one}|{one.replace('_', ' ')}" for one in DIMENSIONS})
+HEEDED = frozenset(("temperature", "max_tokens", "structured"))
+"""Of the options of an LLM user, beside the number of samples."""
 _numbers = count(-1, -1)
 """Of dialogues that are judged; those that are held count upwards."""
 
@@ -72,14 +74,13 @@ class Judge:
     chat: Chat
     model: str
     options: LLMOptions
-    """Those of an LLM user: samples, temperature, max_tokens and structured are heeded."""
     seed: int = 0
     """Of the order of dialogues, and of dimensions in each request."""
 
     @property
     def version(self) -> str:
         """Of the prompt, the reading of answers and what the model is asked with."""
-        content = repr((_prompt(), self.options.model_dump(exclude={"samples"})))
+        content = repr((_prompt(), self.options.model_dump(include=set(HEEDED))))
         return f"{_CODE}+{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
     def judge(

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rlver_gym.agents import uses_server
-from rlver_gym.audit.judge import Heard, Judge
+from rlver_gym.audit.judge import HEEDED, Heard, Judge
 from rlver_gym.audit.judge_answer import DIMENSIONS
 from rlver_gym.audit.judge_summary import (
     Opinion,
@@ -34,6 +34,7 @@ from rlver_gym.io.json_text import dump_json
 from rlver_gym.io.terminal import SafeConsole, format_count, make_table, one_line
 from rlver_gym.llm_client.connect import connect, spending
 from rlver_gym.users.llm.make import sort_options
+from rlver_gym.users.llm.options import LLMOptions
 
 _CACHE = "judge_cache.sqlite"
 
@@ -83,9 +84,14 @@ def judge(
     folder, console, errors = out or run, SafeConsole(), SafeConsole(stderr=True)
     dialogues, problems = read_dialogues(run, Sources(personas=personas, env=env))
     print_problems(errors, problems)
-    cache = {"response_cache": path_inside(folder, _CACHE, error=RunError)}
-    asked = cache | user_options(judge_option, "--judge-option") | {"samples": samples}
     name = model.removeprefix("openai:")
+    asked = user_options(judge_option, "--judge-option")
+    if other := sorted(asked.keys() & (LLMOptions.model_fields.keys() - HEEDED)):
+        raise CardError(
+            f"--judge-option {other[0]} is for users. See --help for what a judge takes."
+        )
+    cache = path_inside(folder, _CACHE, error=RunError)
+    asked = {"response_cache": cache, **asked, "samples": samples}
     options, settings = sort_options(name, asked)
     who = Judge(connect(settings), name, options, seed)
     heard = list(_hear(dialogues))

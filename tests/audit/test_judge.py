@@ -323,6 +323,8 @@ def test_recordings_are_judged_too_and_a_model_that_judges_itself_is_named(
     [
         (("run", "--judge", "embedded"), "is no model behind a server"),
         (("run", "--judge", "openai:m", "--judge-option", "warmth=1"), "there is no option"),
+        (("run", "--judge", "openai:m", "--judge-option", "samples=3"), "samples is for users"),
+        (("run", "--judge", "openai:m", "--judge-option", "calls=1"), "calls is for users"),
         (("nowhere", "--judge", "openai:m"), "nowhere"),
     ],
 )
