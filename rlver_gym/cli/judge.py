@@ -102,7 +102,7 @@ def judge(
     except STOPPING as error:
         stopped = RunStopped if isinstance(error, ServerOutage) else RunError
         raise stopped(f"{error} What was answered is kept: the same command goes on.") from error
-    opinions = score_agents(judged, name)
+    path, opinions = write_judgements(folder, who, judged), score_agents(judged, name)
     failures = {one.heard.key: one.failure for one in judged if one.failure}
     found: dict[str, Any] = {
         "what": "a model's opinion, no part of the score",
@@ -114,7 +114,7 @@ def judge(
         "agreement": measure_agreement(judged),
         "kendall_tau": correlate_orders(opinions),
         "failures": [{"dialogue": key, "why": why} for key, why in failures.items()],
-        "judgements": str(write_judgements(folder, who, judged)),
+        "judgements": str(path),
         "spent": spending(settings).summary(),
     }
     if as_json:

@@ -286,6 +286,8 @@ def test_a_dialogue_that_the_judge_fails_at_is_left_out_named_and_asked_again(
     lost = judge_run(place, server, "--seed", "7")
     assert lost.returncode == 2
     assert "the judge failed at every dialogue" in lost.stderr
+    answers.fails = lambda text: False
+    assert judge_run(place, server, "--seed", "7").returncode == 0
 
 
 def test_a_budget_stops_it_and_the_same_command_goes_on(
