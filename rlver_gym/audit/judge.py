@@ -5,7 +5,7 @@ words alone: no score, no hidden need, and not who the agent is.
 import asyncio
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -83,36 +83,39 @@ class Judge:
         content = repr((_prompt(), self.options.model_dump(include=set(HEEDED))))
         return f"{_CODE}+{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
-    def judge(
-        self, dialogues: Sequence[Heard], *, at_once: int = 16, ask_again: Collection[str] = ()
-    ) -> Iterator[Judged]:
-        """Every dialogue with all its judgements; one that lacks any of them has failed.
-        `ask_again`: keys of those for which cached answers are not taken.
-
-        Raises the ChatErrors that stop a run.
+    def judge(self, dialogues: Sequence[Heard], at_once: int = 16) -> Iterator[Judged]:
+        """Every dialogue with all its judgements; one that lacks any of them has failed. Raises the
+        ChatErrors that stop a run.
         """
-
-        def judge_one(heard: Heard) -> Judged:
-            return wait_for(self._judge_dialogue(heard, heard.key in ask_again))
-
         shuffled = Random(self.seed).sample(list(dialogues), len(dialogues))
         with ThreadPoolExecutor(at_once) as pool:
-            yield from pool.map(judge_one, shuffled)
+            yield from pool.map(lambda one: wait_for(self._judge_dialogue(one)), shuffled)
 
-    async def _judge_dialogue(self, heard: Heard, bypass_cache: bool) -> Judged:
-        REQUEST_ORIGIN.set(RequestOrigin(next(_numbers), bypass_cache))
-        work = (self._judge_once(heard, sample) for sample in range(self.options.samples))
+    async def _judge_dialogue(self, heard: Heard) -> Judged:
+        REQUEST_ORIGIN.set(origin := RequestOrigin(next(_numbers)))
+        work = (self._judge_once(heard, sample, origin) for sample in range(self.options.samples))
         found = await asyncio.gather(*work, return_exceptions=True)
         errors = [one for one in found if isinstance(one, BaseException)]
         for error in errors:
             if isinstance(error, STOPPING) or not isinstance(error, ChatError):
                 raise error
-        if errors:
-            return Judged(heard, (), str(errors[0]))
-        return Judged(heard, tuple(one for one in found if isinstance(one, Judgement)))
+        judgements = tuple(one for one in found if isinstance(one, Judgement))
+        return Judged(heard, () if errors else judgements, str(errors[0]) if errors else "")
 
-    async def _judge_once(self, heard: Heard, sample: int) -> Judgement:
-        """One judgement. An answer that cannot be used is asked for once more."""
+    async def _judge_once(self, heard: Heard, sample: int, origin: RequestOrigin) -> Judgement:
+        """One judgement. What failed, perhaps an earlier time, is tried once more past the cache;
+        the gathered samples have a context each.
+        """
+        try:
+            return await self._ask(heard, sample)
+        except STOPPING:
+            raise
+        except ChatError:
+            REQUEST_ORIGIN.set(origin._replace(bypass_cache=True))
+            return await self._ask(heard, sample)
+
+    async def _ask(self, heard: Heard, sample: int) -> Judgement:
+        """An answer that cannot be used is asked for once more."""
         request, code = self.build(heard, sample)
         why = ""
         for _ in range(2):

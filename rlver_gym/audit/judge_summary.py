@@ -6,7 +6,7 @@ from itertools import combinations
 from math import isnan, sqrt
 from pathlib import Path
 from statistics import fmean, variance
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,12 +15,9 @@ from rlver_gym.audit.judge_answer import DIMENSIONS
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.correlation import kendall_tau
 from rlver_gym.io.errors import RunError
-from rlver_gym.io.files import path_inside, read_lines
 from rlver_gym.io.interval import Interval, bootstrap
-from rlver_gym.io.json_text import parse_json
 
 JUDGEMENTS = "judgements.jsonl"
-_WHO = ("model", "prompt_version", "seed")
 
 
 class Opinion(NamedTuple):
@@ -109,36 +106,12 @@ def correlate_orders(opinions: Sequence[Opinion]) -> dict[str, float]:
     return taus
 
 
-def read_judgements(folder: Path) -> list[dict[str, Any]]:
-    """The lines of a folder's judgements: who judged (`model`, `prompt_version`, `seed`), which
-    dialogue, and scores with quotations, or a `failure`. RunError for one that is none.
-    """
-    path = path_inside(folder, JUDGEMENTS, error=RunError)
-    if not path.exists():
-        return []
-    found = []
-    for number, line in read_lines(path, error=RunError):
-        try:
-            found.append(value := parse_json(line))
-            _ = [value[name] for name in (*_WHO, "dialogue")]
-        except (ValueError, TypeError, KeyError, IndexError):
-            raise RunError(
-                f"{path}, line {number}: is no judgement. Move the file away, or choose another"
-                " folder with --out."
-            ) from None
-    return found
-
-
-def find_failed(folder: Path, judge: Judge) -> frozenset[str]:
-    """The keys of the dialogues at which this judge failed before."""
-    lines = [one for one in read_judgements(folder) if one.get("failure")]
-    return frozenset(str(one["dialogue"]) for one in lines if _is_of(one, judge))
-
-
 def write_judgements(folder: Path, judge: Judge, judged: Sequence[Judged]) -> Path:
-    """Keep the judgements in the folder, beside those of other judges; returns the file."""
-    lines = [one for one in read_judgements(folder) if not _is_of(one, judge)]
-    who = dict(zip(_WHO, (judge.model, judge.version, judge.seed), strict=True))
+    """Write a line for each judgement, and for each dialogue at which the judge failed, in place of
+    those of an earlier judge; returns the file.
+    """
+    who = {"model": judge.model, "prompt_version": judge.version, "seed": judge.seed}
+    lines = []
     for heard, judgements, failure in sorted(judged, key=lambda one: one.heard.key):
         what = {**who, "dialogue": heard.key, "agent": heard.agent, "persona": heard.persona}
         lines += [{**what, "failure": failure}] if failure else []
@@ -151,7 +124,3 @@ def write_judgements(folder: Path, judge: Judge, judged: Sequence[Judged]) -> Pa
     path = folder / JUDGEMENTS
     write_atomically(path, "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in lines))
     return path
-
-
-def _is_of(line: dict[str, Any], judge: Judge) -> bool:
-    return [line[name] for name in _WHO] == [judge.model, judge.version, judge.seed]

@@ -16,7 +16,6 @@ from rlver_gym.audit.judge_answer import DIMENSIONS
 from rlver_gym.audit.judge_summary import (
     Opinion,
     correlate_orders,
-    find_failed,
     measure_agreement,
     score_agents,
     write_judgements,
@@ -95,7 +94,7 @@ def judge(
     options, settings = sort_options(name, asked)
     who = Judge(connect(settings), name, options, seed)
     heard = list(_hear(dialogues))
-    work = who.judge(heard, at_once=settings.concurrency, ask_again=find_failed(folder, who))
+    work = who.judge(heard, settings.concurrency)
     bar = track(work, "judging", total=len(heard), console=errors, transient=True)
     try:
         judged = list(bar)

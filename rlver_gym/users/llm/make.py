@@ -1,6 +1,6 @@
 """`openai:MODEL` with its options, sorted into those of the user and those of the server."""
 
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -14,20 +14,13 @@ from rlver_gym.users.llm.user import LLMUser
 Settings = TypeVar("Settings", bound=BaseModel)
 
 
-class Served(NamedTuple):
-    """A model behind a server: how it is asked, and where."""
-
-    options: LLMOptions
-    settings: ChatSettings
-
-
 def llm_user(model: str, options: dict[str, Any]) -> LLMUser:
     """The user of that model. Raises what `sort_options` raises."""
-    found = sort_options(model, options)
-    return LLMUser(connect(found.settings), model, found.options)
+    asked, settings = sort_options(model, options)
+    return LLMUser(connect(settings), model, asked)
 
 
-def sort_options(model: str, options: dict[str, Any]) -> Served:
+def sort_options(model: str, options: dict[str, Any]) -> tuple[LLMOptions, ChatSettings]:
     """Which of them say how that model is asked, and which where its server is.
 
     Raises UnknownName for an option that there is not, CardError for one that cannot be used.
@@ -38,10 +31,8 @@ def sort_options(model: str, options: dict[str, Any]) -> Served:
             raise UnknownName(f"the option {name} of openai:{model} is {RENAMED[name]} now.")
         if name not in known:
             raise UnknownName.of(f"option of openai:{model}", name, known, ", ".join(known))
-    return Served(
-        _validate_options(LLMOptions, model, options),
-        _validate_options(ChatSettings, model, options),
-    )
+    asked = _validate_options(LLMOptions, model, options)
+    return asked, _validate_options(ChatSettings, model, options)
 
 
 def _validate_options(kind: type[Settings], model: str, options: dict[str, Any]) -> Settings:
