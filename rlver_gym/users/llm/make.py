@@ -15,7 +15,13 @@ Settings = TypeVar("Settings", bound=BaseModel)
 
 
 def llm_user(model: str, options: dict[str, Any]) -> LLMUser:
-    """The user of that model.
+    """The user of that model. Raises what `sort_options` raises."""
+    asked, settings = sort_options(model, options)
+    return LLMUser(connect(settings), model, asked)
+
+
+def sort_options(model: str, options: dict[str, Any]) -> tuple[LLMOptions, ChatSettings]:
+    """Which of them say how that model is asked, and which where its server is.
 
     Raises UnknownName for an option that there is not, CardError for one that cannot be used.
     """
@@ -25,8 +31,8 @@ def llm_user(model: str, options: dict[str, Any]) -> LLMUser:
             raise UnknownName(f"the option {name} of openai:{model} is {RENAMED[name]} now.")
         if name not in known:
             raise UnknownName.of(f"option of openai:{model}", name, known, ", ".join(known))
-    user = _validate_options(LLMOptions, model, options)
-    return LLMUser(connect(_validate_options(ChatSettings, model, options)), model, user)
+    asked = _validate_options(LLMOptions, model, options)
+    return asked, _validate_options(ChatSettings, model, options)
 
 
 def _validate_options(kind: type[Settings], model: str, options: dict[str, Any]) -> Settings:

@@ -6,10 +6,10 @@ What is ambiguous is refused, never guessed.
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 from rlver_gym.core.answer import mend_surrogates, read_answer
 from rlver_gym.core.markup import holds_markup
@@ -32,13 +32,28 @@ _NAMES = {
     "reply": "reply|response|回复|回答|回应",
     "told": "told|讲出",
 }
-_FIELD_OF = {name: field for field, names in _NAMES.items() for name in names.split("|")}
-_LABEL = re.compile(
-    r"^[ \t>#*_`\"“\-•·\d.、)）]*("
-    + "|".join(sorted(map(re.escape, _FIELD_OF), key=len, reverse=True))
-    + r")[ \t*_`\"”]*(?:[(（][^)）\n]{0,40}[)）])?[ \t*_`\"”]*[:：=＝]",
-    re.IGNORECASE | re.MULTILINE,
-)
+
+
+class Vocabulary(NamedTuple):
+    """The fields of an answer by every name that they go by, in lower case."""
+
+    field_of: dict[str, str]
+    label: re.Pattern[str]
+    """A name at the start of a line, with what stands around it."""
+
+    @classmethod
+    def of(cls, names: Mapping[str, str]) -> "Vocabulary":
+        """By field its names, with | between."""
+        field_of = {name: field for field, many in names.items() for name in many.split("|")}
+        label = (
+            r"^[ \t>#*_`\"“\-•·\d.、)）]*("
+            + "|".join(sorted(map(re.escape, field_of), key=len, reverse=True))
+            + r")[ \t*_`\"”]*(?:[(（][^)）\n]{0,40}[)）])?[ \t*_`\"”]*[:：=＝]"
+        )
+        return cls(field_of, re.compile(label, re.IGNORECASE | re.MULTILINE))
+
+
+_APPRAISAL = Vocabulary.of(_NAMES)
 _PLUS = re.compile(r"([:：]\s*)[+＋]\s*(?=\d)")
 _SPACED_SIGN = re.compile(r"\A([+-])\s+(?=\d)")
 _BULLET = re.compile(r"[-−–—﹣‐‑⁻][ \t]+\d")
@@ -107,10 +122,17 @@ def find_fields(text: str) -> str | None:
     return None
 
 
-def _read(text: str) -> Claims:
+def read_fields(text: str, vocabulary: Vocabulary) -> Claims:
+    """Every value for a field of that vocabulary, likewise; empty when there is none. Whoever asks
+    sees to it that no text quoted in the answer can name them.
+    """
+    return _read(text[:MAX_CHARS], vocabulary)
+
+
+def _read(text: str, vocabulary: Vocabulary = _APPRAISAL) -> Claims:
     words = read_answer(text).words
-    found = _claims(words)
-    return found if found else _claims(_LAST_COMMA.sub("", _PLUS.sub(r"\1", words)))
+    found = _claims(words, vocabulary)
+    return found or _claims(_LAST_COMMA.sub("", _PLUS.sub(r"\1", words)), vocabulary)
 
 
 def _cut_quotes(text: str, utterances: Iterable[str]) -> str:
@@ -118,7 +140,9 @@ def _cut_quotes(text: str, utterances: Iterable[str]) -> str:
     and JSON objects that could be taken for part of an answer.
     """
     for one in utterances:
-        lines = [line for line in one.splitlines() if _LABEL.search(line) or holds_markup(line)]
+        lines = [
+            line for line in one.splitlines() if _APPRAISAL.label.search(line) or holds_markup(line)
+        ]
         parts = [*(one[start:end] for _, start, end in _objects(one)), *lines]
         for quotes in ([one], parts):
             before = text
@@ -229,19 +253,19 @@ def _parse_number(text: str) -> int:
     return int(found.group(1))
 
 
-def _claims(text: str) -> Claims:
+def _claims(text: str, vocabulary: Vocabulary = _APPRAISAL) -> Claims:
     claims: Claims = {}
     text = text[: _find_unfinished(text)]
     outside, at = [], 0
     for pairs, start, end in _objects(text):
         outside.append(text[at:start])
         at = end
-        for field, value in _fields(pairs):
+        for field, value in _fields(pairs, vocabulary):
             claims.setdefault(field, []).append(
                 mend_surrogates(value) if isinstance(value, str) else value
             )
     outside.append(text[at:])
-    for field, value in _parse_labelled_lines("\n".join(outside)):
+    for field, value in _parse_labelled_lines("\n".join(outside), vocabulary):
         claims.setdefault(field, []).append(value)
     return claims
 
@@ -280,22 +304,24 @@ def _find_unfinished(text: str) -> int:
     return len(text)
 
 
-def _fields(pairs: _Pairs, depth: int = 0) -> Iterator[tuple[str, Any]]:
+def _fields(
+    pairs: _Pairs, vocabulary: Vocabulary = _APPRAISAL, depth: int = 0
+) -> Iterator[tuple[str, Any]]:
     """The known fields of an object, or of objects within it."""
     for key, value in pairs:
-        field = _FIELD_OF.get(key.strip(" *_`").casefold())
+        field = vocabulary.field_of.get(key.strip(" *_`").casefold())
         if field:
             yield field, value
         elif isinstance(value, _Pairs) and depth < 2:
-            yield from _fields(value, depth + 1)
+            yield from _fields(value, vocabulary, depth + 1)
 
 
-def _parse_labelled_lines(text: str) -> Iterator[tuple[str, str | None]]:
+def _parse_labelled_lines(text: str, vocabulary: Vocabulary) -> Iterator[tuple[str, str | None]]:
     """What stands after each label, up to the next label or a blank line."""
-    labels = list(_LABEL.finditer(text))
+    labels = list(vocabulary.label.finditer(text))
     for label, following in zip_longest(labels, labels[1:]):
         end = following.start() if following else len(text)
-        field = _FIELD_OF[label.group(1).casefold()]
+        field = vocabulary.field_of[label.group(1).casefold()]
         after = text[label.end() : end]
         value = re.split(r"\n\s*\n", after.lstrip(" \t*_`\n"), maxsplit=1)[0]
         label_gap = after[: len(after) - len(after.lstrip())]

@@ -56,7 +56,7 @@ def profile_line(persona: Persona, words: Words) -> str:
         "hidden_need": words.needs[persona.need],
         "disposition": words.dispositions[person.disposition],
     }
-    return _line(_drop_empty_fields(profile))
+    return json_line(_drop_empty_fields(profile))
 
 
 def build_state(
@@ -76,7 +76,7 @@ def build_state(
     state["mood"] = words.mood(emotion, disposition)
     if dialogue is None:
         opening = scene.persona.situation.openings.in_tone(Band.of(emotion).tone)
-        return _line(state | ({"opening": opening} if opening else {}) | {"conversation": []})
+        return json_line(state | ({"opening": opening} if opening else {}) | {"conversation": []})
     if step != "speak":
         turns = dialogue.turns[-_LAST_CHANGES:]
         state["last_changes"] = [get_unclipped_change(turn.appraisal) for turn in turns]
@@ -92,7 +92,7 @@ def build_state(
         found = select_tellable(scene, emotion, dialogue, appraisal)
         state |= {"may_tell": found.disclosures, "answers": found.facts}
         state["first_mention"] = found.introductions
-    return _line(state | {"conversation": _build_conversation(dialogue, words, appraisal)})
+    return json_line(state | {"conversation": _build_conversation(dialogue, words, appraisal)})
 
 
 def select_tellable(
@@ -142,7 +142,7 @@ def _drop_empty_fields(value: Any) -> Any:
     return {name: part for name, part in parts.items() if part not in ("", (), [], {})}
 
 
-def _line(value: dict[str, Any]) -> str:
+def json_line(value: dict[str, Any]) -> str:
     """JSON in one line, whatever the texts hold: also the separators that JSON allows and some
     readers break lines at.
     """

@@ -1,0 +1,99 @@
+"""From a judge's answer to scores and quotations. Every field's name holds the code of its request,
+so that nothing said in a dialogue can be taken for an answer.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from rlver_gym.core.answer import explain, read_answer
+from rlver_gym.core.dialogue import Message
+from rlver_gym.llm_client.values import ChatAnswer
+from rlver_gym.users.llm.hostile import strip_invisible
+from rlver_gym.users.llm.parse import Unreadable, Vocabulary, read_fields, whole_number
+
+DIMENSIONS = (
+    "empathic_depth",
+    "core_insight",
+    "solution_crafting",
+    "style_adaptability",
+    "dialogue_guidance",
+)
+"""RLVER's five core capabilities (arXiv:2507.03112)."""
+LOWEST, HIGHEST = 1, 5
+_MAX_QUOTATIONS = 10
+_AROUND = " \t*`'\"“”「」"
+
+
+class Quotation(NamedTuple):
+    """Words of a dialogue, exactly."""
+
+    turn: int
+    """The message that they stand in, counted from 1: odd ones are the person's."""
+    text: str
+
+
+class Judgement(NamedTuple):
+    """What one answer says, by dimension."""
+
+    scores: dict[str, int]
+    quotations: dict[str, tuple[Quotation, ...]]
+    num_dropped: int
+    """Quotations that stand nowhere in the dialogue."""
+
+
+class Unusable(ValueError):
+    """An answer that cannot be used, and why."""
+
+
+def field(dimension: str, code: str, *, quotes: bool = False) -> str:
+    """The name of a field in an answer to the request with that code."""
+    return f"{dimension}_quotes_{code}" if quotes else f"{dimension}_{code}"
+
+
+def read_judgement(answer: ChatAnswer, code: str, messages: Sequence[Message]) -> Judgement:
+    """The judgement of a dialogue that an answer holds. Raises Unusable for one that is cut, lacks
+    a score or gives different ones.
+    """
+    found = read_answer(answer.text, answer.finish_reason)
+    if found.silence:
+        raise Unusable(explain(found.silence))
+    if found.ending != "finished":
+        raise Unusable("it breaks off before its end. Raise max_tokens")
+    names = [field(one, code, quotes=quotes) for one in DIMENSIONS for quotes in (False, True)]
+    said = read_fields(answer.text, Vocabulary.of({n: f"{n}|{n.replace('_', ' ')}" for n in names}))
+    texts = [" ".join(strip_invisible(one.text).split()) for one in messages]
+    scores, kept, dropped = {}, {}, 0
+    for name in DIMENSIONS:
+        scores[name] = _read_score(name, said.get(field(name, code), []))
+        quotes = _list_quotes(said.get(field(name, code, quotes=True), []))
+        located = [_locate(one, texts) for one in quotes]
+        kept[name] = tuple(one for one in dict.fromkeys(located) if one)
+        dropped += located.count(None)
+    return Judgement(scores, kept, dropped)
+
+
+def _read_score(name: str, values: Sequence[Any]) -> int:
+    try:
+        scores = {whole_number(value) for value in values}
+    except Unreadable:
+        scores = set()
+    if len(scores) != 1 or not LOWEST <= min(scores) <= HIGHEST:
+        raise Unusable(f"{name} must be given once, as a whole number from {LOWEST} to {HIGHEST}")
+    return scores.pop()
+
+
+def _list_quotes(values: Sequence[Any]) -> list[str]:
+    parts = [re.split(r"\s\|\s", one) if isinstance(one, str) else one for one in values]
+    quotes = [quote for part in parts if isinstance(part, list) for quote in part]
+    return [one for one in quotes if isinstance(one, str) and one.strip(_AROUND)][:_MAX_QUOTATIONS]
+
+
+def _locate(quote: str, texts: Sequence[str]) -> Quotation | None:
+    """Where the words stand, but for line breaks and the marks around them; None for nowhere."""
+    plain = " ".join(strip_invisible(quote).split())
+    for words in (plain, plain.strip(_AROUND)):
+        for turn, text in enumerate(texts, 1):
+            if re.search(r"\w", words) and words in text:
+                return Quotation(turn, words)
+    return None

@@ -1,0 +1,179 @@
+"""`rlver-gym judge`: the five core capabilities of recorded dialogues, in a model's opinion."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import track
+from rich.table import Table
+from rich.text import Text
+
+from rlver_gym.agents import uses_server
+from rlver_gym.audit.judge import HEEDED, Heard, Judge
+from rlver_gym.audit.judge_answer import DIMENSIONS
+from rlver_gym.audit.judge_summary import (
+    Opinion,
+    correlate_orders,
+    measure_agreement,
+    score_agents,
+    write_judgements,
+)
+from rlver_gym.bench.recompute import Sources
+from rlver_gym.bench.rescore import Recorded, read_dialogues
+from rlver_gym.cli.bench import SOME_FAILED
+from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas
+from rlver_gym.cli.report import print_problems
+from rlver_gym.cli.servers import user_options
+from rlver_gym.core.dialogue import Dialogue
+from rlver_gym.io.errors import STOPPING, CardError, RunError, RunStopped, ServerOutage
+from rlver_gym.io.files import path_inside
+from rlver_gym.io.json_text import dump_json
+from rlver_gym.io.terminal import SafeConsole, format_count, make_table, one_line
+from rlver_gym.llm_client.connect import connect, spending
+from rlver_gym.users.llm.make import sort_options
+from rlver_gym.users.llm.options import LLMOptions
+
+_CACHE = "judge_cache.sqlite"
+
+
+def judge(
+    run: Annotated[
+        Path,
+        typer.Argument(help="A run folder, or a folder of recorded dialogues as fidelity takes."),
+    ],
+    model: Annotated[str, typer.Option("--judge", help="Who judges: openai:MODEL.")],
+    judge_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help=(
+                "An option of the judge or its server, as the user openai:MODEL takes: base_url,"
+                " temperature, max_tokens, structured=false, …; repeat it for more."
+            ),
+        ),
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, max=25, help="Judgements of each dialogue.")] = 1,
+    seed: Annotated[
+        int, typer.Option(help="Decides the order of dialogues, and of capabilities in a request.")
+    ] = 0,
+    personas: RunPersonas = None,
+    env: RunEnv = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where judgements.jsonl goes. Default: the judged folder.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Have a language model judge recorded dialogues on five capabilities, from 1 to 5: a model's
+    opinion, and no part of the score.
+
+    Empathic depth, core insight, solution crafting, style adaptability and dialogue guidance, as
+    the RLVER paper names them, each with the words that decided. The judge is shown what was said
+    and nothing else. With --samples, also how far repeated judgements agree.
+
+    Dialogues that the judge fails at are left out and named, and the exit code is 4. Answers are
+    kept in judge_cache.sqlite: the same command goes on where it stopped, and asks again where the
+    judge had failed.
+
+    Example: rlver-gym judge runs/a --judge openai:gpt-4o --samples 3
+    """
+    if not uses_server(model):
+        raise CardError(f"--judge {model!r} is no model behind a server. Name it as openai:MODEL.")
+    folder, console, errors = out or run, SafeConsole(), SafeConsole(stderr=True)
+    dialogues, problems = read_dialogues(run, Sources(personas=personas, env=env))
+    print_problems(errors, problems)
+    name = model.removeprefix("openai:")
+    asked = user_options(judge_option, "--judge-option")
+    if other := sorted(asked.keys() & (LLMOptions.model_fields.keys() - HEEDED)):
+        raise CardError(
+            f"--judge-option {other[0]} is for users. See --help for what a judge takes."
+        )
+    cache = path_inside(folder, _CACHE, error=RunError)
+    asked = {"response_cache": cache, **asked, "samples": samples}
+    options, settings = sort_options(name, asked)
+    who = Judge(connect(settings), name, options, seed)
+    heard = list(_hear(dialogues))
+    work = who.judge(heard, settings.concurrency)
+    bar = track(work, "judging", total=len(heard), console=errors, transient=True)
+    try:
+        judged = list(bar)
+    except STOPPING as error:
+        stopped = RunStopped if isinstance(error, ServerOutage) else RunError
+        raise stopped(f"{error} What was answered is kept: the same command goes on.") from error
+    path, opinions = write_judgements(folder, who, judged), score_agents(judged, name)
+    failures = {one.heard.key: one.failure for one in judged if one.failure}
+    found: dict[str, Any] = {
+        "what": "a model's opinion, no part of the score",
+        "judge": name,
+        "prompt_version": who.version,
+        "samples": samples,
+        "seed": seed,
+        "agents": list(map(_to_dict, opinions)),
+        "agreement": measure_agreement(judged),
+        "kendall_tau": correlate_orders(opinions),
+        "failures": [{"dialogue": key, "why": why} for key, why in failures.items()],
+        "judgements": str(path),
+        "spent": spending(settings).summary(),
+    }
+    if as_json:
+        typer.echo(dump_json(found))
+    else:
+        title = f"{run}: the opinion of {name}, 1 to 5"
+        console.print(_table(opinions, found["agreement"], title))
+        for line in _describe(opinions, found):
+            console.print(Text(one_line(line)), soft_wrap=True)
+    for key, why in failures.items():
+        line = one_line(f"left out: {key}: {why}", max_chars=400)
+        errors.print(Text(line, style="yellow"), soft_wrap=True)
+    if failures:
+        raise typer.Exit(SOME_FAILED)
+
+
+def _hear(dialogues: Sequence[Recorded]) -> Iterator[Heard]:
+    """Those with the same agent, persona and seed, as recordings have, are counted."""
+    seen: Counter[str] = Counter()
+    for one in dialogues:
+        persona = one.scene.persona.id
+        key = f"{one.agent}/{persona}/{one.scene.seed}"
+        seen[key] += 1
+        key += f"#{seen[key]}" if seen[key] > 1 else ""
+        said = Dialogue(one.opening, one.turns).messages()
+        yield Heard(key, one.agent, persona, one.final, tuple(said))
+
+
+def _to_dict(one: Opinion) -> dict[str, Any]:
+    capabilities = {name: each._asdict() for name, each in one.capabilities.items()}
+    return {**one._asdict(), "capabilities": capabilities}
+
+
+def _table(opinions: Sequence[Opinion], agreement: Mapping[str, Any], title: str) -> Table:
+    table = make_table(one_line(title))
+    table.add_column("agent", style="bold")
+    for heading in ("n", *DIMENSIONS):
+        table.add_column(heading.replace("_", "\n"), justify="right")
+    for one in opinions:
+        cells = [f"{x.mean:.1f}\n{x.low:.1f}, {x.high:.1f}" for x in one.capabilities.values()]
+        table.add_row(Text(one_line(one.agent)), str(one.dialogues), *map(Text, cells))
+    if agreement:
+        pairs = agreement.values()
+        table.add_row("repeated: SD", "", *(f"{one['sd']:.2f}" for one in pairs))
+        table.add_row("within 1 point", "", *(f"{one['within_one']:.0f} %" for one in pairs))
+    return table
+
+
+def _describe(opinions: Sequence[Opinion], found: Mapping[str, Any]) -> Iterator[str]:
+    for one in opinions:
+        if one.is_self:
+            yield f"{one.agent} is judged by its own model: models tend to like their own words."
+        if one.addressed:
+            dialogues = format_count(one.addressed, "dialogue")
+            yield f"{one.agent} spoke to the judge in {dialogues}: those replies were withheld."
+    if taus := [
+        f"{name.replace('_', ' ')} {tau:.2f}" for name, tau in found["kendall_tau"].items()
+    ]:
+        yield f"Kendall tau with the order by final emotion: {', '.join(taus)}."
+    kept, dropped = sum(one.quotations for one in opinions), sum(one.dropped for one in opinions)
+    yield f"Quotations that stand in no dialogue, dropped: {dropped} of {kept + dropped}."
+    yield f"A model's opinion, no part of the score: {found['judgements']}"
+    yield f"Spent: {found['spent']}."
