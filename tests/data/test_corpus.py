@@ -3,6 +3,7 @@ is said.
 """
 
 import importlib.util
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -269,7 +270,12 @@ def test_fidelity_of_a_corpus_prints_agreement_within_dialogues_first(tmp_path: 
 
 def test_a_sheet_is_blind_and_shuffled(splits: dict[str, Corpus], tmp_path: Path) -> None:
     moment, whole = splits["train"].moments[0], splits["train"].dialogues[0]
-    tool.write_sheet(SHIPPED, tmp_path / "out", [moment.id, whole.id])
+    for name, kind in itertools.product(tool.SPLITS, ("dialogues", "moments", "ratings")):
+        kept = lines(SHIPPED / name / f"{kind}.jsonl")[: 1 if kind != "ratings" else 0]
+        (tmp_path / "few" / name).mkdir(parents=True, exist_ok=True)
+        write(tmp_path / "few" / name / f"{kind}.jsonl", kept)
+        shutil.copy(SHIPPED / name / "supporters.json", tmp_path / "few" / name)
+    tool.write_sheet(tmp_path / "few", tmp_path / "out", [moment.id, whole.id])
     text = (tmp_path / "out" / "sheet.md").read_text(encoding="utf-8")
     places = [text.index(f"{one.id}: {one.text}") for one in moment.replies]
     assert places != sorted(places)
@@ -285,7 +291,7 @@ def test_a_sheet_is_blind_and_shuffled(splits: dict[str, Corpus], tmp_path: Path
         one.id: one.supporter for one in moment.replies
     }
     with pytest.raises(SystemExit, match="has no nowhere"):
-        tool.write_sheet(SHIPPED, tmp_path / "out", ["nowhere", moment.id])
+        tool.write_sheet(tmp_path / "few", tmp_path / "out", ["nowhere", moment.id])
 
 
 def test_folders_that_were_swapped_are_found(splits: dict[str, Corpus]) -> None:
