@@ -67,11 +67,12 @@ def framed(persona: Persona, number: int) -> str:
     return f"{served(persona, number).text} {FRAMES[_SERVES[persona.need][0]]}"
 
 
-def test_a_true_and_needed_sentence_more_hardly_ever_lowers_the_change() -> None:
+@pytest.mark.parametrize("step", [12, pytest.param(6, marks=pytest.mark.slow)])
+def test_a_true_and_needed_sentence_more_hardly_ever_lowers_the_change(step: int) -> None:
     """The score is measured, not made: a law holds for nearly everybody."""
     gains = [
         changes(persona, f"{plain} {framed(persona, number)}")[0] - changes(persona, plain)[0]
-        for persona in PEOPLE[::12]
+        for persona in PEOPLE[::step]
         for number in range(2)
         for plain in ("I see.", "That is a lot for one week.", "I want to understand this well.")
     ]
@@ -203,9 +204,10 @@ def test_one_typo_costs_at_most_the_sentence_it_stands_in(
     assert changes(persona, f"{' '.join(words)} {frame}")[0] >= changes(persona, frame)[0] - 1
 
 
-def test_most_typos_cost_nothing() -> None:
+@pytest.mark.parametrize("step", [12, pytest.param(3, marks=pytest.mark.slow)])
+def test_most_typos_cost_nothing(step: int) -> None:
     lost = total = 0
-    for persona, number in itertools.product(PEOPLE[::12], range(4)):
+    for persona, number in itertools.product(PEOPLE[::step], range(2)):
         words = framed(persona, number).split()
         before = changes(persona, framed(persona, number))[0]
         for at, word in enumerate(words):
