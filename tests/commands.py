@@ -61,7 +61,10 @@ def _forget(words: tuple[str, ...], folder: Path | None) -> None:
     shared.close()
     cards._read.cache_clear()
     if "--personas" in words:  # the shipped ones are always the same
+        shipped = library()
         library.cache_clear()
+        with patch("rlver_gym.core.library.PersonaLibrary", lambda _: shipped):
+            library()
     importlib.invalidate_caches()
     for name, module in list(sys.modules.items()) if folder else ():
         file = getattr(module, "__file__", None)

@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -72,6 +73,13 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """As many processes as cores; one more for the fast tests, of which many wait for a clock."""
     return len(os.sched_getaffinity(0)) + ("not slow" in config.option.markexpr)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector look seldom, and never at what was imported: that saves a sixth."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hostile_cards import INDEX, persona_folder
 from paths import ROOT
 from rich.console import Console
 from typer.testing import CliRunner
@@ -51,8 +52,10 @@ def test_work_without_a_terminal_says_how_far_it_is(
 ) -> None:
     monkeypatch.setattr(terminal, "SECONDS_BETWEEN_LINES", 0.0)
     monkeypatch.chdir(tmp_path)
+    folder = persona_folder(tmp_path / "one")
+    (folder / "index.yaml").write_text(INDEX.replace("demo", "test"), encoding="utf-8")
     for words in (
-        ["redteam", "--attack", "threats", "--json"],
+        ["redteam", "--attack", "threats", "--personas", str(folder), "--seeds", "3", "--json"],
         ["bench", "--agent", "silent", "--persona", "noor-the-old-dog", "--json"],
     ):
         done = CliRunner().invoke(app, words)

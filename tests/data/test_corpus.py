@@ -3,6 +3,7 @@ is said.
 """
 
 import importlib.util
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -185,11 +186,11 @@ def write(path: Path, values: list[dict[str, object]]) -> None:
     path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf-8")
 
 
-def wrong(folder: Path) -> list[str]:
-    return list(tool.problems({name: Corpus(folder / name) for name in tool.SPLITS}))
+def wrong(splits: dict[str, Corpus], folder: Path, spoilt: str) -> list[str]:
+    return list(tool.problems({**splits, spoilt: Corpus(folder / spoilt)}))
 
 
-def test_a_script_that_rates_is_found(folder: Path) -> None:
+def test_a_script_that_rates_is_found(splits: dict[str, Corpus], folder: Path) -> None:
     path = folder / "train" / "ratings.jsonl"
     write(
         path,
@@ -198,11 +199,11 @@ def test_a_script_that_rates_is_found(folder: Path) -> None:
             for number, one in enumerate(lines(path))
         ],
     )
-    assert wrong(folder) == ["thoughts stand there twice"]
+    assert wrong(splits, folder, "train") == ["thoughts stand there twice"]
 
 
 @pytest.mark.slow
-def test_a_script_that_writes_replies_is_found(folder: Path) -> None:
+def test_a_script_that_writes_replies_is_found(splits: dict[str, Corpus], folder: Path) -> None:
     path = folder / "train" / "dialogues.jsonl"
     kept = lines(path)
     for dialogue in kept[:60]:
@@ -211,13 +212,13 @@ def test_a_script_that_writes_replies_is_found(folder: Path) -> None:
                 "What a heavy evening that was, with your brother shouting on the stairs."
             )
     write(path, kept)
-    assert any("nearly the same as another" in one for one in wrong(folder))
+    assert any("nearly the same as another" in one for one in wrong(splits, folder, "train"))
 
 
-def test_a_supporter_in_both_splits_is_found(folder: Path) -> None:
+def test_a_supporter_in_both_splits_is_found(splits: dict[str, Corpus], folder: Path) -> None:
     path = folder / "test" / "dialogues.jsonl"
     write(path, [{**one, "supporter": "rogers"} for one in lines(path)])
-    assert "supporter rogers stands in both splits" in wrong(folder)
+    assert "supporter rogers stands in both splits" in wrong(splits, folder, "test")
 
 
 def test_what_is_no_line_of_a_corpus_is_named(folder: Path) -> None:
@@ -269,7 +270,12 @@ def test_fidelity_of_a_corpus_prints_agreement_within_dialogues_first(tmp_path: 
 
 def test_a_sheet_is_blind_and_shuffled(splits: dict[str, Corpus], tmp_path: Path) -> None:
     moment, whole = splits["train"].moments[0], splits["train"].dialogues[0]
-    tool.write_sheet(SHIPPED, tmp_path / "out", [moment.id, whole.id])
+    for name, kind in itertools.product(tool.SPLITS, ("dialogues", "moments", "ratings")):
+        kept = lines(SHIPPED / name / f"{kind}.jsonl")[: 1 if kind != "ratings" else 0]
+        (tmp_path / "few" / name).mkdir(parents=True, exist_ok=True)
+        write(tmp_path / "few" / name / f"{kind}.jsonl", kept)
+        shutil.copy(SHIPPED / name / "supporters.json", tmp_path / "few" / name)
+    tool.write_sheet(tmp_path / "few", tmp_path / "out", [moment.id, whole.id])
     text = (tmp_path / "out" / "sheet.md").read_text(encoding="utf-8")
     places = [text.index(f"{one.id}: {one.text}") for one in moment.replies]
     assert places != sorted(places)
@@ -285,13 +291,10 @@ def test_a_sheet_is_blind_and_shuffled(splits: dict[str, Corpus], tmp_path: Path
         one.id: one.supporter for one in moment.replies
     }
     with pytest.raises(SystemExit, match="has no nowhere"):
-        tool.write_sheet(SHIPPED, tmp_path / "out", ["nowhere", moment.id])
+        tool.write_sheet(tmp_path / "few", tmp_path / "out", ["nowhere", moment.id])
 
 
-def test_folders_that_were_swapped_are_found(folder: Path) -> None:
-    (folder / "train").rename(folder / "other")
-    (folder / "test").rename(folder / "train")
-    (folder / "other").rename(folder / "test")
-    found = wrong(folder)
+def test_folders_that_were_swapped_are_found(splits: dict[str, Corpus]) -> None:
+    found = list(tool.problems({"train": splits["test"], "test": splits["train"]}))
     assert "train: expert is of the split test" in found
     assert any("is of the other split" in one for one in found)

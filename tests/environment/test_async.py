@@ -100,8 +100,8 @@ def pairs(
 
 @cache
 def one_by_one() -> list[Episode]:
-    """What twelve dialogues are, each after the other."""
-    return [run_episode(*pair).snapshot() for pair in pairs(EmbeddedUser(), 12)]
+    """What six dialogues are, each after the other."""
+    return [run_episode(*pair).snapshot() for pair in pairs(EmbeddedUser(), 6)]
 
 
 def test_a_user_that_waits_gives_the_same_dialogue() -> None:
@@ -277,18 +277,18 @@ def test_a_vector_step_that_is_stopped_while_others_begin_anew_has_moved_nobody(
 
 def test_rollouts_are_what_one_dialogue_after_the_other_gives() -> None:
     for user in (EmbeddedUser(), Patient()):
-        assert [one.snapshot() for one in rollout(pairs(user, 12))] == one_by_one()
+        assert [one.snapshot() for one in rollout(pairs(user, 6))] == one_by_one()
 
 
 def test_a_rollout_holds_no_more_at_once_than_it_may() -> None:
     patient = Patient()
-    assert [one.snapshot() for one in rollout(pairs(patient, 12), concurrency=5)] == one_by_one()
+    assert [one.snapshot() for one in rollout(pairs(patient, 6), concurrency=5)] == one_by_one()
     assert patient.most == 5
 
 
 def test_a_slow_dialogue_holds_no_other_up() -> None:
     turns = sum(
-        len(one.dialogue.turns) for one in rollout(pairs(EmbeddedUser(), 12)) if one.scene.seed != 0
+        len(one.dialogue.turns) for one in rollout(pairs(EmbeddedUser(), 6)) if one.scene.seed != 0
     )
 
     class FirstIsSlow(Patient):
@@ -301,15 +301,15 @@ def test_a_slow_dialogue_holds_no_other_up() -> None:
             self.done += 1
             return await super().aappraise(scene, emotion, dialogue)
 
-    assert [one.scene.seed for one in rollout(pairs(FirstIsSlow(), 12), concurrency=2)] == list(
-        range(12)
+    assert [one.scene.seed for one in rollout(pairs(FirstIsSlow(), 6), concurrency=2)] == list(
+        range(6)
     )
 
 
 def test_rollouts_work_inside_a_running_event_loop() -> None:
     async def notebook() -> tuple[list[object], list[object]]:
-        blocking = [one.snapshot() for one in rollout(pairs(Patient(), 12))]
-        return blocking, [one.snapshot() async for one in arollout(pairs(Patient(), 12))]
+        blocking = [one.snapshot() for one in rollout(pairs(Patient(), 6))]
+        return blocking, [one.snapshot() async for one in arollout(pairs(Patient(), 6))]
 
     assert asyncio.run(notebook()) == (one_by_one(), one_by_one())
 
@@ -324,7 +324,7 @@ def test_a_rollout_delivers_what_came_before_an_error() -> None:
         def reply(self, messages: Sequence[Message]) -> str:
             return "Stop." if self.seed == 5 and len(messages) > 5 else "Tell me more."
 
-    finished = rollout((session(user, seed), Stops(seed)) for seed in range(12))
+    finished = rollout((session(user, seed), Stops(seed)) for seed in range(6))
     assert [next(finished).scene.seed for _ in range(5)] == [0, 1, 2, 3, 4]
     with pytest.raises(ServerUnreachable):
         next(finished)

@@ -28,22 +28,22 @@ def words(step: int, count: int) -> tuple[str, ...]:
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
 @pytest.mark.parametrize("env_id", ["RLVER-Empathy-v0", "RLVER-Sparse-v0"])
 def test_equals_sync_vector_env_step_for_step(env_id: str, mode: str) -> None:
-    ours = gym.make_vec(env_id, num_envs=5, autoreset_mode=mode)
-    theirs = SyncVectorEnv([lambda: EmpathyEnv(env_id)] * 5, autoreset_mode=mode)
+    ours = gym.make_vec(env_id, num_envs=3, autoreset_mode=mode)
+    theirs = SyncVectorEnv([lambda: EmpathyEnv(env_id)] * 3, autoreset_mode=mode)
     assert isinstance(ours, EmpathyVectorEnv)
     assert data_equivalence(ours.reset(seed=11), theirs.reset(seed=11))
     for step in range(20):
-        assert data_equivalence(ours.step(words(step, 5)), theirs.step(words(step, 5))), step
+        assert data_equivalence(ours.step(words(step, 3)), theirs.step(words(step, 3))), step
 
 
 def test_equals_sync_vector_env_with_reset_mask() -> None:
-    ours = gym.make_vec("RLVER-Empathy-v0", num_envs=4, autoreset_mode=AutoresetMode.DISABLED)
+    ours = gym.make_vec("RLVER-Empathy-v0", num_envs=3, autoreset_mode=AutoresetMode.DISABLED)
     theirs = SyncVectorEnv(
-        [lambda: EmpathyEnv("RLVER-Empathy-v0")] * 4, autoreset_mode=AutoresetMode.DISABLED
+        [lambda: EmpathyEnv("RLVER-Empathy-v0")] * 3, autoreset_mode=AutoresetMode.DISABLED
     )
     assert data_equivalence(ours.reset(seed=2), theirs.reset(seed=2))
     for step in range(20):
-        a, b = ours.step(words(step, 4)), theirs.step(words(step, 4))
+        a, b = ours.step(words(step, 3)), theirs.step(words(step, 3))
         assert data_equivalence(a, b), step
         over = a[2] | a[3]
         if over.any():

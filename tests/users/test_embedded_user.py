@@ -85,9 +85,8 @@ def test_any_text_is_appraised_within_bounds(utterances: list[str], persona_id: 
 @pytest.mark.parametrize(
     "split",
     [
-        "validation",
         "demo",
-        *(pytest.param(each, marks=pytest.mark.slow) for each in ("train", "test")),
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("train", "validation", "test")),
     ],
 )
 @pytest.mark.parametrize("agent", ["oracle", "adaptive", "listener", "comfort", "praise"])

@@ -306,7 +306,8 @@ def test_ordinary_support_is_not_taken_for_an_attempt(ordinary: str) -> None:
     assert find_judge_address(ordinary) is None
 
 
-def test_no_honest_reply_of_the_collections_is_taken_for_an_attempt() -> None:
+@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.slow)])
+def test_no_honest_reply_of_the_collections_is_taken_for_an_attempt(step: int) -> None:
     english = [
         json.loads(line)
         for line in (DATA / "expectations_en.jsonl").read_text("utf-8").splitlines()
@@ -320,4 +321,4 @@ def test_no_honest_reply_of_the_collections_is_taken_for_an_attempt() -> None:
         line for one in map(library().get, library().ids()) for _, line in one.situation.lines()
     ]
     assert len(said) > 3_000
-    assert [text for text in set(said) if find_judge_address(text)] == []
+    assert [text for text in sorted(set(said))[::step] if find_judge_address(text)] == []

@@ -1,6 +1,6 @@
 """Sanity as law: how a change of emotion must move when the words are changed in a known way.
 
-Over all personas.
+Over nine personas, and with the marker `fuzz` over all: compiling one takes a tenth of a second.
 """
 
 import itertools
@@ -20,7 +20,6 @@ from rlver_gym.users import EmbeddedUser
 
 PEOPLE = [library().get(persona_id) for persona_id in library().ids()]
 CARD = env_card("SAGE-Sentient-v0")
-people = st.sampled_from([persona.id for persona in PEOPLE]).map(library().get)
 anchor_numbers = st.integers(0, 3)
 FRAMES = {
     "deeds": "That took real care.",
@@ -32,6 +31,17 @@ FRAMES = {
     "unspoken": "That must be so heavy.",
 }
 laws = effort(few=40, many=2_000)
+
+
+def people(examples: Any) -> st.SearchStrategy[Persona]:
+    """Those to choose among: everybody for an argument `examples` that asks for many."""
+    return every(1 if examples.max_examples > 100 else 12)
+
+
+def every(step: int) -> st.SearchStrategy[Persona]:
+    return st.sampled_from([persona.id for persona in PEOPLE[::step]]).map(library().get)
+
+
 SLIPS = (
     "a slip of the keys in a word of their story can hide that a reply belongs to it"
     " (docs/trust.md, Laws)"
@@ -57,11 +67,12 @@ def framed(persona: Persona, number: int) -> str:
     return f"{served(persona, number).text} {FRAMES[_SERVES[persona.need][0]]}"
 
 
-def test_a_true_and_needed_sentence_more_hardly_ever_lowers_the_change() -> None:
+@pytest.mark.parametrize("step", [12, pytest.param(6, marks=pytest.mark.slow)])
+def test_a_true_and_needed_sentence_more_hardly_ever_lowers_the_change(step: int) -> None:
     """The score is measured, not made: a law holds for nearly everybody."""
     gains = [
         changes(persona, f"{plain} {framed(persona, number)}")[0] - changes(persona, plain)[0]
-        for persona in PEOPLE[::6]
+        for persona in PEOPLE[::step]
         for number in range(2)
         for plain in ("I see.", "That is a lot for one week.", "I want to understand this well.")
     ]
@@ -90,7 +101,7 @@ def test_the_same_words_to_somebody_else_earn_less() -> None:
 
 @laws
 def test_the_second_time_earns_less_than_the_first(examples: Any) -> None:
-    @given(people, anchor_numbers)
+    @given(people(examples), anchor_numbers)
     def holds(persona: Persona, number: int) -> None:
         between = "And what happened after that, if you want to say?"
         first, _, second = changes(
@@ -106,7 +117,7 @@ def test_an_insult_costs_three_points_and_two_beside_a_reply_that_hurt_already(
     examples: Any,
 ) -> None:
     @given(
-        people,
+        people(examples),
         anchor_numbers,
         st.sampled_from(
             [
@@ -146,7 +157,7 @@ def test_the_order_of_whole_thoughts_hardly_matters() -> None:
 
 @laws
 def test_contractions_change_nothing(examples: Any) -> None:
-    @given(people, anchor_numbers)
+    @given(people(examples), anchor_numbers)
     def holds(persona: Persona, number: int) -> None:
         text = (
             f"{served(persona, number).text} I am glad that you did not give up. It is not on you."
@@ -161,7 +172,7 @@ def test_contractions_change_nothing(examples: Any) -> None:
 
 @laws
 def test_case_and_spacing_change_little(examples: Any) -> None:
-    @given(people, anchor_numbers)
+    @given(people(examples), anchor_numbers)
     def holds(persona: Persona, number: int) -> None:
         text = framed(persona, number)
         assert (
@@ -172,9 +183,10 @@ def test_case_and_spacing_change_little(examples: Any) -> None:
     examples(holds)()
 
 
-@pytest.mark.xfail(reason=SLIPS)
+@pytest.mark.slow
+@pytest.mark.xfail(strict=True, reason=SLIPS)
 @settings(max_examples=100, deadline=None, phases=[Phase.generate])
-@given(people, anchor_numbers, st.integers(0, 200))
+@given(every(1), anchor_numbers, st.integers(0, 200))
 def test_one_typo_costs_at_most_the_sentence_it_stands_in(
     persona: Persona, number: int, at: int
 ) -> None:
@@ -192,9 +204,10 @@ def test_one_typo_costs_at_most_the_sentence_it_stands_in(
     assert changes(persona, f"{' '.join(words)} {frame}")[0] >= changes(persona, frame)[0] - 1
 
 
-def test_most_typos_cost_nothing() -> None:
+@pytest.mark.parametrize("step", [12, pytest.param(3, marks=pytest.mark.slow)])
+def test_most_typos_cost_nothing(step: int) -> None:
     lost = total = 0
-    for persona, number in itertools.product(PEOPLE[::3], range(2)):
+    for persona, number in itertools.product(PEOPLE[::step], range(2)):
         words = framed(persona, number).split()
         before = changes(persona, framed(persona, number))[0]
         for at, word in enumerate(words):

@@ -55,7 +55,7 @@ def make_base(folder: Path, replies: list[RatedReply], seed: int = 0) -> Path:
 def replies() -> list[RatedReply]:
     rated = Corpus(CORPUS).rated_replies()
     extreme = [one for one in rated if abs(one.mean("change")) >= 6]
-    return extreme[:48] + extreme[-48:]
+    return extreme[:24] + extreme[-24:]
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def weights(
     path = tmp_path_factory.mktemp("weights") / "reader.safetensors"
     network, losses = ReaderNetwork(str(base), rank=4), []
     train_reader(
-        network, replies, epochs=30, batch=32, rate=1e-2, head_rate=2e-2, on_progress=losses.append
+        network, replies, epochs=15, batch=16, rate=1e-2, head_rate=2e-2, on_progress=losses.append
     )
     assert sum(losses[-9:]) < 0.8 * sum(losses[:9])
     network.save(path, {"rated replies": len(replies)})
