@@ -46,6 +46,30 @@ def draw_trajectories(episodes: Sequence[Episode], horizon: int) -> str:
     return plot.render(class_="curve", role="img", aria_label=told)
 
 
+def draw_strategies(rows: Sequence[tuple[str, float, Interval]], reach: float) -> str:
+    """By row its name, a bar of its percent of turns, and a difference with its interval on an axis
+    from -`reach` to `reach`.
+    """
+    count = len(rows)
+    plot = Plot(300, 18 * count + 14, Margins(190, 0, 6, 14), (-reach, reach), (0, count))
+    plot.line((0, 0), (0, count), class_="border")
+    for at in (-reach, 0, reach):
+        label = f"{at:+.0f}" if at else "0"
+        plot.add("text", label, x=plot.x(at), y=plot.height - 3, text_anchor="middle")
+    for number, (name, percent, difference) in enumerate(rows):
+        level = count - number - 0.5
+        middle = plot.y(level)
+        plot.add("text", name, x=62, y=middle + 3, text_anchor="end")
+        plot.add("rect", class_="track", x=66, y=middle - 3, width=80, height=6, rx=3)
+        plot.add("rect", class_="fill", x=66, y=middle - 3, width=0.8 * percent, height=6, rx=3)
+        plot.add("text", f"{percent:.0f} %", x=150, y=middle + 3)
+        if not isnan(difference.mean):
+            plot.line((difference.low, level), (difference.high, level), class_="interval")
+            plot.dot((difference.mean, level), 2.5, class_="fill")
+    told = "; ".join(f"{name} {percent:.0f} % of turns" for name, percent, _ in rows)
+    return plot.render(class_="curve", role="img", aria_label=told)
+
+
 def _mean(paths: Sequence[Sequence[float]]) -> list[float]:
     return [sum(column) / len(column) for column in zip(*paths, strict=True)]
 
