@@ -51,7 +51,7 @@ def draw_strategies(rows: Sequence[tuple[str, float, Interval]], reach: float) -
     from -`reach` to `reach`.
     """
     count = len(rows)
-    plot = Plot(300, 18 * count + 14, Margins(190, 0, 6, 14), (-reach, reach), (0, count))
+    plot = Plot(260, 17 * count + 14, Margins(166, 0, 10, 14), (-reach, reach), (0, count))
     plot.line((0, 0), (0, count), class_="border")
     for at in (-reach, 0, reach):
         label = f"{at:+.0f}" if at else "0"
@@ -59,10 +59,10 @@ def draw_strategies(rows: Sequence[tuple[str, float, Interval]], reach: float) -
     for number, (name, percent, difference) in enumerate(rows):
         level = count - number - 0.5
         middle = plot.y(level)
-        plot.add("text", name, x=62, y=middle + 3, text_anchor="end")
-        plot.add("rect", class_="track", x=66, y=middle - 3, width=80, height=6, rx=3)
-        plot.add("rect", class_="fill", x=66, y=middle - 3, width=0.8 * percent, height=6, rx=3)
-        plot.add("text", f"{percent:.0f} %", x=150, y=middle + 3)
+        plot.add("text", name, x=72, y=middle + 3, text_anchor="end")
+        plot.add("rect", class_="track", x=76, y=middle - 3, width=50, height=6, rx=3)
+        plot.add("rect", class_="fill", x=76, y=middle - 3, width=percent / 2, height=6, rx=3)
+        plot.add("text", f"{percent:.0f} %", x=129, y=middle + 3)
         if not isnan(difference.mean):
             plot.line((difference.low, level), (difference.high, level), class_="interval")
             plot.dot((difference.mean, level), 2.5, class_="fill")
