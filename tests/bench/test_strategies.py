@@ -10,6 +10,7 @@ import pytest
 from commands import run_command
 
 from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.report import write_report
 from rlver_gym.bench.run import run
 from rlver_gym.bench.strategies import (
     FEWEST,
@@ -119,5 +120,5 @@ def test_a_run_is_told_on_the_terminal_in_json_and_on_the_page(tmp_path: Path) -
     assert comfort["uses"]["question"]["change_with"]["mean"] is None
     table = run_command("strategies", "run", cwd=tmp_path).stdout
     assert f"{comfort['stickiness']['mean']:.2f} [" in table
-    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    page = write_report([tmp_path / "run"]).read_text(encoding="utf-8")
     assert page.count('aria-label="question ') == 2
