@@ -9,12 +9,8 @@ from typer.testing import CliRunner
 from rlver_gym.cli.root import app
 
 COMMANDS = [
-<<<<<<< HEAD
     *"talk bench report export verify rescore judge appraise redteam fidelity calibrate".split(),
-=======
-    *"talk bench report strategies export verify rescore appraise redteam fidelity calibrate".split(),
->>>>>>> 820be81 (Labelled turns, the measured precision of strategy labels, and their page)
-    *"train-reader sft train sb3".split(),
+    *"train-reader sft train sb3 strategies".split(),
     *("cache stats", "cache prune", "cache export", "personas list", "personas show"),
     *("personas check", "personas schema", "envs list", "envs show"),
 ]
