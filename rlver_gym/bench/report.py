@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
+from math import ceil, isnan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,10 +22,16 @@ from rlver_gym.bench.noise import (
     spread_over_user_seeds,
 )
 from rlver_gym.bench.score import Score, drop_failed
-from rlver_gym.bench.table import noise_rows, shift_rows
+from rlver_gym.bench.strategies import STRATEGY_NOTES, AgentStrategies, analyse_strategies
+from rlver_gym.bench.table import noise_rows, shift_rows, variety_rows
 from rlver_gym.bench.verdict import Verdict
 from rlver_gym.environment.alarms import AnomalyReport, check_episodes
-from rlver_gym.environment.charts import draw_final_bar, draw_trajectories, render_heat_cell
+from rlver_gym.environment.charts import (
+    draw_final_bar,
+    draw_strategies,
+    draw_trajectories,
+    render_heat_cell,
+)
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.interval import format_interval, format_mean
@@ -179,7 +186,27 @@ def _sections(comparison: Comparison, ranked: Sequence[Score], several: bool) ->
     )
     return f"""{title}<section><h2>Who leaves people better than they came</h2>{_leaderboard(ranked, comparison.manifests[0].env_card.start, watched)}{render_alert_banners(watched)}</section>
 <section><h2>How the emotion moved</h2><p>Emotion after each turn. Bold: the mean, an ended dialogue keeping its last score. Thin: each persona. The dashed lines are the bands' borders, 10, 40 and 70.</p>{_curves(ranked, episodes)}</section>
-<section><h2>By hidden need</h2><p>Mean final emotion.</p>{_heat_map(ranked)}</section>{_render_noise(comparison, ranked)}"""
+<section><h2>By hidden need</h2><p>Mean final emotion.</p>{_heat_map(ranked)}</section>{_render_strategies(analyse_strategies(episodes))}{_render_noise(comparison, ranked)}"""
+
+
+def _render_strategies(found: Sequence[AgentStrategies]) -> str:
+    """Nothing where no turn is English."""
+    if not found:
+        return ""
+    bounds = [bound for one in found for use in one.uses.values() for bound in use.difference]
+    reach = max([1, *(ceil(abs(bound)) for bound in bounds if not isnan(bound))])
+    panels = "".join(
+        f"<figure><figcaption>{_escape_text(one.agent)}</figcaption>"
+        f"{draw_strategies([(name, use.share.mean, use.difference) for name, use in one.uses.items()], reach)}</figure>"
+        for one in found
+    )
+    picture = (
+        '<p class="note">Bars: percent of turns. Dots: the mean change of the emotion in turns with'
+        " the strategy minus that in turns without, with its 95 % interval over personas.</p>"
+        f'<div class="panels">{panels}</div>'
+    )
+    table = _render_spread("support strategies", variety_rows(found), STRATEGY_NOTES)
+    return table.replace("</section>", f"{picture}</section>")
 
 
 def _render_noise(comparison: Comparison, ranked: Sequence[Score]) -> str:

@@ -7,7 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rlver_gym.bench.score import Score
-from rlver_gym.io.interval import Interval, Spread, format_interval, format_mean
+from rlver_gym.bench.strategies import AgentStrategies
+from rlver_gym.io.interval import Interval, Spread, format_estimate, format_interval, format_mean
 from rlver_gym.io.terminal import make_table, one_line
 
 MAX_AGENT_WIDTH = 15
@@ -111,6 +112,32 @@ def shift_rows(spread: Spread) -> list[list[str]]:
     return [["agent", *spread.replicates, "range"]] + [
         [one.agent, *(f"{mean:.1f}" for mean in one.means), f"{one.range:.1f}"]
         for one in spread.agents
+    ]
+
+
+def variety_rows(found: Sequence[AgentStrategies]) -> list[list[str]]:
+    """A heading, and how many strategies the turns of each agent use, and how often they return."""
+    heading = ["agent", "turns", "strategies a turn [95 %]", "stickiness [95 %]"]
+    return [heading] + [
+        [one.agent, f"{one.turns:,}"]
+        + [format_estimate(value, digits=2) for value in (one.per_turn, one.stickiness)]
+        for one in found
+    ]
+
+
+def strategy_rows(found: Sequence[AgentStrategies]) -> list[list[str]]:
+    """A heading, and for each agent and strategy its share of turns and the change in them."""
+    heading = ["agent", "strategy", "% of turns", "change", "without", "difference [95 %]"]
+    return [heading] + [
+        [
+            one.agent,
+            strategy,
+            format_mean(use.share),
+            *(format_mean(value, signed=True) for value in (use.change_with, use.change_without)),
+            format_estimate(use.difference, signed=True),
+        ]
+        for one in found
+        for strategy, use in one.uses.items()
     ]
 
 

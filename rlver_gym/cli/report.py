@@ -1,4 +1,6 @@
-"""`rlver-gym report`: of one run, or several compared; `verify`: recompute a run."""
+"""`rlver-gym report`: of one run, or several compared; `strategies`: what its agents do; `verify`:
+recompute a run.
+"""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -24,12 +26,15 @@ from rlver_gym.bench.problems import Problems, problems_to_json
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.report import PROTOCOLS_DIFFER, write_report
 from rlver_gym.bench.score import Score, score_to_json
+from rlver_gym.bench.strategies import STRATEGIES, STRATEGY_NOTES, analyse_strategies
 from rlver_gym.bench.table import (
     leaderboard,
     needs_table,
     noise_rows,
     shift_rows,
     shorten_agent,
+    strategy_rows,
+    variety_rows,
 )
 from rlver_gym.bench.verdict import Verdict, judge
 from rlver_gym.bench.verify import Divergence
@@ -39,7 +44,7 @@ from rlver_gym.cli.servers import UserOption, user_options
 from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.io.errors import RunError, SourceNeeded
 from rlver_gym.io.interval import Spread
-from rlver_gym.io.json_text import dump_json
+from rlver_gym.io.json_text import dump_json, to_plain
 from rlver_gym.io.terminal import SafeConsole, make_table, one_line
 from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.learning.metrics import METRICS
@@ -100,7 +105,7 @@ def report(
     for comparison in comparisons:
         _print(console, comparison, len(comparisons) > 1)
     if shift := spread_over_runs(comparisons):
-        _print_spread(console, SHIFT, shift_rows(shift), describe_shift(shift))
+        print_rows(console, SHIFT, shift_rows(shift), describe_shift(shift))
     print_problems(console, problems)
     for verdict in verdicts:
         style = "" if verdict.is_sound else "yellow"
@@ -165,12 +170,13 @@ def _print(console: SafeConsole, comparison: Comparison, several: bool) -> None:
 def print_noise(console: SafeConsole, spread: Spread | None, ranked: Sequence[Score]) -> None:
     """How far scores move between seeds of the user; nothing for a run with one."""
     if spread:
-        _print_spread(console, NOISE, noise_rows(spread, ranked), describe_noise(spread))
+        print_rows(console, NOISE, noise_rows(spread, ranked), describe_noise(spread))
 
 
-def _print_spread(
-    console: SafeConsole, title: str, rows: Sequence[Sequence[str]], sentences: Sequence[str]
+def print_rows(
+    console: SafeConsole, title: str, rows: Sequence[Sequence[str]], sentences: Sequence[str] = ()
 ) -> None:
+    """These rows, the heading first and agents in front, with what is to be said of them."""
     console.print(_spread_table(rows, title))
     for sentence in sentences:
         console.print(Text(one_line(sentence)), soft_wrap=True)
@@ -191,6 +197,26 @@ def _spread_table(rows: Sequence[Sequence[str]], title: str) -> Table:
     for agent, *values in body:
         table.add_row(Text(one_line(shorten_agent(agent, agents))), *map(Text, values))
     return table
+
+
+def strategies(
+    run: Annotated[Path, typer.Argument(help="A run folder.")], as_json: AsJson = False
+) -> None:
+    """Say which support strategies the agents of a run use, how often one returns in the next turn,
+    and how the emotion moves in turns with and without it.
+
+    Question, restatement, reflection of feelings, affirmation, suggestion: labelled offline from
+    the words of English turns. Intervals are over personas. --json has the shares by hidden need.
+    """
+    (comparison,) = read_comparisons([run])
+    print_problems(SafeConsole(stderr=True), comparison.problems)
+    found = analyse_strategies(comparison.episodes)
+    if as_json:
+        typer.echo(dump_json(to_plain({"labels": STRATEGIES, "agents": found})))
+        return
+    console = SafeConsole()
+    print_rows(console, f"{comparison.runs[0]}: support strategies", variety_rows(found))
+    print_rows(console, "change of the emotion", strategy_rows(found), STRATEGY_NOTES)
 
 
 def verify(

@@ -17,6 +17,7 @@ from rlver_gym.environment.ceilings import (
 )
 from rlver_gym.environment.copies import NearCopies, find_near_copies
 from rlver_gym.environment.episode import Episode
+from rlver_gym.io.json_text import to_plain
 from rlver_gym.io.terminal import format_count
 from rlver_gym.users.embedded.chinese import han_share
 from rlver_gym.users.embedded.features import extract_surface_features
@@ -57,7 +58,7 @@ class AnomalyReport(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return _to_plain_values(self)
+        return to_plain(self)
 
 
 def check_episodes(episodes: Iterable[Episode]) -> AnomalyReport:
@@ -177,12 +178,6 @@ def _describe_copies(copies: NearCopies) -> str:
         f"repeats itself: {copies.share:.0f} % of its {copies.replies} replies are near-copies of"
         f" others, in {copies.dialogues} dialogues (chat models: a third at most)."
     )
-
-
-def _to_plain_values(value: Any) -> Any:
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {name: _to_plain_values(one) for name, one in value._asdict().items()}  # pyright: ignore[reportAttributeAccessIssue]
-    return [_to_plain_values(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 ACTS = (

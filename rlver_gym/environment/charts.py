@@ -46,6 +46,30 @@ def draw_trajectories(episodes: Sequence[Episode], horizon: int) -> str:
     return plot.render(class_="curve", role="img", aria_label=told)
 
 
+def draw_strategies(rows: Sequence[tuple[str, float, Interval]], reach: float) -> str:
+    """By row its name, a bar of its percent of turns, and a difference with its interval on an axis
+    from -`reach` to `reach`.
+    """
+    count = len(rows)
+    plot = Plot(260, 17 * count + 14, Margins(166, 0, 10, 14), (-reach, reach), (0, count))
+    plot.line((0, 0), (0, count), class_="border")
+    for at in (-reach, 0, reach):
+        label = f"{at:+.0f}" if at else "0"
+        plot.add("text", label, x=plot.x(at), y=plot.height - 3, text_anchor="middle")
+    for number, (name, percent, difference) in enumerate(rows):
+        level = count - number - 0.5
+        middle = plot.y(level)
+        plot.add("text", name, x=72, y=middle + 3, text_anchor="end")
+        plot.add("rect", class_="track", x=76, y=middle - 3, width=50, height=6, rx=3)
+        plot.add("rect", class_="fill", x=76, y=middle - 3, width=percent / 2, height=6, rx=3)
+        plot.add("text", f"{percent:.0f} %", x=129, y=middle + 3)
+        if not isnan(difference.mean):
+            plot.line((difference.low, level), (difference.high, level), class_="interval")
+            plot.dot((difference.mean, level), 2.5, class_="fill")
+    told = "; ".join(f"{name} {percent:.0f} % of turns" for name, percent, _ in rows)
+    return plot.render(class_="curve", role="img", aria_label=told)
+
+
 def _mean(paths: Sequence[Sequence[float]]) -> list[float]:
     return [sum(column) / len(column) for column in zip(*paths, strict=True)]
 

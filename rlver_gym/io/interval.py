@@ -119,17 +119,21 @@ class Spread(NamedTuple):
         }
 
 
-def format_mean(interval: Interval, *, signed: bool = False) -> str:
+def format_mean(interval: Interval, *, signed: bool = False, digits: int = 1) -> str:
     """The estimate as "64.1"; a dash when there is nothing to estimate from."""
-    return "–" if isnan(interval.mean) else f"{interval.mean:{'+' if signed else ''}.1f}"
+    return "–" if isnan(interval.mean) else f"{interval.mean:{'+' if signed else ''}.{digits}f}"
 
 
-def format_interval(interval: Interval, *, signed: bool = False) -> str:
+def format_interval(interval: Interval, *, signed: bool = False, digits: int = 1) -> str:
     """The interval as "60.2, 68.9"; a dash when there is nothing to estimate from."""
     if isnan(interval.mean):
         return "–"
-    return (
-        f"{interval.low:+.1f}, {interval.high:+.1f}"
-        if signed
-        else f"{interval.low:.1f}, {interval.high:.1f}"
-    )
+    form = f"{'+' if signed else ''}.{digits}f"
+    return f"{interval.low:{form}}, {interval.high:{form}}"
+
+
+def format_estimate(interval: Interval, *, signed: bool = False, digits: int = 1) -> str:
+    """Both, as "64.1 [60.2, 68.9]"; a dash when there is nothing to estimate from."""
+    mean = format_mean(interval, signed=signed, digits=digits)
+    bounds = format_interval(interval, signed=signed, digits=digits)
+    return mean if isnan(interval.mean) else f"{mean} [{bounds}]"

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any, NoReturn
 
 from rlver_gym.io.terminal import COMMANDS
@@ -99,6 +99,17 @@ def _refuse_surrogates(value: Any) -> None:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
         raise ValueError("a lone surrogate, which is no text") from None
+
+
+def to_plain(value: Any) -> Any:
+    """Named tuples by their names, and None for nan, which JSON does not know."""
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        value = value._asdict()  # pyright: ignore[reportAttributeAccessIssue]
+    if isinstance(value, dict):
+        return {name: to_plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(one) for one in value]
+    return None if isinstance(value, float) and isnan(value) else value
 
 
 def dump_json(value: Any) -> str:
