@@ -1,8 +1,7 @@
 """OpenEnv: a server of episodes, one for each session, and its typed client.
 
 `make_app` serves; `EmpathyClient` talks with it. An observation holds what the person says, and the
-number of the turn that it answers, so that a late answer is never taken for another one's. What the
-person feels, thinks and needs stays on the server, as does the persona's card.
+number of the turn that it answers, so that a late answer is never taken for another one's.
 """
 
 import html
@@ -26,15 +25,9 @@ from rlver_gym.integrations.episodes import (
     EpisodeSpec,
     TextEpisode,
     hide_private_errors,
-    list_specs,
+    list_tasks,
 )
-from rlver_gym.io.errors import (
-    DialogueError,
-    RlverError,
-    UnknownName,
-    UserFailed,
-    needs_extra,
-)
+from rlver_gym.io.errors import DialogueError, RlverError, UnknownName, UserFailed, needs_extra
 from rlver_gym.io.version import __version__
 from rlver_gym.users import SentientUser
 
@@ -108,22 +101,18 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
         """Begin an episode, and give the person's first words.
 
         Whom it is with: the `persona` of that id; or the task `index` of a `split`; or else the
-        seed draws a persona of the split (None: the environment's). `seed`: an integer from 0;
-        None takes the task's, or one at random, which the state names.
-
-        UnknownName for a persona or a split that does not exist, IndexError for a task that does
-        not, DialogueError for other arguments, UserFailed when the user failed: there is no episode
-        then.
+        seed draws a persona of the split. `seed`: an integer from 0; None takes the task's, or one
+        at random, which the state names. IndexError for a task that does not exist, DialogueError
+        for other arguments, UserFailed when the user failed: there is no episode then.
         """
         self._episode = None
         if unknown:
             known = ("seed", "episode_id", "persona", "split", "index")
             raise UnknownName.of("reset option", sorted(unknown)[0], known, ", ".join(known))
         spec = self._choose(seed, persona, split, index)
-        episode = self._host.episode(spec)
+        episode = self._host.episode(spec, _REMEDY)
         with hide_private_errors(_UNMOVED):
             opening = episode.begin()
-        episode.require_valid(_REMEDY)
         first = EmpathyObservation(
             message=opening, turn=0, episode_id=uuid4().hex if episode_id is None else episode_id
         )
@@ -155,7 +144,6 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
             )
         with hide_private_errors(_UNMOVED):
             result = self._episode.say(action.message)
-        self._episode.require_valid(_REMEDY)
         return EmpathyObservation(
             message=result.reply,
             turn=turn,
@@ -185,10 +173,9 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
         """The dialogue so far, as HTML."""
         names = {"user": "Person", "assistant": "You"}
         said = self._episode.messages[1:] if self._episode else []
-        lines = [
+        return "\n".join(
             f"<p><b>{names[one['role']]}</b> {html.escape(one['content'])}</p>" for one in said
-        ]
-        return "\n".join(lines)
+        )
 
     def list_splits(self) -> list[str]:
         """train, validation, test and demo (which OpenEnv takes for one to validate on)."""
@@ -196,8 +183,7 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
 
     def list_tasks(self, split: str) -> list[dict[str, Any]]:
         """A task for each persona of the split with each seed: {"persona": ..., "seed": ...}."""
-        specs = list_specs(self._env, check_split(split), self._seeds)
-        return [{"persona": spec.persona, "seed": spec.seed} for spec in specs]
+        return list_tasks(self._env, split, self._seeds)
 
     def num_tasks(self, split: str) -> int:
         """How many there are."""
@@ -300,15 +286,10 @@ def make_app(
 ) -> FastAPI:
     """A server for uvicorn, whose sessions share one user.
 
-    `user`, `options`: as for `gym.make`. `env`: an environment card. `seeds`: each persona is a
-    task with each of them. `max_sessions`: a further one is refused.
-
-    The reward of a turn is what the card says: by default the change of the emotion in points, in
-    [-10, 10]. When the user fails, `reset` and `step` are errors: an episode that is no score has
-    no reward. Episodes need a WebSocket session (`/ws`); over HTTP, `/step` has no episode. With
+    `seeds`: each persona is a task with each of them. `max_sessions`: a further one is refused.
+    When the user fails, `reset` and `step` are errors: an episode that is no score has no reward.
+    Episodes need a WebSocket session (`/ws`); over HTTP, `/step` has no episode. With
     ENABLE_WEB_INTERFACE=true there is a page to try it at /web, one dialogue for all its visitors.
-
-    UnknownName for a user, an option or an environment that does not exist.
     """
     host = EpisodeHost(user, **options)
     env_card(env)

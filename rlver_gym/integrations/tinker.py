@@ -1,10 +1,7 @@
 """tinker-cookbook: dialogues as a `MessageEnv`, groups of them, and a dataset for its RL trainer.
 
-    rl.train.Config(dataset_builder=EmpathyDatasetBuilder(
-        model_name=MODEL, renderer_name="qwen3_instruct", group_size=8, groups_per_batch=16), ...)
-
-The policy is given the system prompt and what was said. Its thoughts are not heard where the
-renderer tells them apart.
+rl.train.Config(dataset_builder=EmpathyDatasetBuilder(
+    model_name=MODEL, renderer_name="qwen3_instruct", group_size=8, groups_per_batch=16), ...)
 """
 
 # pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
@@ -46,12 +43,9 @@ _REMEDY = "Train with rollout_error_tolerance=RetryOnFailure() to try it again, 
 
 
 class EmpathyMessageEnv(MessageEnv):
-    """One dialogue. The reward of a turn is the change of the emotion in points, in [-10, 10], or
-    what the card says; tinker-cookbook adds them up.
-
-    When the user fails, UserFailed ends the rollout as an error, which is what its rollout
-    strategies are for: with `RetryOnFailure` it is tried again, or its group skipped; the default,
-    `FailFast`, stops the training.
+    """One dialogue. When the user fails, UserFailed ends the rollout as an error, which is what
+    rollout strategies are for: with `RetryOnFailure` it is tried again, or its group skipped; the
+    default, `FailFast`, stops the training.
     """
 
     def __init__(self, episode: TextEpisode) -> None:
@@ -62,7 +56,6 @@ class EmpathyMessageEnv(MessageEnv):
     async def initial_observation(self) -> list[Message]:
         """The system prompt, and the person's first words as the user's message."""
         await self._episode.abegin()
-        self._episode.require_valid(_REMEDY)
         self._messages = [
             Message(role=one["role"], content=one["content"]) for one in self._episode.messages
         ]
@@ -72,14 +65,11 @@ class EmpathyMessageEnv(MessageEnv):
         """Say something to the person. The policy's messages stay in the conversation as they were
         sampled.
 
-        The metrics of the last turn are emotion, gain (points since the start), turns, a 1 for the
-        outcome, and "completed" as tinker-cookbook's reason to stop, also when the turns are used
-        up: that is an end like the others here, and tinker-cookbook takes the reward from
-        dialogues that a limit stopped. UserFailed when the user failed, DialogueError after the
-        end.
+        The metrics of the last turn are those of the episode, and "completed" as the reason to
+        stop, also when the turns are used up: that is an end like the others here, and
+        tinker-cookbook takes the reward from dialogues that a limit stopped.
         """
         result = await self._episode.asay(get_text_content(message))
-        self._episode.require_valid(_REMEDY)
         self._messages += [message, Message(role="user", content=result.reply)]
         completed = {f"{STOP_METRIC_PREFIX}{StopReason.COMPLETED}": 1.0}
         return MessageStepResult(
@@ -111,9 +101,8 @@ class EmpathyGroupBuilder(EnvGroupBuilder):
     renderer: Renderer
     group_size: int
     user: str | SentientUser = "embedded"
-    """As for `gym.make`; the members share it."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The user's, as for `gym.make`."""
+    """The user's, whom the members share."""
     max_trajectory_tokens: int | None = None
     """Of a dialogue, its prompt included; None for no limit."""
     max_generation_tokens: int | None = None
@@ -134,7 +123,7 @@ class EmpathyGroupBuilder(EnvGroupBuilder):
         return [
             RenderOnLoop(
                 self.renderer,
-                EmpathyMessageEnv(host.episode(self.spec)),
+                EmpathyMessageEnv(host.episode(self.spec, _REMEDY)),
                 failed_parse_reward=penalty,
                 context_overflow_reward=penalty,
                 max_trajectory_tokens=self.max_trajectory_tokens,
@@ -177,9 +166,8 @@ class EmpathyDatasetBuilder(RLDatasetBuilder):
     group_size: int
     groups_per_batch: int
     env: str = DEFAULT_ENV
-    """The id of an environment card."""
     split: SplitChoice | None = None
-    """To train on; None for the environment's."""
+    """To train on."""
     test_split: SplitChoice | None = "validation"
     """None for no test."""
     num_seeds: int = 1
@@ -187,7 +175,7 @@ class EmpathyDatasetBuilder(RLDatasetBuilder):
     shuffle_seed: int = 0
     user: str = "embedded"
     options: Mapping[str, Any] = chz.field(default_factory=dict)
-    """As for `gym.make`. The builder is written to the log: a key belongs in OPENAI_API_KEY."""
+    """The builder is written to the log: a key belongs in OPENAI_API_KEY."""
     max_trajectory_tokens: int | None = None
     max_generation_tokens: int | None = None
 

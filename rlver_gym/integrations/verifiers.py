@@ -4,7 +4,7 @@ dialogues.
     vf-eval rlver-empathy --model MODEL --client.base-url URL --env.taskset.split test -r 2
 
 The reward of a rollout is the final emotion, from 0 to 1; the rewards of its turns are in the
-trace's info. The policy is given the system prompt and what was said, and nothing else.
+trace's info.
 """
 
 # pyright: reportAttributeAccessIssue=false
@@ -25,7 +25,7 @@ from rlver_gym.integrations.episodes import (
     TextEpisode,
     list_specs,
 )
-from rlver_gym.io.errors import RlverError, UserFailed, needs_extra
+from rlver_gym.io.errors import RlverError, needs_extra
 
 with needs_extra("verifiers"):
     import verifiers.v1 as vf
@@ -186,9 +186,8 @@ class EmpathyDialogueEnvConfig(vf.SingleAgentEnvConfig):
 class EmpathyDialogueEnv(vf.SingleAgentEnv, vf.Env[EmpathyDialogueEnvConfig]):
     """Plays a task's dialogue with the policy; the person speaks first.
 
-    All rollouts share the user. A user that fails fails the rollout, which then has an error and no
-    reward; `--env.retries.max-retries` plays it again. Thoughts are not
-    said.
+    A user that fails fails the rollout, which then has an error and no reward;
+    `--env.retries.max-retries` plays it again.
     """
 
     def __init__(self, config: EmpathyDialogueEnvConfig) -> None:
@@ -198,21 +197,15 @@ class EmpathyDialogueEnv(vf.SingleAgentEnv, vf.Env[EmpathyDialogueEnvConfig]):
 
     async def run(self, task: EmpathyTask, agents: vf.Agents) -> None:
         """One dialogue, until it ends or the policy is silent. UserFailed when the user is."""
-        episode = self._host.episode(task.data.spec)
+        remedy = "To play such a dialogue again: --env.retries.max-retries"
+        episode = self._host.episode(task.data.spec, remedy)
         async with agents.agent.interaction(task) as interaction:
             words = await episode.abegin()
             while not episode.done:
                 segment = await interaction.turn(words)
                 if segment.terminated:
                     break
-                result = await episode.asay(segment.last_reply)
-                words = result.reply
-            if not episode.valid:
-                turn = f"in turn {len(episode.rewards)}" if episode.rewards else "to begin"
-                raise UserFailed(
-                    f"the simulated person failed {turn}: no score. To play such a dialogue again:"
-                    " --env.retries.max-retries"
-                )
+                words = (await episode.asay(segment.last_reply)).reply
             _record(interaction.trace, episode)
 
 

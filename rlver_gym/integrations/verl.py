@@ -17,7 +17,6 @@ extra for vLLM or SGLang beside it.
 # pyright: reportGeneralTypeIssues=false, reportAttributeAccessIssue=false
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
@@ -25,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlver_gym.core.agent import agent_prompt
-from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, TextEpisode
+from rlver_gym.integrations.episodes import EpisodeSpec, TextEpisode, share_host
 from rlver_gym.io.errors import TrainingError, UserFailed, needs_extra
 
 with needs_extra("verl"):
@@ -42,10 +41,8 @@ Rewards = Literal["turn", "final"]
 
 
 def dataset_rows(specs: Iterable[EpisodeSpec], system: str | None = None) -> list[dict[str, Any]]:
-    """Rows of verl's dataset, such as for `pandas.DataFrame(rows).to_parquet(...)`.
-
-    `system`: what the policy is told; None for `agent_prompt()` in the language of the persona. The
-    user's message is empty: the person speaks first, and says it when the dialogue begins.
+    """Rows of verl's dataset, such as for `pandas.DataFrame(rows).to_parquet(...)`. `system`: None
+    for `agent_prompt()`. The user's message is empty: the person speaks first.
     """
     told = [{"role": "system", "content": system}] if system else []
     return [
@@ -100,10 +97,10 @@ class EmpathyAgentLoop(AgentLoopBase):
     """One dialogue: the policy samples a reply, the person answers, until the dialogue is over or
     `rollout.response_length` has no room for another reply (the metric `context_overflow`).
 
-    The reward is with `rewards="turn"` each turn's, as the environment's card says, and with
-    "final" the last emotion, from 0 to 1, at the end. `extra_fields["turn_scores"]` has each turn's
-    either way. A dialogue in which the user failed or the server sampled nothing gives no output:
-    verl leaves it out. What was sampled is never tokenized again; the person's words have mask 0.
+    The reward is with `rewards="turn"` each turn's, and with "final" the score, at the end;
+    `extra_fields["turn_scores"]` has each turn's either way. A dialogue in which the user failed or
+    the server sampled nothing gives no output: verl leaves it out. What was sampled is never
+    tokenized again; the person's words have mask 0.
     """
 
     def __init__(
@@ -115,7 +112,7 @@ class EmpathyAgentLoop(AgentLoopBase):
         user_options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """These four come from the YAML. TrainingError for rewards of another name, or no room."""
+        """What the YAML says. TrainingError for rewards of another name, or no room."""
         super().__init__(*args, **kwargs)
         if rewards not in ("turn", "final"):
             raise TrainingError(f"there are no rewards {rewards!r}. Set rewards to turn or final.")
@@ -126,7 +123,7 @@ class EmpathyAgentLoop(AgentLoopBase):
             )
         self.rewards: Rewards = rewards
         self.max_reply_tokens = max_reply_tokens
-        self._host = _shared_host(user, tuple(sorted((user_options or {}).items())))
+        self._host = share_host({"user": user, **(user_options or {})})
 
     async def run(
         self, sampling_params: dict[str, Any], priority: int = 0, **row: Any
@@ -205,12 +202,6 @@ class EmpathyAgentLoop(AgentLoopBase):
         if final:
             return AgentLoopOutput(**values)
         return TurnRewardOutput(**values, turn_ends=tokens.turn_ends)
-
-
-@cache
-def _shared_host(user: str, options: tuple[tuple[str, Any], ...]) -> EpisodeHost:
-    """One for all dialogues of a process: verl makes a loop for each."""
-    return EpisodeHost(user, **dict(options))
 
 
 @register_adv_est("rlver_turn")

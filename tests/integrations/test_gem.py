@@ -9,6 +9,7 @@ import pytest
 
 gem = pytest.importorskip("gem")
 
+from adapters.gem import EmpathyTextEnv
 from gem.wrappers.episode_tracking_wrapper import EpisodeTrackingWrapper
 from gem.wrappers.observation_wrapper import ObservationWrapper
 from integrations.failing import FailsInTurn
@@ -17,10 +18,7 @@ from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
-from rlver_gym.integrations.gyms.gem import EmpathyTextEnv
 from rlver_gym.io.errors import CardError, DialogueError, UnknownName
-from rlver_gym.testing import ChatServer
-from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import EmbeddedUser
 
 pytestmark = pytest.mark.usefixtures("close_shared_clients")
@@ -82,17 +80,6 @@ def test_the_users_of_a_vector_are_waited_for_at_the_same_time():
     assert envs.step([UTTERANCES[0]] * 2)[1].tolist() == reference_rewards(5, UTTERANCES[:1]) * 2
 
 
-def test_threads_share_a_user_that_asks_a_server():
-    with ChatServer(EmbeddedAnswers()) as server:
-        envs = gem.make_vec(
-            [ID] * 4, async_mode=True, persona=PERSONA, user="openai:any", base_url=server.base_url
-        )
-        envs.reset(seed=[5] * 4)
-        replies, reward_B, *_, infos = envs.step([UTTERANCES[0]] * 4)
-    assert len(set(replies)) == 1 == len(set(reward_B))
-    assert all(info["valid"] for info in infos)
-
-
 def test_a_vector_begins_the_next_episode_by_itself():
     envs = gem.make_vec([ID], persona=PERSONA)
     envs.reset(seed=[5])
@@ -115,16 +102,6 @@ def test_a_user_that_fails_truncates_and_the_reset_that_follows_still_tells(user
     _, reward, terminated, truncated, info = ends[-1]
     assert (reward, terminated, truncated, info["valid"]) == (0.0, False, True, False)
     assert not env.reset()[1]["prev_ep_valid"]
-
-
-def test_a_failure_is_seen_through_the_reset_of_a_vector():
-    envs = gem.make_vec([ID] * 2, vec_kwargs=[{"user": FailsInTurn(2)}, {}], persona=PERSONA)
-    envs.reset(seed=[5, 5])
-    for one in UTTERANCES[:2]:
-        _, _, _, truncated_B, infos = envs.step([one] * 2)
-    assert truncated_B.tolist() == [True, False]
-    assert infos[0]["prev_ep_valid"] is False
-    assert infos[1]["valid"] is True
 
 
 def test_seeds_go_to_the_environment_alone_and_choose_as_in_gymnasium():

@@ -39,8 +39,6 @@ from rlver_gym.integrations.openenv import (
     make_app,
 )
 from rlver_gym.io.errors import DialogueError, ServerRefused, UserFailed
-from rlver_gym.testing import ChatServer
-from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import EmbeddedUser
 
 pytestmark = [
@@ -84,18 +82,6 @@ def client(url: str) -> Iterator:
 
 
 # Episodes
-
-
-def test_each_step_gives_the_answer_and_the_reward_of_its_turn(client) -> None:
-    expected = episode()
-    first = client.reset(persona=PERSONA, seed=5)
-    assert first.observation.message == expected.messages[-1]["content"]
-    assert (first.reward, first.done, first.observation.turn) == (None, False, 0)
-    for turn, utterance in enumerate(UTTERANCES, start=1):
-        result, wanted = say(client, utterance), expected.say(utterance)
-        assert (result.observation.message, result.reward) == (wanted.reply, wanted.reward)
-        assert (result.observation.turn, result.done) == (turn, wanted.done)
-    assert any(expected.rewards)
 
 
 def test_the_episode_ends_and_another_one_can_begin(client) -> None:
@@ -546,18 +532,3 @@ def test_the_web_page_draws_the_dialogue_and_nothing_that_was_typed_is_code() ->
     assert page.count("<p>") == 3
     assert opening.replace("'", "&#x27;") in page
     assert "<script>" not in page
-
-
-def test_a_language_model_as_the_user_gives_what_it_gives_without_a_server() -> None:
-    with ChatServer(EmbeddedAnswers()) as llm:
-        options = {"user": "openai:test", "base_url": llm.base_url}
-        alone = episode(**options)
-        expected = [alone.say(one) for one in UTTERANCES]
-        with (
-            serve(make_app(**options)) as address,
-            EmpathyClient(base_url=address).sync() as client,
-        ):
-            client.reset(persona=PERSONA, seed=5)
-            results = [say(client, one) for one in UTTERANCES]
-    assert [one.reward for one in results] == [one.reward for one in expected]
-    assert [one.observation.message for one in results] == [one.reply for one in expected]

@@ -22,8 +22,6 @@ from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, TextEpisode
 from rlver_gym.integrations.openreward import make_environment
 from rlver_gym.io.errors import ServerRefused, UserFailed
-from rlver_gym.testing import ChatServer
-from rlver_gym.testing.answers import EmbeddedAnswers
 
 pytestmark = [
     pytest.mark.usefixtures("close_shared_clients"),
@@ -95,20 +93,6 @@ def test_the_prompt_tells_the_policy_what_to_do_and_gives_the_first_words(
         {"role": "system", "content": told},
         {"role": "user", "content": opening},
     )
-
-
-def test_each_call_gives_the_answer_and_the_reward_of_its_turn(env: RemoteEnvironment) -> None:
-    expected = episode()
-    with env.session(task_of(PERSONA, 5)) as session:
-        for turn, utterance in enumerate(UTTERANCES, start=1):
-            output, result = (
-                session.call_tool("say", {"message": utterance}),
-                expected.say(utterance),
-            )
-            assert [block.text for block in output.blocks] == [result.reply]
-            assert (output.reward, output.finished) == (result.reward, result.done)
-            assert output.metadata == {"turn": turn}
-    assert any(expected.rewards)
 
 
 def test_the_episode_finishes_and_then_nothing_more_can_be_said(env: RemoteEnvironment) -> None:
@@ -235,18 +219,3 @@ def test_many_sessions_at_once_give_what_each_gives_alone(env: RemoteEnvironment
     for seed, rewards in enumerate(together):
         alone = episode(seed)
         assert rewards == [alone.say(one).reward for one in UTTERANCES]
-
-
-def test_a_language_model_as_the_user_gives_what_it_gives_without_a_server() -> None:
-    with ChatServer(EmbeddedAnswers()) as llm:
-        options = {"user": "openai:test", "base_url": llm.base_url}
-        alone = episode(**options)
-        expected = [alone.say(one) for one in UTTERANCES]
-        with (
-            serve(Server([make_environment(**options)])) as url,
-            connect(url) as env,
-            env.session(task_of(PERSONA, 5)) as session,
-        ):
-            outputs = [session.call_tool("say", {"message": one}) for one in UTTERANCES]
-    assert [one.reward for one in outputs] == [one.reward for one in expected]
-    assert [one.blocks[0].text for one in outputs] == [one.reply for one in expected]

@@ -6,6 +6,7 @@ import pytest
 
 ta = pytest.importorskip("textarena")
 
+from adapters.textarena import PERSON, SUPPORTER
 from integrations.drivers.textarena import Script, play
 from integrations.failing import FailsInTurn
 
@@ -13,7 +14,6 @@ from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
-from rlver_gym.integrations.gyms.textarena import PERSON, SUPPORTER
 from rlver_gym.io.errors import CardError, DialogueError, UnknownName
 
 PERSONA = library().ids("train")[3]
@@ -90,12 +90,6 @@ def test_a_user_that_fails_ends_the_game_without_a_result():
     assert "failed" in game_info[SUPPORTER]["reason"]
 
 
-def test_a_user_without_first_words_ends_the_game_with_the_first_turn():
-    env = ta.make("RLVER-Empathy-v0", persona=PERSONA, user=FailsInTurn(0))
-    infos, rewards, _ = run_game(env, UTTERANCES)
-    assert (len(infos), infos[0]["valid"], rewards) == (1, False, None)
-
-
 def test_a_seed_chooses_as_in_gymnasium_and_leaves_the_global_generator_alone():
     random.seed(3)
     state = random.getstate()
@@ -129,15 +123,8 @@ def test_what_cannot_be_played_is_an_error_that_says_why():
         env.reset(num_players=2)
 
 
-def test_nothing_can_be_said_after_the_end():
-    env = ta.make("RLVER-Empathy-v0", persona=PERSONA)
-    run_game(env, [RUDE] * 8)
-    with pytest.raises(DialogueError):
-        env.step("Hello?")
-
-
 def test_a_game_that_is_left_early_has_no_result_yet():
-    assert len(play(PERSONA, 5, UTTERANCES)) == 3
+    assert len(play(PERSONA, 5, UTTERANCES).rewards) == 3
     env = ta.make("RLVER-Empathy-v0", persona=PERSONA)
     env.reset(num_players=1, seed=5)
     env.step(UTTERANCES[0])

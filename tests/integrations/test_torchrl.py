@@ -1,6 +1,5 @@
 """TorchRL: its wrapper takes both views as they are, and its language models talk in a ChatEnv."""
 
-import math
 import warnings
 
 import pytest
@@ -17,6 +16,7 @@ with warnings.catch_warnings():  # TorchRL's collectors inherit from a class tha
     warnings.simplefilter("ignore")
     from torchrl.collectors import Collector
     from torchrl.collectors.llm import LLMCollector
+from adapters.torchrl import EmpathyChatEnv, ValidReader, fill_log_probs
 from torchrl.data import LazyStackStorage, ReplayBuffer, SamplerWithoutReplacement
 from torchrl.data.llm import History
 from torchrl.envs import GymWrapper
@@ -29,8 +29,7 @@ from rlver_gym.agents.strategies import STRATEGIES
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
-from rlver_gym.integrations.gyms.torchrl import EmpathyChatEnv, ValidReader, fill_log_probs
-from rlver_gym.io.errors import DialogueError, UserFailed
+from rlver_gym.io.errors import DialogueError
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 
 pytestmark = [
@@ -123,28 +122,6 @@ def test_the_list_goes_round_and_the_system_prompt_can_be_ones_own():
     begun = [env.reset() for _ in range(3)]
     assert [one["query"] for one in begun] == [f"{PERSONA}/5", f"{OTHER}/1", f"{PERSONA}/5"]
     assert [one["history"].prompt[0, 0].content for one in begun] == ["Be kind."] * 3
-
-
-def test_a_thought_is_not_heard():
-    def play(*words: str) -> list[float]:
-        data = EmpathyChatEnv([SPEC]).rollout(1, ScriptedPolicy(words))
-        return data["next", "reward"].flatten().tolist()
-
-    assert play("<think>You are pathetic.</think>What happened?") == play("What happened?")
-    assert play("You are pathetic. What happened?") != play("What happened?")
-
-
-def test_a_user_that_fails_truncates_the_dialogue_and_it_is_no_score():
-    data = EmpathyChatEnv([SPEC], user=FailsInTurn(2)).rollout(8, ScriptedPolicy(WORDS))
-    assert data["next", "valid"].flatten().tolist() == [True, False]
-    assert data["next", "truncated"].flatten().tolist() == [False, True]
-    assert not data["next", "terminated"].any()
-    assert math.isnan(data["next", "reward"][0, -1])
-
-
-def test_a_user_without_first_words_is_an_error():
-    with pytest.raises(UserFailed, match="first words"):
-        EmpathyChatEnv([SPEC], user=FailsInTurn(0)).reset()
 
 
 def test_what_cannot_be_said_is_an_error_with_a_remedy():

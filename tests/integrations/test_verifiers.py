@@ -179,14 +179,6 @@ def test_sampling_settings_reach_the_model():
         assert [one["temperature"] for one in server.requests] == [0.25]
 
 
-def test_thoughts_are_not_said():
-    thoughtful = [f"<think>\nShe is sad.\n</think>\n\n{one}" for one in UTTERANCES]
-    with say_in_turn(thoughtful) as server:
-        (trace,) = run_task(server, PERSONA, SEED).traces
-    assert trace.info["turn_rewards"] == expected_episode().rewards
-    assert trace.assistant_messages[0].content == thoughtful[0]
-
-
 @pytest.mark.parametrize("turn", [0, 1, 3])
 def test_a_user_that_fails_fails_the_rollout_which_has_no_reward(turn):
     FailsAtFirst.failures_left = 1
