@@ -8,7 +8,7 @@ Give it a model of your own instead of GPT2Config; with a Qwen or a Llama its ke
 import sys
 
 import torch
-from adapters.agilerl import EmpathyTextEnv
+from adapters.agilerl_env import EmpathyTextEnv
 from agilerl.algorithms import GRPO
 from agilerl.llm_envs import RolloutHarness
 from agilerl.training.llm.rollout import train_llm_rollout

@@ -10,7 +10,7 @@ import sys
 
 import gem
 import numpy as np
-from adapters.gem import FAMILY
+from adapters.gem_env import FAMILY
 
 GROUP_SIZE = 4
 SEED = 7

@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 import ray
-from adapters.rllib import EmotionCallback, load_policy, make_strategy_env
+from adapters.rllib_env import EmotionCallback, load_policy, make_strategy_env
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.tune.registry import register_env

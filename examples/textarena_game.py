@@ -8,7 +8,7 @@ ta.agents.HumanAgent() to play yourself.
 # pyright: reportMissingImports=false
 import sys
 
-import adapters.textarena  # noqa: F401  (registers the games)
+import adapters.textarena_env  # noqa: F401  (registers the games)
 import textarena as ta
 
 from rlver_gym.agents.baselines import Listener

@@ -8,7 +8,7 @@ python examples/torchrl_grpo.py [UPDATES]     (needs: pip install '.[torchrl]')
 import sys
 
 import torch
-from adapters.torchrl import EmpathyChatEnv, fill_log_probs
+from adapters.torchrl_env import EmpathyChatEnv, fill_log_probs
 from torchrl.collectors.llm import LLMCollector
 from torchrl.data import LazyStackStorage, ReplayBuffer
 from torchrl.modules.llm import TransformersWrapper

@@ -123,10 +123,8 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
         self, action: EmpathyAction, timeout_s: float | None = None, **options: Any
     ) -> EmpathyObservation:
         """Say something to the person. `timeout_s` is not used: the user has one of its own.
-
-        DialogueError when there is no episode, when it is over, and when the action has another
-        number than the next turn; UserFailed when the user failed: the episode is no score, and
-        over.
+        DialogueError without an episode, after its end, and for another turn than the next;
+        UserFailed when the user failed: the episode is no score, and over.
         """
         if self._episode is None:
             raise DialogueError(
@@ -144,30 +142,22 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
             )
         with hide_private_errors(_UNMOVED):
             result = self._episode.say(action.message)
-        return EmpathyObservation(
-            message=result.reply,
-            turn=turn,
-            episode_id=self._episode_id,
-            reward=result.reward,
-            done=result.done,
-        )
+        said = {"message": result.reply, "turn": turn, "episode_id": self._episode_id}
+        return EmpathyObservation(**said, reward=result.reward, done=result.done)
 
     @property
     def state(self) -> EmpathyState:
         """Which episode this is, and how many turns it has had; empty before the first reset."""
         if self._episode is None:
             return EmpathyState()
-        persona, seed, _ = self._episode.spec
+        known = {"persona": self._episode.spec.persona, "seed": self._episode.spec.seed}
         turns = len(self._episode.rewards)
-        return EmpathyState(
-            episode_id=self._episode_id, step_count=turns, persona=persona, seed=seed
-        )
+        return EmpathyState(episode_id=self._episode_id, step_count=turns, **known)
 
     def get_metadata(self) -> EnvironmentMetadata:
         """What the environment is, and what a policy is told."""
-        return EnvironmentMetadata(
-            name=ENV_NAME, description=agent_prompt("en"), version=__version__
-        )
+        told = agent_prompt("en")
+        return EnvironmentMetadata(name=ENV_NAME, description=told, version=__version__)
 
     def render_web(self, observation: dict[str, Any]) -> str:
         """The dialogue so far, as HTML."""
@@ -182,7 +172,7 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
         return list(SPLITS)
 
     def list_tasks(self, split: str) -> list[dict[str, Any]]:
-        """A task for each persona of the split with each seed: {"persona": ..., "seed": ...}."""
+        """A task for each persona of the split with each seed."""
         return list_tasks(self._env, split, self._seeds)
 
     def num_tasks(self, split: str) -> int:
@@ -224,11 +214,9 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
 
 
 class EmpathyClient(EnvClient[EmpathyAction, EmpathyObservation, EmpathyState]):
-    """OpenEnv's client for this environment: `reset`, `step`, `state`, and `sync()` for all that.
-
-    It numbers what it says, and takes no answer to anything else. When an answer does not come in
-    time, the episode is lost: `reset` begins another one. RuntimeError for an error of the server,
-    DialogueError for an answer to something else.
+    """OpenEnv's client, which numbers what it says, and takes no answer to anything else
+    (DialogueError). When an answer does not come in time, the episode is lost: `reset` begins
+    another one. RuntimeError for an error of the server.
     """
 
     _episode_id = ""

@@ -83,7 +83,7 @@ class EmpathyEnvironment(Environment):
 
     @classmethod
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:
-        """A task for each persona of the split with each seed: {"persona": ..., "seed": ...}."""
+        """A task for each persona of the split with each seed."""
         return list_tasks(cls.env, split, cls.seeds)
 
     async def setup(self) -> None:

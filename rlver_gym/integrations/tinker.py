@@ -97,7 +97,6 @@ class EmpathyGroupBuilder(EnvGroupBuilder):
     """
 
     spec: EpisodeSpec
-    """Whom all of them meet."""
     renderer: Renderer
     group_size: int
     user: str | SentientUser = "embedded"
@@ -108,29 +107,24 @@ class EmpathyGroupBuilder(EnvGroupBuilder):
     max_generation_tokens: int | None = None
     """Of a reply: what has to be left in `max_trajectory_tokens` for a turn to take place."""
     penalty: float | None = None
-    """The reward of a turn that ends the dialogue because the reply did not come to its end, or the
-    context was full. None for what the worst dialogue costs: all points that it starts with, such
-    as -40, or 0 where a card rewards the final emotion alone. tinker-cookbook's own defaults, -1
-    and -0.1, are less than a bad dialogue costs here, so that breaking off would be worth learning.
+    """The reward where a reply did not come to its end, or the context was full. None for what the
+    worst dialogue costs: all points that it starts with, such as -40, or 0 where a card rewards the
+    final emotion alone. With tinker-cookbook's own, -1 and -0.1, breaking off were worth learning.
     """
 
     async def make_envs(self) -> Sequence[Env]:
         """The members, with a user that they share."""
-        host = EpisodeHost(self.user, **self.options)
-        card = env_card(self.spec.env)
+        host, card = EpisodeHost(self.user, **self.options), env_card(self.spec.env)
         worst = 0.0 if card.reward == "terminal" else -float(card.start)
         penalty = worst if self.penalty is None else self.penalty
-        return [
-            RenderOnLoop(
-                self.renderer,
-                EmpathyMessageEnv(host.episode(self.spec, _REMEDY)),
-                failed_parse_reward=penalty,
-                context_overflow_reward=penalty,
-                max_trajectory_tokens=self.max_trajectory_tokens,
-                max_generation_tokens=self.max_generation_tokens,
-            )
-            for _ in range(self.group_size)
-        ]
+        limits = {
+            "failed_parse_reward": penalty,
+            "context_overflow_reward": penalty,
+            "max_trajectory_tokens": self.max_trajectory_tokens,
+            "max_generation_tokens": self.max_generation_tokens,
+        }
+        episodes = [host.episode(self.spec, _REMEDY) for _ in range(self.group_size)]
+        return [RenderOnLoop(self.renderer, EmpathyMessageEnv(one), **limits) for one in episodes]
 
     def logging_tags(self) -> list[str]:
         """The id of the environment card."""
@@ -198,15 +192,6 @@ class EmpathyDatasetBuilder(RLDatasetBuilder):
     def _group(self, specs: Sequence[EpisodeSpec], group_size: int) -> list[EmpathyGroupBuilder]:
         tokenizer = get_tokenizer(self.model_name)
         renderer = get_renderer(self.renderer_name, tokenizer, model_name=self.model_name)
-        return [
-            EmpathyGroupBuilder(
-                spec=spec,
-                renderer=renderer,
-                group_size=group_size,
-                user=self.user,
-                options=self.options,
-                max_trajectory_tokens=self.max_trajectory_tokens,
-                max_generation_tokens=self.max_generation_tokens,
-            )
-            for spec in specs
-        ]
+        names = ("user", "options", "max_trajectory_tokens", "max_generation_tokens")
+        known = {name: getattr(self, name) for name in names}
+        return [EmpathyGroupBuilder(spec, renderer, group_size, **known) for spec in specs]

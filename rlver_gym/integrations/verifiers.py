@@ -18,6 +18,7 @@ from pydantic import field_validator
 
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.persona import SplitChoice
+from rlver_gym.environment.env import refuse_secrets
 from rlver_gym.integrations.episodes import (
     DEFAULT_ENV,
     EpisodeHost,
@@ -49,7 +50,7 @@ class EmpathyTaskData(vf.TaskData):
 
 class EmpathyTask(vf.Task[EmpathyTaskData, vf.State, vf.TaskConfig]):
     """A dialogue, scored from what `EmpathyDialogueEnv` left in its trace, so that `vf-replay` can
-    score it again. A rollout that failed is not scored at all.
+    score it again.
     """
 
     @property
@@ -76,7 +77,6 @@ class EmpathyTasksetConfig(vf.TasksetConfig):
     env: str = DEFAULT_ENV
     """The id of an environment card, or the path of one (.yaml)."""
     split: SplitChoice | None = None
-    """train, validation, test, demo or all; None takes the card's."""
     seeds: list[int] = [0]  # noqa: RUF012 (pydantic copies it)
     """A dialogue with each person for each of these seeds: `--env.taskset.seeds 0 1 2`."""
 
@@ -167,19 +167,14 @@ class EmpathyDialogueEnvConfig(vf.SingleAgentEnvConfig):
     agent: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
     """The policy: unless you name a harness, `ChatHarness`."""
     user: str = "embedded"
-    """The simulated person, as for `gym.make`: "embedded", "openai:MODEL", "module:Name"."""
+    """"embedded", "openai:MODEL", "module:Name"."""
     user_options: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
-    """Options of the user, such as '{"base_url": "http://localhost:8000/v1"}'. Its key is read from
-    OPENAI_API_KEY."""
+    """Such as '{"base_url": "http://localhost:8000/v1"}'. A key is read from OPENAI_API_KEY."""
 
     @field_validator("user_options")
     @classmethod
     def _refuse_keys(cls, options: dict[str, Any]) -> dict[str, Any]:
-        if "api_key" in options or "@" in str(options.get("base_url", "")):
-            raise ValueError(
-                "verifiers writes these options into the run's folder. Set OPENAI_API_KEY instead"
-                " of api_key, and leave a password out of base_url"
-            )
+        refuse_secrets(options, "the run's folder")  # CardError is a ValueError
         return options
 
 

@@ -136,7 +136,12 @@ class EmpathyAgentLoop(AgentLoopBase):
         first = row["raw_prompt"][0]
         told = first["content"] if first["role"] == "system" else agent_prompt(episode.language)
         renderer = Renderer(self.tokenizer, told)
-        tokens = _Tokens(self._check_prompt(renderer.opening(opening)), [], [], [], [])
+        tokens = _Tokens(renderer.opening(opening), [], [], [], [])
+        if len(tokens.prompt) > (limit := self.rollout_config.prompt_length):
+            raise TrainingError(
+                f"the system prompt and the person's first words are {len(tokens.prompt)} tokens"
+                f" long, and rollout.prompt_length is {limit}. Raise data.max_prompt_length."
+            )
         extra: dict[str, Any] = {}
         request_id, room = uuid4().hex, self.rollout_config.response_length
         limits = {"max_tokens": self.max_reply_tokens, "stop_token_ids": sorted(renderer.stop_ids)}
@@ -163,15 +168,6 @@ class EmpathyAgentLoop(AgentLoopBase):
         if not episode.valid:
             return self._leave_out("the user failed")
         return self._output(episode, tokens, timing, extra)
-
-    def _check_prompt(self, prompt: list[int]) -> list[int]:
-        limit = self.rollout_config.prompt_length
-        if len(prompt) > limit:
-            raise TrainingError(
-                f"the system prompt and the person's first words are {len(prompt)} tokens long, and"
-                f" rollout.prompt_length is {limit}. Raise data.max_prompt_length."
-            )
-        return prompt
 
     def _leave_out(self, why: str) -> list[AgentLoopOutput]:
         """No output. UserFailed with verl's old trainer, which cannot leave a dialogue out."""

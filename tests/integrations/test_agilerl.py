@@ -20,30 +20,23 @@ with warnings.catch_warnings():  # what AgileRL imports speaks of what will chan
     from integrations.drivers.agilerl import complete, make_harness
     from peft import LoraConfig
     from transformers import GPT2Config, GPT2LMHeadModel
-from adapters.agilerl import EmpathyTextEnv
+from adapters.agilerl_env import EmpathyTextEnv
 from integrations.failing import FailsInTurn
+from integrations.scripted import RUDE, UTTERANCES, hold_episode
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
 from rlver_gym.io.errors import DialogueError, UnknownName, UserFailed
 from rlver_gym.policy.models.model import load_tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 PEOPLE = library().ids("train")[:3]
 SEED = 5
-UTTERANCES = ("I'm listening. What happened?", "That sounds exhausting.", "What would help you?")
-RUDE = "Shut up, you are pathetic. Nobody cares."
 
 
 def reference(utterances, persona=PEOPLE[0]):
-    episode = EpisodeHost().episode(EpisodeSpec(persona, SEED))
-    episode.begin()
-    for one in utterances:
-        if episode.say(one).done:
-            break
-    return episode
+    return hold_episode(persona, SEED, utterances)
 
 
 def test_a_rollout_holds_the_dialogue_and_a_reward_for_each_turn():

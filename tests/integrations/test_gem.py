@@ -9,23 +9,21 @@ import pytest
 
 gem = pytest.importorskip("gem")
 
-from adapters.gem import EmpathyTextEnv
+from adapters.gem_env import EmpathyTextEnv
 from gem.wrappers.episode_tracking_wrapper import EpisodeTrackingWrapper
 from gem.wrappers.observation_wrapper import ObservationWrapper
 from integrations.failing import FailsInTurn
+from integrations.scripted import RUDE, UTTERANCES, hold_episode
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
 from rlver_gym.io.errors import CardError, DialogueError, UnknownName
 from rlver_gym.users import EmbeddedUser
 
 pytestmark = pytest.mark.usefixtures("close_shared_clients")
 ID = "social:RLVER-Empathy-v0"
 PERSONA = library().ids("train")[3]
-UTTERANCES = ("I'm listening. What happened?", "That sounds exhausting.", "What would help you?")
-RUDE = "Shut up, you are pathetic. Nobody cares."
 
 
 class WaitsForOthers(EmbeddedUser):
@@ -39,11 +37,7 @@ class WaitsForOthers(EmbeddedUser):
 
 
 def reference_rewards(seed, utterances=UTTERANCES):
-    episode = EpisodeHost().episode(EpisodeSpec(PERSONA, seed))
-    episode.begin()
-    for one in utterances:
-        episode.say(one)
-    return episode.rewards
+    return hold_episode(PERSONA, seed, utterances).rewards
 
 
 def step_rewards(env, utterances=UTTERANCES):
@@ -51,7 +45,7 @@ def step_rewards(env, utterances=UTTERANCES):
 
 
 def test_the_first_observation_is_what_the_policy_is_told_and_the_first_words():
-    opening = EpisodeHost().episode(EpisodeSpec(PERSONA, 5)).begin()
+    opening = hold_episode(PERSONA, 5).messages[-1]["content"]
     env = gem.make(ID, persona=PERSONA)
     assert env.reset(seed=5)[0] == f"{agent_prompt()}\n\n{opening}"
     assert gem.make(ID, persona=PERSONA, instructions=False).reset(seed=5)[0] == opening

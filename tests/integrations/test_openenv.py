@@ -3,7 +3,6 @@
 import asyncio
 import importlib.util
 import json
-import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import requests
 from fastapi import FastAPI
 from integrations.drivers.openenv import serve
 from integrations.failing import FailsInTurn
+from integrations.scripted import RUDE, UTTERANCES, find_private, hold_episode
 from openenv.cli.__main__ import app as command_line
 from openenv.validation.graders import Subject
 from openenv.validation.graders.runtime import (
@@ -31,7 +31,7 @@ from websockets.sync.client import connect
 
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, TextEpisode
+from rlver_gym.integrations.episodes import EpisodeHost, TextEpisode
 from rlver_gym.integrations.openenv import (
     EmpathyAction,
     EmpathyClient,
@@ -49,15 +49,11 @@ pytestmark = [
 SPACE = Path(__file__).parents[2] / "examples" / "openenv_space"
 PERSONA, OTHER = library().ids("train")[3:5]
 SECRET = "amina is afraid of the letter"
-UTTERANCES = ("I'm listening. What happened?", "That sounds exhausting.", "What would help you?")
-RUDE = "Shut up, you are pathetic. Nobody cares."
 
 
 def episode(seed: int = 5, persona: str = PERSONA, **options) -> TextEpisode:
     """What the core gives, without a server."""
-    one = EpisodeHost(**options).episode(EpisodeSpec(persona, seed))
-    one.begin()
-    return one
+    return hold_episode(persona, seed, **options)
 
 
 def say(client, utterance: str):
@@ -451,9 +447,6 @@ def test_what_the_person_feels_thinks_and_needs_does_not_leave_the_server(
     recorded: tuple[str, bytearray], request: pytest.FixtureRequest
 ) -> None:
     address, sent = recorded
-    reference = EmpathyEnv(persona=PERSONA, info="privileged")
-    _, info = reference.reset(seed=5)
-    infos = [info]
     for path in ("metadata", "schema", "state", "openapi.json", "rlver_gym/splits"):
         assert requests.get(f"{address}/{path}").ok
     requests.post(f"{address}/rlver_gym/tasks", json={"split": "train"})
@@ -463,7 +456,6 @@ def test_what_the_person_feels_thinks_and_needs_does_not_leave_the_server(
         for utterance in UTTERANCES:
             say(client, utterance)
             client.state()
-            infos.append(reference.step(utterance)[-1])
         with pytest.raises(RuntimeError):
             client.reset(persona="nobody")
     if "web" in request.node.callspec.id:
@@ -472,19 +464,7 @@ def test_what_the_person_feels_thinks_and_needs_does_not_leave_the_server(
         for utterance in UTTERANCES:
             requests.post(f"{address}/web/step", json={"action": {"message": utterance}})
         assert requests.get(f"{address}/web/state").json()["step_count"] == 3
-    text = sent.decode(errors="replace")
-    replies = [turn.reply for turn in reference.session.dialogue.turns]
-    assert all(json.dumps(one, ensure_ascii=False) in text for one in replies), "nothing recorded"
-    persona = reference.session.scene.persona
-    private = {persona.person.habits, persona.person.way_of_speaking, info["hidden_need"]}
-    private |= {one["thought"] for one in infos} | {
-        reason["note"] for one in infos for reason in one["reasons"]
-    }
-    private |= {anchor.text for anchor in persona.situation.anchors.unspoken}
-    assert len(private) > 10
-    assert [one for one in private if one and one in text] == []
-    names = set(re.findall(r'"(\w+)":', text))
-    assert not names & {*EmpathyEnv.privileged_info, "outcome", "persona_card"}
+    assert not find_private(sent.decode(errors="replace"), PERSONA, 5, UTTERANCES)
 
 
 # OpenEnv's own checks, and its web page

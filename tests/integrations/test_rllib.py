@@ -12,7 +12,7 @@ import pytest
 ray = pytest.importorskip("ray")
 pytest.importorskip("ray.rllib")
 
-from adapters.rllib import (
+from adapters.rllib_env import (
     DropFailedEpisodes,
     EmotionCallback,
     load_policy,

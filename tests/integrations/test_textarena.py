@@ -6,19 +6,17 @@ import pytest
 
 ta = pytest.importorskip("textarena")
 
-from adapters.textarena import PERSON, SUPPORTER
+from adapters.textarena_env import PERSON, SUPPORTER
 from integrations.drivers.textarena import Script, play
 from integrations.failing import FailsInTurn
+from integrations.scripted import RUDE, UTTERANCES, hold_episode
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
 from rlver_gym.io.errors import CardError, DialogueError, UnknownName
 
 PERSONA = library().ids("train")[3]
-UTTERANCES = ("I'm listening. What happened?", "That sounds exhausting.", "What would help you?")
-RUDE = "Shut up, you are pathetic. Nobody cares."
 
 
 def run_game(env, utterances, seed=5):
@@ -34,10 +32,7 @@ def run_game(env, utterances, seed=5):
 
 
 def test_the_reward_at_the_end_is_the_final_emotion_and_those_of_the_turns_are_in_the_infos():
-    episode = EpisodeHost().episode(EpisodeSpec(PERSONA, 5))
-    episode.begin()
-    while not episode.say(UTTERANCES[len(episode.rewards) % 3]).done:
-        pass
+    episode = hold_episode(PERSONA, 5, UTTERANCES * 3)
     infos, rewards, game_info = run_game(
         ta.make("RLVER-Empathy-v0", persona=PERSONA), UTTERANCES * 3
     )
@@ -53,7 +48,7 @@ def test_an_observation_is_the_conversation_and_begins_anew_with_each_episode():
     env = ta.make("RLVER-Empathy-v0", persona=PERSONA)
     env.reset(num_players=1, seed=5)
     player, first = env.get_observation()
-    opening = EpisodeHost().episode(EpisodeSpec(PERSONA, 5)).begin()
+    opening = hold_episode(PERSONA, 5).messages[-1]["content"]
     assert player == SUPPORTER
     assert first == f"\n[GAME] {agent_prompt()}\n[Person] {opening}"
     env.step("What happened?")

@@ -10,6 +10,8 @@ import pytest
 pytest.importorskip("tinker_cookbook")
 
 from integrations.drivers.tinker import TOKENIZER, Script, make_renderer
+from integrations.failing import FailsInTurn
+from integrations.scripted import hold_episode
 from tinker_cookbook.renderers import Message, TextPart, ThinkingPart, get_renderer
 from tinker_cookbook.rl import train
 from tinker_cookbook.rl.data_processing import assemble_training_data, compute_advantages
@@ -29,7 +31,7 @@ from rlver_gym.integrations.tinker import (
     EmpathyGroupBuilder,
     EmpathyMessageEnv,
 )
-from rlver_gym.io.errors import CardError, DialogueError, TrainingError, UserFailed
+from rlver_gym.io.errors import CardError, DialogueError, TrainingError
 from rlver_gym.users import EmbeddedUser
 
 pytestmark = pytest.mark.usefixtures("close_shared_clients")
@@ -44,20 +46,6 @@ LONG = (
     "I'd like to hear the rest, whatever it is.",
     "Thank you for telling me all this.",
 )
-
-
-class FailsLater(EmbeddedUser):
-    """Fails in the second turn, as many times as it is told."""
-
-    def __init__(self, times=1_000_000):
-        super().__init__()
-        self.left = times
-
-    def appraise(self, scene, emotion, dialogue):
-        if dialogue.turns and self.left:
-            self.left -= 1
-            raise UserFailed("the server is away")
-        return super().appraise(scene, emotion, dialogue)
 
 
 class Grateful(EmbeddedUser):
@@ -77,12 +65,7 @@ def roll_out(group, utterances=LONG, strategy=None):
 
 
 def reference(utterances=LONG):
-    episode = EpisodeHost().episode(SPEC)
-    episode.begin()
-    for one in utterances:
-        if episode.say(one).done:
-            break
-    return episode
+    return hold_episode(SPEC.persona, SPEC.seed, utterances)
 
 
 def test_the_members_of_a_group_meet_the_same_person_in_the_same_mood():
@@ -135,7 +118,7 @@ def test_turns_become_one_datum_of_which_the_policys_tokens_count():
 
 
 def test_a_failed_rollout_is_tried_again_and_does_not_count():
-    group, _ = roll_out(make_group(user=FailsLater(times=1)), strategy=RetryOnFailure())
+    group, _ = roll_out(make_group(user=FailsInTurn(2, times=1)), strategy=RetryOnFailure())
     assert group.get_total_rewards() == [sum(reference().rewards)] * 2
     assert [one.error_type for one in group.rollout_errors] == ["UserFailed"]
 

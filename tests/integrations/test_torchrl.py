@@ -10,13 +10,14 @@ pytest.importorskip("torchrl")
 import gymnasium as gym
 from integrations.drivers.torchrl import ScriptedPolicy
 from integrations.failing import FailsInTurn
+from integrations.scripted import hold_episode
 from tensordict import NonTensorData
 
 with warnings.catch_warnings():  # TorchRL's collectors inherit from a class that is deprecated
     warnings.simplefilter("ignore")
     from torchrl.collectors import Collector
     from torchrl.collectors.llm import LLMCollector
-from adapters.torchrl import EmpathyChatEnv, ValidReader, fill_log_probs
+from adapters.torchrl_env import EmpathyChatEnv, ValidReader, fill_log_probs
 from torchrl.data import LazyStackStorage, ReplayBuffer, SamplerWithoutReplacement
 from torchrl.data.llm import History
 from torchrl.envs import GymWrapper
@@ -28,7 +29,7 @@ from torchrl.objectives.llm import GRPOLoss, MCAdvantage
 from rlver_gym.agents.strategies import STRATEGIES
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
+from rlver_gym.integrations.episodes import EpisodeSpec
 from rlver_gym.io.errors import DialogueError
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 
@@ -100,10 +101,7 @@ def test_a_chat_rollout_holds_the_dialogue_and_fits_its_specs():
     begun = env.reset()
     assert env.observation_spec.contains(begun.select(*env.observation_spec.keys()))
     data = env.rollout(3, ScriptedPolicy(WORDS))
-    episode = EpisodeHost().episode(SPEC)
-    episode.begin()
-    for word in WORDS:
-        episode.say(word)
+    episode = hold_episode(SPEC.persona, SPEC.seed, WORDS)
     last = data["next", "history"].prompt[0, -1]
     said = [
         {"role": r, "content": c} for r, c in zip(list(last.role), list(last.content), strict=True)

@@ -10,7 +10,7 @@ with warnings.catch_warnings():  # what AgileRL imports speaks of what will chan
     warnings.simplefilter("ignore")
     from agilerl.llm_envs import RolloutHarness
 
-from adapters.agilerl import EmpathyTextEnv
+from adapters.agilerl_env import EmpathyTextEnv
 from integrations.drivers import Played, find_words
 
 from rlver_gym.core.agent import agent_prompt

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import gem
-from adapters.gem import FAMILY
+from adapters.gem_env import FAMILY
 from integrations.drivers import Played
 
 from rlver_gym.core.agent import agent_prompt

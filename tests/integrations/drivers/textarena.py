@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-import adapters.textarena  # noqa: F401  (registers the games)
+import adapters.textarena_env  # noqa: F401  (registers the games)
 import textarena as ta
 from integrations.drivers import Played
 

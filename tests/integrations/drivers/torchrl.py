@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from adapters.torchrl import EmpathyChatEnv
+from adapters.torchrl_env import EmpathyChatEnv
 from integrations.drivers import Played
 from tensordict import TensorDictBase
 from torchrl.data.llm import History

@@ -8,7 +8,7 @@ For LLMREINFORCE, LLMPPO and GRPO, through a harness that makes tokens of text:
 
     train_llm_rollout([agent], max_turns=8, env_factory=make_env)
 
-or as the `entrypoint` of a manifest, `adapters.agilerl:EmpathyTextEnv`. Its
+or as the `entrypoint` of a manifest, `adapters.agilerl_env:EmpathyTextEnv`. Its
 algorithms for vectors take `gym.make_vec("RLVER-Strategy-v0")` as it is.
 
 Knows nothing of AgileRL's but what it asks of an environment: `agilerl.protocols.TextEnvProtocol`.
