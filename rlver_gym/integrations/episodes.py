@@ -86,8 +86,6 @@ class StepResult(NamedTuple):
     reply: str
     """What the person answers; "" when the user failed."""
     reward: float
-    """As the environment's card says: by default the change of the emotion in points, in [-10, 10].
-    """
     done: bool
     """The episode is over, for whatever reason."""
     valid: bool
@@ -134,6 +132,7 @@ class TextEpisode:
         self.spec = spec
         self._remedy = remedy
         self._env = EmpathyEnv(spec.env, user=user, persona=spec.persona, on_failure="truncate")
+        self._options = {"persona": spec.persona}
         self._info: dict[str, Any] = {}
         self._done = False
         self.rewards: list[float] = []
@@ -141,18 +140,15 @@ class TextEpisode:
 
     @property
     def language(self) -> Literal["en", "zh"]:
-        """Of the persona: "en" or "zh"."""
+        """Of the persona."""
         return self._env.session.scene.persona.language
 
     @property
     def messages(self) -> list[dict[str, str]]:
         """The dialogue as a policy is given it: system, user (the person), assistant (it)."""
-        roles = {"user": "user", "agent": "assistant"}
-        said = (
-            {"role": roles[one.speaker], "content": one.text}
-            for one in self._env.session.dialogue.messages()
-        )
-        return [{"role": "system", "content": agent_prompt(self.language)}, *said]
+        roles, said = {"user": "user", "agent": "assistant"}, self._env.session.dialogue.messages()
+        told = {"role": "system", "content": agent_prompt(self.language)}
+        return [told, *({"role": roles[one.speaker], "content": one.text} for one in said)]
 
     @property
     def done(self) -> bool:
@@ -177,27 +173,19 @@ class TextEpisode:
     @property
     def metrics(self) -> dict[str, float]:
         """Numbers for a log: emotion, gain (points since the start), turns, a 1 for the outcome."""
-        outcome = self._info.get("outcome")
+        outcome, emotion, turns = self._info.get("outcome"), self.emotion, len(self.rewards)
+        gain = float(emotion - self._env.card.start)
         ends = {f"outcome_{one}": float(str(one) == outcome) for one in Outcome}
-        gain = self.emotion - self._env.card.start
-        return {
-            "emotion": float(self.emotion),
-            "gain": float(gain),
-            "turns": float(len(self.rewards)),
-            **ends,
-        }
+        return {"emotion": float(emotion), "gain": gain, "turns": float(turns), **ends}
 
     def begin(self) -> str:
         """The person's first words; empty, and the episode not valid, when the user failed."""
-        opening, self._info = self._env.reset(
-            seed=self.spec.seed, options={"persona": self.spec.persona}
-        )
+        opening, self._info = self._env.reset(seed=self.spec.seed, options=self._options)
         return self._begun(opening)
 
     async def abegin(self) -> str:
         """See `begin`."""
-        options = {"persona": self.spec.persona}
-        opening, self._info = await self._env.areset(seed=self.spec.seed, options=options)
+        opening, self._info = await self._env.areset(seed=self.spec.seed, options=self._options)
         return self._begun(opening)
 
     def say(self, utterance: str) -> StepResult:

@@ -35,8 +35,7 @@ with needs_extra("inspect-ai"):
 
 EPOCH_STRIDE = 1_000_000
 """Epoch e of a sample with seed s plays seed s + (e - 1) * EPOCH_STRIDE: each epoch meets the
-person in another mood, the first one as `reset(seed=s)` does. Seeds of samples lie below this
-number, so that no two epochs play the same dialogue.
+person in another mood, the first one as `reset(seed=s)` does. Seeds of samples lie below it.
 """
 
 
@@ -119,12 +118,10 @@ def empathy_dialogue(user: str | SentientUser = "embedded", **options: Any) -> S
 
 @scorer(metrics=[mean(), stderr(cluster="persona"), ci(cluster="persona")])
 def final_emotion() -> Scorer:
-    """The last emotion, from 0 to 1; the rewards of the turns are in the sample's store.
-
-    A dialogue that a limit of inspect_ai cut off is scored as it stood. Where the user failed, or
-    no dialogue took place, the sample is unscored: metrics and epoch reducers leave it out. The
-    standard error and the interval are over personas, since dialogues with the same person are not
-    independent; of a single persona they say nothing.
+    """The last emotion, from 0 to 1, also of a dialogue that a limit of inspect_ai cut off. Where
+    the user failed, or no dialogue took place, the sample is unscored: metrics and epoch reducers
+    leave it out. The standard error and the interval are over personas, since dialogues with the
+    same person are not independent.
     """
 
     async def score(state: TaskState, target: Target) -> Score:

@@ -67,7 +67,7 @@ class EmpathyObservation(Observation):
 
 
 class EmpathyState(State):
-    """Which episode this is, and where it stands: nothing of what the person feels or needs."""
+    """Which episode this is, and where it stands."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -56,9 +56,7 @@ class EmpathyMessageEnv(MessageEnv):
     async def initial_observation(self) -> list[Message]:
         """The system prompt, and the person's first words as the user's message."""
         await self._episode.abegin()
-        self._messages = [
-            Message(role=one["role"], content=one["content"]) for one in self._episode.messages
-        ]
+        self._messages = [Message(**one) for one in self._episode.messages]
         return list(self._messages)
 
     async def step(self, message: Message) -> MessageStepResult:

@@ -49,11 +49,8 @@ def prompt_rows(
 
 def parse_prompt(prompt: Prompt) -> EpisodeSpec:
     """Whom a prompt names. TrainingError for one that names nobody."""
-    said = (
-        prompt[-1]
-        if isinstance(prompt, Sequence) and prompt and isinstance(prompt[-1], Mapping)
-        else {}
-    )
+    last = prompt[-1] if isinstance(prompt, Sequence) and prompt else None
+    said = last if isinstance(last, Mapping) else {}
     if said.get("persona") is None or said.get("seed") is None:
         raise TrainingError(
             "a prompt does not say whom to meet: its last message must name a persona and a seed."
@@ -68,7 +65,7 @@ def final_emotion(
     log_metric: Callable[[str, float], None] | None = None,
     **columns: Any,
 ) -> list[float | None]:
-    """A reward function: the score of the dialogue; None, which TRL leaves out, when it broke off."""
+    """A reward: the score of the dialogue; None, which TRL leaves out, when it broke off."""
     ended = [one for one in emotion if one is not None]
     if log_metric and ended:
         log_metric("emotion", sum(ended) / len(ended))

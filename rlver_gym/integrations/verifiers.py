@@ -65,9 +65,7 @@ class EmpathyTask(vf.Task[EmpathyTaskData, vf.State, vf.TaskConfig]):
 
     @vf.metric
     async def dialogue(self, trace: vf.Trace) -> Mapping[str, float]:
-        """`final_emotion` (0 to 100), `gain` (points since the start), `turns`, and 1 for one of
-        `outcome_content`, `outcome_left`, `outcome_out_of_turns` and `outcome_cut_off`.
-        """
+        """`final_emotion` (0 to 100), `gain`, `turns`, and 1 for one of the outcomes."""
         return trace.info["metrics"]
 
 
@@ -207,10 +205,6 @@ class EmpathyDialogueEnv(vf.SingleAgentEnv, vf.Env[EmpathyDialogueEnvConfig]):
 def _record(trace: vf.Trace, episode: TextEpisode) -> None:
     """What `EmpathyTask` scores, beside the reward of each turn."""
     figures = {name: value for name, value in episode.metrics.items() if name != "outcome_failed"}
-    trace.info["score"] = episode.score
-    trace.info["turn_rewards"] = list(episode.rewards)
-    trace.info["metrics"] = {
-        "final_emotion": figures.pop("emotion"),
-        **figures,
-        "outcome_cut_off": float(not episode.done),
-    }
+    ends = {"final_emotion": figures.pop("emotion"), "outcome_cut_off": float(not episode.done)}
+    trace.info["score"], trace.info["turn_rewards"] = episode.score, list(episode.rewards)
+    trace.info["metrics"] = figures | ends

@@ -9,9 +9,8 @@
 
 The data are `dataset_rows(...)` as parquet. `algorithm.adv_estimator=rlver_turn` needs this module
 in the trainer's process: VERL_USE_EXTERNAL_MODULES=rlver_gym.integrations.verl. Written for verl
-0.9.1 with `trainer.use_v1=True`, its default. The extra `verl` has what runs agent loops on a CPU
-(verl pins transformers below 5.11, so it excludes the extra `train`); to train, install verl's own
-extra for vLLM or SGLang beside it.
+0.9.1 with `trainer.use_v1=True`, its default. The extra runs agent loops on a CPU, and excludes the
+extra `train`; to train, install verl's own extra for vLLM or SGLang beside it.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportAttributeAccessIssue=false
@@ -180,6 +179,7 @@ class EmpathyAgentLoop(AgentLoopBase):
     ) -> AgentLoopOutput:
         final = self.rewards == "final"
         overflow = {"context_overflow": float(not episode.done)}
+        scores = {"turn_scores": list(episode.rewards), "tool_rewards": []}
         values = {
             "prompt_ids": tokens.prompt,
             "response_ids": tokens.response,
@@ -188,12 +188,7 @@ class EmpathyAgentLoop(AgentLoopBase):
             "reward_score": episode.score if final else sum(episode.rewards),
             "num_turns": 1 + 2 * len(episode.rewards),
             "metrics": timing,
-            "extra_fields": {
-                **extra,
-                "turn_scores": list(episode.rewards),
-                "tool_rewards": [],
-                "reward_extra_info": episode.metrics | overflow,
-            },
+            "extra_fields": {**extra, **scores, "reward_extra_info": episode.metrics | overflow},
         }
         if final:
             return AgentLoopOutput(**values)

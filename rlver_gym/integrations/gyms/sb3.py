@@ -1,4 +1,4 @@
-"""Stable-Baselines3 and sb3-contrib on the strategy view; the only file that imports them."""
+"""Stable-Baselines3 and sb3-contrib on the strategy view."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -92,12 +92,10 @@ def train(
     )
     env = VecNormalize(dialogues, gamma=GAMMA, clip_obs=5.0)
     known: dict[str, Any] = {"env": env, "seed": seed, "device": "cpu", **RECIPE}
-    recurrent = algo == "recurrent-ppo"
-    model = (
-        RecurrentPPO("MlpLstmPolicy", policy_kwargs=MEMORY, **known)
-        if recurrent
-        else PPO("MlpPolicy", **known)
-    )
+    if algo == "ppo":
+        model = PPO("MlpPolicy", **known)
+    else:
+        model = RecurrentPPO("MlpLstmPolicy", policy_kwargs=MEMORY, **known)
     watch = _LearningCurve(on_progress)
     model.learn(steps, callback=watch)
     env.training = False
@@ -117,8 +115,6 @@ class _LearningCurve(BaseCallback):
 
     def _on_rollout_end(self) -> None:
         self.on_progress(self.num_timesteps)
-        ended = self.model.ep_info_buffer
-        if ended:
-            self.curve.append(
-                Point(self.num_timesteps, float(np.mean([one["emotion"] for one in ended])))
-            )
+        if ended := self.model.ep_info_buffer:
+            emotion = float(np.mean([one["emotion"] for one in ended]))
+            self.curve.append(Point(self.num_timesteps, emotion))

@@ -62,10 +62,9 @@ class EmpathyTextEnv(BaseTextEnv):
     `generator.chat_template`, the reward of the last turn alone counts: make the rows with
     `env="RLVER-Sparse-v0"` then, whose last reward is the final emotion, from 0 to 1.
 
-    SkyRL knows no invalid trajectory. Where the user failed, the turn ends the episode with reward
-    0, its metadata says `valid` False, its metrics `valid` 0, and `aggregate_metrics` leaves it out
-    of all other figures (SkyRL's own average of rewards counts it); `mask_failed` keeps it out of
-    the loss.
+    Where the user failed, the turn ends the episode with reward 0, metadata and metrics say that it
+    is not `valid`, and `aggregate_metrics` leaves it out of all other figures (SkyRL's own average
+    of rewards counts it); `mask_failed` keeps it out of the loss.
     """
 
     def __init__(self, env_config: Any = None, extras: Mapping[str, Any] | None = None) -> None:
@@ -112,7 +111,7 @@ class EmpathyTextEnv(BaseTextEnv):
         )
 
     def get_metrics(self) -> dict[str, Any]:
-        """Emotion, gain (points since the start), turns, a 1 for the outcome, and `valid`."""
+        """Those of the episode, and `valid`."""
         metrics = self._episode.metrics
         failed = metrics.pop("outcome_failed")
         return {**metrics, "valid": 1.0 - failed}
