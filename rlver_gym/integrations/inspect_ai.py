@@ -1,5 +1,4 @@
-"""inspect_ai's evals: the task `rlver_empathy`, a solver that plays its dialogues turn by turn with
-`generate`, and a scorer.
+"""inspect_ai's evals: the task `rlver_empathy`, its solver, a `generate` a turn, and a scorer.
 
     inspect eval rlver_gym/rlver_empathy --model openai/gpt-5 -T split=test -T seeds=3 --epochs 2
 

@@ -181,11 +181,9 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:
         """One task. IndexError when the split has fewer."""
-        tasks = self.list_tasks(split)
-        if type(index) is not int or not 0 <= index < len(tasks):
-            raise IndexError(
-                f"there is no task {index} in the split {split!r}: it has 0 to {len(tasks) - 1}"
-            )
+        tasks, last = self.list_tasks(split), self.num_tasks(split) - 1
+        if type(index) is not int or not 0 <= index <= last:
+            raise IndexError(f"there is no task {index} in the split {split!r}: it has 0 to {last}")
         return tasks[index]
 
     def get_task_range(

@@ -79,9 +79,8 @@ class EmpathyMessageEnv(MessageEnv):
 
 
 class RenderOnLoop(EnvFromMessageEnv):
-    """Renders on the event loop. tinker-cookbook renders in threads, which share a tokenizer: with
-    the renderers for Qwen of 0.5.5 to 0.5.8, which switch it over for each message, they stop with
-    "Already borrowed" as soon as two dialogues go on at once.
+    """Renders on the event loop: in threads, which share a tokenizer, the renderers for Qwen of
+    0.5.5 to 0.5.8 stop with "Already borrowed" as soon as two dialogues go on at once.
     """
 
     async def _render_in_thread(self, messages: list[Message], **kwargs: Any) -> ModelInput:

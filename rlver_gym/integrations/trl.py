@@ -74,9 +74,8 @@ def final_emotion(
 
 
 class Rollout:
-    """A `rollout_func`: plays one dialogue a prompt with the trainer's model or its vLLM (server or
-    colocate), all at once, and gives exact token ids. With accelerate: DDP and DeepSpeed's stages 1
-    and 2; stage 3 and FSDP with `use_vllm` alone.
+    """A `rollout_func`: plays one dialogue a prompt with the trainer's model or its vLLM, all at
+    once, and gives exact token ids. DeepSpeed's stage 3 and FSDP with `use_vllm` alone.
 
     Beside `prompt_ids`, `completion_ids`, `logprobs` (in nats, 0 where the policy did not speak)
     and `env_mask` (1 where it did), reward functions get a column each of: `emotion` (the last;
@@ -96,11 +95,9 @@ class Rollout:
         **env_options: Any,
     ) -> None:
         """`env`, `env_options`: for `gym.make`. `workers`: how many users are waited for at the
-        same time. `sampler`: None for the trainer's model or its vLLM.
-
-        The trainer's `max_completion_length` bounds the whole dialogue, its prompt included.
-        TrainingError for `style="think"`: TRL takes one sequence a prompt, and a policy that thinks
-        leaves one a turn.
+        same time. `sampler`: None for the trainer's model or its vLLM. The trainer's
+        `max_completion_length` bounds the whole dialogue, its prompt included. TrainingError for
+        `style="think"`: TRL takes one sequence a prompt.
         """
         if style != "direct":
             raise TrainingError(

@@ -1,5 +1,4 @@
-"""verifiers 0.4 (the v1 API): a taskset of people to talk to, and the environment that plays the
-dialogues.
+"""verifiers 0.4 (the v1 API): a taskset of people, and the environment that plays the dialogues.
 
     vf-eval rlver-empathy --model MODEL --client.base-url URL --env.taskset.split test -r 2
 
