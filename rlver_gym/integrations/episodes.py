@@ -103,11 +103,14 @@ class EpisodeHost:
             refuse_secrets(options, written_to)
         self.user = make_user(user, **options)
 
-    def episode(self, spec: EpisodeSpec, remedy: str = "") -> "TextEpisode":
+    def episode(
+        self, spec: EpisodeSpec, remedy: str = "", hide: str | None = None
+    ) -> "TextEpisode":
         """An episode, not begun. `remedy`: what to do where the user fails, which is UserFailed
-        then; without one the episode is over, and not valid.
+        then; without one the episode is over, and not valid. `hide`: for a server, whose clients
+        see no error that may quote the persona; what to say of the episode instead.
         """
-        return TextEpisode(spec, self.user, remedy)
+        return TextEpisode(spec, self.user, remedy, hide)
 
 
 @lru_cache(maxsize=8)
@@ -127,10 +130,12 @@ def share_host(config: Mapping[str, Any]) -> EpisodeHost:
 class TextEpisode:
     """One episode: `begin` (or `abegin`), then `say` (or `asay`) until `done`."""
 
-    def __init__(self, spec: EpisodeSpec, user: SentientUser, remedy: str = "") -> None:
+    def __init__(
+        self, spec: EpisodeSpec, user: SentientUser, remedy: str = "", hide: str | None = None
+    ) -> None:
         """See `EpisodeHost.episode`."""
         self.spec = spec
-        self._remedy = remedy
+        self._remedy, self._hide = remedy, hide
         self._env = EmpathyEnv(spec.env, user=user, persona=spec.persona, on_failure="truncate")
         self._options = {"persona": spec.persona}
         self._info: dict[str, Any] = {}
@@ -180,23 +185,29 @@ class TextEpisode:
 
     def begin(self) -> str:
         """The person's first words; empty, and the episode not valid, when the user failed."""
-        opening, self._info = self._env.reset(seed=self.spec.seed, options=self._options)
+        with _hide_private_errors(self._hide):
+            opening, self._info = self._env.reset(seed=self.spec.seed, options=self._options)
         return self._begun(opening)
 
     async def abegin(self) -> str:
         """See `begin`."""
-        opening, self._info = await self._env.areset(seed=self.spec.seed, options=self._options)
+        with _hide_private_errors(self._hide):
+            opening, self._info = await self._env.areset(seed=self.spec.seed, options=self._options)
         return self._begun(opening)
 
     def say(self, utterance: str) -> StepResult:
         """Say something to the person: the words of what a model gave, without thoughts and ends of
         turns; silence where there are none. DialogueError before the beginning and after the end.
         """
-        return self._heard(*self._env.step(self._open(utterance)))
+        with _hide_private_errors(self._hide):
+            heard = self._env.step(self._open(utterance))
+        return self._heard(*heard)
 
     async def asay(self, utterance: str) -> StepResult:
         """See `say`."""
-        return self._heard(*await self._env.astep(self._open(utterance)))
+        with _hide_private_errors(self._hide):
+            heard = await self._env.astep(self._open(utterance))
+        return self._heard(*heard)
 
     def _begun(self, opening: str) -> str:
         self.rewards = []
@@ -223,16 +234,16 @@ class TextEpisode:
 
 
 @contextmanager
-def hide_private_errors(remedy: str) -> Iterator[None]:
+def _hide_private_errors(hide: str | None) -> Iterator[None]:
     """Errors about what a client said reach it. Others may quote the persona or a model's thoughts:
     they stay in this server's log, and UserFailed stands for them.
     """
     try:
         yield
-    except (DialogueError, UnknownName, UtteranceError):
-        raise
-    except Exception:
+    except Exception as error:
+        if hide is None or isinstance(error, DialogueError | UnknownName | UtteranceError):
+            raise
         _log.exception("the simulated user gave no answer")
         raise UserFailed(
-            f"the simulated user gave no answer{remedy}. The environment server's log says why."
+            f"the simulated user gave no answer{hide}. The environment server's log says why."
         ) from None

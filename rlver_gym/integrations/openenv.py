@@ -24,7 +24,6 @@ from rlver_gym.integrations.episodes import (
     EpisodeHost,
     EpisodeSpec,
     TextEpisode,
-    hide_private_errors,
     list_tasks,
 )
 from rlver_gym.io.errors import DialogueError, RlverError, UnknownName, UserFailed, needs_extra
@@ -110,9 +109,8 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
             known = ("seed", "episode_id", "persona", "split", "index")
             raise UnknownName.of("reset option", sorted(unknown)[0], known, ", ".join(known))
         spec = self._choose(seed, persona, split, index)
-        episode = self._host.episode(spec, _REMEDY)
-        with hide_private_errors(_UNMOVED):
-            opening = episode.begin()
+        episode = self._host.episode(spec, _REMEDY, hide=_UNMOVED)
+        opening = episode.begin()
         first = EmpathyObservation(
             message=opening, turn=0, episode_id=uuid4().hex if episode_id is None else episode_id
         )
@@ -140,8 +138,7 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
                 f"the action is numbered {action.turn}, and turn {turn} is next: an answer was"
                 " lost. Call reset(), and play the episode from its beginning."
             )
-        with hide_private_errors(_UNMOVED):
-            result = self._episode.say(action.message)
+        result = self._episode.say(action.message)
         said = {"message": result.reply, "turn": turn, "episode_id": self._episode_id}
         return EmpathyObservation(**said, reward=result.reward, done=result.done)
 

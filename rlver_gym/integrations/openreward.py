@@ -17,7 +17,6 @@ from rlver_gym.integrations.episodes import (
     DEFAULT_ENV,
     EpisodeHost,
     EpisodeSpec,
-    hide_private_errors,
     list_tasks,
 )
 from rlver_gym.io.errors import DialogueError, needs_extra
@@ -68,7 +67,7 @@ class EmpathyEnvironment(Environment):
         spec = EpisodeSpec.from_dict({**self.task_spec, "env": self.env})
         if spec.seed < 0:
             raise DialogueError(f"the task's seed is {spec.seed}. Seeds are integers from 0.")
-        self._episode = self.host.episode(spec, _REMEDY)
+        self._episode = self.host.episode(spec, _REMEDY, hide=": this episode is no score")
         self._opening = ""
 
     @classmethod
@@ -88,8 +87,7 @@ class EmpathyEnvironment(Environment):
 
     async def setup(self) -> None:
         """Begin the episode. UserFailed when the person found no first words."""
-        with hide_private_errors(": this episode is no score"):
-            self._opening = await self._episode.abegin()
+        self._opening = await self._episode.abegin()
 
     def get_prompt(self) -> list[TextBlock]:
         """What the policy is told, and the person's first words: two blocks."""
@@ -105,8 +103,7 @@ class EmpathyEnvironment(Environment):
     @tool
     async def say(self, params: SayParams) -> ToolOutput:
         """Say something to the person you are talking with. Returns what they answer."""
-        with hide_private_errors(": this episode is no score"):
-            result = await self._episode.asay(params.message)
+        result = await self._episode.asay(params.message)
         return ToolOutput(
             blocks=[TextBlock(text=result.reply)],
             metadata={"turn": len(self._episode.rewards)},

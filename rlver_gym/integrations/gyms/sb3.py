@@ -23,8 +23,7 @@ with needs_extra("sb3"):
 
 GAMMA = 0.6
 """What a strategy does is felt at once; only what it makes the person tell pays later."""
-DIALOGUES = 16
-"""Dialogues at once."""
+DIALOGUES_AT_ONCE = 16
 RECIPE: dict[str, Any] = {
     "n_steps": 64,
     "batch_size": 256,
@@ -35,8 +34,7 @@ RECIPE: dict[str, Any] = {
     "ent_coef": 0.003,
 }
 """For both, beyond their defaults: chosen on train personas left out, never on test personas."""
-MEMORY: dict[str, Any] = {"lstm_hidden_size": 64}
-"""The recurrent policy's network."""
+RECURRENT: dict[str, Any] = {"lstm_hidden_size": 64}
 
 
 class Point(NamedTuple):
@@ -86,7 +84,7 @@ def train(
     people = library().ids("train")
     dialogues = make_vec_env(
         lambda: EveryNeed(gym.make("RLVER-Strategy-v0", info="privileged"), personas=people),
-        n_envs=DIALOGUES,
+        n_envs=DIALOGUES_AT_ONCE,
         seed=seed,
         monitor_kwargs={"info_keywords": ("emotion",)},
     )
@@ -95,7 +93,7 @@ def train(
     if algo == "ppo":
         model = PPO("MlpPolicy", **known)
     else:
-        model = RecurrentPPO("MlpLstmPolicy", policy_kwargs=MEMORY, **known)
+        model = RecurrentPPO("MlpLstmPolicy", policy_kwargs=RECURRENT, **known)
     watch = _LearningCurve(on_progress)
     model.learn(steps, callback=watch)
     env.training = False
