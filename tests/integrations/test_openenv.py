@@ -92,17 +92,6 @@ def test_the_episode_ends_and_another_one_can_begin(client) -> None:
     assert say(client, RUDE).reward == results[0].reward
 
 
-def test_the_same_seed_gives_the_same_episode_whoever_asks(url: str) -> None:
-    def play(**options) -> list[tuple[str, float | None]]:
-        with EmpathyClient(base_url=url).sync() as client:
-            results = [client.reset(**options), *(say(client, one) for one in UTTERANCES)]
-        return [(one.observation.message, one.reward) for one in results]
-
-    assert play(split="train", seed=11) == play(split="train", seed=11)
-    assert play(split="train", seed=11) != play(split="train", seed=12)
-    assert play(persona=PERSONA, seed=11) != play(persona=PERSONA, seed=12)
-
-
 def test_without_a_seed_the_state_names_the_one_that_was_drawn(client) -> None:
     first, state = client.reset(split="demo"), client.state()
     assert state.persona in library().ids("demo")

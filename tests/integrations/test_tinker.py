@@ -23,7 +23,6 @@ from tinker_cookbook.rl.rollouts import do_group_rollout
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.dialogue import Appraisal, Reason, ReasonCode
 from rlver_gym.core.library import library
-from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, list_specs
 from rlver_gym.integrations.tinker import (
     EmpathyDataset,
@@ -31,7 +30,7 @@ from rlver_gym.integrations.tinker import (
     EmpathyGroupBuilder,
     EmpathyMessageEnv,
 )
-from rlver_gym.io.errors import CardError, DialogueError, TrainingError
+from rlver_gym.io.errors import CardError, TrainingError
 from rlver_gym.users import EmbeddedUser
 
 pytestmark = pytest.mark.usefixtures("close_shared_clients")
@@ -238,25 +237,6 @@ def test_a_dataset_that_cannot_be_made_says_what_to_do():
         make_dataset(user="openai:any", options={"api_key": "secret"})
     with pytest.raises(TrainingError, match="num_seeds"):
         make_dataset(split="demo")
-
-
-def test_nothing_can_be_said_after_the_end_and_metrics_tell_no_secret_to_the_policy():
-    env = EmpathyMessageEnv(EpisodeHost().episode(SPEC))
-
-    async def play():
-        messages = await env.initial_observation()
-        for one in LONG:
-            result = await env.step(Message(role="assistant", content=one))
-            messages = result.next_messages
-            if result.episode_done:
-                break
-        with pytest.raises(DialogueError):
-            await env.step(Message(role="assistant", content="Hello?"))
-        return messages
-
-    messages = asyncio.run(play())
-    assert {name for one in messages for name in one} == {"role", "content"}
-    assert not {name for one in messages for name in one} & set(EmpathyEnv.privileged_info)
 
 
 def test_other_renderers_parse_what_is_said_as_well():
