@@ -30,8 +30,8 @@ from concurrency import answer
 
 from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.ray_bench import execute_on_ray
 from rlver_gym.bench.run import open_run
-from rlver_gym.integrations.ray_bench import execute_on_ray
 from rlver_gym.io.ray_workers import LOCAL, open_cluster
 from rlver_gym.llm_client import connect
 from rlver_gym.llm_client.settings import ChatSettings

@@ -8,6 +8,7 @@ Give it a model of your own instead of GPT2Config; with a Qwen or a Llama its ke
 import sys
 
 import torch
+from adapters.agilerl_env import EmpathyTextEnv
 from agilerl.algorithms import GRPO
 from agilerl.llm_envs import RolloutHarness
 from agilerl.training.llm.rollout import train_llm_rollout
@@ -15,7 +16,6 @@ from peft import LoraConfig
 from transformers import GPT2Config, GPT2LMHeadModel
 from transformers.utils import logging
 
-from rlver_gym.integrations.gyms.agilerl import EmpathyTextEnv
 from rlver_gym.policy.models.model import load_tokenizer
 
 STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 8

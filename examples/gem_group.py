@@ -10,8 +10,7 @@ import sys
 
 import gem
 import numpy as np
-
-from rlver_gym.integrations.gyms.gem import FAMILY
+from adapters.gem_env import FAMILY
 
 GROUP_SIZE = 4
 SEED = 7

@@ -9,11 +9,10 @@ import sys
 import tempfile
 
 import ray
+from adapters.rllib_env import EmotionCallback, load_policy, make_strategy_env
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.tune.registry import register_env
-
-from rlver_gym.integrations.gyms.rllib import EmotionCallback, load_policy, make_strategy_env
 
 ITERATIONS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 

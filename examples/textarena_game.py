@@ -8,9 +8,9 @@ ta.agents.HumanAgent() to play yourself.
 # pyright: reportMissingImports=false
 import sys
 
+import adapters.textarena_env  # noqa: F401  (registers the games)
 import textarena as ta
 
-import rlver_gym.integrations.gyms.textarena  # noqa: F401  (registers the games)
 from rlver_gym.agents.baselines import Listener
 from rlver_gym.core.dialogue import Message
 

@@ -8,13 +8,13 @@ python examples/torchrl_grpo.py [UPDATES]     (needs: pip install '.[torchrl]')
 import sys
 
 import torch
+from adapters.torchrl_env import EmpathyChatEnv, fill_log_probs
 from torchrl.collectors.llm import LLMCollector
 from torchrl.data import LazyStackStorage, ReplayBuffer
 from torchrl.modules.llm import TransformersWrapper
 from torchrl.objectives.llm import GRPOLoss, MCAdvantage
 
 from rlver_gym.integrations.episodes import list_specs
-from rlver_gym.integrations.gyms.torchrl import EmpathyChatEnv, fill_log_probs
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 
 UPDATES = int(sys.argv[1]) if len(sys.argv) > 1 else 2

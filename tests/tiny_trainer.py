@@ -101,8 +101,3 @@ class Reciting:
 
     def forget(self) -> None:
         """There is nothing to forget."""
-
-
-def reciting_trainer(utterances: Sequence[str]) -> GRPOTrainer:
-    """Every dialogue of its rollout_func says these utterances."""
-    return make_trainer(Path(tiny_model()) / "runs", rollout=Rollout(sampler=Reciting(utterances)))

@@ -293,7 +293,7 @@ def _run_rest(bench_run: Run, ray: str | None, ray_workers: int | None) -> int:
     execute, stdout = None, nullcontext()
     if ray:
         # only who asks for it needs what it imports
-        from rlver_gym.integrations.ray_bench import execute_on_ray  # noqa: PLC0415
+        from rlver_gym.bench.ray_bench import execute_on_ray  # noqa: PLC0415
 
         execute = partial(execute_on_ray, address=ray, workers=ray_workers)
         stdout = redirect_stdout(sys.stderr)  # where Ray says that a worker has died

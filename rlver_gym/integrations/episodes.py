@@ -2,12 +2,22 @@
 
 Knows no framework. A framework's module translates between its interface and this one, so that the
 same persona, seed and utterances give the same rewards everywhere, and the same as
-`gym.make(env, persona=...).reset(seed=...)` gives.
+`gym.make(env, persona=...).reset(seed=...)` gives. What their docstrings need not repeat:
+
+- `env` is the id of an environment card, `split` None the card's, `user` and its options are as for
+  `gym.make`, and `specs` or rows with the same persona and seed begin alike (a group).
+- The reward of a turn is what the card says: by default the change of the emotion in points, in
+  [-10, 10]. The score of an episode is its last emotion, from 0 to 1.
+- The policy is given the system prompt and what was said, and nothing of what the person feels,
+  thinks and needs. Its own thoughts are not heard.
+- UnknownName for what does not exist, CardError for a key among options that are written down.
 """
 
+import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Self
 
 from rlver_gym.core.agent import agent_prompt
@@ -16,7 +26,7 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import SplitChoice
-from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.environment.env import EmpathyEnv, check_split, refuse_secrets
 from rlver_gym.io.errors import DialogueError, UnknownName, UserFailed, UtteranceError
 from rlver_gym.users import SentientUser, make_user
 
@@ -64,14 +74,18 @@ def list_specs(
     return [EpisodeSpec(persona, seed, env) for persona in personas for seed in chosen]
 
 
+def list_tasks(env: str, split: str, seeds: Iterable[int]) -> list[dict[str, Any]]:
+    """The same as a server of tasks gives them: {"persona": ..., "seed": ...}."""
+    specs = list_specs(env, check_split(split), seeds)
+    return [{"persona": spec.persona, "seed": spec.seed} for spec in specs]
+
+
 class StepResult(NamedTuple):
     """What comes back for an utterance."""
 
     reply: str
     """What the person answers; "" when the user failed."""
     reward: float
-    """As the environment's card says: by default the change of the emotion in points, in [-10, 10].
-    """
     done: bool
     """The episode is over, for whatever reason."""
     valid: bool
@@ -81,22 +95,49 @@ class StepResult(NamedTuple):
 class EpisodeHost:
     """Begins episodes with one user that all of them share: its client, limits and cache."""
 
-    def __init__(self, user: str | SentientUser = "embedded", **options: Any) -> None:
-        """As for `gym.make`. UnknownName for a user or an option that does not exist."""
+    def __init__(
+        self, user: str | SentientUser = "embedded", *, written_to: str = "", **options: Any
+    ) -> None:
+        """`written_to`: where the framework writes these options, which then may hold no key."""
+        if written_to:
+            refuse_secrets(options, written_to)
         self.user = make_user(user, **options)
 
-    def episode(self, spec: EpisodeSpec) -> "TextEpisode":
-        """An episode, not begun. UnknownName for a persona or an environment that is none."""
-        return TextEpisode(spec, self.user)
+    def episode(
+        self, spec: EpisodeSpec, remedy: str = "", hide: str | None = None
+    ) -> "TextEpisode":
+        """An episode, not begun. `remedy`: what to do where the user fails, which is UserFailed
+        then; without one the episode is over, and not valid. `hide`: for a server, whose clients
+        see no error that may quote the persona; what to say of the episode instead.
+        """
+        return TextEpisode(spec, self.user, remedy, hide)
+
+
+@lru_cache(maxsize=8)
+def _cached_host(config: str) -> EpisodeHost:
+    return EpisodeHost(**json.loads(config))
+
+
+def share_host(config: Mapping[str, Any]) -> EpisodeHost:
+    """One host for all equal configs of a process: a framework makes an environment for each
+    dialogue. A user that is an object is its own.
+    """
+    if not isinstance(config.get("user", ""), str):
+        return EpisodeHost(**config)
+    return _cached_host(json.dumps(dict(config), sort_keys=True))
 
 
 class TextEpisode:
     """One episode: `begin` (or `abegin`), then `say` (or `asay`) until `done`."""
 
-    def __init__(self, spec: EpisodeSpec, user: SentientUser) -> None:
+    def __init__(
+        self, spec: EpisodeSpec, user: SentientUser, remedy: str = "", hide: str | None = None
+    ) -> None:
         """See `EpisodeHost.episode`."""
         self.spec = spec
+        self._remedy, self._hide = remedy, hide
         self._env = EmpathyEnv(spec.env, user=user, persona=spec.persona, on_failure="truncate")
+        self._options = {"persona": spec.persona}
         self._info: dict[str, Any] = {}
         self._done = False
         self.rewards: list[float] = []
@@ -104,18 +145,15 @@ class TextEpisode:
 
     @property
     def language(self) -> Literal["en", "zh"]:
-        """Of the persona: "en" or "zh"."""
+        """Of the persona."""
         return self._env.session.scene.persona.language
 
     @property
     def messages(self) -> list[dict[str, str]]:
         """The dialogue as a policy is given it: system, user (the person), assistant (it)."""
-        roles = {"user": "user", "agent": "assistant"}
-        said = (
-            {"role": roles[one.speaker], "content": one.text}
-            for one in self._env.session.dialogue.messages()
-        )
-        return [{"role": "system", "content": agent_prompt(self.language)}, *said]
+        roles, said = {"user": "user", "agent": "assistant"}, self._env.session.dialogue.messages()
+        told = {"role": "system", "content": agent_prompt(self.language)}
+        return [told, *({"role": roles[one.speaker], "content": one.text} for one in said)]
 
     @property
     def done(self) -> bool:
@@ -126,11 +164,6 @@ class TextEpisode:
     def valid(self) -> bool:
         """False when the user failed. Leave such an episode out of training and of averages."""
         return bool(self._info.get("valid", True))
-
-    def require_valid(self, remedy: str) -> None:
-        """UserFailed with this remedy when the user failed."""
-        if not self.valid:
-            raise UserFailed(f"the simulated user failed: this episode is no score. {remedy}")
 
     @property
     def emotion(self) -> int:
@@ -145,42 +178,41 @@ class TextEpisode:
     @property
     def metrics(self) -> dict[str, float]:
         """Numbers for a log: emotion, gain (points since the start), turns, a 1 for the outcome."""
-        outcome = self._info.get("outcome")
+        outcome, emotion, turns = self._info.get("outcome"), self.emotion, len(self.rewards)
+        gain = float(emotion - self._env.card.start)
         ends = {f"outcome_{one}": float(str(one) == outcome) for one in Outcome}
-        gain = self.emotion - self._env.card.start
-        return {
-            "emotion": float(self.emotion),
-            "gain": float(gain),
-            "turns": float(len(self.rewards)),
-            **ends,
-        }
+        return {"emotion": float(emotion), "gain": gain, "turns": float(turns), **ends}
 
     def begin(self) -> str:
         """The person's first words; empty, and the episode not valid, when the user failed."""
-        opening, self._info = self._env.reset(
-            seed=self.spec.seed, options={"persona": self.spec.persona}
-        )
+        with _hide_private_errors(self._hide):
+            opening, self._info = self._env.reset(seed=self.spec.seed, options=self._options)
         return self._begun(opening)
 
     async def abegin(self) -> str:
         """See `begin`."""
-        options = {"persona": self.spec.persona}
-        opening, self._info = await self._env.areset(seed=self.spec.seed, options=options)
+        with _hide_private_errors(self._hide):
+            opening, self._info = await self._env.areset(seed=self.spec.seed, options=self._options)
         return self._begun(opening)
 
     def say(self, utterance: str) -> StepResult:
         """Say something to the person: the words of what a model gave, without thoughts and ends of
         turns; silence where there are none. DialogueError before the beginning and after the end.
         """
-        return self._heard(*self._env.step(self._open(utterance)))
+        with _hide_private_errors(self._hide):
+            heard = self._env.step(self._open(utterance))
+        return self._heard(*heard)
 
     async def asay(self, utterance: str) -> StepResult:
         """See `say`."""
-        return self._heard(*await self._env.astep(self._open(utterance)))
+        with _hide_private_errors(self._hide):
+            heard = await self._env.astep(self._open(utterance))
+        return self._heard(*heard)
 
     def _begun(self, opening: str) -> str:
         self.rewards = []
         self._done = not self.valid
+        self._require_valid()
         return opening
 
     def _open(self, utterance: str) -> str:
@@ -193,20 +225,25 @@ class TextEpisode:
     ) -> StepResult:
         self._info, self._done = info, terminated or truncated
         self.rewards.append(reward)
+        self._require_valid()
         return StepResult(reply, reward, self._done, self.valid)
+
+    def _require_valid(self) -> None:
+        if self._remedy and not self.valid:
+            raise UserFailed(f"the simulated user failed: this episode is no score. {self._remedy}")
 
 
 @contextmanager
-def hide_private_errors(remedy: str) -> Iterator[None]:
+def _hide_private_errors(hide: str | None) -> Iterator[None]:
     """Errors about what a client said reach it. Others may quote the persona or a model's thoughts:
     they stay in this server's log, and UserFailed stands for them.
     """
     try:
         yield
-    except (DialogueError, UnknownName, UtteranceError):
-        raise
-    except Exception:
+    except Exception as error:
+        if hide is None or isinstance(error, DialogueError | UnknownName | UtteranceError):
+            raise
         _log.exception("the simulated user gave no answer")
         raise UserFailed(
-            f"the simulated user gave no answer{remedy}. The environment server's log says why."
+            f"the simulated user gave no answer{hide}. The environment server's log says why."
         ) from None

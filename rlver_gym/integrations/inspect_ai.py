@@ -1,10 +1,8 @@
-"""inspect_ai's evals: the task `rlver_empathy`, a solver that plays its dialogues turn by turn with
-`generate`, and a scorer.
+"""inspect_ai's evals: the task `rlver_empathy`, its solver, a `generate` a turn, and a scorer.
 
     inspect eval rlver_gym/rlver_empathy --model openai/gpt-5 -T split=test -T seeds=3 --epochs 2
 
-The log holds rewards, outcome and transcript of each sample in its store; the model is given the
-system prompt and what was said, and nothing else.
+The log holds rewards, outcome and transcript of each sample in its store.
 """
 
 # pyright: reportCallIssue=false, reportGeneralTypeIssues=false
@@ -17,7 +15,6 @@ from pydantic import Field
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.core.user import SentientUser
-from rlver_gym.environment.env import refuse_secrets
 from rlver_gym.integrations.episodes import (
     DEFAULT_ENV,
     EpisodeHost,
@@ -37,8 +34,7 @@ with needs_extra("inspect-ai"):
 
 EPOCH_STRIDE = 1_000_000
 """Epoch e of a sample with seed s plays seed s + (e - 1) * EPOCH_STRIDE: each epoch meets the
-person in another mood, the first one as `reset(seed=s)` does. Seeds of samples lie below this
-number, so that no two epochs play the same dialogue.
+person in another mood, the first one as `reset(seed=s)` does. Seeds of samples lie below it.
 """
 
 
@@ -48,8 +44,7 @@ class DialogueRecord(StoreModel):
     seed: int | None = None
     """What `reset` got: the sample's seed, moved by its epoch. None before the dialogue."""
     rewards: list[float] = Field(default_factory=list)
-    """One a turn, as the card says: by default the change of the emotion in points, in [-10, 10].
-    """
+    """One a turn."""
     transcript: list[dict[str, str]] = Field(default_factory=list)
     """Messages as the person heard them: without control characters, cut at the card's limit."""
     emotion: int | None = None
@@ -63,10 +58,8 @@ class DialogueRecord(StoreModel):
 def make_samples(
     env: str = DEFAULT_ENV, split: SplitChoice | None = None, seeds: int | Sequence[int | str] = 1
 ) -> list[Sample]:
-    """A sample for each persona of a split (None: the environment's) with each seed.
-
-    Its id is PERSONA_SEED, its input the system prompt (the person's first words follow in the
-    solver), its metadata persona, seed and env. `seeds`: as for `rlver_empathy`.
+    """A sample for each persona of a split with each seed (see `rlver_empathy`): its id is
+    PERSONA_SEED, its input the system prompt, its metadata persona, seed and env.
     """
     return [
         Sample(
@@ -88,13 +81,9 @@ def rlver_empathy(
 ) -> Task:
     """Supportive dialogues with the personas of a split, scored by the final emotion.
 
-    `env`: the id of an environment card. `split`: train, validation, test, demo or all; None takes
-    the card's. `seeds`: how many dialogues with each persona, with the seeds from 0; or a list of
-    seeds (`-T seeds=7,8`). `user`, `options`: as for `gym.make`, such as `-T user=openai:MODEL -T
-    base_url=http://...`; keys are read from the environment, since the log keeps these options.
-
-    UnknownName for what does not exist, CardError for a key among the options, DialogueError for
-    seeds that are none.
+    `seeds`: how many dialogues with each persona, with the seeds from 0; or a list of seeds
+    (`-T seeds=7,8`), else DialogueError. The log keeps `user` and its options, such as
+    `-T user=openai:MODEL -T base_url=http://...`, so keys are read from the environment.
     """
     return Task(
         dataset=MemoryDataset(make_samples(env, split, seeds), name=env),
@@ -106,13 +95,9 @@ def rlver_empathy(
 @solver
 def empathy_dialogue(user: str | SentientUser = "embedded", **options: Any) -> Solver:
     """Plays the dialogue that a sample of `make_samples` names, one `generate` a turn, until it
-    ends. Thoughts are not heard.
-
-    `user`, `options`: as for `rlver_empathy`; all samples share the user. A server of the user that
-    is out or refuses is an error of the sample.
+    ends. A server of the user that is out or refuses is an error of the sample.
     """
-    refuse_secrets(options, "the log")
-    host = EpisodeHost(user, **options)
+    host = EpisodeHost(user, written_to="the log", **options)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         spec = epoch_spec(EpisodeSpec.from_dict(state.metadata), state.epoch)
@@ -132,12 +117,10 @@ def empathy_dialogue(user: str | SentientUser = "embedded", **options: Any) -> S
 
 @scorer(metrics=[mean(), stderr(cluster="persona"), ci(cluster="persona")])
 def final_emotion() -> Scorer:
-    """The last emotion, from 0 to 1; the rewards of the turns are in the sample's store.
-
-    A dialogue that a limit of inspect_ai cut off is scored as it stood. Where the user failed, or
-    no dialogue took place, the sample is unscored: metrics and epoch reducers leave it out. The
-    standard error and the interval are over personas, since dialogues with the same person are not
-    independent; of a single persona they say nothing.
+    """The last emotion, from 0 to 1, also of a dialogue that a limit of inspect_ai cut off. Where
+    the user failed, or no dialogue took place, the sample is unscored: metrics and epoch reducers
+    leave it out. The standard error and the interval are over personas, since dialogues with the
+    same person are not independent.
     """
 
     async def score(state: TaskState, target: Target) -> Score:

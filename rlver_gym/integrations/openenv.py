@@ -1,8 +1,7 @@
 """OpenEnv: a server of episodes, one for each session, and its typed client.
 
 `make_app` serves; `EmpathyClient` talks with it. An observation holds what the person says, and the
-number of the turn that it answers, so that a late answer is never taken for another one's. What the
-person feels, thinks and needs stays on the server, as does the persona's card.
+number of the turn that it answers, so that a late answer is never taken for another one's.
 """
 
 import html
@@ -25,16 +24,9 @@ from rlver_gym.integrations.episodes import (
     EpisodeHost,
     EpisodeSpec,
     TextEpisode,
-    hide_private_errors,
-    list_specs,
+    list_tasks,
 )
-from rlver_gym.io.errors import (
-    DialogueError,
-    RlverError,
-    UnknownName,
-    UserFailed,
-    needs_extra,
-)
+from rlver_gym.io.errors import DialogueError, RlverError, UnknownName, UserFailed, needs_extra
 from rlver_gym.io.version import __version__
 from rlver_gym.users import SentientUser
 
@@ -74,7 +66,7 @@ class EmpathyObservation(Observation):
 
 
 class EmpathyState(State):
-    """Which episode this is, and where it stands: nothing of what the person feels or needs."""
+    """Which episode this is, and where it stands."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -108,22 +100,17 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
         """Begin an episode, and give the person's first words.
 
         Whom it is with: the `persona` of that id; or the task `index` of a `split`; or else the
-        seed draws a persona of the split (None: the environment's). `seed`: an integer from 0;
-        None takes the task's, or one at random, which the state names.
-
-        UnknownName for a persona or a split that does not exist, IndexError for a task that does
-        not, DialogueError for other arguments, UserFailed when the user failed: there is no episode
-        then.
+        seed draws a persona of the split. `seed`: an integer from 0; None takes the task's, or one
+        at random, which the state names. IndexError for a task that does not exist, DialogueError
+        for other arguments, UserFailed when the user failed: there is no episode then.
         """
         self._episode = None
         if unknown:
             known = ("seed", "episode_id", "persona", "split", "index")
             raise UnknownName.of("reset option", sorted(unknown)[0], known, ", ".join(known))
         spec = self._choose(seed, persona, split, index)
-        episode = self._host.episode(spec)
-        with hide_private_errors(_UNMOVED):
-            opening = episode.begin()
-        episode.require_valid(_REMEDY)
+        episode = self._host.episode(spec, _REMEDY, hide=_UNMOVED)
+        opening = episode.begin()
         first = EmpathyObservation(
             message=opening, turn=0, episode_id=uuid4().hex if episode_id is None else episode_id
         )
@@ -134,10 +121,8 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
         self, action: EmpathyAction, timeout_s: float | None = None, **options: Any
     ) -> EmpathyObservation:
         """Say something to the person. `timeout_s` is not used: the user has one of its own.
-
-        DialogueError when there is no episode, when it is over, and when the action has another
-        number than the next turn; UserFailed when the user failed: the episode is no score, and
-        over.
+        DialogueError without an episode, after its end, and for another turn than the next;
+        UserFailed when the user failed: the episode is no score, and over.
         """
         if self._episode is None:
             raise DialogueError(
@@ -153,51 +138,39 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
                 f"the action is numbered {action.turn}, and turn {turn} is next: an answer was"
                 " lost. Call reset(), and play the episode from its beginning."
             )
-        with hide_private_errors(_UNMOVED):
-            result = self._episode.say(action.message)
-        self._episode.require_valid(_REMEDY)
-        return EmpathyObservation(
-            message=result.reply,
-            turn=turn,
-            episode_id=self._episode_id,
-            reward=result.reward,
-            done=result.done,
-        )
+        result = self._episode.say(action.message)
+        said = {"message": result.reply, "turn": turn, "episode_id": self._episode_id}
+        return EmpathyObservation(**said, reward=result.reward, done=result.done)
 
     @property
     def state(self) -> EmpathyState:
         """Which episode this is, and how many turns it has had; empty before the first reset."""
         if self._episode is None:
             return EmpathyState()
-        persona, seed, _ = self._episode.spec
+        known = {"persona": self._episode.spec.persona, "seed": self._episode.spec.seed}
         turns = len(self._episode.rewards)
-        return EmpathyState(
-            episode_id=self._episode_id, step_count=turns, persona=persona, seed=seed
-        )
+        return EmpathyState(episode_id=self._episode_id, step_count=turns, **known)
 
     def get_metadata(self) -> EnvironmentMetadata:
         """What the environment is, and what a policy is told."""
-        return EnvironmentMetadata(
-            name=ENV_NAME, description=agent_prompt("en"), version=__version__
-        )
+        told = agent_prompt("en")
+        return EnvironmentMetadata(name=ENV_NAME, description=told, version=__version__)
 
     def render_web(self, observation: dict[str, Any]) -> str:
         """The dialogue so far, as HTML."""
         names = {"user": "Person", "assistant": "You"}
         said = self._episode.messages[1:] if self._episode else []
-        lines = [
+        return "\n".join(
             f"<p><b>{names[one['role']]}</b> {html.escape(one['content'])}</p>" for one in said
-        ]
-        return "\n".join(lines)
+        )
 
     def list_splits(self) -> list[str]:
         """train, validation, test and demo (which OpenEnv takes for one to validate on)."""
         return list(SPLITS)
 
     def list_tasks(self, split: str) -> list[dict[str, Any]]:
-        """A task for each persona of the split with each seed: {"persona": ..., "seed": ...}."""
-        specs = list_specs(self._env, check_split(split), self._seeds)
-        return [{"persona": spec.persona, "seed": spec.seed} for spec in specs]
+        """A task for each persona of the split with each seed."""
+        return list_tasks(self._env, split, self._seeds)
 
     def num_tasks(self, split: str) -> int:
         """How many there are."""
@@ -205,11 +178,9 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:
         """One task. IndexError when the split has fewer."""
-        tasks = self.list_tasks(split)
-        if type(index) is not int or not 0 <= index < len(tasks):
-            raise IndexError(
-                f"there is no task {index} in the split {split!r}: it has 0 to {len(tasks) - 1}"
-            )
+        tasks, last = self.list_tasks(split), self.num_tasks(split) - 1
+        if type(index) is not int or not 0 <= index <= last:
+            raise IndexError(f"there is no task {index} in the split {split!r}: it has 0 to {last}")
         return tasks[index]
 
     def get_task_range(
@@ -238,11 +209,9 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
 
 
 class EmpathyClient(EnvClient[EmpathyAction, EmpathyObservation, EmpathyState]):
-    """OpenEnv's client for this environment: `reset`, `step`, `state`, and `sync()` for all that.
-
-    It numbers what it says, and takes no answer to anything else. When an answer does not come in
-    time, the episode is lost: `reset` begins another one. RuntimeError for an error of the server,
-    DialogueError for an answer to something else.
+    """OpenEnv's client, which numbers what it says, and takes no answer to anything else
+    (DialogueError). When an answer does not come in time, the episode is lost: `reset` begins
+    another one. RuntimeError for an error of the server.
     """
 
     _episode_id = ""
@@ -300,15 +269,10 @@ def make_app(
 ) -> FastAPI:
     """A server for uvicorn, whose sessions share one user.
 
-    `user`, `options`: as for `gym.make`. `env`: an environment card. `seeds`: each persona is a
-    task with each of them. `max_sessions`: a further one is refused.
-
-    The reward of a turn is what the card says: by default the change of the emotion in points, in
-    [-10, 10]. When the user fails, `reset` and `step` are errors: an episode that is no score has
-    no reward. Episodes need a WebSocket session (`/ws`); over HTTP, `/step` has no episode. With
+    `seeds`: each persona is a task with each of them. `max_sessions`: a further one is refused.
+    When the user fails, `reset` and `step` are errors: an episode that is no score has no reward.
+    Episodes need a WebSocket session (`/ws`); over HTTP, `/step` has no episode. With
     ENABLE_WEB_INTERFACE=true there is a page to try it at /web, one dialogue for all its visitors.
-
-    UnknownName for a user, an option or an environment that does not exist.
     """
     host = EpisodeHost(user, **options)
     env_card(env)

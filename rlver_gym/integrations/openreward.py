@@ -2,8 +2,7 @@
 call gives the reward of its turn.
 
 Server([make_environment()]).run() serves them. The policy sees the prompt and what `say` returns;
-the client sees also the task (persona and seed), the rewards and the number of the turn. What the
-person feels, thinks and needs stays on the server.
+the client sees also the task (persona and seed), the rewards and the number of the turn.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,10 +17,9 @@ from rlver_gym.integrations.episodes import (
     DEFAULT_ENV,
     EpisodeHost,
     EpisodeSpec,
-    hide_private_errors,
-    list_specs,
+    list_tasks,
 )
-from rlver_gym.io.errors import DialogueError, UnknownName, needs_extra
+from rlver_gym.io.errors import DialogueError, needs_extra
 from rlver_gym.users import SentientUser
 
 with needs_extra("openreward"):
@@ -69,12 +67,12 @@ class EmpathyEnvironment(Environment):
         spec = EpisodeSpec.from_dict({**self.task_spec, "env": self.env})
         if spec.seed < 0:
             raise DialogueError(f"the task's seed is {spec.seed}. Seeds are integers from 0.")
-        self._episode = self.host.episode(spec)
+        self._episode = self.host.episode(spec, _REMEDY, hide=": this episode is no score")
         self._opening = ""
 
     @classmethod
     def name(cls) -> str:
-        """What the server calls the environment, such as RLVER-Empathy-v0."""
+        """What the server calls the environment."""
         return cls.server_name
 
     @classmethod
@@ -84,17 +82,12 @@ class EmpathyEnvironment(Environment):
 
     @classmethod
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:
-        """A task for each persona of the split with each seed: {"persona": ..., "seed": ...}."""
-        if split not in SPLITS:
-            raise UnknownName.of("split", split, SPLITS, ", ".join(SPLITS))
-        specs = list_specs(cls.env, split, cls.seeds)
-        return [{"persona": spec.persona, "seed": spec.seed} for spec in specs]
+        """A task for each persona of the split with each seed."""
+        return list_tasks(cls.env, split, cls.seeds)
 
     async def setup(self) -> None:
         """Begin the episode. UserFailed when the person found no first words."""
-        with hide_private_errors(": this episode is no score"):
-            self._opening = await self._episode.abegin()
-        self._episode.require_valid(_REMEDY)
+        self._opening = await self._episode.abegin()
 
     def get_prompt(self) -> list[TextBlock]:
         """What the policy is told, and the person's first words: two blocks."""
@@ -110,9 +103,7 @@ class EmpathyEnvironment(Environment):
     @tool
     async def say(self, params: SayParams) -> ToolOutput:
         """Say something to the person you are talking with. Returns what they answer."""
-        with hide_private_errors(": this episode is no score"):
-            result = await self._episode.asay(params.message)
-        self._episode.require_valid(_REMEDY)
+        result = await self._episode.asay(params.message)
         return ToolOutput(
             blocks=[TextBlock(text=result.reply)],
             metadata={"turn": len(self._episode.rewards)},
@@ -131,15 +122,9 @@ def make_environment(
 ) -> type[EmpathyEnvironment]:
     """A class for `openreward.environments.Server`, whose sessions share one user.
 
-    `user`, `options`: as for `gym.make`. `env`: an environment card. `seeds`: each persona is a
-    task with each of them. `name`: what the server calls it, for it may hold several classes; None
-    for the card's id.
-
-    The reward of a turn is what the card says: by default the change of the emotion in points, in
-    [-10, 10]. When the user fails, the call of `say` fails: the client raises ToolFailed, and the
-    session is over without a reward.
-
-    UnknownName for a user, an option or an environment that does not exist.
+    `seeds`: each persona is a task with each of them. `name`: what the server calls it, for it may
+    hold several classes; None for the card's id. When the user fails, the call of `say` fails: the
+    client raises ToolFailed, and the session is over without a reward.
     """
     members = {
         "host": EpisodeHost(user, **options),

@@ -1,10 +1,7 @@
 """tinker-cookbook: dialogues as a `MessageEnv`, groups of them, and a dataset for its RL trainer.
 
-    rl.train.Config(dataset_builder=EmpathyDatasetBuilder(
-        model_name=MODEL, renderer_name="qwen3_instruct", group_size=8, groups_per_batch=16), ...)
-
-The policy is given the system prompt and what was said. Its thoughts are not heard where the
-renderer tells them apart.
+rl.train.Config(dataset_builder=EmpathyDatasetBuilder(
+    model_name=MODEL, renderer_name="qwen3_instruct", group_size=8, groups_per_batch=16), ...)
 """
 
 # pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
@@ -46,12 +43,9 @@ _REMEDY = "Train with rollout_error_tolerance=RetryOnFailure() to try it again, 
 
 
 class EmpathyMessageEnv(MessageEnv):
-    """One dialogue. The reward of a turn is the change of the emotion in points, in [-10, 10], or
-    what the card says; tinker-cookbook adds them up.
-
-    When the user fails, UserFailed ends the rollout as an error, which is what its rollout
-    strategies are for: with `RetryOnFailure` it is tried again, or its group skipped; the default,
-    `FailFast`, stops the training.
+    """One dialogue. When the user fails, UserFailed ends the rollout as an error, which is what
+    rollout strategies are for: with `RetryOnFailure` it is tried again, or its group skipped; the
+    default, `FailFast`, stops the training.
     """
 
     def __init__(self, episode: TextEpisode) -> None:
@@ -62,24 +56,18 @@ class EmpathyMessageEnv(MessageEnv):
     async def initial_observation(self) -> list[Message]:
         """The system prompt, and the person's first words as the user's message."""
         await self._episode.abegin()
-        self._episode.require_valid(_REMEDY)
-        self._messages = [
-            Message(role=one["role"], content=one["content"]) for one in self._episode.messages
-        ]
+        self._messages = [Message(**one) for one in self._episode.messages]
         return list(self._messages)
 
     async def step(self, message: Message) -> MessageStepResult:
         """Say something to the person. The policy's messages stay in the conversation as they were
         sampled.
 
-        The metrics of the last turn are emotion, gain (points since the start), turns, a 1 for the
-        outcome, and "completed" as tinker-cookbook's reason to stop, also when the turns are used
-        up: that is an end like the others here, and tinker-cookbook takes the reward from
-        dialogues that a limit stopped. UserFailed when the user failed, DialogueError after the
-        end.
+        The metrics of the last turn are those of the episode, and "completed" as the reason to
+        stop, also when the turns are used up: that is an end like the others here, and
+        tinker-cookbook takes the reward from dialogues that a limit stopped.
         """
         result = await self._episode.asay(get_text_content(message))
-        self._episode.require_valid(_REMEDY)
         self._messages += [message, Message(role="user", content=result.reply)]
         completed = {f"{STOP_METRIC_PREFIX}{StopReason.COMPLETED}": 1.0}
         return MessageStepResult(
@@ -91,9 +79,8 @@ class EmpathyMessageEnv(MessageEnv):
 
 
 class RenderOnLoop(EnvFromMessageEnv):
-    """Renders on the event loop. tinker-cookbook renders in threads, which share a tokenizer: with
-    the renderers for Qwen of 0.5.5 to 0.5.8, which switch it over for each message, they stop with
-    "Already borrowed" as soon as two dialogues go on at once.
+    """Renders on the event loop: in threads, which share a tokenizer, the renderers for Qwen of
+    0.5.5 to 0.5.8 stop with "Already borrowed" as soon as two dialogues go on at once.
     """
 
     async def _render_in_thread(self, messages: list[Message], **kwargs: Any) -> ModelInput:
@@ -107,41 +94,34 @@ class EmpathyGroupBuilder(EnvGroupBuilder):
     """
 
     spec: EpisodeSpec
-    """Whom all of them meet."""
     renderer: Renderer
     group_size: int
     user: str | SentientUser = "embedded"
-    """As for `gym.make`; the members share it."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The user's, as for `gym.make`."""
+    """The user's, whom the members share."""
     max_trajectory_tokens: int | None = None
     """Of a dialogue, its prompt included; None for no limit."""
     max_generation_tokens: int | None = None
     """Of a reply: what has to be left in `max_trajectory_tokens` for a turn to take place."""
     penalty: float | None = None
-    """The reward of a turn that ends the dialogue because the reply did not come to its end, or the
-    context was full. None for what the worst dialogue costs: all points that it starts with, such
-    as -40, or 0 where a card rewards the final emotion alone. tinker-cookbook's own defaults, -1
-    and -0.1, are less than a bad dialogue costs here, so that breaking off would be worth learning.
+    """The reward where a reply did not come to its end, or the context was full. None for what the
+    worst dialogue costs: all points that it starts with, such as -40, or 0 where a card rewards the
+    final emotion alone. With tinker-cookbook's own, -1 and -0.1, breaking off were worth learning.
     """
 
     async def make_envs(self) -> Sequence[Env]:
         """The members, with a user that they share."""
-        host = EpisodeHost(self.user, **self.options)
-        card = env_card(self.spec.env)
+        host, card = EpisodeHost(self.user, **self.options), env_card(self.spec.env)
         worst = 0.0 if card.reward == "terminal" else -float(card.start)
         penalty = worst if self.penalty is None else self.penalty
-        return [
-            RenderOnLoop(
-                self.renderer,
-                EmpathyMessageEnv(host.episode(self.spec)),
-                failed_parse_reward=penalty,
-                context_overflow_reward=penalty,
-                max_trajectory_tokens=self.max_trajectory_tokens,
-                max_generation_tokens=self.max_generation_tokens,
-            )
-            for _ in range(self.group_size)
-        ]
+        limits = {
+            "failed_parse_reward": penalty,
+            "context_overflow_reward": penalty,
+            "max_trajectory_tokens": self.max_trajectory_tokens,
+            "max_generation_tokens": self.max_generation_tokens,
+        }
+        episodes = [host.episode(self.spec, _REMEDY) for _ in range(self.group_size)]
+        return [RenderOnLoop(self.renderer, EmpathyMessageEnv(one), **limits) for one in episodes]
 
     def logging_tags(self) -> list[str]:
         """The id of the environment card."""
@@ -177,9 +157,8 @@ class EmpathyDatasetBuilder(RLDatasetBuilder):
     group_size: int
     groups_per_batch: int
     env: str = DEFAULT_ENV
-    """The id of an environment card."""
     split: SplitChoice | None = None
-    """To train on; None for the environment's."""
+    """To train on."""
     test_split: SplitChoice | None = "validation"
     """None for no test."""
     num_seeds: int = 1
@@ -187,7 +166,7 @@ class EmpathyDatasetBuilder(RLDatasetBuilder):
     shuffle_seed: int = 0
     user: str = "embedded"
     options: Mapping[str, Any] = chz.field(default_factory=dict)
-    """As for `gym.make`. The builder is written to the log: a key belongs in OPENAI_API_KEY."""
+    """The builder is written to the log: a key belongs in OPENAI_API_KEY."""
     max_trajectory_tokens: int | None = None
     max_generation_tokens: int | None = None
 
@@ -210,15 +189,6 @@ class EmpathyDatasetBuilder(RLDatasetBuilder):
     def _group(self, specs: Sequence[EpisodeSpec], group_size: int) -> list[EmpathyGroupBuilder]:
         tokenizer = get_tokenizer(self.model_name)
         renderer = get_renderer(self.renderer_name, tokenizer, model_name=self.model_name)
-        return [
-            EmpathyGroupBuilder(
-                spec=spec,
-                renderer=renderer,
-                group_size=group_size,
-                user=self.user,
-                options=self.options,
-                max_trajectory_tokens=self.max_trajectory_tokens,
-                max_generation_tokens=self.max_generation_tokens,
-            )
-            for spec in specs
-        ]
+        names = ("user", "options", "max_trajectory_tokens", "max_generation_tokens")
+        known = {name: getattr(self, name) for name in names}
+        return [EmpathyGroupBuilder(spec, renderer, group_size, **known) for spec in specs]

@@ -49,11 +49,8 @@ def prompt_rows(
 
 def parse_prompt(prompt: Prompt) -> EpisodeSpec:
     """Whom a prompt names. TrainingError for one that names nobody."""
-    said = (
-        prompt[-1]
-        if isinstance(prompt, Sequence) and prompt and isinstance(prompt[-1], Mapping)
-        else {}
-    )
+    last = prompt[-1] if isinstance(prompt, Sequence) and prompt else None
+    said = last if isinstance(last, Mapping) else {}
     if said.get("persona") is None or said.get("seed") is None:
         raise TrainingError(
             "a prompt does not say whom to meet: its last message must name a persona and a seed."
@@ -68,9 +65,7 @@ def final_emotion(
     log_metric: Callable[[str, float], None] | None = None,
     **columns: Any,
 ) -> list[float | None]:
-    """A reward function: where the dialogue left the person, from 0 to 1; None when it broke off,
-    which TRL leaves out of the group.
-    """
+    """A reward: the score of the dialogue; None, which TRL leaves out, when it broke off."""
     ended = [one for one in emotion if one is not None]
     if log_metric and ended:
         log_metric("emotion", sum(ended) / len(ended))
@@ -79,9 +74,8 @@ def final_emotion(
 
 
 class Rollout:
-    """A `rollout_func`: plays one dialogue a prompt with the trainer's model or its vLLM (server or
-    colocate), all at once, and gives exact token ids. With accelerate: DDP and DeepSpeed's stages 1
-    and 2; stage 3 and FSDP with `use_vllm` alone.
+    """A `rollout_func`: plays one dialogue a prompt with the trainer's model or its vLLM, all at
+    once, and gives exact token ids. DeepSpeed's stage 3 and FSDP with `use_vllm` alone.
 
     Beside `prompt_ids`, `completion_ids`, `logprobs` (in nats, 0 where the policy did not speak)
     and `env_mask` (1 where it did), reward functions get a column each of: `emotion` (the last;
@@ -101,11 +95,9 @@ class Rollout:
         **env_options: Any,
     ) -> None:
         """`env`, `env_options`: for `gym.make`. `workers`: how many users are waited for at the
-        same time. `sampler`: None for the trainer's model or its vLLM.
-
-        The trainer's `max_completion_length` bounds the whole dialogue, its prompt included.
-        TrainingError for `style="think"`: TRL takes one sequence a prompt, and a policy that thinks
-        leaves one a turn.
+        same time. `sampler`: None for the trainer's model or its vLLM. The trainer's
+        `max_completion_length` bounds the whole dialogue, its prompt included. TrainingError for
+        `style="think"`: TRL takes one sequence a prompt.
         """
         if style != "direct":
             raise TrainingError(
@@ -127,24 +119,18 @@ class Rollout:
         renderer = Renderer(trainer.processing_class, _shared_system_prompt(prompts))
         self._envs += [self._make() for _ in range(len(prompts) - len(self._envs))]
         group_of = {one: number for number, one in enumerate(dict.fromkeys(met))}
+        drawn = trainer.temperature, trainer.top_p, trainer.top_k or 0
         played = collect_rollouts(
             self._sampler or make_sampler(trainer),
             renderer,
-            Sampling(
-                self.max_reply_tokens,
-                renderer.stop_ids,
-                trainer.temperature,
-                trainer.top_p,
-                trainer.top_k or 0,
-            ),
+            Sampling(self.max_reply_tokens, renderer.stop_ids, *drawn),
             self._envs[: len(prompts)],
             [
                 ResetSpec(number, one.seed, group_of[one], {"persona": one.persona})
                 for number, one in enumerate(met)
             ],
-            draw_seed=int(
-                torch.randint(2**31, ())
-            ),  # the trainer seeds torch, and saves its state with a checkpoint
+            # the trainer seeds torch, and saves its state with a checkpoint
+            draw_seed=int(torch.randint(2**31, ())),
             max_tokens=max_dialogue_tokens(trainer),
             workers=self.workers,
         )
@@ -158,14 +144,13 @@ class Rollout:
 
 
 def _columns(played: Sequence[Trajectory], met: Sequence[EpisodeSpec], end_of_turn: int) -> Columns:
+    roles = {"agent": "assistant", "user": "user"}
     rows = [
         {
             **_token_columns(one, end_of_turn),
             "emotion": score_of(one) if one.valid else None,
             "turn_rewards": one.reward_N.tolist(),
-            "dialogue": [
-                {"role": _ROLES[line.speaker], "content": line.text} for line in one.lines
-            ],
+            "dialogue": [{"role": roles[line.speaker], "content": line.text} for line in one.lines],
             "persona": whom.persona,
             "seed": whom.seed,
             "outcome": one.info.get("outcome"),
@@ -176,18 +161,11 @@ def _columns(played: Sequence[Trajectory], met: Sequence[EpisodeSpec], end_of_tu
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-_ROLES = {"agent": "assistant", "user": "user"}
-
-
 def _token_columns(one: Trajectory, end_of_turn: int) -> dict[str, list[Any]]:
     """The prompt is what precedes the first reply. Where nobody spoke, TRL still wants a token."""
     if not one.sequences:
-        return {
-            "prompt_ids": [end_of_turn],
-            "completion_ids": [end_of_turn],
-            "logprobs": [0.0],
-            "env_mask": [0],
-        }
+        nothing = {"completion_ids": [end_of_turn], "logprobs": [0.0], "env_mask": [0]}
+        return {"prompt_ids": [end_of_turn], **nothing}
     (sequence,) = one.sequences
     first = int(sequence.action_mask_T.argmax())
     counts_T = sequence.action_mask_T & one.valid

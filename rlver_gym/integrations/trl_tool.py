@@ -1,8 +1,5 @@
-"""A dialogue as a tool, for TRL's `environment_factory`: the policy speaks to the person by calling
-`say`.
-
-For models that call tools. The shorter way, in which the policy simply speaks, is
-`rlver_gym.integrations.trl.Rollout`.
+"""A dialogue as a tool, for TRL's `environment_factory` and models that call tools: the policy
+speaks by calling `say`. In `rlver_gym.integrations.trl.Rollout` it simply speaks.
 """
 
 from typing import Any

@@ -1,10 +1,9 @@
-"""verifiers 0.4 (the v1 API): a taskset of people to talk to, and the environment that plays the
-dialogues.
+"""verifiers 0.4 (the v1 API): a taskset of people, and the environment that plays the dialogues.
 
     vf-eval rlver-empathy --model MODEL --client.base-url URL --env.taskset.split test -r 2
 
 The reward of a rollout is the final emotion, from 0 to 1; the rewards of its turns are in the
-trace's info. The policy is given the system prompt and what was said, and nothing else.
+trace's info.
 """
 
 # pyright: reportAttributeAccessIssue=false
@@ -18,6 +17,7 @@ from pydantic import field_validator
 
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.persona import SplitChoice
+from rlver_gym.environment.env import refuse_secrets
 from rlver_gym.integrations.episodes import (
     DEFAULT_ENV,
     EpisodeHost,
@@ -25,7 +25,7 @@ from rlver_gym.integrations.episodes import (
     TextEpisode,
     list_specs,
 )
-from rlver_gym.io.errors import RlverError, UserFailed, needs_extra
+from rlver_gym.io.errors import RlverError, needs_extra
 
 with needs_extra("verifiers"):
     import verifiers.v1 as vf
@@ -49,7 +49,7 @@ class EmpathyTaskData(vf.TaskData):
 
 class EmpathyTask(vf.Task[EmpathyTaskData, vf.State, vf.TaskConfig]):
     """A dialogue, scored from what `EmpathyDialogueEnv` left in its trace, so that `vf-replay` can
-    score it again. A rollout that failed is not scored at all.
+    score it again.
     """
 
     @property
@@ -64,9 +64,7 @@ class EmpathyTask(vf.Task[EmpathyTaskData, vf.State, vf.TaskConfig]):
 
     @vf.metric
     async def dialogue(self, trace: vf.Trace) -> Mapping[str, float]:
-        """`final_emotion` (0 to 100), `gain` (points since the start), `turns`, and 1 for one of
-        `outcome_content`, `outcome_left`, `outcome_out_of_turns` and `outcome_cut_off`.
-        """
+        """`final_emotion` (0 to 100), `gain`, `turns`, and 1 for one of the outcomes."""
         return trace.info["metrics"]
 
 
@@ -76,7 +74,6 @@ class EmpathyTasksetConfig(vf.TasksetConfig):
     env: str = DEFAULT_ENV
     """The id of an environment card, or the path of one (.yaml)."""
     split: SplitChoice | None = None
-    """train, validation, test, demo or all; None takes the card's."""
     seeds: list[int] = [0]  # noqa: RUF012 (pydantic copies it)
     """A dialogue with each person for each of these seeds: `--env.taskset.seeds 0 1 2`."""
 
@@ -167,28 +164,22 @@ class EmpathyDialogueEnvConfig(vf.SingleAgentEnvConfig):
     agent: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
     """The policy: unless you name a harness, `ChatHarness`."""
     user: str = "embedded"
-    """The simulated person, as for `gym.make`: "embedded", "openai:MODEL", "module:Name"."""
+    """"embedded", "openai:MODEL", "module:Name"."""
     user_options: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
-    """Options of the user, such as '{"base_url": "http://localhost:8000/v1"}'. Its key is read from
-    OPENAI_API_KEY."""
+    """Such as '{"base_url": "http://localhost:8000/v1"}'. A key is read from OPENAI_API_KEY."""
 
     @field_validator("user_options")
     @classmethod
     def _refuse_keys(cls, options: dict[str, Any]) -> dict[str, Any]:
-        if "api_key" in options or "@" in str(options.get("base_url", "")):
-            raise ValueError(
-                "verifiers writes these options into the run's folder. Set OPENAI_API_KEY instead"
-                " of api_key, and leave a password out of base_url"
-            )
+        refuse_secrets(options, "the run's folder")  # CardError is a ValueError
         return options
 
 
 class EmpathyDialogueEnv(vf.SingleAgentEnv, vf.Env[EmpathyDialogueEnvConfig]):
     """Plays a task's dialogue with the policy; the person speaks first.
 
-    All rollouts share the user. A user that fails fails the rollout, which then has an error and no
-    reward; `--env.retries.max-retries` plays it again. Thoughts are not
-    said.
+    A user that fails fails the rollout, which then has an error and no reward;
+    `--env.retries.max-retries` plays it again.
     """
 
     def __init__(self, config: EmpathyDialogueEnvConfig) -> None:
@@ -198,31 +189,21 @@ class EmpathyDialogueEnv(vf.SingleAgentEnv, vf.Env[EmpathyDialogueEnvConfig]):
 
     async def run(self, task: EmpathyTask, agents: vf.Agents) -> None:
         """One dialogue, until it ends or the policy is silent. UserFailed when the user is."""
-        episode = self._host.episode(task.data.spec)
+        remedy = "To play such a dialogue again: --env.retries.max-retries"
+        episode = self._host.episode(task.data.spec, remedy)
         async with agents.agent.interaction(task) as interaction:
             words = await episode.abegin()
             while not episode.done:
                 segment = await interaction.turn(words)
                 if segment.terminated:
                     break
-                result = await episode.asay(segment.last_reply)
-                words = result.reply
-            if not episode.valid:
-                turn = f"in turn {len(episode.rewards)}" if episode.rewards else "to begin"
-                raise UserFailed(
-                    f"the simulated person failed {turn}: no score. To play such a dialogue again:"
-                    " --env.retries.max-retries"
-                )
+                words = (await episode.asay(segment.last_reply)).reply
             _record(interaction.trace, episode)
 
 
 def _record(trace: vf.Trace, episode: TextEpisode) -> None:
     """What `EmpathyTask` scores, beside the reward of each turn."""
     figures = {name: value for name, value in episode.metrics.items() if name != "outcome_failed"}
-    trace.info["score"] = episode.score
-    trace.info["turn_rewards"] = list(episode.rewards)
-    trace.info["metrics"] = {
-        "final_emotion": figures.pop("emotion"),
-        **figures,
-        "outcome_cut_off": float(not episode.done),
-    }
+    ends = {"final_emotion": figures.pop("emotion"), "outcome_cut_off": float(not episode.done)}
+    trace.info["score"], trace.info["turn_rewards"] = episode.score, list(episode.rewards)
+    trace.info["metrics"] = figures | ends

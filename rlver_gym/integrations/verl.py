@@ -9,15 +9,13 @@
 
 The data are `dataset_rows(...)` as parquet. `algorithm.adv_estimator=rlver_turn` needs this module
 in the trainer's process: VERL_USE_EXTERNAL_MODULES=rlver_gym.integrations.verl. Written for verl
-0.9.1 with `trainer.use_v1=True`, its default. The extra `verl` has what runs agent loops on a CPU
-(verl pins transformers below 5.11, so it excludes the extra `train`); to train, install verl's own
-extra for vLLM or SGLang beside it.
+0.9.1 with `trainer.use_v1=True`, its default. The extra runs agent loops on a CPU, and excludes the
+extra `train`; to train, install verl's own extra for vLLM or SGLang beside it.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportAttributeAccessIssue=false
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
@@ -25,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlver_gym.core.agent import agent_prompt
-from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, TextEpisode
+from rlver_gym.integrations.episodes import EpisodeSpec, TextEpisode, share_host
 from rlver_gym.io.errors import TrainingError, UserFailed, needs_extra
 
 with needs_extra("verl"):
@@ -42,10 +40,8 @@ Rewards = Literal["turn", "final"]
 
 
 def dataset_rows(specs: Iterable[EpisodeSpec], system: str | None = None) -> list[dict[str, Any]]:
-    """Rows of verl's dataset, such as for `pandas.DataFrame(rows).to_parquet(...)`.
-
-    `system`: what the policy is told; None for `agent_prompt()` in the language of the persona. The
-    user's message is empty: the person speaks first, and says it when the dialogue begins.
+    """Rows of verl's dataset, such as for `pandas.DataFrame(rows).to_parquet(...)`. `system`: None
+    for `agent_prompt()`. The user's message is empty: the person speaks first.
     """
     told = [{"role": "system", "content": system}] if system else []
     return [
@@ -100,10 +96,10 @@ class EmpathyAgentLoop(AgentLoopBase):
     """One dialogue: the policy samples a reply, the person answers, until the dialogue is over or
     `rollout.response_length` has no room for another reply (the metric `context_overflow`).
 
-    The reward is with `rewards="turn"` each turn's, as the environment's card says, and with
-    "final" the last emotion, from 0 to 1, at the end. `extra_fields["turn_scores"]` has each turn's
-    either way. A dialogue in which the user failed or the server sampled nothing gives no output:
-    verl leaves it out. What was sampled is never tokenized again; the person's words have mask 0.
+    The reward is with `rewards="turn"` each turn's, and with "final" the score, at the end;
+    `extra_fields["turn_scores"]` has each turn's either way. A dialogue in which the user failed or
+    the server sampled nothing gives no output: verl leaves it out. What was sampled is never
+    tokenized again; the person's words have mask 0.
     """
 
     def __init__(
@@ -115,7 +111,7 @@ class EmpathyAgentLoop(AgentLoopBase):
         user_options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """These four come from the YAML. TrainingError for rewards of another name, or no room."""
+        """What the YAML says. TrainingError for rewards of another name, or no room."""
         super().__init__(*args, **kwargs)
         if rewards not in ("turn", "final"):
             raise TrainingError(f"there are no rewards {rewards!r}. Set rewards to turn or final.")
@@ -126,7 +122,7 @@ class EmpathyAgentLoop(AgentLoopBase):
             )
         self.rewards: Rewards = rewards
         self.max_reply_tokens = max_reply_tokens
-        self._host = _shared_host(user, tuple(sorted((user_options or {}).items())))
+        self._host = share_host({"user": user, **(user_options or {})})
 
     async def run(
         self, sampling_params: dict[str, Any], priority: int = 0, **row: Any
@@ -139,7 +135,12 @@ class EmpathyAgentLoop(AgentLoopBase):
         first = row["raw_prompt"][0]
         told = first["content"] if first["role"] == "system" else agent_prompt(episode.language)
         renderer = Renderer(self.tokenizer, told)
-        tokens = _Tokens(self._check_prompt(renderer.opening(opening)), [], [], [], [])
+        tokens = _Tokens(renderer.opening(opening), [], [], [], [])
+        if len(tokens.prompt) > (limit := self.rollout_config.prompt_length):
+            raise TrainingError(
+                f"the system prompt and the person's first words are {len(tokens.prompt)} tokens"
+                f" long, and rollout.prompt_length is {limit}. Raise data.max_prompt_length."
+            )
         extra: dict[str, Any] = {}
         request_id, room = uuid4().hex, self.rollout_config.response_length
         limits = {"max_tokens": self.max_reply_tokens, "stop_token_ids": sorted(renderer.stop_ids)}
@@ -167,15 +168,6 @@ class EmpathyAgentLoop(AgentLoopBase):
             return self._leave_out("the user failed")
         return self._output(episode, tokens, timing, extra)
 
-    def _check_prompt(self, prompt: list[int]) -> list[int]:
-        limit = self.rollout_config.prompt_length
-        if len(prompt) > limit:
-            raise TrainingError(
-                f"the system prompt and the person's first words are {len(prompt)} tokens long, and"
-                f" rollout.prompt_length is {limit}. Raise data.max_prompt_length."
-            )
-        return prompt
-
     def _leave_out(self, why: str) -> list[AgentLoopOutput]:
         """No output. UserFailed with verl's old trainer, which cannot leave a dialogue out."""
         if not self.config.trainer.get("use_v1", True):
@@ -187,6 +179,7 @@ class EmpathyAgentLoop(AgentLoopBase):
     ) -> AgentLoopOutput:
         final = self.rewards == "final"
         overflow = {"context_overflow": float(not episode.done)}
+        scores = {"turn_scores": list(episode.rewards), "tool_rewards": []}
         values = {
             "prompt_ids": tokens.prompt,
             "response_ids": tokens.response,
@@ -195,22 +188,11 @@ class EmpathyAgentLoop(AgentLoopBase):
             "reward_score": episode.score if final else sum(episode.rewards),
             "num_turns": 1 + 2 * len(episode.rewards),
             "metrics": timing,
-            "extra_fields": {
-                **extra,
-                "turn_scores": list(episode.rewards),
-                "tool_rewards": [],
-                "reward_extra_info": episode.metrics | overflow,
-            },
+            "extra_fields": {**extra, **scores, "reward_extra_info": episode.metrics | overflow},
         }
         if final:
             return AgentLoopOutput(**values)
         return TurnRewardOutput(**values, turn_ends=tokens.turn_ends)
-
-
-@cache
-def _shared_host(user: str, options: tuple[tuple[str, Any], ...]) -> EpisodeHost:
-    """One for all dialogues of a process: verl makes a loop for each."""
-    return EpisodeHost(user, **dict(options))
 
 
 @register_adv_est("rlver_turn")

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, FastAPI, Path, Request, Response, WebSocket
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
 from rlver_gym.core.persona import SPLIT_CHOICES, SplitChoice
@@ -26,6 +27,7 @@ from rlver_gym.serve.messages import (
     StepAnswer,
     StepRequest,
 )
+from rlver_gym.serve.metrics import Metrics
 from rlver_gym.serve.openapi import (
     ALWAYS,
     BEGINNING,
@@ -36,7 +38,7 @@ from rlver_gym.serve.openapi import (
     document_links,
     document_problems,
 )
-from rlver_gym.serve.operation import METRICS_TYPE, Metrics, ServeSettings
+from rlver_gym.serve.operation import ServeSettings
 from rlver_gym.serve.problems import Refusal, describe_invalid
 from rlver_gym.serve.websocket import Conversation
 from rlver_gym.users import SentientUser, make_user
@@ -79,7 +81,7 @@ def make_app(
     locked = [Depends(bearer)] if token else []
     app.include_router(_episode_routes(table), prefix="/v1/episodes", dependencies=locked)
     app.include_router(_env_routes(table), prefix="/v1/envs", dependencies=locked)
-    app.include_router(_operator_routes(table, metrics, locked))
+    app.include_router(_operator_routes(metrics, locked))
     _answer_problems(app)
     app.openapi = lambda: describe_app(app)  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -172,7 +174,7 @@ def _env_routes(table: EpisodeTable) -> APIRouter:
     return router
 
 
-def _operator_routes(table: EpisodeTable, metrics: Metrics, locked: list[Any]) -> APIRouter:
+def _operator_routes(metrics: Metrics, locked: list[Any]) -> APIRouter:
     router = APIRouter(tags=["operation"])
 
     @router.get(
@@ -196,8 +198,7 @@ def _operator_routes(table: EpisodeTable, metrics: Metrics, locked: list[Any]) -
     )
     async def show_metrics() -> Response:
         """Open episodes, turns, answers by status, and a histogram of the time that turns take."""
-        page = metrics.render(table.num_open, table.num_under_way)
-        return Response(page, media_type=METRICS_TYPE)
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     return router
 

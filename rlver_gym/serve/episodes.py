@@ -24,7 +24,8 @@ from rlver_gym.serve.messages import (
     StepAnswer,
     StepRequest,
 )
-from rlver_gym.serve.operation import Metrics, ServeSettings
+from rlver_gym.serve.metrics import Metrics
+from rlver_gym.serve.operation import ServeSettings
 from rlver_gym.serve.problems import Refusal
 from rlver_gym.users import EmbeddedUser, SentientUser
 
@@ -60,16 +61,14 @@ class EpisodeTable:
         self._ended: dict[str, Episode] = {}
         self._opening = 0
         self._under_way = 0
+        metrics.gauge("open_episodes", "Episodes that go on.").set_function(lambda: self.num_open)
+        under_way = metrics.gauge("turns_under_way", "Turns being worked on.")
+        under_way.set_function(lambda: self._under_way)
 
     @property
     def num_open(self) -> int:
         """Episodes that go on, those included that are just beginning."""
         return len(self._open) + self._opening
-
-    @property
-    def num_under_way(self) -> int:
-        """Turns and openings that are being worked on."""
-        return self._under_way
 
     def find_card(self, env_id: str) -> EnvCard:
         """The card of that id. UnknownName when it is not served."""
@@ -193,7 +192,7 @@ class EpisodeTable:
         finally:
             self._opening -= 1
             self._under_way -= 1
-        self._metrics.episodes += 1
+        self._metrics.episodes.inc()
         self._file(episode)
         return episode
 
@@ -244,7 +243,8 @@ class EpisodeTable:
             episode.is_answering = False
             episode.last_used = self._clock()
             self._under_way -= 1
-        self._metrics.observe_step(time.perf_counter() - began)
+        self._metrics.steps.inc()
+        self._metrics.step_s.observe(time.perf_counter() - began)
         if episode.id in self._open and turn.outcome is not None:
             self._file(episode)
         cut = max(0, len(utterance) - session.scene.card.max_utterance_chars)

@@ -11,7 +11,8 @@ from math import ceil
 from typing import Any
 from urllib.parse import urlsplit
 
-from rlver_gym.serve.operation import Metrics, ServeSettings, is_loopback
+from rlver_gym.serve.metrics import Metrics
+from rlver_gym.serve.operation import ServeSettings, is_loopback
 from rlver_gym.serve.problems import Refusal
 
 Scope = MutableMapping[str, Any]
@@ -102,7 +103,7 @@ class Guard:
             nonlocal has_begun
             has_begun = True
             if message["type"] == "http.response.start":
-                self._metrics.responses[message["status"]] += 1
+                self._metrics.responses.labels(message["status"]).inc()
             await send(message)
 
         try:
@@ -177,7 +178,7 @@ class Guard:
         prefix = "websocket.http" if scope["type"] == "websocket" else "http"
         headers = {**refusal.headers, "content-length": str(len(refusal.content))}
         headers["connection"] = "close"
-        self._metrics.responses[refusal.problem.status] += 1
+        self._metrics.responses.labels(refusal.problem.status).inc()
         pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
         start = {"status": refusal.problem.status, "headers": pairs}
         await send({"type": f"{prefix}.response.start", **start})

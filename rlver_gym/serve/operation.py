@@ -1,10 +1,7 @@
-"""What an operator decides and sees: settings, the token, and counts for Prometheus."""
+"""What an operator decides: settings, the token, and from where the server can be reached."""
 
 import ipaddress
 import os
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import Field
@@ -16,9 +13,6 @@ from rlver_gym.io.frozen import Frozen
 
 TOKEN_VARIABLE = "RLVER_GYM_TOKEN"
 MIN_TOKEN_CHARS = 16
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Upper ends of the histogram of turns, in seconds: 1 ms is the embedded user, seconds a model."""
 _MAKE_ONE = "Make one with: openssl rand -hex 32"
 
 
@@ -84,65 +78,3 @@ def check_host(host: str, token: str | None, *, insecure: bool) -> None:
             f"--host {host} can be reached from other machines, and there is no token. Set"
             f" {TOKEN_VARIABLE}, or give --token-file, or say --insecure. {_MAKE_ONE}"
         )
-
-
-class Metrics:
-    """What happened since the server started. For one event loop."""
-
-    def __init__(self) -> None:
-        """Nothing yet."""
-        self.episodes = 0
-        """Episodes that have begun."""
-        self.open_sockets = 0
-        """WebSockets that are connected."""
-        self.responses: Counter[int] = Counter()
-        """HTTP responses by status; refused handshakes of WebSockets are among them."""
-        self.socket_problems: Counter[int] = Counter()
-        """Problems sent over WebSockets, by status."""
-        self._buckets = [0] * (len(BUCKETS_S) + 1)
-        self._steps_s = 0.0
-
-    @property
-    def steps(self) -> int:
-        """Turns that were taken."""
-        return sum(self._buckets)
-
-    def observe_step(self, seconds: float) -> None:
-        """A turn was taken, and took so long."""
-        self._buckets[bisect_left(BUCKETS_S, seconds)] += 1
-        self._steps_s += seconds
-
-    def render(self, open_episodes: int, under_way: int) -> str:
-        """The page that Prometheus reads."""
-        name = "rlver_gym"
-        lines = [
-            *_metric(f"{name}_open_episodes", "gauge", "Episodes that go on.", open_episodes),
-            *_metric(f"{name}_turns_under_way", "gauge", "Turns being worked on.", under_way),
-            *_metric(f"{name}_open_websockets", "gauge", "WebSockets.", self.open_sockets),
-            *_metric(f"{name}_episodes_total", "counter", "Episodes begun.", self.episodes),
-            *_metric(f"{name}_steps_total", "counter", "Turns taken.", self.steps),
-            *_by_status(f"{name}_http_responses_total", "HTTP responses.", self.responses),
-            *_by_status(
-                f"{name}_websocket_problems_total", "Problems by WebSocket.", self.socket_problems
-            ),
-            *self._histogram(f"{name}_step_seconds"),
-        ]
-        return "\n".join(lines) + "\n"
-
-    def _histogram(self, name: str) -> Iterator[str]:
-        yield from (f"# HELP {name} Time to take a turn.", f"# TYPE {name} histogram")
-        total = 0
-        for end, count in zip((*BUCKETS_S, "+Inf"), self._buckets, strict=True):
-            total += count
-            yield f'{name}_bucket{{le="{end}"}} {total}'
-        yield from (f"{name}_sum {self._steps_s}", f"{name}_count {total}")
-
-
-def _metric(name: str, kind: str, text: str, value: int) -> Iterator[str]:
-    yield from (f"# HELP {name} {text}", f"# TYPE {name} {kind}", f"{name} {value}")
-
-
-def _by_status(name: str, text: str, counts: Counter[int]) -> Iterator[str]:
-    yield from (f"# HELP {name} {text}", f"# TYPE {name} counter")
-    for status, count in sorted(counts.items()):
-        yield f'{name}{{status="{status}"}} {count}'

@@ -11,7 +11,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from rlver_gym.serve.episodes import EpisodeTable
 from rlver_gym.serve.guard import client_of
 from rlver_gym.serve.messages import PARSE_MESSAGE, BeginMessage, StepMessage
-from rlver_gym.serve.operation import Metrics
+from rlver_gym.serve.metrics import Metrics
 from rlver_gym.serve.problems import Refusal, describe_invalid
 
 LOG = logging.getLogger("rlver_gym.serve")
@@ -76,7 +76,7 @@ class Conversation:
             LOG.exception("a message failed")
             answer = {"type": "problem", "problem": Refusal("server-error").body}
         if answer["type"] == "problem":
-            self._metrics.socket_problems[answer["problem"]["status"]] += 1
+            self._metrics.socket_problems.labels(answer["problem"]["status"]).inc()
         return {"request_id": request_id, **answer}
 
     async def _act(self, message: BeginMessage | StepMessage) -> dict[str, Any]:

@@ -1,9 +1,50 @@
-"""What drivers of frameworks share that choose by number."""
+"""What tests and drivers say, and what the core alone gives for it."""
 
+import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
+
+from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, TextEpisode
+
+UTTERANCES = ("I'm listening. What happened?", "That sounds exhausting.", "What would help you?")
+RUDE = "Shut up, you are pathetic. Nobody cares."
+
+
+def hold_episode(
+    persona: str, seed: int, utterances: Sequence[str] = (), **options: Any
+) -> TextEpisode:
+    """An episode without a framework, until it ends or nothing is left to say."""
+    episode = EpisodeHost(**options).episode(EpisodeSpec(persona, seed))
+    episode.begin()
+    for one in utterances:
+        if episode.say(one).done:
+            break
+    return episode
+
+
+def find_private(sent: str, persona: str, seed: int, utterances: Sequence[str]) -> set[str]:
+    """What stands in the answers of a server to such an episode that only the person knows.
+
+    AssertionError where the replies are not in it: then nothing was recorded.
+    """
+    reference = EmpathyEnv(persona=persona, info="privileged")
+    infos = [reference.reset(seed=seed)[1], *(reference.step(one)[-1] for one in utterances)]
+    scene, turns = reference.session.scene, reference.session.dialogue.turns
+    assert all(json.dumps(turn.reply, ensure_ascii=False) in sent for turn in turns)
+    person, situation = scene.persona.person, scene.persona.situation
+    private = {person.habits, person.way_of_speaking, infos[0]["hidden_need"]}
+    private |= {one["thought"] for one in infos}
+    private |= {reason["note"] for one in infos for reason in one["reasons"]}
+    private |= {anchor.text for anchor in situation.anchors.unspoken}
+    assert len(private) > 10
+    names = {*EmpathyEnv.privileged_info, "outcome", "persona_card"}
+    return {one for one in private if one and one in sent} | (
+        names & set(re.findall(r'"(\w+)":', sent))
+    )
 
 
 class SayUtterance(gym.Wrapper[str, Any, str, Any]):

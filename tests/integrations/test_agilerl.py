@@ -20,30 +20,23 @@ with warnings.catch_warnings():  # what AgileRL imports speaks of what will chan
     from integrations.drivers.agilerl import complete, make_harness
     from peft import LoraConfig
     from transformers import GPT2Config, GPT2LMHeadModel
+from adapters.agilerl_env import EmpathyTextEnv
 from integrations.failing import FailsInTurn
+from integrations.scripted import RUDE, UTTERANCES, hold_episode
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
-from rlver_gym.integrations.gyms.agilerl import EmpathyTextEnv
 from rlver_gym.io.errors import DialogueError, UnknownName, UserFailed
 from rlver_gym.policy.models.model import load_tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 PEOPLE = library().ids("train")[:3]
 SEED = 5
-UTTERANCES = ("I'm listening. What happened?", "That sounds exhausting.", "What would help you?")
-RUDE = "Shut up, you are pathetic. Nobody cares."
 
 
 def reference(utterances, persona=PEOPLE[0]):
-    episode = EpisodeHost().episode(EpisodeSpec(persona, SEED))
-    episode.begin()
-    for one in utterances:
-        if episode.say(one).done:
-            break
-    return episode
+    return hold_episode(persona, SEED, utterances)
 
 
 def test_a_rollout_holds_the_dialogue_and_a_reward_for_each_turn():
@@ -83,21 +76,6 @@ def test_nothing_that_a_supporter_could_not_know_comes_out():
     assert set(shown) == {"system_prompt"}
     assert not set(shown) & set(EmpathyEnv.privileged_info)
     assert opening == reference([], PEOPLE[1]).messages[1]["content"]
-
-
-@pytest.mark.parametrize("thought", [f"<think>{RUDE}</think>", f"{RUDE}</think>"])
-def test_thoughts_are_not_heard(thought):
-    harness = make_harness(EmpathyTextEnv(personas=PEOPLE))
-    prompt, _ = harness.reset(seed=SEED, row_index=0)
-    _, reward, *_ = harness.step(complete(prompt, thought + UTTERANCES[0]))
-    assert reward == reference(UTTERANCES[:1]).rewards[0]
-
-
-def test_thoughts_that_were_cut_off_are_silence():
-    harness = make_harness(EmpathyTextEnv(personas=PEOPLE))
-    prompt, _ = harness.reset(seed=SEED, row_index=0)
-    _, reward, *_ = harness.step(complete(prompt, f"<think>{RUDE}"))
-    assert reward == reference([""]).rewards[0]
 
 
 def test_all_of_a_group_meet_the_same_person_in_the_same_mood():

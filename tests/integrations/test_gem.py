@@ -9,25 +9,21 @@ import pytest
 
 gem = pytest.importorskip("gem")
 
+from adapters.gem_env import EmpathyTextEnv
 from gem.wrappers.episode_tracking_wrapper import EpisodeTrackingWrapper
 from gem.wrappers.observation_wrapper import ObservationWrapper
 from integrations.failing import FailsInTurn
+from integrations.scripted import RUDE, UTTERANCES, hold_episode
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
-from rlver_gym.integrations.gyms.gem import EmpathyTextEnv
 from rlver_gym.io.errors import CardError, DialogueError, UnknownName
-from rlver_gym.testing import ChatServer
-from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import EmbeddedUser
 
 pytestmark = pytest.mark.usefixtures("close_shared_clients")
 ID = "social:RLVER-Empathy-v0"
 PERSONA = library().ids("train")[3]
-UTTERANCES = ("I'm listening. What happened?", "That sounds exhausting.", "What would help you?")
-RUDE = "Shut up, you are pathetic. Nobody cares."
 
 
 class WaitsForOthers(EmbeddedUser):
@@ -41,11 +37,7 @@ class WaitsForOthers(EmbeddedUser):
 
 
 def reference_rewards(seed, utterances=UTTERANCES):
-    episode = EpisodeHost().episode(EpisodeSpec(PERSONA, seed))
-    episode.begin()
-    for one in utterances:
-        episode.say(one)
-    return episode.rewards
+    return hold_episode(PERSONA, seed, utterances).rewards
 
 
 def step_rewards(env, utterances=UTTERANCES):
@@ -53,7 +45,7 @@ def step_rewards(env, utterances=UTTERANCES):
 
 
 def test_the_first_observation_is_what_the_policy_is_told_and_the_first_words():
-    opening = EpisodeHost().episode(EpisodeSpec(PERSONA, 5)).begin()
+    opening = hold_episode(PERSONA, 5).messages[-1]["content"]
     env = gem.make(ID, persona=PERSONA)
     assert env.reset(seed=5)[0] == f"{agent_prompt()}\n\n{opening}"
     assert gem.make(ID, persona=PERSONA, instructions=False).reset(seed=5)[0] == opening
@@ -82,17 +74,6 @@ def test_the_users_of_a_vector_are_waited_for_at_the_same_time():
     assert envs.step([UTTERANCES[0]] * 2)[1].tolist() == reference_rewards(5, UTTERANCES[:1]) * 2
 
 
-def test_threads_share_a_user_that_asks_a_server():
-    with ChatServer(EmbeddedAnswers()) as server:
-        envs = gem.make_vec(
-            [ID] * 4, async_mode=True, persona=PERSONA, user="openai:any", base_url=server.base_url
-        )
-        envs.reset(seed=[5] * 4)
-        replies, reward_B, *_, infos = envs.step([UTTERANCES[0]] * 4)
-    assert len(set(replies)) == 1 == len(set(reward_B))
-    assert all(info["valid"] for info in infos)
-
-
 def test_a_vector_begins_the_next_episode_by_itself():
     envs = gem.make_vec([ID], persona=PERSONA)
     envs.reset(seed=[5])
@@ -115,16 +96,6 @@ def test_a_user_that_fails_truncates_and_the_reset_that_follows_still_tells(user
     _, reward, terminated, truncated, info = ends[-1]
     assert (reward, terminated, truncated, info["valid"]) == (0.0, False, True, False)
     assert not env.reset()[1]["prev_ep_valid"]
-
-
-def test_a_failure_is_seen_through_the_reset_of_a_vector():
-    envs = gem.make_vec([ID] * 2, vec_kwargs=[{"user": FailsInTurn(2)}, {}], persona=PERSONA)
-    envs.reset(seed=[5, 5])
-    for one in UTTERANCES[:2]:
-        _, _, _, truncated_B, infos = envs.step([one] * 2)
-    assert truncated_B.tolist() == [True, False]
-    assert infos[0]["prev_ep_valid"] is False
-    assert infos[1]["valid"] is True
 
 
 def test_seeds_go_to_the_environment_alone_and_choose_as_in_gymnasium():

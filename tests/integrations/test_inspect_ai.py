@@ -120,7 +120,7 @@ def test_the_model_is_given_what_was_said_and_nothing_of_how_the_person_feels(tm
 
 def test_the_score_is_the_final_emotion_and_the_rewards_are_those_of_gymnasium(tmp_path):
     log = run(tmp_path, rlver_empathy(split="demo", seeds=[5]))
-    expected = [gymnasium.play(persona, 5, UTTERANCES) for persona in DEMO]
+    expected = [gymnasium.play(persona, 5, UTTERANCES).rewards for persona in DEMO]
     records = [one.store_as(DialogueRecord) for one in log.samples]
     assert [one.rewards for one in records] == expected
     finals = [one.emotion / 100 for one in records]
@@ -132,23 +132,12 @@ def test_the_score_is_the_final_emotion_and_the_rewards_are_those_of_gymnasium(t
     assert metric(again, "mean") == metric(log, "mean")
 
 
-@pytest.mark.parametrize(
-    ("thoughts", "heard"),
-    [("<think>Pathetic.</think>", UTTERANCES), ("<think>Pathetic. ", ("",) * 9)],
-    ids=["closed", "cut off"],
-)
-def test_thoughts_are_not_heard(tmp_path, thoughts, heard):
-    log = run(tmp_path, rlver_empathy(split="demo"), model=scripted(thoughts=thoughts), limit=1)
-    (sample,) = log.samples
-    assert sample.store_as(DialogueRecord).rewards == gymnasium.play(DEMO[0], 0, heard)
-
-
 def test_an_epoch_meets_the_person_in_another_mood_and_the_first_as_reset_does(tmp_path):
     log = run(tmp_path, rlver_empathy(split="demo", seeds=[3]), limit=1, epochs=2)
     records = {one.epoch: one.store_as(DialogueRecord) for one in log.samples}
     assert (records[1].seed, records[2].seed) == (3, 3 + EPOCH_STRIDE)
     for record in records.values():
-        assert record.rewards == gymnasium.play(DEMO[0], record.seed, UTTERANCES)
+        assert record.rewards == gymnasium.play(DEMO[0], record.seed, UTTERANCES).rewards
     assert records[1].transcript != records[2].transcript
     finals = [one.emotion / 100 for one in records.values()]
     assert metric(log, "mean") == pytest.approx(sum(finals) / 2)
@@ -194,7 +183,7 @@ def test_a_dialogue_that_a_limit_cut_off_is_scored_as_it_stood(tmp_path, limits)
     record = sample.store_as(DialogueRecord)
     assert sample.limit
     assert record.outcome is None
-    assert record.rewards == gymnasium.play(DEMO[0], 0, UTTERANCES)[: len(record.rewards)]
+    assert record.rewards == gymnasium.play(DEMO[0], 0, UTTERANCES).rewards[: len(record.rewards)]
     assert 1 <= len(record.rewards) <= 2
     assert sample.scores["final_emotion"].value == record.emotion / 100
 

@@ -16,24 +16,29 @@ from rlver_gym.io.errors import (
     pip_install,
 )
 
+INTEGRATIONS = "rlver_gym.integrations."
 EXTRAS = {
-    "inspect_ai": "inspect-ai",
-    "openenv": "openenv",
-    "openreward": "openreward",
-    "tinker": "tinker",
-    "trl": "trl",
-    "trl_tool": "trl",
-    "trl_trainer": "trl",
-    "verifiers": "verifiers",
-    "verl": "verl",
-    "gyms.gem": "gem",
-    "gyms.rllib": "rllib",
-    "gyms.sb3": "sb3",
-    "gyms.skyrl_gym": "skyrl-gym",
-    "gyms.textarena": "textarena",
-    "gyms.torchrl": "torchrl",
+    f"{INTEGRATIONS}inspect_ai": "inspect-ai",
+    f"{INTEGRATIONS}openenv": "openenv",
+    f"{INTEGRATIONS}openreward": "openreward",
+    f"{INTEGRATIONS}tinker": "tinker",
+    f"{INTEGRATIONS}trl": "trl",
+    f"{INTEGRATIONS}trl_tool": "trl",
+    f"{INTEGRATIONS}trl_trainer": "trl",
+    f"{INTEGRATIONS}verifiers": "verifiers",
+    f"{INTEGRATIONS}verl": "verl",
+    f"{INTEGRATIONS}gyms.sb3": "sb3",
+    f"{INTEGRATIONS}gyms.skyrl_gym": "skyrl-gym",
+    "adapters.gem_env": "gem",
+    "adapters.rllib_env": "rllib",
+    "adapters.textarena_env": "textarena",
+    "adapters.torchrl_env": "torchrl",
 }
-NEEDS_NOTHING = {"episodes", "ray_bench", "gyms.agilerl", "gyms.discrete_policies"}
+NEEDS_NOTHING = {
+    f"{INTEGRATIONS}episodes",
+    f"{INTEGRATIONS}gyms.discrete_policies",
+    "adapters.agilerl_env",
+}
 """Modules that can be imported with the base install."""
 HIDDEN = (
     "accelerate chz datasets fastapi gem inspect_ai openenv openreward ray sb3_contrib skyrl_gym"
@@ -43,6 +48,7 @@ HIDDEN = (
 IMPORT_ALL = """
 import json, sys
 from importlib import import_module
+sys.path.insert(0, "examples")
 names, hidden = json.loads(sys.argv[1])
 
 class Hide:
@@ -54,7 +60,7 @@ sys.meta_path.insert(0, Hide())
 found = {}
 for name in names:
     try:
-        import_module(f"rlver_gym.integrations.{name}")
+        import_module(name)
         found[name] = ""
     except ImportError as error:
         found[name] = f"{type(error).__name__}: {error}"
@@ -71,10 +77,10 @@ def refusals() -> dict[str, str]:
 
 
 def test_every_module_is_tried() -> None:
-    folder = ROOT / "rlver_gym" / "integrations"
     files = {
         ".".join(path.relative_to(folder).with_suffix("").parts)
-        for path in folder.rglob("*.py")
+        for folder, rooms in ((ROOT, "rlver_gym/integrations"), (ROOT / "examples", "adapters"))
+        for path in (folder / rooms).rglob("*.py")
         if path.name != "__init__.py"
     }
     assert files == {*EXTRAS, *NEEDS_NOTHING}

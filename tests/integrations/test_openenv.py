@@ -3,7 +3,6 @@
 import asyncio
 import importlib.util
 import json
-import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import requests
 from fastapi import FastAPI
 from integrations.drivers.openenv import serve
 from integrations.failing import FailsInTurn
+from integrations.scripted import RUDE, UTTERANCES, find_private, hold_episode
 from openenv.cli.__main__ import app as command_line
 from openenv.validation.graders import Subject
 from openenv.validation.graders.runtime import (
@@ -31,7 +31,7 @@ from websockets.sync.client import connect
 
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, TextEpisode
+from rlver_gym.integrations.episodes import EpisodeHost, TextEpisode
 from rlver_gym.integrations.openenv import (
     EmpathyAction,
     EmpathyClient,
@@ -39,8 +39,6 @@ from rlver_gym.integrations.openenv import (
     make_app,
 )
 from rlver_gym.io.errors import DialogueError, ServerRefused, UserFailed
-from rlver_gym.testing import ChatServer
-from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import EmbeddedUser
 
 pytestmark = [
@@ -51,15 +49,11 @@ pytestmark = [
 SPACE = Path(__file__).parents[2] / "examples" / "openenv_space"
 PERSONA, OTHER = library().ids("train")[3:5]
 SECRET = "amina is afraid of the letter"
-UTTERANCES = ("I'm listening. What happened?", "That sounds exhausting.", "What would help you?")
-RUDE = "Shut up, you are pathetic. Nobody cares."
 
 
 def episode(seed: int = 5, persona: str = PERSONA, **options) -> TextEpisode:
     """What the core gives, without a server."""
-    one = EpisodeHost(**options).episode(EpisodeSpec(persona, seed))
-    one.begin()
-    return one
+    return hold_episode(persona, seed, **options)
 
 
 def say(client, utterance: str):
@@ -86,18 +80,6 @@ def client(url: str) -> Iterator:
 # Episodes
 
 
-def test_each_step_gives_the_answer_and_the_reward_of_its_turn(client) -> None:
-    expected = episode()
-    first = client.reset(persona=PERSONA, seed=5)
-    assert first.observation.message == expected.messages[-1]["content"]
-    assert (first.reward, first.done, first.observation.turn) == (None, False, 0)
-    for turn, utterance in enumerate(UTTERANCES, start=1):
-        result, wanted = say(client, utterance), expected.say(utterance)
-        assert (result.observation.message, result.reward) == (wanted.reply, wanted.reward)
-        assert (result.observation.turn, result.done) == (turn, wanted.done)
-    assert any(expected.rewards)
-
-
 def test_the_episode_ends_and_another_one_can_begin(client) -> None:
     client.reset(persona=PERSONA, seed=5)
     results = [say(client, RUDE)]
@@ -108,17 +90,6 @@ def test_the_episode_ends_and_another_one_can_begin(client) -> None:
         say(client, "Sorry.")
     client.reset(persona=PERSONA, seed=5)
     assert say(client, RUDE).reward == results[0].reward
-
-
-def test_the_same_seed_gives_the_same_episode_whoever_asks(url: str) -> None:
-    def play(**options) -> list[tuple[str, float | None]]:
-        with EmpathyClient(base_url=url).sync() as client:
-            results = [client.reset(**options), *(say(client, one) for one in UTTERANCES)]
-        return [(one.observation.message, one.reward) for one in results]
-
-    assert play(split="train", seed=11) == play(split="train", seed=11)
-    assert play(split="train", seed=11) != play(split="train", seed=12)
-    assert play(persona=PERSONA, seed=11) != play(persona=PERSONA, seed=12)
 
 
 def test_without_a_seed_the_state_names_the_one_that_was_drawn(client) -> None:
@@ -465,9 +436,6 @@ def test_what_the_person_feels_thinks_and_needs_does_not_leave_the_server(
     recorded: tuple[str, bytearray], request: pytest.FixtureRequest
 ) -> None:
     address, sent = recorded
-    reference = EmpathyEnv(persona=PERSONA, info="privileged")
-    _, info = reference.reset(seed=5)
-    infos = [info]
     for path in ("metadata", "schema", "state", "openapi.json", "rlver_gym/splits"):
         assert requests.get(f"{address}/{path}").ok
     requests.post(f"{address}/rlver_gym/tasks", json={"split": "train"})
@@ -477,7 +445,6 @@ def test_what_the_person_feels_thinks_and_needs_does_not_leave_the_server(
         for utterance in UTTERANCES:
             say(client, utterance)
             client.state()
-            infos.append(reference.step(utterance)[-1])
         with pytest.raises(RuntimeError):
             client.reset(persona="nobody")
     if "web" in request.node.callspec.id:
@@ -486,19 +453,7 @@ def test_what_the_person_feels_thinks_and_needs_does_not_leave_the_server(
         for utterance in UTTERANCES:
             requests.post(f"{address}/web/step", json={"action": {"message": utterance}})
         assert requests.get(f"{address}/web/state").json()["step_count"] == 3
-    text = sent.decode(errors="replace")
-    replies = [turn.reply for turn in reference.session.dialogue.turns]
-    assert all(json.dumps(one, ensure_ascii=False) in text for one in replies), "nothing recorded"
-    persona = reference.session.scene.persona
-    private = {persona.person.habits, persona.person.way_of_speaking, info["hidden_need"]}
-    private |= {one["thought"] for one in infos} | {
-        reason["note"] for one in infos for reason in one["reasons"]
-    }
-    private |= {anchor.text for anchor in persona.situation.anchors.unspoken}
-    assert len(private) > 10
-    assert [one for one in private if one and one in text] == []
-    names = set(re.findall(r'"(\w+)":', text))
-    assert not names & {*EmpathyEnv.privileged_info, "outcome", "persona_card"}
+    assert not find_private(sent.decode(errors="replace"), PERSONA, 5, UTTERANCES)
 
 
 # OpenEnv's own checks, and its web page
@@ -546,18 +501,3 @@ def test_the_web_page_draws_the_dialogue_and_nothing_that_was_typed_is_code() ->
     assert page.count("<p>") == 3
     assert opening.replace("'", "&#x27;") in page
     assert "<script>" not in page
-
-
-def test_a_language_model_as_the_user_gives_what_it_gives_without_a_server() -> None:
-    with ChatServer(EmbeddedAnswers()) as llm:
-        options = {"user": "openai:test", "base_url": llm.base_url}
-        alone = episode(**options)
-        expected = [alone.say(one) for one in UTTERANCES]
-        with (
-            serve(make_app(**options)) as address,
-            EmpathyClient(base_url=address).sync() as client,
-        ):
-            client.reset(persona=PERSONA, seed=5)
-            results = [say(client, one) for one in UTTERANCES]
-    assert [one.reward for one in results] == [one.reward for one in expected]
-    assert [one.observation.message for one in results] == [one.reply for one in expected]

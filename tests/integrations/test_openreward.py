@@ -1,7 +1,5 @@
 """OpenReward through its own server and client, over HTTP on loopback."""
 
-import json
-import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,18 +10,16 @@ pytest.importorskip("openreward")
 import aiohttp
 from integrations.drivers.openreward import connect, serve, task_of
 from integrations.failing import FailsInTurn
+from integrations.scripted import RUDE, UTTERANCES, find_private, hold_episode
 from openreward.api.environments.client import Environment as RemoteEnvironment
 from openreward.api.errors import SessionTerminatedError, ToolCallError, ToolFailed
 from openreward.environments import Server
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.library import library
-from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, TextEpisode
+from rlver_gym.integrations.episodes import TextEpisode
 from rlver_gym.integrations.openreward import make_environment
 from rlver_gym.io.errors import ServerRefused, UserFailed
-from rlver_gym.testing import ChatServer
-from rlver_gym.testing.answers import EmbeddedAnswers
 
 pytestmark = [
     pytest.mark.usefixtures("close_shared_clients"),
@@ -32,8 +28,6 @@ pytestmark = [
 ]
 PERSONA = library().ids("train")[3]
 SECRET = "amina is afraid of the letter"
-UTTERANCES = ("I'm listening. What happened?", "That sounds exhausting.", "What would help you?")
-RUDE = "Shut up, you are pathetic. Nobody cares."
 
 
 USERS = {
@@ -59,9 +53,7 @@ def env(address: str) -> Iterator[RemoteEnvironment]:
 
 def episode(seed: int = 5, **options) -> TextEpisode:
     """What the core gives, without a server."""
-    one = EpisodeHost(**options).episode(EpisodeSpec(PERSONA, seed))
-    one.begin()
-    return one
+    return hold_episode(PERSONA, seed, **options)
 
 
 def test_it_lists_splits_tasks_and_one_tool(env: RemoteEnvironment) -> None:
@@ -95,20 +87,6 @@ def test_the_prompt_tells_the_policy_what_to_do_and_gives_the_first_words(
         {"role": "system", "content": told},
         {"role": "user", "content": opening},
     )
-
-
-def test_each_call_gives_the_answer_and_the_reward_of_its_turn(env: RemoteEnvironment) -> None:
-    expected = episode()
-    with env.session(task_of(PERSONA, 5)) as session:
-        for turn, utterance in enumerate(UTTERANCES, start=1):
-            output, result = (
-                session.call_tool("say", {"message": utterance}),
-                expected.say(utterance),
-            )
-            assert [block.text for block in output.blocks] == [result.reply]
-            assert (output.reward, output.finished) == (result.reward, result.done)
-            assert output.metadata == {"turn": turn}
-    assert any(expected.rewards)
 
 
 def test_the_episode_finishes_and_then_nothing_more_can_be_said(env: RemoteEnvironment) -> None:
@@ -197,9 +175,6 @@ def test_what_the_person_feels_thinks_and_needs_does_not_leave_the_server() -> N
         await app(scope, receive, record if scope["type"] == "http" else send)
 
     server.app = recorded  # pyright: ignore[reportAttributeAccessIssue]
-    reference = EmpathyEnv(persona=PERSONA, info="privileged")
-    _, info = reference.reset(seed=5)
-    infos = [info]
     with serve(server) as url, connect(url) as env:
         env.list_tasks("train")
         env.list_tools()
@@ -209,20 +184,7 @@ def test_what_the_person_feels_thinks_and_needs_does_not_leave_the_server() -> N
             session.list_tools()
             for utterance in UTTERANCES:
                 session.call_tool("say", {"message": utterance})
-                infos.append(reference.step(utterance)[-1])
-    text = sent.decode()
-    replies = [turn.reply for turn in reference.session.dialogue.turns]
-    assert all(json.dumps(one, ensure_ascii=False) in text for one in replies), "nothing recorded"
-    persona = reference.session.scene.persona
-    private = {persona.person.habits, persona.person.way_of_speaking, info["hidden_need"]}
-    private |= {one["thought"] for one in infos} | {
-        reason["note"] for one in infos for reason in one["reasons"]
-    }
-    private |= {anchor.text for anchor in persona.situation.anchors.unspoken}
-    assert len(private) > 10
-    assert [one for one in private if one and one in text] == []
-    names = set(re.findall(r'"(\w+)":', text))
-    assert not names & {*EmpathyEnv.privileged_info, "outcome", "card", "persona_card"}
+    assert not find_private(sent.decode(), PERSONA, 5, UTTERANCES)
 
 
 def test_many_sessions_at_once_give_what_each_gives_alone(env: RemoteEnvironment) -> None:
@@ -235,18 +197,3 @@ def test_many_sessions_at_once_give_what_each_gives_alone(env: RemoteEnvironment
     for seed, rewards in enumerate(together):
         alone = episode(seed)
         assert rewards == [alone.say(one).reward for one in UTTERANCES]
-
-
-def test_a_language_model_as_the_user_gives_what_it_gives_without_a_server() -> None:
-    with ChatServer(EmbeddedAnswers()) as llm:
-        options = {"user": "openai:test", "base_url": llm.base_url}
-        alone = episode(**options)
-        expected = [alone.say(one) for one in UTTERANCES]
-        with (
-            serve(Server([make_environment(**options)])) as url,
-            connect(url) as env,
-            env.session(task_of(PERSONA, 5)) as session,
-        ):
-            outputs = [session.call_tool("say", {"message": one}) for one in UTTERANCES]
-    assert [one.reward for one in outputs] == [one.reward for one in expected]
-    assert [one.blocks[0].text for one in outputs] == [one.reply for one in expected]

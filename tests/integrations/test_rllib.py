@@ -12,10 +12,15 @@ import pytest
 ray = pytest.importorskip("ray")
 pytest.importorskip("ray.rllib")
 
+from adapters.rllib_env import (
+    DropFailedEpisodes,
+    EmotionCallback,
+    load_policy,
+    make_strategy_env,
+)
 from gymnasium.utils.env_checker import check_env
 from ray.rllib.algorithms.ppo import PPO, PPOConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
-from ray.rllib.env.env_errors import StepFailedRecreateEnvError
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.tune.registry import register_env
 
@@ -24,12 +29,6 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.integrations.gyms.discrete_policies import run_episodes
-from rlver_gym.integrations.gyms.rllib import (
-    DropFailedEpisodes,
-    EmotionCallback,
-    load_policy,
-    make_strategy_env,
-)
 from rlver_gym.io.errors import CardError, TrainingError, UnknownName, UserFailed
 from rlver_gym.users import EmbeddedUser
 
@@ -172,14 +171,6 @@ def test_an_episode_in_which_the_user_failed_is_thrown_away():
         assert all(info["valid"] for info in infos)
         assert infos[-1]["turn"] == len(episode)
         assert START + episode.get_return() == infos[-1]["emotion"]
-
-
-def test_without_a_restart_a_failed_user_is_an_error_and_no_reward():
-    runner = make_runner(FailsAtFirst(), restart_failed_sub_environments=False)
-    with pytest.raises(RuntimeError) as raised:
-        runner.sample(num_episodes=1)
-    assert isinstance(raised.value.__cause__, StepFailedRecreateEnvError)
-    assert "restart_failed_sub_environments=True" in str(raised.value.__cause__)
 
 
 def test_what_a_policy_sees_holds_nothing_privileged():

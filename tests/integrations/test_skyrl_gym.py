@@ -58,7 +58,9 @@ def test_the_first_words_take_the_place_of_the_last_user_message():
 def test_rewards_are_those_of_gymnasium_and_the_last_turn_has_no_observation():
     env = make()
     outputs = finish(env)
-    assert [one["reward"] for one in outputs] == gymnasium.play(PERSONA, 5, ["What happened?"] * 8)
+    assert [one["reward"] for one in outputs] == (
+        gymnasium.play(PERSONA, 5, ["What happened?"] * 8).rewards
+    )
     assert [one["role"] for output in outputs[:-1] for one in output["observations"]] == [
         "user"
     ] * (len(outputs) - 1)
@@ -80,21 +82,6 @@ def test_observations_hold_what_was_said_and_nothing_else():
     assert [one["content"] for one in shown] == [
         one["content"] for one in env._episode.messages if one["role"] == "user"
     ]
-
-
-def test_thoughts_are_not_heard():
-    plain, thinking, cut = make(), make(), make()
-    for env in (plain, thinking, cut):
-        env.init(ROW["prompt"])
-    expected = plain.step("What happened?")
-    assert thinking.step("<think>They are pathetic.</think>What happened?") == expected
-    assert cut.step("<think>They are pathetic. What hap") == make_silent()
-
-
-def make_silent():
-    env = make()
-    env.init(ROW["prompt"])
-    return env.step("")
 
 
 def test_a_user_that_failed_is_flagged_and_left_out_of_the_means():

@@ -6,19 +6,17 @@ import pytest
 
 ta = pytest.importorskip("textarena")
 
+from adapters.textarena_env import PERSON, SUPPORTER
 from integrations.drivers.textarena import Script, play
 from integrations.failing import FailsInTurn
+from integrations.scripted import RUDE, UTTERANCES, hold_episode
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
-from rlver_gym.integrations.gyms.textarena import PERSON, SUPPORTER
 from rlver_gym.io.errors import CardError, DialogueError, UnknownName
 
 PERSONA = library().ids("train")[3]
-UTTERANCES = ("I'm listening. What happened?", "That sounds exhausting.", "What would help you?")
-RUDE = "Shut up, you are pathetic. Nobody cares."
 
 
 def run_game(env, utterances, seed=5):
@@ -34,10 +32,7 @@ def run_game(env, utterances, seed=5):
 
 
 def test_the_reward_at_the_end_is_the_final_emotion_and_those_of_the_turns_are_in_the_infos():
-    episode = EpisodeHost().episode(EpisodeSpec(PERSONA, 5))
-    episode.begin()
-    while not episode.say(UTTERANCES[len(episode.rewards) % 3]).done:
-        pass
+    episode = hold_episode(PERSONA, 5, UTTERANCES * 3)
     infos, rewards, game_info = run_game(
         ta.make("RLVER-Empathy-v0", persona=PERSONA), UTTERANCES * 3
     )
@@ -53,7 +48,7 @@ def test_an_observation_is_the_conversation_and_begins_anew_with_each_episode():
     env = ta.make("RLVER-Empathy-v0", persona=PERSONA)
     env.reset(num_players=1, seed=5)
     player, first = env.get_observation()
-    opening = EpisodeHost().episode(EpisodeSpec(PERSONA, 5)).begin()
+    opening = hold_episode(PERSONA, 5).messages[-1]["content"]
     assert player == SUPPORTER
     assert first == f"\n[GAME] {agent_prompt()}\n[Person] {opening}"
     env.step("What happened?")
@@ -90,12 +85,6 @@ def test_a_user_that_fails_ends_the_game_without_a_result():
     assert "failed" in game_info[SUPPORTER]["reason"]
 
 
-def test_a_user_without_first_words_ends_the_game_with_the_first_turn():
-    env = ta.make("RLVER-Empathy-v0", persona=PERSONA, user=FailsInTurn(0))
-    infos, rewards, _ = run_game(env, UTTERANCES)
-    assert (len(infos), infos[0]["valid"], rewards) == (1, False, None)
-
-
 def test_a_seed_chooses_as_in_gymnasium_and_leaves_the_global_generator_alone():
     random.seed(3)
     state = random.getstate()
@@ -129,15 +118,8 @@ def test_what_cannot_be_played_is_an_error_that_says_why():
         env.reset(num_players=2)
 
 
-def test_nothing_can_be_said_after_the_end():
-    env = ta.make("RLVER-Empathy-v0", persona=PERSONA)
-    run_game(env, [RUDE] * 8)
-    with pytest.raises(DialogueError):
-        env.step("Hello?")
-
-
 def test_a_game_that_is_left_early_has_no_result_yet():
-    assert len(play(PERSONA, 5, UTTERANCES)) == 3
+    assert len(play(PERSONA, 5, UTTERANCES).rewards) == 3
     env = ta.make("RLVER-Empathy-v0", persona=PERSONA)
     env.reset(num_players=1, seed=5)
     env.step(UTTERANCES[0])

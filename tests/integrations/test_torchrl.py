@@ -1,6 +1,5 @@
 """TorchRL: its wrapper takes both views as they are, and its language models talk in a ChatEnv."""
 
-import math
 import warnings
 
 import pytest
@@ -11,12 +10,14 @@ pytest.importorskip("torchrl")
 import gymnasium as gym
 from integrations.drivers.torchrl import ScriptedPolicy
 from integrations.failing import FailsInTurn
+from integrations.scripted import hold_episode
 from tensordict import NonTensorData
 
 with warnings.catch_warnings():  # TorchRL's collectors inherit from a class that is deprecated
     warnings.simplefilter("ignore")
     from torchrl.collectors import Collector
     from torchrl.collectors.llm import LLMCollector
+from adapters.torchrl_env import EmpathyChatEnv, ValidReader, fill_log_probs
 from torchrl.data import LazyStackStorage, ReplayBuffer, SamplerWithoutReplacement
 from torchrl.data.llm import History
 from torchrl.envs import GymWrapper
@@ -28,9 +29,8 @@ from torchrl.objectives.llm import GRPOLoss, MCAdvantage
 from rlver_gym.agents.strategies import STRATEGIES
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
-from rlver_gym.integrations.gyms.torchrl import EmpathyChatEnv, ValidReader, fill_log_probs
-from rlver_gym.io.errors import DialogueError, UserFailed
+from rlver_gym.integrations.episodes import EpisodeSpec
+from rlver_gym.io.errors import DialogueError
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 
 pytestmark = [
@@ -101,10 +101,7 @@ def test_a_chat_rollout_holds_the_dialogue_and_fits_its_specs():
     begun = env.reset()
     assert env.observation_spec.contains(begun.select(*env.observation_spec.keys()))
     data = env.rollout(3, ScriptedPolicy(WORDS))
-    episode = EpisodeHost().episode(SPEC)
-    episode.begin()
-    for word in WORDS:
-        episode.say(word)
+    episode = hold_episode(SPEC.persona, SPEC.seed, WORDS)
     last = data["next", "history"].prompt[0, -1]
     said = [
         {"role": r, "content": c} for r, c in zip(list(last.role), list(last.content), strict=True)
@@ -123,28 +120,6 @@ def test_the_list_goes_round_and_the_system_prompt_can_be_ones_own():
     begun = [env.reset() for _ in range(3)]
     assert [one["query"] for one in begun] == [f"{PERSONA}/5", f"{OTHER}/1", f"{PERSONA}/5"]
     assert [one["history"].prompt[0, 0].content for one in begun] == ["Be kind."] * 3
-
-
-def test_a_thought_is_not_heard():
-    def play(*words: str) -> list[float]:
-        data = EmpathyChatEnv([SPEC]).rollout(1, ScriptedPolicy(words))
-        return data["next", "reward"].flatten().tolist()
-
-    assert play("<think>You are pathetic.</think>What happened?") == play("What happened?")
-    assert play("You are pathetic. What happened?") != play("What happened?")
-
-
-def test_a_user_that_fails_truncates_the_dialogue_and_it_is_no_score():
-    data = EmpathyChatEnv([SPEC], user=FailsInTurn(2)).rollout(8, ScriptedPolicy(WORDS))
-    assert data["next", "valid"].flatten().tolist() == [True, False]
-    assert data["next", "truncated"].flatten().tolist() == [False, True]
-    assert not data["next", "terminated"].any()
-    assert math.isnan(data["next", "reward"][0, -1])
-
-
-def test_a_user_without_first_words_is_an_error():
-    with pytest.raises(UserFailed, match="first words"):
-        EmpathyChatEnv([SPEC], user=FailsInTurn(0)).reset()
 
 
 def test_what_cannot_be_said_is_an_error_with_a_remedy():

@@ -12,13 +12,12 @@ import torch
 from tiny_trainer import PEOPLE, FailingUser, batch_of, make_trainer
 
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
-from rlver_gym.io.errors import TrainingError, UserFailed
+from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.learning.algorithms import group_relative
 from rlver_gym.policy.learning.batch import pack
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.rollout import ResetSpec, collect_rollouts
 from rlver_gym.policy.models.sampler import ModelSampler, Sampling
-from rlver_gym.users import EmbeddedUser
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),
@@ -129,17 +128,6 @@ def test_a_dialogue_that_broke_off_is_nothing_to_learn_from(tmp_path: Path) -> N
         False,
     ]
     assert scored["advantages"][2:].tolist() == [0, 0]
-
-
-def test_a_dialogue_in_which_nothing_could_be_said_is_nothing_to_learn_from(tmp_path: Path) -> None:
-    class Dumb(EmbeddedUser):
-        def open(self, *scene: Any) -> Any:
-            raise UserFailed("gone")
-
-    trainer = make_trainer(tmp_path, rollout=Rollout(max_reply_tokens=8, user=Dumb()))
-    scored = trainer._generate_and_score_completions(batch_of(trainer))
-    assert scored["advantages"].tolist() == [0] * 4
-    assert not scored["tool_mask"].mul(scored["completion_mask"]).any()
 
 
 @pytest.mark.parametrize(

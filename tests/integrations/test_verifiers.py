@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
@@ -14,6 +13,7 @@ pytest.importorskip("verifiers.v1")
 
 import verifiers.v1 as vf
 from integrations.drivers.verifiers import run_task, say_in_turn
+from integrations.scripted import hold_episode
 from verifiers.v1.runtimes import make_runtime
 
 from rlver_gym.agents.openai_chat import OpenAIChat
@@ -22,18 +22,16 @@ from rlver_gym.bench.run import run_case
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, TextEpisode
+from rlver_gym.integrations.episodes import TextEpisode
 from rlver_gym.integrations.verifiers import (
     ChatHarness,
     EmpathyDialogueEnv,
     EmpathyTaskset,
 )
-from rlver_gym.io.errors import UserFailed
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.testing.chat_server import Refused
-from rlver_gym.users import EmbeddedUser
 
 ENV = "RLVER-Empathy-v0"
 PERSONA = library().ids("train")[3]
@@ -51,27 +49,7 @@ UTTERANCES = (
 """For the eight turns of the environment."""
 
 
-class FailsAtFirst(EmbeddedUser):
-    """A user that fails so many times, in the turn given (0: before its first words)."""
-
-    failures_left: ClassVar[int] = 0
-
-    def __init__(self, turn: int) -> None:
-        super().__init__()
-        self.turn = turn
-
-    def open(self, scene, emotion):
-        self._fail_in(0)
-        return super().open(scene, emotion)
-
-    def appraise(self, scene, emotion, dialogue):
-        self._fail_in(len(dialogue.turns) + 1)
-        return super().appraise(scene, emotion, dialogue)
-
-    def _fail_in(self, turn):
-        if turn == self.turn and FailsAtFirst.failures_left:
-            FailsAtFirst.failures_left -= 1
-            raise UserFailed("the server is away")
+FAILING = "integrations.failing:FailsInTurn"
 
 
 def make_env(**config) -> vf.Env:
@@ -81,12 +59,7 @@ def make_env(**config) -> vf.Env:
 
 def expected_episode(utterances=UTTERANCES, seed: int = SEED) -> TextEpisode:
     """The same dialogue, without verifiers."""
-    episode = EpisodeHost().episode(EpisodeSpec(PERSONA, seed))
-    episode.begin()
-    for utterance in utterances:
-        if episode.say(utterance).done:
-            break
-    return episode
+    return hold_episode(PERSONA, seed, utterances)
 
 
 def test_the_id_names_taskset_environment_and_harness():
@@ -179,40 +152,27 @@ def test_sampling_settings_reach_the_model():
         assert [one["temperature"] for one in server.requests] == [0.25]
 
 
-def test_thoughts_are_not_said():
-    thoughtful = [f"<think>\nShe is sad.\n</think>\n\n{one}" for one in UTTERANCES]
-    with say_in_turn(thoughtful) as server:
-        (trace,) = run_task(server, PERSONA, SEED).traces
-    assert trace.info["turn_rewards"] == expected_episode().rewards
-    assert trace.assistant_messages[0].content == thoughtful[0]
-
-
 @pytest.mark.parametrize("turn", [0, 1, 3])
 def test_a_user_that_fails_fails_the_rollout_which_has_no_reward(turn):
-    FailsAtFirst.failures_left = 1
     with say_in_turn(UTTERANCES) as server:
-        episode = run_task(
-            server, PERSONA, SEED, user="test_verifiers:FailsAtFirst", user_options={"turn": turn}
-        )
+        episode = run_task(server, PERSONA, SEED, user=FAILING, user_options={"turn": turn})
     (trace,) = episode.traces
     assert not episode.ok
     assert not trace.ok
     assert (trace.rewards, trace.metrics, trace.info) == ({}, {}, {})
-    where = f"in turn {turn}" if turn else "to begin"
     assert [one.type for one in trace.errors] == ["UserFailed"]
-    assert f"the simulated person failed {where}" in trace.last_error.message
+    assert "no score. To play such a dialogue again" in trace.last_error.message
     assert len(server.requests) == turn
 
 
 def test_a_rollout_whose_user_failed_can_be_played_again():
-    FailsAtFirst.failures_left = 1
     with say_in_turn(UTTERANCES) as server:
         episode = run_task(
             server,
             PERSONA,
             SEED,
-            user="test_verifiers:FailsAtFirst",
-            user_options={"turn": 2},
+            user=FAILING,
+            user_options={"turn": 2, "times": 1},
             retries={"max_retries": 1},
         )
     assert episode.ok

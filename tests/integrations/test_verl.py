@@ -21,7 +21,7 @@ pytest.importorskip("verl")
 import numpy as np
 import torch
 from integrations.drivers.verl import ModelServer, ScriptedServer, make_config, make_loop
-from integrations.failing import FailsInTurn
+from integrations.scripted import hold_episode
 from omegaconf import OmegaConf
 
 with warnings.catch_warnings():  # verl warns of engines that are not installed
@@ -32,8 +32,7 @@ with warnings.catch_warnings():  # verl warns of engines that are not installed
     from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
 
 from rlver_gym.core.library import library
-from rlver_gym.integrations import verl as ours
-from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
+from rlver_gym.integrations.episodes import EpisodeSpec
 from rlver_gym.integrations.verl import dataset_rows
 from rlver_gym.io.errors import DialogueError, TrainingError, UserFailed
 from rlver_gym.policy.models.model import load_tokenizer
@@ -66,12 +65,7 @@ def runs_of_ones(mask):
 
 
 def reference(utterances):
-    episode = EpisodeHost().episode(SPEC)
-    episode.begin()
-    for one in utterances:
-        if episode.say(one).done:
-            break
-    return episode
+    return hold_episode(SPEC.persona, SPEC.seed, utterances)
 
 
 def test_what_is_learned_is_token_by_token_what_the_model_sampled(tokenizer):
@@ -134,11 +128,10 @@ def test_the_reward_can_be_the_last_emotion_at_the_end(tokenizer):
 
 
 @pytest.mark.parametrize("turn", [0, 2])
-def test_a_dialogue_whose_user_failed_is_no_output(tokenizer, turn, monkeypatch):
-    monkeypatch.setattr(ours, "_shared_host", lambda *_: EpisodeHost(FailsInTurn(turn)))
-    assert run_loop(ModelServer(), tokenizer, **SHORT) == []
+def test_a_dialogue_whose_user_failed_is_an_error_of_the_trainer_before_v1(tokenizer, turn):
+    failing = {"user": "integrations.failing:FailsInTurn", "user_options": {"turn": turn}}
     with pytest.raises(UserFailed, match=r"trainer\.use_v1=True"):
-        run_loop(ModelServer(), tokenizer, "trainer.use_v1=False", **SHORT)
+        run_loop(ModelServer(), tokenizer, "trainer.use_v1=False", **SHORT, **failing)
 
 
 def test_a_dialogue_in_which_the_server_sampled_nothing_is_no_output(tokenizer):

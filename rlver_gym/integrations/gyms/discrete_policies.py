@@ -80,20 +80,14 @@ class PolicyEvaluation(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {
-            "minus": {
-                name: self.difference_to(name)._asdict()
-                for name in (RANDOM, self.best_fixed_strategy)
-            },
-            "scores": [
-                score._asdict()
-                | {
-                    "final": score.final._asdict(),
-                    "to_best": score.to_best and score.to_best._asdict(),
-                }
-                for score in self.scores
-            ],
-        }
+        others = (RANDOM, self.best_fixed_strategy)
+        minus = {name: self.difference_to(name)._asdict() for name in others}
+        return {"minus": minus, "scores": [_score_to_dict(one) for one in self.scores]}
+
+
+def _score_to_dict(score: Score) -> dict[str, Any]:
+    best = score.to_best and score.to_best._asdict()
+    return {**score._asdict(), "final": score.final._asdict(), "to_best": best}
 
 
 def evaluate_policy(

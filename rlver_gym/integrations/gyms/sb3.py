@@ -1,4 +1,4 @@
-"""Stable-Baselines3 and sb3-contrib on the strategy view; the only file that imports them."""
+"""Stable-Baselines3 and sb3-contrib on the strategy view."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,8 +23,7 @@ with needs_extra("sb3"):
 
 GAMMA = 0.6
 """What a strategy does is felt at once; only what it makes the person tell pays later."""
-DIALOGUES = 16
-"""Dialogues at once."""
+DIALOGUES_AT_ONCE = 16
 RECIPE: dict[str, Any] = {
     "n_steps": 64,
     "batch_size": 256,
@@ -35,8 +34,7 @@ RECIPE: dict[str, Any] = {
     "ent_coef": 0.003,
 }
 """For both, beyond their defaults: chosen on train personas left out, never on test personas."""
-MEMORY: dict[str, Any] = {"lstm_hidden_size": 64}
-"""The recurrent policy's network."""
+RECURRENT: dict[str, Any] = {"lstm_hidden_size": 64}
 
 
 class Point(NamedTuple):
@@ -86,18 +84,16 @@ def train(
     people = library().ids("train")
     dialogues = make_vec_env(
         lambda: EveryNeed(gym.make("RLVER-Strategy-v0", info="privileged"), personas=people),
-        n_envs=DIALOGUES,
+        n_envs=DIALOGUES_AT_ONCE,
         seed=seed,
         monitor_kwargs={"info_keywords": ("emotion",)},
     )
     env = VecNormalize(dialogues, gamma=GAMMA, clip_obs=5.0)
     known: dict[str, Any] = {"env": env, "seed": seed, "device": "cpu", **RECIPE}
-    recurrent = algo == "recurrent-ppo"
-    model = (
-        RecurrentPPO("MlpLstmPolicy", policy_kwargs=MEMORY, **known)
-        if recurrent
-        else PPO("MlpPolicy", **known)
-    )
+    if algo == "ppo":
+        model = PPO("MlpPolicy", **known)
+    else:
+        model = RecurrentPPO("MlpLstmPolicy", policy_kwargs=RECURRENT, **known)
     watch = _LearningCurve(on_progress)
     model.learn(steps, callback=watch)
     env.training = False
@@ -117,8 +113,6 @@ class _LearningCurve(BaseCallback):
 
     def _on_rollout_end(self) -> None:
         self.on_progress(self.num_timesteps)
-        ended = self.model.ep_info_buffer
-        if ended:
-            self.curve.append(
-                Point(self.num_timesteps, float(np.mean([one["emotion"] for one in ended])))
-            )
+        if ended := self.model.ep_info_buffer:
+            emotion = float(np.mean([one["emotion"] for one in ended]))
+            self.curve.append(Point(self.num_timesteps, emotion))

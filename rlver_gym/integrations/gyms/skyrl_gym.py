@@ -11,21 +11,18 @@ the same time.
 
 # pyright: reportAttributeAccessIssue=false
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
-from functools import lru_cache
 from typing import Any
 
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.persona import SplitChoice
-from rlver_gym.environment.env import refuse_secrets
 from rlver_gym.integrations.episodes import (
     DEFAULT_ENV,
-    EpisodeHost,
     EpisodeSpec,
     StepResult,
     list_specs,
+    share_host,
 )
 from rlver_gym.io.errors import TrainingError, needs_extra
 
@@ -40,10 +37,8 @@ ENV_ID = "rlver_empathy"
 def make_rows(
     env: str = DEFAULT_ENV, split: SplitChoice | None = None, seeds: Iterable[int] = (0,)
 ) -> list[dict[str, Any]]:
-    """The rows of a dataset: every persona of a split (None: the environment's) with each seed.
-
-    Written as JSON lines or Parquet they are what SkyRL's `train_data` takes; all columns but
-    `prompt` and `env_class` become the extras of the environment. The prompt's last message is
+    """The rows of a dataset, as JSON lines or Parquet what SkyRL's `train_data` takes. All columns
+    but `prompt` and `env_class` become the extras of the environment. The prompt's last message is
     empty: the person's first words take its place in `init`.
     """
     return [
@@ -62,25 +57,20 @@ def make_rows(
 
 
 class EmpathyTextEnv(BaseTextEnv):
-    """One dialogue; the reward of a turn is the change of the emotion in points, in [-10, 10], or
-    what the card says. Thoughts are not heard.
-
-    SkyRL puts each reward on the last token of its turn. With `step_wise_trajectories`, or a
+    """One dialogue. SkyRL puts each reward on the last token of its turn. With
+    `step_wise_trajectories`, or a
     `generator.chat_template`, the reward of the last turn alone counts: make the rows with
     `env="RLVER-Sparse-v0"` then, whose last reward is the final emotion, from 0 to 1.
 
-    SkyRL knows no invalid trajectory. Where the user failed, the turn ends the episode with reward
-    0, its metadata says `valid` False, its metrics `valid` 0, and `aggregate_metrics` leaves it out
-    of all other figures (SkyRL's own average of rewards counts it); `mask_failed` keeps it out of
-    the loss.
+    Where the user failed, the turn ends the episode with reward 0, metadata and metrics say that it
+    is not `valid`, and `aggregate_metrics` leaves it out of all other figures (SkyRL's own average
+    of rewards counts it); `mask_failed` keeps it out of the loss.
     """
 
     def __init__(self, env_config: Any = None, extras: Mapping[str, Any] | None = None) -> None:
-        """`env_config`: `user` and its options, as for `gym.make`, as a mapping or a dataclass; all
-        environments with equal ones share a user. `extras`: a row of `make_rows`, and `max_turns`.
-
-        DialogueError for extras that name nobody, UnknownName for what does not exist, CardError
-        for a key in `env_config`, TrainingError when `max_turns` would cut dialogues off.
+        """`env_config`: `user` and its options, as a mapping or a dataclass; all environments with
+        equal ones share a user. `extras`: a row of `make_rows`, else DialogueError, and
+        `max_turns`: TrainingError when it would cut dialogues off.
         """
         super().__init__()
         spec = EpisodeSpec.from_dict(extras or {})
@@ -92,7 +82,9 @@ class EmpathyTextEnv(BaseTextEnv):
                 f" {turns} turns, and would be cut off. Set generator.max_turns={turns}, or take"
                 " an environment card with fewer turns."
             )
-        self._episode = _make_host(env_config).episode(spec)
+        config = vars(env_config) if is_dataclass(env_config) else env_config or {}
+        written_to = "the environment's spec and in SkyRL's log"
+        self._episode = share_host({"written_to": written_to, **config}).episode(spec)
 
     def init(self, prompt: ConversationType) -> tuple[ConversationType, dict[str, Any]]:
         """The prompt, the person's first words ("" when the user failed) its last, and `valid`."""
@@ -119,7 +111,7 @@ class EmpathyTextEnv(BaseTextEnv):
         )
 
     def get_metrics(self) -> dict[str, Any]:
-        """Emotion, gain (points since the start), turns, a 1 for the outcome, and `valid`."""
+        """Those of the episode, and `valid`."""
         metrics = self._episode.metrics
         failed = metrics.pop("outcome_failed")
         return {**metrics, "valid": 1.0 - failed}
@@ -150,21 +142,6 @@ def mask_failed(output: Any) -> Any:
         for one in steps:
             one.loss_mask = [0] * len(one.loss_mask)
     return output
-
-
-def _make_host(env_config: Any) -> EpisodeHost:
-    config: dict[str, Any] = dict(
-        vars(env_config) if is_dataclass(env_config) else env_config or {}
-    )
-    refuse_secrets(config, "the environment's spec and in SkyRL's log")
-    if not isinstance(config.get("user", ""), str):
-        return EpisodeHost(**config)
-    return _shared_host(json.dumps(config, sort_keys=True))
-
-
-@lru_cache(maxsize=8)
-def _shared_host(config: str) -> EpisodeHost:
-    return EpisodeHost(**json.loads(config))
 
 
 if ENV_ID not in skyrl_gym.registry:

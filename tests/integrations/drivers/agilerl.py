@@ -10,7 +10,11 @@ with warnings.catch_warnings():  # what AgileRL imports speaks of what will chan
     warnings.simplefilter("ignore")
     from agilerl.llm_envs import RolloutHarness
 
-from rlver_gym.integrations.gyms.agilerl import EmpathyTextEnv
+from adapters.agilerl_env import EmpathyTextEnv
+from integrations.drivers import Played, find_words
+
+from rlver_gym.core.agent import agent_prompt
+from rlver_gym.io.errors import UserFailed
 from rlver_gym.policy.models.model import load_tokenizer
 
 
@@ -25,14 +29,17 @@ def complete(prompt: dict[str, Any], text: str) -> torch.Tensor:
     return torch.cat([prompt["input_ids"], torch.tensor([tokens])], dim=1)
 
 
-def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
-    """The rewards of an episode, until it ends or nothing is left to say."""
-    harness = make_harness(EmpathyTextEnv(personas=[persona]))
-    prompt, _ = harness.reset(seed=seed, row_index=0)
+def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+    harness = make_harness(EmpathyTextEnv(personas=[persona], user=user))
     rewards: list[float] = []
-    for utterance in utterances:
-        prompt, reward, terminated, truncated, _ = harness.step(complete(prompt, utterance))
-        rewards.append(reward)
-        if terminated or truncated:
-            break
-    return rewards
+    try:
+        prompt, _ = harness.reset(seed=seed, row_index=0)
+        for utterance in utterances:
+            prompt, reward, terminated, truncated, _ = harness.step(complete(prompt, utterance))
+            rewards.append(reward)
+            if terminated or truncated:
+                break
+    except UserFailed:
+        return Played(rewards, None, failed=True)
+    words = find_words(load_tokenizer("tiny").decode(prompt["input_ids"][0]))
+    return Played(rewards, [one.removeprefix(f"{agent_prompt()}\n\n") for one in words])

@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 
+from integrations.drivers import Played
+
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
 
 
-def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
-    """The rewards of an episode, until it ends or nothing is left to say."""
-    episode = EpisodeHost().episode(EpisodeSpec(persona, seed))
+def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+    episode = EpisodeHost(user).episode(EpisodeSpec(persona, seed))
     episode.begin()
     for utterance in utterances:
-        if episode.say(utterance).done:
+        if episode.done or episode.say(utterance).done:
             break
-    return episode.rewards
+    texts = [one["content"] for one in episode.messages if one["role"] == "user"]
+    rewards = episode.rewards if episode.valid else episode.rewards[:-1]
+    return Played(rewards, texts, failed=not episode.valid)

@@ -3,19 +3,23 @@
 from collections.abc import Sequence
 
 import gem
+from adapters.gem_env import FAMILY
+from integrations.drivers import Played
 
-from rlver_gym.integrations.gyms.gem import FAMILY
+from rlver_gym.core.agent import agent_prompt
 
 
-def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
-    """The rewards of an episode, until it ends or nothing is left to say."""
-    envs = gem.make_vec([f"{FAMILY}:RLVER-Empathy-v0"], async_mode=True, persona=persona)
-    envs.reset(seed=[seed])
-    rewards: list[float] = []
+def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+    ids = [f"{FAMILY}:RLVER-Empathy-v0"]
+    envs = gem.make_vec(ids, async_mode=True, persona=persona, user=user)
+    (first,), (info,) = envs.reset(seed=[seed])
+    rewards, texts = [], [first.removeprefix(f"{agent_prompt()}\n\n")]
     for utterance in utterances:
-        _, reward_B, terminated_B, truncated_B, _ = envs.step([utterance])
-        rewards += reward_B.tolist()
-        if terminated_B[0] or truncated_B[0]:
+        (reply,), reward_B, terminated_B, truncated_B, (info,) = envs.step([utterance])
+        if terminated_B[0] or truncated_B[0]:  # the reply is that of the next episode
+            rewards += [] if truncated_B[0] else reward_B.tolist()
             break
+        rewards += reward_B.tolist()
+        texts.append(reply)
     envs.thread_pool_executer.shutdown()
-    return rewards
+    return Played(rewards, texts, failed=not info.get("prev_ep_valid", info["valid"]))

@@ -1,20 +1,28 @@
 """Gymnasium itself: the reference."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import gymnasium as gym
+from integrations.drivers import Played
 
 import rlver_gym  # noqa: F401  (registers the ids)
 
 
-def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
-    """The rewards of an episode, until it ends or nothing is left to say."""
-    env = gym.make("RLVER-Empathy-v0", persona=persona)
-    env.reset(seed=seed)
-    rewards: list[float] = []
-    for utterance in utterances:
-        _, reward, terminated, truncated, _ = env.step(utterance)
-        rewards.append(float(reward))
+def play(
+    persona: str, seed: int, utterances: Sequence[str], user: str = "embedded", **options: Any
+) -> Played:
+    env = gym.make(
+        "RLVER-Empathy-v0", **{"persona": persona, "user": user, "on_failure": "truncate"} | options
+    )
+    opening, info = env.reset(seed=seed)
+    rewards, texts, over = [], [opening], not info["valid"]
+    for utterance in () if over else utterances:
+        reply, reward, terminated, truncated, info = env.step(utterance)
+        texts.append(reply)
+        if info["valid"]:
+            rewards.append(float(reward))
         if terminated or truncated:
             break
-    return rewards
+    env.close()
+    return Played(rewards, texts, failed=not info["valid"])

@@ -7,12 +7,12 @@ from typing import Any
 
 from inspect_ai import eval as run_eval
 from inspect_ai.model import ChatMessage, ModelOutput, ModelUsage, get_model
+from integrations.drivers import Played
 
 from rlver_gym.integrations.inspect_ai import DialogueRecord, rlver_empathy
 
 
-def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
-    """The rewards of an episode, until it ends or nothing is left to say."""
+def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
 
     def speak(messages: list[ChatMessage], *_: Any) -> ModelOutput:
         turn = sum(one.role == "assistant" for one in messages)
@@ -24,7 +24,7 @@ def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
         warnings.filterwarnings("ignore", "The 'initial' parameter", DeprecationWarning)
         warnings.filterwarnings("ignore", "Unclosed <MemoryObject", ResourceWarning)
         (log,) = run_eval(
-            rlver_empathy(split="all", seeds=[seed]),
+            rlver_empathy(split="all", seeds=[seed], user=user),
             model=get_model("mockllm/model", custom_outputs=speak),
             sample_id=f"{persona}_{seed}",
             turn_limit=len(utterances),
@@ -33,4 +33,7 @@ def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
         )
         assert log.status == "success", log.error
         assert log.samples
-        return log.samples[0].store_as(DialogueRecord).rewards
+        record = log.samples[0].store_as(DialogueRecord)
+    failed = record.outcome == "failed"
+    texts = [one["content"] for one in record.transcript if one["role"] == "user"]
+    return Played(record.rewards[:-1] if failed else record.rewards, texts, failed)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import uvicorn
 from fastapi import FastAPI
+from integrations.drivers import Played
 
 from rlver_gym.integrations.openenv import EmpathyAction, EmpathyClient, make_app
 
@@ -27,15 +28,19 @@ def serve(app: FastAPI) -> Iterator[str]:
         thread.join()
 
 
-def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
-    """The rewards of an episode, until it ends or nothing is left to say."""
+def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
     rewards: list[float] = []
-    with serve(make_app()) as url, EmpathyClient(base_url=url).sync() as client:
-        client.reset(persona=persona, seed=seed)
-        for utterance in utterances:
-            result = client.step(EmpathyAction(message=utterance))
-            assert result.reward is not None
-            rewards.append(result.reward)
-            if result.done:
-                break
-    return rewards
+    texts: list[str] = []
+    with serve(make_app(user)) as url, EmpathyClient(base_url=url).sync() as client:
+        try:
+            texts.append(client.reset(persona=persona, seed=seed).observation.message)
+            for utterance in utterances:
+                result = client.step(EmpathyAction(message=utterance))
+                assert result.reward is not None
+                rewards.append(result.reward)
+                texts.append(result.observation.message)
+                if result.done:
+                    break
+        except RuntimeError as error:
+            return Played(rewards, texts, failed="no score" in str(error))
+    return Played(rewards, texts)

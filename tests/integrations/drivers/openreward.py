@@ -11,10 +11,13 @@ from functools import cache
 os.environ.setdefault("OPENREWARD_DISABLE_UPDATE_CHECK", "1")  # it would ask PyPI
 os.environ.setdefault("OPENREWARD_LOG_LEVEL", "ERROR")
 
+import aiohttp
 import uvicorn
+from integrations.drivers import Played
 from openreward import OpenReward
 from openreward.api.environments.client import Environment as RemoteEnvironment
 from openreward.api.environments.types import Task
+from openreward.api.errors import ToolFailed
 from openreward.environments import Server
 
 from rlver_gym.integrations.episodes import DEFAULT_ENV
@@ -56,18 +59,23 @@ def task_of(persona: str, seed: int = 0, name: str = DEFAULT_ENV) -> Task:
     return Task(name, name, {"persona": persona, "seed": seed}, None)
 
 
-def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
-    """The rewards of an episode, until it ends or nothing is left to say."""
+def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
     rewards: list[float] = []
+    texts: list[str] = []
     with (
-        serve(Server([make_environment()])) as url,
+        serve(Server([make_environment(user)])) as url,
         connect(url) as env,
         env.session(task_of(persona, seed)) as session,
     ):
-        for utterance in utterances:
-            output = session.call_tool("say", {"message": utterance})
-            assert output.reward is not None
-            rewards.append(output.reward)
-            if output.finished:
-                break
-    return rewards
+        try:
+            texts.append(session.get_prompt()[1].text)
+            for utterance in utterances:
+                output = session.call_tool("say", {"message": utterance})
+                assert output.reward is not None
+                rewards.append(output.reward)
+                texts.append(output.blocks[0].text)
+                if output.finished:
+                    break
+        except (ToolFailed, aiohttp.ClientResponseError) as error:
+            return Played(rewards, texts, failed="no score" in str(error))
+    return Played(rewards, texts)

@@ -9,15 +9,17 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from adapters.rllib_env import DropFailedEpisodes
+from integrations.drivers import Played
 from integrations.scripted import SayUtterance
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core import Columns
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.core.rl_module.torch import TorchRLModule
+from ray.rllib.env.env_errors import StepFailedRecreateEnvError
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 from rlver_gym.environment.strategy_env import TalkFeatures
-from rlver_gym.integrations.gyms.rllib import DropFailedEpisodes
 
 
 class OneAfterTheOther(TorchRLModule):
@@ -31,11 +33,10 @@ class OneAfterTheOther(TorchRLModule):
         return {Columns.ACTIONS: np.array([self.turn - 1])}
 
 
-def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
-    """The rewards of an episode, until it ends or nothing is left to say."""
+def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
 
     def make_env(env_config: Any) -> gym.Env[Any, Any]:
-        text = gym.make("RLVER-Empathy-v0", persona=persona)
+        text = gym.make("RLVER-Empathy-v0", persona=persona, user=user, on_failure="truncate")
         return DropFailedEpisodes(TalkFeatures(SayUtterance(text, utterances)))
 
     config = (
@@ -49,10 +50,14 @@ def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
         warnings.filterwarnings("ignore", message=".*Overriding environment rllib-single-agent-env")
         runner = SingleAgentEnvRunner(config=config, worker_index=0)
     rewards: list[float] = []
-    for _ in utterances:
-        (turn,) = runner.sample(num_timesteps=1, explore=False)
-        rewards += [float(reward) for reward in turn.get_rewards()]
-        if turn.is_done:
-            break
+    try:
+        for _ in utterances:
+            (turn,) = runner.sample(num_timesteps=1, explore=False)
+            rewards += [float(reward) for reward in turn.get_rewards()]
+            if turn.is_done:
+                break
+    except (RuntimeError, StepFailedRecreateEnvError) as error:
+        told = f"{error} {error.__cause__}"
+        return Played(rewards, None, failed="restart_failed_sub_environments=True" in told)
     runner.stop()
-    return rewards
+    return Played(rewards, None)

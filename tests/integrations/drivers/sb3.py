@@ -7,12 +7,14 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from integrations.drivers import Played
 from integrations.scripted import SayUtterance
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from rlver_gym.environment.strategy_env import TalkFeatures
+from rlver_gym.io.errors import UserFailed
 
 
 class OneAfterTheOther:
@@ -26,23 +28,25 @@ class OneAfterTheOther:
         return np.array([self.turn - 1]), None
 
 
-def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
-    """The rewards of an episode, until it ends or nothing is left to say."""
+def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
 
     def make_env() -> gym.Env[Any, Any]:
-        text = gym.make("RLVER-Empathy-v0")
+        text = gym.make("RLVER-Empathy-v0", user=user)
         return Monitor(TalkFeatures(SayUtterance(MeetPersona(text, persona), utterances)))
 
     env = DummyVecEnv([make_env])
     env.seed(seed)
     rewards: list[float] = []
-    evaluate_policy(
-        OneAfterTheOther(),
-        env,
-        n_eval_episodes=1,
-        callback=lambda known, _: rewards.append(float(known["rewards"][known["i"]])),
-    )
-    return rewards
+    try:
+        evaluate_policy(
+            OneAfterTheOther(),
+            env,
+            n_eval_episodes=1,
+            callback=lambda known, _: rewards.append(float(known["rewards"][known["i"]])),
+        )
+    except UserFailed:
+        return Played(rewards, None, failed=True)
+    return Played(rewards, None)
 
 
 class MeetPersona(gym.Wrapper[str, str, str, str]):

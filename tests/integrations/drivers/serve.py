@@ -2,22 +2,12 @@
 
 from collections.abc import Sequence
 
-import gymnasium as gym
+from integrations.drivers import Played, gymnasium
 
-import rlver_gym  # noqa: F401  (registers the ids)
 from rlver_gym.serve.server import BackgroundServer
+from rlver_gym.users import make_user
 
 
-def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
-    """The rewards of an episode, until it ends or nothing is left to say."""
-    rewards: list[float] = []
-    with BackgroundServer() as server:
-        env = gym.make("RLVER-Empathy-v0", url=server.url, persona=persona)
-        env.reset(seed=seed)
-        for utterance in utterances:
-            _, reward, terminated, truncated, _ = env.step(utterance)
-            rewards.append(float(reward))
-            if terminated or truncated:
-                break
-        env.close()
-    return rewards
+def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+    with BackgroundServer(users={user: make_user(user)}) as server:
+        return gymnasium.play(persona, seed, utterances, user, url=server.url)

@@ -3,21 +3,25 @@
 from collections.abc import Sequence
 
 import skyrl_gym
+from integrations.drivers import Played
 
 from rlver_gym.integrations.gyms.skyrl_gym import make_rows
 
 
-def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
-    """The rewards of an episode, until it ends or nothing is left to say."""
+def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
     row = next(one for one in make_rows(split="all", seeds=[seed]) if one["persona"] == persona)
     extras = {key: value for key, value in row.items() if key not in ("prompt", "env_class")}
-    env = skyrl_gym.make(row["env_class"], env_config={}, extras={**extras, "max_turns": 8})
-    env.init(row["prompt"])
-    rewards: list[float] = []
+    env = skyrl_gym.make(
+        row["env_class"], env_config={"user": user}, extras={**extras, "max_turns": 8}
+    )
+    messages, metadata = env.init(row["prompt"])
+    rewards, texts = [], [messages[-1]["content"]]
     for utterance in utterances:
         output = env.step(utterance)
-        rewards.append(float(output["reward"]))
+        metadata = output["metadata"]
+        texts.append(metadata["reply"])
+        rewards += [float(output["reward"])] if metadata["valid"] else []
         if output["done"]:
             break
     env.close()
-    return rewards
+    return Played(rewards, texts, failed=not metadata["valid"])

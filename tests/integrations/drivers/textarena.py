@@ -1,10 +1,11 @@
 """TextArena: its usual loop of `get_observation`, an agent, and `step`."""
 
+import re
 from collections.abc import Sequence
 
+import adapters.textarena_env  # noqa: F401  (registers the games)
 import textarena as ta
-
-import rlver_gym.integrations.gyms.textarena  # noqa: F401  (registers the games)
+from integrations.drivers import Played
 
 
 class Script(ta.Agent):
@@ -18,14 +19,14 @@ class Script(ta.Agent):
         return self.left.pop(0)
 
 
-def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
-    """The rewards of an episode, until it ends or nothing is left to say."""
-    env = ta.make("RLVER-Empathy-v0", persona=persona)
+def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+    env = ta.make("RLVER-Empathy-v0", persona=persona, user=user)
     agent = Script(utterances)
     env.reset(num_players=1, seed=seed)
-    rewards, done = [], False
+    rewards, observation, done, valid = [], "", False, True
     while agent.left and not done:
         _, observation = env.get_observation()
         done, info = env.step(agent(observation))
-        rewards.append(info["reward"])
-    return rewards
+        valid = info["valid"]
+        rewards += [info["reward"]] if valid else []
+    return Played(rewards, re.findall(r"^\[Person\] (.*)$", observation, re.M), failed=not valid)

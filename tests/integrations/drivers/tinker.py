@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 
 import tinker
+from integrations.drivers import Played, find_words
 from tinker_cookbook.completers import StopCondition, TokenCompleter, TokensWithLogprobs
 from tinker_cookbook.renderers import Renderer, get_renderer
 from tinker_cookbook.rl.rollouts import do_group_rollout
@@ -16,6 +17,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from rlver_gym.integrations.episodes import EpisodeSpec
 from rlver_gym.integrations.tinker import EmpathyGroupBuilder
+from rlver_gym.io.errors import UserFailed
 
 TOKENIZER = "rlver/bytes"
 
@@ -57,10 +59,14 @@ class Script(TokenCompleter):
         return TokensWithLogprobs(tokens=tokens, maybe_logprobs=[0.0] * len(tokens))
 
 
-def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
-    """The rewards of an episode, until it ends or nothing is left to say."""
+def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
     renderer = make_renderer()
-    builder = EmpathyGroupBuilder(EpisodeSpec(persona, seed), renderer, group_size=1)
-    group = asyncio.run(do_group_rollout(builder, Script(renderer, utterances)))
+    builder = EmpathyGroupBuilder(EpisodeSpec(persona, seed), renderer, group_size=1, user=user)
+    policy = Script(renderer, utterances)
+    try:
+        group = asyncio.run(do_group_rollout(builder, policy))
+    except UserFailed:
+        return Played([], find_words(policy.prompts[-1]) if policy.prompts else [], failed=True)
     rewards = [one.reward for one in group.trajectories_G[0].transitions]
-    return rewards[: len(utterances)]
+    texts = find_words(policy.prompts[-1])[: len(utterances)]
+    return Played(rewards[: len(utterances)], texts)

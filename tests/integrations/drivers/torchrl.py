@@ -1,13 +1,16 @@
 """TorchRL: a rollout of the ChatEnv with a policy that says the utterances."""
 
+import math
 from collections.abc import Sequence
 
+from adapters.torchrl_env import EmpathyChatEnv
+from integrations.drivers import Played
 from tensordict import TensorDictBase
 from torchrl.data.llm import History
 from torchrl.modules.llm.policies import ChatHistory
 
 from rlver_gym.integrations.episodes import EpisodeSpec
-from rlver_gym.integrations.gyms.torchrl import EmpathyChatEnv
+from rlver_gym.io.errors import UserFailed
 
 
 class ScriptedPolicy:
@@ -23,8 +26,16 @@ class ScriptedPolicy:
         return tensordict.set("history", ChatHistory(prompt=prompt, full=full, batch_size=(1,)))
 
 
-def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
-    """The rewards of an episode, until it ends or nothing is left to say."""
-    env = EmpathyChatEnv([EpisodeSpec(persona, seed)])
-    data = env.rollout(len(utterances), ScriptedPolicy(utterances))
-    return data["next", "reward"].flatten().tolist()
+def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+    env = EmpathyChatEnv([EpisodeSpec(persona, seed)], user=user)
+    try:
+        data = env.rollout(len(utterances), ScriptedPolicy(utterances))
+    except UserFailed:
+        return Played([], None, failed=True)
+    last = data["next", "history"].prompt[0, -1]
+    said = zip(list(last.role), list(last.content), strict=True)
+    rewards = data["next", "reward"].flatten().tolist()
+    failed = not data["next", "valid"].all()
+    assert math.isnan(rewards[-1]) == failed
+    texts = [content for role, content in said if role == "user"]
+    return Played(rewards[:-1] if failed else rewards, texts, failed)

@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import verifiers.v1 as vf
+from integrations.drivers import Played
 
 from rlver_gym.testing import ChatServer
 
 
-def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
-    """The rewards of an episode, until it ends or nothing is left to say."""
+def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
     with say_in_turn(utterances) as server:
-        episode = run_task(server, persona, seed, agent={"max_turns": len(utterances)})
-    assert episode.ok, episode.errors
-    return episode.traces[0].info["turn_rewards"]
+        episode = run_task(server, persona, seed, agent={"max_turns": len(utterances)}, user=user)
+        asked = [one["messages"] for one in server.requests]
+    texts = [one["content"] for one in asked[-1] if one["role"] == "user"] if asked else []
+    if not episode.ok:
+        return Played([], texts, failed="UserFailed" in str(episode.errors))
+    return Played(episode.traces[0].info["turn_rewards"], texts)
 
 
 def say_in_turn(utterances: Sequence[str]) -> ChatServer:

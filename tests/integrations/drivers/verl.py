@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from hydra import compose, initialize_config_module
+from integrations.drivers import Played, find_words
 from omegaconf import DictConfig
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -128,15 +129,17 @@ def make_loop(
     )
 
 
-def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
-    """The rewards of an episode; the utterances must last until it ends."""
+def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+    """The utterances must last until the episode ends."""
     tokenizer = load_tokenizer("tiny")
     end = tokenizer.eos_token_id
     server = ScriptedServer([[*tokenizer.encode(one), end] for one in utterances])
     (row,) = dataset_rows([EpisodeSpec(persona, seed)])
 
     async def run() -> Any:
-        loop = make_loop(server, make_config(), tokenizer)
+        loop = make_loop(server, make_config(), tokenizer, user=user)
         return await loop.run({}, raw_prompt=row["prompt"], extra_info=row["extra_info"])
 
-    return asyncio.run(run()).extra_fields["turn_scores"]
+    output = asyncio.run(run())
+    texts = find_words(tokenizer.decode(server.prompts[-1])) if server.prompts else []
+    return Played(output.extra_fields["turn_scores"], texts) if output else Played([], texts, True)

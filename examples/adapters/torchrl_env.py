@@ -1,4 +1,5 @@
-"""TorchRL's ChatEnv with a person in it: a history in, a history and a reward out, turn by turn.
+"""TorchRL's ChatEnv with a person in it: a history in, a history and a reward out, turn by turn. To
+be copied.
 
 For policies that are language models (`TransformersWrapper`, `vLLMWrapper`, `LLMCollector`,
 `MCAdvantage`, `GRPOLoss`). TorchRL's own GymWrapper takes `gym.make("RLVER-Strategy-v0")`, with
@@ -24,6 +25,7 @@ with needs_extra("torchrl"):
     from torchrl.envs.gym_like import BaseInfoDictReader
     from torchrl.envs.llm import ChatEnv
     from torchrl.modules.llm.policies import ChatHistory
+
 
 SHAPE = torch.Size((1,))
 """The batch size: one dialogue at a time. For more at once: TorchRL's AsyncEnvPool."""

@@ -1,6 +1,6 @@
 """TextArena: the text environments as games for one player, the supporter, registered when this
 module is imported, for `textarena.make("RLVER-Empathy-v0")`; with `-raw` at the end, without the
-wrapper that gives the whole conversation as text.
+wrapper that gives the whole conversation as text. To be copied.
 """
 
 # pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
@@ -19,6 +19,7 @@ from rlver_gym.users import SentientUser
 with needs_extra("textarena"):
     import textarena as ta
     from textarena.wrappers import LLMObservationWrapper
+
 
 SUPPORTER, PERSON = 0, 1
 """The player, and who is in the observations as another voice."""

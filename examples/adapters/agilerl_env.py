@@ -1,4 +1,5 @@
-"""AgileRL: an environment of text for its language models, of many turns with a reward for each.
+"""AgileRL: an environment of text for its language models, of many turns with a reward for each. To
+be copied.
 
 For LLMREINFORCE, LLMPPO and GRPO, through a harness that makes tokens of text:
 
@@ -7,7 +8,7 @@ For LLMREINFORCE, LLMPPO and GRPO, through a harness that makes tokens of text:
 
     train_llm_rollout([agent], max_turns=8, env_factory=make_env)
 
-or as the `entrypoint` of a manifest, `rlver_gym.integrations.gyms.agilerl:EmpathyTextEnv`. Its
+or as the `entrypoint` of a manifest, `adapters.agilerl_env:EmpathyTextEnv`. Its
 algorithms for vectors take `gym.make_vec("RLVER-Strategy-v0")` as it is.
 
 Knows nothing of AgileRL's but what it asks of an environment: `agilerl.protocols.TextEnvProtocol`.
@@ -36,8 +37,7 @@ _REMEDY = (
 
 
 class EmpathyTextEnv:
-    """One dialogue after the other. The reward of a turn is the change of the emotion in points, in
-    [-10, 10], or what the card says. Nothing is in the info, so nothing of what the person feels,
+    """One dialogue after the other. Nothing is in the info, so nothing of what the person feels,
     thinks and needs.
 
     AgileRL cannot leave a dialogue out: when the user failed, `reset` or `step` raises UserFailed,
@@ -92,10 +92,8 @@ class EmpathyTextEnv:
                 f"there is no row {row_index}: rows go from 0 to {self.dataset_size - 1}."
             )
         spec = EpisodeSpec(self._personas[row_index], seed or 0, self._env)
-        self._episode = self._host.episode(spec)
-        opening = self._episode.begin()
-        self._episode.require_valid(_REMEDY)
-        return opening, {}
+        self._episode = self._host.episode(spec, _REMEDY)
+        return self._episode.begin(), {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Say the text to the person, without its thoughts: what they answer,
@@ -106,5 +104,4 @@ class EmpathyTextEnv:
         if self._episode is None:
             raise DialogueError("the dialogue has not begun. Call reset() first.")
         result = self._episode.say(action)
-        self._episode.require_valid(_REMEDY)
         return result.reply, result.reward, result.done, False, {}

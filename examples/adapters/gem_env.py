@@ -1,5 +1,5 @@
 """GEM: the text environments as `social:RLVER-Empathy-v0` and so on, registered when this module is
-imported, for `gem.make` and `gem.make_vec`.
+imported, for `gem.make` and `gem.make_vec`. To be copied.
 
     envs = gem.make_vec(["social:RLVER-Empathy-v0"] * 4, async_mode=True, persona=PERSONA)
     observations, infos = envs.reset(seed=[7] * 4)      # a group: one person in one mood
@@ -23,6 +23,7 @@ from rlver_gym.users import SentientUser
 
 with needs_extra("gem"):
     import gem
+
 
 FAMILY = "social"
 """What the ids begin with."""

@@ -1,4 +1,5 @@
 """RLlib on the strategy view: what `PPOConfig().environment()` takes, and what a checkpoint does.
+To be copied.
 
     register_env("strategy", make_strategy_env)
     config = (
@@ -42,6 +43,7 @@ with needs_extra("rllib"):
     )
     from ray.rllib.core.rl_module.rl_module import RLModule
     from ray.rllib.env.env_errors import StepFailedRecreateEnvError
+
 
 STRATEGY_ENV = "RLVER-Strategy-v0"
 

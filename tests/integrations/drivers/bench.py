@@ -1,0 +1,38 @@
+"""The benchmark, with an agent that says the utterances."""
+
+from collections.abc import Sequence
+
+import gymnasium as gym
+from integrations.drivers import Played
+
+from rlver_gym.bench.plan import BenchPlan, Case
+from rlver_gym.bench.run import run_case
+from rlver_gym.core.dialogue import Message
+
+
+class Reciting:
+    """Says what it was given, line by line."""
+
+    def __init__(self, utterances: Sequence[str]) -> None:
+        self.utterances = utterances
+
+    def reply(self, messages: Sequence[Message]) -> str:
+        return self.utterances[sum(message.speaker == "agent" for message in messages)]
+
+
+def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+    plan = BenchPlan(
+        env="RLVER-Empathy-v0", agents=("listener",), persona_ids=(persona,), user=user
+    )
+    case = Case("reciting", persona, _scene_seed(persona, seed))
+    episode = run_case(case, plan, lambda *_: Reciting(utterances))
+    turns = [turn for turn in episode.turns if turn.outcome != "failed"]
+    texts = [episode.opening, *(turn.reply for turn in turns)]
+    return Played([float(turn.reward) for turn in turns], texts, episode.outcome == "failed")
+
+
+def _scene_seed(persona: str, seed: int) -> int:
+    """What an environment draws for this seed; the benchmark is given it directly."""
+    env = gym.make("RLVER-Empathy-v0", persona=persona)
+    env.reset(seed=seed)
+    return env.get_wrapper_attr("session").scene.seed
