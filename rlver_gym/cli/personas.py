@@ -81,7 +81,10 @@ def _portrait(persona: Persona) -> Text:
     part(
         "what happened",
         situation.cause,
-        *(f"{moment.when}: {moment.what} ({moment.felt})" for moment in situation.timeline),
+        *(
+            f"{one.when}: {one.what}{f' ({one.felt})' if one.felt else ''}"
+            for one in situation.timeline
+        ),
     )
     part("where it stands", situation.now)
     part("hints they give", *situation.hints.of(persona.need))

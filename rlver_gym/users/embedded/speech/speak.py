@@ -579,6 +579,8 @@ def _tell(moment: Moment, parts: Sequence[str], *, is_near: bool = False) -> lis
         )
         if value > best:
             best, found = value, moment.wordings(topic)[0]
+            if moment.scene.persona.situation.is_lean:
+                break
     if found is not None:
         return [found]
     return _tell_beside(moment, [*parts, moment.dialogue.utterance or ""])
