@@ -61,6 +61,16 @@ _SEX = {
 _PRONOUN = re.compile(r"\s*\((he|she|they)\)\s*$")
 _RELATION = re.compile(r"^(?:my|our) [^,;.(]*?(?=,|;|\.|\(|$| (?:who|from|and|at|in|of)\b)")
 _SAYS = frozenset("said says told asked answered replied wrote shouted rang called".split())
+_SPEAKS_OF = {
+    Inquiry.AFRAID: frozenset("afraid scared fear fears worried dread".split()),
+    Inquiry.WANT: frozenset("want wish hope".split()),
+    Inquiry.REGRET: frozenset("should regret sorry wish".split()),
+    Inquiry.TOLD: frozenset("told tell knows nobody".split()),
+    Inquiry.BEFORE: frozenset("used always before once".split()),
+    Inquiry.FEEL_NOW: frozenset("feel miss ashamed lonely angry sad tired hurts".split()),
+    Inquiry.MATTERS: frozenset("because mattered matters".split()),
+}
+"""The words by which a fact is known to answer what is asked about any story."""
 
 
 class LeanOpenings(Frozen):
@@ -119,15 +129,15 @@ class LeanCard(Frozen):
     """None: drawn in whichever split is asked for."""
     more: More = More()
 
-    def spoken(self) -> Iterator[tuple[str, str]]:
+    def spoken(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Every sentence with its place in the card, but what meets the need."""
         for field in ("timeline", "people"):
-            yield from ((f"{field}.{key}", line) for key, line in getattr(self, field).items())
+            yield from (((field, key), line) for key, line in getattr(self, field).items())
         for field in ("tried", "facts", "hints"):
-            yield from ((f"{field}.{at}", line) for at, line in enumerate(getattr(self, field)))
-        yield "now", self.now
+            yield from (((field, at), line) for at, line in enumerate(getattr(self, field)))
+        yield ("now",), self.now
         for tone, line in self.openings.model_dump(exclude_none=True).items():
-            yield f"openings.{tone}", line
+            yield ("openings", tone), line
 
 
 class Expanded(NamedTuple):
@@ -195,7 +205,7 @@ def _situation(card_id: str, card: LeanCard) -> Situation:
         people=tuple(others),
         tried=card.tried,
         now=card.now,
-        openings=Openings(
+        openings=Openings.model_construct(
             normal=card.openings.normal,
             high=card.openings.high or card.openings.normal,
             low=card.openings.low or card.openings.normal,
@@ -238,7 +248,9 @@ def _disclosures(lines: Sequence[str]) -> Iterator[Disclosure]:
     """The story in its order; the first half is told to anyone, what stands last when trusted."""
     for at, line in enumerate(lines):
         depth: Literal[1, 2, 3] = 1 if 2 * at <= len(lines) else 2
-        yield Disclosure(id=f"story-{at + 1}", depth=depth, high=line, normal=line, low=line)
+        yield Disclosure.model_construct(
+            id=f"story-{at + 1}", depth=depth, high=line, normal=line, low=line
+        )
 
 
 def _fact(
@@ -249,32 +261,42 @@ def _fact(
 
 
 def _facts(card: LeanCard) -> Iterator[Fact]:
-    """Every sentence that can be asked for: the facts, the timeline and what was tried."""
-    names = list(card.people)
-    count = len(card.facts)
+    """Every sentence that can be asked for: the facts, who everybody is, the timeline, what was
+    tried and where it stands.
+    """
+    names, count = list(card.people), len(card.facts)
+
+    def fact(kind: str, at: int, line: str, *more: str, **given: Any) -> Fact:
+        about = [*(name for name in names if name in line), *content_words(line)] or ["you"]
+        return _fact(f"{kind}-{at + 1}", line, about, (*ask_for(line, names), *more), **given)
+
     for at, line in enumerate(card.facts):
-        about = [*(name for name in names if name in line), *content_words(line)] or ["you"]
-        yield _fact(f"fact-{at + 1}", line, about, ask_for(line, names), depth=1 + 2 * at // count)
+        yield fact("fact", at, line, depth=1 + 2 * at // count)
+    for at, (name, who) in enumerate(card.people.items()):
+        line = f"{name} is {_PRONOUN.sub('', who)}."
+        yield _fact(f"who-{at + 1}", line, (name,), (f"Who is {name}?", f"Who's {name} to you?"))
     for at, (when, line) in enumerate(card.timeline.items()):
-        about = [*(name for name in names if name in line), *content_words(line)] or ["you"]
-        clause = address(split_sentences(line)[0])
-        asked = (*ask_for(line, names), f"When did {clause}?")
         told = (line, f"That was {when[:1].lower()}{when[1:]}. {line}")
-        yield _fact(f"moment-{at + 1}", line, about, asked, answers=told)
+        clause = address(split_sentences(line)[0]).rstrip(".")
+        yield fact("moment", at, line, f"When was it that {clause}?", answers=told)
     for at, line in enumerate(card.tried):
-        about = content_words(line) or ["you"]
-        yield _fact(f"tried-{at + 1}", line, about, ask_for(line, names))
+        yield fact("tried", at, line)
+    for at, line in enumerate(split_sentences(card.now)):
+        yield fact("now", at, line)
 
 
 def _answers(card: LeanCard) -> dict[Inquiry, Lines]:
     shared = _lines_for(card.disposition, "answers")
-    own = _hints_of(card, card.need)
-    found = {Inquiry(name): lines for name, lines in shared.items()}
+    own, now = _hints_of(card, card.need), tuple(split_sentences(card.now))
+    lines = [*card.facts, *now]
+    found = {Inquiry(name): shared_lines for name, shared_lines in shared.items()}
+    for inquiry, words in _SPEAKS_OF.items():
+        if own_lines := [one for one in lines if not words.isdisjoint(split_words(one))]:
+            found[inquiry] = (*own_lines, *found.get(inquiry, ()))
     return found | {
         Inquiry.BEGAN: (next(iter(card.timeline.values())),),
         Inquiry.TRIED: card.tried,
-        Inquiry.NOW: tuple(split_sentences(card.now)),
-        Inquiry.SINCE: tuple(split_sentences(card.now)),
+        **dict.fromkeys((Inquiry.NOW, Inquiry.SINCE, Inquiry.COMING), now),
         Inquiry.NEED: own,
         Inquiry.UNDERNEATH: own,
         Inquiry.HARDEST: own,
@@ -327,12 +349,16 @@ def _hints(card: LeanCard) -> Hints:
 
 def _anchors(card: LeanCard) -> Anchors:
     """What meets the need, known again by its words; and what they tried, as deeds."""
-    told = content_stems(" ".join(line for place, line in card.spoken() if place[:5] != "hints"))
+    told = content_stems(" ".join(line for place, line in card.spoken() if place[0] != "hints"))
     names = {stem(word) for name in card.people for word in split_words(name)}
     found: dict[str, tuple[Anchor, ...]] = dict.fromkeys(Anchors.model_fields, ())
     found |= card.more.anchors
-    found[MEETS[card.need]] += tuple(
-        Anchor.model_construct(id=f"meets-{at}", text=text, words=word_groups(text, told, names))
-        for at, text in enumerate(card.meets)
-    )
+    deeds = [address(split_sentences(line)[0]) for line in card.tried if line.startswith("I ")]
+    for kind, name, texts in ((MEETS[card.need], "meets", card.meets), ("deeds", "tried", deeds)):
+        found[kind] += tuple(
+            Anchor.model_construct(
+                id=f"{name}-{at}", text=text, words=word_groups(text, told, names)
+            )
+            for at, text in enumerate(texts)
+        )
     return Anchors.model_construct(**found)

@@ -35,6 +35,7 @@ MAX_PERSONAS = 5_000
 _MAX_ERRORS = 20
 """Of one card: whoever has mended these looks again."""
 _QUOTED_CHARS = 60
+_MOST_OF_ID = 60
 
 
 class Pairing(Frozen):
@@ -268,16 +269,19 @@ def lean_files(folder: Path) -> list[Path]:
 
 
 def read_lean(path: Path) -> LeanCard:
-    """A lean card from its file, whose name is its id; CardError says in which line what is
-    wrong.
-    """
-    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", path.stem) or len(path.stem) > 60:
+    """A lean card from its file; CardError says in which line what is wrong."""
+    check_lean_name(path)
+    value = read_yaml(path)
+    return parse_card(LeanCard, value, str(path), lambda place: find_line(path, place))
+
+
+def check_lean_name(path: Path) -> None:
+    """CardError for a file name that can be no id."""
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", path.stem) or len(path.stem) > _MOST_OF_ID:
         raise CardError(
             f"{path}: the file's name is the person's id. Use lower-case letters, digits and single"
             " hyphens, such as ruth-and-the-choir.yaml."
         )
-    value = read_yaml(path)
-    return parse_card(LeanCard, value, str(path), lambda place: find_line(path, place))
 
 
 def _pair(name: str, card: LeanCard) -> Pairing:

@@ -8,9 +8,10 @@ from collections.abc import Collection, Iterator
 from rlver_gym.core.words import FUNCTION_WORDS, content_stem, split_words, stem
 
 _YOURS = {
-    "i": "you", "me": "you", "my": "your", "mine": "yours", "myself": "yourself", "am": "are",
+    "i'm": "you're", "i": "you", "me": "you", "my": "your", "mine": "yours", "myself": "yourself", "am": "are",
     "we": "you", "us": "you", "our": "your", "ours": "yours",
 }  # fmt: skip
+_OWN = re.compile(rf"\b(?:{'|'.join(_YOURS)})\b", re.IGNORECASE)
 _WHEN = re.compile(
     r"\b(?:ago|since|last|next|until|yesterday|today|tomorrow|tonight|morning|evening|night|noon"
     r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|july|august"
@@ -36,6 +37,8 @@ _ASKS = (
     (_WHY, "Why did"),
     (re.compile(rf"{_COUNT.pattern} (?:\w+ )?{_SPAN.pattern}", re.IGNORECASE), "How long did"),
     (_COUNT, "How many"),
+    (re.compile(r"\b(?:is|was|were) (?:an?|the)\b"), "What kind of"),
+    (re.compile(rf"\b(?:is|am|was|turned) (?:{_COUNT.pattern})", re.IGNORECASE), "How old"),
 )
 _CLAUSE = re.compile(r"[,;:]|\b(?:and|but|because|so that|which|who)\b|[.!?…](?=\s|$)")
 _MOST_WORDS = 9
@@ -48,9 +51,9 @@ _EMPTY = frozenset(
 
 
 def address(text: str) -> str:
-    """A sentence of a person as words to them: "I sold my flat" is "you sold your flat"."""
-    found = " ".join(_YOURS.get(word, word) for word in split_words(text))
-    return found.replace("you was", "you were")
+    """A sentence of a person said to them: "I sold my flat" is "You sold your flat"."""
+    found = _OWN.sub(lambda word: _YOURS[word.group().lower()], text)
+    return re.sub(r"\byou was\b", "you were", found[:1].upper() + found[1:])
 
 
 def ask_for(text: str, names: Collection[str]) -> tuple[str, ...]:
@@ -58,12 +61,13 @@ def ask_for(text: str, names: Collection[str]) -> tuple[str, ...]:
     of the story, whom it may be about.
     """
     clauses = [one for one in map(str.strip, _CLAUSE.split(text)) if len(one.split()) > 1] or [text]
-    found = [f"What about {_ask_of(clauses[0])}?"]
-    found += [f"Did {_ask_of(one)}?" for one in clauses[1:2]]
+    chief = " ".join(content_words(clauses[0])[:2])
+    found = [f"Did {_ask_of(clauses[0])}?", f"Tell me about {' '.join(content_words(text)[:4])}?"]
     for pattern, ask in _ASKS:
         clause = next((one for one in clauses if pattern.search(one)), None)
         if clause is not None or pattern.search(text):
-            found.append(f"{ask} {_ask_of(clause or clauses[0])}?")
+            subject = "" if clause in (None, clauses[0]) else chief
+            found.append(f"{ask} {_ask_of(clause or clauses[0])} {subject}?".replace(" ?", "?"))
     if any(name in text for name in names):
         found.append(f"Who {_ask_of(clauses[0])}?")
     found.append(f"What did {_ask_of(clauses[-1])}?")

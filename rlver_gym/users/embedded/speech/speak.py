@@ -14,7 +14,7 @@ from rlver_gym.core.user import Scene
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.io.files import load_json
 from rlver_gym.text.english.choices import choices_in
-from rlver_gym.text.english.listen import Act, Ask, Sentence
+from rlver_gym.text.english.listen import FACTUAL, Act, Ask, Sentence
 from rlver_gym.text.names import introduce
 from rlver_gym.text.vectors import SCALE, embed
 from rlver_gym.users.embedded.speech.answers import (
@@ -371,7 +371,10 @@ def _decline(moment: Moment, sentence: Sentence) -> list[str]:
     if choices_in(sentence):
         return _phrase(moment, "which") or _say(moment, "unsure")
     first, second = ("unsure", "unknown") if is_inner(sentence) else ("unknown", "unsure")
-    return _say(moment, first) or _say(moment, second) or _phrase(moment, "no_answer")
+    refusal = _say(moment, first) or _say(moment, second) or _phrase(moment, "no_answer")
+    if moment.scene.persona.situation.is_lean and sentence.ask not in FACTUAL:
+        refusal += _tell(moment, refusal)  # few lines answer there: the story goes on instead
+    return refusal
 
 
 _OWN = re.compile(
