@@ -81,9 +81,7 @@ class Oracle(NonBlocking):
         frames = _FRAMES[kind]
         return f"{anchor.text} {frames[number // 2 % len(frames)]}" if number % 2 else anchor.text
 
-    def _choose_anchor(
-        self, number: int, lines: Sequence[str]
-    ) -> tuple[AnchorKind, Anchor] | None:
+    def _choose_anchor(self, number: int, lines: Sequence[str]) -> tuple[AnchorKind, Anchor] | None:
         """The kind that serves the need best comes first; among those left, the one that is most
         about what they had told by then. None when all were said.
         """

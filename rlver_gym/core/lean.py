@@ -5,9 +5,9 @@ and expands each into the person and the situation that every user knows.
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from rlver_gym.core.inquiries import Feeling, Inquiry, InquiryAboutOther
 from rlver_gym.core.persona import (
@@ -60,6 +60,7 @@ _SEX = {
 }  # fmt: skip
 _PRONOUN = re.compile(r"\s*\((he|she|they)\)\s*$")
 _RELATION = re.compile(r"^(?:my|our) [^,;.(]*?(?=,|;|\.|\(|$| (?:who|from|and|at|in|of)\b)")
+_FEELINGS = frozenset(map(str, Feeling))
 _SAYS = frozenset("said says told asked answered replied wrote shouted rang called".split())
 _SPEAKS_OF = {
     Inquiry.AFRAID: frozenset("afraid scared fear fears worried dread".split()),
@@ -129,6 +130,18 @@ class LeanCard(Frozen):
     """None: drawn in whichever split is asked for."""
     more: More = More()
 
+    @model_validator(mode="after")
+    def _more_is_known(self) -> Self:
+        for field, named, known in (
+            ("manner", self.more.manner, Manner.model_fields),
+            ("about_people", self.more.about_people, self.people),
+        ):
+            if strange := [name for name in named if name not in known]:
+                raise ValueError(
+                    f"more.{field}: {strange[0][:60]!r} is none of {', '.join(known)[:400]}"
+                )
+        return self
+
     def spoken(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Every sentence with its place in the card, but what meets the need."""
         for field in ("timeline", "people"):
@@ -154,9 +167,7 @@ def _shared() -> dict[str, Any]:
 
 def _lines_for(disposition: Disposition, part: str) -> dict[str, tuple[str, ...]]:
     common, own = _shared()["common"][part], _shared()[disposition].get(part, {})
-    return {
-        name: tuple([*own.get(name, ()), *common.get(name, ())]) for name in {**common, **own}
-    }
+    return {name: tuple([*own.get(name, ()), *common.get(name, ())]) for name in {**common, **own}}
 
 
 def expand(card_id: str, card: LeanCard) -> Expanded:
@@ -321,7 +332,7 @@ def _feelings(card: LeanCard) -> dict[Feeling, Lines]:
     found: dict[Feeling, Lines] = {}
     for line in (*card.facts, *card.timeline.values(), *split_sentences(card.now)):
         for word in split_words(line):
-            if word in list(Feeling):
+            if word in _FEELINGS:
                 found[Feeling(word)] = (*found.get(Feeling(word), ()), line)
     return found
 

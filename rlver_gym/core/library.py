@@ -285,9 +285,7 @@ def check_lean_name(path: Path) -> None:
 
 
 def _pair(name: str, card: LeanCard) -> Pairing:
-    return Pairing(
-        id=name, person=name, situation=name, need=card.need, split=card.split or "demo"
-    )
+    return Pairing(id=name, person=name, situation=name, need=card.need, split=card.split or "demo")
 
 
 def load_card(kind: type[Card], path: Path, hint: str = "Check the path.") -> Card:

@@ -62,7 +62,7 @@ def ask_for(text: str, names: Collection[str]) -> tuple[str, ...]:
     """
     clauses = [one for one in map(str.strip, _CLAUSE.split(text)) if len(one.split()) > 1] or [text]
     chief = " ".join(content_words(clauses[0])[:2])
-    found = [f"Did {_ask_of(clauses[0])}?", f"Tell me about {' '.join(content_words(text)[:4])}?"]
+    found = [f"Did {_ask_of(clauses[0])}?", f"Tell me about {_ask_of(clauses[0])}?"]
     for pattern, ask in _ASKS:
         clause = next((one for one in clauses if pattern.search(one)), None)
         if clause is not None or pattern.search(text):

@@ -372,9 +372,11 @@ def _decline(moment: Moment, sentence: Sentence) -> list[str]:
         return _phrase(moment, "which") or _say(moment, "unsure")
     first, second = ("unsure", "unknown") if is_inner(sentence) else ("unknown", "unsure")
     refusal = _say(moment, first) or _say(moment, second) or _phrase(moment, "no_answer")
-    if moment.scene.persona.situation.is_lean and sentence.ask not in FACTUAL:
-        refusal += _tell(moment, refusal)  # few lines answer there: the story goes on instead
-    return refusal
+    if not moment.scene.persona.situation.is_lean or sentence.ask in FACTUAL:
+        return refusal
+    told = _tell(moment, refusal)  # few lines answer there: the story goes on instead
+    is_invited = sentence.ask is Ask.ABOUT or not moment.turn
+    return told if told and is_invited else [*refusal, *told]
 
 
 _OWN = re.compile(
@@ -555,7 +557,7 @@ _RELATED = 6.5
 
 def _tell(moment: Moment, parts: Sequence[str], *, is_near: bool = False) -> list[str]:
     """The untold piece of the story that lies nearest to what was spoken about; `is_near`: none
-    where that has nothing to do with it.
+    where that has nothing to do with it. Of a lean card, the next one where none lies near.
     """
     card = moment.card
     spoken = card.content(moment.heard.words)
@@ -563,6 +565,7 @@ def _tell(moment: Moment, parts: Sequence[str], *, is_near: bool = False) -> lis
     told = card.disclosures
     if not told.lines:
         return []
+    is_in_order = moment.scene.persona.situation.is_lean
     likeness = (told.vectors @ (embed(moment.heard.words) / SCALE)).tolist()
     best, found = -1e9, None
     for place, topic in enumerate(told.topics):
@@ -580,10 +583,10 @@ def _tell(moment: Moment, parts: Sequence[str], *, is_near: bool = False) -> lis
             - _IN_ORDER * place
             + _BY_CHANCE * moment.draw(f"tell {topic.key}")
         )
+        if is_in_order:
+            value = near * (near >= _RELATED) - _IN_ORDER * place
         if value > best:
             best, found = value, moment.wordings(topic)[0]
-            if moment.scene.persona.situation.is_lean:
-                break
     if found is not None:
         return [found]
     return _tell_beside(moment, [*parts, moment.dialogue.utterance or ""])
