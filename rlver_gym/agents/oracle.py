@@ -72,15 +72,18 @@ class Oracle(NonBlocking):
         to, with an invitation.
         """
         number = turn_of(messages)
-        kind, anchor = self._choose_anchor(number, user_lines(messages))
+        chosen = self._choose_anchor(number, user_lines(messages))
+        if chosen is None:
+            return LISTENING[number % len(LISTENING)]
+        kind, anchor = chosen
         if self.persona.need is HiddenNeed.LISTENING:
             return f"{anchor.text} {LISTENING[number % len(LISTENING)]}"
         frames = _FRAMES[kind]
         return f"{anchor.text} {frames[number // 2 % len(frames)]}" if number % 2 else anchor.text
 
-    def _choose_anchor(self, number: int, lines: Sequence[str]) -> tuple[AnchorKind, Anchor]:
+    def _choose_anchor(self, number: int, lines: Sequence[str]) -> tuple[AnchorKind, Anchor] | None:
         """The kind that serves the need best comes first; among those left, the one that is most
-        about what they had told by then.
+        about what they had told by then. None when all were said.
         """
         best, *others = _SERVES[self.persona.need]
         anchors = list(self.persona.situation.anchors.each())
@@ -91,6 +94,8 @@ class Oracle(NonBlocking):
                 [pair for pair in anchors if pair[0] in kinds and pair not in used]
                 for kinds in ([best], others)
             ]
-            left = ranks[0] or ranks[1] or anchors
+            left = ranks[0] or ranks[1] or [pair for pair in anchors if pair not in used]
+            if not left:
+                return None
             used.append(max(left, key=lambda pair: len(heard & content_stems(pair[1].text))))
         return used[-1]

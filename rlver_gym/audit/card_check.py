@@ -4,7 +4,7 @@ do.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -12,12 +12,21 @@ from typing import NamedTuple, Self
 from rlver_gym.audit.check_answers import problems_of_answers
 from rlver_gym.audit.check_facts import problems_of_facts, problems_of_introductions
 from rlver_gym.core.anchors import AnchorIndex
-from rlver_gym.core.library import MAX_PERSONAS, PersonaLibrary, load_card, shipped_personas_folder
-from rlver_gym.core.persona import HiddenNeed, Manner, Person, Situation
-from rlver_gym.core.words import is_short, sentences, stems
+from rlver_gym.core.lean import MEETS, LeanCard, expand
+from rlver_gym.core.library import (
+    MAX_PERSONAS,
+    PersonaLibrary,
+    lean_files,
+    load_card,
+    read_lean,
+    shipped_personas_folder,
+)
+from rlver_gym.core.persona import SPLITS, HiddenNeed, Manner, Person, Situation
+from rlver_gym.core.words import content_stems, is_short, sentences, stems
 from rlver_gym.io.errors import CardError
 from rlver_gym.io.files import path_inside
 from rlver_gym.io.terminal import one_line, printable
+from rlver_gym.io.yaml_file import find_line, read_yaml
 
 _MAX_PROBLEMS = 200
 """Of one folder: whoever has mended these looks again."""
@@ -38,6 +47,8 @@ NAMES_OF_NEEDS = {
 }
 
 # What is told to everybody, whatever their need, may not say these.
+_PLACEHOLDER = re.compile(r"<[^<>]+>")
+_NOBODY_KNOWS_WHO = re.compile(r"(?:he|she|they|it|him|her|this|that)\b", re.IGNORECASE)
 _SPOKEN_NEED = re.compile(r"\b(?:prais\w+|compliment\w*|empath\w+|advice)\b", re.IGNORECASE)
 
 
@@ -74,16 +85,96 @@ def check_cards(path: Path) -> list[Problem]:
                 ]
         return list(found)
     kind = {"people": Person, "situations": Situation}.get(path.absolute().parent.name)
-    if kind is None:
-        return [
-            Problem.of(
-                path, "a card must lie in a folder called 'people' or 'situations'. Move it there."
+    return list(_check_file(kind, path) if kind and _is_rich(path) else _check_lean([path]))
+
+
+def _is_rich(path: Path) -> bool:
+    """Whether a file in such a folder is a card of its kind, and no lean card that lies there."""
+    try:
+        value = read_yaml(path)
+    except CardError:
+        return True
+    return not (isinstance(value, dict) and "meets" in value)
+
+
+def _check_lean(files: Sequence[Path]) -> Iterator[Problem]:
+    cards: dict[Path, LeanCard] = {}
+    for path in files:
+        try:
+            cards[path] = read_lean(path)
+        except CardError as error:
+            yield from _problems_of(error, path)
+            continue
+        for place, problem in problems_of_lean(cards[path]):
+            line = find_line(path, place)
+            where = f"line {line}: " if line else ""
+            yield Problem.of(path, f"{where}{'.'.join(map(str, place))}: {problem}")
+    has_split = any(card.split for card in cards.values())
+    for path, card in cards.items():
+        if has_split and card.split is None:
+            yield Problem.of(
+                path,
+                f"split: others here name one, so this person would be in every split. Add split:"
+                f" {', '.join(SPLITS)}.",
             )
-        ]
-    return list(_check_file(kind, path))
+    yield from _find_shared_sentences(cards)
+
+
+def _find_shared_sentences(cards: Mapping[Path, LeanCard]) -> Iterator[Problem]:
+    """Sentences and persons that stand in two splits."""
+    first: dict[str, Path] = {}
+    for path, card in cards.items():
+        texts = [line for _, line in card.spoken()] + [*card.meets, f"{card.name}, {card.work}"]
+        for text in texts:
+            other = first.setdefault(text.casefold(), path)
+            if card.split and cards[other].split != card.split:
+                yield Problem.of(
+                    path,
+                    f"{text!r} stands in {other.name} too, which is in the split"
+                    f" {cards[other].split}. A split must not know another's people.",
+                )
+
+
+def problems_of_lean(card: LeanCard) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What types cannot see in a lean card: the place, and what is wrong there with its remedy."""
+    everything = [*card.spoken(), *((("meets", at), line) for at, line in enumerate(card.meets))]
+    everything += [((field,), getattr(card, field)) for field in ("name", "work", "title")]
+    unwritten = [place for place, line in everything if _PLACEHOLDER.search(line)]
+    if unwritten:
+        yield from ((one, "holds the template's <…>. Write your own words.") for one in unwritten)
+        return
+    first: dict[str, str] = {}
+    story = content_stems(" ".join(line for place, line in card.spoken() if place[0] != "hints"))
+    for place, line in everything:
+        field = str(place[0])
+        if field == "hints" and (named := _find_name_of(card.need, line)):
+            yield place, f"names the need ({named!r}). Let it show through what they say instead."
+        elif field not in ("hints", "meets") and (named := _SPOKEN_NEED.search(line)):
+            yield place, f"says {named.group()!r}, which names a need. Tell it in other words."
+        if field in ("facts", "timeline", "tried") and _NOBODY_KNOWS_WHO.match(line):
+            yield (
+                place,
+                f"begins with {line.split()[0]!r}. It is told alone, so say who or what it is.",
+            )
+        if field == "meets" and len(content_stems(line) & story) < 1:
+            yield place, "says nothing of this story, so it would suit anyone. Take up a fact."
+        if not is_short(line) and first.setdefault(line.casefold(), field) != field:
+            yield place, f"stands in {first[line.casefold()]} too. Say it differently."
+    for problem in _find_unmatched_anchors(expand("card", card).situation):
+        if problem.startswith(f"anchors.{MEETS[card.need]}.meets-"):
+            at, _, what = problem.partition("meets-")[2].partition(": ")
+            yield ("meets", int(at)), what.replace("meets-", "meets.")
+
+
+def _find_name_of(need: HiddenNeed, line: str) -> str | None:
+    found = re.search(rf"\b(?:{NAMES_OF_NEEDS[need]})\b", line, re.IGNORECASE)
+    return found.group() if found else None
 
 
 def _check_folder(folder: Path) -> Iterator[Problem]:
+    if files := lean_files(folder):
+        yield from _check_lean(files)
+        return
     for name, kind in (("people", Person), ("situations", Situation)):
         files = list(islice(folder.glob(f"{name}/*.yaml"), MAX_PERSONAS + 1))
         if len(files) > MAX_PERSONAS:
@@ -205,11 +296,11 @@ def problems_of_situation(situation: Situation) -> list[str]:
     Empty when all is well.
     """
     found = []
-    for need, pattern in NAMES_OF_NEEDS.items():
+    for need in NAMES_OF_NEEDS:
         for number, hint in enumerate(situation.hints.of(need)):
-            if named := re.search(rf"\b(?:{pattern})\b", hint, re.IGNORECASE):
+            if named := _find_name_of(need, hint):
                 found.append(
-                    f"hints.{need.value}.{number}: names the need ({named.group()!r}). Let it show"
+                    f"hints.{need.value}.{number}: names the need ({named!r}). Let it show"
                     " through what they say instead."
                 )
     for place, line in situation.lines():

@@ -11,7 +11,10 @@ ScoresAsJson = Annotated[
 Env = Annotated[str, typer.Option(help="Environment id, or the path of an env card (.yaml).")]
 Personas = Annotated[
     str | None,
-    typer.Option("--personas", help="A folder of persona cards instead of the shipped ones."),
+    typer.Option(
+        "--personas",
+        help="A folder of persona cards, or a lean card's file, instead of the shipped ones.",
+    ),
 ]
 RunPersonas = Annotated[
     str | None,

@@ -9,7 +9,8 @@ from rich.text import Text
 
 from rlver_gym.audit.card_check import check_cards
 from rlver_gym.cli.options import AsJson, Personas
-from rlver_gym.core.library import Index, library, shipped_personas_folder
+from rlver_gym.core.lean import TEMPLATE, LeanCard
+from rlver_gym.core.library import Index, check_lean_name, library, shipped_personas_folder
 from rlver_gym.core.persona import SPLIT_CHOICES, SPLITS, HiddenNeed, Person, Persona, Situation
 from rlver_gym.io.errors import CardError
 from rlver_gym.io.json_text import dump_json
@@ -81,7 +82,10 @@ def _portrait(persona: Persona) -> Text:
     part(
         "what happened",
         situation.cause,
-        *(f"{moment.when}: {moment.what} ({moment.felt})" for moment in situation.timeline),
+        *(
+            f"{one.when}: {one.what}{f' ({one.felt})' if one.felt else ''}"
+            for one in situation.timeline
+        ),
     )
     part("where it stands", situation.now)
     part("hints they give", *situation.hints.of(persona.need))
@@ -108,8 +112,8 @@ def check_(
     path = path or shipped_personas_folder()
     if not path.exists():
         raise CardError(
-            f"{path}: does not exist. Give a folder with people/, situations/ and index.yaml, or"
-            " one card file."
+            f"{path}: does not exist. Give a folder of cards, or one card file; `rlver-gym personas"
+            " new NAME` begins one."
         )
     problems = check_cards(path)
     if as_json:
@@ -126,11 +130,36 @@ def check_(
 
 
 @app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="Its id: lower-case letters, digits and hyphens.")],
+) -> None:
+    """Begin a lean card: NAME.yaml with what each field is, in which you write yours."""
+    path = Path(f"{name}.yaml")
+    check_lean_name(path)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(TEMPLATE.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CardError(
+            f"{path}: cannot be made ({error.strerror}). Choose another name or place."
+        ) from error
+    typer.echo(f"{path}: write where <…> stands, then: rlver-gym personas check {path}")
+
+
+@app.command()
 def schema(
-    card: Annotated[str, typer.Argument(help="person, situation, index or persona.")] = "persona",
+    card: Annotated[
+        str, typer.Argument(help="lean, person, situation, index or persona.")
+    ] = "persona",
 ) -> None:
     """The JSON Schema of a kind of card, for your editor."""
-    kinds = {"person": Person, "situation": Situation, "index": Index, "persona": Persona}
+    kinds = {
+        "lean": LeanCard,
+        "person": Person,
+        "situation": Situation,
+        "index": Index,
+        "persona": Persona,
+    }
     if card not in kinds:
         raise CardError(f"there is no card of kind {card!r}. Choose one of: {', '.join(kinds)}.")
     typer.echo(json.dumps(kinds[card].model_json_schema(), indent=2, ensure_ascii=False))

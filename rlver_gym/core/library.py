@@ -3,31 +3,39 @@
 Finds, loads and pairs them.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
+from rlver_gym.core.lean import Expanded, LeanCard, expand
 from rlver_gym.core.persona import HiddenNeed, Person, Persona, Situation, Slug, Split, SplitChoice
 from rlver_gym.io.errors import CardError, UnknownName
 from rlver_gym.io.files import path_inside, shipped_cards
 from rlver_gym.io.frozen import Frozen, explain_problem
 from rlver_gym.io.terminal import one_line
-from rlver_gym.io.yaml_file import read_yaml
+from rlver_gym.io.yaml_file import find_line, read_yaml
 
 Card = TypeVar("Card", bound=BaseModel)
+LineOf = Callable[[Sequence[str | int]], int | None]
+"""The line of a field in a file, by its place."""
 LAYOUT = (
     "A folder of personas holds index.yaml (language: en, and personas: a list of id, person,"
-    " situation, need, split), people/PERSON.yaml and situations/SITUATION.yaml. See `rlver-gym"
-    " personas schema index`, or person, or situation."
+    " situation, need, split), people/PERSON.yaml and situations/SITUATION.yaml; a folder of lean"
+    " cards holds one NAME.yaml a person. See `rlver-gym personas new NAME`, or `rlver-gym personas"
+    " schema lean`, index, person, situation."
 )
 MAX_PERSONAS = 5_000
 """Of one folder."""
 _MAX_ERRORS = 20
 """Of one card: whoever has mended these looks again."""
 _QUOTED_CHARS = 60
+_MOST_OF_ID = 60
 
 
 class Pairing(Frozen):
@@ -47,15 +55,16 @@ class Index(Frozen):
     personas: Annotated[tuple[Pairing, ...], Field(min_length=1, max_length=MAX_PERSONAS)]
 
 
-def parse_card(kind: type[Card], value: Any, source: str) -> Card:
-    """A plain value as a card; CardError names the file, every field that is wrong, and what is
-    expected there.
+def parse_card(kind: type[Card], value: Any, source: str, lines: LineOf | None = None) -> Card:
+    """A plain value as a card; CardError names the file, every field that is wrong, its line where
+    `lines` knows it, and what is expected there.
     """
     if not isinstance(value, dict):
         kinds = {
             Person: "personas schema person",
             Situation: "personas schema situation",
             Index: "personas schema index",
+            LeanCard: "personas schema lean",
         }
         see = kinds.get(kind, "envs show RLVER-Empathy-v0")
         raise CardError(
@@ -65,18 +74,42 @@ def parse_card(kind: type[Card], value: Any, source: str) -> Card:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        raise CardError("\n".join(f"{source}: {line}" for line in field_errors(error))) from error
+        raise CardError(
+            "\n".join(f"{source}: {line}" for line in field_errors(error, lines=lines, kind=kind))
+        ) from error
 
 
-def field_errors(error: ValidationError, whole: str = "the whole card") -> list[str]:
-    """A line for each field that is wrong, with its remedy; `whole` names what holds the fields.
+def field_errors(
+    error: ValidationError,
+    whole: str = "the whole card",
+    lines: LineOf | None = None,
+    kind: type[BaseModel] | None = None,
+) -> list[str]:
+    """A line for each field that is wrong, with its remedy; `whole` names what holds the fields,
+    `lines` gives the line of a field, and of the fields of `kind` the nearest is proposed.
 
     What they quote of the fields is cut.
     """
     items = error.errors(include_url=False)[:_MAX_ERRORS]
-    lines = [_field_error(item, whole) for item in items]
-    more = error.error_count() - len(lines)
-    return [*lines, f"{whole}: {more} more fields are wrong. Mend these first."] if more else lines
+    found = [
+        _line_in_front(item, lines) + _field_error(item, whole) + _propose(item, kind)
+        for item in items
+    ]
+    more = error.error_count() - len(found)
+    return [*found, f"{whole}: {more} more fields are wrong. Mend these first."] if more else found
+
+
+def _line_in_front(item: Mapping[str, Any], lines: LineOf | None) -> str:
+    number = lines(item["loc"]) if lines else None
+    return f"line {number}: " if number else ""
+
+
+def _propose(item: Mapping[str, Any], kind: type[BaseModel] | None) -> str:
+    """The field that a misspelt one may mean."""
+    if item["type"] != "extra_forbidden" or kind is None or len(item["loc"]) != 1:
+        return ""
+    near = get_close_matches(str(item["loc"][0])[:_QUOTED_CHARS], kind.model_fields, n=1)
+    return f". Did you mean {near[0]!r}?" if near else ""
 
 
 def _field_error(item: Mapping[str, Any], whole: str) -> str:
@@ -94,17 +127,29 @@ def shipped_personas_folder(language: str = "en") -> Path:
 
 
 class PersonaLibrary:
-    """The personas of one folder: `index.yaml`, `people/*.yaml`, `situations/*.yaml`.
-
-    Cards are read when asked for.
+    """The personas of one folder: `index.yaml`, `people/*.yaml`, `situations/*.yaml`, whose cards
+    are read when asked for; or lean cards, one a file, in a folder or alone.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        """`folder`: None for the shipped English personas.
+        """`folder`: None for the shipped English personas; a folder, or the file of a lean card.
 
-        Raises CardError when the index cannot be used.
+        Raises CardError when the index or a lean card cannot be used.
         """
         self.folder = Path(folder) if folder is not None else shipped_personas_folder()
+        self._people: dict[str, Person] = {}
+        self._situations: dict[str, Situation] = {}
+        self._personas: dict[str, Persona] = {}
+        self._lean = {path.stem: read_lean(path) for path in lean_files(self.folder)}
+        self._expanded: dict[str, Expanded] = {}
+        self._language: Literal["en", "zh"] = "en"
+        self.pairings = (
+            {name: _pair(name, card) for name, card in self._lean.items()}
+            if self._lean
+            else self._read_index()
+        )
+
+    def _read_index(self) -> dict[str, Pairing]:
         path = self._path("index.yaml")
         index = parse_card(Index, read_yaml(path, hint=LAYOUT), str(path))
         if index.language != "en":
@@ -112,15 +157,13 @@ class PersonaLibrary:
                 f"{path}: language: is {index.language!r}, but only 'en' can be played yet: the"
                 " embedded user appraises Chinese, but speaks English. Write the cards in English."
             )
-        self._index = index
-        self.pairings = {pairing.id: pairing for pairing in index.personas}
-        self._people: dict[str, Person] = {}
-        self._situations: dict[str, Situation] = {}
-        self._personas: dict[str, Persona] = {}
-        if len(self.pairings) < len(index.personas):
+        self._language = index.language
+        pairings = {pairing.id: pairing for pairing in index.personas}
+        if len(pairings) < len(index.personas):
             raise CardError(
                 f"{path}: personas: an id stands twice. Ids name personas, so rename one."
             )
+        return pairings
 
     def _path(self, *parts: str) -> Path:
         """Of a card: inside the folder, whatever links lie there.
@@ -134,11 +177,15 @@ class PersonaLibrary:
         )
 
     def ids(self, split: SplitChoice = "all", need: HiddenNeed | None = None) -> tuple[str, ...]:
-        """The ids of a split (and a need), in the order of the index."""
+        """The ids of a split (and a need), in the order of the index. Lean cards that name no split
+        are in each.
+        """
+        free = {name for name, card in self._lean.items() if card.split is None}
         return tuple(
             pairing.id
             for pairing in self.pairings.values()
-            if split in ("all", pairing.split) and need in (None, pairing.need)
+            if (split in ("all", pairing.split) or pairing.id in free)
+            and need in (None, pairing.need)
         )
 
     def get(self, persona_id: str) -> Persona:
@@ -160,17 +207,26 @@ class PersonaLibrary:
                 situation=self.situation(pairing.situation),
                 need=_parse_need(need) if slash else pairing.need,
                 split=pairing.split,
-                language=self._index.language,
+                language=self._language,
             )
         return self._personas[persona_id]
 
     def person(self, card_id: str) -> Person:
-        """The card of that id among `people`."""
+        """The card of that id among `people`, or of that lean card."""
+        if card_id in self._lean:
+            return self._expand(card_id).person
         return self._card(self._people, Person, "person", "people", card_id)
 
     def situation(self, card_id: str) -> Situation:
-        """The card of that id among `situations`."""
+        """The card of that id among `situations`, or of that lean card."""
+        if card_id in self._lean:
+            return self._expand(card_id).situation
         return self._card(self._situations, Situation, "situation", "situations", card_id)
+
+    def _expand(self, card_id: str) -> Expanded:
+        if card_id not in self._expanded:
+            self._expanded[card_id] = expand(card_id, self._lean[card_id])
+        return self._expanded[card_id]
 
     def _card(
         self, known: dict[str, Card], kind: type[Card], field: str, folder: str, card_id: str
@@ -196,6 +252,40 @@ def _parse_need(name: str) -> HiddenNeed:
     if name not in list(HiddenNeed):
         raise UnknownName.of("hidden need", name, list(HiddenNeed), ", ".join(HiddenNeed))
     return HiddenNeed(name)
+
+
+def lean_files(folder: Path) -> list[Path]:
+    """The lean cards that a path means: the file, or those of a folder that has no index; none for
+    a folder in which persons and situations are cards of their own.
+    """
+    if folder.is_file():
+        return [folder]
+    if any((folder / name).exists() for name in ("index.yaml", "people", "situations")):
+        return []
+    files = sorted(islice(folder.glob("*.yaml"), MAX_PERSONAS + 1))
+    if len(files) > MAX_PERSONAS:
+        raise CardError(f"{folder}: holds more than {MAX_PERSONAS} cards. Split the folder.")
+    return [path_inside(folder, path.name, error=CardError) for path in files]
+
+
+def read_lean(path: Path) -> LeanCard:
+    """A lean card from its file; CardError says in which line what is wrong."""
+    check_lean_name(path)
+    value = read_yaml(path)
+    return parse_card(LeanCard, value, str(path), lambda place: find_line(path, place))
+
+
+def check_lean_name(path: Path) -> None:
+    """CardError for a file name that can be no id."""
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", path.stem) or len(path.stem) > _MOST_OF_ID:
+        raise CardError(
+            f"{path}: the file's name is the person's id. Use lower-case letters, digits and single"
+            " hyphens, such as ruth-and-the-choir.yaml."
+        )
+
+
+def _pair(name: str, card: LeanCard) -> Pairing:
+    return Pairing(id=name, person=name, situation=name, need=card.need, split=card.split or "demo")
 
 
 def load_card(kind: type[Card], path: Path, hint: str = "Check the path.") -> Card:

@@ -502,6 +502,13 @@ class Situation(Frozen):
             )
         return self
 
+    @property
+    def is_lean(self) -> bool:
+        """Whether it comes of a lean card, which names no topics: its disclosures are told in their
+        order.
+        """
+        return not self.topics
+
     def lines(self) -> Iterator[tuple[str, str]]:
         """Every line that can be spoken, with its place in the card."""
         for tone in ("high", "normal", "low"):

@@ -1,5 +1,6 @@
 """YAML into plain values, strictly: small, flat, no aliases, tags or doubled keys."""
 
+from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -165,3 +166,25 @@ def read_yaml(path: Path, error: MakeError = CardError, hint: str = "Check the p
     return parse_yaml(
         read_text(path, max_bytes=MAX_BYTES, error=error, hint=hint), str(path), error
     )
+
+
+def find_line(path: Path, place: Sequence[str | int]) -> int | None:
+    """The line, from 1, of what stands at a place (keys and numbers) of a file that `read_yaml`
+    reads; where the place is missing, of the nearest that holds it, and None at the top.
+    """
+    text = read_text(path, max_bytes=MAX_BYTES, error=CardError)
+    node, line = yaml.compose(text, Loader=_Loader), None
+    for part in place:
+        if isinstance(node, yaml.MappingNode):
+            found = [pair for pair in node.value if pair[0].value == part]
+            if not found:
+                break
+            line, node = found[0][0].start_mark.line + 1, found[0][1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            if part >= len(node.value):
+                break
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return line

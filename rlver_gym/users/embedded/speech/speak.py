@@ -14,7 +14,7 @@ from rlver_gym.core.user import Scene
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.io.files import load_json
 from rlver_gym.text.english.choices import choices_in
-from rlver_gym.text.english.listen import Act, Ask, Sentence
+from rlver_gym.text.english.listen import FACTUAL, Act, Ask, Sentence
 from rlver_gym.text.names import introduce
 from rlver_gym.text.vectors import SCALE, embed
 from rlver_gym.users.embedded.speech.answers import (
@@ -371,7 +371,12 @@ def _decline(moment: Moment, sentence: Sentence) -> list[str]:
     if choices_in(sentence):
         return _phrase(moment, "which") or _say(moment, "unsure")
     first, second = ("unsure", "unknown") if is_inner(sentence) else ("unknown", "unsure")
-    return _say(moment, first) or _say(moment, second) or _phrase(moment, "no_answer")
+    refusal = _say(moment, first) or _say(moment, second) or _phrase(moment, "no_answer")
+    if not moment.scene.persona.situation.is_lean or sentence.ask in FACTUAL:
+        return refusal
+    told = _tell(moment, refusal)  # few lines answer there: the story goes on instead
+    is_invited = sentence.ask is Ask.ABOUT or not moment.turn
+    return told if told and is_invited else [*refusal, *told]
 
 
 _OWN = re.compile(
@@ -552,7 +557,7 @@ _RELATED = 6.5
 
 def _tell(moment: Moment, parts: Sequence[str], *, is_near: bool = False) -> list[str]:
     """The untold piece of the story that lies nearest to what was spoken about; `is_near`: none
-    where that has nothing to do with it.
+    where that has nothing to do with it. Of a lean card, the next one where none lies near.
     """
     card = moment.card
     spoken = card.content(moment.heard.words)
@@ -560,6 +565,7 @@ def _tell(moment: Moment, parts: Sequence[str], *, is_near: bool = False) -> lis
     told = card.disclosures
     if not told.lines:
         return []
+    is_in_order = moment.scene.persona.situation.is_lean
     likeness = (told.vectors @ (embed(moment.heard.words) / SCALE)).tolist()
     best, found = -1e9, None
     for place, topic in enumerate(told.topics):
@@ -577,6 +583,8 @@ def _tell(moment: Moment, parts: Sequence[str], *, is_near: bool = False) -> lis
             - _IN_ORDER * place
             + _BY_CHANCE * moment.draw(f"tell {topic.key}")
         )
+        if is_in_order:
+            value = near * (near >= _RELATED) - _IN_ORDER * place
         if value > best:
             best, found = value, moment.wordings(topic)[0]
     if found is not None:

@@ -1,0 +1,375 @@
+"""Lean cards: a person, what happened to them and what they need, in one short file. Reads them
+and expands each into the person and the situation that every user knows.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, Self
+
+from pydantic import Field, model_validator
+
+from rlver_gym.core.inquiries import Feeling, Inquiry, InquiryAboutOther
+from rlver_gym.core.persona import (
+    MAX_LINES,
+    Anchor,
+    AnchorKind,
+    Anchors,
+    Conflict,
+    Disclosure,
+    Disposition,
+    Fact,
+    Fits,
+    HiddenNeed,
+    Hints,
+    Line,
+    Lines,
+    Manner,
+    Moment,
+    Openings,
+    Other,
+    Person,
+    Situation,
+    Split,
+    Suggestion,
+    Thoughts,
+    Thread,
+)
+from rlver_gym.core.sentences import address, ask_for, content_words, word_groups
+from rlver_gym.core.words import content_stems, split_sentences, split_words, stem
+from rlver_gym.io.files import shipped_cards
+from rlver_gym.io.frozen import Frozen
+from rlver_gym.io.yaml_file import read_yaml
+
+MEETS: dict[HiddenNeed, AnchorKind] = {
+    HiddenNeed.NOT_AT_FAULT: "wrongs",
+    HiddenNeed.REFLECTION: "insights",
+    HiddenNeed.BALANCED_VIEW: "other_side",
+    HiddenNeed.DEEP_EMPATHY: "unspoken",
+    HiddenNeed.LISTENING: "unspoken",
+    HiddenNeed.MOTIVES: "motives",
+    HiddenNeed.PRACTICAL_ADVICE: "options",
+    HiddenNeed.PRAISE: "deeds",
+}
+"""The kind of anchor that meets a need."""
+TEMPLATE = shipped_cards("personas") / "lean" / "template.yaml"
+_SEX = {
+    **dict.fromkeys("brother father dad son husband boyfriend uncle grandfather he".split(), "he"),
+    **dict.fromkeys("sister mother mum mom daughter wife girlfriend aunt grandmother".split(), "she"),
+    "she": "she",
+}  # fmt: skip
+_PRONOUN = re.compile(r"\s*\((he|she|they)\)\s*$")
+_RELATION = re.compile(r"^(?:my|our) [^,;.(]*?(?=,|;|\.|\(|$| (?:who|from|and|at|in|of)\b)")
+_FEELINGS = frozenset(map(str, Feeling))
+_SAYS = frozenset("said says told asked answered replied wrote shouted rang called".split())
+_SPEAKS_OF = {
+    Inquiry.AFRAID: frozenset("afraid scared fear fears worried dread".split()),
+    Inquiry.WANT: frozenset("want wish hope".split()),
+    Inquiry.REGRET: frozenset("should regret sorry wish".split()),
+    Inquiry.TOLD: frozenset("told tell knows nobody".split()),
+    Inquiry.BEFORE: frozenset("used always before once".split()),
+    Inquiry.FEEL_NOW: frozenset("feel miss ashamed lonely angry sad tired hurts".split()),
+    Inquiry.MATTERS: frozenset("because mattered matters".split()),
+}
+"""The words by which a fact is known to answer what is asked about any story."""
+
+
+class LeanOpenings(Frozen):
+    """The first words of the talk; in another mood where that matters."""
+
+    normal: Line
+    high: Line | None = None
+    low: Line | None = None
+
+
+class More(Frozen):
+    """What a rich card says beside: each entry stands before what is derived."""
+
+    manner: dict[str, Lines] = Field(default_factory=dict)
+    answers: dict[Inquiry, Lines] = Field(default_factory=dict)
+    about_people: dict[Line, dict[InquiryAboutOther, Lines]] = Field(default_factory=dict)
+    feelings: dict[Feeling, Lines] = Field(default_factory=dict)
+    suggestions: tuple[Suggestion, ...] = Field(default=(), max_length=MAX_LINES)
+    threads: tuple[Thread, ...] = Field(default=(), max_length=MAX_LINES)
+    facts: tuple[Fact, ...] = Field(default=(), max_length=MAX_LINES)
+    anchors: dict[AnchorKind, tuple[Anchor, ...]] = Field(default_factory=dict)
+
+
+class LeanCard(Frozen):
+    """A person in a situation with a hidden need, in at most sixty lines. Sentences are those of
+    the person: short, true, "I" for themself.
+    """
+
+    name: Line
+    age: int = Field(ge=16, le=99)
+    gender: Literal["female", "male", "nonbinary"]
+    work: Line
+    """As they would answer "What do you do?": "tram driver on the night line"."""
+    disposition: Disposition
+    traits: tuple[Line, ...] = Field(min_length=1, max_length=8)
+    speaks: Line
+    """How they talk or type."""
+    title: Line
+    """Of the story."""
+    timeline: dict[Line, Line] = Field(min_length=3, max_length=MAX_LINES)
+    """What happened, by when, in order."""
+    people: dict[Line, Line] = Field(default_factory=dict, max_length=MAX_LINES)
+    """Who else is in the story: name, and who that is: "my brother, who lives in Leeds"."""
+    tried: tuple[Line, ...] = Field(min_length=1, max_length=MAX_LINES)
+    now: Line
+    """Where it stands."""
+    openings: LeanOpenings
+    facts: tuple[Line, ...] = Field(min_length=5, max_length=MAX_LINES)
+    """What they say when asked, the most private last."""
+    need: HiddenNeed
+    meets: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    """Sentences that a very good supporter could say, each about this story."""
+    hints: tuple[Line, ...] = Field(default=(), max_length=MAX_LINES)
+    """Lines in which the need shows and is not named; without them, those of anybody."""
+    split: Split | None = None
+    """None: drawn in whichever split is asked for."""
+    more: More = More()
+
+    @model_validator(mode="after")
+    def _more_is_known(self) -> Self:
+        for field, named, known in (
+            ("manner", self.more.manner, Manner.model_fields),
+            ("about_people", self.more.about_people, self.people),
+        ):
+            if strange := [name for name in named if name not in known]:
+                raise ValueError(
+                    f"more.{field}: {strange[0][:60]!r} is none of {', '.join(known)[:400]}"
+                )
+        return self
+
+    def spoken(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """Every sentence with its place in the card, but what meets the need."""
+        for field in ("timeline", "people"):
+            yield from (((field, key), line) for key, line in getattr(self, field).items())
+        for field in ("tried", "facts", "hints"):
+            yield from (((field, at), line) for at, line in enumerate(getattr(self, field)))
+        yield ("now",), self.now
+        for tone, line in self.openings.model_dump(exclude_none=True).items():
+            yield ("openings", tone), line
+
+
+class Expanded(NamedTuple):
+    """What a lean card stands for."""
+
+    person: Person
+    situation: Situation
+
+
+@lru_cache(maxsize=1)
+def _shared() -> dict[str, Any]:
+    return read_yaml(shipped_cards("personas") / "lean" / "lines.yaml")
+
+
+def _lines_for(disposition: Disposition, part: str) -> dict[str, tuple[str, ...]]:
+    common, own = _shared()["common"][part], _shared()[disposition].get(part, {})
+    return {name: tuple([*own.get(name, ()), *common.get(name, ())]) for name in {**common, **own}}
+
+
+def expand(card_id: str, card: LeanCard) -> Expanded:
+    """The person and the situation of a lean card: its own lines, what follows from them, and the
+    lines that everybody of their disposition shares. Deterministic; nothing of it is checked again.
+    """
+    return Expanded(_person(card_id, card), _situation(card_id, card))
+
+
+def _person(card_id: str, card: LeanCard) -> Person:
+    manner = dict.fromkeys(Manner.model_fields, ()) | _lines_for(card.disposition, "manner")
+    for name, lines in card.more.manner.items():
+        manner[name] = (*lines, *manner[name])
+    return Person.model_construct(
+        id=card_id,
+        name=card.name,
+        age=card.age,
+        gender=card.gender,
+        work=card.work,
+        life=(),
+        disposition=card.disposition,
+        traits=card.traits,
+        interests=(),
+        habits="",
+        way_of_speaking=card.speaks,
+        manner=Manner.model_construct(**manner),
+        thoughts=Thoughts.model_construct(**_lines_for(card.disposition, "thoughts")),
+        facts=(_fact("my-work", _capitalise(card.work), ("you", "work"), ("What do you do?",)),),
+        answers={},
+    )
+
+
+def _situation(card_id: str, card: LeanCard) -> Situation:
+    more, timeline = card.more, list(card.timeline.items())
+    moments = [line for _, line in timeline]
+    others = [_other(name, who) for name, who in card.people.items()]
+    now = split_sentences(card.now)
+    return Situation.model_construct(
+        id=card_id,
+        title=card.title,
+        topics=(),
+        fits=Fits(ages=(16, 99)),
+        cause=moments[0],
+        timeline=tuple([Moment.model_construct(when=a, what=b, felt="") for a, b in timeline]),
+        conflict=Conflict.model_construct(event="", between="", cause=""),
+        people=tuple(others),
+        tried=card.tried,
+        now=card.now,
+        openings=Openings.model_construct(
+            normal=card.openings.normal,
+            high=card.openings.high or card.openings.normal,
+            low=card.openings.low or card.openings.normal,
+        ),
+        disclosures=tuple(_disclosures([*moments, *card.tried, *now])),
+        facts=(*more.facts, *_facts(card)),
+        answers=_answers(card) | more.answers,
+        about_people=_about_people(card) | more.about_people,
+        feelings=_feelings(card) | more.feelings,
+        suggestions=(*more.suggestions, *_suggestions(card.tried)),
+        threads=(*more.threads, *_threads(card)),
+        hints=_hints(card),
+        anchors=_anchors(card),
+    )
+
+
+def _capitalise(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?", "…")) else ".")
+
+
+def _other(name: str, who: str) -> Other:
+    marked = _PRONOUN.search(who)
+    plain = _PRONOUN.sub("", who)
+    relation = _RELATION.match(plain)
+    words = split_words(relation.group() if relation else plain)
+    guessed = next((_SEX[word] for word in reversed(words) if word in _SEX), "they")
+    introduction = None
+    if relation and name not in plain:
+        introduction = f"{relation.group().strip()} {name}"
+    return Other.model_construct(
+        name=name,
+        who=plain,
+        pronoun=marked.group(1) if marked else guessed,
+        introduction=introduction,
+        may=(),
+    )
+
+
+def _disclosures(lines: Sequence[str]) -> Iterator[Disclosure]:
+    """The story in its order; the first half is told to anyone, what stands last when trusted."""
+    for at, line in enumerate(lines):
+        depth: Literal[1, 2, 3] = 1 if 2 * at <= len(lines) else 2
+        yield Disclosure.model_construct(
+            id=f"story-{at + 1}", depth=depth, high=line, normal=line, low=line
+        )
+
+
+def _fact(
+    fact_id: str, line: str, about: Sequence[str], asked: Sequence[str], **given: Any
+) -> Fact:
+    answers = given.pop("answers", (line,))
+    return Fact.model_construct(id=fact_id, about=tuple(about), asked=tuple(asked), answers=answers, **given)  # fmt: skip
+
+
+def _facts(card: LeanCard) -> Iterator[Fact]:
+    """Every sentence that can be asked for: the facts, who everybody is, the timeline, what was
+    tried and where it stands.
+    """
+    names, count = list(card.people), len(card.facts)
+
+    def fact(kind: str, at: int, line: str, *more: str, **given: Any) -> Fact:
+        about = [*(name for name in names if name in line), *content_words(line)] or ["you"]
+        return _fact(f"{kind}-{at + 1}", line, about, (*ask_for(line, names), *more), **given)
+
+    for at, line in enumerate(card.facts):
+        yield fact("fact", at, line, depth=1 + 2 * at // count)
+    for at, (name, who) in enumerate(card.people.items()):
+        line = f"{name} is {_PRONOUN.sub('', who)}."
+        yield _fact(f"who-{at + 1}", line, (name,), (f"Who is {name}?", f"Who's {name} to you?"))
+    for at, (when, line) in enumerate(card.timeline.items()):
+        told = (line, f"That was {when[:1].lower()}{when[1:]}. {line}")
+        clause = address(split_sentences(line)[0]).rstrip(".")
+        yield fact("moment", at, line, f"When was it that {clause}?", answers=told)
+    for at, line in enumerate(card.tried):
+        yield fact("tried", at, line)
+    for at, line in enumerate(split_sentences(card.now)):
+        yield fact("now", at, line)
+
+
+def _answers(card: LeanCard) -> dict[Inquiry, Lines]:
+    shared = _lines_for(card.disposition, "answers")
+    own, now = _hints_of(card, card.need), tuple(split_sentences(card.now))
+    lines = [*card.facts, *now]
+    found = {Inquiry(name): shared_lines for name, shared_lines in shared.items()}
+    for inquiry, words in _SPEAKS_OF.items():
+        if own_lines := [one for one in lines if not words.isdisjoint(split_words(one))]:
+            found[inquiry] = (*own_lines, *found.get(inquiry, ()))
+    return found | {
+        Inquiry.BEGAN: (next(iter(card.timeline.values())),),
+        Inquiry.TRIED: card.tried,
+        **dict.fromkeys((Inquiry.NOW, Inquiry.SINCE, Inquiry.COMING), now),
+        Inquiry.NEED: own,
+        Inquiry.UNDERNEATH: own,
+        Inquiry.HARDEST: own,
+    }
+
+
+def _about_people(card: LeanCard) -> dict[Line, dict[InquiryAboutOther, Lines]]:
+    found: dict[Line, dict[InquiryAboutOther, Lines]] = {}
+    for name, who in card.people.items():
+        about = {InquiryAboutOther.WHO: (_capitalise(_PRONOUN.sub("", who)),)}
+        lines = [line for line in (*card.facts, *card.timeline.values()) if name in line]
+        spoke = [line for line in lines if not _SAYS.isdisjoint(split_words(line))]
+        for label, named in ((InquiryAboutOther.LIKE, lines), (InquiryAboutOther.REACTED, spoke)):
+            if named:
+                about[label] = tuple(named)
+        found[name] = about
+    return found
+
+
+def _feelings(card: LeanCard) -> dict[Feeling, Lines]:
+    """Those that a sentence of theirs names."""
+    found: dict[Feeling, Lines] = {}
+    for line in (*card.facts, *card.timeline.values(), *split_sentences(card.now)):
+        for word in split_words(line):
+            if word in _FEELINGS:
+                found[Feeling(word)] = (*found.get(Feeling(word), ()), line)
+    return found
+
+
+def _suggestions(tried: Sequence[str]) -> Iterator[Suggestion]:
+    """Who proposes what they tried is told so."""
+    for line in tried:
+        first = split_sentences(line)[0]
+        yield Suggestion.model_construct(to=(address(first),), reply=(line,))
+
+
+def _threads(card: LeanCard) -> Iterator[Thread]:
+    for line in card.facts:
+        if words := content_words(line):
+            yield Thread.model_construct(about=tuple(words), lines=(line,))
+
+
+def _hints_of(card: LeanCard, need: HiddenNeed) -> tuple[str, ...]:
+    return (need == card.need and card.hints) or tuple(_shared()["common"]["hints"][need])
+
+
+def _hints(card: LeanCard) -> Hints:
+    return Hints.model_construct(**{need.value: _hints_of(card, need) for need in HiddenNeed})
+
+
+def _anchors(card: LeanCard) -> Anchors:
+    """What meets the need, known again by its words; and what they tried, as deeds."""
+    told = content_stems(" ".join(line for place, line in card.spoken() if place[0] != "hints"))
+    names = {stem(word) for name in card.people for word in split_words(name)}
+    found: dict[str, tuple[Anchor, ...]] = dict.fromkeys(Anchors.model_fields, ())
+    found |= card.more.anchors
+    deeds = [address(split_sentences(line)[0]) for line in card.tried if line.startswith("I ")]
+    for kind, name, texts in ((MEETS[card.need], "meets", card.meets), ("deeds", "tried", deeds)):
+        found[kind] += tuple(
+            Anchor.model_construct(
+                id=f"{name}-{at}", text=text, words=word_groups(text, told, names)
+            )
+            for at, text in enumerate(texts)
+        )
+    return Anchors.model_construct(**found)

@@ -1,0 +1,205 @@
+"""Lean cards: a person and a situation in one short file."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+import yaml
+from paths import ROOT
+
+from rlver_gym.audit.card_check import check_cards
+from rlver_gym.core.lean import TEMPLATE
+from rlver_gym.core.library import PersonaLibrary, shipped_personas_folder
+from rlver_gym.core.persona import HiddenNeed, Manner
+from rlver_gym.core.sentences import word_groups
+from rlver_gym.io.errors import CardError
+
+EXAMPLES = ROOT / "examples" / "people"
+RUTH = EXAMPLES / "ruth-and-the-choir.yaml"
+
+
+def talk(persona: str, *utterances: str, personas: Path = EXAMPLES, **options: Any) -> list[str]:
+    """What the person says, the opening first."""
+    env: Any = gym.make(
+        "RLVER-Empathy-v0", persona=persona, personas=str(personas), **options
+    ).unwrapped
+    lines = [env.reset(seed=1)[0]]
+    for one in utterances:
+        observation, _, terminated, _, _ = env.step(one)
+        lines.append(observation)
+        if terminated:
+            break
+    return lines
+
+
+@pytest.fixture
+def card() -> dict[str, Any]:
+    return yaml.safe_load(RUTH.read_text(encoding="utf-8"))
+
+
+def write(path: Path, card: dict[str, Any]) -> Path:
+    path.write_text(yaml.safe_dump(card, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    return path
+
+
+def test_the_examples_are_sound_and_have_at_most_sixty_lines() -> None:
+    assert check_cards(EXAMPLES) == []
+    assert all(
+        len(path.read_text(encoding="utf-8").splitlines()) <= 60
+        for path in (*EXAMPLES.glob("*.yaml"), TEMPLATE)
+    )
+
+
+@pytest.mark.parametrize(
+    ("persona", "question", "says"),
+    [
+        ("ruth-and-the-choir", "Who is Edda?", "my best friend"),
+        ("ruth-and-the-choir", "Where do you rehearse?", "in the church hall"),
+        ("ruth-and-the-choir", "When did Arthur die?", "six years ago"),
+        ("ruth-and-the-choir", "How old is Julian?", "thirty-four"),
+        ("ruth-and-the-choir", "Why haven't you told your daughter?", "she would ring Julian"),
+        ("ruth-and-the-choir", "What do you sing?", "alto"),
+        ("ruth-and-the-choir", "How old are you?", "67"),
+        ("ruth-and-the-choir", "What have you tried?", "polite card"),
+        ("dev-and-the-van", "How many bookings do you have?", "nine bookings"),
+        ("dev-and-the-van", "What did Callum say?", "no choice"),
+        ("dev-and-the-van", "How did it start?", "bought a van together"),
+    ],
+)
+def test_a_question_is_answered_with_the_fact_that_it_asks_for(
+    persona: str, question: str, says: str
+) -> None:
+    assert says in talk(persona, question)[1]
+
+
+def test_asked_for_nothing_they_tell_their_story_in_its_order(card: dict[str, Any]) -> None:
+    said = " ".join(talk("ruth-and-the-choir", *["Go on."] * 6, "Go on, please.", "I'm here."))
+    places = [said.find(line.split(",")[0]) for line in card["timeline"].values()]
+    told = [place for place in places if place >= 0]
+    assert len(told) >= 3
+    assert told == sorted(told)
+    assert places[: len(told)] == told
+
+
+def test_what_meets_the_need_lifts_them_and_commonplaces_do_not(card: dict[str, Any]) -> None:
+    def final(*utterances: str) -> int:
+        env: Any = gym.make(
+            "RLVER-Empathy-v0", persona=RUTH.stem, personas=str(RUTH), info="privileged"
+        ).unwrapped
+        env.reset(seed=1)
+        return [env.step(one)[4]["emotion"] for one in utterances][-1]
+
+    commonplaces = ["Stay positive.", "Time heals all wounds.", "You should keep busy."]
+    assert final(*card["meets"][:3]) >= final(*commonplaces) + 15
+
+
+def test_an_anchor_needs_a_word_of_the_story_and_one_of_the_thought() -> None:
+    told, names = {"choir", "list", "typed"}, {"edda"}
+    assert word_groups("Edda's list must feel humiliating.", told, names) == (
+        "list",
+        "humiliating",
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"age": "young"}, "line 2: age: must be a whole number (found 'young')"),
+        ({"tittle": "x"}, "remove this field, or correct its name. Did you mean 'title'?"),
+        ({"need": "empathy"}, "need: must be 'not_at_fault'"),
+        ({"facts": ["One."]}, "facts: has too few entries (at least 5)"),
+        ({"hints": ["I want empathy."]}, "hints.0: names the need ('empathy')"),
+        ({"now": "I wait for <what>."}, "now: holds the template's <…>"),
+        ({"tried": ["She did not answer."]}, "tried.0: begins with 'She'"),
+        ({"meets": ["It will pass.", "Cheer up.", "All is well."]}, "it would suit anyone"),
+        ({"title": "a\u202eb"}, "the character U+202E is not allowed"),
+    ],
+)
+def test_each_fault_is_named_with_its_field_and_remedy(
+    card: dict[str, Any], tmp_path: Path, change: dict[str, Any], says: str
+) -> None:
+    path = write(tmp_path / "mine.yaml", card | change)
+    problems = "\n".join(map(str, check_cards(path)))
+    assert str(path) in problems
+    assert says in problems
+
+
+def test_a_name_that_can_be_no_id_is_refused(card: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(CardError, match="lower-case letters"):
+        PersonaLibrary(write(tmp_path / "My Card.yaml", card))
+
+
+def test_without_a_split_they_are_in_each_and_with_one_in_that(
+    card: dict[str, Any], tmp_path: Path
+) -> None:
+    write(tmp_path / "anywhere.yaml", card)
+    assert PersonaLibrary(tmp_path).ids("test") == PersonaLibrary(tmp_path).ids("train")
+    write(tmp_path / "trained.yaml", card | {"split": "train"})
+    assert PersonaLibrary(tmp_path).ids("test") == ("anywhere",)
+    write(tmp_path / "tested.yaml", card | {"split": "test"})
+    problems = "\n".join(map(str, check_cards(tmp_path)))
+    assert "anywhere.yaml: split: others here name one" in problems
+    assert "A split must not know another's people" in problems
+
+
+def test_a_lean_card_grows_by_what_rich_cards_have(card: dict[str, Any], tmp_path: Path) -> None:
+    more = {
+        "answers": {"sleep": ["Four hours, with the radio on."]},
+        "manner": {"goodbye_content": ["God bless, and thank you. Goodbye."]},
+    }
+    path = write(tmp_path / "ruth.yaml", card | {"more": more})
+    assert "radio" in talk("ruth", "How are you sleeping?", personas=path)[1]
+    assert check_cards(path) == []
+    path = write(path, card | {"more": {"manner": {"helo": ["Hi."]}}})
+    assert "'helo'" in str(check_cards(path)[0])
+
+
+def test_an_expanded_card_has_all_that_a_talk_needs() -> None:
+    persona = PersonaLibrary(RUTH).get(RUTH.stem)
+    assert all(
+        getattr(persona.person.manner, name)
+        for name in Manner.model_fields
+        if name not in ("openers", "tags")
+    )
+    assert all(persona.situation.hints.of(need) for need in HiddenNeed)
+    assert persona.hash == PersonaLibrary(EXAMPLES).get(RUTH.stem).hash
+    assert PersonaLibrary(RUTH).get(f"{RUTH.stem}/praise").need is HiddenNeed.PRAISE
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_a_card_says_can_be_played_or_is_refused(
+    card: dict[str, Any], tmp_path: Path, seed: int
+) -> None:
+    """Texts without words, in other scripts, of one character, very long, like markup."""
+    rng = random.Random(seed)
+    odd = ["…", "??", "你好吗", "a", "I.", "[x](y) {0} %s", "w" * 600, "<b>", "you you you", "I we"]
+    for field in ("facts", "tried", "meets", "hints"):
+        card[field] = [rng.choice(odd) for _ in card[field]]
+    card["timeline"] = {f"{at} {rng.choice(odd)}": rng.choice(odd) for at in range(4)}
+    card["people"] = {rng.choice(odd): rng.choice(odd), "Al": "my"}
+    path = write(tmp_path / "odd.yaml", card)
+    check_cards(path)
+    try:
+        talk("odd", "What happened?", "Who is Al?", "Go on.", "", personas=path)
+    except CardError:
+        return
+
+
+def test_no_shared_line_stands_twice() -> None:
+    """In one person: whatever their disposition."""
+    shared = yaml.safe_load(
+        (shipped_personas_folder().parent / "lean" / "lines.yaml").read_text(encoding="utf-8")
+    )
+    common = shared.pop("common")
+    for own in shared.values():
+        lines = [
+            line
+            for part in ("manner", "answers")
+            for of in (common[part], own.get(part, {}))
+            for each in of.values()
+            for line in each
+            if line.count(" ") > 2
+        ]
+        assert sorted(lines) == sorted(set(lines))
