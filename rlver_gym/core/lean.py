@@ -55,7 +55,7 @@ MEETS: dict[HiddenNeed, AnchorKind] = {
 TEMPLATE = shipped_cards("personas") / "lean" / "template.yaml"
 _SEX = {
     **dict.fromkeys("brother father dad son husband boyfriend uncle grandfather he".split(), "he"),
-    **dict.fromkeys("sister mother mum daughter wife girlfriend aunt grandmother she".split(), "she"),
+    **dict.fromkeys("sister mother mum daughter wife girlfriend aunt gran she".split(), "she"),
 }  # fmt: skip
 _PRONOUN = re.compile(r"\s*\((he|she|they)\)\s*$")
 _RELATION = re.compile(r"^(?:my|our) [^,;.(]*?(?=,|;|\.|\(|$| (?:who|from|and|at|in|of)\b)")
