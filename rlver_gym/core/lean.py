@@ -55,8 +55,7 @@ MEETS: dict[HiddenNeed, AnchorKind] = {
 TEMPLATE = shipped_cards("personas") / "lean" / "template.yaml"
 _SEX = {
     **dict.fromkeys("brother father dad son husband boyfriend uncle grandfather he".split(), "he"),
-    **dict.fromkeys("sister mother mum mom daughter wife girlfriend aunt grandmother".split(), "she"),
-    "she": "she",
+    **dict.fromkeys("sister mother mum daughter wife girlfriend aunt gran she".split(), "she"),
 }  # fmt: skip
 _PRONOUN = re.compile(r"\s*\((he|she|they)\)\s*$")
 _RELATION = re.compile(r"^(?:my|our) [^,;.(]*?(?=,|;|\.|\(|$| (?:who|from|and|at|in|of)\b)")
@@ -165,9 +164,9 @@ def _shared() -> dict[str, Any]:
     return read_yaml(shipped_cards("personas") / "lean" / "lines.yaml")
 
 
-def _lines_for(disposition: Disposition, part: str) -> dict[str, tuple[str, ...]]:
+def _lines_for(disposition: Disposition, part: str) -> dict[str, Any]:
     common, own = _shared()["common"][part], _shared()[disposition].get(part, {})
-    return {name: tuple([*own.get(name, ()), *common.get(name, ())]) for name in {**common, **own}}
+    return {name: (*own.get(name, ()), *common.get(name, ())) for name in {**common, **own}}
 
 
 def expand(card_id: str, card: LeanCard) -> Expanded:
@@ -178,7 +177,9 @@ def expand(card_id: str, card: LeanCard) -> Expanded:
 
 
 def _person(card_id: str, card: LeanCard) -> Person:
-    manner = dict.fromkeys(Manner.model_fields, ()) | _lines_for(card.disposition, "manner")
+    manner: dict[str, Any] = dict.fromkeys(Manner.model_fields, ()) | _lines_for(
+        card.disposition, "manner"
+    )
     for name, lines in card.more.manner.items():
         manner[name] = (*lines, *manner[name])
     return Person.model_construct(
@@ -267,8 +268,8 @@ def _disclosures(lines: Sequence[str]) -> Iterator[Disclosure]:
 def _fact(
     fact_id: str, line: str, about: Sequence[str], asked: Sequence[str], **given: Any
 ) -> Fact:
-    answers = given.pop("answers", (line,))
-    return Fact.model_construct(id=fact_id, about=tuple(about), asked=tuple(asked), answers=answers, **given)  # fmt: skip
+    given.setdefault("answers", (line,))
+    return Fact.model_construct(id=fact_id, about=tuple(about), asked=tuple(asked), **given)
 
 
 def _facts(card: LeanCard) -> Iterator[Fact]:
@@ -317,7 +318,8 @@ def _answers(card: LeanCard) -> dict[Inquiry, Lines]:
 def _about_people(card: LeanCard) -> dict[Line, dict[InquiryAboutOther, Lines]]:
     found: dict[Line, dict[InquiryAboutOther, Lines]] = {}
     for name, who in card.people.items():
-        about = {InquiryAboutOther.WHO: (_capitalise(_PRONOUN.sub("", who)),)}
+        about: dict[InquiryAboutOther, Lines] = {}
+        about[InquiryAboutOther.WHO] = (_capitalise(_PRONOUN.sub("", who)),)
         lines = [line for line in (*card.facts, *card.timeline.values()) if name in line]
         spoke = [line for line in lines if not _SAYS.isdisjoint(split_words(line))]
         for label, named in ((InquiryAboutOther.LIKE, lines), (InquiryAboutOther.REACTED, spoke)):
@@ -355,14 +357,15 @@ def _hints_of(card: LeanCard, need: HiddenNeed) -> tuple[str, ...]:
 
 
 def _hints(card: LeanCard) -> Hints:
-    return Hints.model_construct(**{need.value: _hints_of(card, need) for need in HiddenNeed})
+    found: dict[str, Any] = {need.value: _hints_of(card, need) for need in HiddenNeed}
+    return Hints.model_construct(**found)
 
 
 def _anchors(card: LeanCard) -> Anchors:
     """What meets the need, known again by its words; and what they tried, as deeds."""
     told = content_stems(" ".join(line for place, line in card.spoken() if place[0] != "hints"))
     names = {stem(word) for name in card.people for word in split_words(name)}
-    found: dict[str, tuple[Anchor, ...]] = dict.fromkeys(Anchors.model_fields, ())
+    found: dict[str, Any] = dict.fromkeys(Anchors.model_fields, ())
     found |= card.more.anchors
     deeds = [address(split_sentences(line)[0]) for line in card.tried if line.startswith("I ")]
     for kind, name, texts in ((MEETS[card.need], "meets", card.meets), ("deeds", "tried", deeds)):

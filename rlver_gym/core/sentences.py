@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator
 from rlver_gym.core.words import FUNCTION_WORDS, content_stem, split_words, stem
 
 _YOURS = {
-    "i'm": "you're", "i": "you", "me": "you", "my": "your", "mine": "yours", "myself": "yourself", "am": "are",
-    "we": "you", "us": "you", "our": "your", "ours": "yours",
+    "i'm": "you're", "i": "you", "me": "you", "my": "your", "mine": "yours",
+    "myself": "yourself", "am": "are", "we": "you", "us": "you", "our": "your", "ours": "yours",
 }  # fmt: skip
 _OWN = re.compile(rf"\b(?:{'|'.join(_YOURS)})\b", re.IGNORECASE)
 _WHEN = re.compile(

@@ -108,7 +108,7 @@ class EmpathyEnv(gym.Env[str, str]):
     - `user`: "embedded", "openai:MODEL", or any object with the three functions of `SentientUser`
     - `split`: "train", "validation", "test", "demo" or "all"; None takes the card's
     - `persona`: the id of the one persona to talk to; None draws one at each reset
-    - `personas`: a folder of persona cards; None takes the shipped ones
+    - `personas`: a folder of persona cards, or a lean card; None takes the shipped ones
     - `info`: "public", or "privileged" for everything
     - `on_failure`: "raise", or "truncate" for loops that read `info["valid"]`
     - `url`: the address of a server (rlver-gym serve) that plays the person, for the same episodes

@@ -10,11 +10,15 @@ import yaml
 from paths import ROOT
 
 from rlver_gym.audit.card_check import check_cards
+from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.lean import TEMPLATE
 from rlver_gym.core.library import PersonaLibrary, shipped_personas_folder
 from rlver_gym.core.persona import HiddenNeed, Manner
 from rlver_gym.core.sentences import word_groups
 from rlver_gym.io.errors import CardError
+from rlver_gym.users.llm.material import select_material
+from rlver_gym.users.llm.profile import profile_line
+from rlver_gym.users.llm.prompts import words
 
 EXAMPLES = ROOT / "examples" / "people"
 RUTH = EXAMPLES / "ruth-and-the-choir.yaml"
@@ -203,3 +207,14 @@ def test_no_shared_line_stands_twice() -> None:
             if line.count(" ") > 2
         ]
         assert sorted(lines) == sorted(set(lines))
+
+
+def test_a_language_model_is_told_the_story_and_the_facts_that_were_asked_for() -> None:
+    persona = PersonaLibrary(RUTH).get(RUTH.stem)
+    profile = profile_line(persona, words("en"))
+    assert "The Christmas concert" in profile
+    assert "my best friend" in profile
+    dialogue = Dialogue(persona.situation.openings.normal, (), "When did Arthur die?")
+    assert any(
+        "six years ago" in one for one in select_material(persona, dialogue, 2).facts.values()
+    )
