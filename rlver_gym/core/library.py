@@ -27,8 +27,8 @@ LineOf = Callable[[Sequence[str | int]], int | None]
 LAYOUT = (
     "A folder of personas holds index.yaml (language: en, and personas: a list of id, person,"
     " situation, need, split), people/PERSON.yaml and situations/SITUATION.yaml; a folder of lean"
-    " cards holds one NAME.yaml a person. See `rlver-gym personas new NAME`, or `rlver-gym personas"
-    " schema lean`, index, person, situation."
+    " cards holds one NAME.yaml a person. See `rlver-gym personas new NAME`, or `rlver-gym"
+    " personas schema index`, person, situation, lean."
 )
 MAX_PERSONAS = 5_000
 """Of one folder."""

@@ -102,6 +102,7 @@ def test_a_folder_without_an_index_is_told_which_files_are_expected(tmp_path: Pa
         "people/PERSON.yaml",
         "situations/SITUATION.yaml",
         "personas schema index",
+        "personas new",
     ):
         assert file in " ".join(output.split())
 
