@@ -3,6 +3,7 @@ together. Knows no card.
 """
 
 import re
+from collections.abc import Callable
 
 from rlver_gym.core.words import stem
 
@@ -77,17 +78,8 @@ def _token(word: str) -> str:
     return _CANONICAL_STEMS.get(word) or _CANONICAL_STEMS.get(root) or root
 
 
-_OF_WORD = _Tokens()
-
-
-def token_of(word: str) -> str:
-    """The token of one lower-case word; empty when it says nothing about a matter."""
-    return _OF_WORD[word]
-
-
-def tokens_of(words: tuple[str, ...] | list[str]) -> list[str]:
-    """The tokens of some words, in order, without the empty ones."""
-    return [token for token in map(_OF_WORD.__getitem__, words) if token]
+token_of: Callable[[str], str] = _Tokens().__getitem__
+"""The token of one lower-case word; empty when it says nothing about a matter."""
 
 
 DAYS = {

@@ -1,5 +1,6 @@
 """Quantities: the numbers of a sentence and what they count. Knows no card."""
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -19,6 +20,11 @@ class Quantity(NamedTuple):
     is_vague: bool
     """Whether it is no number of anything: "one of them", "a day"."""
 
+    @property
+    def kind(self) -> str:
+        """What it can be compared with: days stand for all units of time."""
+        return _DAY if self.unit in DAYS else self.unit
+
 
 _UNITS = {word: float(at) for at, word in enumerate(groups_of("numbers to nineteen")[0])}
 _TENS = {word: 10.0 * at for at, word in enumerate(groups_of("tens")[0], 2)}
@@ -27,22 +33,13 @@ _NUMBERS = frozenset({*_UNITS, *_TENS, *_SCALES, "twice"}) | words_of("units of 
 _HEDGES = words_of("hedges")
 
 
-class _Counting(dict[str, bool]):
-    """Whether words met so far may be of a number."""
-
-    def __missing__(self, word: str) -> bool:
-        if len(self) >= 50_000:
-            self.clear()
-        self[word] = word in _NUMBERS or word[0].isdigit()
-        return self[word]
-
-
-_COUNTING = _Counting()
+_DAY = token_of("day")
+_DIGIT = re.compile(r"\d")
 
 
 def may_count(words: Sequence[str]) -> bool:
     """Whether there may be a number in a sentence at all."""
-    return any(map(_COUNTING.__getitem__, words))
+    return not _NUMBERS.isdisjoint(words) or _DIGIT.search(" ".join(words)) is not None
 
 
 def quantities_in(words: Sequence[str]) -> tuple[Quantity, ...]:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -101,10 +101,7 @@ def generalise(words: Sequence[str], names: Collection[str], *, asks: bool = Fal
 
 def pairs_of(words: Sequence[str]) -> list[str]:
     """Neighbouring words, with a mark at both ends."""
-    return list(map(_PAIR, ["<", *words], [*words, ">"]))
-
-
-_PAIR = "{} {}".format
+    return [f"{one} {other}" for one, other in pairwise(("<", *words, ">"))]
 
 
 class SentenceInput(NamedTuple):
@@ -138,16 +135,10 @@ def classify(
     logits -= np.maximum.reduce(logits, 1, keepdims=True)
     shares = np.exp(logits)
     shares /= np.add.reduce(shares, 1, keepdims=True)
-    best = shares.argpartition(-_TOP_LABELS, 1)[:, -_TOP_LABELS:]
+    best = shares.argpartition(-_TOP_LABELS, 1)[:, -_TOP_LABELS:].tolist()
     return [
-        Classification(
-            tuple(
-                sorted(
-                    [(weights.labels[at], share) for at, share in zip(*top, strict=True)], key=_rank
-                )
-            )
-        )
-        for top in zip(best.tolist(), np.take_along_axis(shares, best, 1).tolist(), strict=True)
+        Classification(tuple(sorted([(weights.labels[at], share[at]) for at in top], key=_rank)))
+        for top, share in zip(best, shares.tolist(), strict=True)
     ]
 
 

@@ -5,6 +5,7 @@ Computed once a step; what stays of the past is kept. Knows no measured weights.
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -40,7 +41,8 @@ _HEARD = tuple(load_act_classifier().acts)
 _UNIT = float(SCALE * SCALE)
 
 
-class Person(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Person:
     """A card, compiled for being spoken to."""
 
     facts: FactBase
@@ -122,27 +124,15 @@ _NO_VECTOR = np.zeros((1, _NO_VECTORS.shape[1]), dtype=np.float32)
 _NOTHING: frozenset[Any] = frozenset()
 
 
-class _ById(NamedTuple):
-    """A compiled person as the key of a cache."""
-
-    person: Person
-
-    def __hash__(self) -> int:
-        return id(self.person)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ById) and other.person is self.person
-
-
 @lru_cache(maxsize=1_024)
-def _past(key: _ById, opening: str, said: tuple[str, ...]) -> Past:
+def _past(person: Person, opening: str, said: tuple[str, ...]) -> Past:
     if not said:
         line = read_line(opening)
         return Past(
             line, line.tokens, line.runs, line.raw, frozenset(line.words), line.vectors[:-1],
             _NOTHING, _NOTHING, _NOTHING, _NO_VECTORS, (), {}, _NOTHING, 0,
         )  # fmt: skip
-    before = _past(key, opening, said[:-2])
+    before = _past(person, opening, said[:-2])
     heard, line = hear(said[-2]), read_line(said[-1])
     return Past(
         line,
@@ -157,7 +147,7 @@ def _past(key: _ById, opening: str, said: tuple[str, ...]) -> Past:
         np.concatenate([before.own_vectors, heard.line.vectors[:-1]]),
         (*before.utterances, heard.line.runs),
         before.acts | {act: before.acts.get(act, 0) + 1 for act, _ in _clear(heard)},
-        before.anchors.union([one.key for one in _match(key, said[-2])]),
+        before.anchors.union([one.key for one in _match(person, said[-2])]),
         before.length + len(heard.line.words),
     )
 
@@ -167,8 +157,8 @@ def _clear(heard: Heard) -> list[tuple[str, tuple[float, str]]]:
 
 
 @lru_cache(maxsize=128)
-def _match(key: _ById, text: str) -> tuple[AnchorMatch, ...]:
-    return key.person.anchors.match(tuple([one.stems for one in hear(text).pieces]))
+def _match(person: Person, text: str) -> tuple[AnchorMatch, ...]:
+    return person.anchors.match(tuple([one.stems for one in hear(text).pieces]))
 
 
 class Perception(NamedTuple):
@@ -189,38 +179,11 @@ class Perception(NamedTuple):
     """Names that nobody in their story has."""
 
 
-class _Place(NamedTuple):
-    """What is perceived, as the key of a cache."""
-
-    persona: Persona
-    dialogue: Dialogue
-    said: tuple[str, ...]
-
-    def __hash__(self) -> int:
-        return hash((id(self.persona), self.dialogue.utterance, self.said[-1:]))
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _Place)
-            and other.persona is self.persona
-            and other.dialogue.utterance == self.dialogue.utterance
-            and other.dialogue.opening == self.dialogue.opening
-            and other.said == self.said
-        )
-
-
 def perceive(persona: Persona, dialogue: Dialogue) -> Perception:
-    """Perceive the last utterance of a dialogue. Kept for a moment: several steps ask for it."""
+    """Perceive the last utterance of a dialogue."""
     said = tuple([text for turn in dialogue.turns for text in (turn.utterance, turn.reply)])
-    return _perceive(_Place(persona, dialogue, said))
-
-
-@lru_cache(maxsize=64)
-def _perceive(place: _Place) -> Perception:
-    persona, dialogue, said = place
     person, text = compile_person(persona), dialogue.utterance or ""
-    key = _ById(person)
-    past, heard = _past(key, dialogue.opening, said), hear(text)
+    past, heard = _past(person, dialogue.opening, said), hear(text)
     copies = find_copies(heard, past)
     claims = check_claims(persona, dialogue)
     if claims:
@@ -231,7 +194,7 @@ def _perceive(place: _Place) -> Perception:
                 if one.kind != "number" or f" {one.said.lower()} " not in person.text
             ]
         )
-    matched = _match(key, text)
+    matched = _match(person, text)
     touched = tuple(
         [
             Touch(one.kind, one.key, one.sentence, one.is_in_one_sentence)

@@ -10,7 +10,7 @@ from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
 from rlver_gym.text.english.choices import HARM
 from rlver_gym.text.english.listen import FACTUAL, Ask, Sentence
 from rlver_gym.text.english.quantities import quantities_in
-from rlver_gym.text.tokens import PRONOUNS, YOU, token_of, tokens_of
+from rlver_gym.text.tokens import PRONOUNS, YOU, token_of
 from rlver_gym.text.vectors import SCALE, embed, is_common_word
 from rlver_gym.users.embedded.speech.card import Line, Topic
 from rlver_gym.users.embedded.speech.claims import check_claims
@@ -163,7 +163,7 @@ def _is_of_kind(moment: Moment, sentence: Sentence, line: str) -> bool:
     if ask is Ask.WHO:
         alias = moment.card.facts.alias
         return not (_ANYBODY.isdisjoint(words) and RELATIONS.isdisjoint(words)) or any(
-            alias(token) for token in tokens_of(list(words))
+            map(alias, filter(None, map(token_of, words)))
         )
     return True
 

@@ -106,6 +106,8 @@ class _Checker:
     def __init__(self, known: FactBase, told: tuple[Statement, ...]) -> None:
         self._known, self._told, self.told = known, told, told
         words = frozenset().union(*(one.words for one in told))
+        self._counted = known.counted.union([q.kind for one in told for q in one.quantities])
+        """What has a number that may be compared with another."""
         self._told_relations = {RELATION_OF[word] for word in words & RELATIONS}
 
     def check(self, sentence: str, words: tuple[str, ...]) -> Iterator[Claim]:
@@ -273,6 +275,9 @@ class _Checker:
             if any(_agrees(said, q) for one in self._told for q in one.quantities):
                 yield claim._replace(verdict="told")
                 continue
+            if not said.unit or said.kind not in self._counted:
+                yield claim
+                continue
             if near_told is None or near_card is None:
                 near_told = self._near(claimed, self._told)
                 near_card = self._near(claimed, self._known.statements_with_quantities)
@@ -399,17 +404,22 @@ _CAPITALISED = re.compile(
 )
 
 
+_MAY_BE_NAME = re.compile(r"[A-Z][a-zà-ÿ]{2,}")
+"""All that may match below, found sooner."""
+
+
 def _names_in(sentence: str, known: frozenset[str]) -> list[str]:
     """The strange names of a sentence, lower-case: capitalised words that nobody writes small, but
     those within a title.
     """
-    found = []
-    capitals = _CAPITALISED.findall(sentence)
-    if all(word.casefold() in known or is_common_word(word.casefold()) for word in capitals):
+    words = map(str.casefold, _MAY_BE_NAME.findall(sentence))
+    if all(word in known or is_common_word(word) for word in words):
         return []
+    capitals = list(_CAPITALISED.finditer(sentence))
     if len(capitals) >= 3 and len(capitals) * 2 >= len(sentence.split()):
         return []
-    for at in _CAPITALISED.finditer(sentence):
+    found = []
+    for at in capitals:
         word = at.group(1).casefold()
         if word in known or word in DATES or word in _NO_NAMES or word in FUNCTION_WORDS:
             continue
@@ -439,9 +449,7 @@ _NO_NAMES = words_of("capitalised but no names")
 
 
 def _is_comparable(one: Quantity, other: Quantity) -> bool:
-    if one.unit in DAYS and other.unit in DAYS:
-        return True
-    return one.unit == other.unit and bool(one.unit)
+    return one.kind == other.kind and bool(one.unit)
 
 
 def _agrees(one: Quantity, other: Quantity) -> bool:

@@ -100,7 +100,9 @@ class FactBase:
             compile_statement(self, text, words) for text, words in zip(texts, each, strict=True)
         )
         self.statements_with_quantities = tuple(one for one in self.statements if one.quantities)
-        self.quantities = frozenset(q for one in self.statements for q in one.quantities)
+        self._by_text = {one.text: one for one in self.statements}
+        self.counted = frozenset(q.kind for one in self.statements for q in one.quantities)
+        """What it has numbers of."""
         self.dates = frozenset(date for one in self.statements for date in one.dates)
         self.work = person.work
         self.work_answer = next(
@@ -124,7 +126,8 @@ class FactBase:
                 self._told.clear()
             plain = remove_introductions(self._situation, line)
             found = tuple(
-                compile_statement(self, text, split_words(text)) for text in split_sentences(plain)
+                self._by_text.get(text) or compile_statement(self, text, split_words(text))
+                for text in split_sentences(plain)
             )
             questions = [one for one in listen(asked).questions if one.ask in FACTUAL]
             if questions and found:

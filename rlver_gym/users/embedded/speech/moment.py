@@ -15,7 +15,7 @@ from rlver_gym.text.english.choices import join_choices
 from rlver_gym.text.english.listen import Ask, Sentence, Utterance, listen
 from rlver_gym.text.english.recognise import Classification, SentenceInput, classify
 from rlver_gym.text.names import remove_introductions
-from rlver_gym.text.tokens import PRONOUNS, tokens_of
+from rlver_gym.text.tokens import PRONOUNS, token_of
 from rlver_gym.users.embedded.speech.card import Card, Topic, compile_card
 
 _NEARLY = 0.65
@@ -206,7 +206,7 @@ class Moment:
 
     def whom(self, words: Sequence[str]) -> str | None:
         """The token of the one of the story whom some words name, or whom their pronoun means."""
-        named = [token for token in map(self.card.facts.alias, tokens_of(list(words))) if token]
+        named = [token for token in map(self.card.facts.alias, filter(None, map(token_of, words))) if token]
         if named:
             return named[-1]
         meant = self.referents(words)

@@ -11,7 +11,7 @@ from rlver_gym.core.emotion import Band, Outcome
 from rlver_gym.core.inquiries import Inquiry
 from rlver_gym.core.persona import Disposition
 from rlver_gym.core.user import Scene
-from rlver_gym.core.words import split_sentences, split_words
+from rlver_gym.core.words import split_sentences, split_words, words
 from rlver_gym.io.files import load_json
 from rlver_gym.text.english.choices import choices_in
 from rlver_gym.text.english.listen import FACTUAL, Act, Ask, Sentence
@@ -158,7 +158,7 @@ def _manner_of_form(moment: Moment) -> str | None:
     """The manner that answers words that say nothing of their own, when that cost most."""
     said = moment.heard.words
     if len(said) >= 4 and any(
-        split_words(turn.utterance) == said for turn in moment.dialogue.turns[-4:]
+        words(turn.utterance) == said for turn in moment.dialogue.turns[-4:]
     ):
         return "repeated"
     costs = [(one.points, one.code.partition("/")[0]) for one in moment.appraisal.reasons]
