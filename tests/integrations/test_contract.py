@@ -29,8 +29,8 @@ DRIVERS = sorted(
     for path in (Path(__file__).parent / "drivers").glob("*.py")
     if path.stem not in ("__init__", "gymnasium") and path.stem.startswith(REQUIRED)
 )
-NO_MODELS = {"bench", "rllib", "sb3", "serve", "trl_tool", "vector"}
-"""Those whose policies give words, and not what a model sampled with its thoughts."""
+AS_GIVEN = {"bench", "rllib", "sb3", "serve", "vector"}
+"""Where words are said as they are given: what a model sampled is read by whoever sampled it."""
 PERSONA = library().ids("train")[3]
 LONG = (
     "I'm listening. What happened?",
@@ -72,18 +72,20 @@ def test_an_episode_gives_the_words_and_rewards_that_gymnasium_gives(driver, see
         assert len(played.texts) >= len(played.rewards)
 
 
-def test_thoughts_are_not_heard(driver):
-    if name_of(driver) in NO_MODELS:
-        pytest.skip("nobody thinks aloud there")
-    thinking = [f"<think>{RUDE[0]}</think>{one}" for one in LONG]
-    assert driver.play(PERSONA, 5, thinking).rewards == gymnasium.play(PERSONA, 5, LONG).rewards
+THOUGHT = f"<think>{RUDE[0]}"
 
 
-def test_a_thought_that_was_cut_off_is_silence(driver):
-    if name_of(driver) in NO_MODELS:
-        pytest.skip("nobody thinks aloud there")
-    cut, silent = [LONG[0], f"<think>{RUDE[0]}", *LONG[2:]], [LONG[0], "", *LONG[2:]]
-    assert driver.play(PERSONA, 5, cut).rewards == gymnasium.play(PERSONA, 5, silent).rewards
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        ([f"{THOUGHT}</think>{one}" for one in LONG], LONG),
+        ([LONG[0], THOUGHT, *LONG[2:]], [LONG[0], "", *LONG[2:]]),
+    ],
+    ids=["whole", "cut off"],
+)
+def test_thoughts_of_a_model_are_not_heard(driver, said, heard):
+    expected = gymnasium.play(PERSONA, 5, said if name_of(driver) in AS_GIVEN else heard)
+    assert driver.play(PERSONA, 5, said).rewards == expected.rewards
 
 
 @pytest.mark.parametrize("turn", FAILING)

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from tiny_trainer import PEOPLE, FailingUser, batch_of, make_trainer
+from tiny_trainer import PEOPLE, FailingUser, Reciting, batch_of, make_trainer
 
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
 from rlver_gym.io.errors import TrainingError
@@ -17,7 +17,7 @@ from rlver_gym.policy.learning.algorithms import group_relative
 from rlver_gym.policy.learning.batch import pack
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.rollout import ResetSpec, collect_rollouts
-from rlver_gym.policy.models.sampler import ModelSampler, Sampling
+from rlver_gym.policy.models.sampler import Completion, ModelSampler, Sampling
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),
@@ -128,6 +128,20 @@ def test_a_dialogue_that_broke_off_is_nothing_to_learn_from(tmp_path: Path) -> N
         False,
     ]
     assert scored["advantages"][2:].tolist() == [0, 0]
+
+
+def test_where_a_server_gave_no_log_probabilities_there_is_nothing_to_learn_from(
+    tmp_path: Path,
+) -> None:
+    class WithoutLogprobs(Reciting):
+        def sample(self, prompts: Any, sampling: Any) -> list[Completion]:
+            drawn = super().sample(prompts, sampling)
+            return [Completion(one.ids, [float("nan")] * len(one.ids)) for one in drawn]
+
+    trainer = make_trainer(tmp_path, rollout=Rollout(sampler=WithoutLogprobs(["Hello."])))
+    columns = trainer.rollout_func([row["prompt"] for row in batch_of(trainer)[:2]], trainer)
+    assert columns["env_mask"] == [[0], [0]]
+    assert columns["emotion"] == [None, None]
 
 
 @pytest.mark.parametrize(
