@@ -206,7 +206,8 @@ class Moment:
 
     def whom(self, words: Sequence[str]) -> str | None:
         """The token of the one of the story whom some words name, or whom their pronoun means."""
-        named = [token for token in map(self.card.facts.alias, filter(None, map(token_of, words))) if token]
+        tokens = filter(None, map(token_of, words))
+        named = [token for token in map(self.card.facts.alias, tokens) if token]
         if named:
             return named[-1]
         meant = self.referents(words)

@@ -157,9 +157,7 @@ _OF_FORM = {
 def _manner_of_form(moment: Moment) -> str | None:
     """The manner that answers words that say nothing of their own, when that cost most."""
     said = moment.heard.words
-    if len(said) >= 4 and any(
-        words(turn.utterance) == said for turn in moment.dialogue.turns[-4:]
-    ):
+    if len(said) >= 4 and any(words(turn.utterance) == said for turn in moment.dialogue.turns[-4:]):
         return "repeated"
     costs = [(one.points, one.code.partition("/")[0]) for one in moment.appraisal.reasons]
     worst = min(costs, default=(0.0, ""))
