@@ -128,7 +128,7 @@ class Card:
         self.topics = tuple(_topics(self, persona))
         self._people = frozenset(one.token for one in self.facts.people)
         lines = [(at, text) for at, topic in enumerate(self.topics) for text in topic.lines]
-        self._lines = Memo(lambda text: self._compile_lines([text])[0], _MOST_KEPT)
+        self._lines = Memo[str, Line](lambda text: self._compile_lines([text])[0], _MOST_KEPT)
         self.line = self._lines.__getitem__
         """A line that the person may say. Kept, because lines come again."""
         self.people_in = Memo(self._find_people, _MOST_KEPT).__getitem__
