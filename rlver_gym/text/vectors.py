@@ -46,10 +46,9 @@ def is_common_word(word: str) -> bool:
     return word in _table().common
 
 
-@lru_cache(maxsize=64)
-def embed(words: tuple[str, ...]) -> np.ndarray:
+def embed(words: Sequence[str]) -> np.ndarray:
     """The vector of a text of these lower-case words: whole numbers as float32, whose products are
-    exact in any order; zeros when it has no known word. Kept for a moment, to be read only.
+    exact in any order; zeros when it has no known word.
     """
     rows, vectors, _ = _table()
     total = np.add.reduce(vectors.take([-1, *map(rows.__getitem__, words)], 0), 0, dtype=float)
