@@ -52,5 +52,6 @@ def test_a_memo_computes_once_and_forgets_all_when_it_is_full() -> None:
     computed: list[str] = []
     memo = Memo[str, int](lambda key: computed.append(key) or len(key), 2)
     assert [memo["a"], memo["bc"], memo["a"]] == [1, 2, 1]
-    assert memo["def"] == 3 and list(memo) == ["def"]
+    assert memo["def"] == 3
+    assert list(memo) == ["def"]
     assert computed == ["a", "bc", "def"]
