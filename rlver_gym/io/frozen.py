@@ -73,6 +73,24 @@ class HashedCard(Frozen):
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Memo(dict[Key, Value]):
+    """What `compute` gives for each key, kept until there are `most`; then all is forgotten."""
+
+    def __init__(self, compute: Callable[[Key], Value], most: int) -> None:
+        """Empty."""
+        self._compute, self._most = compute, most
+
+    def __missing__(self, key: Key) -> Value:
+        if len(self) >= self._most:
+            self.clear()
+        found = self[key] = self._compute(key)
+        return found
+
+
 Card = TypeVar("Card")
 Compiled = TypeVar("Compiled")
 

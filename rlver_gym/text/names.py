@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rlver_gym.core.persona import Situation
 from rlver_gym.core.words import content_stems, split_sentences
-from rlver_gym.io.frozen import cache_by_identity
+from rlver_gym.io.frozen import Memo, cache_by_identity
 
 
 class Introduction(NamedTuple):
@@ -31,20 +31,14 @@ class Introductions:
     def __init__(self, situation: Situation) -> None:
         """Compile them."""
         self.each = _introductions(situation)
-        self._plain: dict[str, str] = {}
-
-    def remove(self, text: str) -> str:
+        self.remove = Memo(self._remove, 1_000).__getitem__
         """The text as the card has it: introductions are names again."""
-        found = self._plain.get(text)
-        if found is None:
-            if len(self._plain) > 1_000:
-                self._plain.clear()
-            found = text
-            for one in self.each:
-                if one.name in found:
-                    found = one.introduction_pattern.sub(one.name, found)
-            self._plain[text] = found
-        return found
+
+    def _remove(self, text: str) -> str:
+        for one in self.each:
+            if one.name in text:
+                text = one.introduction_pattern.sub(one.name, text)
+        return text
 
 
 @cache_by_identity

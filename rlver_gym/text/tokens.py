@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from rlver_gym.core.words import stem
+from rlver_gym.io.frozen import Memo
 
 QUESTION_WORDS = frozenset("who whom whose what which when where why how".split())
 _SYNONYMS = """
@@ -58,17 +59,6 @@ def _synonyms() -> dict[str, str]:
 _CANONICAL_STEMS = _synonyms()
 
 
-class _Tokens(dict[str, str]):
-    """Tokens of words met so far; empty for words that say nothing."""
-
-    def __missing__(self, word: str) -> str:
-        """Work it out."""
-        if len(self) > 50_000:
-            self.clear()
-        found = self[word] = _token(word)
-        return found
-
-
 def _token(word: str) -> str:
     if word in _PRONOUNS:
         return _PRONOUNS[word]
@@ -78,7 +68,7 @@ def _token(word: str) -> str:
     return _CANONICAL_STEMS.get(word) or _CANONICAL_STEMS.get(root) or root
 
 
-token_of: Callable[[str], str] = _Tokens().__getitem__
+token_of: Callable[[str], str] = Memo(_token, 50_000).__getitem__
 """The token of one lower-case word; empty when it says nothing about a matter."""
 
 

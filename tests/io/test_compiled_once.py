@@ -4,7 +4,7 @@ on.
 
 from dataclasses import dataclass, replace
 
-from rlver_gym.io.frozen import cache_by_identity, cache_by_parts
+from rlver_gym.io.frozen import Memo, cache_by_identity, cache_by_parts
 
 
 @dataclass(frozen=True)
@@ -46,3 +46,12 @@ def test_without_parts_each_card_is_compiled_by_itself() -> None:
 
     first = Card(["Mei"], ["the retake"])
     assert (number(first), number(first), number(replace(first, need="listening"))) == (1, 1, 2)
+
+
+def test_a_memo_computes_once_and_forgets_all_when_it_is_full() -> None:
+    computed: list[str] = []
+    memo = Memo[str, int](lambda key: computed.append(key) or len(key), 2)
+    assert [memo["a"], memo["bc"], memo["a"]] == [1, 2, 1]
+    assert memo["def"] == 3
+    assert list(memo) == ["def"]
+    assert computed == ["a", "bc", "def"]

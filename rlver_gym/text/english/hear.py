@@ -12,6 +12,7 @@ import numpy as np
 
 from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words, stem
 from rlver_gym.io.files import load_json
+from rlver_gym.io.frozen import Memo
 from rlver_gym.text.act_classifier import is_incoherent, load_act_classifier
 from rlver_gym.text.english.listen import Utterance, listen
 from rlver_gym.text.lexicon import Phrase, load_lexicon
@@ -39,7 +40,6 @@ _RAREST = 200
 weigh as much as those of one that all have.
 """
 _SLIP = 30
-_ROOM = 50_000
 
 
 @lru_cache(maxsize=1)
@@ -84,25 +84,21 @@ class _Word(NamedTuple):
     """Those of the stems that may follow."""
 
 
-class _Words(dict[str, _Word]):
-    def __missing__(self, word: str) -> _Word:
-        if len(self) >= _ROOM:
-            self.clear()
-        token, root, ear = token_of(word), stem(word), load_act_classifier()
-        found = self[word] = _Word(
-            root,
-            "" if token in _NOBODY else token,
-            _FOLDED.get(word, word),
-            row_of(word),
-            load_lexicon().phrases(root),
-            word in FUNCTION_WORDS,
-            ear.get_unigram(root),
-            ear.get_bigrams(root),
-        )
-        return found
+def _know(word: str) -> _Word:
+    token, root, ear = token_of(word), stem(word), load_act_classifier()
+    return _Word(
+        root,
+        "" if token in _NOBODY else token,
+        _FOLDED.get(word, word),
+        row_of(word),
+        load_lexicon().phrases(root),
+        word in FUNCTION_WORDS,
+        ear.get_unigram(root),
+        ear.get_bigrams(root),
+    )
 
 
-_WORDS = _Words()
+_WORDS = Memo(_know, 50_000)
 
 
 class Line(NamedTuple):

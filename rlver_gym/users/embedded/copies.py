@@ -17,8 +17,8 @@ _JOINTS = frozenset(
     "and or but so then that because when while if how who which as like for with about".split()
 )
 """Words after which a clause may begin, and before which one may end."""
-_MINE = frozenset({"i", "me", "my", "mine", "myself", "we", "our", "us"})
-_YOURS = frozenset({"you", "your", "yours", "yourself"})
+MINE = frozenset({"i", "me", "my", "mine", "myself", "we", "our", "us"})
+YOURS = frozenset({"you", "your", "yours", "yourself"})
 _TORN_WORDS = 6
 _PARROT_WORDS = 4
 _QUOTED, _PARROTED, _STALE = 0.75, 0.99, 0.6
@@ -82,7 +82,7 @@ def find_copies(heard: Heard, past: "Past") -> Copies:
                     torn.append(at)
         if is_again and _is_stale(piece, past, own_runs):
             stale.append(at)
-        if not _MINE.isdisjoint(piece.words) and _YOURS.isdisjoint(piece.words):
+        if not MINE.isdisjoint(piece.words) and YOURS.isdisjoint(piece.words):
             shared = 0 if "?" in piece.text[-3:] else weigh(piece.tokens & past.told)
             total += shared
             if shared > max(most, _OWN_STORY):

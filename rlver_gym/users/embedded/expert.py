@@ -10,6 +10,7 @@ from rlver_gym.core.ledger import ACT_IN_WORDS
 from rlver_gym.core.persona import AnchorKind, Persona
 from rlver_gym.text.english.hear import Heard
 from rlver_gym.users.embedded.copies import Copies
+from rlver_gym.users.embedded.features import ramp
 from rlver_gym.users.embedded.priors import load_expert_points
 
 if TYPE_CHECKING:
@@ -40,10 +41,6 @@ class Touch(NamedTuple):
     is_in_one_sentence: bool
 
 
-def _ramp(value: float, low: float, high: float) -> float:
-    return min(1.0, max(0.0, (value - low) / (high - low)))
-
-
 def weigh_items(
     persona: Persona,
     heard: Heard,
@@ -64,14 +61,14 @@ def weigh_items(
             + 0.1 * (home.told - home.fresh)
             + 0.5 * min(home.guessed, max(0.0, -home.strange))
         )
-        * _ramp(home.strange, 200, -50)
+        * ramp(home.strange, 200, -50)
         * (0.75 if at in copies.quoted else 1.0)
         for at, (piece, home) in enumerate(zip(heard.pieces, homes, strict=True))
     ]
     reach = [min(1.0, sum(uptake[max(0, at - 1) : at + 2]) / 300) for at in range(len(uptake))]
     total = min(1.0, sum(uptake) / 300)
     acts = heard.acts
-    trust = _ramp(copies.share, 0.9, 0.7) * _ramp(copies.repeated_most, 0.5, 0.15)
+    trust = ramp(copies.share, 0.9, 0.7) * ramp(copies.repeated_most, 0.5, 0.15)
     if any(act in acts and acts[act][0] > 0.5 for act in _HURTING):
         trust *= 0.6
     points = expert.acts[need]
@@ -108,7 +105,7 @@ def weigh_items(
         float(is_early and ("open_question" in acts or acts.get("invite", (0.0,))[0] > 0.5)),
         float(is_early and need != "practical_advice" and acts.get("advice", (0.0,))[0] > 0.5),
         float(count < 5), max(0.0, min(1.0, (count - 110) / 200)),
-        _ramp(sum([one.alien for one in homes]) - sum([one.told + one.guessed for one in homes]),
+        ramp(sum([one.alien for one in homes]) - sum([one.told + one.guessed for one in homes]),
               0, 1200),
     ]  # fmt: skip
     return found
@@ -152,7 +149,7 @@ def _weigh_anchors(persona: Persona, heard, copies, homes, touched, trust, found
         elif one.sentence in copies.quoted:
             value *= 0.75
         if value > 0:
-            value *= _ramp(homes[one.sentence].strange, 200, -50) * trust
+            value *= ramp(homes[one.sentence].strange, 200, -50) * trust
             value *= 1.0 if one.is_in_one_sentence else 0.2
         each.append((value, one.kind))
     each.sort(reverse=True)

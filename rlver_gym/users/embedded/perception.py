@@ -22,7 +22,7 @@ from rlver_gym.text.english.hear import Heard, Line, Piece, hear, read_line, wei
 from rlver_gym.text.english.listen import Utterance
 from rlver_gym.text.lexicon import load_data
 from rlver_gym.text.vectors import SCALE, embed_all
-from rlver_gym.users.embedded.copies import Copies, find_copies
+from rlver_gym.users.embedded.copies import MINE, YOURS, Copies, find_copies
 from rlver_gym.users.embedded.expert import ITEMS, Touch, weigh_items
 from rlver_gym.users.embedded.speech.claims import Claim, check_claims
 from rlver_gym.users.embedded.speech.facts import FactBase, fact_base
@@ -32,8 +32,6 @@ _SHOUTED = re.compile(r"\b[A-Z]{2,}\b")
 _LIST_ITEM = re.compile(r"(?m)^\s*(?:[-*•]|\d+[.)])")
 _LISTED = re.compile(r"[-*•\d]")
 _EMOJI = re.compile("[\U0001f300-\U0001faff❤]")
-_YOURS = frozenset({"you", "your", "yours", "yourself"})
-_MINE = frozenset({"i", "me", "my", "mine", "myself", "we", "our", "us"})
 _NOT = frozenset({"not", "never", "no"})
 _KINDS: tuple[str, ...] = AnchorKind.__args__
 _PHRASED = tuple(load_data("lexicon_en.json")["acts"])
@@ -415,7 +413,7 @@ def _form(text: str, heard: Heard) -> list[float]:
     line, sentences, words = heard.line, heard.listened.sentences, heard.line.words
     count, parts = len(words), max(1, len(sentences))
     floor, size, bare = max(5, count), math.log1p(count), text.rstrip()
-    yours, mine = sum(map(_YOURS.__contains__, words)), sum(map(_MINE.__contains__, words))
+    yours, mine = sum(map(YOURS.__contains__, words)), sum(map(MINE.__contains__, words))
     asks = sum([one.ask is not None for one in sentences])
     return [
         math.log1p(len(sentences)), size, (size - 3) ** 2 / 4, yours / floor, mine / floor,

@@ -12,11 +12,11 @@ import numpy as np
 from rlver_gym.core.inquiries import PERSONAL_INQUIRIES
 from rlver_gym.core.persona import Fact, Persona
 from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
-from rlver_gym.io.frozen import cache_by_parts
+from rlver_gym.io.frozen import Memo, cache_by_parts
 from rlver_gym.text.english.listen import FACTUAL, Ask, Sentence, listen
 from rlver_gym.text.tokens import PRONOUNS, YOU, token_of
 from rlver_gym.text.vectors import SCALE, embed, embed_all, similarity
-from rlver_gym.users.embedded.speech.facts import FactBase, fact_base
+from rlver_gym.users.embedded.speech.facts import fact_base
 
 Kind = Literal[
     "fact", "inquiry", "person", "feeling", "suggestion", "thread", "disclosure", "background"
@@ -89,20 +89,6 @@ UNKNOWN = 2.5
 """The weight of a token that a card does not have, in nats."""
 
 
-class _Tokens(dict[str, str]):
-    """The tokens of words, people by one token each; empty for words that say nothing."""
-
-    def __init__(self, facts: FactBase) -> None:
-        self._alias = facts.alias
-
-    def __missing__(self, word: str) -> str:
-        if len(self) >= _MOST_KEPT:
-            self.clear()
-        token = token_of(word)
-        found = self[word] = self._alias(token) or token if token else ""
-        return found
-
-
 class _Index:
     """Texts as sets of tokens, by token."""
 
@@ -138,13 +124,18 @@ class Card:
     def __init__(self, persona: Persona) -> None:
         """Compile it."""
         self.facts = fact_base(persona)
-        self._token_of = _Tokens(self.facts)
+        self._token_of = Memo(self._find_token, _MOST_KEPT).__getitem__
         self.topics = tuple(_topics(self, persona))
         self._people = frozenset(one.token for one in self.facts.people)
         lines = [(at, text) for at, topic in enumerate(self.topics) for text in topic.lines]
-        self._lines: dict[str, Line] = {}
-        self._named: dict[str, tuple[str, ...]] = {}
-        self._line_vectors = self._keep_lines([text for _, text in lines])
+        self._lines = Memo[str, Line](lambda text: self._compile_lines([text])[0], _MOST_KEPT)
+        self.line = self._lines.__getitem__
+        """A line that the person may say. Kept, because lines come again."""
+        self.people_in = Memo(self._find_people, _MOST_KEPT).__getitem__
+        """Tokens of the people whom a text names, the last ones first. Kept for the next turns."""
+        texts = [text for _, text in lines]
+        self._line_vectors = embed_all([split_words(text) for text in texts])
+        self._lines.update(zip(texts, self._compile_lines(texts), strict=True))
         self._line_starts = np.unique([at for at, _ in lines], return_index=True)[1]
         bodies = [self._body(topic) for topic in self.topics]
         count: dict[str, int] = {}
@@ -200,23 +191,18 @@ class Card:
         self.of_person = {(one.person, one.key): one for one in self.topics if one.kind == "person"}
         self.number = {(topic.kind, topic.key): at for at, topic in enumerate(self.topics)}
 
-    def line(self, text: str) -> Line:
-        """A line that the person may say. Kept, because lines come again."""
-        found = self._lines.get(text)
-        if found is None:
-            if len(self._lines) > _MOST_KEPT:
-                self._lines.clear()
-            self._keep_lines([text])
-            found = self._lines[text]
-        return found
+    def _find_token(self, word: str) -> str:
+        """The token of a word, people by one token each; empty for words that say nothing."""
+        token = token_of(word)
+        return self.facts.alias(token) or token if token else ""
 
-    def _keep_lines(self, texts: Sequence[str]) -> np.ndarray:
-        """Compile lines; gives their vectors in whole numbers, one a row."""
+    def _compile_lines(self, texts: Sequence[str]) -> list[Line]:
         each = [split_words(text) for text in texts]
-        vectors = embed_all(each)
-        for text, words, vector in zip(texts, each, vectors / SCALE, strict=True):
-            self._lines[text] = Line(words, self.content(words), vector)
-        return vectors
+        vectors = embed_all(each) / SCALE
+        return [
+            Line(words, self.content(words), vector)
+            for words, vector in zip(each, vectors, strict=True)
+        ]
 
     def _telling(self, pairs: Sequence[tuple[Topic, str]]) -> Telling:
         vectors = embed_all([split_words(line) for _, line in pairs]) / SCALE
@@ -226,21 +212,15 @@ class Card:
 
     def tokens(self, words: Iterable[str]) -> frozenset[str]:
         """The tokens of some words, people by one token each."""
-        return frozenset(map(self._token_of.__getitem__, words)) - _NOTHING
+        return frozenset(map(self._token_of, words)) - _NOTHING
 
     def content(self, words: Iterable[str]) -> frozenset[str]:
         """The same without pronouns and the person themself."""
-        return frozenset(map(self._token_of.__getitem__, words)) - _NO_MATTER
+        return frozenset(map(self._token_of, words)) - _NO_MATTER
 
-    def people_in(self, text: str) -> tuple[str, ...]:
-        """Tokens of the people whom a text names, the last ones first. Kept for the next turns."""
-        found = self._named.get(text)
-        if found is None:
-            if len(self._named) > _MOST_KEPT:
-                self._named.clear()
-            tokens = map(self._token_of.__getitem__, reversed(split_words(text)))
-            found = self._named[text] = tuple(filter(self.facts.people_meant.__contains__, tokens))
-        return found
+    def _find_people(self, text: str) -> tuple[str, ...]:
+        tokens = map(self._token_of, reversed(split_words(text)))
+        return tuple(filter(self.facts.people_meant.__contains__, tokens))
 
     def weigh(self, tokens: Collection[str]) -> float:
         """How much tokens say, in nats."""

@@ -89,7 +89,7 @@ def _check(
 @lru_cache(maxsize=256)
 def _checker(known: FactBase, exchanges: tuple[tuple[str, str], ...]) -> "_Checker":
     told = _checker(known, exchanges[:-1]).told if len(exchanges) > 1 else ()
-    new = [one for pair in exchanges[-1:] for one in known.find_statements(*pair)]
+    new = [one for pair in exchanges[-1:] for one in known.find_statements(pair)]
     return _Checker(known, (*told, *new))
 
 

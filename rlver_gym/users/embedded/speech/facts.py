@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rlver_gym.core.persona import Other, Persona
 from rlver_gym.core.words import split_sentences, split_words
-from rlver_gym.io.frozen import cache_by_parts
+from rlver_gym.io.frozen import Memo, cache_by_parts
 from rlver_gym.text.english.listen import FACTUAL, listen
 from rlver_gym.text.english.quantities import Quantity, quantities_in
 from rlver_gym.text.english.words import groups_of, words_of
@@ -114,26 +114,22 @@ class FactBase:
             ),
             "",
         )
-        self._told: dict[tuple[str, str], tuple[Statement, ...]] = {}
-
-    def find_statements(self, asked: str, line: str) -> tuple[Statement, ...]:
-        """The sentences of a line that the person said; what a question asked belongs to its
-        answer: who filmed it, to "It was Jodie.". Kept: they say what is on the card.
+        self.find_statements = Memo(self._find_statements, 2_000).__getitem__
+        """The sentences of a line that the person said after an utterance. Kept: they say what is
+        on the card.
         """
-        found = self._told.get((asked, line))
-        if found is None:
-            if len(self._told) > 2_000:
-                self._told.clear()
-            plain = remove_introductions(self._situation, line)
-            found = tuple(
-                self._by_text.get(text) or compile_statement(self, text, split_words(text))
-                for text in split_sentences(plain)
-            )
-            questions = [one for one in listen(asked).questions if one.ask in FACTUAL]
-            if questions and found:
-                content = compile_statement(self, "", questions[-1].asked).content
-                found = (found[0]._replace(content=found[0].content | content), *found[1:])
-            self._told[asked, line] = found
+
+    def _find_statements(self, exchange: tuple[str, str]) -> tuple[Statement, ...]:
+        """What a question asked belongs to its answer: who filmed it, to "It was Jodie."."""
+        asked, line = exchange
+        found = tuple(
+            self._by_text.get(text) or compile_statement(self, text, split_words(text))
+            for text in split_sentences(remove_introductions(self._situation, line))
+        )
+        questions = [one for one in listen(asked).questions if one.ask in FACTUAL]
+        if questions and found:
+            content = compile_statement(self, "", questions[-1].asked).content
+            found = (found[0]._replace(content=found[0].content | content), *found[1:])
         return found
 
     @cached_property

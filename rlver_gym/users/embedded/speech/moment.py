@@ -14,7 +14,7 @@ from rlver_gym.core.words import content_stems, is_short, split_sentences, split
 from rlver_gym.text.english.choices import join_choices
 from rlver_gym.text.english.listen import Ask, Sentence, Utterance, listen
 from rlver_gym.text.english.recognise import Classification, SentenceInput, classify
-from rlver_gym.text.names import remove_introductions
+from rlver_gym.text.names import introductions
 from rlver_gym.text.tokens import PRONOUNS, token_of
 from rlver_gym.users.embedded.speech.card import Card, Topic, compile_card
 
@@ -113,14 +113,12 @@ class Moment:
         self.card: Card = compile_card(persona)
         self.manner = persona.person.manner
         self.lines = dialogue.user_lines
-        self.last_line = remove_introductions(persona.situation, self.lines[-1])
         self.depth = disclosure_depth(emotion, appraisal.change, self.turn)
         """How deep they tell: 1 to anyone, 2 when heard, 3 when trusted."""
-        plain = [remove_introductions(persona.situation, line) for line in self.lines]
+        plain = list(map(introductions(persona.situation).remove, self.lines))
+        self.last_line = plain[-1]
         self._split = [split_line(line) for line in plain]
-        self.said = frozenset().union(
-            *(one.folded for one in self._split), *(split_line(line).folded for line in self.lines)
-        )
+        self.said = frozenset().union(*[split_line(line).folded for line in {*plain, *self.lines}])
         self._said_stems = frozenset().union(*(one.stems for one in self._split))
         self._labels: list[Classification] | None = None
         self._mentioned: list[str] | None = None
@@ -128,7 +126,6 @@ class Moment:
     def labels(self, at: int) -> Classification:
         """What the sentence at a place asks or does, by the recogniser."""
         if self._labels is None:
-            names = frozenset(self.card.facts.name_words)
             self._labels = classify(
                 [
                     SentenceInput(
@@ -136,7 +133,7 @@ class Moment:
                     )
                     for one in self.heard.sentences
                 ],
-                names,
+                self.card.facts.name_words,
             )
         return self._labels[at]
 
