@@ -19,6 +19,7 @@ from rlver_gym.testing.answers import EmbeddedAnswers
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning"),  # of inspect_ai
 ]
 REQUIRED = os.environ.get("RLVER_INTEGRATION", "")
 """The framework that has to be installed: its drivers alone are tried, and are not skipped. Set by

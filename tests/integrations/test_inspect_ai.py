@@ -1,3 +1,4 @@
+import gc
 import math
 import subprocess
 import sys
@@ -75,6 +76,7 @@ def _turn(messages) -> int:
 def run(tmp_path: Path, task: Task, **options) -> EvalLog:
     options = {"model": scripted(), **options}
     (log,) = run_eval(task, log_dir=str(tmp_path), display="none", **options)
+    gc.collect()  # it leaves streams open, which warn when they are collected
     return read_eval_log(log.location)
 
 

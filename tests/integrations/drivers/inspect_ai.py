@@ -1,5 +1,6 @@
 """inspect_ai: `eval` on one sample, with a mock model that says the utterances."""
 
+import gc
 import warnings
 from collections.abc import Sequence
 from tempfile import TemporaryDirectory
@@ -34,6 +35,7 @@ def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedd
         assert log.status == "success", log.error
         assert log.samples
         record = log.samples[0].store_as(DialogueRecord)
+        gc.collect()  # inspect_ai leaves streams open, which warn when they are collected
     failed = record.outcome == "failed"
     texts = [one["content"] for one in record.transcript if one["role"] == "user"]
     return Played(record.rewards[:-1] if failed else record.rewards, texts, failed)
