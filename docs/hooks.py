@@ -18,10 +18,12 @@ SHORT_CODE = re.compile(r"<code>([^<]{1,32})</code>")
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add a page for each example, and their index."""
-    for source in sorted((ROOT / "examples").glob("*.py")):
+    examples = ROOT / "examples"
+    for source in sorted([*examples.glob("*.py"), *examples.glob("adapters/*.py")]):
         code = source.read_text(encoding="utf-8")
         page = f"# {source.name}\n\n```python\n{code}```\n"
-        files.append(File.generated(config, f"examples/{source.stem}.md", content=page))
+        name = source.relative_to(ROOT).with_suffix(".md").as_posix()
+        files.append(File.generated(config, name, content=page))
     index = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
     files.append(File.generated(config, "examples/index.md", content=index))
     return files
