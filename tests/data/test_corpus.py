@@ -100,9 +100,8 @@ def test_the_rated_dialogues_of_policies_end_where_the_docs_say() -> None:
         for change in said:
             emotion = max(0, min(100, emotion + change)) if emotion >= 10 else emotion
         finals.setdefault(supporter, []).append(emotion)
-    twelve = {who for who, each in finals.items() if len(each) == 12}
-    assert {len(each) for each in finals.values()} == {12, 24}
-    assert twelve == {"qwen-ppo-readers"}
+    counts = {who: len(each) for who, each in finals.items()}
+    assert counts == dict.fromkeys(finals, 24) | {"qwen-ppo-readers": 19}
     assert {who: f"{np.mean(each):.1f}" for who, each in finals.items()} == {
         "qwen-base-cool": "10.4",
         "qwen-sft-cool": "18.1",
@@ -111,8 +110,8 @@ def test_the_rated_dialogues_of_policies_end_where_the_docs_say() -> None:
         "qwen-1.5b-sft": "19.1",
         "qwen-sft-second": "8.0",
         "qwen-dpo": "20.4",
-        "qwen-grpo-readers": "15.7",
-        "qwen-ppo-readers": "14.8",
+        "qwen-grpo-readers": "17.2",
+        "qwen-ppo-readers": "16.6",
     }
 
 
