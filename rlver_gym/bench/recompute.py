@@ -19,7 +19,7 @@ from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import Case, fingerprint, pin_scenes, select_personas
 from rlver_gym.bench.planned import Planned
 from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
-from rlver_gym.core.library import PersonaLibrary, library
+from rlver_gym.core.library import PersonaLibrary, are_shipped, library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import RunError, SourceNeeded
@@ -157,8 +157,8 @@ def _card(folder: Path, manifest: Manifest, sources: Sources) -> EnvCard:
 def _library(folder: Path, manifest: Manifest, sources: Sources) -> PersonaLibrary:
     if sources.personas is not None:
         return library(sources.personas)
-    if manifest.persona_folder is None:
-        return library()
+    if are_shipped(manifest.persona_folder):
+        return library(manifest.persona_folder)
     raise SourceNeeded(
         f"{folder} was made with the persona cards in {excerpt(manifest.persona_folder)}, a folder"
         " of whoever made it, which is not opened on its word. If you have these cards, name their"

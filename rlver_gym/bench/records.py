@@ -14,7 +14,7 @@ from rlver_gym.bench.plan import select_personas
 from rlver_gym.bench.planned import Key, Planned
 from rlver_gym.bench.problems import Kind, Problems
 from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
-from rlver_gym.core.library import library
+from rlver_gym.core.library import are_shipped, library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import CardError, RunError, UnknownName
 from rlver_gym.io.files import path_inside
@@ -70,7 +70,8 @@ class _Rules:
     def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest
         self.planned = manifest.planned
-        self._cards = library() if manifest.persona_folder is None else None
+        folder = manifest.persona_folder
+        self._cards = library(folder) if are_shipped(folder) else None
 
     @cached_property
     def manifest_problem(self) -> str:

@@ -52,7 +52,10 @@ from rlver_gym.cli.servers import (
     seconds_or_none,
     user_options,
 )
+from rlver_gym.core.cards import env_card
 from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.library import library
+from rlver_gym.core.pairing import draw_panel
 from rlver_gym.core.persona import SPLIT_CHOICES, SPLITS, SplitChoice
 from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.io.errors import (
@@ -102,6 +105,10 @@ def bench(
     ] = None,
     persona: Annotated[
         list[str] | None, typer.Option(help="Only this persona; repeat it for more.")
+    ] = None,
+    panel: Annotated[
+        int | None,
+        typer.Option(min=1, help="Only this many of the split, balanced and always the same ones."),
     ] = None,
     personas: Personas = None,
     agent_option: AgentOption = None,
@@ -207,7 +214,7 @@ def bench(
         user=user,
         user_options=user_options(user_option),
         split=cast(SplitChoice | None, split),
-        persona_ids=tuple(persona or ()),
+        persona_ids=tuple(persona or ()) or _panel(panel, personas, split, env),
         personas=personas,
         agent_options=options,
         chat=chat,
@@ -261,6 +268,13 @@ def _list_spending(bench_run: Run) -> list[str]:
     lines = [spending.summary() for spending in bench_run.spending]
     total = bench_run.ledger.total.summary()
     return [*lines, f"in all {total}"] if lines and bench_run.ledger.has_earlier_answers else lines
+
+
+def _panel(size: int | None, personas: str | None, split: str | None, env: str) -> tuple[str, ...]:
+    if size is None:
+        return ()
+    chosen = cast(SplitChoice, split or env_card(env).split)
+    return draw_panel(library(personas), chosen, size)
 
 
 def _announce_cost(bench_run: Run, yes: bool) -> None:

@@ -2,16 +2,24 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
 from rlver_gym.audit.card_check import check_cards
 from rlver_gym.cli.options import AsJson, Personas
-from rlver_gym.core.lean import TEMPLATE, LeanCard
-from rlver_gym.core.library import Index, check_lean_name, library, shipped_personas_folder
+from rlver_gym.core.lean import TEMPLATE, LeanCard, LibraryPerson, Story
+from rlver_gym.core.library import (
+    Index,
+    check_lean_name,
+    library,
+    load_card,
+    shipped_personas_folder,
+)
+from rlver_gym.core.pairing import draw_panel, pair
 from rlver_gym.core.persona import SPLIT_CHOICES, SPLITS, HiddenNeed, Person, Persona, Situation
+from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import CardError
 from rlver_gym.io.json_text import dump_json
 from rlver_gym.io.terminal import SafeConsole, format_count, make_table
@@ -25,6 +33,10 @@ app = typer.Typer(
 def list_(
     split: Annotated[str, typer.Option(help=f"{', '.join(SPLITS)} or all.")] = "all",
     need: Annotated[HiddenNeed | None, typer.Option(help="Only this hidden need.")] = None,
+    panel: Annotated[
+        int | None,
+        typer.Option(min=1, help="Only this many, balanced over needs, dispositions and stories."),
+    ] = None,
     personas: Personas = None,
     as_json: AsJson = False,
 ) -> None:
@@ -32,7 +44,10 @@ def list_(
     if split not in SPLIT_CHOICES:
         raise CardError(f"--split {split!r} is not one of {', '.join(SPLIT_CHOICES)}.")
     shelf = library(personas)
-    chosen = [shelf.pairings[persona_id] for persona_id in shelf.ids(split, need)]
+    ids = shelf.ids(split, need)
+    if panel is not None:
+        ids = draw_panel(shelf, split, panel)
+    chosen = [shelf.pairings[persona_id] for persona_id in ids]
     if as_json:
         typer.echo(json.dumps([pairing.model_dump(mode="json") for pairing in chosen]))
         return
@@ -146,15 +161,37 @@ def new(
     typer.echo(f"{path}: write where <…> stands, then: rlver-gym personas check {path}")
 
 
+@app.command("pair")
+def pair_(
+    folder: Annotated[Path, typer.Argument(help="A folder with people/ and stories/.")],
+    each: Annotated[int, typer.Option(min=1, max=20, help="People for each story.")] = 4,
+) -> None:
+    """Pair each story of a library with people who may have lived it: writes FOLDER/index.yaml."""
+    cards: list[dict[str, Any]] = [
+        {path.stem: load_card(kind, path) for path in sorted((folder / name).glob("*.yaml"))}
+        for name, kind in (("people", LibraryPerson), ("stories", Story))
+    ]
+    if not all(cards):
+        raise CardError(f"{folder}: needs people/*.yaml and stories/*.yaml. Write both first.")
+    pairs = sorted(pair(*cards, each=each), key=lambda one: (one.split, one.id))
+    lines = [f"  - {{{', '.join(f'{k}: {v}' for k, v in one)}}}" for one in pairs]
+    text = "\n".join(["language: en", "personas:", *lines, ""])
+    write_atomically(folder / "index.yaml", text)
+    typer.echo(f"{folder / 'index.yaml'}: {format_count(len(pairs), 'pairing')}")
+
+
 @app.command()
 def schema(
     card: Annotated[
-        str, typer.Argument(help="lean, person, situation, index or persona.")
+        str,
+        typer.Argument(help="lean, story, library-person, person, situation, index, persona."),
     ] = "persona",
 ) -> None:
     """The JSON Schema of a kind of card, for your editor."""
     kinds = {
         "lean": LeanCard,
+        "story": Story,
+        "library-person": LibraryPerson,
         "person": Person,
         "situation": Situation,
         "index": Index,

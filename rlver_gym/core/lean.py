@@ -5,7 +5,7 @@ and expands each into the person and the situation that every user knows.
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -34,6 +34,7 @@ from rlver_gym.core.persona import (
     Suggestion,
     Thoughts,
     Thread,
+    Typing,
 )
 from rlver_gym.core.sentences import address, ask_for, content_words, word_groups
 from rlver_gym.core.words import content_stems, split_sentences, split_words, stem
@@ -94,20 +95,26 @@ class More(Frozen):
     anchors: dict[AnchorKind, tuple[Anchor, ...]] = Field(default_factory=dict)
 
 
-class LeanCard(Frozen):
-    """A person in a situation with a hidden need, in at most sixty lines. Sentences are those of
-    the person: short, true, "I" for themself.
-    """
+class LeanPerson(Frozen):
+    """Who somebody is, whatever happens to them."""
 
     name: Line
     age: int = Field(ge=16, le=99)
     gender: Literal["female", "male", "nonbinary"]
     work: Line
     """As they would answer "What do you do?": "tram driver on the night line"."""
+    home: Line | None = None
     disposition: Disposition
     traits: tuple[Line, ...] = Field(min_length=1, max_length=8)
     speaks: Line
     """How they talk or type."""
+    typing: Typing = "plain"
+    interests: tuple[Line, ...] = Field(default=(), max_length=8)
+
+
+class _Told(Frozen):
+    """What happened. Sentences are those of the person: short, true, "I" for themself."""
+
     title: Line
     """Of the story."""
     timeline: dict[Line, Line] = Field(min_length=3, max_length=MAX_LINES)
@@ -120,11 +127,54 @@ class LeanCard(Frozen):
     openings: LeanOpenings
     facts: tuple[Line, ...] = Field(min_length=5, max_length=MAX_LINES)
     """What they say when asked, the most private last."""
-    need: HiddenNeed
-    meets: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
-    """Sentences that a very good supporter could say, each about this story."""
+
+
+class Wish(Frozen):
+    """How a hidden need shows in a story, and what would meet it."""
+
     hints: tuple[Line, ...] = Field(default=(), max_length=MAX_LINES)
     """Lines in which the need shows and is not named; without them, those of anybody."""
+    meets: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    """Sentences that a very good supporter could say, each about this story."""
+
+
+Way = Literal["employed", "self-employed", "student", "retired", "at-home", "jobless"]
+
+
+class LibraryPerson(LeanPerson):
+    """A person of a library, who is paired with stories that they may have lived."""
+
+    split: Split
+    life: Way
+
+    def explain_misfit(self, story: "Story") -> str | None:
+        """Why a story cannot be theirs; None when it can."""
+        if not story.ages[0] <= self.age <= story.ages[1]:
+            return f"{self.name} is {self.age}, the story is for {story.ages[0]} to {story.ages[1]}"
+        if "any" not in story.life and self.life not in story.life:
+            return f"{self.name} is {self.life}, the story is for {', '.join(story.life)}"
+        if story.gender not in ("any", self.gender):
+            return f"{self.name} is {self.gender}, the story is for {story.gender}"
+        return None
+
+
+class Story(_Told):
+    """What happened to somebody, with two or more hidden needs that it can leave, in at most sixty
+    lines. Of a library: whoever fits may have lived it.
+    """
+
+    topics: tuple[Line, ...] = Field(min_length=1, max_length=8)
+    ages: tuple[Annotated[int, Field(ge=16)], Annotated[int, Field(le=99)]]
+    life: tuple[Literal["any", Way], ...] = Field(min_length=1)
+    gender: Literal["any", "female", "male", "nonbinary"] = "any"
+    needs: dict[HiddenNeed, Wish] = Field(min_length=1)
+    split: Split
+
+
+class LeanCard(LeanPerson, _Told, Wish):
+    """A person in a situation with a hidden need, in at most sixty lines."""
+
+    need: HiddenNeed
     split: Split | None = None
     """None: drawn in whichever split is asked for."""
     more: More = More()
@@ -173,14 +223,30 @@ def expand(card_id: str, card: LeanCard) -> Expanded:
     """The person and the situation of a lean card: its own lines, what follows from them, and the
     lines that everybody of their disposition shares. Deterministic; nothing of it is checked again.
     """
-    return Expanded(_person(card_id, card), _situation(card_id, card))
+    return Expanded(expand_person(card_id, card, card.more), expand_told(card_id, card))
 
 
-def _person(card_id: str, card: LeanCard) -> Person:
+def as_cards(story: Story, disposition: Disposition = Disposition.PASSIVE) -> Iterator[LeanCard]:
+    """A story with each of its needs, as the card of somebody of that disposition."""
+    fields: dict[str, Any] = {"disposition": disposition}
+    fields |= {name: getattr(story, name) for name in _Told.model_fields}
+    for need, wish in story.needs.items():
+        yield LeanCard.model_construct(**fields, need=need, hints=wish.hints, meets=wish.meets)
+
+
+def expand_story(
+    card_id: str, story: Story, need: HiddenNeed, disposition: Disposition
+) -> Situation:
+    """The same of a story that left one of its needs in somebody of that disposition."""
+    return expand_told(card_id, next(c for c in as_cards(story, disposition) if c.need == need))
+
+
+def expand_person(card_id: str, card: LeanPerson, more: More | None = None) -> Person:
+    """The same of who somebody is."""
     manner: dict[str, Any] = dict.fromkeys(Manner.model_fields, ()) | _lines_for(
         card.disposition, "manner"
     )
-    for name, lines in card.more.manner.items():
+    for name, lines in (more.manner if more else {}).items():
         manner[name] = (*lines, *manner[name])
     return Person.model_construct(
         id=card_id,
@@ -191,17 +257,30 @@ def _person(card_id: str, card: LeanCard) -> Person:
         life=(),
         disposition=card.disposition,
         traits=card.traits,
-        interests=(),
+        interests=card.interests,
         habits="",
-        way_of_speaking=card.speaks,
+        way_of_speaking=" ".join(filter(None, (card.speaks, _shared()["typing"][card.typing]))),
+        typing=card.typing,
         manner=Manner.model_construct(**manner),
         thoughts=Thoughts.model_construct(**_lines_for(card.disposition, "thoughts")),
-        facts=(_fact("my-work", _capitalise(card.work), ("you", "work"), ("What do you do?",)),),
+        facts=tuple(_facts_about(card)),
         answers={},
     )
 
 
-def _situation(card_id: str, card: LeanCard) -> Situation:
+def _facts_about(card: LeanPerson) -> Iterator[Fact]:
+    yield _fact("my-work", _capitalise(card.work), ("you", "work"), ("What do you do?",))
+    if card.home:
+        home = _capitalise(card.home)
+        yield _fact("my-home", home, ("you", "home"), ("Where do you live?", "Where's home?"))
+    if card.interests:
+        likes = _capitalise(", ".join(card.interests))
+        asked = ("What do you like to do?", "Do you have a hobby?", "What do you do for fun?")
+        yield _fact("my-interests", likes, ("you", "free time"), asked)
+
+
+def expand_told(card_id: str, card: LeanCard) -> Situation:
+    """The same of what happened."""
     more, timeline = card.more, list(card.timeline.items())
     moments = [line for _, line in timeline]
     others = [_other(name, who) for name, who in card.people.items()]

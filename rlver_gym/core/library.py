@@ -13,7 +13,15 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from rlver_gym.core.lean import Expanded, LeanCard, expand
+from rlver_gym.core.lean import (
+    Expanded,
+    LeanCard,
+    LibraryPerson,
+    Story,
+    expand,
+    expand_person,
+    expand_story,
+)
 from rlver_gym.core.persona import HiddenNeed, Person, Persona, Situation, Slug, Split, SplitChoice
 from rlver_gym.io.errors import CardError, UnknownName
 from rlver_gym.io.files import path_inside, shipped_cards
@@ -30,6 +38,10 @@ LAYOUT = (
     " cards holds one NAME.yaml a person. See `rlver-gym personas new NAME`, or `rlver-gym"
     " personas schema index`, person, situation, lean."
 )
+LIBRARY = "library"
+"""What the shipped library is called where personas are asked for; a folder of that name is
+"./library".
+"""
 MAX_PERSONAS = 5_000
 """Of one folder."""
 _MAX_ERRORS = 20
@@ -39,7 +51,9 @@ _MOST_OF_ID = 60
 
 
 class Pairing(Frozen):
-    """One line of an index: who is in which situation, with which need, for which split."""
+    """One line of an index: who is in which situation (or story), with which need, for which
+    split.
+    """
 
     id: Slug
     person: Slug
@@ -127,16 +141,22 @@ def shipped_personas_folder(language: str = "en") -> Path:
 
 
 class PersonaLibrary:
-    """The personas of one folder: `index.yaml`, `people/*.yaml`, `situations/*.yaml`, whose cards
-    are read when asked for; or lean cards, one a file, in a folder or alone.
+    """The personas of one folder: `index.yaml` with `people/*.yaml` and `situations/*.yaml`, or
+    with lean people and `stories/*.yaml`, whose cards are read when asked for; or lean cards, one a
+    file, in a folder or alone.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        """`folder`: None for the shipped English personas; a folder, or the file of a lean card.
+        """`folder`: None for the shipped English personas, "library" for the shipped library of
+        lean ones; a folder, or the file of a lean card.
 
         Raises CardError when the index or a lean card cannot be used.
         """
-        self.folder = Path(folder) if folder is not None else shipped_personas_folder()
+        name = LIBRARY if str(folder) == LIBRARY else "en"
+        self.folder = shipped_personas_folder(name) if are_shipped(folder) else Path(str(folder))
+        self._lean_people: dict[str, LibraryPerson] = {}
+        self._stories: dict[str, Story] = {}
+        self.has_stories = (self.folder / "stories").is_dir()
         self._people: dict[str, Person] = {}
         self._situations: dict[str, Situation] = {}
         self._personas: dict[str, Persona] = {}
@@ -172,7 +192,7 @@ class PersonaLibrary:
         """
         return (
             self.folder.joinpath(*parts)
-            if self.folder == shipped_personas_folder()
+            if self.folder in (shipped_personas_folder(), shipped_personas_folder(LIBRARY))
             else path_inside(self.folder, *parts, error=CardError)
         )
 
@@ -201,15 +221,42 @@ class PersonaLibrary:
                 raise UnknownName.of(
                     "persona", persona_id, self.pairings, "rlver-gym personas list"
                 )
+            person, situation = self._cards_of(pairing)
             self._personas[persona_id] = Persona(
                 id=persona_id,
-                person=self.person(pairing.person),
-                situation=self.situation(pairing.situation),
+                person=person,
+                situation=situation,
                 need=_parse_need(need) if slash else pairing.need,
                 split=pairing.split,
                 language=self._language,
             )
         return self._personas[persona_id]
+
+    def _cards_of(self, pairing: Pairing) -> Expanded:
+        if not self.has_stories:
+            return Expanded(self.person(pairing.person), self.situation(pairing.situation))
+        lean, story = self.lean_person(pairing.person), self.story(pairing.situation)
+        if pairing.person not in self._people:
+            self._people[pairing.person] = expand_person(pairing.person, lean)
+        told = f"{pairing.situation}/{pairing.need}/{lean.disposition}"
+        if told not in self._situations:
+            if pairing.need not in story.needs:
+                raise CardError(
+                    f"{self.folder / 'index.yaml'}: {pairing.id}: the story has nothing for the"
+                    f" need {pairing.need.value!r}. It has {', '.join(story.needs)}."
+                )
+            self._situations[told] = expand_story(
+                pairing.situation, story, pairing.need, lean.disposition
+            )
+        return Expanded(self._people[pairing.person], self._situations[told])
+
+    def lean_person(self, card_id: str) -> LibraryPerson:
+        """The person of that id in a folder of stories."""
+        return self._card(self._lean_people, LibraryPerson, "person", "people", card_id)
+
+    def story(self, card_id: str) -> Story:
+        """The story of that id in a folder of stories."""
+        return self._card(self._stories, Story, "situation", "stories", card_id)
 
     def person(self, card_id: str) -> Person:
         """The card of that id among `people`, or of that lean card."""
@@ -254,13 +301,18 @@ def _parse_need(name: str) -> HiddenNeed:
     return HiddenNeed(name)
 
 
+def are_shipped(personas: object) -> bool:
+    """Whether these personas come with the package: None, or the library's name."""
+    return personas is None or str(personas) == LIBRARY
+
+
 def lean_files(folder: Path) -> list[Path]:
     """The lean cards that a path means: the file, or those of a folder that has no index; none for
     a folder in which persons and situations are cards of their own.
     """
     if folder.is_file():
         return [folder]
-    if any((folder / name).exists() for name in ("index.yaml", "people", "situations")):
+    if any((folder / name).exists() for name in ("index.yaml", "people", "situations", "stories")):
         return []
     files = sorted(islice(folder.glob("*.yaml"), MAX_PERSONAS + 1))
     if len(files) > MAX_PERSONAS:

@@ -7,9 +7,16 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    model_serializer,
+    model_validator,
+)
 
 from rlver_gym.core.emotion import Tone
 from rlver_gym.core.inquiries import Feeling, Inquiry, InquiryAboutOther
@@ -107,6 +114,10 @@ def plain_text(text: str) -> str:
     return text
 
 
+Typing = Literal["careful", "plain", "quick", "terse"]
+"""How somebody types: `careful` and `plain` as their lines are written; `quick` in lower case, a
+line a sentence and without full stops; `terse` so too, and a few words at a time.
+"""
 MAX_LINES = 100
 """Of one kind in a card, such as the disclosures of a situation: three times the fullest shipped
 one.
@@ -318,12 +329,21 @@ class Person(Frozen):
     interests: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
     habits: Prose
     way_of_speaking: Prose
+    typing: Typing = "plain"
     manner: Manner
     thoughts: Thoughts
     facts: tuple[Fact, ...] = Field(default=(), max_length=MAX_LINES)
     """What they know about themselves, whatever happens to them."""
     answers: dict[Inquiry, Lines] = Field(default_factory=dict)
     """What they say when asked about themselves, whatever happens to them."""
+
+    @model_serializer(mode="wrap")
+    def _leave_out_plain_typing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """So that the hash of a card without that field stays what it was."""
+        fields = dump(self)
+        if fields.get("typing") == "plain":
+            del fields["typing"]
+        return fields
 
 
 class Fits(Frozen):

@@ -9,7 +9,7 @@ from rlver_gym.bench.folder import MANIFEST, read_manifest
 from rlver_gym.bench.problems import Problems
 from rlver_gym.bench.records import read_run
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.library import library
+from rlver_gym.core.library import LIBRARY, are_shipped, library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import RunError, UnknownName
 from rlver_gym.io.files import path_inside
@@ -155,8 +155,9 @@ def _splits(folder: Path, personas: str | None) -> Mapping[str, str]:
     manifest = (
         read_manifest(folder) if path_inside(folder, MANIFEST, error=RunError).exists() else {}
     )
-    shipped = "persona_folder" in manifest and manifest["persona_folder"] is None
+    cards_of_run = manifest.get("persona_folder", personas)
+    shipped = "persona_folder" in manifest and are_shipped(cards_of_run)
     if manifest and not shipped and personas is None:
         return {}
-    cards = library(None if shipped else personas)
+    cards = library(LIBRARY if shipped and cards_of_run else None if shipped else personas)
     return {persona_id: pairing.split for persona_id, pairing in cards.pairings.items()}

@@ -33,10 +33,15 @@ class SplitLine(NamedTuple):
     stems: frozenset[str]
 
 
+def fold(sentence: str) -> str:
+    """By what a sentence is known again, however it was typed."""
+    return sentence.casefold().rstrip(".")
+
+
 @lru_cache(maxsize=65_536)
 def split_line(line: str) -> SplitLine:
     """A line in sentences. Cached, because lines come again."""
-    sentences = [sentence.casefold() for sentence in split_sentences(line)]
+    sentences = list(map(fold, split_sentences(line)))
     telling = frozenset(one for one in sentences if not is_short(one))
     return SplitLine(line, telling or frozenset(sentences), content_stems(line))
 

@@ -29,7 +29,7 @@ from rlver_gym.users.embedded.speech.answers import (
 )
 from rlver_gym.users.embedded.speech.choose import choose_between, names_one
 from rlver_gym.users.embedded.speech.claims import Claim, check_claims
-from rlver_gym.users.embedded.speech.moment import Moment, draw, name_first, split_line
+from rlver_gym.users.embedded.speech.moment import Moment, draw, fold, name_first, split_line
 from rlver_gym.users.embedded.speech.react import (
     ALONE,
     GENTLE,
@@ -38,6 +38,7 @@ from rlver_gym.users.embedded.speech.react import (
     to_advice,
     weigh_remark,
 )
+from rlver_gym.users.embedded.speech.typed import type_as
 
 PHRASES: dict = load_json("rlver_gym.text", "english/phrases.json")
 _BRIEF, _ROOM = 8, 16
@@ -57,7 +58,7 @@ _OPTIONAL = frozenset({Ask.MEANING, Ask.WHOM, Ask.PREFERENCE, Ask.MORE})
 def opening(scene: Scene, emotion: int) -> str:
     """The first words, in the tone of the start emotion."""
     said = scene.persona.situation.openings.in_tone(Band.of(emotion).tone)
-    return introduce(scene.persona.situation, said, "")
+    return type_as(scene.persona, introduce(scene.persona.situation, said, ""))
 
 
 def thought(scene: Scene, dialogue: Dialogue, reasons: tuple[Reason, ...], change: int) -> str:
@@ -113,7 +114,7 @@ def _say(moment: Moment, name: str) -> list[str]:
 def _phrase(moment: Moment, name: str, **given: str) -> list[str]:
     """A phrase of the language, filled in, that was not said yet."""
     lines = [_capitalise(line.format(**given)) for line in PHRASES[name]]
-    fresh = [line for line in lines if line.casefold() not in moment.said]
+    fresh = [line for line in lines if fold(line) not in moment.said]
     return [moment.choose(name, fresh)] if fresh else []
 
 
@@ -339,7 +340,7 @@ def _give(moment: Moment, asked: _Asked, parts: Sequence[str]) -> list[str]:
         first = split_sentences(told[0].lines[-1])[0]
         frames = moment.manner.asked_again or PHRASES["again"]
         again = [f"{frame.rstrip(',:.')}: {first}" for frame in frames]
-        fresh = [line for line in again if line.casefold() not in moment.said]
+        fresh = [line for line in again if fold(line) not in moment.said]
         return [moment.choose("again", fresh), *_tell_beside(moment, [first])] if fresh else []
     return []
 
@@ -617,7 +618,7 @@ def _finish(moment: Moment, parts: Sequence[str], *, is_plain: bool) -> str:
     fresh, had = [], set(moment.said)
     for part in parts:
         for sentence in split_sentences(part):
-            folded = sentence.casefold()
+            folded = fold(sentence)
             if folded not in had:
                 fresh.append(sentence)
                 if len(split_words(sentence)) > 3:
@@ -629,14 +630,15 @@ def _finish(moment: Moment, parts: Sequence[str], *, is_plain: bool) -> str:
     heard = "\n".join(
         [*moment.lines, *moment.dialogue.earlier_utterances, moment.dialogue.utterance or ""]
     )
-    return introduce(moment.scene.persona.situation, " ".join(fresh), heard)
+    said = introduce(moment.scene.persona.situation, " ".join(fresh), heard)
+    return type_as(moment.scene.persona, said)
 
 
 def _habit(moment: Moment, text: str) -> list[str]:
     """One of their verbal habits behind a text, now and then."""
     if moment.draw("habit") >= _TAGGED or len(split_words(text)) < 5 or not text.endswith("."):
         return []
-    fresh = [tag for tag in moment.manner.tags if tag.casefold() not in moment.said]
+    fresh = [tag for tag in moment.manner.tags if fold(tag) not in moment.said]
     spoken = "\n".join(moment.lines)
     fresh = [tag for tag in fresh if tag not in spoken]
     return [moment.choose("tag", fresh)] if fresh else []

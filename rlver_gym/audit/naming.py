@@ -1,0 +1,56 @@
+"""What a line may not say, because it would name the need; and anchors that their words miss."""
+
+import re
+
+from rlver_gym.core.anchors import AnchorIndex
+from rlver_gym.core.persona import HiddenNeed, Situation
+from rlver_gym.core.words import sentences, stems
+
+NAMES_OF_NEEDS = {
+    HiddenNeed.NOT_AT_FAULT: (
+        r"not (?:at fault|my fault|to blame)|nothing wrong|(?:am|was) i (?:wrong|to blame)|agree"
+        r" with me"
+    ),
+    HiddenNeed.REFLECTION: r"self-reflection|reflect|personal growth|grow from|learn about myself",
+    HiddenNeed.BALANCED_VIEW: r"balanced|both sides|two sides|both points of view",
+    HiddenNeed.DEEP_EMPATHY: r"empath\w+|feel with me|sympathy",
+    HiddenNeed.LISTENING: r"just listen|listen to me|vent|be heard|hear me out",
+    HiddenNeed.MOTIVES: r"motives?|(?:understand|know|explain) why (?:he|she|they)",
+    HiddenNeed.PRACTICAL_ADVICE: r"advice|advise|suggestions?|what should i do",
+    HiddenNeed.PRAISE: r"prais\w+|compliments?|tell me i did (?:well|good)",
+}
+"""Matched as whole words, case-insensitive."""
+SPOKEN_NEED = re.compile(r"\b(?:prais\w+|compliment\w*|empath\w+|advice)\b", re.IGNORECASE)
+"""What is told to everybody, whatever their need, may not say these."""
+
+
+def find_name_of(need: HiddenNeed, line: str) -> str | None:
+    """The words of a line that name a need."""
+    found = re.search(rf"\b(?:{NAMES_OF_NEEDS[need]})\b", line, re.IGNORECASE)
+    return found.group() if found else None
+
+
+def find_unmatched_anchors(situation: Situation) -> list[str]:
+    """Anchors whose own sentence would not touch them, or would touch another one of the same kind
+    as well.
+    """
+    index = AnchorIndex(situation)
+    found = []
+    for kind, anchor in situation.anchors.each():
+        touched = [
+            touch
+            for touch in index.match(tuple(map(stems, sentences(anchor.text))))
+            if touch.kind == kind
+        ]
+        place = f"anchors.{kind}.{anchor.id}"
+        if anchor.id not in [touch.id for touch in touched]:
+            found.append(
+                f"{place}: its own text does not hit its words {list(anchor.words)}. Add the words"
+                " that the text uses."
+            )
+        others = [touch.id for touch in touched if touch.id != anchor.id]
+        if others:
+            found.append(
+                f"{place}: its text touches {others} as well. Give the anchors words of their own."
+            )
+    return found

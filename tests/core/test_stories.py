@@ -1,0 +1,205 @@
+"""A library: people and stories in files of their own, paired with each other."""
+
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+import yaml
+from paths import ROOT
+from typer.testing import CliRunner
+
+from rlver_gym.audit.card_check import check_cards
+from rlver_gym.cli import app
+from rlver_gym.core.library import PersonaLibrary
+from rlver_gym.core.pairing import draw_panel
+from rlver_gym.core.persona import HiddenNeed, Typing
+from rlver_gym.io.errors import CardError
+from rlver_gym.users.llm.profile import profile_line
+from rlver_gym.users.llm.prompts import words
+
+RUTH = ROOT / "examples" / "people" / "ruth-and-the-choir.yaml"
+DEV = ROOT / "examples" / "people" / "dev-and-the-van.yaml"
+PERSON = "name age gender work disposition traits speaks".split()
+STORY = "title timeline people tried now openings facts".split()
+Edit = Callable[[dict[str, Any]], object]
+
+
+def card(path: Path) -> dict[str, Any]:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def write(path: Path, value: dict[str, Any]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), encoding="utf-8")
+
+
+def edit(path: Path, change: Edit) -> None:
+    value = card(path)
+    change(value)
+    write(path, value)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two people and two stories in train, one of each in test."""
+    for number, (source, split) in enumerate([(RUTH, "train"), (DEV, "test")]):
+        lean = card(source)
+        person = {name: lean[name] for name in PERSON} | {"split": split, "life": "employed"}
+        write(tmp_path / "people" / f"{lean['name'].lower()}.yaml", person)
+        story = {name: lean[name] for name in STORY} | {
+            "split": split,
+            "topics": ["leisure"],
+            "ages": [20, 80],
+            "life": ["any"],
+            "needs": {lean["need"]: {"hints": lean["hints"], "meets": lean["meets"]}},
+        }
+        write(tmp_path / "stories" / f"story-{number}.yaml", story)
+    quiet = person | {"name": "Ada", "work": "a nurse", "split": "train", "typing": "terse"}
+    write(tmp_path / "people" / "ada.yaml", quiet)
+    assert pair(tmp_path).exit_code == 0
+    return tmp_path
+
+
+def pair(folder: Path, *arguments: str) -> Any:
+    return CliRunner().invoke(app, ["personas", "pair", str(folder), *arguments])
+
+
+def test_a_library_is_paired_within_its_splits_and_plays(folder: Path) -> None:
+    assert check_cards(folder) == []
+    shelf = PersonaLibrary(folder)
+    assert {split: shelf.ids(split) for split in ("train", "test")} == {
+        "train": ("ada-story-0", "ruth-story-0"),
+        "test": ("dev-story-1",),
+    }
+    env: Any = gym.make("RLVER-Empathy-v0", personas=str(folder), info="privileged")
+    _, info = env.reset(seed=0, options={"persona": "ruth-story-0"})
+    assert (info["persona"], info["hidden_need"]) == ("ruth-story-0", "deep_empathy")
+    assert "second row" in env.step("What do you sing?")[0]
+
+
+def test_people_and_stories_are_read_when_they_are_asked_for(folder: Path) -> None:
+    (folder / "stories" / "story-1.yaml").write_text("title: [", encoding="utf-8")
+    shelf = PersonaLibrary(folder)
+    assert shelf.get("ruth-story-0").person.name == "Ruth"
+    with pytest.raises(CardError, match=r"story-1\.yaml"):
+        shelf.get("dev-story-1")
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "said"),
+    [
+        ("people/ada.yaml", lambda one: one.update(age="old"), "ada.yaml: age: must be a whole"),
+        ("people/ada.yaml", lambda one: one.update(typing="fast"), "ada.yaml: typing: must be"),
+        ("people/ada.yaml", lambda one: one.update(age=19), "index.yaml: ada-story-0: Ruth is 19"),
+        ("people/ada.yaml", lambda one: one.update(split="test"), "the person 'ada' is in test"),
+        ("people/ada.yaml", lambda one: one.update(name="Dev", work=card(DEV)["work"]), "the same"),
+        ("stories/story-0.yaml", lambda one: one.update(life=["student"]), "is for student"),
+        ("stories/story-0.yaml", lambda one: one.update(gender="male"), "is for male"),
+        ("stories/story-0.yaml", lambda one: one.update(ages=[70, 30]), "ages: [70, 30] must rise"),
+        ("stories/story-0.yaml", lambda one: one["facts"].pop() and one.pop("now"), "now: add"),
+        (
+            "stories/story-0.yaml",
+            lambda one: one["facts"].append(card(DEV)["facts"][0]),
+            "stands in stories/story-0.yaml too, which is in the split train",
+        ),
+        (
+            "stories/story-0.yaml",
+            lambda one: one["needs"]["deep_empathy"]["hints"].append("I want some empathy."),
+            "needs.deep_empathy.hints.3: names the need",
+        ),
+        (
+            "stories/story-0.yaml",
+            lambda one: one["needs"]["deep_empathy"]["meets"].append("It will be all right soon."),
+            "needs.deep_empathy.meets.5: says nothing of this story",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_library_is_said_with_its_file_and_field(
+    folder: Path, file: str, change: Edit, said: str
+) -> None:
+    edit(folder / file, change)
+    said = said.replace("Ruth is 19", "Ada is 19")
+    assert any(said in str(problem) for problem in check_cards(folder)), check_cards(folder)
+
+
+def test_a_story_told_twice_is_found_within_a_split_too(folder: Path) -> None:
+    shutil.copy(folder / "stories" / "story-0.yaml", folder / "stories" / "again.yaml")
+    edit(folder / "stories" / "again.yaml", lambda one: one.update(title="Another"))
+    assert ["tells stories/again.yaml again" in str(one) for one in check_cards(folder)] == [True]
+
+
+def test_an_index_that_asks_for_what_is_not_there_says_so(folder: Path) -> None:
+    (folder / "people" / "ada.yaml").unlink()
+    (problem,) = check_cards(folder)
+    assert "ada-story-0: person: people/ada.yaml is not there" in str(problem)
+
+
+def test_one_file_of_a_library_is_checked_as_what_it_is(folder: Path) -> None:
+    assert check_cards(folder / "people" / "ada.yaml") == []
+    assert check_cards(folder / "stories" / "story-0.yaml") == []
+    edit(folder / "stories" / "story-0.yaml", lambda one: one.pop("facts"))
+    assert "facts: add this field" in str(check_cards(folder / "stories" / "story-0.yaml")[0])
+
+
+def test_pairing_needs_people_and_stories_and_says_so(tmp_path: Path) -> None:
+    done = pair(tmp_path)
+    assert done.exit_code == 2 or done.exception is not None
+    assert "needs people/*.yaml and stories/*.yaml" in str(done.exception)
+
+
+def test_a_need_that_the_story_has_nothing_for_is_an_error_in_words(folder: Path) -> None:
+    index = folder / "index.yaml"
+    index.write_text(
+        index.read_text(encoding="utf-8").replace("need: deep_empathy", "need: praise"),
+        encoding="utf-8",
+    )
+    with pytest.raises(CardError, match=r"has nothing for the need 'praise'\. It has deep_empathy"):
+        PersonaLibrary(folder).get("ada-story-0")
+    assert "has nothing for 'praise'" in str(check_cards(folder)[0])
+
+
+def test_a_panel_is_balanced_and_always_the_same() -> None:
+    shelf = PersonaLibrary()
+    panel = draw_panel(shelf, "train", 16)
+    assert draw_panel(PersonaLibrary(), "train", 16) == panel
+    needs = Counter(shelf.pairings[one].need for one in panel)
+    assert set(needs) == set(HiddenNeed)
+    assert max(needs.values()) <= 3
+    assert max(Counter(shelf.pairings[one].person for one in panel).values()) <= 2
+    with pytest.raises(CardError, match="Ask for fewer"):
+        draw_panel(shelf, "test", 25)
+
+
+@pytest.mark.parametrize(
+    ("typing", "said"),
+    [
+        ("plain", "I sing alto, second row, third from the left. "),
+        ("quick", "i sing alto, second row, third from the left\n"),
+    ],
+)
+def test_people_type_as_their_card_says(folder: Path, typing: Typing, said: str) -> None:
+    edit(folder / "people" / "ruth.yaml", lambda one: one.update(typing=typing))
+    env: Any = gym.make("RLVER-Empathy-v0", personas=str(folder), persona="ruth-story-0")
+    env.reset(seed=0)
+    assert env.step("What do you sing?")[0].startswith(said)
+
+
+def test_who_types_tersely_says_little_and_nothing_twice(folder: Path) -> None:
+    env: Any = gym.make("RLVER-Empathy-v0", personas=str(folder), persona="ada-story-0")
+    lines = [env.reset(seed=3)[0]]
+    for asked in ("What happened?", "And then?", "Go on.", "Tell me more.", "How is Edda?"):
+        lines.append(env.step(asked)[0])
+    assert len(set(lines)) == len(lines)
+    assert not any(line.endswith(".") for line in lines)
+    assert sum(len(line.split()) for line in lines) / len(lines) < 12
+
+
+def test_a_language_model_is_told_how_somebody_types(folder: Path) -> None:
+    ada = profile_line(PersonaLibrary(folder).get("ada-story-0"), words("en"))
+    ruth = profile_line(PersonaLibrary(folder).get("ruth-story-0"), words("en"))
+    assert "a few words at a time" in ada
+    assert "a few words at a time" not in ruth
