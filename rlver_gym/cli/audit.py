@@ -27,6 +27,7 @@ from rlver_gym.audit.fidelity_report import (
     run_checks,
     select_unseen,
 )
+from rlver_gym.audit.realism import compare_realism, read_transcripts
 from rlver_gym.audit.recorded_attacks import (
     make_recorded_attacks,
     recorded_agents,
@@ -35,12 +36,15 @@ from rlver_gym.audit.recorded_attacks import (
 )
 from rlver_gym.audit.red_team import AttackResult, redteam
 from rlver_gym.audit.search_attacks import SEARCH_ATTACKS, SearchAttack
+from rlver_gym.bench.folder import read_episodes
 from rlver_gym.cli.options import AsJson, Env, Personas
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.data.recordings import Recording, read_recordings
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RecordingError, UnknownName
+from rlver_gym.io.interval import format_estimate
+from rlver_gym.io.json_text import dump_json
 from rlver_gym.io.terminal import SafeConsole, format_count, make_table, one_line, progress_bar
 from rlver_gym.users import SentientUser, make_user
 
@@ -193,6 +197,16 @@ def fidelity(
         ),
     ] = True,
     splits: Annotated[int, typer.Option(min=2, help="Random halves of the agents.")] = 20,
+    realism: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help=(
+                "Compare how people type instead: FOLDER is then a file of transcripts (JSON with"
+                " turns of role and content), and this a run's folder."
+            ),
+        ),
+    ] = None,
     figure: Annotated[
         Path | None,
         typer.Option(help="Draw replayed against recorded agents' scores into this .svg file."),
@@ -211,6 +225,9 @@ def fidelity(
     A folder with supporters.json is a corpus of rated replies (research/corpus.md): then each reply
     is felt from an emotion of 40 and compared with its readers, within_dialogue_r first.
     """
+    if realism is not None:
+        _compare_typing(folder, realism, as_json=as_json)
+        return
     if is_corpus(folder):
         _fidelity_to_readers(folder, make_user(user), as_json=as_json)
         return
@@ -243,6 +260,26 @@ def fidelity(
         _print(section, len(recordings))
     if recordings[0].persona.language == "zh":
         SafeConsole().print(LLM_USERS, style="dim")
+
+
+def _compare_typing(transcripts: Path, run: Path, *, as_json: bool) -> None:
+    simulated = [
+        [episode.opening, *(turn.reply for turn in episode.turns)] for episode in read_episodes(run)
+    ]
+    people = read_transcripts(transcripts)
+    found = compare_realism(people, simulated)
+    if as_json:
+        typer.echo(dump_json([one._asdict() for one in found]))
+        return
+    table = make_table(
+        f"how they type: {format_count(len(people), 'transcript')} and"
+        f" {format_count(len(simulated), 'dialogue')} of {run}"
+    )
+    for heading in ("of a person's turns", "transcripts", "simulated"):
+        table.add_column(heading, justify="left" if heading.startswith("of") else "right")
+    for one in found:
+        table.add_row(one.measure, format_estimate(one.people), format_estimate(one.simulated))
+    SafeConsole().print(table)
 
 
 _AGREEMENT = {
