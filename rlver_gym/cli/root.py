@@ -12,7 +12,7 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 from rlver_gym.cli import audit, bench, cache, envs, judge, personas, report, rescore, serve, talk
-from rlver_gym.cli.training import calibrate, export, sb3, train
+from rlver_gym.cli.training import calibrate, export, profile, sb3, train
 from rlver_gym.io.errors import RlverError, RunStopped
 from rlver_gym.io.frozen import explain_problem
 from rlver_gym.io.terminal import SafeConsole, one_line
@@ -115,6 +115,7 @@ app.command("redteam", rich_help_panel=_TRUST)(audit.attack)
 app.command("fidelity", rich_help_panel=_TRUST)(audit.fidelity)
 app.command("calibrate", rich_help_panel=_TRUST)(calibrate.calibrate)
 app.command("train-reader", rich_help_panel=_TRUST)(calibrate.train_reader)
+app.command("profile", rich_help_panel=_TRAIN)(profile.profile_people)
 app.command("sft", rich_help_panel=_TRAIN)(train.sft)
 app.command("train", rich_help_panel=_TRAIN)(train.train)
 app.command("sb3", rich_help_panel=_TRAIN)(sb3.sb3)

@@ -1,0 +1,84 @@
+"""`rlver-gym profile`: what to train on, before it costs hours."""
+
+from collections import Counter
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from rlver_gym.bench.folder import read_episodes
+from rlver_gym.bench.profile import GROUPS, PersonProfile, profile
+from rlver_gym.cli.options import AsJson
+from rlver_gym.io.errors import RunError
+from rlver_gym.io.json_text import dump_json
+from rlver_gym.io.terminal import SafeConsole, format_count, make_table, one_line
+
+
+def profile_people(
+    run: Annotated[Path, typer.Argument(help="A run folder with eight seeds or more.")],
+    agent: Annotated[
+        str | None, typer.Option(help="Whose dialogues; default: the only agent, or the most.")
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="People to show at each end.")] = 8,
+    as_json: AsJson = False,
+) -> None:
+    """Which people teach a learner something: spread within groups, groups without signal, regret.
+
+    Run the policy that you want to train as an agent with --seeds 8 or more. A group-relative
+    learner (GRPO) compares dialogues with one person: where all of a group end alike it learns
+    nothing, and the time is lost. Regret is how far the best agent of the run is ahead with that
+    person: without any there is nothing left to learn.
+    """
+    episodes = read_episodes(run)
+    counts = Counter(episode.agent for episode in episodes)
+    if not counts:
+        raise RunError(f"{run}: holds no dialogue. Let the benchmark finish one.")
+    name = agent or counts.most_common(1)[0][0]
+    if name not in counts:
+        raise RunError(f"{run}: has no agent {name!r}. It has {', '.join(sorted(counts))}.")
+    found = profile(episodes, name)
+    if as_json:
+        typer.echo(dump_json({"agent": name, "people": [one._asdict() for one in found]}))
+        return
+    console = SafeConsole()
+    table = make_table(one_line(f"{name} in {run}: {format_count(len(found), 'person', 'people')}"))
+    for heading in ("person", "dialogues", "mean", "spread", *_headings(), "regret", "highest"):
+        table.add_column(heading, justify="left" if heading == "person" else "right")
+    shown = found if len(found) <= 2 * top else [*found[:top], None, *found[-top:]]
+    for one in shown:
+        table.add_row(*map(Text, _cells(one) if one else ["…"]))
+    console.print(table)
+    console.print(Text(_summary(found)), soft_wrap=True)
+
+
+def _headings() -> list[str]:
+    return [f"silent of {size}" for size in GROUPS]
+
+
+def _cells(one: PersonProfile) -> list[str]:
+    silent = [one.silent[size] for size in GROUPS]
+    return [
+        one.persona,
+        str(one.dialogues),
+        f"{one.mean:.1f}",
+        f"{one.spread:.1f}",
+        *("–" if share is None else f"{100 * share:.0f} %" for share in silent),
+        f"{one.regret:.1f}",
+        str(one.highest),
+    ]
+
+
+def _summary(found: list[PersonProfile]) -> str:
+    said = [f"Mean spread {fmean(one.spread for one in found):.1f} points."]
+    for size in GROUPS:
+        shares = [one.silent[size] for one in found]
+        known = [share for share in shares if share is not None]
+        said.append(
+            f"Groups of {size} without signal: {100 * fmean(known):.0f} %."
+            if known
+            else f"Groups of {size}: too few dialogues a person, run with --seeds {size} or more."
+        )
+    said.append(f"Mean regret {fmean(one.regret for one in found):.1f} points.")
+    return " ".join(said)

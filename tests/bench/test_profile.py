@@ -1,0 +1,74 @@
+"""Which people teach: spread, groups without signal and regret of a run's dialogues."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.profile import profile
+from rlver_gym.bench.run import run
+from rlver_gym.cli import app
+from rlver_gym.core.dialogue import Appraisal, Turn
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.environment.episode import Episode
+from rlver_gym.io.errors import RunError
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("run")
+    plan = BenchPlan(
+        agents=("silent", "oracle"),
+        seeds=4,
+        persona_ids=("theo-by-thirty", "bea-three-dates"),
+    )
+    list(run(plan, path))
+    return path
+
+
+def finals(*values: int, agent: str = "a", persona: str = "p") -> list[Episode]:
+    """Episodes that end there, by one turn of that size."""
+    return [
+        Episode(
+            *(agent, "E", "h", persona, "h", "praise", "passive", "u", "1", seed, 40, "o"),
+            turns=(Turn("x", Appraisal(0, "", ()), end, 0.0, Outcome.OUT_OF_TURNS, "y"),),
+        )
+        for seed, end in enumerate(values)
+    ]
+
+
+def test_groups_without_signal_are_counted_over_all_groups() -> None:
+    (found,) = profile([*finals(20, 20, 20, 20, 30), *finals(50, 60, agent="b")], "a")
+    assert found.silent == {4: pytest.approx(1 / 5), 8: None}
+    assert (found.mean, found.spread) == (22, 4)
+    assert (found.regret, found.highest) == (33, 60)
+
+
+def test_people_with_the_widest_spread_come_first() -> None:
+    found = profile([*finals(40, 41), *finals(20, 60, persona="q")], "a")
+    assert [one.persona for one in found] == ["q", "p"]
+
+
+def test_many_dialogues_are_drawn_from_and_always_alike() -> None:
+    many = finals(*range(40), persona="p")
+    assert profile(many, "a") == profile(many, "a")
+    assert profile(many, "a")[0].silent == {4: 0, 8: 0}
+
+
+def test_the_command_says_what_a_learner_would_see(folder: Path) -> None:
+    done = CliRunner().invoke(app, ["profile", str(folder), "--agent", "silent"])
+    assert "silent in" in done.output
+    assert "run with --seeds 8 or more" in done.output
+    found = json.loads(
+        CliRunner().invoke(app, ["profile", str(folder), "--agent", "silent", "--json"]).output
+    )
+    assert {one["persona"] for one in found["people"]} == {"theo-by-thirty", "bea-three-dates"}
+    assert all(one["regret"] > 0 for one in found["people"])
+
+
+def test_an_agent_that_the_run_does_not_have_is_named(folder: Path) -> None:
+    done = CliRunner().invoke(app, ["profile", str(folder), "--agent", "adaptive"])
+    assert isinstance(done.exception, RunError)
+    assert "has no agent 'adaptive'. It has oracle, silent" in str(done.exception)
