@@ -20,6 +20,7 @@ from rlver_gym.bench.folder import MANIFEST
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S
 from rlver_gym.bench.noise import spread_over_user_seeds
 from rlver_gym.bench.plan import MAX_SEEDS, MAX_USER_SEEDS, BenchPlan
+from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.records import read_run
 from rlver_gym.bench.report import write_report
 from rlver_gym.bench.run import Run, open_run
@@ -31,6 +32,7 @@ from rlver_gym.bench.score import (
     score_to_json,
 )
 from rlver_gym.bench.table import leaderboard, needs_table
+from rlver_gym.cli.opinions import References, hear_opinions, print_opinions, to_dict
 from rlver_gym.cli.options import Env, Personas, ScoresAsJson
 from rlver_gym.cli.report import print_noise
 from rlver_gym.cli.servers import (
@@ -130,6 +132,7 @@ def bench(
             help="How long a reply of an agent, or of a user, of your own (MODULE:NAME) may take.",
         ),
     ] = f"{AGENT_TIMEOUT_S:g}",
+    reference: References = None,
     ray: Annotated[
         str | None,
         typer.Option(
@@ -232,6 +235,9 @@ def bench(
     ranked, watched = score_agents(episodes, planned), check_episodes(episodes)
     failed = count_failures(episodes)
     noise = spread_over_user_seeds(episodes, seeds, user_seeds)
+    heard = (
+        hear_opinions(folder, reference, Sources(personas=personas, env=env)) if reference else None
+    )
     if as_json:
         found = {
             "run": str(folder),
@@ -241,6 +247,7 @@ def bench(
             **({"noise": noise.to_dict()} if noise else {}),
             **({"failures": failed, "failed": count_failed_by(episodes)} if failed else {}),
             **({"spent": spent} if spent else {}),
+            **({"opinions": to_dict(heard)} if heard else {}),
         }
         typer.echo(json.dumps(found))
         raise typer.Exit(_exit_code(failed, allow_failures))
@@ -256,6 +263,8 @@ def bench(
         **({"spent": "; ".join(spent)} if spent else {}),
     }
     _print(plan, ranked, noise, [*_list_failures(failed), *format_alerts(watched)], where)
+    if heard:
+        print_opinions(SafeConsole(), heard)
     raise typer.Exit(_exit_code(failed, allow_failures))
 
 

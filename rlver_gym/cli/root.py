@@ -11,7 +11,19 @@ from pydantic import ValidationError
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
-from rlver_gym.cli import audit, bench, cache, envs, judge, personas, report, rescore, serve, talk
+from rlver_gym.cli import (
+    audit,
+    bench,
+    cache,
+    envs,
+    judge,
+    opinions,
+    personas,
+    report,
+    rescore,
+    serve,
+    talk,
+)
 from rlver_gym.cli.training import calibrate, export, profile, sb3, train
 from rlver_gym.io.errors import RlverError, RunStopped
 from rlver_gym.io.frozen import explain_problem
@@ -108,6 +120,7 @@ app.command("report", rich_help_panel=_COMPARE)(report.report)
 app.command("verify", rich_help_panel=_COMPARE)(report.verify)
 app.command("export", rich_help_panel=_COMPARE)(export.export)
 app.command("rescore", rich_help_panel=_COMPARE)(rescore.rescore)
+app.command("opinions", rich_help_panel=_COMPARE)(opinions.opinions)
 app.command("judge", rich_help_panel=_COMPARE)(judge.judge)
 app.command("strategies", rich_help_panel=_COMPARE)(report.strategies)
 app.add_typer(cache.app, cls=_Group, name="cache", rich_help_panel=_COMPARE)

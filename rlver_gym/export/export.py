@@ -22,12 +22,13 @@ from rlver_gym.export.hub import hub_files
 from rlver_gym.export.pairs import Point, dpo_rows, find_points
 from rlver_gym.export.rated import is_corpus, read_dialogues, read_moments
 from rlver_gym.export.rows import Row, openai_rows, sft_rows, sharegpt_rows
+from rlver_gym.export.table import read_judged, table_rows, write_table
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RunError
 from rlver_gym.io.files import path_inside
 from rlver_gym.io.terminal import format_count
 
-Format = Literal["openai", "sharegpt", "sft", "dpo", "hf"]
+Format = Literal["openai", "sharegpt", "sft", "dpo", "hf", "table"]
 
 
 class ExportResult(NamedTuple):
@@ -92,13 +93,20 @@ def export(
         if has_agent_and_split(one, wanted.agents, wanted.split) and is_brief(one, wanted.max_reply)
     ]
     forks = tuple(find_points(chosen.records, singles)) if has_pairs else None
-    views = _build_views(to, chosen.records, singles, forks, system, min_margin, min_change)
+    views = (
+        {"turns": list(table_rows(chosen.records, read_judged(runs)))}
+        if to == "table"
+        else _build_views(to, chosen.records, singles, forks, system, min_margin, min_change)
+    )
     views = {name: rows for name, rows in views.items() if rows}
     if not views:
         raise RunError(_explain_no_rows(len(chosen.records), forks, min_margin, min_change))
-    path = out or path_inside(folders[0], "hf" if to == "hf" else f"{to}.jsonl", error=RunError)
+    usual = {"hf": "hf", "table": "table.csv"}.get(to, f"{to}.jsonl")
+    path = out or path_inside(folders[0], usual, error=RunError)
     if to == "hf":
         write_folder(path, hub_files(views, chosen.records, bare))
+    elif to == "table":
+        write_table(path, views["turns"])
     else:
         (rows,) = views.values()
         write_atomically(path, jsonl(rows, bare))

@@ -17,7 +17,7 @@ from rlver_gym.io.json_text import dump_json
 from rlver_gym.io.terminal import SafeConsole, format_count, one_line
 
 _OUTCOMES = (*Outcome, "all")
-_ROWS = {"dialogues": "dialogue", "replies": "reply", "pairs": "pair"}
+_ROWS = {"dialogues": "dialogue", "replies": "reply", "pairs": "pair", "turns": "turn"}
 """What one row of each kind is."""
 _MANY_POINTS = 1000
 _HELD_OUT: tuple[Split, ...] = ("validation", "test")
@@ -129,6 +129,9 @@ def export(
 
     hf: a folder for datasets.load_dataset with all of these, and a card.
 
+    table: a row a turn with everything that is known of it, capabilities and strategies too, for
+    pandas: CSV, or Parquet for an --out that ends in .parquet.
+
     Beside the words, "metadata" tells agent, persona, need, seed, split, rewards, emotions and
     reasons.
 
@@ -221,7 +224,7 @@ def _lines(done: ExportResult) -> list[tuple[str, str]]:
         )
         few = f". {MORE_PAIRS}" if len(done.points) < _MANY_POINTS else ""
         lines.append(("pairs", f"points that agents have in common: {where}{few}"))
-    for split in _HELD_OUT:
+    for split in () if "turns" in done.rows else _HELD_OUT:
         if tested := sum(record.split == split for record in records):
             people = "all" if tested == len(records) else f"{tested:,} of {len(records):,}"
             lines.append(("mind", f"{people} dialogues are with {split} personas. {_LEAK}"))

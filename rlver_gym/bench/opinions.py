@@ -1,0 +1,164 @@
+"""Second opinions: the score that was optimised beside every other judgement of the same dialogues,
+agent by agent: other users', a judge's of the five capabilities, and what people rated.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import isnan
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from rlver_gym.bench.rescore import Recorded, rescore
+from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION
+from rlver_gym.core.user import SentientUser
+from rlver_gym.io.correlation import kendall_tau
+from rlver_gym.io.errors import RunError
+from rlver_gym.io.files import read_lines
+from rlver_gym.io.json_text import parse_json
+
+SCORE = "score"
+RATERS = "rated"
+COMPETENCE = 3.0
+"""Of five: what RLVER takes for basic competence (arXiv:2507.03112)."""
+
+
+class Opinions(NamedTuple):
+    """Every opinion of every agent; an agent of whom there is no such opinion is left out of it."""
+
+    emotions: dict[str, dict[str, float]]
+    """Mean final emotion of each agent by the score, by other users, and by people's ratings."""
+    capabilities: dict[str, dict[str, float]]
+    """A judge's mean marks, 1 to 5."""
+    taus: dict[str, float]
+    """Kendall's tau of the agents' orders by the score and by each other opinion, where three
+    agents or more have both.
+    """
+    only_score: tuple[str, ...]
+    """Agents that end above the start by the score, and by no other opinion do well."""
+
+    @property
+    def columns(self) -> dict[str, dict[str, float]]:
+        """All of them, the score first."""
+        return self.emotions | self.capabilities
+
+
+def gather_opinions(
+    folder: Path, dialogues: Sequence[Recorded], references: Mapping[str, SentientUser]
+) -> Opinions:
+    """The opinions of a run's dialogues: `references` are asked now, `judgements.jsonl` (of
+    `rlver-gym judge`) and `ratings.jsonl` of the folder are read where they are there.
+    """
+    if not dialogues:
+        raise RunError("no dialogue there counts. See what rlver-gym report says of the run.")
+    emotions = {SCORE: _means((one.agent, one.final) for one in dialogues)}
+    for name, user in references.items():
+        felt = [one for one in rescore(user, dialogues) if not one.failure]
+        emotions[name] = _means((one.recorded.agent, one.final) for one in felt)
+    if rated := _rated(folder / "ratings.jsonl", dialogues):
+        emotions[RATERS] = rated
+    found = Opinions(emotions, _capabilities(folder / "judgements.jsonl"), {}, ())
+    start = fmean(one.scene.card.start for one in dialogues)
+    return found._replace(
+        taus=_taus(found.columns), only_score=tuple(_find_only_score(found, start))
+    )
+
+
+def _means(values: Iterator[tuple[str, float]]) -> dict[str, float]:
+    groups: dict[str, list[float]] = {}
+    for agent, value in values:
+        groups.setdefault(agent, []).append(value)
+    return {agent: fmean(group) for agent, group in groups.items()}
+
+
+def _objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each line with where it stands; none when there is no such file."""
+    if not path.exists():
+        return
+    for number, line in read_lines(path, error=RunError):
+        where = f"{path}, line {number}"
+        try:
+            found = parse_json(line) if line.strip() else {}
+        except ValueError as error:
+            raise RunError(f"{where}: is no JSON ({error}). Write the file anew.") from error
+        if not isinstance(found, dict):
+            raise RunError(f"{where}: must be an object. Write the file anew.")
+        if found:
+            yield where, found
+
+
+def read_capabilities(path: Path) -> dict[str, dict[str, float]]:
+    """By dialogue (AGENT/PERSONA/SEED), the mean mark of each capability over the judgements of a
+    file that `rlver-gym judge` wrote; empty when there is none.
+    """
+    said: dict[str, list[tuple[str, float]]] = {}
+    for where, line in _objects(path):
+        scores, dialogue = line.get("scores", {}), line.get("dialogue")
+        if not isinstance(scores, dict) or not isinstance(dialogue, str):
+            raise RunError(f"{where}: must name dialogue and scores. Judge the run again.")
+        marks = [(str(name), _number(value, where)) for name, value in scores.items()]
+        said.setdefault(dialogue, []).extend(marks)
+    return {dialogue: _means(iter(marks)) for dialogue, marks in said.items()}
+
+
+def _capabilities(path: Path) -> dict[str, dict[str, float]]:
+    """By capability, then by agent."""
+    said: dict[str, list[tuple[str, float]]] = {}
+    for dialogue, marks in read_capabilities(path).items():
+        for name, mark in marks.items():
+            said.setdefault(name, []).append((dialogue.rsplit("/", 2)[0], mark))
+    return {name: _means(iter(values)) for name, values in said.items()}
+
+
+def _number(value: object, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RunError(f"{where}: {value!r} must be a number. Write the file anew.")
+    return float(value)
+
+
+def _rated(path: Path, dialogues: Sequence[Recorded]) -> dict[str, float]:
+    """Mean final emotion by people's ratings of each reply, over dialogues that somebody rated
+    whole; several raters of one count alike.
+    """
+    known = {f"{one.agent}/{one.scene.persona.id}/{one.scene.seed}": one for one in dialogues}
+    changes: dict[tuple[str, str], dict[int, float]] = {}
+    for where, line in _objects(path):
+        key, rater, turn = line.get("dialogue"), line.get("rater"), line.get("turn")
+        if not isinstance(key, str) or not isinstance(rater, str) or not isinstance(turn, int):
+            raise RunError(f"{where}: must name dialogue, rater and turn. Mend or remove the line.")
+        changes.setdefault((key, rater), {})[turn] = _number(line.get("change"), where)
+    finals: dict[str, list[float]] = {}
+    for (key, _), by_turn in changes.items():
+        one = known.get(key)
+        if one is not None and set(by_turn) == set(range(1, len(one.turns) + 1)):
+            finals.setdefault(key, []).append(_follow(one, by_turn))
+    return _means((known[key].agent, fmean(each)) for key, each in finals.items())
+
+
+def _follow(one: Recorded, changes: Mapping[int, float]) -> float:
+    card = one.scene.card
+    emotion = float(card.start)
+    for turn in sorted(changes):
+        emotion = min(MAX_EMOTION, max(MIN_EMOTION, emotion + changes[turn]))
+        if emotion < card.leave_below or emotion >= card.content_at:
+            break
+    return emotion
+
+
+def _taus(columns: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    found = {}
+    for name, column in columns.items():
+        shared = sorted(columns[SCORE].keys() & column.keys())
+        if name != SCORE and len(shared) > 2:
+            tau = kendall_tau([columns[SCORE][x] for x in shared], [column[x] for x in shared])
+            found |= {} if isnan(tau) else {name: tau}
+    return found
+
+
+def _find_only_score(found: Opinions, start: float) -> Iterator[str]:
+    others = [column for name, column in found.emotions.items() if name != SCORE]
+    for agent, final in found.emotions[SCORE].items():
+        likes = [column[agent] > start for column in others if agent in column]
+        marks = [column[agent] for column in found.capabilities.values() if agent in column]
+        likes += [fmean(marks) >= COMPETENCE] if marks else []
+        if final > start and likes and not any(likes):
+            yield agent

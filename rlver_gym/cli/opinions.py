@@ -1,0 +1,92 @@
+"""`rlver-gym opinions`: the score beside every other judgement of the same dialogues."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import track
+from rich.text import Text
+
+from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
+from rlver_gym.bench.opinions import SCORE, Opinions, gather_opinions
+from rlver_gym.bench.recompute import Sources
+from rlver_gym.bench.rescore import read_dialogues
+from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas
+from rlver_gym.cli.report import print_problems
+from rlver_gym.io.json_text import dump_json
+from rlver_gym.io.terminal import SafeConsole, make_table, one_line
+from rlver_gym.io.user_code import CodeRunner
+from rlver_gym.users import make_user
+
+References = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reference",
+        help=(
+            "Another user who appraises the same dialogues: reader, embedded, openai:MODEL, or"
+            " MODULE:NAME of your own; repeat it for more."
+        ),
+    ),
+]
+
+
+def opinions(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    reference: References = None,
+    personas: RunPersonas = None,
+    env: RunEnv = None,
+    as_json: AsJson = False,
+) -> None:
+    """The score that was optimised beside every other opinion of the same dialogues, by agent.
+
+    Other users (--reference), the five capabilities where `rlver-gym judge` has judged the run
+    (judgements.jsonl), and people's ratings where there are any (ratings.jsonl: dialogue
+    AGENT/PERSONA/SEED, rater, turn from 1, change from -10 to 10). Kendall's tau compares orders.
+    An agent that only the score likes is marked: that is what being optimised for a score looks
+    like.
+    """
+    found = hear_opinions(run, reference or (), Sources(personas=personas, env=env))
+    if as_json:
+        typer.echo(dump_json(to_dict(found)))
+        return
+    print_opinions(SafeConsole(), found)
+
+
+def hear_opinions(run: Path, references: Sequence[str], sources: Sources) -> Opinions:
+    """The opinions of a run, with a bar while other users are asked."""
+    errors = SafeConsole(stderr=True)
+    dialogues, problems = read_dialogues(run, sources)
+    print_problems(errors, problems)
+    runner = CodeRunner(AGENT_TIMEOUT_S)
+    users = {name: guard_user(name, make_user(name), runner) for name in references}
+    shown = track(users, "second opinions", console=errors, transient=True)
+    return gather_opinions(run, dialogues, {name: users[name] for name in shown})
+
+
+def to_dict(found: Opinions) -> dict[str, Any]:
+    """As JSON."""
+    return {**found._asdict(), "only_score": list(found.only_score)}
+
+
+def print_opinions(console: Console, found: Opinions) -> None:
+    """A row an agent, a column an opinion."""
+    table = make_table("opinions: final emotion, and marks from 1 to 5")
+    table.add_column("agent", style="bold")
+    for name in found.columns:
+        table.add_column(one_line(name.replace("_", " "), max_chars=24), justify="right")
+    table.add_column("")
+    for agent in sorted(found.emotions[SCORE], key=lambda one: -found.emotions[SCORE][one]):
+        cells = [
+            f"{column[agent]:.1f}" if agent in column else "–" for column in found.columns.values()
+        ]
+        mark = "liked by the score only" if agent in found.only_score else ""
+        table.add_row(*map(Text, (one_line(agent), *cells, mark)))
+    if found.taus:
+        taus = [f"{found.taus[name]:.2f}" if name in found.taus else "" for name in found.columns]
+        table.add_row(*map(Text, ("tau with the score", *taus, "")))
+    console.print(table)
+    if len(found.columns) == 1:
+        hint = "The score is alone: name another user with --reference, or judge the run."
+        console.print(Text(hint, style="yellow"), soft_wrap=True)

@@ -1,0 +1,147 @@
+"""Second opinions beside the score, and the table that holds all of it."""
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from rlver_gym.bench.opinions import gather_opinions
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.recompute import Sources
+from rlver_gym.bench.rescore import Recorded, read_dialogues
+from rlver_gym.bench.run import run
+from rlver_gym.cli import app
+from rlver_gym.io.errors import RunError
+
+AGENTS = ("oracle", "listener", "comfort")
+PEOPLE = ("theo-by-thirty", "bea-three-dates")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    list(run(BenchPlan(agents=AGENTS, seeds=1, persona_ids=PEOPLE), folder))
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    for name in ("manifest.json", "episodes.jsonl"):
+        (tmp_path / name).write_bytes((made / name).read_bytes())
+    return tmp_path
+
+
+def dialogues(folder: Path) -> list[Recorded]:
+    return read_dialogues(folder, Sources())[0]
+
+
+def write(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
+
+
+def judgement(key: str, mark: float) -> dict[str, Any]:
+    return {"dialogue": key, "agent": key.partition("/")[0], "scores": {"core_insight": mark}}
+
+
+def rated(key: str, turns: int, change: float, rater: str = "a") -> list[Mapping[str, Any]]:
+    return [
+        {"dialogue": key, "rater": rater, "turn": turn, "change": change}
+        for turn in range(1, turns + 1)
+    ]
+
+
+def test_every_opinion_of_a_run_stands_in_one_table(folder: Path) -> None:
+    write(
+        folder / "judgements.jsonl",
+        [
+            judgement(f"{agent}/{PEOPLE[0]}/0", mark)
+            for agent, mark in zip(AGENTS, (4, 3, 1), strict=True)
+        ],
+    )
+    done = CliRunner().invoke(app, ["opinions", str(folder), "--reference", "reader", "--json"])
+    found = json.loads(done.stdout)
+    assert list(found["emotions"]) == ["score", "reader"]
+    assert found["capabilities"] == {"core_insight": {"oracle": 4, "listener": 2.5, "comfort": 1}}
+    assert found["taus"]["core_insight"] == 1
+    assert found["only_score"] == []
+
+
+def test_who_is_liked_by_the_score_alone_is_marked(folder: Path) -> None:
+    held = [one for one in dialogues(folder) if one.agent == "oracle"]
+    lines = [
+        line
+        for one in held
+        for line in rated(f"oracle/{one.scene.persona.id}/0", len(one.turns), -3)
+    ]
+    write(folder / "ratings.jsonl", lines)
+    found = gather_opinions(folder, dialogues(folder), {})
+    assert found.emotions["rated"]["oracle"] < 40
+    assert found.only_score == ("oracle",)
+    liked = [{**line, "change": 3} for line in lines]
+    write(folder / "ratings.jsonl", liked)
+    assert gather_opinions(folder, dialogues(folder), {}).only_score == ()
+
+
+def test_raters_of_one_dialogue_count_alike_and_half_a_dialogue_for_nothing(
+    folder: Path,
+) -> None:
+    one = next(one for one in dialogues(folder) if one.agent == "listener")
+    key, turns = f"listener/{one.scene.persona.id}/0", len(one.turns)
+    lines = [*rated(key, turns, 1), *rated(key, turns, 2, "b"), *rated(key, turns - 1, 9, "c")]
+    write(folder / "ratings.jsonl", lines)
+    assert gather_opinions(folder, dialogues(folder), {}).emotions["rated"] == {
+        "listener": 40 + 1.5 * turns
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "problem"),
+    [
+        ("ratings.jsonl", '{"dialogue": "a"}', "line 1: must name dialogue, rater and turn"),
+        ("ratings.jsonl", "[1]", "line 1: must be an object"),
+        ("ratings.jsonl", "{", "line 1: is no JSON"),
+        ("judgements.jsonl", '{"scores": {"x": "5"}, "dialogue": "a/b/0"}', "must be a number"),
+        ("judgements.jsonl", '{"scores": 5}', "must name dialogue and scores"),
+    ],
+)
+def test_a_file_of_opinions_that_is_damaged_is_named(
+    folder: Path, name: str, line: str, problem: str
+) -> None:
+    (folder / name).write_text(line + "\n", encoding="utf-8")
+    with pytest.raises(RunError, match=problem):
+        gather_opinions(folder, dialogues(folder), {})
+
+
+def test_a_benchmark_asks_for_a_second_opinion_at_once(tmp_path: Path) -> None:
+    asked = ["bench", "--agent", "comfort", "--persona", PEOPLE[0], "--seeds", "1"]
+    asked += ["--out", str(tmp_path / "run"), "--reference", "reader"]
+    assert "tau" not in CliRunner().invoke(app, asked).stdout
+    found = json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)
+    assert set(found["opinions"]["emotions"]) == {"score", "reader"}
+
+
+def test_the_table_has_a_row_a_turn_with_strategies_and_marks(folder: Path) -> None:
+    write(folder / "judgements.jsonl", [judgement(f"oracle/{PEOPLE[0]}/0", 4)])
+    assert CliRunner().invoke(app, ["export", str(folder), "--to", "table"]).exit_code == 0
+    with (folder / "table.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == sum(len(one.turns) for one in dialogues(folder))
+    judged = {row["core_insight"] for row in rows if row["agent"] == "oracle"}
+    assert judged == {"4.0", ""}
+    first = rows[0]
+    assert (first["turn"], first["start"], first["uses_question"]) == ("1", "40", "False")
+    assert int(first["emotion"]) == 40 + int(first["change"])
+
+
+def test_the_table_as_parquet_reads_as_it_was(folder: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    out = folder / "t.parquet"
+    arguments = ["export", str(folder), "--to", "table", "--out", str(out)]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    table = parquet.read_table(out)
+    assert table.num_rows == sum(len(one.turns) for one in dialogues(folder))
+    assert table["uses_question"].type == "bool"
