@@ -55,13 +55,8 @@ def rated(key: str, turns: int, change: float, rater: str = "a") -> list[Mapping
 
 
 def test_every_opinion_of_a_run_stands_in_one_table(folder: Path) -> None:
-    write(
-        folder / "judgements.jsonl",
-        [
-            judgement(f"{agent}/{PEOPLE[0]}/0", mark)
-            for agent, mark in zip(AGENTS, (4, 3, 1), strict=True)
-        ],
-    )
+    marks = [judgement(f"{one}/{PEOPLE[0]}/0", 4 - 1.5 * at) for at, one in enumerate(AGENTS)]
+    write(folder / "judgements.jsonl", marks)
     done = CliRunner().invoke(app, ["opinions", str(folder), "--reference", "reader", "--json"])
     found = json.loads(done.stdout)
     assert list(found["emotions"]) == ["score", "reader"]
