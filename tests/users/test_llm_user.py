@@ -203,6 +203,8 @@ def test_an_agent_does_not_write_the_persons_line(persona: Persona, card: EnvCar
         text_in(read_claims(copied), "reply")
     assert refused.value.code == "several_values"
     assert text_in(read_claims("Reply: Hm.\nReply: “Hm.”"), "reply") == "Hm."
+    assert text_in(read_claims('{"reply": ["Hm.", 5, "Well."]}'), "reply") == "Hm. Well."
+    assert text_in(read_claims('{"reply": []}'), "reply") == ""
     session, _ = talk([felt(), copied], persona, card, structured=False)
     assert session.reply(planted).reply == "Hm."
 

@@ -188,14 +188,19 @@ def change_in(claims: Claims) -> int:
 
 
 def text_in(claims: Claims, field: str) -> str:
-    """What the answer gives for a field of text; empty when it gives nothing. Raises Unreadable
-    when it gives different texts.
+    """What the answer gives for a field of text, a list of texts in its order; empty when it gives
+    nothing. Raises Unreadable when it gives different texts.
     """
-    texts = [_strip_markup(value) for value in claims.get(field, ()) if isinstance(value, str)]
+    texts = [_strip_markup(" ".join(_texts(value))) for value in claims.get(field, ())]
     told = {_comparable(text): text for text in reversed(texts) if text}
     if len(told) > 1:
         raise Unreadable("several_values")
     return next(iter(told.values()), "")[:_MAX_TEXT]
+
+
+def _texts(value: Any) -> list[str]:
+    parts = value if isinstance(value, list) else [value]
+    return [one for one in parts if isinstance(one, str)]
 
 
 def ids_in(claims: Claims, field: str, known: Iterable[str]) -> tuple[str, ...] | None:
