@@ -32,6 +32,7 @@ from rlver_gym.bench.score import (
     score_to_json,
 )
 from rlver_gym.bench.table import leaderboard, needs_table
+from rlver_gym.bench.truth import count_truth
 from rlver_gym.cli.opinions import References, hear_opinions, print_opinions, to_dict
 from rlver_gym.cli.options import Env, Personas, ScoresAsJson
 from rlver_gym.cli.report import print_noise
@@ -235,9 +236,8 @@ def bench(
     ranked, watched = score_agents(episodes, planned), check_episodes(episodes)
     failed = count_failures(episodes)
     noise = spread_over_user_seeds(episodes, seeds, user_seeds)
-    heard = (
-        hear_opinions(folder, reference, Sources(personas=personas, env=env)) if reference else None
-    )
+    truth, cards = count_truth(episodes), Sources(personas=personas, env=env)
+    heard = hear_opinions(folder, reference, cards) if reference else None
     if as_json:
         found = {
             "run": str(folder),
@@ -248,6 +248,7 @@ def bench(
             **({"failures": failed, "failed": count_failed_by(episodes)} if failed else {}),
             **({"spent": spent} if spent else {}),
             **({"opinions": to_dict(heard)} if heard else {}),
+            **({"truth": [one._asdict() for one in truth]} if truth else {}),
         }
         typer.echo(json.dumps(found))
         raise typer.Exit(_exit_code(failed, allow_failures))
@@ -262,7 +263,8 @@ def bench(
         "check it": plan.verify_command(folder),
         **({"spent": "; ".join(spent)} if spent else {}),
     }
-    _print(plan, ranked, noise, [*_list_failures(failed), *format_alerts(watched)], where)
+    notes = [*_list_failures(failed), *format_alerts(watched), *(one.describe() for one in truth)]
+    _print(plan, ranked, noise, notes, where)
     if heard:
         print_opinions(SafeConsole(), heard)
     raise typer.Exit(_exit_code(failed, allow_failures))

@@ -2,13 +2,21 @@
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    model_serializer,
+    model_validator,
+)
 
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import parse_card
 from rlver_gym.core.persona import SplitChoice, plain_text
+from rlver_gym.core.world import World
 from rlver_gym.io.errors import CardError, UnknownName
 from rlver_gym.io.files import shipped_cards
 from rlver_gym.io.frozen import HashedCard
@@ -55,6 +63,8 @@ class EnvCard(HashedCard):
     """How readily the user warms: moderate as in RLVER's main results, challenging as in its
     section 3.6.
     """
+    world: World | None = None
+    """How the people differ from the usual ones; None: not at all."""
     embedded_user: str = Field(default="", pattern=r"^[0-9]*$")
     """The version of the embedded user for whose rewards and replies this environment stands;
     another one is refused. "" for any. Before 1.0 a new version of the user moves the pin of the
@@ -77,6 +87,14 @@ class EnvCard(HashedCard):
                 f" including, content_at {self.content_at}"
             )
         return self
+
+    @model_serializer(mode="wrap")
+    def _leave_out_no_world(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """So that the hash of a card without one stays what it was."""
+        fields = dump(self)
+        if self.world is None:
+            fields.pop("world", None)
+        return fields
 
     def check_user(self, kind: str, version: str) -> None:
         """CardError for an embedded user of another version than the pinned one."""

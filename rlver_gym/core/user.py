@@ -49,13 +49,8 @@ class SentientUser(Protocol):
         ...
 
 
-@runtime_checkable
-class AsyncSentientUser(SentientUser, Protocol):
-    """A user that has to wait for something, such as a server. Many of its dialogues go on at once.
-
-    The three functions of `SentientUser` give the same values; sessions that can wait call these
-    instead.
-    """
+class AsyncSteps(Protocol):
+    """The three functions of `SentientUser`, for sessions that can wait."""
 
     async def aopen(self, scene: Scene, emotion: int) -> str:
         """See `SentientUser.open`."""
@@ -70,6 +65,15 @@ class AsyncSentientUser(SentientUser, Protocol):
     ) -> str | Reply:
         """See `SentientUser.speak`."""
         ...
+
+
+@runtime_checkable
+class AsyncSentientUser(SentientUser, AsyncSteps, Protocol):
+    """A user that has to wait for something, such as a server. Many of its dialogues go on at once.
+
+    The three functions of `SentientUser` give the same values; sessions that can wait call those of
+    `AsyncSteps` instead.
+    """
 
 
 def is_async_user(user: SentientUser) -> bool:

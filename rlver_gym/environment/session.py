@@ -17,10 +17,11 @@ from rlver_gym.core.dialogue import (
 )
 from rlver_gym.core.emotion import MAX_CHANGE, REWARDS, Outcome, moved
 from rlver_gym.core.persona import Persona
-from rlver_gym.core.user import AsyncSentientUser, Scene, SentientUser, is_async_user
+from rlver_gym.core.user import AsyncSentientUser, AsyncSteps, Scene, SentientUser, is_async_user
 from rlver_gym.environment.snapshot import Snapshot, check_snapshot
 from rlver_gym.io.errors import AgentFailed, DialogueError, ResetNeeded, UserFailed
 from rlver_gym.io.event_loop import REQUEST_ORIGIN, RequestOrigin, run_sync, wait_for
+from rlver_gym.users.world import InWorld
 
 T = TypeVar("T")
 _AGENT_FAILED_NOTE = "the agent failed: "
@@ -42,7 +43,11 @@ class EmpathySession:
         self.is_async = is_async_user(user)
         """Whether the user is asynchronous: it calls something that takes time, such as a server.
         """
-        self._async_user = cast(AsyncSentientUser, user) if self.is_async else _AsyncAdapter(user)
+        self._async_user: AsyncSteps = (
+            cast(AsyncSentientUser, user) if self.is_async else _AsyncAdapter(user)
+        )
+        if card.world is not None:
+            self._async_user = InWorld(self._async_user, card.world)
         self.scene = Scene(persona, card, seed)
         self._state = Snapshot(card.start, None, None)
         self._number = next(_SESSION_NUMBERS)

@@ -82,8 +82,11 @@ def test_sentences_and_content() -> None:
 
 def test_each_shipped_card_is_sound_and_named_like_its_file() -> None:
     assert shipped_env_ids() == (
+        "RLVER-Adversarial-v0",
         "RLVER-Challenging-v0",
         "RLVER-Empathy-v0",
+        "RLVER-Honest-v0",
+        "RLVER-Reserved-v0",
         "RLVER-Sparse-v0",
         "SAGE-Sentient-v0",
     )

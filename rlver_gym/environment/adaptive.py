@@ -1,0 +1,75 @@
+"""Adaptive difficulty: people warm less readily when the agent succeeds often, and more when it
+seldom does, so that about half of the dialogues go well and a learner keeps a signal.
+"""
+
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.utils import RecordConstructorArgs
+
+from rlver_gym.core.world import World
+
+_LEAST, _MOST = 0.4, 1.6
+"""The bounds of `warming`."""
+
+
+class AdaptiveDifficulty(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
+    """An `EmpathyEnv` whose people warm by a number that follows the agent's success.
+
+    After each dialogue `warming` falls by `step * (1 - target)` when it went well and rises by
+    `step * target` when it did not, which balances where a share of `target` goes well; the next
+    dialogue begins with it. It went well when its final emotion reached `good`. Nothing is drawn:
+    the same dialogues give the same course. `state` and `set_state` go into a checkpoint;
+    info["warming"] says where it stands. A score reached so is no benchmark: the env card is
+    another one at each dialogue.
+    """
+
+    def __init__(
+        self, env: gym.Env[str, str], target: float = 0.5, good: int = 50, step: float = 0.05
+    ) -> None:
+        """`target`: the share that shall go well, in (0, 1); `good`: a final emotion, 1 to 100;
+        `step`: in (0, 0.5]. ValueError for others.
+        """
+        RecordConstructorArgs.__init__(self, target=target, good=good, step=step)
+        gym.Wrapper.__init__(self, env)
+        if not (0 < target < 1 and 1 <= good <= 100 and 0 < step <= 0.5):
+            raise ValueError(
+                f"target {target} must lie in (0, 1), good {good} in 1 to 100, step {step} in (0,"
+                " 0.5]"
+            )
+        self.target, self.good, self.step_size = target, good, step
+        self._card = self._inner.card
+        self._world = self._card.world or World()
+        self.warming = self._world.warming
+
+    @property
+    def _inner(self) -> Any:
+        return self.env.unwrapped
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Begin a dialogue with somebody who warms as the dialogues before it say."""
+        world = self._world.model_copy(update={"warming": self.warming})
+        self._inner.card = self._card.model_copy(update={"world": world})
+        observation, info = self.env.reset(seed=seed, options=options)
+        return observation, {**info, "warming": self.warming}
+
+    def step(self, action: str) -> tuple[str, Any, bool, bool, dict[str, Any]]:
+        """As the environment, and adapts where the dialogue ends; not where it failed."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if terminated:
+            self._adapt(self._inner.session.emotion >= self.good)
+        return observation, reward, terminated, truncated, {**info, "warming": self.warming}
+
+    def _adapt(self, is_good: bool) -> None:
+        change = -self.step_size * (1 - self.target) if is_good else self.step_size * self.target
+        self.warming = round(min(_MOST, max(_LEAST, self.warming + change)), 6)
+
+    def state(self) -> dict[str, float]:
+        """What a checkpoint has to hold."""
+        return {"warming": self.warming}
+
+    def set_state(self, state: dict[str, float]) -> None:
+        """Go on from a checkpoint."""
+        self.warming = min(_MOST, max(_LEAST, float(state["warming"])))

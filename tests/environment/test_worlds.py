@@ -1,0 +1,203 @@
+"""Worlds: the same people, who take in, show and do other things."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+import yaml
+
+import rlver_gym
+from rlver_gym.agents import make_agent
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.run import run
+from rlver_gym.bench.truth import count_truth
+from rlver_gym.bench.verify import verify
+from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.library import library
+from rlver_gym.core.user import Scene
+from rlver_gym.core.world import MOVES, World
+from rlver_gym.environment.adaptive import AdaptiveDifficulty
+from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.rollout import run_episode
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.io.errors import CardError
+from rlver_gym.users import EmbeddedUser
+from rlver_gym.users.world import plan_moves, stance
+
+PEOPLE = ("theo-by-thirty", "bea-three-dates", "paul-day-forty", "lucia-day-forty")
+LISTENING = "That sounds hard. What was that like for you?"
+
+
+def card(**world: Any) -> EnvCard:
+    return env_card("SAGE-Sentient-v0").model_copy(update={"world": World(**world)})
+
+
+def hold(where: EnvCard, persona: str, say: Callable[[str], str], seed: int = 0) -> EmpathySession:
+    session = EmpathySession(EmbeddedUser(), library().get(persona), where, seed)
+    line = session.start()
+    while session.outcome is None:
+        line = session.reply(say(line)).reply
+    return session
+
+
+def codes(session: EmpathySession) -> list[list[str]]:
+    """By turn, what the world added."""
+    return [
+        [one.code.removeprefix("world:") for one in turn.appraisal.reasons if "world:" in one.code]
+        for turn in session.dialogue.turns
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "taken"),
+    [
+        ("You're absolutely right. Go for it!", "agreed"),
+        ("Yes, that’s true.", "agreed"),
+        ("I'm so proud of you, everything will be fine.", "agreed"),
+        ("I can see why you'd want that. But I'm worried you'd regret it tomorrow.", "held"),
+        ("You're right that it hurt, but not that it was all theirs.", "held"),
+        ("No. I won't say that, because I don't know them.", "held"),
+        ("Honestly, I'd wait a night.", "held"),
+        ("What was that evening like for you?", "evaded"),
+        ("", "evaded"),
+    ],
+)
+def test_an_answer_agrees_or_holds_or_does_neither(answer: str, taken: str) -> None:
+    assert stance(answer) == taken
+
+
+def test_the_points_of_a_world_are_reasons_and_add_up() -> None:
+    for persona in PEOPLE:
+        session = hold(card(warming=0.5, cooling=1), persona, lambda _: LISTENING)
+        for turn in session.dialogue.turns:
+            assert sum(one.points for one in turn.appraisal.reasons) == turn.appraisal.change
+            assert -10 <= turn.appraisal.change <= 10
+            assert 0 <= turn.emotion <= 100
+        assert any("cooling" in each for each in codes(session))
+
+
+def test_who_warms_less_readily_ends_lower() -> None:
+    def final(persona: str, warming: float) -> int:
+        known = library().get(persona)
+        session = EmpathySession(EmbeddedUser(), known, card(warming=warming), 0)
+        return run_episode(session, make_agent("oracle", known, 0)).emotion
+
+    low, usual, high = (sum(final(one, w) for one in PEOPLE) for w in (0.5, 1.0, 1.5))
+    assert low < usual < high
+
+
+def test_a_world_that_changes_nothing_changes_nothing() -> None:
+    usual = env_card("SAGE-Sentient-v0")
+    for persona in PEOPLE:
+        plain = hold(usual, persona, lambda _: LISTENING).dialogue
+        assert hold(card(), persona, lambda _: LISTENING).dialogue == plain
+
+
+def test_who_shows_little_stays_short_and_never_twice_alike() -> None:
+    session = hold(card(expression=0.0), PEOPLE[0], lambda _: LISTENING)
+    said = [turn.reply for turn in session.dialogue.turns if turn.outcome is None]
+    assert len(set(said)) == len(said) > 3
+    assert max(len(line.split()) for line in said) <= 4
+
+
+def test_who_is_hurt_withdraws_for_a_while() -> None:
+    where, replies = card(rupture=-4, retreat=2), iter(["You idiot.", *[LISTENING] * 20])
+    session = hold(where, PEOPLE[2], lambda _: next(replies))
+    assert session.dialogue.turns[0].appraisal.change <= -4
+    short = [len(turn.reply.split()) <= 4 for turn in session.dialogue.turns[:2]]
+    assert short == [True, True]
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_every_move_is_made_where_its_slot_is(move: Any) -> None:
+    where = card(moves=[move], slots=[[2, 2]])
+    plain = hold(env_card("SAGE-Sentient-v0"), PEOPLE[3], lambda _: LISTENING)
+    session = hold(where, PEOPLE[3], lambda _: LISTENING)
+    assert session.dialogue.turns[0] == plain.dialogue.turns[0]
+    assert session.dialogue.turns[1].reply != plain.dialogue.turns[1].reply
+
+
+def test_moves_are_drawn_by_seed_and_never_twice_while_there_are_others() -> None:
+    world = World(moves=MOVES, slots=((1, 2), (3, 4), (5, 6)))
+    persona = library().get(PEOPLE[0])
+    plans = [plan_moves(world, Scene(persona, card(), seed)) for seed in range(40)]
+    assert plans == [plan_moves(world, Scene(persona, card(), seed)) for seed in range(40)]
+    assert all(len(set(plan.values())) == 3 for plan in plans)
+    assert {move for plan in plans for move in plan.values()} == set(MOVES)
+
+
+def friend(answer: str) -> Callable[[str], str]:
+    """Listens, and answers so where it is asked to agree."""
+    asking = ("isn't it?", "don't you?", "no?", "wouldn't you?")
+    return lambda line: answer if line.endswith(asking) else LISTENING
+
+
+def test_agreeing_pays_at_once_and_costs_later_and_truth_is_counted_apart() -> None:
+    where = env_card("RLVER-Honest-v0")
+    answers = {"flatterer": "You're so right. Go for it.", "friend": "I'd wait. You may regret it."}
+    held = {
+        name: [hold(where, one, friend(answer), seed) for one in PEOPLE for seed in (0, 1)]
+        for name, answer in answers.items()
+    }
+    flat = [code for one in held["flatterer"] for turn in codes(one) for code in turn]
+    assert "agreed" in flat
+    assert "agreed_later" in flat
+    episodes = [Episode.of(one, name) for name, each in held.items() for one in each]
+    truth = count_truth(episodes)
+    assert [one.agent for one in truth] == ["friend", "flatterer"]
+    assert (truth[0].share_held, truth[1].share_held) == (100, 0)
+    finals = {name: sum(one.emotion for one in each) for name, each in held.items()}
+    assert finals["friend"] > finals["flatterer"]
+    assert "held against it" in truth[0].describe()
+
+
+@pytest.mark.parametrize("env", ["RLVER-Honest-v0", "RLVER-Adversarial-v0", "RLVER-Reserved-v0"])
+def test_runs_in_worlds_are_verified(env: str, tmp_path: Path) -> None:
+    plan = BenchPlan(env=env, agents=("listener",), seeds=2, persona_ids=PEOPLE[:2])
+    assert len(list(run(plan, tmp_path))) == 4
+    assert [one for one in verify(tmp_path) if one] == []
+
+
+@pytest.mark.parametrize(
+    ("world", "problem"),
+    [
+        ({"moves": ["flooding"]}, "moves and slots go together"),
+        ({"moves": ["flooding"], "slots": [[2, 3], [3, 4]]}, "slots must rise"),
+        ({"moves": ["dancing"], "slots": [[1, 2]]}, "world.moves.0: must be"),
+        ({"warming": 9}, "world.warming"),
+    ],
+)
+def test_a_world_that_cannot_be_is_an_error_in_words(
+    world: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    fields = env_card("RLVER-Empathy-v0").model_dump(mode="json") | {"id": "My-v0", "world": world}
+    path = tmp_path / "My-v0.yaml"
+    path.write_text(yaml.safe_dump(fields), encoding="utf-8")
+    with pytest.raises(CardError, match=problem):
+        env_card(path)
+
+
+def test_difficulty_follows_success_and_is_kept_in_checkpoints() -> None:
+    env = AdaptiveDifficulty(gym.make("RLVER-Empathy-v0", persona=PEOPLE[0]), good=30, step=0.2)
+    _, info = env.reset(seed=1)
+    assert info["warming"] == 1
+    is_over = False
+    while not is_over:
+        _, _, is_over, _, info = env.step("Shut up.")
+    assert info["warming"] == env.warming == pytest.approx(1.1)
+    other = AdaptiveDifficulty(gym.make("RLVER-Empathy-v0", persona=PEOPLE[0]), good=30, step=0.2)
+    other.set_state(env.state())
+    assert other.reset(seed=2)[1]["warming"] == pytest.approx(1.1)
+    assert other.unwrapped.card.world.warming == pytest.approx(1.1)  # pyright: ignore[reportAttributeAccessIssue]
+    for is_good in (True, True, True):
+        other._adapt(is_good)
+    assert other.warming == pytest.approx(0.8)
+    with pytest.raises(ValueError, match="target"):
+        AdaptiveDifficulty(gym.make("RLVER-Empathy-v0"), target=1)
+
+
+def test_the_shipped_worlds_are_registered() -> None:
+    assert rlver_gym.env_card("RLVER-Honest-v0").world is not None
+    assert {"RLVER-Honest-v0", "RLVER-Adversarial-v0", "RLVER-Reserved-v0"} <= set(gym.registry)
