@@ -49,6 +49,21 @@ def check_library(folder: Path) -> Iterator[Problem]:
     yield from _find_retold(folder, cards.stories)
 
 
+def problems_of_new(folder: Path, card: LibraryPerson | Story) -> Iterator[str]:
+    """What speaks against taking a new card into a folder: itself, or what is there already."""
+    if isinstance(card, LibraryPerson):
+        people = {path.stem: load_card(LibraryPerson, path) for path in _files(folder / "people")}
+        if any(one.name.casefold() == card.name.casefold() for one in people.values()):
+            yield f"name: {card.name!r} is taken. Choose another name, from anywhere."
+        return
+    for one in as_cards(card):
+        for place, problem in problems_of_lean(one):
+            inside = ("needs", one.need.value) if place[0] in ("hints", "meets") else ()
+            yield f"{'.'.join(map(str, (*inside, *place)))}: {problem}"
+    stories = {path.stem: load_card(Story, path) for path in _files(folder / "stories")}
+    yield from (one.problem for one in _find_retold(folder, {**stories, "this": card}))
+
+
 def check_library_file(path: Path) -> Iterator[Problem]:
     """Every problem of one person or story, looked at alone."""
     try:

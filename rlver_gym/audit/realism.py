@@ -70,7 +70,8 @@ def _measure(
 
     rng = np.random.default_rng(0)
     count = len(dialogues)
-    drawn = [of([dialogues[at] for at in rng.integers(0, count, count)]) for _ in range(_DRAWS)]
+    draws = rng.integers(0, count, (_DRAWS, count)).tolist()
+    drawn = [of([dialogues[int(at)] for at in draw]) for draw in draws]
     low, high = np.quantile(drawn, [0.025, 0.975])
     return Interval(of(dialogues), float(low), float(high))
 

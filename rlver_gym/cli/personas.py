@@ -2,13 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from rich.text import Text
 
+from rlver_gym.agents import uses_server
 from rlver_gym.audit.card_check import check_cards
+from rlver_gym.audit.generate import FOLDERS, Kind, Writer
 from rlver_gym.cli.options import AsJson, Personas
+from rlver_gym.cli.servers import BaseUrl
 from rlver_gym.core.lean import TEMPLATE, LeanCard, LibraryPerson, Story
 from rlver_gym.core.library import (
     Index,
@@ -18,11 +21,22 @@ from rlver_gym.core.library import (
     shipped_personas_folder,
 )
 from rlver_gym.core.pairing import draw_panel, pair
-from rlver_gym.core.persona import SPLIT_CHOICES, SPLITS, HiddenNeed, Person, Persona, Situation
+from rlver_gym.core.persona import (
+    SPLIT_CHOICES,
+    SPLITS,
+    HiddenNeed,
+    Person,
+    Persona,
+    Situation,
+    Split,
+)
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import CardError
+from rlver_gym.io.files import read_lines
 from rlver_gym.io.json_text import dump_json
-from rlver_gym.io.terminal import SafeConsole, format_count, make_table
+from rlver_gym.io.terminal import SafeConsole, format_count, make_table, one_line
+from rlver_gym.llm_client.connect import connect
+from rlver_gym.llm_client.settings import ChatSettings, resolve_settings
 
 app = typer.Typer(
     help="The people to talk to: list, read and check their cards.", no_args_is_help=True
@@ -178,6 +192,61 @@ def pair_(
     text = "\n".join(["language: en", "personas:", *lines, ""])
     write_atomically(folder / "index.yaml", text)
     typer.echo(f"{folder / 'index.yaml'}: {format_count(len(pairs), 'pairing')}")
+
+
+@app.command()
+def generate(
+    folder: Annotated[Path, typer.Argument(help="The library's folder; begun if it is not there.")],
+    topics: Annotated[
+        Path, typer.Option("--from", help="A file with a topic a line: a few words to begin from.")
+    ],
+    model: Annotated[str, typer.Option(help="Who writes: openai:MODEL.")],
+    n: Annotated[int, typer.Option(min=1, max=1000, help="How many, of the first topics.")] = 20,
+    kind: Annotated[str, typer.Option(help="story or person.")] = "story",
+    split: Annotated[str, typer.Option(help=f"{', '.join(SPLITS)}.")] = "train",
+    base_url: BaseUrl = None,
+) -> None:
+    """Have a language model write stories or people into a library.
+
+    Each is checked as a card and against those that are there, and asked for again, twice at most,
+    with what is wrong. Answers are kept in generate_cache.sqlite: the same command goes on where it
+    stopped. Read what it wrote before you train on it.
+    """
+    if kind not in FOLDERS or split not in SPLITS or not uses_server(model):
+        raise CardError(
+            "--kind is story or person, --split one of"
+            f" {', '.join(SPLITS)}, and --model a model behind a server, such as openai:MODEL."
+        )
+    lines = [one.strip() for _, one in read_lines(topics, error=CardError) if one.strip()][:n]
+    done = {one.partition("\t")[0] for one in _done(folder)}
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = resolve_settings(
+        ChatSettings(base_url=base_url, response_cache=folder / "generate_cache.sqlite")
+    )
+    writer = Writer(connect(settings), model.removeprefix("openai:"), folder, cast(Split, split))
+    left = [one for one in lines if f"{kind} {one}" not in done]
+    console, written = SafeConsole(), 0
+    for one in writer.write(cast(Kind, kind), left):
+        if one.path:
+            written += 1
+            with (folder / _DONE).open("a", encoding="utf-8") as file:
+                file.write(f"{kind} {one.topic}\t{one.path.name}\n")
+        said = f"{one.path or 'left out'}: {one.topic}{one.problem and ': '}{one.problem}"
+        console.print(Text(one_line(said, max_chars=400)), soft_wrap=True)
+    total = format_count(written, "card")
+    typer.echo(
+        f"{total} written, {len(lines) - len(left)} from before, {len(left) - written} left out"
+    )
+    if written < len(left):
+        raise typer.Exit(1)
+
+
+_DONE = "generated.tsv"
+
+
+def _done(folder: Path) -> list[str]:
+    path = folder / _DONE
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
 
 @app.command()

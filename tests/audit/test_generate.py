@@ -1,0 +1,108 @@
+"""Stories and people that a language model writes: a real server on loopback in its role."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from paths import ROOT
+from typer.testing import CliRunner
+
+from rlver_gym.cli import app
+from rlver_gym.core.lean import Story
+from rlver_gym.testing import ChatServer
+
+RUTH = yaml.safe_load((ROOT / "examples/people/ruth-and-the-choir.yaml").read_text("utf-8"))
+TOLD = "title timeline people tried now openings facts".split()
+
+
+def story(**changes: Any) -> dict[str, Any]:
+    wish = {"hints": RUTH["hints"], "meets": RUTH["meets"]}
+    return {
+        **{name: RUTH[name] for name in TOLD},
+        "topics": ["leisure"],
+        "ages": [20, 80],
+        "life": ["any"],
+        "needs": {"deep_empathy": wish},
+        **changes,
+    }
+
+
+def person(name: str) -> dict[str, Any]:
+    fields = {one: RUTH[one] for one in "age gender work disposition traits speaks".split()}
+    return {**fields, "name": name, "home": "a flat in Leeds", "life": "retired", "typing": "quick"}
+
+
+def generate(
+    folder: Path, answers: list[str], *topics: str, kind: str = "story"
+) -> tuple[Any, Any]:
+    (folder / "topics.txt").write_text("\n".join(topics), encoding="utf-8")
+    with ChatServer(answers) as server:
+        asked = ["personas", "generate", str(folder / "mine"), "--from", str(folder / "topics.txt")]
+        asked += ["--model", "openai:writer", "--base-url", server.base_url, "--kind", kind]
+        done = CliRunner().invoke(app, asked, env={"OPENAI_API_KEY": "x"})
+        return done, server
+
+
+def test_a_story_is_written_checked_and_named_by_its_title(tmp_path: Path) -> None:
+    done, _ = generate(tmp_path, [f"Here it is:\n{json.dumps(story())}"], "a choir")
+    assert done.exit_code == 0, done.output
+    (path,) = (tmp_path / "mine" / "stories").glob("*.yaml")
+    assert path.name == "the-choir-without-its-alto.yaml"
+    assert path.read_text(encoding="utf-8").startswith("# Written by writer.")
+    assert Story.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))).split == "train"
+
+
+def test_what_is_wrong_is_told_to_the_model_which_may_mend_it(tmp_path: Path) -> None:
+    wrong = story(facts=["It was typed.", *RUTH["facts"]], ages=["young", 80])
+    answers = ["No.", json.dumps(wrong), json.dumps(story())]
+    done, server = generate(tmp_path, answers, "a choir")
+    assert "1 card written" in done.output
+    told = [body["messages"][-1]["content"] for body in server.requests]
+    assert "no JSON object" in told[1]
+    assert "ages.0: must be a whole number" in told[2]
+
+
+def test_a_story_that_is_there_already_is_not_taken_again(tmp_path: Path) -> None:
+    again = json.dumps(story(title="Another title"))
+    done, _ = generate(tmp_path, [json.dumps(story()), again, again, again], "a choir", "a hall")
+    assert done.exit_code == 1
+    assert "1 card written, 0 from before, 1 left out" in done.output
+    assert "tells stories/the-choir-without-its-alto.yaml again" in done.output
+    assert len(list((tmp_path / "mine" / "stories").glob("*.yaml"))) == 1
+
+
+def test_the_same_command_goes_on_and_asks_for_nothing_twice(tmp_path: Path) -> None:
+    generate(tmp_path, [json.dumps(story())], "a choir")
+    done, server = generate(tmp_path, ["unused"], "a choir")
+    assert "0 cards written, 1 from before" in done.output
+    assert len(server.requests) == 0
+
+
+def test_people_are_written_and_no_name_twice(tmp_path: Path) -> None:
+    names: Iterator[str] = iter(["Ada", "Ada", "Bo"])
+    answers = [json.dumps(person(name)) for name in names]
+    done, _ = generate(tmp_path, answers, "a diver", "a clerk", kind="person")
+    assert done.exit_code == 0, done.output
+    found = sorted(path.name for path in (tmp_path / "mine" / "people").glob("*.yaml"))
+    assert found == ["ada.yaml", "bo.yaml"]
+
+
+def test_hostile_text_of_the_model_goes_into_no_path(tmp_path: Path) -> None:
+    done, _ = generate(tmp_path, [json.dumps(story(title="../../etc/x\u202e"))] * 3, "a choir")
+    assert done.exit_code == 1
+    assert not (tmp_path / "mine" / "stories").exists()
+    done, _ = generate(tmp_path, [json.dumps(story(title="../../etc"))] * 3, "a hall")
+    (path,) = (tmp_path / "mine" / "stories").glob("*.yaml")
+    assert path.name == "etc.yaml"
+
+
+@pytest.mark.parametrize("wrong", [["--kind", "song"], ["--split", "all"], ["--model", "mine"]])
+def test_wrong_options_are_named(tmp_path: Path, wrong: list[str]) -> None:
+    topics = tmp_path / "topics.txt"
+    topics.write_text("x", encoding="utf-8")
+    asked = ["personas", "generate", str(tmp_path), "--from", str(topics), "--model", "openai:m"]
+    done = CliRunner().invoke(app, [*asked, *wrong])
+    assert "--kind is story or person" in str(done.exception)
