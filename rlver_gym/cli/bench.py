@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 from rich.progress import TextColumn, TimeElapsedColumn
@@ -19,8 +19,8 @@ from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.folder import MANIFEST
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S
 from rlver_gym.bench.noise import spread_over_user_seeds
+from rlver_gym.bench.opinions import Opinions
 from rlver_gym.bench.plan import MAX_SEEDS, MAX_USER_SEEDS, BenchPlan
-from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.records import read_run
 from rlver_gym.bench.report import write_report
 from rlver_gym.bench.run import Run, open_run
@@ -32,7 +32,7 @@ from rlver_gym.bench.score import (
     score_to_json,
 )
 from rlver_gym.bench.table import leaderboard, needs_table
-from rlver_gym.bench.truth import count_truth
+from rlver_gym.bench.truth import Truth, count_truth
 from rlver_gym.cli.opinions import References, hear_opinions, print_opinions, to_dict
 from rlver_gym.cli.options import Env, Personas, ScoresAsJson
 from rlver_gym.cli.report import print_noise
@@ -223,8 +223,7 @@ def bench(
         agent_options=options,
         chat=chat,
     )
-    usual = Path("runs") / plan.folder_name
-    folder = out or usual
+    folder = out or Path("runs") / plan.folder_name
     with open_run(
         plan, folder, agent_timeout_s=seconds_or_none(agent_timeout, "--agent-timeout")
     ) as bench_run:
@@ -236,8 +235,8 @@ def bench(
     ranked, watched = score_agents(episodes, planned), check_episodes(episodes)
     failed = count_failures(episodes)
     noise = spread_over_user_seeds(episodes, seeds, user_seeds)
-    truth, cards = count_truth(episodes), Sources(personas=personas, env=env)
-    heard = hear_opinions(folder, reference, cards) if reference else None
+    truth = count_truth(episodes)
+    heard = hear_opinions(folder, reference, personas, env) if reference else None
     if as_json:
         found = {
             "run": str(folder),
@@ -247,8 +246,7 @@ def bench(
             **({"noise": noise.to_dict()} if noise else {}),
             **({"failures": failed, "failed": count_failed_by(episodes)} if failed else {}),
             **({"spent": spent} if spent else {}),
-            **({"opinions": to_dict(heard)} if heard else {}),
-            **({"truth": [one._asdict() for one in truth]} if truth else {}),
+            **_beside_scores(heard, truth),
         }
         typer.echo(json.dumps(found))
         raise typer.Exit(_exit_code(failed, allow_failures))
@@ -263,11 +261,15 @@ def bench(
         "check it": plan.verify_command(folder),
         **({"spent": "; ".join(spent)} if spent else {}),
     }
-    notes = [*_list_failures(failed), *format_alerts(watched), *(one.describe() for one in truth)]
+    notes = [*_list_failures(failed), *format_alerts(watched), *map(Truth.describe, truth)]
     _print(plan, ranked, noise, notes, where)
-    if heard:
-        print_opinions(SafeConsole(), heard)
+    print_opinions(SafeConsole(), heard)
     raise typer.Exit(_exit_code(failed, allow_failures))
+
+
+def _beside_scores(heard: Opinions | None, truth: Sequence[Truth]) -> dict[str, Any]:
+    opinions = {"opinions": to_dict(heard)} if heard else {}
+    return opinions | ({"truth": [one._asdict() for one in truth]} if truth else {})
 
 
 def _exit_code(failed: Mapping[str, int], allow_failures: bool) -> int:

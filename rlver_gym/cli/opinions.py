@@ -47,17 +47,19 @@ def opinions(
     An agent that only the score likes is marked: that is what being optimised for a score looks
     like.
     """
-    found = hear_opinions(run, reference or (), Sources(personas=personas, env=env))
+    found = hear_opinions(run, reference or (), personas, env)
     if as_json:
         typer.echo(dump_json(to_dict(found)))
         return
     print_opinions(SafeConsole(), found)
 
 
-def hear_opinions(run: Path, references: Sequence[str], sources: Sources) -> Opinions:
+def hear_opinions(
+    run: Path, references: Sequence[str], personas: str | None, env: str | None
+) -> Opinions:
     """The opinions of a run, with a bar while other users are asked."""
     errors = SafeConsole(stderr=True)
-    dialogues, problems = read_dialogues(run, sources)
+    dialogues, problems = read_dialogues(run, Sources(personas=personas, env=env))
     print_problems(errors, problems)
     runner = CodeRunner(AGENT_TIMEOUT_S)
     users = {name: guard_user(name, make_user(name), runner) for name in references}
@@ -70,8 +72,10 @@ def to_dict(found: Opinions) -> dict[str, Any]:
     return {**found._asdict(), "only_score": list(found.only_score)}
 
 
-def print_opinions(console: Console, found: Opinions) -> None:
-    """A row an agent, a column an opinion."""
+def print_opinions(console: Console, found: Opinions | None) -> None:
+    """A row an agent, a column an opinion; nothing for None."""
+    if found is None:
+        return
     table = make_table("opinions: final emotion, and marks from 1 to 5")
     table.add_column("agent", style="bold")
     for name in found.columns:

@@ -19,12 +19,13 @@ from rlver_gym.cli import (
     judge,
     opinions,
     personas,
+    profile,
     report,
     rescore,
     serve,
     talk,
 )
-from rlver_gym.cli.training import calibrate, export, profile, sb3, train
+from rlver_gym.cli.training import calibrate, export, sb3, train
 from rlver_gym.io.errors import RlverError, RunStopped
 from rlver_gym.io.frozen import explain_problem
 from rlver_gym.io.terminal import SafeConsole, one_line
