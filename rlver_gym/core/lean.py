@@ -447,6 +447,7 @@ def _anchors(card: LeanCard) -> Anchors:
     found: dict[str, Any] = dict.fromkeys(Anchors.model_fields, ())
     found |= card.more.anchors
     deeds = [address(split_sentences(line)[0]) for line in card.tried if line.startswith("I ")]
+    deeds = [] if MEETS[card.need] == "deeds" else deeds  # then what meets it names them
     for kind, name, texts in ((MEETS[card.need], "meets", card.meets), ("deeds", "tried", deeds)):
         found[kind] += tuple(
             Anchor.model_construct(
