@@ -81,6 +81,35 @@ def test_a_library_is_paired_within_its_splits_and_plays(folder: Path) -> None:
     assert "second row" in env.step("What do you sing?")[0]
 
 
+@pytest.mark.slow
+def test_the_shipped_library_is_sound_and_balanced() -> None:
+    shelf = PersonaLibrary("library")
+    assert check_cards(shelf.folder) == []
+    needs = Counter(pairing.need for pairing in shelf.pairings.values())
+    assert set(needs) == set(HiddenNeed)
+    assert max(needs.values()) <= 1.2 * min(needs.values())
+    people = {name: shelf.lean_person(name) for name in {p.person for p in shelf.pairings.values()}}
+    for many in ("disposition", "typing", "gender", "life"):
+        assert len({getattr(one, many) for one in people.values()}) > 2
+    longest = max(
+        len(path.read_text("utf-8").splitlines())
+        for path in shelf.folder.rglob("*.yaml")
+        if path.name != "index.yaml"
+    )
+    assert longest <= 60
+
+
+def test_the_library_is_asked_for_by_name_in_an_environment_and_a_run(tmp_path: Path) -> None:
+    env: Any = gym.make("RLVER-Empathy-v0", personas="library", info="privileged")
+    _, info = env.reset(seed=0)
+    assert info["persona"] in PersonaLibrary("library").pairings
+    asked = ["bench", "--personas", "library", "--panel", "2", "--split", "train", "--seeds", "1"]
+    asked += ["--agent", "silent", "--out", str(tmp_path / "run")]
+    assert CliRunner().invoke(app, asked).exit_code == 0
+    verified = CliRunner().invoke(app, ["verify", str(tmp_path / "run")])
+    assert "all as recorded" in verified.output
+
+
 def test_people_and_stories_are_read_when_they_are_asked_for(folder: Path) -> None:
     (folder / "stories" / "story-1.yaml").write_text("title: [", encoding="utf-8")
     shelf = PersonaLibrary(folder)
