@@ -87,6 +87,7 @@ def test_the_action_may_be_a_dict() -> None:
         env.step({"emotion": 3})
     env.action_space.seed(0)
     for _ in range(20):
-        assert env.action_space.contains(action := env.action_space.sample())
+        action = env.action_space.sample()
+        assert env.action_space.contains(action)
         if env.step(action)[2]:
             env.reset(seed=1)
