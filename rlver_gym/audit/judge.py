@@ -16,8 +16,8 @@ from string import Template
 from typing import Any, NamedTuple
 
 from rlver_gym.audit.judge_answer import (
-    DIMENSIONS,
     HIGHEST,
+    JUDGED,
     LOWEST,
     Judgement,
     Unusable,
@@ -39,7 +39,7 @@ _CODE = "1"
 """Counts up whenever the code, not the prompt, would judge otherwise."""
 _MAX_RAW = 2_000
 """How much of an unusable answer is shown again."""
-_PLAIN = Vocabulary.of({one: f"{one}|{one.replace('_', ' ')}" for one in DIMENSIONS})
+_PLAIN = Vocabulary.of({one: f"{one}|{one.replace('_', ' ')}" for one in JUDGED})
 HEEDED = frozenset(("temperature", "max_tokens", "structured"))
 """Of the options of an LLM user, beside the number of samples."""
 _numbers = count(-1, -1)
@@ -133,7 +133,7 @@ class Judge:
         """What is asked, and the code by which an answer to it is known."""
         conversation = _show(heard.messages)
         code = hashlib.sha256(f"{self.seed}/{sample}/{conversation}".encode()).hexdigest()[:8]
-        order = Random(code).sample(DIMENSIONS, len(DIMENSIONS))
+        order = Random(code).sample(JUDGED, len(JUDGED))
         names = [field(one, code, quotes=quotes) for one in order for quotes in (True, False)]
         criteria = [
             f"- `{field(one, code)}`: {_prompt()['criteria'][one].strip()}" for one in order

@@ -20,6 +20,11 @@ DIMENSIONS = (
     "dialogue_guidance",
 )
 """RLVER's five core capabilities (arXiv:2507.03112)."""
+AXES = ("creativity", "empathy_orientation")
+"""Of SAGE's social-cognition coordinate (arXiv:2505.02847): structured to creative, solution- to
+empathy-oriented. Where somebody stands, not how good they are.
+"""
+JUDGED = (*DIMENSIONS, *AXES)
 LOWEST, HIGHEST = 1, 5
 _MAX_QUOTATIONS = 10
 _AROUND = " \t*`'\"“”「」"
@@ -60,11 +65,11 @@ def read_judgement(answer: ChatAnswer, code: str, messages: Sequence[Message]) -
         raise Unusable(explain(found.silence))
     if found.ending != "finished":
         raise Unusable("it breaks off before its end. Raise max_tokens")
-    names = [field(one, code, quotes=quotes) for one in DIMENSIONS for quotes in (False, True)]
+    names = [field(one, code, quotes=quotes) for one in JUDGED for quotes in (False, True)]
     said = read_fields(answer.text, Vocabulary.of({n: f"{n}|{n.replace('_', ' ')}" for n in names}))
     texts = [" ".join(strip_invisible(one.text).split()) for one in messages]
     scores, kept, dropped = {}, {}, 0
-    for name in DIMENSIONS:
+    for name in JUDGED:
         scores[name] = _read_score(name, said.get(field(name, code), []))
         quotes = _list_quotes(said.get(field(name, code, quotes=True), []))
         located = [_locate(one, texts) for one in quotes]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rlver_gym.audit.judge import Judge, Judged, find_addressed
-from rlver_gym.audit.judge_answer import DIMENSIONS
+from rlver_gym.audit.judge_answer import AXES, DIMENSIONS
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.correlation import kendall_tau
 from rlver_gym.io.errors import RunError
@@ -36,6 +36,8 @@ class Opinion(NamedTuple):
     """Quotations beside these, which stand nowhere in their dialogue."""
     capabilities: dict[str, Interval]
     """By dimension, over personas."""
+    coordinate: dict[str, Interval]
+    """By axis, from -1 (structured, solution-oriented) to 1 (creative, empathy-oriented)."""
 
 
 def score_agents(judged: Sequence[Judged], model: str) -> list[Opinion]:
@@ -63,6 +65,7 @@ def _score_agent(agent: str, group: Sequence[Judged], model: str) -> Opinion:
         sum(len(many) for one in judgements for many in one.quotations.values()),
         sum(one.num_dropped for one in judgements),
         {name: bootstrap(_persona_means(group, name)) for name in DIMENSIONS},
+        {name: bootstrap((_persona_means(group, name) - 3) / 2) for name in AXES},
     )
 
 

@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from rlver_gym.agents import uses_server
+from rlver_gym.audit.coordinate import draw_coordinate
 from rlver_gym.audit.judge import HEEDED, Heard, Judge
-from rlver_gym.audit.judge_answer import DIMENSIONS
+from rlver_gym.audit.judge_answer import AXES, DIMENSIONS
 from rlver_gym.audit.judge_summary import (
     Opinion,
     correlate_orders,
@@ -27,6 +28,7 @@ from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas
 from rlver_gym.cli.report import print_problems
 from rlver_gym.cli.servers import user_options
 from rlver_gym.core.dialogue import Dialogue
+from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import STOPPING, CardError, RunError, RunStopped, ServerOutage
 from rlver_gym.io.files import path_inside
 from rlver_gym.io.json_text import dump_json
@@ -102,6 +104,8 @@ def judge(
         stopped = RunStopped if isinstance(error, ServerOutage) else RunError
         raise stopped(f"{error} What was answered is kept: the same command goes on.") from error
     path, opinions = write_judgements(folder, who, judged), score_agents(judged, name)
+    picture = path_inside(folder, "coordinate.svg", error=RunError)
+    write_atomically(picture, draw_coordinate(opinions), RunError)
     failures = {one.heard.key: one.failure for one in judged if one.failure}
     found: dict[str, Any] = {
         "what": "a model's opinion, no part of the score",
@@ -114,6 +118,7 @@ def judge(
         "kendall_tau": correlate_orders(opinions),
         "failures": [{"dialogue": key, "why": why} for key, why in failures.items()],
         "judgements": str(path),
+        "coordinate": str(picture),
         "spent": spending(settings).summary(),
     }
     if as_json:
@@ -144,7 +149,8 @@ def _hear(dialogues: Sequence[Recorded]) -> Iterator[Heard]:
 
 def _to_dict(one: Opinion) -> dict[str, Any]:
     capabilities = {name: each._asdict() for name, each in one.capabilities.items()}
-    return {**one._asdict(), "capabilities": capabilities}
+    coordinate = {name: each._asdict() for name, each in one.coordinate.items()}
+    return {**one._asdict(), "capabilities": capabilities, "coordinate": coordinate}
 
 
 def _table(opinions: Sequence[Opinion], agreement: Mapping[str, Any], title: str) -> Table:
@@ -175,5 +181,12 @@ def _describe(opinions: Sequence[Opinion], found: Mapping[str, Any]) -> Iterator
         yield f"Kendall tau with the order by final emotion: {', '.join(taus)}."
     kept, dropped = sum(one.quotations for one in opinions), sum(one.dropped for one in opinions)
     yield f"Quotations that stand in no dialogue, dropped: {dropped} of {kept + dropped}."
+    for one in opinions:
+        across, up = (one.coordinate[name].mean for name in AXES)
+        yield (
+            f"{one.agent} stands at {across:+.1f} of structured (-1) to creative (+1), {up:+.1f} of"
+            " solution- (-1) to empathy-oriented (+1)."
+        )
+    yield f"The coordinate as a picture: {found['coordinate']}"
     yield f"A model's opinion, no part of the score: {found['judgements']}"
     yield f"Spent: {found['spent']}."

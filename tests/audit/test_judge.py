@@ -10,7 +10,7 @@ import pytest
 from commands import run_command
 
 from rlver_gym.audit.judge import Heard, Judge, find_addressed
-from rlver_gym.audit.judge_answer import DIMENSIONS, Quotation
+from rlver_gym.audit.judge_answer import DIMENSIONS, JUDGED, Quotation
 from rlver_gym.audit.judge_summary import JUDGEMENTS
 from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.plan import BenchPlan
@@ -117,16 +117,16 @@ def test_an_answer_in_labelled_lines_is_read_as_json_is() -> None:
     def answer(request: ChatRequest) -> str:
         form = request.messages[0].content.rsplit("around them:", 1)[1].strip().splitlines()
         names = [line.split(":")[0] for line in form]
-        values = {"quotes": '"My shop has closed" | "“Tell me.”" | "nobody said so"'}
-        return "\n".join(f"**{one}:** {values.get(one.split()[2], '4')}" for one in names)
+        quotes = '"My shop has closed" | "“Tell me.”" | "nobody said so"'
+        return "\n".join(f"**{one}:** {quotes if ' quotes ' in one else 4}" for one in names)
 
     (judged,) = a_judge(answer, structured=False).judge([hear("Tell me.")])
     assert judged.failure == ""
     found = judged.judgements[0]
-    assert found.scores == dict.fromkeys(DIMENSIONS, 4)
+    assert found.scores == dict.fromkeys(JUDGED, 4)
     quotations = (Quotation(1, "My shop has closed"), Quotation(2, "Tell me."))
-    assert found.quotations == dict.fromkeys(DIMENSIONS, quotations)
-    assert found.num_dropped == len(DIMENSIONS)
+    assert found.quotations == dict.fromkeys(JUDGED, quotations)
+    assert found.num_dropped == len(JUDGED)
 
 
 @pytest.mark.parametrize(
@@ -238,8 +238,11 @@ def test_agents_are_compared_with_intervals_and_agreement_and_nothing_is_asked_t
     for one in plain["agreement"].values():
         assert 0 <= one["sd"] < 1
         assert one["within_one"] == 100
+    for found in plain["agents"][-1]["coordinate"].values():
+        assert -0.5 <= found["low"] <= found["mean"] <= found["high"] <= 0
+    assert "empathy-oriented" in (place / plain["coordinate"]).read_text(encoding="utf-8")
     assert any(one["sd"] > 0 for one in plain["agreement"].values())
-    assert plain["agents"][0]["quotations"] == plain["agents"][0]["dropped"] == 2 * 4 * 5
+    assert plain["agents"][0]["quotations"] == plain["agents"][0]["dropped"] == 2 * 4 * len(JUDGED)
     assert plain["failures"] == []
     assert all(-1 <= tau <= 1 for tau in plain["kendall_tau"].values())
     assert plain["kendall_tau"]
