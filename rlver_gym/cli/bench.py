@@ -223,7 +223,8 @@ def bench(
         agent_options=options,
         chat=chat,
     )
-    folder = out or Path("runs") / plan.folder_name
+    usual = Path("runs") / plan.folder_name  # made in any case: it names wrong options first
+    folder = out or usual
     with open_run(
         plan, folder, agent_timeout_s=seconds_or_none(agent_timeout, "--agent-timeout")
     ) as bench_run:
@@ -233,9 +234,8 @@ def bench(
         episodes, planned = read_run(folder).episodes, plan.planned
         report = write_report([folder])
     ranked, watched = score_agents(episodes, planned), check_episodes(episodes)
-    failed = count_failures(episodes)
+    failed, truth = count_failures(episodes), count_truth(episodes)
     noise = spread_over_user_seeds(episodes, seeds, user_seeds)
-    truth = count_truth(episodes)
     heard = hear_opinions(folder, reference, personas, env) if reference else None
     if as_json:
         found = {
