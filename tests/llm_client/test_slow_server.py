@@ -21,9 +21,14 @@ from rlver_gym.testing.http import Connection, Listener, Request
 GOOD: dict[str, Any] = {"choices": [{"message": {"content": "I hear you."}}]}
 
 
-def ask(url: str, count: int, **settings: Any) -> tuple[list[ChatAnswer | ChatError], ChatClient]:
+def ask(
+    url: str, count: int, apart_s: float = 0.0, **settings: Any
+) -> tuple[list[ChatAnswer | ChatError], ChatClient]:
+    """`apart_s`: between one request and the next, so that they arrive as they were sent."""
+
     async def one(client: ChatClient, dialogue: int) -> ChatAnswer | ChatError:
         REQUEST_ORIGIN.set(RequestOrigin(dialogue))
+        await asyncio.sleep(apart_s * dialogue)
         try:
             return await client.complete(ChatRequest("m", (ChatMessage("user", str(dialogue)),)))
         except ChatError as error:
@@ -41,7 +46,7 @@ def ask(url: str, count: int, **settings: Any) -> tuple[list[ChatAnswer | ChatEr
 def test_a_server_that_answers_one_at_a_time_fails_nobody_and_is_asked_for_less_at_once() -> None:
     # Few and long: what a busy machine adds to each is little beside them.
     with ChatServer("x", latency_s=0.4, capacity=1, retry_after_s=None) as server:
-        found, client = ask(server.base_url, 8, timeout_s=3.0)
+        found, client = ask(server.base_url, 8, apart_s=0.05, timeout_s=3.0)
     assert all(isinstance(one, ChatAnswer) for one in found)
     assert client.spending.spent.attempts == 8, "nothing is sent twice for impatience"
     assert client.concurrency.limit < 64
