@@ -16,6 +16,7 @@ from rlver_gym.cli import (
     bench,
     cache,
     envs,
+    general,
     judge,
     opinions,
     personas,
@@ -129,6 +130,7 @@ app.command("redteam", rich_help_panel=_TRUST)(audit.attack)
 app.command("fidelity", rich_help_panel=_TRUST)(audit.fidelity)
 app.command("calibrate", rich_help_panel=_TRUST)(calibrate.calibrate)
 app.command("train-reader", rich_help_panel=_TRUST)(calibrate.train_reader)
+app.command("general", rich_help_panel=_TRAIN)(general.general)
 app.command("profile", rich_help_panel=_TRAIN)(profile.profile_people)
 app.command("sft", rich_help_panel=_TRAIN)(train.sft)
 app.command("train", rich_help_panel=_TRAIN)(train.train)
