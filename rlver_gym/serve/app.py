@@ -46,6 +46,9 @@ from rlver_gym.users import SentientUser, make_user
 EpisodeId = Annotated[str, Path(description="As `POST /v1/episodes` gave it.", max_length=100)]
 
 
+_EnvId = Annotated[str, Path(max_length=100, examples=["RLVER-Empathy-v0"])]
+
+
 def make_app(
     settings: ServeSettings | None = None,
     *,
@@ -160,7 +163,7 @@ def _env_routes(table: EpisodeTable) -> APIRouter:
         summary="See one environment",
         responses=document_problems(*ALWAYS, "unknown-name", "invalid"),
     )
-    async def show_env(env_id: Annotated[str, Path(max_length=100)]) -> EnvAnswer:
+    async def show_env(env_id: _EnvId) -> EnvAnswer:
         """Its card, who can play the person, and the people of each split."""
         try:
             card = table.find_card(env_id)
