@@ -3,7 +3,6 @@ import { defineConfig } from "vite";
 // One script and one style with fixed names: the build is committed, and the server knows them.
 export default defineConfig({
   base: "/",
-  publicDir: false,
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   build: {
     outDir: "../rlver_gym/studio/static",

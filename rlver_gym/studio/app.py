@@ -30,7 +30,7 @@ from rlver_gym.studio.talks import Talks
 from rlver_gym.studio.trainings import Trainings, is_training
 
 LOG = logging.getLogger("rlver_gym.studio")
-_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
 def make_app(folders: Sequence[Path], token: str, out: Path, personas: str | None = None) -> App:
@@ -49,8 +49,9 @@ def make_app(folders: Sequence[Path], token: str, out: Path, personas: str | Non
         "out": str(out),
         "version": __version__,
     }
+    overview = {**runs.overview, **about}
     asked: Mapping[str, Callable[..., Any]] = {
-        "GET overview": lambda: {**runs.overview, **about},
+        "GET overview": lambda: overview,
         "GET search": runs.search,
         "GET dialogue": runs.dialogue,
         "GET branches": branches.of,

@@ -60,7 +60,7 @@ function Studio() {
   return (
     <>
       <header class="top">
-        <a class="brand" href={address("runs")}>rlver-gym <b>studio</b></a>
+        <a class="brand" href={address("runs")}><span class="wide">rlver-gym </span><b>studio</b></a>
         <nav>{tabs.map(([page, title]) => <a key={page} href={address(page)} aria-current={page === current ? "page" : undefined}>{title}</a>)}</nav>
         <button class="quiet" onClick={() => setHelps(true)} aria-label="keys" title="keys">?</button>
       </header>

@@ -41,7 +41,7 @@ function Browse({ params }) {
           {!found.length && <li class="dim">Nobody is like that.</li>}</ul>
         <div class="turns">
           <Problem text={person.problem} />
-          {person.value && <><p class="buttons"><a class="button main" href={address("talk", { persona: who })}>Talk to {person.value.name}</a></p><Person person={person.value} />
+          {person.value && <><p class="buttons"><a class="button main" href={address("talk", { persona: who })}>Talk to {person.value.name}</a></p><Person key={who} person={person.value} story />
             <details class="card"><summary>What a good answer could touch</summary><ul class="plain">{person.value.anchors.map(([kind, text], at) => <li key={at}><span class="dim">{words(kind)}</span> {text}</li>)}</ul></details></>}
         </div>
       </div>

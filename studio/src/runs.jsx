@@ -108,6 +108,7 @@ function Board({ table, filter, set, several }) {
                   onClick={() => set({ agent: score.agent, need })} title={`the dialogues of ${score.agent} with ${words(need)}`}>{fixed(mean, 0)}</button>)}</td>;
             })}</tr>))}</tbody></table></div>
       </details>
+      {table.scores.filter((score) => score.flag).map((score) => <p key={score.agent} class="note"><b>{score.agent}</b> {score.flag}</p>)}
       <p class="note">Mean over people with its 95 % bootstrap interval; the thin mark is the start, {table.start}. “To the best” is the paired difference over the same people.
         Where its interval holds 0, the two are not separable here. {isWhole ? "" : "At worst: 0 for every dialogue that failed or is missing."}</p>
     </section>
@@ -121,7 +122,7 @@ function Row({ score, table, filter, set, isWhole }) {
     <tr class={is ? "picked" : ""} onClick={toggle}>
       <th scope="row"><button class="link" aria-pressed={is} title="only this agent's dialogues" onClick={(event) => { event.stopPropagation(); toggle(); }}>{score.agent}</button>
         {score.flag && <span class="badge" title={score.flag}>look closer</span>}</th>
-      <td class="score"><b>{fixed(score.final[0])}</b><MeanBar interval={score.final} start={table.start} /></td>
+      <td><div class="score"><b>{fixed(score.final[0])}</b><MeanBar interval={score.final} start={table.start} /></div></td>
       <td class="wide dim">{fixed(score.final[1])} to {fixed(score.final[2])}</td>
       <td>{!score.to_best ? <span class="dim">{score.privileged ? "" : "best"}</span> : overlaps(score) ? <span class="badge" title={`${signed(score.to_best[0].toFixed(1))}: the interval holds 0`}>not separable</span>
         : <span title={`95 %: ${fixed(score.to_best[1])} to ${fixed(score.to_best[2])}`}>{fixed(score.to_best[0])}</span>}</td>

@@ -19,7 +19,7 @@ export function Select({ label, value, options, onChange, all }) {
 
 // The emotion after each turn; its points lead to the turns.
 export function EmotionLine({ lines, horizon, picked, onPick }) {
-  const width = 640, height = 190, left = 26, right = 12, top = 10, bottom = 22;
+  const width = 330, height = 170, left = 26, right = 10, top = 8, bottom = 20;
   const across = (at) => left + (at / Math.max(1, horizon)) * (width - left - right);
   const up = (emotion) => top + (1 - emotion / 100) * (height - top - bottom);
   return (
@@ -30,7 +30,7 @@ export function EmotionLine({ lines, horizon, picked, onPick }) {
           <text x={left - 6} y={up(level) + 3} text-anchor="end">{level}</text>
         </g>
       ))}
-      {Array.from({ length: horizon }, (_, at) => <text key={at} x={across(at + 1)} y={height - 6} text-anchor="middle">{at + 1}</text>)}
+      {Array.from({ length: horizon }, (_, at) => <text key={at} x={across(at + 1)} y={height - 4} text-anchor="middle">{at + 1}</text>)}
       {lines.map(({ name, values, from = 0 }, number) => (
         <g key={number} class={`of-${number}`}>
           <polyline points={values.map((value, at) => `${across(from + at)},${up(value)}`).join(" ")} />
@@ -39,7 +39,7 @@ export function EmotionLine({ lines, horizon, picked, onPick }) {
             const act = turn > 0 && onPick ? () => onPick(turn) : undefined;
             const text = turn ? `${name}, turn ${turn}: ${value}` : `start: ${value}`;
             return (
-              <circle key={at} cx={across(turn)} cy={up(value)} r={is ? 7 : 4.5} class={is ? "picked" : ""} onClick={act}
+              <circle key={at} cx={across(turn)} cy={up(value)} r={is ? 6 : 4} class={is ? "picked" : ""} onClick={act}
                 role={act && "button"} tabIndex={act ? 0 : undefined} aria-label={act && text}
                 onKeyDown={(event) => event.key === "Enter" && act?.()}><title>{text}</title></circle>
             );
@@ -105,7 +105,7 @@ export function Say({ who, text, name }) {
 
 export const Ending = ({ outcome }) => (outcome ? <p class="ending">{ENDINGS[outcome]}</p> : null);
 
-export function Person({ person, need, note, shown = false }) {
+export function Person({ person, need, note, shown = false, story = false }) {
   if (!person) return <aside class="card person"><p class="dim">{note || "Their card is not here."}</p>{need && <Need need={need} shown={shown} />}</aside>;
   return (
     <aside class="card person">
@@ -113,7 +113,7 @@ export function Person({ person, need, note, shown = false }) {
       <p>{person.work}.</p>
       <p class="chips">{[person.disposition, ...person.traits].map((one) => <span key={one}>{one}</span>)}</p>
       <Need need={person.need} hints={person.hints} shown={shown} />
-      <details>
+      <details open={story}>
         <summary>{person.title}</summary>
         <p dir="auto">{person.cause}</p>
         <ol>{person.timeline.map(([when, what, felt], at) => <li key={at}><b>{when}</b> {what} <i>{felt}</i></li>)}</ol>
@@ -129,7 +129,7 @@ function Need({ need, hints = [], shown }) {
     <details class="need" open={shown}>
       <summary>Hidden need</summary>
       <p><b>{words(need)}</b></p>
-      {hints.length > 0 && <p class="dim">It shows in: {hints.map((one) => `“${one}”`).join(" ")}</p>}
+      {hints.length > 0 && <details><summary class="dim">how it shows</summary>{hints.map((one) => <p key={one} class="dim">“{one}”</p>)}</details>}
     </details>
   );
 }
