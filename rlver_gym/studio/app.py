@@ -30,7 +30,12 @@ from rlver_gym.studio.talks import Talks
 from rlver_gym.studio.trainings import Trainings, is_training
 
 LOG = logging.getLogger("rlver_gym.studio")
-_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_TYPES = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+}
 
 
 def make_app(folders: Sequence[Path], token: str, out: Path, personas: str | None = None) -> App:
