@@ -15,7 +15,7 @@ export function DialoguePage({ overview, params }) {
   const branch = branches.value?.find((one) => one.id === branchId);
   const right = beside ? other.value && columnOf(other.value) : branch ? columnOfBranch(main.value, branch) : null;
   return (
-    <View overview={overview} params={params} dialogue={main.value} branches={branches.value || []} branch={beside ? null : branch}
+    <View key={`${run} ${id}`} overview={overview} params={params} dialogue={main.value} branches={branches.value || []} branch={beside ? null : branch}
       right={right} again={branches.again} problem={branches.problem || other.problem} />
   );
 }
@@ -40,7 +40,6 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
   const rows = Math.max(left.turns.length, right ? right.from - 1 + right.turns.length : 0);
   const set = (changes) => go("dialogue", { ...fields, ...changes }, { replace: true });
   const pick = (to) => set({ turn: Math.max(1, Math.min(rows, to)) });
-  useEffect(() => setWriting(0), [run, id]);
   useEffect(() => document.getElementById(`turn-${turn}`)?.scrollIntoView({ block: "center", behavior: "smooth" }), [turn, run, id]);
   const siblings = overview.dialogues.filter((one) => one.persona === dialogue.persona && one.seed === dialogue.seed && !(one.id === id && one.run === run));
   const list = shown.rows.some((one) => one.id === id && one.run === run) ? shown.rows : overview.dialogues.filter((one) => one.agent === dialogue.agent);

@@ -1,6 +1,6 @@
 // What all pages share and shows nothing: requests, addresses, words.
 import { options } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 async function answer(response) {
   const value = await response.json().catch(() => ({}));
@@ -67,10 +67,12 @@ const isTyping = (target) => target.closest("input, textarea, select, [contented
 
 // Keys of a page; none while something is typed or held down with them.
 export function useKeys(keys) {
+  const now = useRef(keys);
+  now.current = keys; // a key that follows at once finds what the last one made
   useEffect(() => {
     const listen = (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
-      const act = keys[event.key];
+      const act = now.current[event.key];
       if (act) {
         event.preventDefault();
         act();
@@ -78,7 +80,7 @@ export function useKeys(keys) {
     };
     addEventListener("keydown", listen);
     return () => removeEventListener("keydown", listen);
-  });
+  }, []);
 }
 
 export function download(name, text, type) {
