@@ -133,11 +133,12 @@ function Row({ score, table, filter, set, isWhole }) {
 }
 
 function Dialogues({ all, rows, filter, set, isSearching, problem }) {
-  const [count, setCount] = useState(PER_PAGE);
-  const [at, setAt] = useState(-1);
+  const [place, setPlace] = useState({});
+  // Where one stands, and how much is shown, is of this list: another one begins anew.
+  const { at, count } = place.rows === rows ? place : { at: -1, count: PER_PAGE };
+  const setAt = (to) => setPlace({ rows, count, at: to });
   const sort = filter.sort || "final up";
   shown.rows = rows;
-  useEffect(() => { setAt(-1); setCount(PER_PAGE); }, [rows]);
   useEffect(() => document.querySelector("tr.at")?.scrollIntoView({ block: "nearest" }), [at]);
   const open = (one) => go("dialogue", { run: one.run, id: one.id });
   useKeys({
@@ -171,7 +172,7 @@ function Dialogues({ all, rows, filter, set, isSearching, problem }) {
             </tr>))}</tbody>
         </table>
       )}
-      {rows.length > count && <button onClick={() => setCount(count + PER_PAGE)}>Show {Math.min(PER_PAGE, rows.length - count)} more</button>}
+      {rows.length > count && <button onClick={() => setPlace({ rows, at, count: count + PER_PAGE })}>Show {Math.min(PER_PAGE, rows.length - count)} more</button>}
     </section>
   );
 }
