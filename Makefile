@@ -1,4 +1,4 @@
-.PHONY: help install check house test learner slow fuzz full docs bench ceilings speed fidelity
+.PHONY: help install check house test learner slow fuzz full docs studio bench ceilings speed fidelity
 
 PYTHON ?= .venv/bin/python
 
@@ -42,6 +42,9 @@ integration-%:   ## one framework in an environment of its own: make integration
 
 docs:            ## the documentation site, in build/site; needs: pip install -e ".[docs]"
 	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict
+
+studio:          ## the studio's pages, from studio/ into the package; needs node 20
+	cd studio && npm ci --silent && npx vite build --logLevel warn
 
 bench:           ## the benchmark of all baselines on the test personas
 	$(PYTHON) -m rlver_gym bench

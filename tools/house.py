@@ -17,7 +17,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
-ROOMS, ARROWS, LONG = 26, 134, 70
+ROOMS, ARROWS, LONG = 27, 138, 70
 """At most so many rooms and arrows, and so many lines in a function."""
 
 

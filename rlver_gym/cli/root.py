@@ -24,6 +24,7 @@ from rlver_gym.cli import (
     report,
     rescore,
     serve,
+    studio,
     talk,
 )
 from rlver_gym.cli.training import calibrate, export, sb3, train
@@ -120,6 +121,7 @@ app.command("serve", rich_help_panel=_TRY)(serve.serve)
 app.command("bench", rich_help_panel=_COMPARE)(bench.bench)
 app.command("report", rich_help_panel=_COMPARE)(report.report)
 app.command("verify", rich_help_panel=_COMPARE)(report.verify)
+app.command("studio", rich_help_panel=_COMPARE)(studio.studio)
 app.command("export", rich_help_panel=_COMPARE)(export.export)
 app.command("rescore", rich_help_panel=_COMPARE)(rescore.rescore)
 app.command("opinions", rich_help_panel=_COMPARE)(opinions.opinions)

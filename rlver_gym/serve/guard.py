@@ -9,13 +9,12 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from math import ceil
 from typing import Any
-from urllib.parse import urlsplit
 
 from rlver_gym.serve.metrics import Metrics
-from rlver_gym.serve.operation import ServeSettings, is_loopback
+from rlver_gym.serve.operation import ServeSettings
+from rlver_gym.serve.origin import Scope, check_origin, header
 from rlver_gym.serve.problems import Refusal
 
-Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -81,7 +80,8 @@ class Guard:
             return
         try:
             self._rate.check(client_of(scope))
-            self._check_origin(scope)
+            # who sends a token is no foreign page
+            check_origin(scope, is_open=self._token is None)
             self._check_token(scope)
             if scope["type"] == "http":
                 body = await self._read_body(scope, receive)
@@ -117,30 +117,18 @@ class Guard:
     def _check_token(self, scope: Scope) -> None:
         if self._token is None or scope["path"] in OPEN_PATHS:
             return
-        scheme, _, token = _header(scope, b"authorization").partition(b" ")
+        scheme, _, token = header(scope, b"authorization").partition(b" ")
         is_right = hmac.compare_digest(token.strip(), self._token)
         if scheme.lower() != b"bearer" or not is_right:
             raise Refusal("unauthorized")
-
-    def _check_origin(self, scope: Scope) -> None:
-        """Refuse pages of other hosts: a browser would let any of them talk to loopback, also under
-        a name of their own that resolves to it (DNS rebinding). Who sends a token is no such page.
-        """
-        origin = _header(scope, b"origin").decode("latin-1")
-        host = _header(scope, b"host").decode("latin-1")
-        if origin and origin.partition("://")[2] != host:
-            raise Refusal("foreign-page")
-        here = (scope.get("server") or ("",))[0]
-        if self._token is None and host and is_loopback(here) and not is_loopback(_name(host)):
-            raise Refusal("foreign-host")
 
     async def _read_body(self, scope: Scope, receive: Receive) -> bytes | None:
         """The whole body; None when the client has gone."""
         most = self._settings.max_body_bytes
         too_large = Refusal("too-large", f"Send at most {most:,} bytes.")
-        length = _header(scope, b"content-length")
+        length = header(scope, b"content-length")
         if length.isdigit() and int(length[:20]) > most:
-            if not _header(scope, b"expect"):  # such a client asks before it sends
+            if not header(scope, b"expect"):  # such a client asks before it sends
                 await self._discard_body(receive)
             raise too_large
         body = bytearray()
@@ -188,18 +176,6 @@ class Guard:
 def client_of(scope: Scope) -> str:
     """The address that a request comes from."""
     return (scope.get("client") or ("",))[0]
-
-
-def _name(host: str) -> str:
-    """The name or address in a Host header, without its port."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
-
-
-def _header(scope: Scope, name: bytes) -> bytes:
-    return next((value for key, value in scope["headers"] if key == name), b"")
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

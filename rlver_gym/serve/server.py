@@ -2,20 +2,18 @@
 
 import gc
 import logging
-import socket
 from collections.abc import Mapping
 from threading import Thread
 from typing import Self
 
 import uvicorn
 
-from rlver_gym.io.errors import RlverError
 from rlver_gym.serve.app import make_app
 from rlver_gym.serve.connections import ConnectionLimits, count_allowed_files
+from rlver_gym.serve.listen import BACKLOG, listen
 from rlver_gym.serve.operation import ServeSettings
 from rlver_gym.users import SentientUser
 
-_BACKLOG = 2_048
 _KEEP_ALIVE_S = 75
 """How long an idle connection is kept: longer than a policy thinks between two steps."""
 _GRACE_S = 10
@@ -43,7 +41,7 @@ def make_server(
             access_log=False,
             proxy_headers=False,  # anybody can send them
             server_header=False,
-            backlog=_BACKLOG,
+            backlog=BACKLOG,
             http=limits.make_protocol,  # pyright: ignore[reportArgumentType]
             ws="websockets-sansio",
             ws_max_size=settings.max_body_bytes,
@@ -56,17 +54,6 @@ def make_server(
 def _is_no_refused_handshake(record: logging.LogRecord) -> bool:
     """uvicorn calls every handshake that is answered with a problem an error of the application."""
     return "without completing handshake" not in record.getMessage()
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 takes a free one. RlverError when it cannot be had."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except (OSError, OverflowError) as error:
-        raise RlverError(
-            f"{host}:{port} cannot be served from: {error}. Choose another --host or --port."
-        ) from None
 
 
 def collect_garbage_rarely() -> None:

@@ -1,0 +1,44 @@
+"""`rlver-gym studio`: look, compare, talk, try another reply and rate, in a browser."""
+
+import webbrowser
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rlver_gym.cli.options import Personas
+from rlver_gym.io.errors import needs_extra
+
+
+def studio(
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Folders of benchmark runs and of training runs; none to talk only."),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes a free one.")] = 8_765,
+    personas: Personas = None,
+    out: Annotated[
+        Path, typer.Option(help="Where first-person ratings are kept: how replies felt to you.")
+    ] = Path("runs/first-person"),
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
+    ] = False,
+) -> None:
+    """Look at runs, compare agents, try another reply at any turn, talk, and rate blindly, in a
+    browser on this machine.
+
+    The address that is printed holds a token: nobody else gets in. Nothing is loaded from anywhere.
+    Branches and ratings are kept in the run's folder: studio/branches.jsonl, and ratings.jsonl,
+    which `rlver-gym opinions` reads. Needs Starlette and uvicorn, which the package's extra
+    "studio" installs.
+
+    Example: rlver-gym studio runs/my-run
+    """
+    with needs_extra("studio"):
+        server_module = import_module("rlver_gym.studio.server")
+    server = server_module.StudioServer(runs or [], out, personas, port)
+    typer.echo(f"studio at {server.url}\nCtrl-C ends it.")
+    if browser:
+        webbrowser.open(server.url)
+    server.run()

@@ -1,0 +1,1 @@
+"""A local web application: look at runs, try other replies, talk, and rate. Needs the extra."""

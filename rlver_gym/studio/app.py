@@ -1,0 +1,132 @@
+"""The studio as an ASGI application: which request asks for what."""
+
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError, validate_call
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rlver_gym.core.cards import shipped_env_ids
+from rlver_gym.core.library import field_errors
+from rlver_gym.io.errors import RlverError
+from rlver_gym.io.json_text import parse_json
+from rlver_gym.io.version import __version__
+from rlver_gym.studio.branches import Branches
+from rlver_gym.studio.confidences import Confidences
+from rlver_gym.studio.door import App, Door
+from rlver_gym.studio.offline import OFFLINE_AGENTS
+from rlver_gym.studio.people import People
+from rlver_gym.studio.ratings import Ratings
+from rlver_gym.studio.runs import Runs
+from rlver_gym.studio.talks import Talks
+from rlver_gym.studio.trainings import Trainings, is_training
+
+LOG = logging.getLogger("rlver_gym.studio")
+_TYPES = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+}
+
+
+def make_app(folders: Sequence[Path], token: str, out: Path, personas: str | None = None) -> App:
+    """The application. `folders`: of runs and trainings; `token` opens it; `out`: where
+    first-person data goes; `personas`: as `library` takes them. Raises what reading the runs
+    raises.
+    """
+    trainings = Trainings([folder for folder in folders if is_training(folder)])
+    runs = Runs([one for one in folders if one not in trainings.folders], personas)
+    branches, talks, ratings = Branches(runs), Talks(personas), Ratings(runs, personas)
+    confidences, people = Confidences(out), People(personas)
+    about = {
+        "agents": OFFLINE_AGENTS,
+        "envs": shipped_env_ids(),
+        "trainings": trainings.names,
+        "out": str(out),
+        "version": __version__,
+    }
+    overview = {**runs.overview, **about}
+    asked: Mapping[str, Callable[..., Any]] = {
+        "GET overview": lambda: overview,
+        "GET search": runs.search,
+        "GET dialogue": runs.dialogue,
+        "GET branches": branches.of,
+        "POST branch": branches.begin,
+        "POST branch-on": branches.go_on,
+        "POST talk": talks.begin,
+        "POST say": talks.say,
+        "POST hint": talks.hint,
+        "POST undo": talks.undo,
+        "GET record": talks.record,
+        "POST confide": confidences.begin,
+        "POST confide-rate": confidences.rate,
+        "POST confide-say": confidences.say,
+        "GET rate": ratings.next,
+        "POST rate": ratings.rate,
+        "GET agreement": ratings.agreement,
+        "GET curves": trainings.read,
+        "GET people": people.index,
+        "GET person": people.show,
+        "GET template": people.template,
+        "POST check": people.check,
+    }
+    routes = [_route(name, answer) for name, answer in asked.items()]
+    return Door(Starlette(routes=[*routes, *_static_routes()]), token)
+
+
+def _route(request_line: str, answer: Callable[..., Any]) -> Route:
+    """The fields of a request are the arguments of a function, which its annotations check."""
+    method, name = request_line.split()
+    checked = validate_call(answer)
+
+    async def respond(request: Request) -> Response:
+        try:
+            plain: Any = dict(request.query_params)
+            if method == "POST":
+                plain = parse_json(await request.body())
+            if not isinstance(plain, dict):
+                raise ValueError("it is no object")
+            return _answer(await run_in_threadpool(lambda: checked(**plain)))
+        except ValidationError as error:
+            return _answer({"problem": "; ".join(field_errors(error, "the request"))}, 422)
+        except RlverError as error:
+            return _answer({"problem": str(error)}, 400)
+        except ValueError as error:
+            return _answer({"problem": f"this is no request ({error}). Load the page anew."}, 400)
+        except Exception:
+            LOG.exception("%s failed", name)
+            problem = "the studio failed. Look at the terminal in which it runs."
+            return _answer({"problem": problem}, 500)
+
+    return Route(f"/api/{name}", respond, methods=[method])
+
+
+def _answer(value: Any, status: int = 200) -> Response:
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return Response(text, status, media_type="application/json")
+
+
+def _static_routes() -> list[Route]:
+    """Every built file; the page itself at the root."""
+    found = []
+    for file in (files("rlver_gym.studio") / "static").iterdir():
+        if kind := _TYPES.get(Path(file.name).suffix):
+            path = "/" if file.name == "index.html" else f"/{file.name}"
+            found.append(Route(path, _serve_file(file.read_bytes(), kind)))
+    return found
+
+
+def _serve_file(body: bytes, kind: str) -> Callable[[Request], Any]:
+    async def respond(_: Request) -> Response:
+        return Response(body, media_type=kind)
+
+    return respond

@@ -1,0 +1,22 @@
+"""The types of what pages may ask. What they hold is checked before anything is done."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+from rlver_gym.core.cards import MAX_TURNS
+from rlver_gym.core.emotion import MAX_CHANGE
+from rlver_gym.core.persona import plain_text
+
+Name = Annotated[str, StringConstraints(max_length=5_000)]
+Words = Annotated[str, StringConstraints(max_length=20_000)]
+Rater = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, max_length=60, pattern=r"^[^/\\\n]+$"),
+    AfterValidator(plain_text),
+]
+Change = Annotated[int, Field(ge=-MAX_CHANGE, le=MAX_CHANGE)]
+TurnNumber = Annotated[int, Field(ge=1, le=MAX_TURNS)]
+Seed = Annotated[int, Field(ge=0, le=10**9)]
+Fit = Annotated[int, Field(ge=0, le=2)]
+"""Whether the person's answer responds to what was said: 2 yes, 1 partly, 0 not at all."""

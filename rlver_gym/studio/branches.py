@@ -1,0 +1,119 @@
+"""Another reply from any turn of a recorded dialogue: held anew from there, and kept beside the run
+in studio/branches.jsonl.
+"""
+
+import secrets
+
+from pydantic import ValidationError
+
+from rlver_gym.core.dialogue import Dialogue
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.io.errors import RunError, UnknownName
+from rlver_gym.io.frozen import Frozen
+from rlver_gym.studio.asks import Name, TurnNumber, Words
+from rlver_gym.studio.lines import append_json, read_json_lines
+from rlver_gym.studio.offline import next_words, offline_user
+from rlver_gym.studio.runs import Run, Runs
+from rlver_gym.studio.talks import snapshot_before
+from rlver_gym.studio.views import Json, view_turns
+
+FILE = "studio/branches.jsonl"
+YOU = "you"
+
+
+class BranchTurn(Frozen):
+    """As `view_turn` gives it."""
+
+    utterance: str
+    change: int
+    emotion: int
+    thought: str
+    reasons: tuple[tuple[str, float, str], ...]
+    reply: str
+    outcome: str | None
+
+
+class Branch(Frozen):
+    """What was said instead, from a turn (counted from 1) on, and by whom."""
+
+    id: str
+    dialogue: str
+    turn: TurnNumber
+    by: tuple[str, ...]
+    turns: tuple[BranchTurn, ...]
+
+
+class Branches:
+    """The branches of all open runs. The file's last line of an id is what it has come to."""
+
+    def __init__(self, runs: Runs) -> None:
+        """`runs`: whose dialogues."""
+        self._runs = runs
+
+    def of(self, run: Name, dialogue: Name) -> list[Json]:
+        """Those of a dialogue, the oldest first."""
+        kept = _read(self._runs.run(run)).values()
+        return [one.model_dump() for one in kept if one.dialogue == dialogue]
+
+    def begin(
+        self,
+        run: Name,
+        dialogue: Name,
+        turn: TurnNumber,
+        words: Words = "",
+        agent: Name = "",
+        to_the_end: bool = False,
+    ) -> Json:
+        """Say something else at a turn: words, or what an agent says, and (`to_the_end`) goes on
+        to say. RlverError where the dialogue cannot be held again here.
+        """
+        found = self._runs.run(run)
+        count = len(found.find(dialogue).turns)
+        if turn > count:
+            raise UnknownName(f"there is no turn {turn} in {dialogue}. It has {count}.")
+        branch = Branch(id=secrets.token_hex(4), dialogue=dialogue, turn=turn, by=(), turns=())
+        return self._extend(found, branch, words, agent, to_the_end)
+
+    def go_on(
+        self, run: Name, branch: Name, words: Words = "", agent: Name = "", to_the_end: bool = False
+    ) -> Json:
+        """The next turn of a branch. UnknownName when there is none of that id."""
+        found = self._runs.run(run)
+        kept = _read(found)
+        if branch not in kept:
+            raise UnknownName(f"there is no branch {branch[:80]!r} in {run}. Begin one.")
+        return self._extend(found, kept[branch], words, agent, to_the_end)
+
+    def _extend(self, run: Run, branch: Branch, words: str, agent: str, to_the_end: bool) -> Json:
+        session, by = self._replay(run, branch), list(branch.by)
+        while True:
+            session.reply(next_words(agent, session) if agent else words)
+            by.append(agent or YOU)
+            if session.outcome is not None or not (to_the_end and agent):
+                break
+        turns = view_turns(session.dialogue.turns[branch.turn - 1 :])
+        found = {**branch.model_dump(), "by": by, "turns": turns}
+        append_json(run.folder, FILE, found)
+        return found
+
+    def _replay(self, run: Run, branch: Branch) -> EmpathySession:
+        """The record up to the branch's turn, and everything said in the branch, said again."""
+        episode = run.find(branch.dialogue)
+        card, persona = self._runs.cards(run, episode)
+        session = EmpathySession(offline_user(), persona, card, episode.seed)
+        recorded = Dialogue(episode.opening, episode.turns)
+        session.restore(snapshot_before(session, recorded, branch.turn))
+        for turn in branch.turns:
+            session.reply(turn.utterance)
+        return session
+
+
+def _read(run: Run) -> dict[str, Branch]:
+    found: dict[str, Branch] = {}
+    for where, plain in read_json_lines(run.folder, FILE):
+        try:
+            branch = Branch.model_validate(plain)
+        except ValidationError as error:
+            raise RunError(f"{where}: is no branch. Remove the line.") from error
+        found[branch.id] = branch
+    return found

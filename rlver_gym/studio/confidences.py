@@ -1,0 +1,91 @@
+"""Be the one in need: an agent supports you, and you rate each reply as it feels. First-person
+data, kept as ratings.jsonl with the words in dialogues.jsonl.
+"""
+
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import RLock
+
+from rlver_gym.core.dialogue import Message, clean_utterance
+from rlver_gym.core.emotion import moved
+from rlver_gym.io.errors import DialogueError, UtteranceError
+from rlver_gym.studio.asks import Change, Name, Rater, Words
+from rlver_gym.studio.lines import append_json
+from rlver_gym.studio.offline import make_offline_agent
+from rlver_gym.studio.talks import Open
+from rlver_gym.studio.views import Json
+
+KIND = {"kind": "first_person"}
+RATINGS, DIALOGUES = "ratings.jsonl", "dialogues.jsonl"
+START, MAX_CHARS = 40, 4_000
+
+
+@dataclass
+class Confiding:
+    """What somebody said, what was replied, and how each reply felt as far as it is rated."""
+
+    rater: str
+    agent: str
+    key: str
+    said: list[str] = field(default_factory=list)
+    replies: list[str] = field(default_factory=list)
+    changes: list[int] = field(default_factory=list)
+
+    def hear(self, words: str) -> None:
+        """Say something; the agent replies. UtteranceError for nothing."""
+        if not words.strip():
+            raise UtteranceError("say what is on your mind first.")
+        said = [*self.said, clean_utterance(words, MAX_CHARS, "truncate")]
+        messages = []
+        for at, text in enumerate(said):
+            messages.append(Message("user", text))
+            messages += [Message("agent", one) for one in self.replies[at : at + 1]]
+        reply = make_offline_agent(self.agent, None).reply(tuple(messages))
+        self.said = said
+        self.replies.append(clean_utterance(reply, MAX_CHARS, "truncate"))
+
+    def view(self, talk: str) -> Json:
+        """As the page shows it, with the emotion line from the start."""
+        line = [START]
+        for change in self.changes:
+            line.append(moved(line[-1], change))
+        return {"id": talk, "line": line, **vars(self)}
+
+
+class Confidences:
+    """All talks of this kind that are open."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder`: where they are kept."""
+        self._folder = folder
+        self._open: Open[Confiding] = Open()
+        self._lock = RLock()
+
+    def begin(self, rater: Rater, agent: Name, words: Words) -> Json:
+        """The first words. UnknownName for an agent that must know a card."""
+        talk = Confiding(rater, agent, f"{agent}/{rater}/{secrets.randbelow(10**9)}")
+        talk.hear(words)
+        with self._lock:
+            return talk.view(self._open.put(talk))
+
+    def rate(self, talk: Name, change: Change) -> Json:
+        """How the last reply felt; kept at once. A second rating replaces the first."""
+        with self._lock:
+            one = self._open.take(talk)
+            turn = len(one.replies)
+            one.changes[turn - 1 :] = [change]
+            where = {"dialogue": one.key, "rater": one.rater, **KIND}
+            words = {"agent": one.agent, "said": one.said, "replies": one.replies}
+            append_json(self._folder, RATINGS, {**where, "turn": turn, "change": change})
+            append_json(self._folder, DIALOGUES, {**where, **words})
+            return one.view(talk)
+
+    def say(self, talk: Name, words: Words) -> Json:
+        """Go on. DialogueError before the last reply was rated."""
+        with self._lock:
+            one = self._open.take(talk)
+            if len(one.changes) < len(one.replies):
+                raise DialogueError("rate the last reply first: how did it feel?")
+            one.hear(words)
+            return one.view(talk)

@@ -1,0 +1,125 @@
+"""What every request passes first: its host, page, token and size. Plain ASGI."""
+
+import asyncio
+import hmac
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs
+
+from rlver_gym.serve.origin import Scope, check_origin, header
+from rlver_gym.serve.problems import Refusal
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+MAX_BODY_BYTES = 512 * 1024
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": CSP,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+_MAX_DISCARD_S, _MAX_DISCARDED_BYTES = 5.0, 16 * 2**20
+_LOCKED = b"Open the address that `rlver-gym studio` printed: it holds the token of this studio.\n"
+_BAD = ("cross-site", "same-site")
+"""What a browser says of pages that are not ours; other ports of this machine are "same-site"."""
+
+
+class Door:
+    """An ASGI application around another one. The token in the address becomes a cookie."""
+
+    def __init__(self, app: App, token: str) -> None:
+        """`token`: of letters that a cookie may hold."""
+        self._app = app
+        self._token = token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        try:
+            check_origin(scope, is_open=True)
+            if self._brings_token(scope):
+                await self._let_in(scope, send)
+                return
+            if header(scope, b"sec-fetch-site").decode("latin-1") in _BAD:
+                raise Refusal("foreign-page")
+            if not self._is_known(scope):
+                await _answer(send, 401, _LOCKED, {"content-type": "text/plain; charset=utf-8"})
+                return
+            length = header(scope, b"content-length")
+            if scope["method"] != "GET" and not (
+                length.isdigit() and int(length[:20]) <= MAX_BODY_BYTES
+            ):
+                raise Refusal(
+                    "too-large", f"Send at most {MAX_BODY_BYTES:,} bytes, and say how many."
+                )
+        except Refusal as refusal:
+            await _discard_body(receive)
+            await _answer(send, refusal.problem.status, refusal.content, refusal.headers)
+            return
+        await self._app(scope, receive, _with_headers(send))
+
+    def _brings_token(self, scope: Scope) -> bool:
+        if scope["path"] != "/" or scope["method"] != "GET":
+            return False
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        return hmac.compare_digest(given.encode(), self._token)
+
+    async def _let_in(self, scope: Scope, send: Send) -> None:
+        cookie = f"{_cookie_name(scope)}={self._token.decode()}; Path=/; HttpOnly; SameSite=Strict"
+        await _answer(send, 303, b"", {"location": "/", "set-cookie": cookie})
+
+    def _is_known(self, scope: Scope) -> bool:
+        try:
+            jar = SimpleCookie(header(scope, b"cookie").decode("latin-1"))
+        except CookieError:
+            return False
+        found = jar.get(_cookie_name(scope))
+        return found is not None and hmac.compare_digest(found.value.encode(), self._token)
+
+
+def _cookie_name(scope: Scope) -> str:
+    """Browsers share cookies between ports: two studios have two."""
+    return f"studio_{(scope.get('server') or ('', 0))[1]}"
+
+
+def _with_headers(send: Send) -> Send:
+    async def send_with_headers(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            extra = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+            message = {**message, "headers": [*message.get("headers", ()), *extra]}
+        await send(message)
+
+    return send_with_headers
+
+
+async def _discard_body(receive: Receive) -> None:
+    """Read what still comes, within bounds: who is cut off while sending never sees the answer."""
+    num_bytes = 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_MAX_DISCARD_S):
+            while num_bytes < _MAX_DISCARDED_BYTES:
+                message = await receive()
+                num_bytes += len(message.get("body", b""))
+                if not message.get("more_body"):
+                    return
+
+
+async def _answer(send: Send, status: int, body: bytes, headers: dict[str, str]) -> None:
+    pairs = {**headers, "content-length": str(len(body)), "connection": "close"}
+    start = [(name.encode(), value.encode()) for name, value in pairs.items()]
+    send = _with_headers(send)
+    await send({"type": "http.response.start", "status": status, "headers": start})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,202 @@
+"""The runs that the studio shows: tables of scores, a row for each dialogue, and a dialogue whole.
+
+Runs are read once. Nothing in them is imported or asked; persona cards are those that come with the
+package, or that the caller names.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rlver_gym.bench.compare import Comparison, read_comparisons
+from rlver_gym.bench.manifest import Manifest
+from rlver_gym.bench.recompute import Sources, find_cards
+from rlver_gym.bench.score import score_agents, score_to_json
+from rlver_gym.core.cards import EnvCard
+from rlver_gym.core.persona import Persona
+from rlver_gym.environment.alarms import check_episodes
+from rlver_gym.environment.episode import Episode
+from rlver_gym.io.errors import RlverError, UnknownName
+from rlver_gym.studio.asks import Name, Words
+from rlver_gym.studio.views import Json, view_person, view_turns
+
+
+class Run(NamedTuple):
+    """A run folder with what counts in it, by "AGENT/PERSONA/SEED"."""
+
+    label: str
+    folder: Path
+    manifest: Manifest
+    dialogues: dict[str, Episode]
+    shown_as: dict[str, str]
+    """The agents' names in the tables, by their own."""
+
+    def find(self, dialogue: str) -> Episode:
+        """UnknownName when it is none of the run's."""
+        if dialogue not in self.dialogues:
+            raise UnknownName(
+                f"there is no dialogue {dialogue[:80]!r} in {self.label}. Open it from the list."
+            )
+        return self.dialogues[dialogue]
+
+
+class Runs:
+    """All runs that are open."""
+
+    def __init__(self, folders: Sequence[Path], personas: str | None = None) -> None:
+        """`personas`: the folder of the runs' persona cards, when they are not the shipped ones.
+        RunError for what is no run.
+        """
+        self._personas = personas
+        self.comparisons = read_comparisons(folders) if folders else []
+        by_print = {folder.resolve().name: folder for folder in folders}
+        by_print |= {str(folder): folder for folder in folders}
+        self.runs: dict[str, Run] = {}
+        for one in self.comparisons:
+            self.runs |= {run.label: run for run in _split(one, by_print)}
+
+    def run(self, label: str) -> Run:
+        """UnknownName when there is none of that name."""
+        if label not in self.runs:
+            raise UnknownName.of("run", label, self.runs, ", ".join(self.runs) or "none is open")
+        return self.runs[label]
+
+    @cached_property
+    def overview(self) -> Json:
+        """A table of scores for each protocol, and a row for each dialogue."""
+        return {
+            "tables": [self._table(one) for one in self.comparisons],
+            "runs": [[one.label, one.manifest.plan.user] for one in self.runs.values()],
+            "dialogues": [
+                _row(run, key, episode)
+                for run in self.runs.values()
+                for key, episode in run.dialogues.items()
+            ],
+        }
+
+    def _table(self, one: Comparison) -> Json:
+        """Competitors are ranked among themselves; who was told what no agent can know is apart."""
+        found = check_episodes(one.episodes)
+        flags = {alert.agent: alert.says for alert in found.alarms if not alert.expected}
+        groups = [
+            [name for name in one.planned.agents if (name in found.privileged) is privileged]
+            for privileged in (False, True)
+        ]
+        scores = [
+            score
+            for names in groups
+            for score in score_agents(
+                [episode for episode in one.episodes if episode.agent in names],
+                replace(one.planned, agents=tuple(names)),
+            )
+        ]
+        problems = [text for each in one.problems for text in each.describe(each.folder.name)]
+        return {
+            "title": str(one.protocol),
+            "runs": list(one.runs),
+            "start": one.manifests[0].env_card.start,
+            "scores": [
+                {
+                    **score_to_json(score),
+                    "privileged": score.agent in found.privileged,
+                    "flag": flags.get(score.agent, ""),
+                }
+                for score in scores
+            ],
+            "notes": problems + found.unjudged,
+        }
+
+    @cached_property
+    def _texts(self) -> list[tuple[str, frozenset[str]]]:
+        """What can be searched in each dialogue, in the overview's order: text and reasons."""
+        return [
+            (_text_of(one), frozenset(_codes_of(one)))
+            for run in self.runs.values()
+            for one in run.dialogues.values()
+        ]
+
+    def search(self, q: Words) -> list[int]:
+        """The numbers of the dialogues (in the overview) that hold every word of `q`; a word
+        "reason:CODE" means that the reason occurs.
+        """
+        words = q.casefold().split()
+        codes = {word.removeprefix("reason:") for word in words if word.startswith("reason:")}
+        plain = [word for word in words if not word.startswith("reason:")]
+        return [
+            number
+            for number, (text, reasons) in enumerate(self._texts)
+            if codes <= reasons and all(word in text for word in plain)
+        ]
+
+    def cards(self, run: Run, episode: Episode) -> tuple[EnvCard, Persona]:
+        """What a dialogue was held with. RlverError when that is not here."""
+        card, shelf = find_cards(run.folder, run.manifest, Sources(personas=self._personas))
+        persona = shelf.get(episode.persona)
+        if (card.hash, persona.hash) != (episode.env_hash, episode.persona_hash):
+            raise UnknownName(
+                f"{episode.persona} is not the one of this run here. Name the run's cards:"
+                " --personas DIR"
+            )
+        return card, persona
+
+    def dialogue(self, run: Name, dialogue: Name) -> Json:
+        """A dialogue whole, with who the person is where their card is at hand."""
+        found = self.run(run)
+        episode = found.find(dialogue)
+        try:
+            person, note = view_person(self.cards(found, episode)[1]), ""
+        except RlverError as error:
+            person, note = None, str(error)
+        return {
+            **_row(found, dialogue, episode),
+            "opening": episode.opening,
+            "turns": view_turns(episode.turns),
+            "person": person,
+            "note": note,
+            "user": episode.user,
+        }
+
+
+def _split(one: Comparison, folders: dict[str, Path]) -> list[Run]:
+    """The runs of a comparison, each with the names that its agents have in the table."""
+    named = iter(one.episodes)
+    found = []
+    for label, manifest, episodes in zip(one.runs, one.manifests, one.episodes_by_run, strict=True):
+        shown = {episode.agent: next(named).agent for episode in episodes}
+        dialogues = {"/".join(map(str, episode.key)): episode for episode in episodes}
+        found.append(Run(label, folders[label], manifest, dialogues, shown))
+    return found
+
+
+def _row(run: Run, key: str, episode: Episode) -> dict[str, Any]:
+    return {
+        "run": run.label,
+        "id": key,
+        "agent": run.shown_as[episode.agent],
+        "persona": episode.persona,
+        "seed": episode.seed,
+        "need": episode.need,
+        "disposition": episode.disposition,
+        "start": episode.start,
+        "final": episode.final,
+        "outcome": episode.outcome,
+        "line": [episode.start, *(turn.emotion for turn in episode.turns)],
+    }
+
+
+def _text_of(episode: Episode) -> str:
+    parts = [*episode.key[:2], episode.need, episode.disposition, episode.opening]
+    for turn in episode.turns:
+        notes = [reason.note for reason in turn.appraisal.reasons]
+        parts += [turn.utterance, turn.reply, turn.appraisal.thought, *notes]
+    return "\n".join(parts).casefold()
+
+
+def _codes_of(episode: Episode) -> list[str]:
+    """The codes of its reasons, and their families."""
+    codes = [reason.code for turn in episode.turns for reason in turn.appraisal.reasons]
+    return [code.casefold() for code in codes] + [
+        code.partition(":")[0] for code in codes if ":" in code
+    ]

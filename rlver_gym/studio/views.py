@@ -1,0 +1,65 @@
+"""Values as the pages get them: plain, small, and all that a reader of a dialogue needs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rlver_gym.core.dialogue import Turn
+from rlver_gym.core.persona import Persona
+from rlver_gym.environment.session import EmpathySession
+
+Json = dict[str, Any]
+
+
+def view_turn(turn: Turn) -> Json:
+    """A turn with its reasons as code, points and note."""
+    return {
+        "utterance": turn.utterance,
+        "change": turn.appraisal.change,
+        "emotion": turn.emotion,
+        "thought": turn.appraisal.thought,
+        "reasons": [list(reason) for reason in turn.appraisal.reasons],
+        "reply": turn.reply,
+        "outcome": turn.outcome,
+    }
+
+
+def view_person(persona: Persona) -> Json:
+    """Who somebody is, what happened to them, and (to be hidden by the page) what they need."""
+    person, situation = persona.person, persona.situation
+    return {
+        "id": persona.id,
+        "name": person.name,
+        "age": person.age,
+        "work": person.work,
+        "traits": list(person.traits),
+        "habits": person.habits,
+        "speaks": person.way_of_speaking,
+        "disposition": person.disposition.value,
+        "title": situation.title,
+        "cause": situation.cause,
+        "timeline": [[one.when, one.what, one.felt] for one in situation.timeline],
+        "now": situation.now,
+        "need": persona.need.value,
+        "hints": list(situation.hints.of(persona.need)),
+    }
+
+
+def view_session(session: EmpathySession) -> Json:
+    """Where a dialogue stands."""
+    card, dialogue = session.scene.card, session.dialogue
+    return {
+        "env": card.id,
+        "seed": session.scene.seed,
+        "start": card.start,
+        "horizon": card.turns,
+        "emotion": session.emotion,
+        "opening": dialogue.opening,
+        "turns": view_turns(dialogue.turns),
+        "outcome": session.outcome,
+        "person": view_person(session.scene.persona),
+    }
+
+
+def view_turns(turns: Sequence[Turn]) -> list[Json]:
+    """Each of them."""
+    return [view_turn(turn) for turn in turns]

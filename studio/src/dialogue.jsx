@@ -1,0 +1,129 @@
+// One dialogue: who this is, what was said and felt, another reply from any turn, and two side by side.
+import { useEffect, useState } from "preact/hooks";
+import { address, download, get, go, OUTCOMES, post, useAction, useAnswer, useKeys, words } from "./lib.js";
+import { Composer, EmotionLine, Ending, Felt, Person, Problem, Say, Waiting } from "./ui.jsx";
+import { shown } from "./runs.jsx";
+
+export function DialoguePage({ overview, params }) {
+  const run = params.get("run") || "", id = params.get("id") || "";
+  const beside = params.get("beside") || "", besideRun = params.get("in") || run, branchId = params.get("branch") || "";
+  const main = useAnswer(() => get("dialogue", { run, dialogue: id }), `${run} ${id}`);
+  const branches = useAnswer(() => get("branches", { run, dialogue: id }), `${run} ${id}`);
+  const other = useAnswer(() => get("dialogue", { run: besideRun, dialogue: beside }), beside ? `${besideRun} ${beside}` : null);
+  if (main.problem) return <Problem text={main.problem} />;
+  if (!main.value) return <Waiting />;
+  const branch = branches.value?.find((one) => one.id === branchId);
+  const right = beside ? other.value && columnOf(other.value) : branch ? columnOfBranch(main.value, branch) : null;
+  return (
+    <View key={`${run} ${id}`} overview={overview} params={params} dialogue={main.value} branches={branches.value || []} branch={beside ? null : branch}
+      right={right} again={branches.again} problem={branches.problem || other.problem} />
+  );
+}
+
+const columnOf = (one) => ({ title: one.agent, sub: ending(one), turns: one.turns.map((turn) => ({ ...turn, by: one.agent })), from: 1, line: one.line, outcome: one.outcome });
+const ending = (one) => `${one.start} → ${one.final}, ${OUTCOMES[one.outcome] || "goes on"}`;
+
+function columnOfBranch(main, branch) {
+  const turns = branch.turns.map((turn, at) => ({ ...turn, by: branch.by[at] }));
+  const last = turns[turns.length - 1];
+  const line = [main.line[branch.turn - 1], ...turns.map((turn) => turn.emotion)];
+  return { title: `another reply at turn ${branch.turn}`, sub: `${line[0]} → ${last.emotion}, ${OUTCOMES[last.outcome] || "goes on"}`, turns, from: branch.turn, line, lineFrom: branch.turn - 1, outcome: last.outcome, opening: main.opening };
+}
+
+function View({ overview, params, dialogue, branches, branch, right, again, problem }) {
+  const [writing, setWriting] = useState(0);
+  const action = useAction();
+  const { run, id } = dialogue;
+  const fields = Object.fromEntries(params);
+  const turn = Number(fields.turn) || 0;
+  const left = columnOf(dialogue);
+  const rows = Math.max(left.turns.length, right ? right.from - 1 + right.turns.length : 0);
+  const set = (changes) => go("dialogue", { ...fields, ...changes }, { replace: true });
+  const pick = (to) => set({ turn: Math.max(1, Math.min(rows, to)) });
+  useEffect(() => document.getElementById(`turn-${turn}`)?.scrollIntoView({ block: "center", behavior: "smooth" }), [turn, run, id]);
+  const siblings = overview.dialogues.filter((one) => one.persona === dialogue.persona && one.seed === dialogue.seed && !(one.id === id && one.run === run));
+  const list = shown.rows.some((one) => one.id === id && one.run === run) ? shown.rows : overview.dialogues.filter((one) => one.agent === dialogue.agent);
+  const at = list.findIndex((one) => one.id === id && one.run === run);
+  const step = (by) => { const to = list[(at + by + list.length) % list.length]; go("dialogue", { run: to.run, id: to.id }); };
+  useKeys({ j: () => pick(turn + 1), k: () => pick(turn - 1), n: () => step(1), p: () => step(-1), b: () => setWriting(turn || 1), u: () => history.back() });
+  const keep = (work) => action.run(work).then((made) => {
+    if (!made) return;
+    setWriting(0);
+    again();
+    set({ branch: made.id, beside: "", in: "", turn: made.turn + made.turns.length - 1 });
+  });
+  const begin = (what) => keep(() => post("branch", { run, dialogue: id, turn: writing, ...what }));
+  const goOn = (what) => keep(() => post("branch-on", { run, branch: branch.id, ...what }));
+  const lines = [{ name: left.title, values: left.line }, ...(right ? [{ name: right.title, values: right.line, from: right.lineFrom }] : [])];
+  const name = dialogue.person?.name;
+  return (
+    <>
+      <p class="crumbs"><a href={address("runs", { any: 1, agent: dialogue.agent })}>{dialogue.agent}</a> with {dialogue.persona.replaceAll("-", " ")}, seed {dialogue.seed}
+        <span class="steps"><button class="quiet" onClick={() => step(-1)} title="p">← previous</button><span class="dim">{at + 1} of {list.length}</span><button class="quiet" onClick={() => step(1)} title="n">next →</button></span></p>
+      <div class="dialogue">
+        <div class="side">
+          <Person person={dialogue.person} need={dialogue.need} note={dialogue.note} />
+          <div class="card">
+            <EmotionLine lines={lines} horizon={rows} picked={turn} onPick={pick} />
+            <p class="legend"><span class="of-0">{left.title}</span>{right && <span class="of-1">{right.title}</span>}</p>
+          </div>
+          <div class="card tools">
+            <label class="field"><span>beside it, the same person with</span>
+              <select value={fields.beside ? `${fields.in || run}\n${fields.beside}` : ""} onChange={(event) => { const [inRun, key] = event.target.value.split("\n"); set({ beside: key || "", in: key ? inRun : "", branch: "" }); }}>
+                <option value="">nobody</option>
+                {siblings.map((one) => <option key={`${one.run} ${one.id}`} value={`${one.run}\n${one.id}`}>{one.agent} ({one.final})</option>)}
+              </select></label>
+            {branches.length > 0 && (
+              <div><span class="dim">other replies that were tried</span>
+                <ul class="branches">{branches.map((one) => (
+                  <li key={one.id}><button class={one.id === branch?.id ? "picked" : ""} onClick={() => set({ branch: one.id === branch?.id ? "" : one.id, beside: "", in: "" })}>
+                    turn {one.turn}: {[...new Set(one.by)].join(", ")} → {one.turns[one.turns.length - 1].emotion}</button></li>))}</ul></div>)}
+            <p><button class="quiet" onClick={() => download("dialogue.md", toMarkdown(dialogue), "text/markdown")}>Markdown</button>
+              <button class="quiet" onClick={() => download("dialogue.json", JSON.stringify(dialogue, null, 1), "application/json")}>JSON</button></p>
+          </div>
+        </div>
+        <div class={right ? "turns two" : "turns"}>
+          <Problem text={problem} />
+          <div class="row heads"><ColumnHead column={left} />{right && <ColumnHead column={right} second />}</div>
+          <div class="row"><Say who="user" name={name} text={dialogue.opening} />{right && <div class="say-space" />}</div>
+          {Array.from({ length: rows }, (_, index) => index + 1).map((number) => (
+            <div key={number} id={`turn-${number}`} class={`row ${number === turn ? "picked" : ""}`}>
+              <Cell turn={left.turns[number - 1]} number={number} name={name} isPicked={number === turn} pick={() => pick(number)} write={() => { setWriting(number); pick(number); }} />
+              {right && (number < right.from ? <p class="dim same">as recorded</p> : <Cell turn={right.turns[number - right.from]} number={number} name={name} isPicked={number === turn} pick={() => pick(number)} second />)}
+              {writing === number && (
+                <div class="card writing">
+                  <h3>Another reply at turn {number}</h3>
+                  <p class="dim">The person hears it in place of what was said, and the dialogue goes on from there. {dialogue.user !== "embedded" && `The record was made with the user ${dialogue.user}; here the embedded one answers.`}</p>
+                  <Composer agents={overview.agents} busy={action.busy} placeholder="What would you say here?" autofocus onSay={(text) => begin({ words: text })} onAgent={(agent, end) => begin({ agent, to_the_end: end })} />
+                  <Problem text={action.problem} /><button class="quiet" onClick={() => setWriting(0)}>Cancel</button>
+                </div>)}
+            </div>
+          ))}
+          <div class="row"><Ending outcome={left.outcome} />{right && (right.outcome ? <Ending outcome={right.outcome} /> : branch && (
+            <div><Composer agents={overview.agents} busy={action.busy} placeholder="And then?" onSay={(text) => goOn({ words: text })} onAgent={(agent, end) => goOn({ agent, to_the_end: end })} /><Problem text={!writing && action.problem} /></div>))}</div>
+        </div>
+      </div>
+    </>
+  );
+}
+
+const ColumnHead = ({ column, second }) => <div class={second ? "column of-1" : "column of-0"}><b>{column.title}</b> <span class="dim">{column.sub}</span></div>;
+
+function Cell({ turn, number, name, isPicked, pick, write, second }) {
+  if (!turn) return <p class="dim same" />;
+  return (
+    <article class={second ? "second" : ""} onClick={isPicked ? undefined : pick}>
+      <Say who="agent" name={turn.by} text={turn.utterance} />
+      <Felt turn={turn} open={isPicked} />
+      {turn.reply && <Say who="user" name={name} text={turn.reply} />}
+      {write && <p class="act"><span class="dim">turn {number}</span><button class="quiet" onClick={(event) => { event.stopPropagation(); write(); }}>another reply</button></p>}
+    </article>
+  );
+}
+
+function toMarkdown(one) {
+  const name = one.person?.name || one.persona;
+  const quote = (text) => (text || "(silence)").replaceAll("\n", " ");
+  const turns = one.turns.flatMap((turn, at) => [`**${one.agent}** (turn ${at + 1}): ${quote(turn.utterance)}`, `*${turn.change >= 0 ? "+" : ""}${turn.change}, now ${turn.emotion}: ${quote(turn.thought)}*`, `**${name}**: ${quote(turn.reply)}`]);
+  return [`# ${one.agent} with ${name}, seed ${one.seed}`, `${ending(one)}; hidden need: ${words(one.need)}`, `**${name}**: ${quote(one.opening)}`, ...turns].join("\n\n") + "\n";
+}

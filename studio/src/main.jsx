@@ -1,0 +1,73 @@
+// The studio: which page stands at which address, and what is the same on all of them.
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { address, get, go, readAddress, useAnswer, useKeys } from "./lib.js";
+import { Problem, Waiting } from "./ui.jsx";
+import { DialoguePage } from "./dialogue.jsx";
+import { PeoplePage } from "./people.jsx";
+import { RatePage } from "./rate.jsx";
+import { RunsPage } from "./runs.jsx";
+import { TalkPage } from "./talk.jsx";
+import { TrainPage } from "./train.jsx";
+import "./style.css";
+
+const PAGES = { runs: RunsPage, dialogue: DialoguePage, talk: TalkPage, rate: RatePage, train: TrainPage, people: PeoplePage };
+const KEYS = [
+  ["j, k", "next, previous dialogue of the list; next, previous turn of a dialogue"],
+  ["Enter", "open the dialogue"],
+  ["n, p", "in a dialogue: the next, previous one of the list"],
+  ["b", "in a dialogue: another reply at this turn"],
+  ["u", "back to the list"],
+  ["/", "search"],
+  ["?", "these keys"],
+];
+
+function Help({ close }) {
+  useKeys({ Escape: close });
+  return (
+    <div class="overlay" onClick={close}>
+      <div class="card" role="dialog" aria-label="keys" onClick={(event) => event.stopPropagation()}>
+        <h2>Keys</h2>
+        <dl>{KEYS.map(([key, effect]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{effect}</dd></div>)}</dl>
+        <button onClick={close} autofocus>Close</button>
+      </div>
+    </div>
+  );
+}
+
+function Studio() {
+  const [at, setAt] = useState(readAddress);
+  const [helps, setHelps] = useState(false);
+  const { value: overview, problem } = useAnswer(() => get("overview"), "overview");
+  useEffect(() => {
+    const move = () => setAt(readAddress());
+    addEventListener("hashchange", move);
+    return () => removeEventListener("hashchange", move);
+  }, []);
+  useEffect(() => scrollTo(0, 0), [at.page]);
+  useKeys({
+    "?": () => setHelps(!helps),
+    "/": () => {
+      if (!document.getElementById("search")) go(at.page === "people" ? "people" : "runs");
+      setTimeout(() => document.getElementById("search")?.focus(), 60);
+    },
+  });
+  const Page = PAGES[at.page] || RunsPage;
+  const tabs = [["runs", "Runs"], ["talk", "Talk"], ["rate", "Rate"], ["train", "Train"], ["people", "People"]].filter(
+    ([page]) => !overview || ((page !== "train" || overview.trainings.length) && (page !== "rate" || overview.runs.length)),
+  );
+  const current = at.page === "dialogue" ? "runs" : at.page;
+  return (
+    <>
+      <header class="top">
+        <a class="brand" href={address("runs")}><span class="wide">rlver-gym </span><b>studio</b></a>
+        <nav>{tabs.map(([page, title]) => <a key={page} href={address(page)} aria-current={page === current ? "page" : undefined}>{title}</a>)}</nav>
+        <button class="quiet" onClick={() => setHelps(true)} aria-label="keys" title="keys">?</button>
+      </header>
+      <main>{overview ? <Page overview={overview} params={at.params} /> : problem ? <Problem text={problem} /> : <Waiting text="reading the runs…" />}</main>
+      {helps && <Help close={() => setHelps(false)} />}
+    </>
+  );
+}
+
+render(<Studio />, document.getElementById("studio"));

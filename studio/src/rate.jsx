@@ -1,0 +1,125 @@
+// Rate: people say blindly how replies would feel, and how far they agree.
+import { useEffect, useState } from "preact/hooks";
+import { fixed, get, go, post, useAction, useAnswer } from "./lib.js";
+import { Person, Problem, Say, Scale, Select, Waiting } from "./ui.jsx";
+
+export function RatePage({ overview, params }) {
+  const run = params.get("run") || overview.runs[0]?.[0] || "";
+  const rater = params.get("rater") || "", view = params.get("view") || "";
+  if (!run) return <p class="card empty">Open a run to rate its dialogues: <code>rlver-gym studio RUN</code></p>;
+  return (
+    <>
+      <div class="title"><h1>Rate</h1>
+        <div class="switch" role="tablist">
+          <button role="tab" aria-selected={view !== "agreement"} onClick={() => go("rate", { run, rater })}>Blind rating</button>
+          <button role="tab" aria-selected={view === "agreement"} onClick={() => go("rate", { run, rater, view: "agreement" })}>Agreement</button>
+        </div>
+        {overview.runs.length > 1 && <Select label="run" value={run} options={overview.runs.map(([label]) => label)} onChange={(to) => go("rate", { run: to, rater, view })} />}</div>
+      {view === "agreement" ? <Agreement run={run} /> : rater ? <Queue key={`${run} ${rater}`} run={run} rater={rater} /> : <Begin run={run} />}
+    </>
+  );
+}
+
+function Rubric({ open }) {
+  return (
+    <details class="card rubric" open={open}>
+      <summary>How to rate</summary>
+      <p>Be that person: their life, their mood, and the need that they do not name. Say of every reply how it would change how you feel at that moment.</p>
+      <dl>
+        <div><dt class="up">+7 to +10</dt><dd>it reaches you: just what you needed</dd></div>
+        <div><dt class="up">+3 to +6</dt><dd>good</dd></div>
+        <div><dt>0 to +2</dt><dd>pleasant, or nothing</dd></div>
+        <div><dt class="down">−1 to −4</dt><dd>beside the point, would suit anyone, a little annoying</dd></div>
+        <div><dt class="down">−5 to −10</dt><dd>hurts, makes no sense, passes over you, lectures, sounds like a machine</dd></div>
+      </dl>
+      <p>What counts is what the words mean to you. Wrong facts, your own words given back and the same once more cost, as they would with a friend. What the person says comes from a simple simulator:
+        take the facts from it, not whether the reply was good. Use the whole scale; judge each dialogue for itself. You are not told who replies, nor the score.</p>
+    </details>
+  );
+}
+
+function Begin({ run }) {
+  const [name, setName] = useState(localStorage.getItem("rater") || "");
+  const known = useAnswer(() => get("agreement", { run }), run);
+  const begin = (to) => { localStorage.setItem("rater", to); go("rate", { run, rater: to }); };
+  return (
+    <>
+      <form class="card setup" onSubmit={(event) => { event.preventDefault(); if (name.trim()) begin(name.trim()); }}>
+        <p>Several people can rate the same run: each under a name, all in the same order, and each goes on where they stopped.</p>
+        <div class="filters"><label class="field"><span>your name, or any sign</span><input value={name} maxLength={60} required onInput={(event) => setName(event.target.value)} /></label><button class="main">Begin</button></div>
+        {known.value?.raters.length > 0 && <p class="chips">go on as {known.value.raters.map((one) => <button type="button" key={one.name} onClick={() => begin(one.name)}>{one.name} ({one.replies})</button>)}</p>}
+        <Problem text={known.problem} />
+      </form>
+      <Rubric open />
+    </>
+  );
+}
+
+function Queue({ run, rater }) {
+  const [state, set] = useState(null);
+  const action = useAction();
+  const load = (name = "") => action.run(() => get("rate", { run, rater, name })).then((found) => found && set(found));
+  useEffect(() => { load(); }, [run, rater]);
+  if (!state) return action.problem ? <Problem text={action.problem} /> : <Waiting />;
+  const one = state.next;
+  if (!one) return <section class="card empty"><h2>All {state.total} dialogues are rated.</h2><p><button class="main" onClick={() => go("rate", { run, rater, view: "agreement" })}>See the agreement</button></p></section>;
+  const rate = (turn, change, fit) => action.run(() => post("rate", { run, rater, name: one.name, turn, change, ...(fit === undefined ? {} : { fit }) })).then((kept) => {
+    if (kept) set({ ...state, next: { ...one, mine: { ...one.mine, [turn]: change }, fits: { ...one.fits, ...(fit === undefined ? {} : { [turn]: fit }) } } });
+  });
+  const rated = one.turns.filter((_, at) => one.mine[at + 1] !== undefined).length;
+  const isWhole = rated === one.turns.length;
+  return (
+    <div class="dialogue">
+      <div class="side"><Person person={one.person} need={one.need} shown /><Rubric /></div>
+      <div class="turns">
+        <p class="progress"><span>{rater}: dialogue {state.done + 1} of {state.total}</span><progress value={state.done} max={state.total} /></p>
+        <Say who="user" name={one.person?.name} text={one.opening} />
+        {one.turns.map(([utterance, reply], at) => {
+          const turn = at + 1, mine = one.mine[turn];
+          if (turn > rated + 1 && mine === undefined) return null;
+          return (
+            <article key={turn}>
+              <Say who="agent" name="supporter" text={utterance} />
+              <Scale label={`turn ${turn}`} value={mine} onRate={(change) => rate(turn, change, one.fits?.[turn])} />
+              {mine !== undefined && <Say who="user" name={one.person?.name} text={reply} />}
+              {mine !== undefined && reply && <p class="fit"><span class="dim">Does this answer the reply?</span>{[[2, "yes"], [1, "partly"], [0, "no"]].map(([fit, title]) => (
+                <button key={fit} class={`quiet ${one.fits?.[turn] === fit ? "picked" : ""}`} onClick={() => rate(turn, mine, fit)}>{title}</button>))}</p>}
+            </article>
+          );
+        })}
+        <Problem text={action.problem} />
+        {isWhole ? <p class="buttons"><button class="main" disabled={action.busy} onClick={() => load().then(() => scrollTo(0, 0))}>Next dialogue</button></p>
+          : <p class="dim">{one.turns.length - rated} to go. What they say next is shown when the reply is rated; each rating is kept at once.</p>}
+      </div>
+    </div>
+  );
+}
+
+function Number({ title, value, digits = 2, says }) {
+  return <div class="card number"><span class="dim">{title}</span><b>{value === null || value === undefined ? "–" : digits ? fixed(value, digits) : value}</b><span class="dim">{says}</span></div>;
+}
+
+function Agreement({ run }) {
+  const { value, problem } = useAnswer(() => get("agreement", { run }), run);
+  if (problem) return <Problem text={problem} />;
+  if (!value) return <Waiting />;
+  if (!value.replies) return <p class="card empty">Nobody has rated this run yet.</p>;
+  const agents = Object.entries(value.agents).sort(([, a], [, b]) => b[1] - a[1]);
+  return (
+    <>
+      <div class="numbers">
+        <Number title="replies rated" value={value.replies} digits={0} says={`in ${value.dialogues} dialogues; ${value.shared} by more than one rater`} />
+        <Number title="Krippendorff's alpha" value={value.alpha} says="1: raters agree; 0: as by chance. Above 0.67 conclusions can be drawn" />
+        <Number title="ICC(2,1)" value={value.icc} says={`one rater's reliability, over ${value.icc_replies} replies that all have rated`} />
+        <Number title="r with the score" value={value.within_dialogue_r} says="mean rating and change, each dialogue's own level taken out" />
+      </div>
+      <section><h2>Raters</h2>
+        <div class="scroll"><table class="board"><thead><tr><th>rater</th><th>replies</th><th>whole dialogues</th><th>mean</th><th>r with the score</th></tr></thead>
+          <tbody>{value.raters.map((one) => <tr key={one.name}><th scope="row">{one.name}</th><td>{one.replies}</td><td>{one.dialogues}</td><td>{fixed(one.mean)}</td><td>{fixed(one.within_dialogue_r, 2)}</td></tr>)}</tbody></table></div></section>
+      {agents.length > 0 && <section><h2>Agents</h2><p class="dim">Mean final emotion over the dialogues that somebody rated whole.</p>
+        <div class="scroll"><table class="board"><thead><tr><th>agent</th><th>by people</th><th>by the score</th></tr></thead>
+          <tbody>{agents.map(([agent, [score, rated]]) => <tr key={agent}><th scope="row">{agent}</th><td>{fixed(rated)}</td><td>{fixed(score)}</td></tr>)}</tbody></table></div></section>}
+      <p class="note">Kept in the run's ratings.jsonl, which <code>rlver-gym opinions</code> reads.</p>
+    </>
+  );
+}

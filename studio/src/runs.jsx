@@ -1,0 +1,178 @@
+// Runs: who leaves people better, and the list of dialogues behind it.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { address, download, fixed, get, go, OUTCOMES, signed, toCsv, tone, useAnswer, useKeys, words } from "./lib.js";
+import { MeanBar, Select, Spark } from "./ui.jsx";
+
+const FIELDS = ["agent", "need", "disposition", "outcome", "persona"];
+const PER_PAGE = 100;
+// What the dialogue page goes through with n and p: the list as it was shown last.
+export const shown = { rows: [] };
+
+const overlaps = (score) => score.to_best && score.to_best[1] <= 0 && score.to_best[2] >= 0;
+const COLUMNS = [
+  ["agent", "agent", (score) => score.agent],
+  ["final emotion", "final", (score) => score.final[0] ?? -1],
+  ["95 %", null, null],
+  ["to the best", "best", (score) => score.to_best?.[0] ?? 0],
+  ["content", "content", (score) => score.content],
+  ["left", "left", (score) => score.left],
+  ["turns", "turns", (score) => score.turns],
+  ["dialogues", "episodes", (score) => score.episodes],
+];
+
+export function RunsPage({ overview, params }) {
+  if (!overview.runs.length) return <Nothing trainings={overview.trainings} />;
+  return <Lists overview={overview} params={params} />;
+}
+
+function Nothing({ trainings }) {
+  return (
+    <section class="card empty">
+      <h1>No run is open</h1>
+      <p>Open one with <code>rlver-gym studio RUN</code>; make one with <code>rlver-gym bench</code>.</p>
+      <p>Without a run you can <a href={address("talk")}>talk</a>{trainings.length ? <>, see the <a href={address("train")}>curves</a></> : null} and
+        meet <a href={address("people")}>the people</a>.</p>
+    </section>
+  );
+}
+
+function Lists({ overview, params }) {
+  const best = overview.tables[0].scores.find((score) => !score.privileged)?.agent ?? "";
+  const fields = Object.fromEntries(params);
+  // A fresh page opens on the best competitor.
+  const filter = params.size ? fields : { agent: best };
+  const set = (changes) => go("runs", { any: "1", ...filter, ...changes }, { replace: true });
+  const query = (filter.q || "").trim();
+  const found = useAnswer(() => get("search", { q: query }), query ? `q ${query}` : null);
+  const rows = useMemo(() => select(overview.dialogues, filter, query ? found.value : undefined), [overview, JSON.stringify(filter), found.value]);
+  return (
+    <>
+      {overview.tables.map((table) => <Board key={table.title} table={table} filter={filter} set={set} several={overview.tables.length > 1} />)}
+      <Dialogues all={overview.dialogues} rows={rows} filter={filter} set={set} isSearching={query && !found.value} problem={found.problem} />
+    </>
+  );
+}
+
+function select(dialogues, filter, numbers) {
+  const hits = numbers && new Set(numbers);
+  const rows = dialogues.filter((one, number) => (!hits || hits.has(number)) && FIELDS.every((name) => !filter[name] || one[name] === filter[name]));
+  const [name, way] = (filter.sort || "final up").split(" ");
+  const value = name === "turns" ? (one) => one.line.length : (one) => one[name];
+  const order = way === "down" ? -1 : 1;
+  return rows.sort((a, b) => order * (value(a) > value(b) ? 1 : value(a) < value(b) ? -1 : 0));
+}
+
+function Head({ title, name, sort, onSort, first = "up", wide }) {
+  const [by, way] = sort.split(" ");
+  const next = by === name ? (way === "up" ? "down" : "up") : first;
+  return (
+    <th class={wide ? "wide" : ""} aria-sort={by === name ? (way === "up" ? "ascending" : "descending") : undefined}>
+      {name ? <button class="head" onClick={() => onSort(`${name} ${next}`)}>{title}{by === name ? (way === "up" ? " ↑" : " ↓") : ""}</button> : title}
+    </th>
+  );
+}
+
+function Board({ table, filter, set, several }) {
+  const [sort, setSort] = useState("final down");
+  const [name, way] = sort.split(" ");
+  const value = COLUMNS.find((column) => column[1] === name)[2];
+  const order = way === "down" ? -1 : 1;
+  const sorted = (scores) => [...scores].sort((a, b) => order * (value(a) > value(b) ? 1 : value(a) < value(b) ? -1 : 0));
+  const isWhole = table.scores.every((score) => !score.failed && !score.missing);
+  const needs = [...new Set(table.scores.flatMap((score) => Object.keys(score.needs)))].sort();
+  const told = table.scores.filter((score) => score.privileged);
+  const row = (score) => <Row key={score.agent} score={score} table={table} filter={filter} set={set} isWhole={isWhole} />;
+  const rows = sorted(table.scores.filter((score) => !score.privileged));
+  return (
+    <section>
+      <div class="title"><h1>{several ? table.title : "Who leaves people better than they came"}</h1>
+        <button class="quiet" onClick={() => download("scores.csv", toCsv([["agent", "final", "low", "high", "content", "left", "turns"], ...rows.map((s) => [s.agent, ...s.final, s.content, s.left, s.turns])]), "text/csv")}>CSV</button></div>
+      {!several && <p class="dim">{table.title}</p>}
+      {table.notes.map((note) => <p key={note} class="problem">{note}</p>)}
+      <div class="scroll">
+        <table class="board">
+          <thead><tr>{COLUMNS.map(([title, key]) => <Head key={title} title={title} name={key} sort={sort} onSort={setSort} first={key === "agent" ? "up" : "down"} wide={["95 %", "turns", "episodes"].includes(key ?? title)} />)}
+            {!isWhole && <th>at worst</th>}</tr></thead>
+          <tbody>{rows.map(row)}</tbody>
+          {told.length > 0 && <tbody class="told"><tr><th colSpan={9}>Told what no agent can know: the theoretical top, no competitor</th></tr>{told.map(row)}</tbody>}
+        </table>
+      </div>
+      <details>
+        <summary>By hidden need</summary>
+        <div class="scroll"><table class="heat"><thead><tr><th />{needs.map((need) => <th key={need}>{words(need)}</th>)}</tr></thead>
+          <tbody>{[...rows, ...told].map((score) => (
+            <tr key={score.agent}><th>{score.agent}</th>{needs.map((need) => {
+              const mean = score.needs[need];
+              return <td key={need}>{mean !== undefined && mean !== null && (
+                <button class={mean < table.start ? "low" : "high"} style={{ "--much": `${Math.min(90, 12 + Math.abs(mean - table.start) * 1.6)}%` }}
+                  onClick={() => set({ agent: score.agent, need })} title={`the dialogues of ${score.agent} with ${words(need)}`}>{fixed(mean, 0)}</button>)}</td>;
+            })}</tr>))}</tbody></table></div>
+      </details>
+      {table.scores.filter((score) => score.flag).map((score) => <p key={score.agent} class="note"><b>{score.agent}</b> {score.flag}</p>)}
+      <p class="note">Mean over people with its 95 % bootstrap interval; the thin mark is the start, {table.start}. “To the best” is the paired difference over the same people.
+        Where its interval holds 0, the two are not separable here. {isWhole ? "" : "At worst: 0 for every dialogue that failed or is missing."}</p>
+    </section>
+  );
+}
+
+function Row({ score, table, filter, set, isWhole }) {
+  const is = filter.agent === score.agent;
+  const toggle = () => set({ agent: is ? "" : score.agent });
+  return (
+    <tr class={is ? "picked" : ""} onClick={toggle}>
+      <th scope="row"><button class="link" aria-pressed={is} title="only this agent's dialogues" onClick={(event) => { event.stopPropagation(); toggle(); }}>{score.agent}</button>
+        {score.flag && <span class="badge" title={score.flag}>look closer</span>}</th>
+      <td><div class="score"><b>{fixed(score.final[0])}</b><MeanBar interval={score.final} start={table.start} /></div></td>
+      <td class="wide dim">{fixed(score.final[1])} to {fixed(score.final[2])}</td>
+      <td>{!score.to_best ? <span class="dim">{score.privileged ? "" : "best"}</span> : overlaps(score) ? <span class="badge" title={`${signed(score.to_best[0].toFixed(1))}: the interval holds 0`}>not separable</span>
+        : <span title={`95 %: ${fixed(score.to_best[1])} to ${fixed(score.to_best[2])}`}>{fixed(score.to_best[0])}</span>}</td>
+      <td>{fixed(score.content, 0)} %</td><td>{fixed(score.left, 0)} %</td><td class="wide">{fixed(score.turns)}</td><td class="wide">{score.episodes}</td>
+      {!isWhole && <td title={`failed ${score.failed}, missing ${score.missing}`}>{fixed(score.at_worst[0])}</td>}
+    </tr>
+  );
+}
+
+function Dialogues({ all, rows, filter, set, isSearching, problem }) {
+  const [place, setPlace] = useState({});
+  // Where one stands, and how much is shown, is of this list: another one begins anew.
+  const { at, count } = place.rows === rows ? place : { at: -1, count: PER_PAGE };
+  const setAt = (to) => setPlace({ rows, count, at: to });
+  const sort = filter.sort || "final up";
+  shown.rows = rows;
+  useEffect(() => document.querySelector("tr.at")?.scrollIntoView({ block: "nearest" }), [at]);
+  const open = (one) => go("dialogue", { run: one.run, id: one.id });
+  useKeys({
+    j: () => setAt(Math.min(rows.length - 1, at + 1)),
+    k: () => setAt(Math.max(0, at - 1)),
+    ...(rows[at] ? { Enter: () => open(rows[at]) } : {}),
+  });
+  const choices = (name) => [...new Set(all.map((one) => one[name]))].sort();
+  const isFiltered = FIELDS.some((name) => filter[name]) || filter.q;
+  const csv = () => toCsv([["run", "id", "agent", "persona", "seed", "need", "disposition", "start", "final", "outcome"], ...rows.map((r) => [r.run, r.id, r.agent, r.persona, r.seed, r.need, r.disposition, r.start, r.final, r.outcome])]);
+  const head = (title, name, wide, first) => <Head key={name} title={title} name={name} sort={sort} wide={wide} first={first} onSort={(to) => set({ sort: to })} />;
+  return (
+    <section id="dialogues">
+      <div class="title"><h2>{rows.length.toLocaleString("en")} dialogues{filter.agent ? ` of ${filter.agent}` : ""}</h2>
+        {isFiltered && <button class="quiet" onClick={() => set(Object.fromEntries([...FIELDS, "q"].map((name) => [name, ""])))}>Show all</button>}
+        <button class="quiet" onClick={() => download("dialogues.csv", csv(), "text/csv")}>CSV</button></div>
+      <div class="filters">
+        <label class="field grow"><span>search in what was said</span>
+          <input id="search" type="search" value={filter.q || ""} placeholder="words, or reason:copying" onInput={(event) => set({ q: event.target.value })} /></label>
+        {FIELDS.map((name) => <Select key={name} label={name === "persona" ? "person" : name} value={filter[name] || ""} options={choices(name)} all="all" onChange={(value) => set({ [name]: value })} />)}
+      </div>
+      {problem && <p class="problem">{problem}</p>}
+      {isSearching ? <p class="dim">searching…</p> : rows.length === 0 ? <p class="card empty">No dialogue is like that. Take a filter away.</p> : (
+        <table class="list">
+          <thead><tr><th>emotion</th>{head("final", "final")}{head("agent", "agent")}{head("person", "persona")}{head("need", "need", true)}{head("disposition", "disposition", true)}{head("outcome", "outcome", true)}{head("turns", "turns", true)}{head("seed", "seed", true)}</tr></thead>
+          <tbody>{rows.slice(0, Math.max(count, at + 1)).map((one, number) => (
+            <tr key={`${one.run} ${one.id}`} class={number === at ? "at" : ""} onClick={() => open(one)}>
+              <td><Spark values={one.line} /></td><td><b class={tone(one.final - one.start)}>{one.final}</b></td><td>{one.agent}</td>
+              <td><a href={address("dialogue", { run: one.run, id: one.id })} onClick={(event) => event.stopPropagation()}>{one.persona.replaceAll("-", " ")}</a></td>
+              <td class="wide">{words(one.need)}</td><td class="wide">{one.disposition}</td><td class="wide">{OUTCOMES[one.outcome]}</td><td class="wide">{one.line.length - 1}</td><td class="wide">{one.seed}</td>
+            </tr>))}</tbody>
+        </table>
+      )}
+      {rows.length > count && <button onClick={() => setPlace({ rows, at, count: count + PER_PAGE })}>Show {Math.min(PER_PAGE, rows.length - count)} more</button>}
+    </section>
+  );
+}

@@ -1,0 +1,310 @@
+"""Journeys through the studio in a real browser. On each of them no request leaves the machine, and
+nothing is complained about in the browser's console.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paths import ROOT
+
+from rlver_gym.bench.folder import EPISODES, MANIFEST
+from rlver_gym.bench.run import read_episodes
+
+sync_api = pytest.importorskip("playwright.sync_api")
+CHROMIUM = "/usr/bin/chromium"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"needs {CHROMIUM}"),
+]
+MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>\u202e\"'`{{3}}"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a studio in a browser of its own."""
+    contexts, foreign, complaints = [], [], []
+
+    def open_page(studio: Any, **options: Any) -> Any:
+        context = browser.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        here = f"http://127.0.0.1:{studio.server.port}/"
+        page.on(
+            "request",
+            lambda asked: asked.url.startswith((here, "blob:")) or foreign.append(asked.url),
+        )
+        page.on("console", lambda said: complaints.append((said.type, said.text)))
+        page.on("pageerror", lambda error: complaints.append(("error", str(error))))
+        page.on("dialog", lambda dialog: complaints.append(("error", dialog.message)))
+        page.set_default_timeout(10_000)
+        page.goto(studio.server.url)
+        page.get_by_role("navigation").wait_for()
+        page.here = here
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert foreign == []
+    assert [one for one in complaints if one[0] in ("error", "warning")] == []
+
+
+def show(page: Any, address: str) -> None:
+    """Go to a page of the studio."""
+    page.goto(f"{page.here}{address}")
+
+
+def expect(found: Any) -> Any:
+    return sync_api.expect(found)
+
+
+def test_the_worst_dialogue_of_an_agent_is_two_clicks_away(studio: Any, visit: Any) -> None:
+    page = visit(studio)
+    expect(page.get_by_role("heading", name="dialogues of listener")).to_be_visible()
+    page.get_by_role("button", name="echo").first.click()
+    expect(page.get_by_role("heading", name="dialogues of echo")).to_be_visible()
+    worst = min(
+        (one for one in read_episodes(studio.folder) if one.agent == "echo"),
+        key=lambda one: one.final,
+    )
+    row = page.locator("table.list tbody tr").first
+    expect(row.locator("b")).to_have_text(str(worst.final))
+    row.click()
+    expect(page.locator("article").first).to_be_visible()
+    assert "id=echo" in page.url
+    before = page.locator("article").all_inner_texts()
+    page.reload()
+    expect(page.locator("article").first).to_be_visible()
+    assert page.locator("article").all_inner_texts() == before
+
+
+def test_two_agents_stand_side_by_side_on_the_same_person(studio: Any, visit: Any) -> None:
+    page = visit(studio)
+    show(page, f"#/dialogue?run={studio.run}&id=listener/gus-the-flatmate/0")
+    page.get_by_label("beside it").select_option(f"{studio.run}\necho/gus-the-flatmate/0")
+    expect(page.locator(".column")).to_have_count(2)
+    first = page.locator("#turn-1")
+    expect(first.locator("article")).to_have_count(2)
+    boxes = [one.bounding_box() for one in first.locator("article").all()]
+    assert abs(boxes[0]["y"] - boxes[1]["y"]) < 2
+    assert boxes[1]["x"] > boxes[0]["x"] + 200
+    expect(page.locator("svg.line polyline")).to_have_count(2)
+    page.get_by_role("button", name=re.compile("^echo, turn 2")).click()
+    expect(page.locator("#turn-2")).to_have_class(re.compile("picked"))
+    assert "turn=2" in page.url
+
+
+def test_another_reply_is_tried_at_a_turn_and_kept(studio: Any, visit: Any) -> None:
+    page = visit(studio)
+    show(page, f"#/dialogue?run={studio.run}&id=echo/gus-the-flatmate/0")
+    page.locator("#turn-2").get_by_role("button", name="another reply").click()
+    page.get_by_placeholder("What would you say here?").fill("What hurt you most about it?")
+    page.get_by_role("button", name="Say it").click()
+    expect(page.locator(".column")).to_contain_text(["echo", "another reply at turn 2"])
+    expect(page.locator("#turn-2 .second")).to_contain_text("What hurt you most about it?")
+    page.get_by_label("to the end").check()
+    page.get_by_role("button", name="speak").click()
+    expect(page.locator(".branches button")).to_contain_text("you, listener")
+    expect(page.locator(".ending").nth(1)).to_be_visible()
+    page.reload()
+    expect(page.locator("#turn-2 .second")).to_contain_text("What hurt you most about it?")
+    (kept,) = studio.get("branches", run=studio.run, dialogue="echo/gus-the-flatmate/0")
+    assert kept["turns"][-1]["outcome"]
+
+
+def test_a_talk_is_held_taken_back_and_saved(studio: Any, visit: Any) -> None:
+    page = visit(studio)
+    page.get_by_role("link", name="Talk").click()
+    page.get_by_label("with").select_option("noor-the-old-dog")
+    page.get_by_role("button", name="Begin").click()
+    box = page.get_by_placeholder(re.compile("turn 1 of 8"))
+    box.fill("That sounds lonely. What happened?")
+    box.press("Enter")
+    expect(page.locator(".felt")).to_have_count(1)
+    expect(page.get_by_placeholder(re.compile("turn 2 of 8"))).to_be_visible()
+    page.get_by_role("button", name="What would they say?").click()
+    expect(page.locator(".hint")).not_to_be_empty()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save").click()
+    line = json.loads(Path(saved.value.path()).read_text(encoding="utf-8"))
+    assert line["turns"][0]["utterance"] == "That sounds lonely. What happened?"
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".felt")).to_have_count(0)
+
+
+def test_somebody_in_need_says_how_each_reply_feels(studio: Any, visit: Any) -> None:
+    page = visit(studio)
+    show(page, "#/talk?as=need")
+    page.get_by_label("your name").fill("Ann")
+    page.get_by_placeholder("What is on your mind?").fill("My dog died.")
+    page.get_by_role("button", name="Begin").click()
+    page.get_by_role("radio", name="+4", exact=True).click()
+    page.get_by_placeholder("And then?").fill("He was old.")
+    page.get_by_role("button", name="Say it").click()
+    expect(page.locator(".rated")).to_have_text("felt +4")
+    page.get_by_role("radio", name="−7").click()
+    expect(page.get_by_placeholder("And then?")).to_be_visible()
+    lines = [json.loads(one) for one in (studio.out / "ratings.jsonl").read_text().splitlines()]
+    assert [(one["rater"], one["turn"], one["change"]) for one in lines] == [
+        ("Ann", 1, 4),
+        ("Ann", 2, -7),
+    ]
+
+
+def test_two_people_rate_blindly_and_read_how_far_they_agree(studio: Any, visit: Any) -> None:
+    page = visit(studio)
+    opened = []
+    for rater, steps in (("Ann", ("+3", "−2")), ("Bo", ("+5", "−1"))):
+        show(page, "#/rate")
+        page.get_by_label("your name").fill(rater)
+        page.get_by_role("button", name="Begin").click()
+        opened.append(page.locator(".say.user p").first.inner_text())
+        turn = 0
+        while page.get_by_role("button", name="Next dialogue").count() == 0:
+            body = page.locator("main").inner_text()
+            assert not re.search(r"\b(echo|listener|oracle)\b", body)
+            turn += 1
+            scale = page.get_by_role("radiogroup", name=f"turn {turn}", exact=True)
+            scale.get_by_role("radio", name=steps[turn % 2], exact=True).click()
+            expect(scale.locator(".picked")).to_have_count(1)
+            expect(page.locator(".fit, .buttons .main").nth(turn - 1)).to_be_attached()
+    assert opened[0] == opened[1]
+    page.get_by_role("tab", name="Agreement").click()
+    expect(page.locator(".number b").nth(1)).to_have_text(re.compile(r"^0\.\d\d$"))
+    expect(page.locator("tbody tr")).to_contain_text(["Ann", "Bo"])
+
+
+def test_a_reason_leads_to_every_dialogue_in_which_it_occurs(studio: Any, visit: Any) -> None:
+    page = visit(studio)
+    show(page, f"#/dialogue?run={studio.run}&id=echo/gus-the-flatmate/0&turn=1")
+    page.locator("#turn-1").get_by_role("link", name="copying").click()
+    found = studio.get("search", q="reason:copying")
+    expect(page.get_by_role("heading", name=f"{len(found)} dialogues")).to_be_visible()
+
+
+def test_a_card_is_written_checked_and_talked_to(studio: Any, visit: Any) -> None:
+    page = visit(studio)
+    show(page, "#/people?write=1")
+    expect(page.locator(".problems li").first).to_contain_text("line")
+    card = (ROOT / "examples/people/ruth-and-the-choir.yaml").read_text(encoding="utf-8")
+    page.get_by_label("the card").fill(card)
+    page.get_by_role("link", name="Talk to them").click()
+    page.get_by_role("button", name="Begin").click()
+    expect(page.get_by_role("heading", name="Ruth")).to_be_visible()
+
+
+def test_the_keyboard_alone_leads_through_a_run(studio: Any, visit: Any) -> None:
+    page = visit(studio)
+    expect(page.locator("table.list")).to_be_visible()
+    for key in ("j", "j", "Enter"):
+        page.keyboard.press(key)
+    expect(page.locator("#turn-1")).to_be_visible()
+    for key in ("j", "j"):
+        page.keyboard.press(key)
+    expect(page.locator("#turn-2")).to_have_class(re.compile("picked"))
+    at = page.url
+    page.keyboard.press("n")
+    expect(page.locator(".steps")).to_contain_text("3 of")
+    assert page.url != at
+    page.keyboard.press("b")
+    expect(page.get_by_placeholder("What would you say here?")).to_be_focused()
+    page.keyboard.type("j?/")
+    expect(page.get_by_placeholder("What would you say here?")).to_have_value("j?/")
+    page.locator("body").click(position={"x": 2, "y": 400})
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    expect(page.locator("#search")).to_be_focused()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_fits_a_phone(studio: Any, visit: Any, scheme: str) -> None:
+    page = visit(studio, viewport={"width": 400, "height": 800}, color_scheme=scheme)
+    dialogue = f"#/dialogue?run={studio.run}&id=listener/gus-the-flatmate/0"
+    beside = f"{dialogue}&beside=echo/gus-the-flatmate/0"
+    rating = f"#/rate?run={studio.run}&rater=Ann"
+    for address in ("#/runs", dialogue, beside, "#/talk", "#/talk?as=need", rating, "#/people"):
+        show(page, address)
+        expect(page.locator("main > *").first).to_be_visible()
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400, address
+
+
+def hostile_run(held: Path, folder: Path) -> Path:
+    """The same run, in which every text that can be anything is markup; an agent's name too."""
+    folder.mkdir()
+    manifest = (held / MANIFEST).read_text(encoding="utf-8")
+    plain = json.loads(manifest)
+    plain["plan"]["agents"] = [MARKUP, "listener", "oracle"]
+    plain["agents"] = {MARKUP: {}, "listener": {}, "oracle": {}}
+    (folder / MANIFEST).write_text(json.dumps(plain), encoding="utf-8")
+    lines = []
+    for one in read_episodes(held):
+        turns = tuple(
+            turn._replace(
+                utterance=MARKUP,
+                reply=MARKUP,
+                appraisal=turn.appraisal._replace(
+                    thought=MARKUP,
+                    reasons=tuple(
+                        reason._replace(code=MARKUP, note=MARKUP)
+                        for reason in turn.appraisal.reasons
+                    ),
+                ),
+            )
+            for turn in one.turns
+        )
+        agent = MARKUP if one.agent == "echo" else one.agent
+        lines.append(one._replace(agent=agent, opening=MARKUP, turns=turns).to_json())
+    (folder / EPISODES).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    rating = {"dialogue": "listener/gus-the-flatmate/0", "rater": MARKUP, "turn": 1, "change": 1}
+    (folder / "ratings.jsonl").write_text(json.dumps(rating) + "\n")
+    return folder
+
+
+def test_hostile_text_in_every_field_runs_nothing(
+    open_studio: Any, visit: Any, held: Path, tmp_path: Path
+) -> None:
+    studio = open_studio(hostile_run(held, tmp_path / "hostile"))
+    page = visit(studio)
+    dialogue = f"#/dialogue?run={studio.run}&id=listener/gus-the-flatmate/0&turn=1"
+    addresses = ["#/runs", dialogue, f"#/rate?run={studio.run}&rater=Ann"]
+    addresses += [f"#/rate?run={studio.run}&view=agreement", f"#/{MARKUP}?id={MARKUP}"]
+    for address in addresses:
+        show(page, address)
+        expect(page.locator("main > *").first).to_be_visible()
+        page.wait_for_load_state("networkidle")
+        assert page.locator("main img, main script").count() == 0
+        assert "\u202e" not in page.locator("body").inner_text()
+    show(page, dialogue)
+    expect(page.locator("#turn-1")).to_contain_text("<img src=x onerror=alert(1)>")
+    show(page, "#/runs")
+    expect(page.locator(".board")).to_contain_text("<script>alert(2)</script>")
+
+
+def test_a_training_is_seen_with_its_reference(visit: Any, tmp_path: Path) -> None:
+    from conftest import Client, start_studio
+
+    folder = tmp_path / "training"
+    folder.mkdir()
+    lines = [
+        {"iteration": at, "emotion": 20.0 + at, "reference_score": 21.0, "return": None}
+        for at in range(1, 6)
+    ]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    with start_studio([folder], tmp_path) as server:
+        page = visit(Client(server, folder, tmp_path))
+        page.get_by_role("link", name="Train").click()
+        expect(page.locator("svg.line polyline")).to_have_count(2)
+        expect(page.locator(".legend")).to_contain_text("by the reference")

@@ -1,0 +1,118 @@
+"""Rating is blind, resumes, and is read by `opinions`; the agreement is that of the ratings."""
+
+import json
+
+import numpy as np
+import pytest
+
+from rlver_gym.bench.opinions import gather_opinions
+from rlver_gym.bench.recompute import Sources
+from rlver_gym.bench.rescore import read_dialogues
+from rlver_gym.bench.run import read_episodes
+from rlver_gym.io.correlation import correlation_within
+from rlver_gym.io.reliability import intraclass_correlation, krippendorff_alpha
+
+
+def rate_next(studio, rater: str, changes) -> str:
+    """Rate the next dialogue whole; gives its hidden name."""
+    one = studio.get("rate", run=studio.run, rater=rater)["next"]
+    for turn in range(1, len(one["turns"]) + 1):
+        change = changes(one["name"], turn)
+        studio.post(
+            "rate", run=studio.run, rater=rater, name=one["name"], turn=turn, change=change, fit=1
+        )
+    return one["name"]
+
+
+def test_what_is_rated_tells_neither_agent_nor_score(shared) -> None:
+    shown = shared.get("rate", run=shared.run, rater="Ann")["next"]
+    assert set(shown) == {"name", "person", "need", "disposition", "opening", "turns", "mine"}
+    assert all(len(turn) == 2 for turn in shown["turns"])
+    known = {"/".join(map(str, one.key)) for one in read_episodes(shared.folder)}
+    assert not any(key in json.dumps(shown) for key in known)
+    assert len(shown["name"]) == 12
+
+
+def test_all_raters_have_one_order_and_each_goes_on_where_they_stopped(studio) -> None:
+    mine = [rate_next(studio, "Ann", lambda *_: 2) for _ in range(2)]
+    theirs = [rate_next(studio, "Bo", lambda *_: 1) for _ in range(2)]
+    assert mine == theirs
+    shown = studio.get("rate", run=studio.run, rater="Ann")
+    assert shown["done"] == 2
+    name = shown["next"]["name"]
+    studio.post("rate", run=studio.run, rater="Ann", name=name, turn=1, change=5)
+    again = studio.get("rate", run=studio.run, rater="Ann")["next"]
+    assert (again["name"], again["mine"]) == (name, {"1": 5.0})
+
+
+def test_ratings_are_read_by_opinions(studio) -> None:
+    rate_next(studio, "Ann", lambda *_: 1)
+    lines = [json.loads(one) for one in (studio.folder / "ratings.jsonl").read_text().splitlines()]
+    assert [(one["turn"], one["change"], one["fit"], one["rater"]) for one in lines] == [
+        (turn, 1, 1, "Ann") for turn in range(1, len(lines) + 1)
+    ]
+    agent = lines[0]["dialogue"].split("/")[0]
+    dialogues, _ = read_dialogues(studio.folder, Sources())
+    assert gather_opinions(studio.folder, dialogues, {}).emotions["rated"] == {
+        agent: 40.0 + len(lines)
+    }
+    assert studio.get("agreement", run=studio.run)["agents"][agent][1] == 40.0 + len(lines)
+
+
+def test_the_agreement_is_that_of_the_ratings(studio) -> None:
+    def opinion(shift: int):
+        return lambda name, turn: (int(name, 16) + 3 * turn * shift) % 9 - 4
+
+    for rater, shift in (("Ann", 1), ("Bo", 2)):
+        for _ in range(3):
+            rate_next(studio, rater, opinion(shift))
+    rows: dict[tuple[str, int], dict[str, int]] = {}
+    for line in map(json.loads, (studio.folder / "ratings.jsonl").read_text().splitlines()):
+        place = rows.setdefault((line["dialogue"], line["turn"]), {})
+        place[line["rater"]] = line["change"]
+    pairs = np.array([[said["Ann"], said["Bo"]] for said in rows.values()], float)
+    episodes = {"/".join(map(str, one.key)): one for one in read_episodes(studio.folder)}
+    score = [float(episodes[key].turns[turn - 1].appraisal.change) for key, turn in rows]
+    found = studio.get("agreement", run=studio.run)
+    assert found["replies"] == found["shared"] == found["icc_replies"] == len(rows)
+    assert found["alpha"] == pytest.approx(krippendorff_alpha(pairs.tolist()))
+    assert found["icc"] == pytest.approx(intraclass_correlation(pairs))
+    assert found["within_dialogue_r"] == pytest.approx(
+        correlation_within(pairs.mean(axis=1), np.array(score), np.array([key for key, _ in rows]))
+    )
+    assert [(one["name"], one["dialogues"]) for one in found["raters"]] == [("Ann", 3), ("Bo", 3)]
+
+
+def test_without_ratings_the_agreement_says_nothing(shared) -> None:
+    found = shared.get("agreement", run=shared.run)
+    assert (found["replies"], found["alpha"], found["icc"]) == (0, None, None)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"change": 11},
+        {"change": -11},
+        {"change": 1.5},
+        {"change": "much"},
+        {"turn": 0},
+        {"turn": 20},
+        {"name": "echo/gus-the-flatmate/0"},
+        {"rater": "../x"},
+        {"fit": 3},
+    ],
+)
+def test_a_rating_outside_the_scale_or_the_queue_is_not_kept(shared, fields) -> None:
+    name = shared.get("rate", run=shared.run, rater="Ann")["next"]["name"]
+    whole = {"run": shared.run, "rater": "Ann", "name": name, "turn": 1, "change": 1}
+    assert shared.refusal("rate", **{**whole, **fields})
+    assert not (shared.folder / "ratings.jsonl").exists()
+
+
+@pytest.mark.parametrize("line", ['{"dialogue": 1}', "[]", "{", '{"dialogue":"x","rater":"y"}'])
+def test_a_damaged_file_of_ratings_is_named_with_its_line(studio, line: str) -> None:
+    (studio.folder / "ratings.jsonl").write_text(f"\n{line}\n")
+    answer = studio.ask(
+        "GET", f"/api/rate?run={studio.run}&rater=Ann", headers={"cookie": studio.cookie}
+    )
+    assert (answer.status, "line 2" in answer.body["problem"]) == (400, True)

@@ -1,0 +1,153 @@
+"""Tables, lists and dialogues are those of the run, and another reply is what a session gives."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rlver_gym.bench.run import read_episodes
+from rlver_gym.bench.score import score_agents
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Dialogue
+from rlver_gym.core.library import library
+from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.environment.snapshot import Snapshot
+from rlver_gym.users import make_user
+
+AGENTS_OF_OTHERS = ["human", "openai:gpt", "hf:/tmp/model", "os:system", "strategy:none", "x"]
+
+
+def episode_of(studio, key: str) -> Episode:
+    return {"/".join(map(str, one.key)): one for one in read_episodes(studio.folder)}[key]
+
+
+def test_competitors_are_ranked_among_themselves_and_the_oracle_is_apart(shared) -> None:
+    (table,) = shared.get("overview")["tables"]
+    assert [(one["agent"], one["privileged"]) for one in table["scores"]] == [
+        ("listener", False),
+        ("echo", False),
+        ("oracle", True),
+    ]
+    own = [one for one in read_episodes(shared.folder) if one.agent != "oracle"]
+    for found, right in zip(table["scores"], score_agents(own), strict=False):
+        assert found["final"] == list(right.final)
+        assert found["to_best"] == (right.to_best and list(right.to_best))
+
+
+def test_every_dialogue_has_a_row_and_every_row_opens(shared) -> None:
+    rows = shared.get("overview")["dialogues"]
+    assert {row["id"] for row in rows} == {
+        "/".join(map(str, one.key)) for one in read_episodes(shared.folder)
+    }
+    for row in rows[:4]:
+        dialogue = shared.get("dialogue", run=row["run"], dialogue=row["id"])
+        episode = episode_of(shared, row["id"])
+        assert [turn["utterance"] for turn in dialogue["turns"]] == [
+            turn.utterance for turn in episode.turns
+        ]
+        assert dialogue["line"][1:] == [turn.emotion for turn in episode.turns]
+        assert dialogue["person"]["need"] == episode.need
+        for turn in dialogue["turns"]:
+            assert sum(points for _, points, _ in turn["reasons"]) == turn["change"]
+
+
+def test_search_finds_every_word_that_was_said_and_every_reason(shared) -> None:
+    rows, episodes = shared.get("overview")["dialogues"], read_episodes(shared.folder)
+    said = {
+        number
+        for number, row in enumerate(rows)
+        for turn in episode_of(shared, row["id"]).turns
+        if "sounds" in f"{turn.utterance} {turn.reply}".lower()
+    }
+    assert said <= set(shared.get("search", q="SOUNDS"))
+    assert shared.get("search", q="zyzzyva") == []
+    copied = {
+        "/".join(map(str, one.key))
+        for one in episodes
+        if any(reason.code == "copying" for turn in one.turns for reason in turn.appraisal.reasons)
+    }
+    assert copied
+    assert {rows[number]["id"] for number in shared.get("search", q="reason:copying")} == copied
+
+
+def test_a_branch_that_says_the_same_again_is_the_record(studio) -> None:
+    row = studio.get("overview")["dialogues"][8]
+    episode = episode_of(studio, row["id"])
+    for turn in (1, 3):
+        words = episode.turns[turn - 1].utterance
+        branch = studio.post("branch", run=studio.run, dialogue=row["id"], turn=turn, words=words)
+        recorded = studio.get("dialogue", run=studio.run, dialogue=row["id"])["turns"][turn - 1]
+        assert branch["turns"] == [recorded]
+
+
+def test_a_branch_is_what_a_session_restored_there_gives_and_is_kept(studio) -> None:
+    key = "listener/gus-the-flatmate/0"
+    episode = episode_of(studio, key)
+    session = EmpathySession(
+        make_user("embedded"),
+        library().get(episode.persona),
+        env_card("SAGE-Sentient-v0"),
+        episode.seed,
+    )
+    before = episode.turns[:2]
+    session.restore(Snapshot(before[-1].emotion, Dialogue(episode.opening, before), None))
+    first = studio.post(
+        "branch", run=studio.run, dialogue=key, turn=3, words="What hurt you most about it?"
+    )
+    second = studio.post(
+        "branch-on", run=studio.run, branch=first["id"], words="You did not deserve that."
+    )
+    for words in ("What hurt you most about it?", "You did not deserve that."):
+        session.reply(words)
+    assert [turn["emotion"] for turn in second["turns"]] == [
+        turn.emotion for turn in session.dialogue.turns[2:]
+    ]
+    assert [turn["reply"] for turn in second["turns"]] == [
+        turn.reply for turn in session.dialogue.turns[2:]
+    ]
+    assert studio.get("branches", run=studio.run, dialogue=key) == [second]
+    assert (studio.folder / "studio" / "branches.jsonl").read_text().count("\n") == 2
+
+
+def test_an_agent_speaks_in_a_branch_to_the_end(studio) -> None:
+    key = "echo/gus-the-flatmate/0"
+    branch = studio.post(
+        "branch", run=studio.run, dialogue=key, turn=2, agent="listener", to_the_end=True
+    )
+    assert branch["turns"][-1]["outcome"]
+    assert branch["by"] == ["listener"] * len(branch["turns"])
+    assert "over" in studio.refusal("branch-on", run=studio.run, branch=branch["id"], words="x")
+
+
+@pytest.mark.parametrize("agent", AGENTS_OF_OTHERS)
+def test_no_agent_speaks_that_would_run_code_or_ask_a_server(shared, agent: str) -> None:
+    key = "echo/gus-the-flatmate/0"
+    problem = shared.refusal("branch", run=shared.run, dialogue=key, turn=1, agent=agent)
+    assert "listener" in problem
+    assert shared.get("branches", run=shared.run, dialogue=key) == []
+
+
+@pytest.mark.parametrize(
+    "fields", [{"turn": 0}, {"turn": 99}, {"dialogue": "nobody/at/0"}, {"run": "../first"}]
+)
+def test_a_branch_begins_at_a_turn_that_is_there(shared, fields) -> None:
+    whole = {"run": shared.run, "dialogue": "echo/gus-the-flatmate/0", "turn": 1, "words": "Hi."}
+    assert shared.refusal("branch", **{**whole, **fields})
+
+
+def test_a_file_of_branches_that_is_damaged_or_leads_elsewhere_is_refused(
+    studio, tmp_path: Path
+) -> None:
+    key, beside = "echo/gus-the-flatmate/0", studio.folder / "studio"
+    whole = {"run": studio.run, "dialogue": key, "turn": 1, "words": "Hello."}
+    beside.mkdir()
+    (beside / "branches.jsonl").write_text(json.dumps({"id": "x"}) + "\n")
+    path = f"/api/branches?run={studio.run}&dialogue={key}"
+    answer = studio.ask("GET", path, headers={"cookie": studio.cookie})
+    assert "line 1" in answer.body["problem"]
+    (beside / "branches.jsonl").unlink()
+    (tmp_path / "precious").write_text("")
+    (beside / "branches.jsonl").symlink_to(tmp_path / "precious")
+    assert "leads out" in studio.refusal("branch", **whole)
+    assert (tmp_path / "precious").read_text() == ""

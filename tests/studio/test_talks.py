@@ -1,0 +1,126 @@
+"""Talks are sessions, and what somebody in need says and feels is kept."""
+
+import json
+
+import pytest
+from paths import ROOT
+
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.library import library
+from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.users import make_user
+
+ENV, WHO = "RLVER-Empathy-v0", "gus-the-flatmate"
+CARD = "examples/people/ruth-and-the-choir.yaml"
+WORDS = ("That sounds lonely.", "What happened then?", "You carried that well.")
+
+
+def test_a_talk_is_a_session_and_its_file_a_record_of_it(shared) -> None:
+    session = EmpathySession(make_user("embedded"), library().get(WHO), env_card(ENV), 3)
+    talk = shared.post("talk", env=ENV, persona=WHO, seed=3)
+    assert talk["opening"] == session.start()
+    for words in WORDS:
+        session.reply(words)
+        talk = shared.post("say", talk=talk["id"], words=words)
+    assert [turn["emotion"] for turn in talk["turns"]] == [
+        turn.emotion for turn in session.dialogue.turns
+    ]
+    line = shared.get("record", talk=talk["id"])["line"]
+    assert line == Episode.of(session, "human").to_json()
+
+
+def test_what_was_undone_was_never_said(shared) -> None:
+    talk = shared.post("talk", env=ENV, persona=WHO)
+    first = shared.post("say", talk=talk["id"], words=WORDS[0])
+    shared.post("say", talk=talk["id"], words="Stop whining.")
+    assert shared.post("undo", talk=talk["id"]) == first
+    again = shared.post("say", talk=talk["id"], words=WORDS[1])
+    plain = shared.post("talk", env=ENV, persona=WHO)
+    for words in WORDS[:2]:
+        plain = shared.post("say", talk=plain["id"], words=words)
+    assert {**again, "id": ""} == {**plain, "id": ""}
+
+
+def test_a_hint_says_nothing(shared) -> None:
+    talk = shared.post("talk", env=ENV, persona=WHO)
+    assert shared.post("hint", talk=talk["id"], agent="adaptive")["words"]
+    assert shared.post("undo", talk=talk["id"]) == talk
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"env": "/etc/passwd.yaml"},
+        {"env": "RLVER-Strategy-v0"},
+        {"persona": "nobody"},
+        {"persona": "../index"},
+        {"seed": -1},
+        {"card": "name: [\n"},
+    ],
+)
+def test_a_talk_needs_somebody_who_is_here(shared, fields) -> None:
+    assert shared.refusal("talk", **{"env": ENV, "persona": WHO, **fields})
+
+
+def test_a_card_is_checked_line_by_line_and_can_be_talked_to(shared) -> None:
+    card = shared.get("template")["card"]
+    problems = shared.post("check", card=card)
+    assert {one["line"] for one in problems} > {14, 15}
+    assert all(one["remedy"] and "/" not in one["field"] for one in problems)
+    (broken,) = shared.post("check", card="name: [\n")
+    assert broken["line"] == 2
+    named = [one for one in shared.post("check", card="nane: Ruth\n") if one["field"] == "nane"]
+    assert [(one["line"], "name" in one["remedy"]) for one in named] == [(1, True)]
+    whole = (ROOT / CARD).read_text(encoding="utf-8")
+    assert shared.post("check", card=whole) == []
+    assert shared.post("talk", env=ENV, card=whole)["opening"] in whole
+
+
+def test_who_is_in_need_rates_each_reply_and_it_is_kept(studio) -> None:
+    talk = studio.post("confide", rater="Ann", agent="listener", words="My dog died.")
+    assert "rate" in studio.refusal("confide-say", talk=talk["id"], words="He was old.")
+    studio.post("confide-rate", talk=talk["id"], change=-3)
+    studio.post("confide-rate", talk=talk["id"], change=4)
+    studio.post("confide-say", talk=talk["id"], words="He was old.")
+    talk = studio.post("confide-rate", talk=talk["id"], change=-10)
+    assert talk["line"] == [40, 44, 34]
+    lines = [json.loads(one) for one in (studio.out / "ratings.jsonl").read_text().splitlines()]
+    assert [(one["turn"], one["change"], one["kind"]) for one in lines] == [
+        (1, -3, "first_person"),
+        (1, 4, "first_person"),
+        (2, -10, "first_person"),
+    ]
+    assert {(one["dialogue"], one["rater"]) for one in lines} == {(talk["key"], "Ann")}
+    *_, last = (studio.out / "dialogues.jsonl").read_text().splitlines()
+    assert json.loads(last)["said"] == ["My dog died.", "He was old."]
+    assert len(json.loads(last)["replies"]) == 2
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"agent": "oracle"},
+        {"agent": "openai:gpt"},
+        {"words": "  \n"},
+        {"rater": ""},
+        {"rater": "a/b"},
+        {"rater": "a\u202eb"},
+        {"rater": "x" * 61},
+    ],
+)
+def test_nobody_supports_without_words_a_name_and_an_honest_agent(shared, fields) -> None:
+    whole = {"rater": "Ann", "agent": "listener", "words": "My dog died."}
+    assert shared.refusal("confide", **{**whole, **fields})
+    assert not shared.out.exists()
+
+
+def test_a_talk_that_is_gone_is_said_to_be(shared) -> None:
+    for name, fields in (("say", {"words": "x"}), ("undo", {}), ("confide-rate", {"change": 1})):
+        assert "Begin a new one" in shared.refusal(name, talk="gone", **fields)
+
+
+def test_the_studio_opens_without_a_run(open_studio) -> None:
+    studio = open_studio(None)
+    assert studio.get("overview")["tables"] == []
+    assert studio.post("talk", env=ENV, persona=WHO)["opening"]
