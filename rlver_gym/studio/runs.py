@@ -17,10 +17,10 @@ from rlver_gym.bench.score import score_agents, score_to_json
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.persona import Persona
 from rlver_gym.environment.alarms import check_episodes
-from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.episode import Episode, turn_to_dict
 from rlver_gym.io.errors import RlverError, UnknownName
 from rlver_gym.studio.asks import Name, Words
-from rlver_gym.studio.views import Json, view_person, view_turns
+from rlver_gym.studio.views import Json, view_person
 
 
 class Run(NamedTuple):
@@ -92,7 +92,9 @@ class Runs:
                 replace(one.planned, agents=tuple(names)),
             )
         ]
-        problems = [text for each in one.problems for text in each.describe(each.folder.name)]
+        problems = [
+            text for each in one.problems for text in each.describe(each.folder.resolve().name)
+        ]
         return {
             "title": str(one.protocol),
             "runs": list(one.runs),
@@ -152,7 +154,7 @@ class Runs:
         return {
             **_row(found, dialogue, episode),
             "opening": episode.opening,
-            "turns": view_turns(episode.turns),
+            "turns": [turn_to_dict(turn) for turn in episode.turns],
             "person": person,
             "note": note,
             "user": episode.user,
@@ -196,7 +198,6 @@ def _text_of(episode: Episode) -> str:
 
 def _codes_of(episode: Episode) -> list[str]:
     """The codes of its reasons, and their families."""
-    codes = [reason.code for turn in episode.turns for reason in turn.appraisal.reasons]
-    return [code.casefold() for code in codes] + [
-        code.partition(":")[0] for code in codes if ":" in code
-    ]
+    reasons = (reason for turn in episode.turns for reason in turn.appraisal.reasons)
+    codes = [reason.code.casefold() for reason in reasons]
+    return codes + [code.partition(":")[0] for code in codes]

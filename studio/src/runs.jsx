@@ -1,5 +1,5 @@
 // Runs: who leaves people better, and the list of dialogues behind it.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { address, download, fixed, get, go, OUTCOMES, signed, toCsv, tone, useAnswer, useKeys, words } from "./lib.js";
 import { MeanBar, Select, Spark } from "./ui.jsx";
 
@@ -132,6 +132,20 @@ function Row({ score, table, filter, set, isWhole }) {
   );
 }
 
+// What is typed is searched for when the typing pauses.
+function Search({ value, onSearch }) {
+  const [text, setText] = useState(value);
+  const timer = useRef(0);
+  useEffect(() => setText(value), [value]);
+  const type = (event) => {
+    const typed = event.target.value;
+    setText(typed);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => onSearch(typed), 200);
+  };
+  return <input id="search" type="search" value={text} placeholder="words, or reason:copying" onInput={type} />;
+}
+
 function Dialogues({ all, rows, filter, set, isSearching, problem }) {
   const [place, setPlace] = useState({});
   // Where one stands, and how much is shown, is of this list: another one begins anew.
@@ -157,7 +171,7 @@ function Dialogues({ all, rows, filter, set, isSearching, problem }) {
         <button class="quiet" onClick={() => download("dialogues.csv", csv(), "text/csv")}>CSV</button></div>
       <div class="filters">
         <label class="field grow"><span>search in what was said</span>
-          <input id="search" type="search" value={filter.q || ""} placeholder="words, or reason:copying" onInput={(event) => set({ q: event.target.value })} /></label>
+          <Search value={filter.q || ""} onSearch={(q) => set({ q })} /></label>
         {FIELDS.map((name) => <Select key={name} label={name === "persona" ? "person" : name} value={filter[name] || ""} options={choices(name)} all="all" onChange={(value) => set({ [name]: value })} />)}
       </div>
       {problem && <p class="problem">{problem}</p>}

@@ -100,6 +100,8 @@ def test_without_ratings_the_agreement_says_nothing(shared) -> None:
         {"name": "echo/gus-the-flatmate/0"},
         {"rater": "../x"},
         {"fit": 3},
+        {"final": 101},
+        {"natural": 0},
     ],
 )
 def test_a_rating_outside_the_scale_or_the_queue_is_not_kept(shared, fields) -> None:
