@@ -126,7 +126,7 @@ function Agreement({ run }) {
     <>
       <div class="numbers">
         <Number title="replies rated" value={value.replies} digits={0} says={`in ${value.dialogues} dialogues; ${value.shared} by more than one rater`} />
-        <Number title="Krippendorff's alpha" value={value.alpha} says="1: raters agree; 0: as by chance. Above 0.67 conclusions can be drawn" />
+        <Number title="Krippendorff's alpha" value={value.alpha} says="1: raters agree; 0: as by chance. Customary: 0.80, or 0.67 for tentative conclusions" />
         <Number title="ICC(2,1)" value={value.icc} says={`one rater's reliability, over ${value.icc_replies} replies that all have rated`} />
         <Number title="r with the score" value={value.within_dialogue_r} says="mean rating and change, each dialogue's own level taken out" />
       </div>
