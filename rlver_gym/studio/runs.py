@@ -12,6 +12,12 @@ from typing import Any, NamedTuple
 
 from rlver_gym.bench.compare import Comparison, read_comparisons
 from rlver_gym.bench.manifest import Manifest
+from rlver_gym.bench.noise import (
+    describe_noise,
+    describe_shift,
+    spread_over_runs,
+    spread_over_user_seeds,
+)
 from rlver_gym.bench.recompute import Sources, find_cards
 from rlver_gym.bench.score import score_agents, score_to_json
 from rlver_gym.core.cards import EnvCard
@@ -66,7 +72,9 @@ class Runs:
     @cached_property
     def overview(self) -> Json:
         """A table of scores for each protocol, and a row for each dialogue."""
+        shift = spread_over_runs(self.comparisons)
         return {
+            "shift": describe_shift(shift) if shift else [],
             "tables": [self._table(one) for one in self.comparisons],
             "runs": [[one.label, one.manifest.plan.user] for one in self.runs.values()],
             "dialogues": [
@@ -92,6 +100,7 @@ class Runs:
                 replace(one.planned, agents=tuple(names)),
             )
         ]
+        noise = spread_over_user_seeds(one.episodes, one.protocol.seeds, one.protocol.user_seeds)
         problems = [
             text for each in one.problems for text in each.describe(each.folder.resolve().name)
         ]
@@ -107,7 +116,8 @@ class Runs:
                 }
                 for score in scores
             ],
-            "notes": problems + found.unjudged,
+            "notes": problems,
+            "says": [*found.unjudged, *(describe_noise(noise) if noise else ())],
         }
 
     @cached_property

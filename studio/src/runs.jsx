@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { address, download, fixed, get, go, OUTCOMES, signed, toCsv, tone, useAnswer, useKeys, words } from "./lib.js";
 import { MeanBar, Select, Spark } from "./ui.jsx";
 
-const FIELDS = ["agent", "need", "disposition", "outcome", "persona"];
+const FIELDS = ["agent", "need", "disposition", "outcome", "persona", "run"];
 const PER_PAGE = 100;
 // What the dialogue page goes through with n and p: the list as it was shown last.
 export const shown = { rows: [] };
@@ -47,7 +47,8 @@ function Lists({ overview, params }) {
   const rows = useMemo(() => select(overview.dialogues, filter, query ? found.value : undefined), [overview, JSON.stringify(filter), found.value]);
   return (
     <>
-      {overview.tables.map((table) => <Board key={table.title} table={table} filter={filter} set={set} several={overview.tables.length > 1} />)}
+      {overview.tables.map((table, number) => <Board key={number} table={table} filter={filter} set={set} several={overview.tables.length > 1} />)}
+      {overview.shift.map((text) => <p key={text} class="note">{text}</p>)}
       <Dialogues all={overview.dialogues} rows={rows} filter={filter} set={set} isSearching={query && !found.value} problem={found.problem} />
     </>
   );
@@ -87,7 +88,7 @@ function Board({ table, filter, set, several }) {
     <section>
       <div class="title"><h1>{several ? table.title : "Who leaves people better than they came"}</h1>
         <button class="quiet" onClick={() => download("scores.csv", toCsv([["agent", "final", "low", "high", "content", "left", "turns"], ...rows.map((s) => [s.agent, ...s.final, s.content, s.left, s.turns])]), "text/csv")}>CSV</button></div>
-      {!several && <p class="dim">{table.title}</p>}
+      <p class="dim">{several ? `Of another protocol than the other tables: not to be ranked with them. ${table.runs.join(", ")}` : table.title}</p>
       {table.notes.map((note) => <p key={note} class="problem">{note}</p>)}
       <div class="scroll">
         <table class="board">
@@ -109,6 +110,7 @@ function Board({ table, filter, set, several }) {
             })}</tr>))}</tbody></table></div>
       </details>
       {table.scores.filter((score) => score.flag).map((score) => <p key={score.agent} class="note"><b>{score.agent}</b> {score.flag}</p>)}
+      {table.says.map((text) => <p key={text} class="note">{text}</p>)}
       <p class="note">Mean over people with its 95 % bootstrap interval; the thin mark is the start, {table.start}. “To the best” is the paired difference over the same people.
         Where its interval holds 0, the two are not separable here. {isWhole ? "" : "At worst: 0 for every dialogue that failed or is missing."}</p>
     </section>
@@ -172,7 +174,7 @@ function Dialogues({ all, rows, filter, set, isSearching, problem }) {
       <div class="filters">
         <label class="field grow"><span>search in what was said</span>
           <Search value={filter.q || ""} onSearch={(q) => set({ q })} /></label>
-        {FIELDS.map((name) => <Select key={name} label={name === "persona" ? "person" : name} value={filter[name] || ""} options={choices(name)} all="all" onChange={(value) => set({ [name]: value })} />)}
+        {FIELDS.filter((name) => name !== "run" || choices("run").length > 1).map((name) => <Select key={name} label={name === "persona" ? "person" : name} value={filter[name] || ""} options={choices(name)} all="all" onChange={(value) => set({ [name]: value })} />)}
       </div>
       {problem && <p class="problem">{problem}</p>}
       {isSearching ? <p class="dim">searching…</p> : rows.length === 0 ? <p class="card empty">No dialogue is like that. Take a filter away.</p> : (
