@@ -6,15 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isnan
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rlver_gym.bench.rescore import Recorded, rescore
 from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION
 from rlver_gym.core.user import SentientUser
 from rlver_gym.io.correlation import kendall_tau
 from rlver_gym.io.errors import RunError
-from rlver_gym.io.files import read_lines
-from rlver_gym.io.json_text import parse_json
+from rlver_gym.io.json_lines import read_json_lines
 
 SCORE = "score"
 RATERS = "rated"
@@ -70,28 +69,12 @@ def _means(values: Iterator[tuple[str, float]]) -> dict[str, float]:
     return {agent: fmean(group) for agent, group in groups.items()}
 
 
-def _objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each line with where it stands; none when there is no such file."""
-    if not path.exists():
-        return
-    for number, line in read_lines(path, error=RunError):
-        where = f"{path}, line {number}"
-        try:
-            found = parse_json(line) if line.strip() else {}
-        except ValueError as error:
-            raise RunError(f"{where}: is no JSON ({error}). Write the file anew.") from error
-        if not isinstance(found, dict):
-            raise RunError(f"{where}: must be an object. Write the file anew.")
-        if found:
-            yield where, found
-
-
 def read_capabilities(path: Path) -> dict[str, dict[str, float]]:
     """By dialogue (AGENT/PERSONA/SEED), the mean mark of each capability over the judgements of a
     file that `rlver-gym judge` wrote; empty when there is none.
     """
     said: dict[str, list[tuple[str, float]]] = {}
-    for where, line in _objects(path):
+    for where, line in read_json_lines(path.parent, path.name):
         scores, dialogue = line.get("scores", {}), line.get("dialogue")
         if not isinstance(scores, dict) or not isinstance(dialogue, str):
             raise RunError(f"{where}: must name dialogue and scores. Judge the run again.")
@@ -121,7 +104,7 @@ def _rated(path: Path, dialogues: Sequence[Recorded]) -> dict[str, float]:
     """
     known = {f"{one.agent}/{one.scene.persona.id}/{one.scene.seed}": one for one in dialogues}
     changes: dict[tuple[str, str], dict[int, float]] = {}
-    for where, line in _objects(path):
+    for where, line in read_json_lines(path.parent, path.name):
         key, rater, turn = line.get("dialogue"), line.get("rater"), line.get("turn")
         if not isinstance(key, str) or not isinstance(rater, str) or not isinstance(turn, int):
             raise RunError(f"{where}: must name dialogue, rater and turn. Mend or remove the line.")

@@ -99,7 +99,7 @@ class Episode(NamedTuple):
         plain: dict[str, Any] = self._asdict()
         check = _digest("", {name: value for name, value in plain.items() if name != "turns"})
         plain["turns"] = []
-        for turn in map(_turn_dict, self.turns):
+        for turn in map(turn_to_dict, self.turns):
             check = _digest(check, turn)
             plain["turns"].append(turn | {"check": check})
         return plain | {"outcome": self.outcome, "final": self.final, "return": self.total_reward}
@@ -129,7 +129,7 @@ class Episode(NamedTuple):
             return cls(
                 **header,
                 turns=tuple(
-                    _parse_turn(turn, number) for number, turn in enumerate(plain["turns"], 1)
+                    parse_turn(turn, number) for number, turn in enumerate(plain["turns"], 1)
                 ),
             )
         except (ValueError, TypeError) as error:
@@ -145,7 +145,8 @@ def _digest(before: str, plain: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _turn_dict(turn: Turn) -> dict[str, Any]:
+def turn_to_dict(turn: Turn) -> dict[str, Any]:
+    """Plain values, in the order of a record."""
     spread = turn.appraisal.spread
     return {
         "utterance": turn.utterance,
@@ -190,7 +191,8 @@ _TURN_RANGES = {
 }
 
 
-def _parse_turn(plain: dict[str, Any], number: int) -> Turn:
+def parse_turn(plain: dict[str, Any], number: int) -> Turn:
+    """The turn of `turn_to_dict`; ValueError or TypeError names what in it is wrong."""
     place = f"turn {number}"
     _check_fields(plain, _REQUIRED, place)
     _check_types(plain, _TURN, place)

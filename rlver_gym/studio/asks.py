@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StringConstraints
 
 from rlver_gym.core.cards import MAX_TURNS
-from rlver_gym.core.emotion import MAX_CHANGE
+from rlver_gym.core.emotion import MAX_CHANGE, MAX_EMOTION, MIN_EMOTION
 from rlver_gym.core.persona import plain_text
 
 Name = Annotated[str, StringConstraints(max_length=5_000)]
@@ -18,5 +18,7 @@ Rater = Annotated[
 Change = Annotated[int, Field(ge=-MAX_CHANGE, le=MAX_CHANGE)]
 TurnNumber = Annotated[int, Field(ge=1, le=MAX_TURNS)]
 Seed = Annotated[int, Field(ge=0, le=10**9)]
+Final = Annotated[int, Field(ge=MIN_EMOTION, le=MAX_EMOTION)]
+Natural = Annotated[int, Field(ge=1, le=7)]
 Fit = Annotated[int, Field(ge=0, le=2)]
 """Whether the person's answer responds to what was said: 2 yes, 1 partly, 0 not at all."""

@@ -3,44 +3,36 @@ in studio/branches.jsonl.
 """
 
 import secrets
+from typing import NamedTuple
 
-from pydantic import ValidationError
-
-from rlver_gym.core.dialogue import Dialogue
+from rlver_gym.core.cards import MAX_TURNS
+from rlver_gym.core.dialogue import Dialogue, Turn
+from rlver_gym.environment.episode import parse_turn, turn_to_dict
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import RunError, UnknownName
-from rlver_gym.io.frozen import Frozen
+from rlver_gym.io.json_lines import append_json, read_json_lines
 from rlver_gym.studio.asks import Name, TurnNumber, Words
-from rlver_gym.studio.lines import append_json, read_json_lines
 from rlver_gym.studio.offline import next_words, offline_user
 from rlver_gym.studio.runs import Run, Runs
 from rlver_gym.studio.talks import snapshot_before
-from rlver_gym.studio.views import Json, view_turns
+from rlver_gym.studio.views import Json
 
 FILE = "studio/branches.jsonl"
 YOU = "you"
 
 
-class BranchTurn(Frozen):
-    """As `view_turn` gives it."""
-
-    utterance: str
-    change: int
-    emotion: int
-    thought: str
-    reasons: tuple[tuple[str, float, str], ...]
-    reply: str
-    outcome: str | None
-
-
-class Branch(Frozen):
+class Branch(NamedTuple):
     """What was said instead, from a turn (counted from 1) on, and by whom."""
 
     id: str
     dialogue: str
-    turn: TurnNumber
-    by: tuple[str, ...]
-    turns: tuple[BranchTurn, ...]
+    turn: int
+    by: tuple[str, ...] = ()
+    turns: tuple[Turn, ...] = ()
+
+    def to_dict(self) -> Json:
+        """As it stands in the file."""
+        return {**self._asdict(), "turns": [turn_to_dict(turn) for turn in self.turns]}
 
 
 class Branches:
@@ -53,7 +45,7 @@ class Branches:
     def of(self, run: Name, dialogue: Name) -> list[Json]:
         """Those of a dialogue, the oldest first."""
         kept = _read(self._runs.run(run)).values()
-        return [one.model_dump() for one in kept if one.dialogue == dialogue]
+        return [one.to_dict() for one in kept if one.dialogue == dialogue]
 
     def begin(
         self,
@@ -71,7 +63,7 @@ class Branches:
         count = len(found.find(dialogue).turns)
         if turn > count:
             raise UnknownName(f"there is no turn {turn} in {dialogue}. It has {count}.")
-        branch = Branch(id=secrets.token_hex(4), dialogue=dialogue, turn=turn, by=(), turns=())
+        branch = Branch(secrets.token_hex(4), dialogue, turn)
         return self._extend(found, branch, words, agent, to_the_end)
 
     def go_on(
@@ -91,8 +83,8 @@ class Branches:
             by.append(agent or YOU)
             if session.outcome is not None or not (to_the_end and agent):
                 break
-        turns = view_turns(session.dialogue.turns[branch.turn - 1 :])
-        found = {**branch.model_dump(), "by": by, "turns": turns}
+        turns = session.dialogue.turns[branch.turn - 1 :]
+        found = branch._replace(by=tuple(by), turns=turns).to_dict()
         append_json(run.folder, FILE, found)
         return found
 
@@ -110,10 +102,14 @@ class Branches:
 
 def _read(run: Run) -> dict[str, Branch]:
     found: dict[str, Branch] = {}
-    for where, plain in read_json_lines(run.folder, FILE):
+    for where, line in read_json_lines(run.folder, FILE):
         try:
-            branch = Branch.model_validate(plain)
-        except ValidationError as error:
-            raise RunError(f"{where}: is no branch. Remove the line.") from error
-        found[branch.id] = branch
+            turns = tuple(parse_turn(turn, number) for number, turn in enumerate(line["turns"], 1))
+            names = tuple(map(str, line["by"]))
+            if not turns or len(names) != len(turns) or line["turn"] not in range(1, MAX_TURNS + 1):
+                raise ValueError("its turns do not fit")
+            key = str(line["id"])
+            found[key] = Branch(key, str(line["dialogue"]), line["turn"], names, turns)
+        except (KeyError, TypeError, ValueError) as error:
+            raise RunError(f"{where}: is no branch ({error}). Remove the line.") from error
     return found

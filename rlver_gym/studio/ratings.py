@@ -16,9 +16,9 @@ from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.correlation import correlation_within, varies
 from rlver_gym.io.errors import RlverError, RunError, UnknownName
+from rlver_gym.io.json_lines import append_json, read_json_lines
 from rlver_gym.io.reliability import intraclass_correlation, krippendorff_alpha
-from rlver_gym.studio.asks import Change, Fit, Name, Rater, TurnNumber
-from rlver_gym.studio.lines import append_json, read_json_lines
+from rlver_gym.studio.asks import Change, Final, Fit, Name, Natural, Rater, TurnNumber
 from rlver_gym.studio.runs import Run, Runs
 from rlver_gym.studio.views import Json, view_person
 
@@ -80,14 +80,21 @@ class Ratings:
         turn: TurnNumber,
         change: Change,
         fit: Fit | None = None,
+        final: Final | None = None,
+        natural: Natural | None = None,
     ) -> Json:
-        """Keep how a reply would feel; a second rating of it replaces the first."""
+        """Keep how a reply would feel; a second rating of it replaces the first. `final` and
+        `natural`: with the last turn, how one would feel at the end, and how human the person
+        reads.
+        """
         found = self._runs.run(run)
         key = _queue(found).get(name)
         if key is None or turn > len(found.dialogues[key].turns):
             raise UnknownName("there is no such reply in the queue. Load the page again.")
         said = {"dialogue": key, "rater": rater, "turn": turn, "change": change}
-        append_json(found.folder, FILE, {**said, **({} if fit is None else {"fit": fit})})
+        more = {"fit": fit, "final": final, "natural": natural}
+        told = {name: value for name, value in more.items() if value is not None}
+        append_json(found.folder, FILE, said | told)
         return said | {"dialogue": name}
 
     def agreement(self, run: Name) -> Json:

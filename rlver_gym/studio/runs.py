@@ -12,15 +12,21 @@ from typing import Any, NamedTuple
 
 from rlver_gym.bench.compare import Comparison, read_comparisons
 from rlver_gym.bench.manifest import Manifest
+from rlver_gym.bench.noise import (
+    describe_noise,
+    describe_shift,
+    spread_over_runs,
+    spread_over_user_seeds,
+)
 from rlver_gym.bench.recompute import Sources, find_cards
 from rlver_gym.bench.score import score_agents, score_to_json
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.persona import Persona
 from rlver_gym.environment.alarms import check_episodes
-from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.episode import Episode, turn_to_dict
 from rlver_gym.io.errors import RlverError, UnknownName
 from rlver_gym.studio.asks import Name, Words
-from rlver_gym.studio.views import Json, view_person, view_turns
+from rlver_gym.studio.views import Json, view_person
 
 
 class Run(NamedTuple):
@@ -66,7 +72,9 @@ class Runs:
     @cached_property
     def overview(self) -> Json:
         """A table of scores for each protocol, and a row for each dialogue."""
+        shift = spread_over_runs(self.comparisons)
         return {
+            "shift": describe_shift(shift) if shift else [],
             "tables": [self._table(one) for one in self.comparisons],
             "runs": [[one.label, one.manifest.plan.user] for one in self.runs.values()],
             "dialogues": [
@@ -92,7 +100,10 @@ class Runs:
                 replace(one.planned, agents=tuple(names)),
             )
         ]
-        problems = [text for each in one.problems for text in each.describe(each.folder.name)]
+        noise = spread_over_user_seeds(one.episodes, one.protocol.seeds, one.protocol.user_seeds)
+        problems = [
+            text for each in one.problems for text in each.describe(each.folder.resolve().name)
+        ]
         return {
             "title": str(one.protocol),
             "runs": list(one.runs),
@@ -105,7 +116,8 @@ class Runs:
                 }
                 for score in scores
             ],
-            "notes": problems + found.unjudged,
+            "notes": problems,
+            "says": [*found.unjudged, *(describe_noise(noise) if noise else ())],
         }
 
     @cached_property
@@ -152,7 +164,7 @@ class Runs:
         return {
             **_row(found, dialogue, episode),
             "opening": episode.opening,
-            "turns": view_turns(episode.turns),
+            "turns": [turn_to_dict(turn) for turn in episode.turns],
             "person": person,
             "note": note,
             "user": episode.user,
@@ -196,7 +208,6 @@ def _text_of(episode: Episode) -> str:
 
 def _codes_of(episode: Episode) -> list[str]:
     """The codes of its reasons, and their families."""
-    codes = [reason.code for turn in episode.turns for reason in turn.appraisal.reasons]
-    return [code.casefold() for code in codes] + [
-        code.partition(":")[0] for code in codes if ":" in code
-    ]
+    reasons = (reason for turn in episode.turns for reason in turn.appraisal.reasons)
+    codes = [reason.code.casefold() for reason in reasons]
+    return codes + [code.partition(":")[0] for code in codes]

@@ -1,26 +1,12 @@
-"""Values as the pages get them: plain, small, and all that a reader of a dialogue needs."""
+"""Values as the pages get them: plain, and all that a reader of a dialogue needs."""
 
-from collections.abc import Sequence
 from typing import Any
 
-from rlver_gym.core.dialogue import Turn
 from rlver_gym.core.persona import Persona
+from rlver_gym.environment.episode import turn_to_dict
 from rlver_gym.environment.session import EmpathySession
 
 Json = dict[str, Any]
-
-
-def view_turn(turn: Turn) -> Json:
-    """A turn with its reasons as code, points and note."""
-    return {
-        "utterance": turn.utterance,
-        "change": turn.appraisal.change,
-        "emotion": turn.emotion,
-        "thought": turn.appraisal.thought,
-        "reasons": [list(reason) for reason in turn.appraisal.reasons],
-        "reply": turn.reply,
-        "outcome": turn.outcome,
-    }
 
 
 def view_person(persona: Persona) -> Json:
@@ -54,12 +40,7 @@ def view_session(session: EmpathySession) -> Json:
         "horizon": card.turns,
         "emotion": session.emotion,
         "opening": dialogue.opening,
-        "turns": view_turns(dialogue.turns),
+        "turns": [turn_to_dict(turn) for turn in dialogue.turns],
         "outcome": session.outcome,
         "person": view_person(session.scene.persona),
     }
-
-
-def view_turns(turns: Sequence[Turn]) -> list[Json]:
-    """Each of them."""
-    return [view_turn(turn) for turn in turns]

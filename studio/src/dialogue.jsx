@@ -58,8 +58,8 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
   const name = dialogue.person?.name;
   return (
     <>
-      <p class="crumbs"><a href={address("runs", { any: 1, agent: dialogue.agent })}>{dialogue.agent}</a> with {dialogue.persona.replaceAll("-", " ")}, seed {dialogue.seed}
-        <span class="steps"><button class="quiet" onClick={() => step(-1)} title="p">← previous</button><span class="dim">{at + 1} of {list.length}</span><button class="quiet" onClick={() => step(1)} title="n">next →</button></span></p>
+      <div class="crumbs"><h1><a href={address("runs", { any: 1, agent: dialogue.agent })}>{dialogue.agent}</a> with {dialogue.persona.replaceAll("-", " ")}, seed {dialogue.seed}</h1>
+        <span class="steps"><button class="quiet" onClick={() => step(-1)} title="p">← previous</button><span class="dim">{at + 1} of {list.length}</span><button class="quiet" onClick={() => step(1)} title="n">next →</button></span></div>
       <div class="dialogue">
         <div class="side">
           <Person person={dialogue.person} need={dialogue.need} note={dialogue.note} />

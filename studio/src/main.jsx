@@ -44,7 +44,10 @@ function Studio() {
     addEventListener("hashchange", move);
     return () => removeEventListener("hashchange", move);
   }, []);
-  useEffect(() => scrollTo(0, 0), [at.page]);
+  useEffect(() => {
+    scrollTo(0, 0);
+    document.title = `${at.params.get("id") || at.page} · rlver-gym studio`;
+  }, [at.page, at.params.get("id")]);
   useKeys({
     "?": () => setHelps(!helps),
     "/": () => {

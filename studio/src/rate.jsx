@@ -63,9 +63,13 @@ function Queue({ run, rater }) {
   if (!state) return action.problem ? <Problem text={action.problem} /> : <Waiting />;
   const one = state.next;
   if (!one) return <section class="card empty"><h2>All {state.total} dialogues are rated.</h2><p><button class="main" onClick={() => go("rate", { run, rater, view: "agreement" })}>See the agreement</button></p></section>;
-  const rate = (turn, change, fit) => action.run(() => post("rate", { run, rater, name: one.name, turn, change, ...(fit === undefined ? {} : { fit }) })).then((kept) => {
-    if (kept) set({ ...state, next: { ...one, mine: { ...one.mine, [turn]: change }, fits: { ...one.fits, ...(fit === undefined ? {} : { [turn]: fit }) } } });
-  });
+  // Every rating is kept at once, whole: what was said of a turn before is said again.
+  const rate = (turn, said) => {
+    const told = { change: one.mine[turn], ...one.told?.[turn], ...said };
+    return action.run(() => post("rate", { run, rater, name: one.name, turn, ...told })).then((kept) => {
+      if (kept) set({ ...state, next: { ...one, mine: { ...one.mine, [turn]: told.change }, told: { ...one.told, [turn]: told } } });
+    });
+  };
   const rated = one.turns.filter((_, at) => one.mine[at + 1] !== undefined).length;
   const isWhole = rated === one.turns.length;
   return (
@@ -80,16 +84,29 @@ function Queue({ run, rater }) {
           return (
             <article key={turn}>
               <Say who="agent" name="supporter" text={utterance} />
-              <Scale label={`turn ${turn}`} value={mine} onRate={(change) => rate(turn, change, one.fits?.[turn])} />
+              <Scale label={`turn ${turn}`} value={mine} onRate={(change) => rate(turn, { change })} />
               {mine !== undefined && <Say who="user" name={one.person?.name} text={reply} />}
               {mine !== undefined && reply && <p class="fit"><span class="dim">Does this answer the reply?</span>{[[2, "yes"], [1, "partly"], [0, "no"]].map(([fit, title]) => (
-                <button key={fit} class={`quiet ${one.fits?.[turn] === fit ? "picked" : ""}`} onClick={() => rate(turn, mine, fit)}>{title}</button>))}</p>}
+                <button key={fit} class={`quiet ${one.told?.[turn]?.fit === fit ? "picked" : ""}`} onClick={() => rate(turn, { fit })}>{title}</button>))}</p>}
             </article>
           );
         })}
         <Problem text={action.problem} />
+        {isWhole && <AtTheEnd name={one.person?.name} told={one.told?.[one.turns.length]} say={(said) => rate(one.turns.length, said)} />}
         {isWhole ? <p class="buttons"><button class="main" disabled={action.busy} onClick={() => load().then(() => scrollTo(0, 0))}>Next dialogue</button></p>
           : <p class="dim">{one.turns.length - rated} to go. What they say next is shown when the reply is rated; each rating is kept at once.</p>}
+      </div>
+    </div>
+  );
+}
+
+function AtTheEnd({ name, told = {}, say }) {
+  return (
+    <div class="card setup">
+      <p>If you like: how would you feel now, from 0 to 100 (it began at 40), and how human do {name ? `${name}'s` : "the person's"} own lines read?</p>
+      <div class="filters">
+        <label class="field"><span>at the end</span><input type="number" min="0" max="100" value={told.final} onChange={(event) => event.target.checkValidity() && event.target.value !== "" && say({ final: event.target.valueAsNumber })} /></label>
+        <div class="field"><span>a machine … a human</span><div>{[1, 2, 3, 4, 5, 6, 7].map((natural) => <button key={natural} class={`quiet ${told.natural === natural ? "picked" : ""}`} onClick={() => say({ natural })}>{natural}</button>)}</div></div>
       </div>
     </div>
   );
@@ -109,7 +126,7 @@ function Agreement({ run }) {
     <>
       <div class="numbers">
         <Number title="replies rated" value={value.replies} digits={0} says={`in ${value.dialogues} dialogues; ${value.shared} by more than one rater`} />
-        <Number title="Krippendorff's alpha" value={value.alpha} says="1: raters agree; 0: as by chance. Above 0.67 conclusions can be drawn" />
+        <Number title="Krippendorff's alpha" value={value.alpha} says="1: raters agree; 0: as by chance. Customary: 0.80, or 0.67 for tentative conclusions" />
         <Number title="ICC(2,1)" value={value.icc} says={`one rater's reliability, over ${value.icc_replies} replies that all have rated`} />
         <Number title="r with the score" value={value.within_dialogue_r} says="mean rating and change, each dialogue's own level taken out" />
       </div>

@@ -1,9 +1,9 @@
 // Runs: who leaves people better, and the list of dialogues behind it.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { address, download, fixed, get, go, OUTCOMES, signed, toCsv, tone, useAnswer, useKeys, words } from "./lib.js";
 import { MeanBar, Select, Spark } from "./ui.jsx";
 
-const FIELDS = ["agent", "need", "disposition", "outcome", "persona"];
+const FIELDS = ["agent", "need", "disposition", "outcome", "persona", "run"];
 const PER_PAGE = 100;
 // What the dialogue page goes through with n and p: the list as it was shown last.
 export const shown = { rows: [] };
@@ -47,7 +47,8 @@ function Lists({ overview, params }) {
   const rows = useMemo(() => select(overview.dialogues, filter, query ? found.value : undefined), [overview, JSON.stringify(filter), found.value]);
   return (
     <>
-      {overview.tables.map((table) => <Board key={table.title} table={table} filter={filter} set={set} several={overview.tables.length > 1} />)}
+      {overview.tables.map((table, number) => <Board key={number} table={table} filter={filter} set={set} several={overview.tables.length > 1} />)}
+      {overview.shift.map((text) => <p key={text} class="note">{text}</p>)}
       <Dialogues all={overview.dialogues} rows={rows} filter={filter} set={set} isSearching={query && !found.value} problem={found.problem} />
     </>
   );
@@ -87,7 +88,7 @@ function Board({ table, filter, set, several }) {
     <section>
       <div class="title"><h1>{several ? table.title : "Who leaves people better than they came"}</h1>
         <button class="quiet" onClick={() => download("scores.csv", toCsv([["agent", "final", "low", "high", "content", "left", "turns"], ...rows.map((s) => [s.agent, ...s.final, s.content, s.left, s.turns])]), "text/csv")}>CSV</button></div>
-      {!several && <p class="dim">{table.title}</p>}
+      <p class="dim">{several ? `Of another protocol than the other tables: not to be ranked with them. ${table.runs.join(", ")}` : table.title}</p>
       {table.notes.map((note) => <p key={note} class="problem">{note}</p>)}
       <div class="scroll">
         <table class="board">
@@ -109,6 +110,7 @@ function Board({ table, filter, set, several }) {
             })}</tr>))}</tbody></table></div>
       </details>
       {table.scores.filter((score) => score.flag).map((score) => <p key={score.agent} class="note"><b>{score.agent}</b> {score.flag}</p>)}
+      {table.says.map((text) => <p key={text} class="note">{text}</p>)}
       <p class="note">Mean over people with its 95 % bootstrap interval; the thin mark is the start, {table.start}. “To the best” is the paired difference over the same people.
         Where its interval holds 0, the two are not separable here. {isWhole ? "" : "At worst: 0 for every dialogue that failed or is missing."}</p>
     </section>
@@ -130,6 +132,20 @@ function Row({ score, table, filter, set, isWhole }) {
       {!isWhole && <td title={`failed ${score.failed}, missing ${score.missing}`}>{fixed(score.at_worst[0])}</td>}
     </tr>
   );
+}
+
+// What is typed is searched for when the typing pauses.
+function Search({ value, onSearch }) {
+  const [text, setText] = useState(value);
+  const timer = useRef(0);
+  useEffect(() => setText(value), [value]);
+  const type = (event) => {
+    const typed = event.target.value;
+    setText(typed);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => onSearch(typed), 200);
+  };
+  return <input id="search" type="search" value={text} placeholder="words, or reason:copying" onInput={type} />;
 }
 
 function Dialogues({ all, rows, filter, set, isSearching, problem }) {
@@ -157,8 +173,8 @@ function Dialogues({ all, rows, filter, set, isSearching, problem }) {
         <button class="quiet" onClick={() => download("dialogues.csv", csv(), "text/csv")}>CSV</button></div>
       <div class="filters">
         <label class="field grow"><span>search in what was said</span>
-          <input id="search" type="search" value={filter.q || ""} placeholder="words, or reason:copying" onInput={(event) => set({ q: event.target.value })} /></label>
-        {FIELDS.map((name) => <Select key={name} label={name === "persona" ? "person" : name} value={filter[name] || ""} options={choices(name)} all="all" onChange={(value) => set({ [name]: value })} />)}
+          <Search value={filter.q || ""} onSearch={(q) => set({ q })} /></label>
+        {FIELDS.filter((name) => name !== "run" || choices("run").length > 1).map((name) => <Select key={name} label={name === "persona" ? "person" : name} value={filter[name] || ""} options={choices(name)} all="all" onChange={(value) => set({ [name]: value })} />)}
       </div>
       {problem && <p class="problem">{problem}</p>}
       {isSearching ? <p class="dim">searching…</p> : rows.length === 0 ? <p class="card empty">No dialogue is like that. Take a filter away.</p> : (

@@ -35,7 +35,7 @@ export function EmotionLine({ lines, horizon, picked, onPick }) {
         <g key={number} class={`of-${number}`}>
           <polyline points={values.map((value, at) => `${across(from + at)},${up(value)}`).join(" ")} />
           {values.map((value, at) => {
-            const turn = from + at, is = turn === picked;
+            const turn = from + at, is = turn > 0 && turn === picked;
             const act = turn > 0 && onPick ? () => onPick(turn) : undefined;
             const text = turn ? `${name}, turn ${turn}: ${value}` : `start: ${value}`;
             return (

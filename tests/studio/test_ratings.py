@@ -46,11 +46,15 @@ def test_all_raters_have_one_order_and_each_goes_on_where_they_stopped(studio) -
 
 
 def test_ratings_are_read_by_opinions(studio) -> None:
-    rate_next(studio, "Ann", lambda *_: 1)
+    name = rate_next(studio, "Ann", lambda *_: 1)
     lines = [json.loads(one) for one in (studio.folder / "ratings.jsonl").read_text().splitlines()]
     assert [(one["turn"], one["change"], one["fit"], one["rater"]) for one in lines] == [
         (turn, 1, 1, "Ann") for turn in range(1, len(lines) + 1)
     ]
+    last = {"run": studio.run, "rater": "Ann", "name": name, "turn": len(lines), "change": 1}
+    studio.post("rate", **last, fit=1, final=63, natural=4)
+    *_, ending = (studio.folder / "ratings.jsonl").read_text().splitlines()
+    assert json.loads(ending) == {**lines[-1], "final": 63, "natural": 4}
     agent = lines[0]["dialogue"].split("/")[0]
     dialogues, _ = read_dialogues(studio.folder, Sources())
     assert gather_opinions(studio.folder, dialogues, {}).emotions["rated"] == {
@@ -100,6 +104,8 @@ def test_without_ratings_the_agreement_says_nothing(shared) -> None:
         {"name": "echo/gus-the-flatmate/0"},
         {"rater": "../x"},
         {"fit": 3},
+        {"final": 101},
+        {"natural": 0},
     ],
 )
 def test_a_rating_outside_the_scale_or_the_queue_is_not_kept(shared, fields) -> None:

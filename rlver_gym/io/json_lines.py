@@ -1,4 +1,4 @@
-"""Files that the studio keeps beside a run: JSON, a line a value, appended and read back."""
+"""Files of somebody's own beside a run: JSON, a line an object, appended and read back."""
 
 import json
 from collections.abc import Iterator

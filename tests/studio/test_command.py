@@ -1,0 +1,66 @@
+"""`rlver-gym studio` from the outside, and the curves of training runs."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from http.cookiejar import CookieJar
+from pathlib import Path
+from urllib.request import HTTPCookieProcessor, build_opener
+
+import pytest
+from commands import run_command
+from conftest import Client, start_studio
+
+from rlver_gym.studio.trainings import MOST_POINTS
+
+
+def test_the_printed_address_opens_it_until_ctrl_c(shared: Client) -> None:
+    command = [sys.executable, "-m", "rlver_gym", "studio", str(shared.folder), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        address = process.stdout.readline().split()[-1]
+        opener = build_opener(HTTPCookieProcessor(CookieJar()))
+        with opener.open(address) as page:
+            assert b'<div id="studio">' in page.read()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    assert process.returncode == 130
+
+
+@pytest.mark.parametrize("name", ["nothing", "empty"])
+def test_a_folder_that_is_no_run_is_named(shared: Client, tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    done = run_command("studio", str(tmp_path / name), "--port", "0")
+    assert (done.returncode, "the folder of a run?" in " ".join(done.stderr.split())) == (2, True)
+
+
+def test_a_port_that_is_taken_is_named(shared: Client) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = run_command("studio", "--port", str(taken.getsockname()[1]))
+    assert (done.returncode, "--port" in done.stderr) == (2, True)
+
+
+def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "rlver_gym.studio.server", raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    done = run_command("studio")
+    assert (done.returncode, "[studio]" in done.stderr) == (2, True)
+
+
+def test_curves_are_those_of_the_metrics_thinned_evenly(shared: Client, tmp_path: Path) -> None:
+    lines = [{"iteration": at, "emotion": at / 10, "kl": None} for at in range(3 * MOST_POINTS)]
+    for name, text in (
+        ("long", "".join(json.dumps(one) + "\n" for one in lines)),
+        ("edited", '{"iteration": 1, "emotion": "high"}\n'),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "metrics.jsonl").write_text(text)
+    with start_studio([tmp_path / "long", tmp_path / "edited"], tmp_path) as server:
+        whole, edited = Client(server, tmp_path, tmp_path).get("curves")
+    assert whole["iteration"] == list(range(0, 3 * MOST_POINTS, 3))
+    assert whole["columns"]["emotion"] == [at / 10 for at in whole["iteration"]]
+    assert set(whole["columns"]["kl"]) == {None}
+    assert "line 1" in edited["problem"]
+    assert edited["iteration"] == []
