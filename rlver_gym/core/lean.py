@@ -4,7 +4,7 @@ and expands each into the person and the situation that every user knows.
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
@@ -155,6 +155,8 @@ class LibraryPerson(LeanPerson):
             return f"{self.name} is {self.life}, the story is for {', '.join(story.life)}"
         if story.gender not in ("any", self.gender):
             return f"{self.name} is {self.gender}, the story is for {story.gender}"
+        if self.name in story.words:
+            return f"somebody else in the story is called {self.name}"
         return None
 
 
@@ -169,6 +171,11 @@ class Story(_Told):
     gender: Literal["any", "female", "male", "nonbinary"] = "any"
     needs: dict[HiddenNeed, Wish] = Field(min_length=1)
     split: Split
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """All of them, as they are written."""
+        return frozenset(re.findall(r"\w+", self.model_dump_json()))
 
 
 class LeanCard(LeanPerson, _Told, Wish):

@@ -128,6 +128,7 @@ def test_people_and_stories_are_read_when_they_are_asked_for(folder: Path) -> No
         ("people/ada.yaml", lambda one: one.update(name="Dev", work=card(DEV)["work"]), "the same"),
         ("stories/story-0.yaml", lambda one: one.update(life=["student"]), "is for student"),
         ("stories/story-0.yaml", lambda one: one.update(gender="male"), "is for male"),
+        ("people/ada.yaml", lambda one: one.update(name="Edda"), "in the story is called Edda"),
         ("stories/story-0.yaml", lambda one: one.update(ages=[70, 30]), "ages: [70, 30] must rise"),
         ("stories/story-0.yaml", lambda one: one["facts"].pop() and one.pop("now"), "now: add"),
         (
