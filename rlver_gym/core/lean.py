@@ -142,10 +142,17 @@ Way = Literal["employed", "self-employed", "student", "retired", "at-home", "job
 
 
 class LibraryPerson(LeanPerson):
-    """A person of a library, who is paired with stories that they may have lived."""
+    """A person of a library, who is paired with stories that they may have lived. What they do and
+    where they live is for whoever reads the card: in a story they speak of neither, because it may
+    have been lived by somebody of another trade and town.
+    """
 
     split: Split
     life: Way
+
+    def anywhere(self) -> Self:
+        """Without trade and home: the person as whoever may have lived one of many stories."""
+        return self.model_copy(update={"work": _shared()["life"][self.life], "home": None})
 
     def explain_misfit(self, story: "Story") -> str | None:
         """Why a story cannot be theirs; None when it can."""

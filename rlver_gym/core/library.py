@@ -237,7 +237,7 @@ class PersonaLibrary:
             return Expanded(self.person(pairing.person), self.situation(pairing.situation))
         lean, story = self.lean_person(pairing.person), self.story(pairing.situation)
         if pairing.person not in self._people:
-            self._people[pairing.person] = expand_person(pairing.person, lean)
+            self._people[pairing.person] = expand_person(pairing.person, lean.anywhere())
         told = f"{pairing.situation}/{pairing.need}/{lean.disposition}"
         if told not in self._situations:
             if pairing.need not in story.needs:

@@ -113,7 +113,11 @@ def test_the_library_is_asked_for_by_name_in_an_environment_and_a_run(tmp_path: 
 def test_people_and_stories_are_read_when_they_are_asked_for(folder: Path) -> None:
     (folder / "stories" / "story-1.yaml").write_text("title: [", encoding="utf-8")
     shelf = PersonaLibrary(folder)
-    assert shelf.get("ruth-story-0").person.name == "Ruth"
+    ruth = shelf.get("ruth-story-0").person
+    assert (ruth.name, ruth.work) == (
+        "Ruth",
+        "I go to work like everybody else. I'd rather not talk shop.",
+    )
     with pytest.raises(CardError, match=r"story-1\.yaml"):
         shelf.get("dev-story-1")
 
