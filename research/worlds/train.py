@@ -6,14 +6,14 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
 import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.vec_env import VecNormalize
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 import rlver_gym  # noqa: F401
 from rlver_gym.core.library import library
@@ -63,7 +63,9 @@ def main() -> None:
     model.learn(STEPS)
     env.training = False
     warming = (
-        [one.get_wrapper_attr("warming") for one in dialogues.envs] if world == "adaptive" else []
+        [one.get_wrapper_attr("warming") for one in cast(DummyVecEnv, dialogues).envs]
+        if world == "adaptive"
+        else []
     )
 
     def choose(seen: Any, _: int) -> int:
@@ -73,7 +75,7 @@ def main() -> None:
     found: dict[str, Any] = {"world": world, "seed": seed, "warming": warming}
     for name, card in TESTED.items():
         for who, policy in (("ppo", choose), ("reflect_feeling", lambda seen, _: fixed(seen))):
-            means = np.array([np.mean(one) for one in finals(card, policy)])
+            means = np.array([float(np.mean(one)) for one in finals(card, policy)])
             found[f"{who} in {name}"] = {**bootstrap(means)._asdict(), "people": means.tolist()}
     out.write_text(json.dumps(found, indent=1), encoding="utf-8")
     print({name: one["mean"] for name, one in found.items() if isinstance(one, dict)})
