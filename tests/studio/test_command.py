@@ -18,7 +18,13 @@ from rlver_gym.studio.trainings import MOST_POINTS
 
 def test_the_printed_address_opens_it_until_ctrl_c(shared: Client) -> None:
     command = [sys.executable, "-m", "rlver_gym", "studio", str(shared.folder), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        # what a shell starts in the background ignores Ctrl-C, and so would its children
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
         assert process.stdout
         address = process.stdout.readline().split()[-1]
         opener = build_opener(HTTPCookieProcessor(CookieJar()))
