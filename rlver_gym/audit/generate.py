@@ -28,6 +28,8 @@ from rlver_gym.llm_client.values import Chat, ChatMessage, ChatRequest
 
 Kind = Literal["story", "person"]
 FOLDERS: dict[Kind, str] = {"story": "stories", "person": "people"}
+_DONE = "generated.tsv"
+"""Of a library: the topics that were written."""
 _TRIES = 3
 _MOST_PROBLEMS = 12
 """That the model is told at once."""
@@ -65,6 +67,13 @@ class Writer:
             except ChatError as error:
                 yield Written(topic, None, str(error))
 
+    def list_missing(self, kind: Kind, topics: Sequence[str]) -> list[str]:
+        """Those of which nothing was written into the folder yet."""
+        path = self.folder / _DONE
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        done = {line.partition("\t")[0] for line in lines}
+        return [topic for topic in topics if f"{kind} {topic}" not in done]
+
     async def _write_one(self, kind: Kind, topic: str, number: int) -> Written:
         messages = (ChatMessage("user", _ask(kind, topic, number)),)
         problems: list[str] = []
@@ -83,7 +92,7 @@ class Writer:
                 card, fields = self._read(kind, words)
                 problems = list(problems_of_new(self.folder, card))
                 if not problems:
-                    return Written(topic, self._save(kind, card, fields))
+                    return Written(topic, self._save(kind, topic, card, fields))
             except CardError as error:
                 problems = str(error).splitlines()
             told = _fill("again", problems="\n".join(problems[:_MOST_PROBLEMS]))
@@ -101,7 +110,9 @@ class Writer:
         fields = {**found, "split": self.split}
         return parse_card(Story if kind == "story" else LibraryPerson, fields, "the card"), fields
 
-    def _save(self, kind: Kind, card: Story | LibraryPerson, fields: dict[str, Any]) -> Path:
+    def _save(
+        self, kind: Kind, topic: str, card: Story | LibraryPerson, fields: dict[str, Any]
+    ) -> Path:
         name = card.title if isinstance(card, Story) else card.name
         slug = "-".join(split_words(name.replace("'", ""))[:_SLUG_WORDS]) or kind
         folder = self.folder / FOLDERS[kind]
@@ -112,6 +123,8 @@ class Writer:
             path = folder / f"{slug}-{count}.yaml"
         text = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=160)
         write_atomically(path, f"# Written by {self.model}.\n{text}", CardError)
+        with (self.folder / _DONE).open("a", encoding="utf-8") as file:
+            file.write(f"{kind} {topic}\t{path.name}\n")
         return path
 
 

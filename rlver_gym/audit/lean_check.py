@@ -6,7 +6,8 @@ from pathlib import Path
 
 from rlver_gym.audit.naming import SPOKEN_NEED, find_name_of, find_unmatched_anchors
 from rlver_gym.audit.problem import Problem, problems_of_error, with_line
-from rlver_gym.core.lean import MEETS, LeanCard, expand_told
+from rlver_gym.core.expand import expand_told
+from rlver_gym.core.lean import MEETS, LeanCard
 from rlver_gym.core.library import read_lean
 from rlver_gym.core.persona import SPLITS
 from rlver_gym.core.words import content_stems, is_short

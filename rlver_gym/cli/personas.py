@@ -218,19 +218,15 @@ def generate(
             f" {', '.join(SPLITS)}, and --model a model behind a server, such as openai:MODEL."
         )
     lines = [one.strip() for _, one in read_lines(topics, error=CardError) if one.strip()][:n]
-    done = {one.partition("\t")[0] for one in _done(folder)}
     folder.mkdir(parents=True, exist_ok=True)
     settings = resolve_settings(
         ChatSettings(base_url=base_url, response_cache=folder / "generate_cache.sqlite")
     )
     writer = Writer(connect(settings), model.removeprefix("openai:"), folder, cast(Split, split))
-    left = [one for one in lines if f"{kind} {one}" not in done]
+    left = writer.list_missing(cast(Kind, kind), lines)
     console, written = SafeConsole(), 0
     for one in writer.write(cast(Kind, kind), left):
-        if one.path:
-            written += 1
-            with (folder / _DONE).open("a", encoding="utf-8") as file:
-                file.write(f"{kind} {one.topic}\t{one.path.name}\n")
+        written += one.path is not None
         said = f"{one.path or 'left out'}: {one.topic}{one.problem and ': '}{one.problem}"
         console.print(Text(one_line(said, max_chars=400)), soft_wrap=True)
     total = format_count(written, "card")
@@ -239,14 +235,6 @@ def generate(
     )
     if written < len(left):
         raise typer.Exit(1)
-
-
-_DONE = "generated.tsv"
-
-
-def _done(folder: Path) -> list[str]:
-    path = folder / _DONE
-    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
 
 @app.command()

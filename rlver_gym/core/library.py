@@ -13,15 +13,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from rlver_gym.core.lean import (
-    Expanded,
-    LeanCard,
-    LibraryPerson,
-    Story,
-    expand,
-    expand_person,
-    expand_story,
-)
+from rlver_gym.core.expand import Expanded, expand, expand_library_person, expand_story
+from rlver_gym.core.lean import LeanCard, LibraryPerson, Story
 from rlver_gym.core.persona import HiddenNeed, Person, Persona, Situation, Slug, Split, SplitChoice
 from rlver_gym.io.errors import CardError, UnknownName
 from rlver_gym.io.files import path_inside, shipped_cards
@@ -237,7 +230,7 @@ class PersonaLibrary:
             return Expanded(self.person(pairing.person), self.situation(pairing.situation))
         lean, story = self.lean_person(pairing.person), self.story(pairing.situation)
         if pairing.person not in self._people:
-            self._people[pairing.person] = expand_person(pairing.person, lean.anywhere())
+            self._people[pairing.person] = expand_library_person(pairing.person, lean)
         told = f"{pairing.situation}/{pairing.need}/{lean.disposition}"
         if told not in self._situations:
             if pairing.need not in story.needs:

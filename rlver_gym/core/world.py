@@ -1,6 +1,6 @@
 """Worlds: how the same people differ from one environment to another, as numbers of an env card."""
 
-from typing import Annotated, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -12,7 +12,6 @@ Move = Literal[
 ]  # fmt: skip
 """What a person does of their own accord, whatever was said to them."""
 MOVES: tuple[Move, ...] = get_args(Move)
-Slot = Annotated[tuple[int, int], Field()]
 
 
 class World(Frozen):
@@ -31,7 +30,7 @@ class World(Frozen):
     """Turns for which who has withdrawn says next to nothing, unless something brings them back."""
     moves: tuple[Move, ...] = ()
     """What they may do; each is drawn at most once a dialogue while there are others."""
-    slots: tuple[Slot, ...] = Field(default=(), max_length=8)
+    slots: tuple[tuple[int, int], ...] = Field(default=(), max_length=8)
     """For each move, between which of their replies (from 1, both included) it comes."""
 
     @model_validator(mode="after")

@@ -1,0 +1,310 @@
+"""Expands lean cards into the person and the situation that every user knows: their own lines, what
+follows from them, and what everybody of a disposition shares.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+from rlver_gym.core.inquiries import Feeling, Inquiry, InquiryAboutOther
+from rlver_gym.core.lean import MEETS, LeanCard, LeanPerson, LibraryPerson, More, Story, as_cards
+from rlver_gym.core.persona import (
+    Anchor,
+    Anchors,
+    Conflict,
+    Disclosure,
+    Disposition,
+    Fact,
+    Fits,
+    HiddenNeed,
+    Hints,
+    Line,
+    Lines,
+    Manner,
+    Moment,
+    Openings,
+    Other,
+    Person,
+    Situation,
+    Suggestion,
+    Thoughts,
+    Thread,
+)
+from rlver_gym.core.sentences import address, ask_for, content_words, word_groups
+from rlver_gym.core.words import content_stems, split_sentences, split_words, stem
+from rlver_gym.io.files import shipped_cards
+from rlver_gym.io.yaml_file import read_yaml
+
+_SEX = {
+    **dict.fromkeys("brother father dad son husband boyfriend uncle grandfather he".split(), "he"),
+    **dict.fromkeys("sister mother mum daughter wife girlfriend aunt gran she".split(), "she"),
+}  # fmt: skip
+_PRONOUN = re.compile(r"\s*\((he|she|they)\)\s*$")
+_RELATION = re.compile(r"^(?:my|our) [^,;.(]*?(?=,|;|\.|\(|$| (?:who|from|and|at|in|of)\b)")
+_FEELINGS = frozenset(map(str, Feeling))
+_SAYS = frozenset("said says told asked answered replied wrote shouted rang called".split())
+_SPEAKS_OF = {
+    Inquiry.AFRAID: frozenset("afraid scared fear fears worried dread".split()),
+    Inquiry.WANT: frozenset("want wish hope".split()),
+    Inquiry.REGRET: frozenset("should regret sorry wish".split()),
+    Inquiry.TOLD: frozenset("told tell knows nobody".split()),
+    Inquiry.BEFORE: frozenset("used always before once".split()),
+    Inquiry.FEEL_NOW: frozenset("feel miss ashamed lonely angry sad tired hurts".split()),
+    Inquiry.MATTERS: frozenset("because mattered matters".split()),
+}
+"""The words by which a fact is known to answer what is asked about any story."""
+
+
+class Expanded(NamedTuple):
+    """What a lean card stands for."""
+
+    person: Person
+    situation: Situation
+
+
+@lru_cache(maxsize=1)
+def _shared() -> dict[str, Any]:
+    return read_yaml(shipped_cards("personas") / "lean" / "lines.yaml")
+
+
+def _lines_for(disposition: Disposition, part: str) -> dict[str, Any]:
+    common, own = _shared()["common"][part], _shared()[disposition].get(part, {})
+    return {name: (*own.get(name, ()), *common.get(name, ())) for name in {**common, **own}}
+
+
+def expand(card_id: str, card: LeanCard) -> Expanded:
+    """The person and the situation of a lean card: its own lines, what follows from them, and the
+    lines that everybody of their disposition shares. Deterministic; nothing of it is checked again.
+    """
+    return Expanded(expand_person(card_id, card, card.more), expand_told(card_id, card))
+
+
+def expand_story(
+    card_id: str, story: Story, need: HiddenNeed, disposition: Disposition
+) -> Situation:
+    """The situation of a story that left one of its needs in somebody of that disposition."""
+    return expand_told(card_id, next(c for c in as_cards(story, disposition) if c.need == need))
+
+
+def expand_person(card_id: str, card: LeanPerson, more: More | None = None) -> Person:
+    """Who somebody is, with the lines that everybody of their disposition shares."""
+    manner: dict[str, Any] = dict.fromkeys(Manner.model_fields, ()) | _lines_for(
+        card.disposition, "manner"
+    )
+    for name, lines in (more.manner if more else {}).items():
+        manner[name] = (*lines, *manner[name])
+    return Person.model_construct(
+        id=card_id,
+        name=card.name,
+        age=card.age,
+        gender=card.gender,
+        work=card.work,
+        life=(),
+        disposition=card.disposition,
+        traits=card.traits,
+        interests=card.interests,
+        habits="",
+        way_of_speaking=" ".join(filter(None, (card.speaks, _shared()["typing"][card.typing]))),
+        typing=card.typing,
+        manner=Manner.model_construct(**manner),
+        thoughts=Thoughts.model_construct(**_lines_for(card.disposition, "thoughts")),
+        facts=tuple(_facts_about(card)),
+        answers={},
+    )
+
+
+def expand_library_person(card_id: str, person: LibraryPerson) -> Person:
+    """The same of a person who may have lived one of many stories: of no trade and no place."""
+    work = _shared()["life"][person.life]
+    return expand_person(card_id, person.model_copy(update={"work": work, "home": None}))
+
+
+def _facts_about(card: LeanPerson) -> Iterator[Fact]:
+    yield _fact("my-work", _capitalise(card.work), ("you", "work"), ("What do you do?",))
+    if card.home:
+        home = _capitalise(card.home)
+        yield _fact("my-home", home, ("you", "home"), ("Where do you live?", "Where's home?"))
+    if card.interests:
+        likes = _capitalise(", ".join(card.interests))
+        asked = ("What do you like to do?", "Do you have a hobby?", "What do you do for fun?")
+        yield _fact("my-interests", likes, ("you", "free time"), asked)
+
+
+def expand_told(card_id: str, card: LeanCard) -> Situation:
+    """What happened: the card's lines, and what follows from them."""
+    more, timeline = card.more, list(card.timeline.items())
+    moments = [line for _, line in timeline]
+    others = [_other(name, who) for name, who in card.people.items()]
+    now = split_sentences(card.now)
+    return Situation.model_construct(
+        id=card_id,
+        title=card.title,
+        topics=(),
+        fits=Fits(ages=(16, 99)),
+        cause=moments[0],
+        timeline=tuple([Moment.model_construct(when=a, what=b, felt="") for a, b in timeline]),
+        conflict=Conflict.model_construct(event="", between="", cause=""),
+        people=tuple(others),
+        tried=card.tried,
+        now=card.now,
+        openings=Openings.model_construct(
+            normal=card.openings.normal,
+            high=card.openings.high or card.openings.normal,
+            low=card.openings.low or card.openings.normal,
+        ),
+        disclosures=tuple(_disclosures([*moments, *card.tried, *now])),
+        facts=(*more.facts, *_facts(card)),
+        answers=_answers(card) | more.answers,
+        about_people=_about_people(card) | more.about_people,
+        feelings=_feelings(card) | more.feelings,
+        suggestions=(*more.suggestions, *_suggestions(card.tried)),
+        threads=(*more.threads, *_threads(card)),
+        hints=_hints(card),
+        anchors=_anchors(card),
+    )
+
+
+def _capitalise(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?", "…")) else ".")
+
+
+def _other(name: str, who: str) -> Other:
+    marked = _PRONOUN.search(who)
+    plain = _PRONOUN.sub("", who)
+    relation = _RELATION.match(plain)
+    words = split_words(relation.group() if relation else plain)
+    guessed = next((_SEX[word] for word in reversed(words) if word in _SEX), "they")
+    introduction = None
+    if relation and name not in plain:
+        introduction = f"{relation.group().strip()} {name}"
+    return Other.model_construct(
+        name=name,
+        who=plain,
+        pronoun=marked.group(1) if marked else guessed,
+        introduction=introduction,
+        may=(),
+    )
+
+
+def _disclosures(lines: Sequence[str]) -> Iterator[Disclosure]:
+    """The story in its order; the first half is told to anyone, what stands last when trusted."""
+    for at, line in enumerate(lines):
+        depth: Literal[1, 2, 3] = 1 if 2 * at <= len(lines) else 2
+        yield Disclosure.model_construct(
+            id=f"story-{at + 1}", depth=depth, high=line, normal=line, low=line
+        )
+
+
+def _fact(
+    fact_id: str, line: str, about: Sequence[str], asked: Sequence[str], **given: Any
+) -> Fact:
+    given.setdefault("answers", (line,))
+    return Fact.model_construct(id=fact_id, about=tuple(about), asked=tuple(asked), **given)
+
+
+def _facts(card: LeanCard) -> Iterator[Fact]:
+    """Every sentence that can be asked for: the facts, who everybody is, the timeline, what was
+    tried and where it stands.
+    """
+    names, count = list(card.people), len(card.facts)
+
+    def fact(kind: str, at: int, line: str, *more: str, **given: Any) -> Fact:
+        about = [*(name for name in names if name in line), *content_words(line)] or ["you"]
+        return _fact(f"{kind}-{at + 1}", line, about, (*ask_for(line, names), *more), **given)
+
+    for at, line in enumerate(card.facts):
+        yield fact("fact", at, line, depth=1 + 2 * at // count)
+    for at, (name, who) in enumerate(card.people.items()):
+        line = f"{name} is {_PRONOUN.sub('', who)}."
+        yield _fact(f"who-{at + 1}", line, (name,), (f"Who is {name}?", f"Who's {name} to you?"))
+    for at, (when, line) in enumerate(card.timeline.items()):
+        told = (line, f"That was {when[:1].lower()}{when[1:]}. {line}")
+        clause = address(split_sentences(line)[0]).rstrip(".")
+        yield fact("moment", at, line, f"When was it that {clause}?", answers=told)
+    for at, line in enumerate(card.tried):
+        yield fact("tried", at, line)
+    for at, line in enumerate(split_sentences(card.now)):
+        yield fact("now", at, line)
+
+
+def _answers(card: LeanCard) -> dict[Inquiry, Lines]:
+    shared = _lines_for(card.disposition, "answers")
+    own, now = _hints_of(card, card.need), tuple(split_sentences(card.now))
+    lines = [*card.facts, *now]
+    found = {Inquiry(name): shared_lines for name, shared_lines in shared.items()}
+    for inquiry, words in _SPEAKS_OF.items():
+        if own_lines := [one for one in lines if not words.isdisjoint(split_words(one))]:
+            found[inquiry] = (*own_lines, *found.get(inquiry, ()))
+    return found | {
+        Inquiry.BEGAN: (next(iter(card.timeline.values())),),
+        Inquiry.TRIED: card.tried,
+        **dict.fromkeys((Inquiry.NOW, Inquiry.SINCE, Inquiry.COMING), now),
+        Inquiry.NEED: own,
+        Inquiry.UNDERNEATH: own,
+        Inquiry.HARDEST: own,
+    }
+
+
+def _about_people(card: LeanCard) -> dict[Line, dict[InquiryAboutOther, Lines]]:
+    found: dict[Line, dict[InquiryAboutOther, Lines]] = {}
+    for name, who in card.people.items():
+        about: dict[InquiryAboutOther, Lines] = {}
+        about[InquiryAboutOther.WHO] = (_capitalise(_PRONOUN.sub("", who)),)
+        lines = [line for line in (*card.facts, *card.timeline.values()) if name in line]
+        spoke = [line for line in lines if not _SAYS.isdisjoint(split_words(line))]
+        for label, named in ((InquiryAboutOther.LIKE, lines), (InquiryAboutOther.REACTED, spoke)):
+            if named:
+                about[label] = tuple(named)
+        found[name] = about
+    return found
+
+
+def _feelings(card: LeanCard) -> dict[Feeling, Lines]:
+    """Those that a sentence of theirs names."""
+    found: dict[Feeling, Lines] = {}
+    for line in (*card.facts, *card.timeline.values(), *split_sentences(card.now)):
+        for word in split_words(line):
+            if word in _FEELINGS:
+                found[Feeling(word)] = (*found.get(Feeling(word), ()), line)
+    return found
+
+
+def _suggestions(tried: Sequence[str]) -> Iterator[Suggestion]:
+    """Who proposes what they tried is told so."""
+    for line in tried:
+        first = split_sentences(line)[0]
+        yield Suggestion.model_construct(to=(address(first),), reply=(line,))
+
+
+def _threads(card: LeanCard) -> Iterator[Thread]:
+    for line in card.facts:
+        if words := content_words(line):
+            yield Thread.model_construct(about=tuple(words), lines=(line,))
+
+
+def _hints_of(card: LeanCard, need: HiddenNeed) -> tuple[str, ...]:
+    return (need == card.need and card.hints) or tuple(_shared()["common"]["hints"][need])
+
+
+def _hints(card: LeanCard) -> Hints:
+    found: dict[str, Any] = {need.value: _hints_of(card, need) for need in HiddenNeed}
+    return Hints.model_construct(**found)
+
+
+def _anchors(card: LeanCard) -> Anchors:
+    """What meets the need, known again by its words; and what they tried, as deeds."""
+    told = content_stems(" ".join(line for place, line in card.spoken() if place[0] != "hints"))
+    names = {stem(word) for name in card.people for word in split_words(name)}
+    found: dict[str, Any] = dict.fromkeys(Anchors.model_fields, ())
+    found |= card.more.anchors
+    deeds = [address(split_sentences(line)[0]) for line in card.tried if line.startswith("I ")]
+    deeds = [] if MEETS[card.need] == "deeds" else deeds  # then what meets it names them
+    for kind, name, texts in ((MEETS[card.need], "meets", card.meets), ("deeds", "tried", deeds)):
+        found[kind] += tuple(
+            Anchor.model_construct(
+                id=f"{name}-{at}", text=text, words=word_groups(text, told, names)
+            )
+            for at, text in enumerate(texts)
+        )
+    return Anchors.model_construct(**found)
