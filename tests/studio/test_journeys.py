@@ -294,7 +294,7 @@ def test_hostile_text_in_every_field_runs_nothing(
 
 
 def test_a_training_is_seen_with_its_reference(visit: Any, tmp_path: Path) -> None:
-    from conftest import Client, start_studio
+    from studios import Client, start_studio
 
     folder = tmp_path / "training"
     folder.mkdir()
