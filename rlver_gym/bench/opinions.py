@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
+from rlver_gym.bench.raters import is_rated_whole, read_ratings
 from rlver_gym.bench.rescore import Recorded, rescore
 from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION
 from rlver_gym.core.user import SentientUser
@@ -53,7 +54,7 @@ def gather_opinions(
     for name, user in references.items():
         felt = [one for one in rescore(user, dialogues) if not one.failure]
         emotions[name] = _means((one.recorded.agent, one.final) for one in felt)
-    if rated := _rated(folder / "ratings.jsonl", dialogues):
+    if rated := _rated(folder, dialogues):
         emotions[RATERS] = rated
     found = Opinions(emotions, _capabilities(folder / "judgements.jsonl"), {}, ())
     start = fmean(one.scene.card.start for one in dialogues)
@@ -98,22 +99,16 @@ def _number(value: object, where: str) -> float:
     return float(value)
 
 
-def _rated(path: Path, dialogues: Sequence[Recorded]) -> dict[str, float]:
+def _rated(folder: Path, dialogues: Sequence[Recorded]) -> dict[str, float]:
     """Mean final emotion by people's ratings of each reply, over dialogues that somebody rated
     whole; several raters of one count alike.
     """
     known = {f"{one.agent}/{one.scene.persona.id}/{one.scene.seed}": one for one in dialogues}
-    changes: dict[tuple[str, str], dict[int, float]] = {}
-    for where, line in read_json_lines(path.parent, path.name):
-        key, rater, turn = line.get("dialogue"), line.get("rater"), line.get("turn")
-        if not isinstance(key, str) or not isinstance(rater, str) or not isinstance(turn, int):
-            raise RunError(f"{where}: must name dialogue, rater and turn. Mend or remove the line.")
-        changes.setdefault((key, rater), {})[turn] = _number(line.get("change"), where)
     finals: dict[str, list[float]] = {}
-    for (key, _), by_turn in changes.items():
-        one = known.get(key)
-        if one is not None and set(by_turn) == set(range(1, len(one.turns) + 1)):
-            finals.setdefault(key, []).append(_follow(one, by_turn))
+    for key, by_rater in read_ratings(folder).items():
+        for changes in by_rater.values():
+            if key in known and is_rated_whole(len(known[key].turns), changes):
+                finals.setdefault(key, []).append(_follow(known[key], changes))
     return _means((known[key].agent, fmean(each)) for key, each in finals.items())
 
 

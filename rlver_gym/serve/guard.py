@@ -1,29 +1,23 @@
 """What every request passes first: its client's rate, origin, token and size. Plain ASGI."""
 
 import asyncio
-import contextlib
 import hmac
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable, MutableMapping
 from math import ceil
 from typing import Any
 
+from rlver_gym.serve.asgi import App, Receive, Scope, Send, check_origin, discard_body, header
 from rlver_gym.serve.metrics import Metrics
 from rlver_gym.serve.operation import ServeSettings
-from rlver_gym.serve.origin import Scope, check_origin, header
 from rlver_gym.serve.problems import Refusal
-
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 OPEN_PATHS = frozenset({"/healthz", "/docs", "/openapi.json"})
 """Answered without a token: nothing of an episode is there."""
 LOG = logging.getLogger("rlver_gym.serve")
 _MAX_CLIENTS = 10_000
-_MAX_DISCARDED_BYTES = 64 * 2**20
 
 
 class RateLimit:
@@ -129,7 +123,7 @@ class Guard:
         length = header(scope, b"content-length")
         if length.isdigit() and int(length[:20]) > most:
             if not header(scope, b"expect"):  # such a client asks before it sends
-                await self._discard_body(receive)
+                await discard_body(receive, self._settings.body_timeout_s)
             raise too_large
         body = bytearray()
         try:
@@ -145,21 +139,8 @@ class Guard:
         except TimeoutError:
             raise Refusal("slow-request") from None
         if message.get("more_body"):
-            await self._discard_body(receive)
+            await discard_body(receive, self._settings.body_timeout_s)
         raise too_large
-
-    async def _discard_body(self, receive: Receive) -> None:
-        """Read what still comes, within bounds: a connection that is closed while the client sends
-        is reset, and then it never sees the answer.
-        """
-        num_bytes = 0
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._settings.body_timeout_s):
-                while num_bytes < _MAX_DISCARDED_BYTES:
-                    message = await receive()
-                    num_bytes += len(message.get("body", b""))
-                    if not message.get("more_body"):
-                        return
 
     async def _refuse(self, refusal: Refusal, scope: Scope, send: Send) -> None:
         """Answer with a problem; the connection is closed, for the body may not have been read."""

@@ -19,9 +19,10 @@ from rlver_gym.core.library import field_errors
 from rlver_gym.io.errors import RlverError
 from rlver_gym.io.json_text import parse_json
 from rlver_gym.io.version import __version__
+from rlver_gym.serve.asgi import App
 from rlver_gym.studio.branches import Branches
 from rlver_gym.studio.confidences import Confidences
-from rlver_gym.studio.door import App, Door
+from rlver_gym.studio.door import Door
 from rlver_gym.studio.offline import OFFLINE_AGENTS
 from rlver_gym.studio.people import People
 from rlver_gym.studio.ratings import Ratings

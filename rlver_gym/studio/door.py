@@ -1,19 +1,13 @@
 """What every request passes first: its host, page, token and size. Plain ASGI."""
 
-import asyncio
 import hmac
-from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import suppress
+from collections.abc import MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
 
-from rlver_gym.serve.origin import Scope, check_origin, header
+from rlver_gym.serve.asgi import App, Receive, Scope, Send, check_origin, discard_body, header
 from rlver_gym.serve.problems import Refusal
-
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MAX_BODY_BYTES = 512 * 1024
 CSP = (
@@ -28,7 +22,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-_MAX_DISCARD_S, _MAX_DISCARDED_BYTES = 5.0, 16 * 2**20
+_MAX_DISCARD_S = 5.0
 _LOCKED = b"Open the address that `rlver-gym studio` printed: it holds the token of this studio.\n"
 _BAD = ("cross-site", "same-site")
 """What a browser says of pages that are not ours; other ports of this machine are "same-site"."""
@@ -66,7 +60,7 @@ class Door:
                     "too-large", f"Send at most {MAX_BODY_BYTES:,} bytes, and say how many."
                 )
         except Refusal as refusal:
-            await _discard_body(receive)
+            await discard_body(receive, _MAX_DISCARD_S)
             await _answer(send, refusal.problem.status, refusal.content, refusal.headers)
             return
         await self._app(scope, receive, _with_headers(send))
@@ -103,18 +97,6 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return send_with_headers
-
-
-async def _discard_body(receive: Receive) -> None:
-    """Read what still comes, within bounds: who is cut off while sending never sees the answer."""
-    num_bytes = 0
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_MAX_DISCARD_S):
-            while num_bytes < _MAX_DISCARDED_BYTES:
-                message = await receive()
-                num_bytes += len(message.get("body", b""))
-                if not message.get("more_body"):
-                    return
 
 
 async def _answer(send: Send, status: int, body: bytes, headers: dict[str, str]) -> None:

@@ -34,6 +34,7 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
   const [writing, setWriting] = useState(0);
   const action = useAction();
   const { run, id } = dialogue;
+  shown.last = `${run} ${id}`;
   const fields = Object.fromEntries(params);
   const turn = Number(fields.turn) || 0;
   const left = columnOf(dialogue);

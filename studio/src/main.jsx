@@ -1,6 +1,6 @@
 // The studio: which page stands at which address, and what is the same on all of them.
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useErrorBoundary, useState } from "preact/hooks";
 import { address, get, go, readAddress, useAnswer, useKeys } from "./lib.js";
 import { Problem, Waiting } from "./ui.jsx";
 import { DialoguePage } from "./dialogue.jsx";
@@ -35,6 +35,12 @@ function Help({ close }) {
   );
 }
 
+// A page that cannot be shown says so; the others stay.
+function Guarded({ Page, overview, params }) {
+  const [error] = useErrorBoundary();
+  return error ? <Problem text={`This page cannot be shown (${error.message}). Choose another one, or load it anew.`} /> : <Page overview={overview} params={params} />;
+}
+
 function Studio() {
   const [at, setAt] = useState(readAddress);
   const [helps, setHelps] = useState(false);
@@ -45,7 +51,7 @@ function Studio() {
     return () => removeEventListener("hashchange", move);
   }, []);
   useEffect(() => {
-    scrollTo(0, 0);
+    if (at.page !== "runs") scrollTo(0, 0); // the list scrolls to the dialogue that was open
     document.title = `${at.params.get("id") || at.page} · rlver-gym studio`;
   }, [at.page, at.params.get("id")]);
   useKeys({
@@ -67,7 +73,7 @@ function Studio() {
         <nav>{tabs.map(([page, title]) => <a key={page} href={address(page)} aria-current={page === current ? "page" : undefined}>{title}</a>)}</nav>
         <button class="quiet" onClick={() => setHelps(true)} aria-label="keys" title="keys">?</button>
       </header>
-      <main>{overview ? <Page overview={overview} params={at.params} /> : problem ? <Problem text={problem} /> : <Waiting text="reading the runs…" />}</main>
+      <main>{overview ? <Guarded key={at.page} Page={Page} overview={overview} params={at.params} /> : problem ? <Problem text={problem} /> : <Waiting text="reading the runs…" />}</main>
       {helps && <Help close={() => setHelps(false)} />}
     </>
   );

@@ -60,6 +60,9 @@ function Queue({ run, rater }) {
   const action = useAction();
   const load = (name = "") => action.run(() => get("rate", { run, rater, name })).then((found) => found && set(found));
   useEffect(() => { load(); }, [run, rater]);
+  const rated = state?.next?.turns.filter((_, at) => state.next.mine[at + 1] !== undefined).length;
+  // The next reply waits for its rating: arrow keys and Enter are enough.
+  useEffect(() => { if (rated) document.querySelector(`[aria-label="turn ${rated + 1}"] [tabindex="0"]`)?.focus(); }, [rated]);
   if (!state) return action.problem ? <Problem text={action.problem} /> : <Waiting />;
   const one = state.next;
   if (!one) return <section class="card empty"><h2>All {state.total} dialogues are rated.</h2><p><button class="main" onClick={() => go("rate", { run, rater, view: "agreement" })}>See the agreement</button></p></section>;
@@ -70,7 +73,6 @@ function Queue({ run, rater }) {
       if (kept) set({ ...state, next: { ...one, mine: { ...one.mine, [turn]: told.change }, told: { ...one.told, [turn]: told } } });
     });
   };
-  const rated = one.turns.filter((_, at) => one.mine[at + 1] !== undefined).length;
   const isWhole = rated === one.turns.length;
   return (
     <div class="dialogue">

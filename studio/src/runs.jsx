@@ -5,8 +5,8 @@ import { MeanBar, Select, Spark } from "./ui.jsx";
 
 const FIELDS = ["agent", "need", "disposition", "outcome", "persona", "run"];
 const PER_PAGE = 100;
-// What the dialogue page goes through with n and p: the list as it was shown last.
-export const shown = { rows: [] };
+// The list as it was shown last, which the dialogue page goes through with n and p, and the dialogue that was open last.
+export const shown = { rows: [], last: "" };
 
 const overlaps = (score) => score.to_best && score.to_best[1] <= 0 && score.to_best[2] >= 0;
 const COLUMNS = [
@@ -151,7 +151,7 @@ function Search({ value, onSearch }) {
 function Dialogues({ all, rows, filter, set, isSearching, problem }) {
   const [place, setPlace] = useState({});
   // Where one stands, and how much is shown, is of this list: another one begins anew.
-  const { at, count } = place.rows === rows ? place : { at: -1, count: PER_PAGE };
+  const { at, count } = place.rows === rows ? place : { at: rows.findIndex((one) => `${one.run} ${one.id}` === shown.last), count: PER_PAGE };
   const setAt = (to) => setPlace({ rows, count, at: to });
   const sort = filter.sort || "final up";
   shown.rows = rows;

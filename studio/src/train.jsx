@@ -39,7 +39,8 @@ function smoothed(points, width) {
 
 function Chart({ series }) {
   const [at, setAt] = useState(null);
-  const width = 900, height = 340, left = 44, right = 14, top = 12, bottom = 26;
+  const isNarrow = matchMedia("(max-width: 860px)").matches;
+  const width = isNarrow ? 380 : 900, height = isNarrow ? 260 : 340, left = 44, right = 14, top = 12, bottom = 26;
   const xs = series.flatMap((one) => one.points.map(([x]) => x)), ys = series.flatMap((one) => one.points.map(([, y]) => y));
   const [x0, x1] = [Math.min(...xs), Math.max(...xs)], [low, high] = [Math.min(...ys), Math.max(...ys)];
   const room = (high - low || 1) * 0.06, [y0, y1] = [low - room, high + room];

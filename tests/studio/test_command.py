@@ -11,7 +11,7 @@ from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 from commands import run_command
-from conftest import Client, start_studio
+from studios import Client, start_studio
 
 from rlver_gym.studio.trainings import MOST_POINTS
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from paths import ROOT
+from studios import Client, start_studio
 
 from rlver_gym.bench.folder import EPISODES, MANIFEST
 from rlver_gym.bench.run import read_episodes
@@ -184,6 +185,22 @@ def test_two_people_rate_blindly_and_read_how_far_they_agree(studio: Any, visit:
     expect(page.locator("tbody tr")).to_contain_text(["Ann", "Bo"])
 
 
+def test_replies_are_rated_by_the_keyboard_alone(studio: Any, visit: Any) -> None:
+    page = visit(studio)
+    show(page, f"#/rate?run={studio.run}&rater=Ann")
+    first = page.get_by_role("radiogroup", name="turn 1", exact=True)
+    first.get_by_role("radio", name="0", exact=True).focus()
+    for key in ("ArrowRight", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    second = page.get_by_role("radiogroup", name="turn 2", exact=True)
+    expect(second.get_by_role("radio", name="0", exact=True)).to_be_focused()
+    for key in ("ArrowLeft", "Enter"):
+        page.keyboard.press(key)
+    expect(second.locator(".picked")).to_have_text("−1")
+    lines = [json.loads(one) for one in (studio.folder / "ratings.jsonl").read_text().splitlines()]
+    assert [one["change"] for one in lines] == [2, -1]
+
+
 def test_a_reason_leads_to_every_dialogue_in_which_it_occurs(studio: Any, visit: Any) -> None:
     page = visit(studio)
     show(page, f"#/dialogue?run={studio.run}&id=echo/gus-the-flatmate/0&turn=1")
@@ -224,6 +241,8 @@ def test_the_keyboard_alone_leads_through_a_run(studio: Any, visit: Any) -> None
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="keys")).to_be_visible()
     page.keyboard.press("Escape")
+    show(page, "#/runs")
+    expect(page.locator("tr.at")).to_be_in_viewport()
     page.keyboard.press("/")
     expect(page.locator("#search")).to_be_focused()
 
@@ -294,8 +313,6 @@ def test_hostile_text_in_every_field_runs_nothing(
 
 
 def test_a_training_is_seen_with_its_reference(visit: Any, tmp_path: Path) -> None:
-    from conftest import Client, start_studio
-
     folder = tmp_path / "training"
     folder.mkdir()
     lines = [

@@ -1,0 +1,126 @@
+"""What people rated: `ratings.jsonl` of a run, and how far raters agree, with each other and with
+the score.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from math import nan
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+
+from rlver_gym.environment.episode import Episode
+from rlver_gym.io.correlation import correlation_within, varies
+from rlver_gym.io.errors import RunError
+from rlver_gym.io.json_lines import read_json_lines
+from rlver_gym.io.reliability import intraclass_correlation, krippendorff_alpha
+
+RATINGS = "ratings.jsonl"
+MIN_REPLIES = 3
+"""Below so many, a correlation says nothing."""
+Changes = dict[str, dict[str, dict[int, float]]]
+"""By dialogue (AGENT/PERSONA/SEED), rater and turn, counted from 1; the last of several."""
+Place = tuple[str, int]
+"""A dialogue and a turn of it."""
+
+
+class Rater(NamedTuple):
+    """What one person rated."""
+
+    name: str
+    replies: int
+    dialogues: int
+    """Those that they rated whole."""
+    mean: float
+    within_dialogue_r: float
+    """Correlation with the score, each dialogue's means taken out of both; nan where these replies
+    cannot tell.
+    """
+
+
+class RaterAgreement(NamedTuple):
+    """How far all of them agree; nan for what these ratings cannot tell."""
+
+    raters: tuple[Rater, ...]
+    replies: int
+    shared: int
+    """Replies that more than one rated."""
+    dialogues: int
+    alpha: float
+    """Krippendorff's, over the shared replies."""
+    icc: float
+    """ICC(2,1), over the replies that every rater rated."""
+    icc_replies: int
+    within_dialogue_r: float
+    """Of the raters' mean with the score, as above."""
+
+
+def read_ratings(folder: Path) -> Changes:
+    """All of them; empty where there is no such file. RunError names a line that is no rating."""
+    found: Changes = defaultdict(lambda: defaultdict(dict))
+    for where, line in read_json_lines(folder, RATINGS):
+        key, rater, turn = line.get("dialogue"), line.get("rater"), line.get("turn")
+        if not isinstance(key, str) or not isinstance(rater, str) or not isinstance(turn, int):
+            raise RunError(f"{where}: must name dialogue, rater and turn. Mend or remove the line.")
+        change = line.get("change")
+        if isinstance(change, bool) or not isinstance(change, int | float):
+            raise RunError(f"{where}: {change!r} must be a number. Mend or remove the line.")
+        found[key][rater][turn] = float(change)
+    return found
+
+
+def is_rated_whole(num_turns: int, said: Mapping[int, float]) -> bool:
+    """Whether every reply of a dialogue is rated, and nothing else."""
+    return set(said) == set(range(1, num_turns + 1))
+
+
+def compare_raters(episodes: Mapping[str, Episode], rated: Changes) -> RaterAgreement:
+    """`episodes`: by the names that the ratings give them; ratings of others count for nothing."""
+    rated = {key: by for key, by in rated.items() if key in episodes}
+    said: dict[Place, dict[str, float]] = defaultdict(dict)
+    for key, by in rated.items():
+        for name, changes in by.items():
+            for turn, change in changes.items():
+                if 1 <= turn <= len(episodes[key].turns):
+                    said[key, turn][name] = change
+    names = sorted({name for by in said.values() for name in by})
+    score = {
+        (key, turn): float(episodes[key].turns[turn - 1].appraisal.change) for key, turn in said
+    }
+    whole = [[by[name] for name in names] for by in said.values() if len(by) == len(names)]
+    return RaterAgreement(
+        tuple(_describe_rater(name, episodes, rated, said, score) for name in names),
+        len(said),
+        sum(len(by) > 1 for by in said.values()),
+        len({key for key, _ in said}),
+        krippendorff_alpha([[*by.values()] for by in said.values()]),
+        intraclass_correlation(np.array(whole)),
+        len(whole),
+        _within({place: fmean(by.values()) for place, by in said.items()}, score),
+    )
+
+
+def _describe_rater(
+    name: str,
+    episodes: Mapping[str, Episode],
+    rated: Changes,
+    said: Mapping[Place, Mapping[str, float]],
+    score: Mapping[Place, float],
+) -> Rater:
+    mine = {place: by[name] for place, by in said.items() if name in by}
+    whole = [
+        key
+        for key, by in rated.items()
+        if is_rated_whole(len(episodes[key].turns), by.get(name, {}))
+    ]
+    return Rater(name, len(mine), len(whole), fmean(mine.values()), _within(mine, score))
+
+
+def _within(rated: Mapping[Place, float], score: Mapping[Place, float]) -> float:
+    ours = np.array(list(rated.values()))
+    theirs = np.array([score[place] for place in rated])
+    if len(rated) < MIN_REPLIES or not (varies(ours) and varies(theirs)):
+        return nan
+    return correlation_within(ours, theirs, np.array([key for key, _ in rated]))

@@ -1,0 +1,65 @@
+"""A studio on a real port, and a client that has its cookie."""
+
+import json
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import pytest
+
+from rlver_gym.io.errors import MissingExtra, needs_extra
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: Any
+
+
+class Client:
+    """Asks a studio, as its pages do."""
+
+    def __init__(self, server: Any, folder: Path, out: Path) -> None:
+        self.server, self.folder, self.out = server, folder, out
+        self.run = folder.name
+        self.cookie = f"studio_{server.port}={server.token}"
+
+    def ask(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> Answer:
+        connection = HTTPConnection("127.0.0.1", self.server.port, timeout=60)
+        connection.request(method, path, body, headers or {})
+        response = connection.getresponse()
+        text = response.read().decode()
+        found = {name.lower(): value for name, value in response.getheaders()}
+        connection.close()
+        is_json = "json" in found.get("content-type", "")
+        return Answer(response.status, found, json.loads(text) if is_json else text)
+
+    def get(self, name: str, /, **fields: Any) -> Any:
+        return self.call("GET", f"/api/{name}?{urlencode(fields)}").body
+
+    def post(self, name: str, /, **fields: Any) -> Any:
+        return self.call("POST", f"/api/{name}", json.dumps(fields)).body
+
+    def call(self, method: str, path: str, body: str | None = None) -> Answer:
+        answer = self.ask(method, path, body, {"cookie": self.cookie})
+        assert answer.status == 200, answer
+        return answer
+
+    def refusal(self, name: str, /, **fields: Any) -> str:
+        """What the studio says when it does not do this."""
+        answer = self.ask("POST", f"/api/{name}", json.dumps(fields), {"cookie": self.cookie})
+        assert answer.status in (400, 422), answer
+        return answer.body["problem"]
+
+
+def start_studio(folders: list[Path], out: Path, personas: str | None = None) -> Any:
+    """Not entered yet; skips where the extra is missing."""
+    try:
+        with needs_extra("studio"):
+            from rlver_gym.studio.server import StudioServer
+    except MissingExtra as missing:
+        pytest.skip(str(missing))
+    return StudioServer(folders, out, personas)
