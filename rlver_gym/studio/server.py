@@ -1,6 +1,7 @@
 """Runs the studio on loopback: in this process until it is interrupted, or on a thread."""
 
 import secrets
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
@@ -49,6 +50,8 @@ class StudioServer:
     def __enter__(self) -> Self:
         self._thread = Thread(target=self.run, name=f"studio:{self.port}", daemon=True)
         self._thread.start()
+        while self._thread.is_alive() and not self._server.started:
+            time.sleep(0.01)
         return self
 
     def __exit__(self, *_: object) -> None:
