@@ -4,8 +4,8 @@ the models of the paper.
 
 from collections.abc import Sequence
 
-from rlver_gym.audit.judge_answer import AXES
 from rlver_gym.audit.judge_summary import Opinion
+from rlver_gym.core.capabilities import AXES
 from rlver_gym.io.svg import INKS, Margins, Plot, spread_labels
 
 REFERENCES = {

@@ -15,15 +15,8 @@ from random import Random
 from string import Template
 from typing import Any, NamedTuple
 
-from rlver_gym.audit.judge_answer import (
-    HIGHEST,
-    JUDGED,
-    LOWEST,
-    Judgement,
-    Unusable,
-    field,
-    read_judgement,
-)
+from rlver_gym.audit.judge_answer import Judgement, Unusable, field, read_judgement
+from rlver_gym.core.capabilities import HIGHEST, JUDGED, LOWEST
 from rlver_gym.core.dialogue import Message
 from rlver_gym.io.errors import STOPPING, ChatError
 from rlver_gym.io.event_loop import REQUEST_ORIGIN, RequestOrigin, wait_for

@@ -7,25 +7,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rlver_gym.core.answer import explain, read_answer
+from rlver_gym.core.capabilities import HIGHEST, JUDGED, LOWEST
 from rlver_gym.core.dialogue import Message
 from rlver_gym.llm_client.values import ChatAnswer
 from rlver_gym.users.llm.hostile import strip_invisible
 from rlver_gym.users.llm.parse import Unreadable, Vocabulary, read_fields, whole_number
 
-DIMENSIONS = (
-    "empathic_depth",
-    "core_insight",
-    "solution_crafting",
-    "style_adaptability",
-    "dialogue_guidance",
-)
-"""RLVER's five core capabilities (arXiv:2507.03112)."""
-AXES = ("creativity", "empathy_orientation")
-"""Of SAGE's social-cognition coordinate (arXiv:2505.02847): structured to creative, solution- to
-empathy-oriented. Where somebody stands, not how good they are.
-"""
-JUDGED = (*DIMENSIONS, *AXES)
-LOWEST, HIGHEST = 1, 5
 _MAX_QUOTATIONS = 10
 _AROUND = " \t*`'\"“”「」"
 

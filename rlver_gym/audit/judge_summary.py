@@ -11,13 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from rlver_gym.audit.judge import Judge, Judged, find_addressed
-from rlver_gym.audit.judge_answer import AXES, DIMENSIONS
+from rlver_gym.core.capabilities import AXES, DIMENSIONS, JUDGEMENTS
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.correlation import kendall_tau
 from rlver_gym.io.errors import RunError
 from rlver_gym.io.interval import Interval, bootstrap
-
-JUDGEMENTS = "judgements.jsonl"
 
 
 class Opinion(NamedTuple):

@@ -2,22 +2,32 @@
 agent by agent: other users', a judge's of the five capabilities, and what people rated.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from math import isnan
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
+from pydantic import TypeAdapter
+
 from rlver_gym.bench.raters import is_rated_whole, read_ratings
 from rlver_gym.bench.rescore import Recorded, rescore
+from rlver_gym.core.capabilities import DIMENSIONS, JUDGEMENTS
 from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION
 from rlver_gym.core.user import SentientUser
+from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.correlation import kendall_tau
 from rlver_gym.io.errors import RunError
+from rlver_gym.io.files import path_inside, read_text
 from rlver_gym.io.json_lines import read_json_lines
+from rlver_gym.io.json_text import parse_json
 
 SCORE = "score"
 RATERS = "rated"
+OPINIONS = "opinions.json"
+"""Beside a run: the opinions of it that were gathered last."""
+_MAX_BYTES = 1 << 20
 COMPETENCE = 3.0
 """Of five: what RLVER takes for basic competence (arXiv:2507.03112)."""
 
@@ -56,11 +66,33 @@ def gather_opinions(
         emotions[name] = _means((one.recorded.agent, one.final) for one in felt)
     if rated := _rated(folder, dialogues):
         emotions[RATERS] = rated
-    found = Opinions(emotions, _capabilities(folder / "judgements.jsonl"), {}, ())
+    found = Opinions(emotions, _capabilities(folder / JUDGEMENTS), {}, ())
     start = fmean(one.scene.card.start for one in dialogues)
     return found._replace(
         taus=_taus(found.columns), only_score=tuple(_find_only_score(found, start))
     )
+
+
+def write_opinions(folder: Path, found: Opinions) -> None:
+    """Keep them beside the run, where its report finds them."""
+    path = path_inside(folder, OPINIONS, error=RunError)
+    write_atomically(path, json.dumps(found._asdict(), ensure_ascii=False))
+
+
+def read_opinions(folder: Path) -> Opinions | None:
+    """What was kept there; None where there is nothing. RunError for a file that is damaged."""
+    path = path_inside(folder, OPINIONS, error=RunError)
+    if not path.exists():
+        return None
+    text = read_text(path, max_bytes=_MAX_BYTES, error=RunError)
+    try:
+        found = TypeAdapter(Opinions).validate_python(parse_json(text))
+        _ = found.emotions[SCORE]
+    except (ValueError, KeyError) as error:
+        raise RunError(
+            f"{path}: holds no opinions. Gather them again: rlver-gym opinions"
+        ) from error
+    return found
 
 
 def _means(values: Iterator[tuple[str, float]]) -> dict[str, float]:
@@ -136,7 +168,21 @@ def _find_only_score(found: Opinions, start: float) -> Iterator[str]:
     others = [column for name, column in found.emotions.items() if name != SCORE]
     for agent, final in found.emotions[SCORE].items():
         likes = [column[agent] > start for column in others if agent in column]
-        marks = [column[agent] for column in found.capabilities.values() if agent in column]
+        columns = [found.capabilities.get(name, {}) for name in DIMENSIONS]
+        marks = [column[agent] for column in columns if agent in column]
         likes += [fmean(marks) >= COMPETENCE] if marks else []
         if final > start and likes and not any(likes):
             yield agent
+
+
+def opinion_rows(found: Opinions) -> list[list[str]]:
+    """A heading, each agent by every opinion, and Kendall's tau of each with the score."""
+    agents = sorted(found.emotions[SCORE], key=lambda one: -found.emotions[SCORE][one])
+    rows = [["agent", *(name.replace("_", " ") for name in found.columns), ""]]
+    for agent in agents:
+        cells = [f"{one[agent]:.1f}" if agent in one else "–" for one in found.columns.values()]
+        rows.append([agent, *cells, "liked by the score only" if agent in found.only_score else ""])
+    if found.taus:
+        taus = [f"{found.taus[name]:.2f}" if name in found.taus else "" for name in found.columns]
+        rows.append(["tau with the score", *taus, ""])
+    return rows

@@ -13,7 +13,6 @@ from rich.text import Text
 from rlver_gym.agents import uses_server
 from rlver_gym.audit.coordinate import draw_coordinate
 from rlver_gym.audit.judge import HEEDED, Heard, Judge
-from rlver_gym.audit.judge_answer import AXES, DIMENSIONS
 from rlver_gym.audit.judge_summary import (
     Opinion,
     correlate_orders,
@@ -27,6 +26,7 @@ from rlver_gym.cli.bench import SOME_FAILED
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas
 from rlver_gym.cli.report import print_problems
 from rlver_gym.cli.servers import user_options
+from rlver_gym.core.capabilities import AXES, DIMENSIONS
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import STOPPING, CardError, RunError, RunStopped, ServerOutage

@@ -5,18 +5,17 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import track
 from rich.text import Text
 
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
-from rlver_gym.bench.opinions import SCORE, Opinions, gather_opinions
+from rlver_gym.bench.opinions import Opinions, gather_opinions, opinion_rows, write_opinions
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import read_dialogues
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas
-from rlver_gym.cli.report import print_problems
+from rlver_gym.cli.report import print_problems, print_rows
 from rlver_gym.io.json_text import dump_json
-from rlver_gym.io.terminal import SafeConsole, make_table, one_line
+from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.io.user_code import CodeRunner
 from rlver_gym.users import make_user
 
@@ -45,7 +44,7 @@ def opinions(
     (judgements.jsonl), and people's ratings where there are any (ratings.jsonl: dialogue
     AGENT/PERSONA/SEED, rater, turn from 1, change from -10 to 10). Kendall's tau compares orders.
     An agent that only the score likes is marked: that is what being optimised for a score looks
-    like.
+    like. What was found is kept in opinions.json, for rlver-gym report.
     """
     found = hear_opinions(run, reference or (), personas, env)
     if as_json:
@@ -57,14 +56,16 @@ def opinions(
 def hear_opinions(
     run: Path, references: Sequence[str], personas: str | None, env: str | None
 ) -> Opinions:
-    """The opinions of a run, with a bar while other users are asked."""
+    """The opinions of a run, with a bar while other users are asked; kept for its report."""
     errors = SafeConsole(stderr=True)
     dialogues, problems = read_dialogues(run, Sources(personas=personas, env=env))
     print_problems(errors, problems)
     runner = CodeRunner(AGENT_TIMEOUT_S)
     users = {name: guard_user(name, make_user(name), runner) for name in references}
     shown = track(users, "second opinions", console=errors, transient=True)
-    return gather_opinions(run, dialogues, {name: users[name] for name in shown})
+    found = gather_opinions(run, dialogues, {name: users[name] for name in shown})
+    write_opinions(run, found)
+    return found
 
 
 def to_dict(found: Opinions) -> dict[str, Any]:
@@ -72,25 +73,11 @@ def to_dict(found: Opinions) -> dict[str, Any]:
     return {**found._asdict(), "only_score": list(found.only_score)}
 
 
-def print_opinions(console: Console, found: Opinions | None) -> None:
+def print_opinions(console: SafeConsole, found: Opinions | None) -> None:
     """A row an agent, a column an opinion; nothing for None."""
     if found is None:
         return
-    table = make_table("opinions: final emotion, and marks from 1 to 5")
-    table.add_column("agent", style="bold")
-    for name in found.columns:
-        table.add_column(one_line(name.replace("_", " "), max_chars=24), justify="right")
-    table.add_column("")
-    for agent in sorted(found.emotions[SCORE], key=lambda one: -found.emotions[SCORE][one]):
-        cells = [
-            f"{column[agent]:.1f}" if agent in column else "–" for column in found.columns.values()
-        ]
-        mark = "liked by the score only" if agent in found.only_score else ""
-        table.add_row(*map(Text, (one_line(agent), *cells, mark)))
-    if found.taus:
-        taus = [f"{found.taus[name]:.2f}" if name in found.taus else "" for name in found.columns]
-        table.add_row(*map(Text, ("tau with the score", *taus, "")))
-    console.print(table)
+    print_rows(console, "opinions: final emotion, and marks from 1 to 5", opinion_rows(found))
     if len(found.columns) == 1:
         hint = "The score is alone: name another user with --reference, or judge the run."
         console.print(Text(hint, style="yellow"), soft_wrap=True)

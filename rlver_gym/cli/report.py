@@ -26,6 +26,7 @@ from rlver_gym.bench.problems import Problems, problems_to_json
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.report import PROTOCOLS_DIFFER, write_report
 from rlver_gym.bench.score import Score, score_to_json
+from rlver_gym.bench.sections import render_markdown, sections_to_json
 from rlver_gym.bench.strategies import STRATEGIES, STRATEGY_NOTES, analyse_strategies
 from rlver_gym.bench.table import (
     leaderboard,
@@ -76,6 +77,9 @@ def report(
         ),
     ] = True,
     as_json: ScoresAsJson = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print all of it as Markdown instead of tables.")
+    ] = False,
 ) -> None:
     """Write report.html anew, and print the tables. The page is one file that needs no network.
 
@@ -84,6 +88,9 @@ def report(
 
     For agents that are in all of several runs it says how far level and order move between them:
     with another user, another model behind it, other seeds.
+
+    --json and --markdown add support strategies, a judge's marks and second opinions where there
+    are any, and the best and the worst dialogue of each agent with the turns that decided them.
 
     Folders of training runs give learning curves instead, several on the same axes.
     """
@@ -99,6 +106,9 @@ def report(
         found = {"report": str(page), **_scores_to_json(comparisons), **problems_to_json(problems)}
         verified = {"verified": {one.run: one.to_dict() for one in verdicts}} if verdicts else {}
         typer.echo(json.dumps(found | verified))
+        return
+    if markdown:
+        typer.echo(render_markdown(comparisons, page.name))
         return
     if len(comparisons) > 1:
         console.print(Text(PROTOCOLS_DIFFER, style="yellow"), soft_wrap=True)
@@ -136,6 +146,7 @@ def _scores_to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
             "scores": [score_to_json(score) for score in one.score()],
             **check_episodes(one.episodes).to_dict(),
             **({"noise": noise.to_dict()} if (noise := _noise(one)) else {}),
+            **sections_to_json(one),
         }
         for one in comparisons
     ]

@@ -2,7 +2,6 @@
 a card that says what it is.
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import isnan, nan
@@ -18,7 +17,7 @@ from rlver_gym.export.choose import Record
 from rlver_gym.export.files import CARD, MARK, jsonl
 from rlver_gym.export.rated import USER
 from rlver_gym.export.rows import Row
-from rlver_gym.io.terminal import one_line
+from rlver_gym.io.terminal import escape_markdown, one_line
 
 _WHAT = {
     "dialogues": "a row a dialogue: `messages`",
@@ -91,8 +90,8 @@ def _card(
 
 # Dialogues with a sentient user
 
-Agents talking with simulated people, whose emotion (0 to 100) moves with every reply. Held and exported by rlver-gym; the user is {_escape_markdown(", ".join(users))},
-{_readers(records)}the environment {_escape_markdown(", ".join(dict.fromkeys(one.episode.env for one in records)))}.
+Agents talking with simulated people, whose emotion (0 to 100) moves with every reply. Held and exported by rlver-gym; the user is {escape_markdown(", ".join(users))},
+{_readers(records)}the environment {escape_markdown(", ".join(dict.fromkeys(one.episode.env for one in records)))}.
 
 {views_listed}
 
@@ -113,15 +112,10 @@ def _agents(records: Sequence[Record]) -> str:
         ended[episode.agent].append(episode.final)
     means = {name: fmean(finals) if finals else nan for name, finals in ended.items()}
     return "\n".join(
-        f"| {_escape_markdown(name)} | {counts[name]} |"
+        f"| {escape_markdown(name)} | {counts[name]} |"
         f" {'none ended' if isnan(means[name]) else f'{means[name]:.1f}'} |"
         for name in sorted(counts, key=lambda name: (isnan(means[name]), -means[name]))
     )
-
-
-def _escape_markdown(name: str) -> str:
-    """A name as one line that Markdown and HTML show as it is."""
-    return re.sub(r"([\\`*_\[\]<>#|~$&]|:(?=//)|(?<=www)\.)", r"\\\1", one_line(name))
 
 
 def _readers(records: Sequence[Record]) -> str:

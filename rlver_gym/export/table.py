@@ -8,6 +8,7 @@ from typing import Any
 
 from rlver_gym.bench.opinions import read_capabilities
 from rlver_gym.bench.strategies import STRATEGIES, label_turn
+from rlver_gym.core.capabilities import JUDGEMENTS
 from rlver_gym.export.choose import Record
 from rlver_gym.io.atomic import convert_write_errors, write_atomically
 from rlver_gym.io.errors import RunError
@@ -62,9 +63,7 @@ def table_rows(
 
 def read_judged(folders: Sequence[Path]) -> dict[str, dict[str, dict[str, float]]]:
     """By a run's name and a dialogue: what `rlver-gym judge` left in each folder."""
-    return {
-        folder.resolve().name: read_capabilities(folder / "judgements.jsonl") for folder in folders
-    }
+    return {folder.resolve().name: read_capabilities(folder / JUDGEMENTS) for folder in folders}
 
 
 def write_table(path: Path, rows: Sequence[Mapping[str, Cell]]) -> None:

@@ -62,6 +62,12 @@ def one_line(text: str, *, max_chars: int | None = None) -> str:
     return line if max_chars is None or len(line) <= max_chars else f"{line[: max_chars - 1]}…"
 
 
+def escape_markdown(text: str, *, max_chars: int | None = None) -> str:
+    """One line, cut as `one_line` does, that Markdown and HTML show as it is."""
+    line = one_line(text, max_chars=max_chars)
+    return re.sub(r"([\\`*_\[\]<>#|~$&]|:(?=//)|(?<=www)\.)", r"\\\1", line)
+
+
 def format_count(number: int, noun: str, plural: str | None = None) -> str:
     """The number with its noun: "1 seed", "1,944 dialogues"; `plural` where an s is not enough."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

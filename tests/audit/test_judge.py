@@ -10,11 +10,11 @@ import pytest
 from commands import run_command
 
 from rlver_gym.audit.judge import Heard, Judge, find_addressed
-from rlver_gym.audit.judge_answer import DIMENSIONS, JUDGED, Quotation
-from rlver_gym.audit.judge_summary import JUDGEMENTS
+from rlver_gym.audit.judge_answer import Quotation
 from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
+from rlver_gym.core.capabilities import DIMENSIONS, JUDGED, JUDGEMENTS
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
 from rlver_gym.llm_client.values import ChatAnswer, ChatRequest

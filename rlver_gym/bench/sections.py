@@ -1,0 +1,131 @@
+"""What the report has beside the scores, as JSON and as Markdown: strategies, a judge's marks,
+second opinions, and each agent at its best and worst.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from rlver_gym.bench.archetypes import find_archetypes, list_in_markdown
+from rlver_gym.bench.compare import Comparison
+from rlver_gym.bench.flagged import format_alerts
+from rlver_gym.bench.opinions import Opinions, opinion_rows, read_capabilities, read_opinions
+from rlver_gym.bench.score import Score
+from rlver_gym.bench.strategies import STRATEGY_NOTES, analyse_strategies
+from rlver_gym.bench.table import strategy_rows, variety_rows
+from rlver_gym.bench.truth import count_truth
+from rlver_gym.core.capabilities import AXES, DIMENSIONS, JUDGED, JUDGEMENTS
+from rlver_gym.environment.alarms import check_episodes
+from rlver_gym.io.interval import Interval, bootstrap, format_estimate
+from rlver_gym.io.json_text import to_plain
+from rlver_gym.io.terminal import escape_markdown
+
+Marks = dict[str, dict[str, Interval]]
+_JUDGE_NOTE = (
+    "From 1 to 5, with 95 % intervals over personas, by whoever judged (rlver-gym judge): an"
+    " opinion, no part of the score. Of creativity and empathy orientation no end is better."
+)
+
+
+def sections_to_json(comparison: Comparison) -> dict[str, Any]:
+    """`strategies` and `archetypes`; `capabilities` where the runs have been judged, `opinions` by
+    run where they were asked for, `truth` where agents were asked to agree with what is false.
+    """
+    found = {
+        "strategies": {one.agent: one for one in analyse_strategies(comparison.episodes)},
+        "archetypes": find_archetypes(comparison.episodes),
+        "capabilities": collect_marks(comparison),
+        "opinions": dict(_opinions(comparison)),
+        "truth": count_truth(comparison.episodes),
+    }
+    return to_plain({name: value for name, value in found.items() if value})
+
+
+def collect_marks(comparison: Comparison) -> Marks:
+    """By agent and by what was judged, the mean mark over personas."""
+    marks: dict[str, dict[str, dict[str, list[float]]]] = {}
+    named = iter(comparison.episodes)
+    for problems, own in zip(comparison.problems, comparison.episodes_by_run, strict=True):
+        judged = read_capabilities(problems.folder / JUDGEMENTS)
+        for episode, shown in zip(own, named, strict=False):
+            for name, mark in judged.get("/".join(map(str, episode.key)), {}).items():
+                by_name = marks.setdefault(shown.agent, {}).setdefault(name, {})
+                by_name.setdefault(episode.persona, []).append(mark)
+    return {
+        agent: {
+            name: bootstrap(np.array([fmean(each) for each in by_name[name].values()]))
+            for name in JUDGED
+            if name in by_name
+        }
+        for agent, by_name in marks.items()
+    }
+
+
+def _opinions(comparison: Comparison) -> Iterator[tuple[str, Opinions]]:
+    for run, problems in zip(comparison.runs, comparison.problems, strict=True):
+        if found := read_opinions(problems.folder):
+            yield run, found
+
+
+def render_markdown(comparisons: Sequence[Comparison], page: str) -> str:
+    """The report as Markdown. `page`: the file that links to dialogues lead into."""
+    return "\n".join(line for one in comparisons for line in _render(one, page))
+
+
+def _render(comparison: Comparison, page: str) -> Iterator[str]:
+    ranked, episodes = comparison.score(), comparison.episodes
+    found, marks = analyse_strategies(episodes), collect_marks(comparison)
+    yield f"# {escape_markdown(' and '.join(comparison.runs))}\n"
+    yield escape_markdown(str(comparison.protocol))
+    alerts = [line.plain for line in format_alerts(check_episodes(episodes))]
+    notes = [*alerts, *(one.describe() for one in count_truth(episodes))]
+    yield from _section("Final emotion", _score_rows(ranked), notes)
+    yield from _section("By hidden need", _need_rows(ranked))
+    if found:
+        yield from _section("Support strategies", variety_rows(found))
+        yield from _section("", strategy_rows(found), STRATEGY_NOTES)
+    if marks:
+        yield from _section("Capabilities, in a judge's opinion", _mark_rows(marks), [_JUDGE_NOTE])
+    for run, opinions in _opinions(comparison):
+        yield from _section(f"Opinions beside the score: {run}", opinion_rows(opinions))
+    yield "\n## Best and worst dialogues\n"
+    yield from list_in_markdown(find_archetypes(episodes), page)
+
+
+def _section(title: str, rows: Sequence[Sequence[str]], notes: Iterable[str] = ()) -> Iterator[str]:
+    yield f"\n## {escape_markdown(title)}\n" if title else ""
+    heading, *body = (f"| {' | '.join(map(escape_markdown, row))} |" for row in rows)
+    yield from (heading, f"|{'---|' * len(rows[0])}", *body)
+    yield from (f"\n{escape_markdown(note)}" for note in notes)
+
+
+def _score_rows(ranked: Sequence[Score]) -> list[list[str]]:
+    heading = ["agent", "final emotion [95 %]", "content", "left", "turns", "to the best [95 %]"]
+    return [heading] + [
+        [
+            one.agent,
+            format_estimate(one.final),
+            f"{one.content:.0f} %",
+            f"{one.left:.0f} %",
+            f"{one.turns:.1f}",
+            format_estimate(one.to_best, signed=True) if one.to_best else "best",
+        ]
+        for one in ranked
+    ]
+
+
+def _need_rows(ranked: Sequence[Score]) -> list[list[str]]:
+    needs = sorted({need for score in ranked for need in score.needs})
+    return [["agent", *(need.replace("_", " ") for need in needs)]] + [
+        [one.agent, *(f"{one.needs[need]:.0f}" if need in one.needs else "" for need in needs)]
+        for one in ranked
+    ]
+
+
+def _mark_rows(marks: Mapping[str, Mapping[str, Interval]]) -> list[list[str]]:
+    return [["agent", *(name.replace("_", " ") for name in (*DIMENSIONS, *AXES))]] + [
+        [agent, *(format_estimate(by_name[one]) if one in by_name else "–" for one in JUDGED)]
+        for agent, by_name in marks.items()
+    ]
