@@ -1,4 +1,4 @@
-.PHONY: help install check house test learner slow fuzz full docs studio bench ceilings speed fidelity
+.PHONY: help install check house test learner slow fuzz full docs studio bench speed fidelity
 
 PYTHON ?= .venv/bin/python
 
@@ -48,9 +48,6 @@ studio:          ## the studio's pages, from studio/ into the package; needs nod
 
 bench:           ## the benchmark of all baselines on the test personas
 	$(PYTHON) -m rlver_gym bench
-
-ceilings:        ## what honest agents reach, from which the alarm takes its ceilings
-	$(PYTHON) benchmarks/ceilings.py
 
 RECORDINGS ?= ../shared/data/sage
 

@@ -5,14 +5,13 @@ from html import escape
 from rich.text import Text
 
 from rlver_gym.environment.alarms import Alert, AnomalyReport
-from rlver_gym.environment.ceilings import AboveBound
 from rlver_gym.io.terminal import one_line
 
 _EXCERPT = 110
 
 
 def format_alerts(watched: AnomalyReport) -> list[Text]:
-    """A line for each alert, its evidence below it; then what is expected or not judged."""
+    """A line for each alert, its evidence below it; then what is expected."""
     lines: list[Text] = []
     for alert in _select_unexpected(watched):
         lines.append(
@@ -41,26 +40,17 @@ def render_badge(agent: str, watched: AnomalyReport) -> str:
     """What stands behind an agent's name in the report's table."""
     if agent in watched.privileged:
         return ' <span class="badge told">told everything</span>'
-    kinds = [alert.kind for alert in _select_unexpected(watched) if alert.agent == agent]
-    return (
-        f' <span class="badge" title="{escape(", ".join(kinds))}">suspicious</span>'
-        if kinds
-        else ""
-    )
+    if any(alert.agent == agent for alert in _select_unexpected(watched)):
+        return ' <span class="badge">suspicious</span>'
+    return ""
 
 
 def format_evidence(alert: Alert) -> list[str]:
-    """What to look at: the dialogues to read first, or the two replies that are most alike."""
-    evidence = alert.evidence
-    if isinstance(evidence, AboveBound):
-        first = ", ".join(
-            f"{persona} seed {seed} ({final})" for persona, seed, final in evidence.read_first
-        )
-        return [one_line(f"read first: {first}")]
+    """What to look at: the two replies that are most alike."""
     return [
         f"to {one_line(said.persona)}, seed {said.seed}, turn {said.turn}:"
         f" “{one_line(said.text, max_chars=_EXCERPT)}”"
-        for said in evidence.pair or ()
+        for said in alert.evidence.pair or ()
     ]
 
 
@@ -79,6 +69,4 @@ def _notes(watched: AnomalyReport) -> list[str]:
         if expected
         else []
     )
-    return [
-        one_line(note) for note in (*(told if watched.privileged else ()), *same, *watched.unjudged)
-    ]
+    return [one_line(note) for note in (*(told if watched.privileged else ()), *same)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from rlver_gym.agents import HUMAN, Agent, AgentMaker, is_async_agent
-from rlver_gym.bench.costs import Ledger
+from rlver_gym.bench.costs import read_spent
 from rlver_gym.bench.folder import (
     EPISODES,
     MANIFEST,
@@ -101,7 +101,8 @@ class Run(NamedTuple):
     """How many lines were no record, edited or cut off: these dialogues are held again too."""
     spending: list[Spending]
     """What servers are asked for now, one for each; empty when none may be asked."""
-    ledger: Ledger
+    has_earlier_answers: bool
+    """Whether the response cache held answers at the start."""
 
     @property
     def num_finished_before(self) -> int:
@@ -140,7 +141,6 @@ class Run(NamedTuple):
             for episode in episodes:
                 with convert_write_errors(self.folder / EPISODES):
                     append_line(self.file, episode.to_json())
-                self.ledger.write()
                 order.append(episode.key)
                 yield episode
         if order != [tuple(case) for case in self.plan.cases()]:
@@ -193,23 +193,18 @@ def open_run(
             lines = "".join(f"{one.to_json()}\n" for one in before.episodes)
             file = opened.enter_context(rewrite_locked(path, lines))
         participants = Participants.of(plan, chat, makers, agent_timeout_s)
-        spending = count_spending(plan, chat)
-        ledger = Ledger(folder, spending)
-        try:
-            yield Run(
-                plan,
-                participants,
-                chat,
-                file,
-                folder,
-                done,
-                before.failed,
-                before.num_dropped,
-                spending,
-                ledger,
-            )
-        finally:
-            ledger.close()
+        yield Run(
+            plan,
+            participants,
+            chat,
+            file,
+            folder,
+            done,
+            before.failed,
+            before.num_dropped,
+            count_spending(plan, chat),
+            read_spent(chat.response_cache).calls > 0,
+        )
 
 
 def run(plan: BenchPlan, folder: Path) -> Iterator[Episode]:

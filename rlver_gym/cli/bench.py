@@ -14,7 +14,7 @@ from rich.text import Text
 
 from rlver_gym.agents import AGENT_NAMES, HUMAN, SHIPPED_AGENTS
 from rlver_gym.bench.compare import format_seeds
-from rlver_gym.bench.costs import estimate
+from rlver_gym.bench.costs import estimate, read_spent
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.folder import MANIFEST
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S
@@ -277,10 +277,13 @@ def _exit_code(failed: Mapping[str, int], allow_failures: bool) -> int:
 
 
 def _list_spending(bench_run: Run) -> list[str]:
-    """What servers were asked for, a line each: now, and in all the times of the command."""
+    """What servers were asked for now, a line each, and what the response cache holds by now."""
     lines = [spending.summary() for spending in bench_run.spending]
-    total = bench_run.ledger.total.summary()
-    return [*lines, f"in all {total}"] if lines and bench_run.ledger.has_earlier_answers else lines
+    if not lines or not bench_run.has_earlier_answers:
+        return lines
+    paid = read_spent(bench_run.chat.response_cache)
+    calls, tokens = format_count(paid.calls, "call"), format_count(paid.tokens, "token")
+    return [*lines, f"in the response cache {calls}, {tokens}"]
 
 
 def _panel(size: int | None, personas: str | None, split: str | None, env: str) -> tuple[str, ...]:
@@ -349,7 +352,7 @@ def _run_rest(bench_run: Run, ray: str | None, ray_workers: int | None) -> int:
         )
         spent = "".join(f" Spent: {line}." for line in _list_spending(bench_run))
         is_outage = isinstance(error, ServerOutage) or (
-            isinstance(error, ServerUnreachable) and bench_run.ledger.has_earlier_answers
+            isinstance(error, ServerUnreachable) and bench_run.has_earlier_answers
         )
         raise (RunStopped if is_outage else RunError)(f"{error} {kept}{spent}") from error
     return held

@@ -1,29 +1,17 @@
 """Which agents of some episodes are suspicious, and why: after a run, or while learning."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from rlver_gym.agents import PRIVILEGED_AGENTS, SHIPPED_AGENTS
+from rlver_gym.agents import PRIVILEGED_AGENTS
 from rlver_gym.agents.baselines import BASELINES
 from rlver_gym.core.ledger import ACT_IN_WORDS
-from rlver_gym.environment.ceilings import (
-    REFERENCE_AGENTS,
-    AboveBound,
-    EpisodeConditions,
-    ScoreBound,
-    check_score,
-    collect_reference_scores,
-    compute_score_bound,
-)
 from rlver_gym.environment.copies import NearCopies, find_near_copies
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.json_text import to_plain
-from rlver_gym.io.terminal import format_count
 from rlver_gym.users.embedded.chinese import han_share
 from rlver_gym.users.embedded.features import extract_surface_features
 
-FEWEST_PEOPLE = 8
-"""A mean over fewer people says too little about an agent."""
 FEWEST_REPLIES = 8
 """With fewer there are no habits to see."""
 MOST_TO_OTHERS = 25.0
@@ -38,13 +26,12 @@ MOST_COPIES = 50.0
 class Alert(NamedTuple):
     """A reason to look closer at an agent."""
 
-    kind: Literal["above ceiling", "near-copies"]
     agent: str
     expected: bool
     """Whether it is a shipped baseline, which is meant to be like that."""
     says: str
-    """What was found, against which limit, and what to do; to be read after the agent's name."""
-    evidence: AboveBound | NearCopies
+    """What was found, against which limit; to be read after the agent's name."""
+    evidence: NearCopies
 
 
 class AnomalyReport(NamedTuple):
@@ -53,8 +40,6 @@ class AnomalyReport(NamedTuple):
     alarms: list[Alert]
     privileged: list[str]
     """Agents that were told what no agent can know."""
-    unjudged: list[str]
-    """Why some level was not judged."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -62,109 +47,33 @@ class AnomalyReport(NamedTuple):
 
 
 def check_episodes(episodes: Iterable[Episode]) -> AnomalyReport:
-    """The alerts, who is exempt, and what could not be judged."""
+    """The alerts, and who was told everything."""
     episodes = list(episodes)
     agents = dict.fromkeys(episode.agent for episode in episodes)
     privileged = [agent for agent in agents if agent_name(agent) in PRIVILEGED_AGENTS]
-    return AnomalyReport(find_alerts(episodes), privileged, explain_missing_bounds(episodes))
+    return AnomalyReport(find_alerts(episodes), privileged)
 
 
 def find_alerts(episodes: Iterable[Episode]) -> list[Alert]:
-    """What is suspicious about the agents of these episodes; what is expected of them comes last.
-
-    By level: an agent without privileges whose mean final emotion lies above the score bound of its
-    environment and user. By words: an agent that says the same to people with other stories
-    (`MOST_TO_OTHERS`), or over and over (`MOST_COPIES`).
+    """The agents that say the same to people with other stories (`MOST_TO_OTHERS`) or over and over
+    (`MOST_COPIES`), by environment and user; of whom it is expected comes last.
     """
-    found: list[Alert] = []
-    for by_agent in _group_by_conditions(episodes).values():
-        for agent, own in by_agent.items():
-            limit = _find_score_bound(own, by_agent)
-            if (
-                isinstance(limit, ScoreBound)
-                and agent_name(agent) not in PRIVILEGED_AGENTS
-                and (high := check_score(own, limit))
-            ):
-                found.append(Alert("above ceiling", agent, False, _describe_level(high), high))
-            copies = find_near_copies(own)
-            many = copies.to_others >= MOST_TO_OTHERS or copies.share >= MOST_COPIES
-            if copies.replies >= FEWEST_REPLIES and many:
-                found.append(
-                    Alert(
-                        "near-copies",
-                        agent,
-                        agent_name(agent) in BASELINES,
-                        _describe_copies(copies),
-                        copies,
-                    )
-                )
-    return sorted(found, key=lambda alert: alert.expected)
-
-
-def explain_missing_bounds(episodes: Iterable[Episode]) -> list[str]:
-    """Why there is no score bound for agents that are not shipped, and what to do."""
-    reasons = [
-        f"Scores in {conditions.env} are not checked for being too high: {limit}"
-        for conditions, by_agent in _group_by_conditions(episodes).items()
-        for agent, own in by_agent.items()
-        if agent_name(agent) not in SHIPPED_AGENTS
-        and isinstance(limit := _find_score_bound(own, by_agent), str)
+    groups: dict[tuple[str, ...], list[Episode]] = {}
+    for one in episodes:
+        where = (one.agent, one.env, one.env_hash, one.user, one.user_version)
+        groups.setdefault(where, []).append(one)
+    found = [
+        Alert(agent, agent_name(agent) in BASELINES, _describe_copies(copies), copies)
+        for (agent, *_), own in groups.items()
+        if (copies := find_near_copies(own)).replies >= FEWEST_REPLIES
+        and (copies.to_others >= MOST_TO_OTHERS or copies.share >= MOST_COPIES)
     ]
-    return list(dict.fromkeys(reasons))
+    return sorted(found, key=lambda alert: alert.expected)
 
 
 def agent_name(agent: str) -> str:
     """An agent's own name, without the run's in brackets that a comparison puts behind it."""
     return agent.partition(" (")[0]
-
-
-_ByAgent = Mapping[str, Sequence[Episode]]
-
-
-def _group_by_conditions(
-    episodes: Iterable[Episode],
-) -> dict[EpisodeConditions, dict[str, list[Episode]]]:
-    """Episodes by conditions and agent, in the order in which they come."""
-    groups: dict[EpisodeConditions, dict[str, list[Episode]]] = {}
-    for episode in episodes:
-        groups.setdefault(EpisodeConditions.of(episode), {}).setdefault(episode.agent, []).append(
-            episode
-        )
-    return groups
-
-
-def _find_score_bound(own: Sequence[Episode], by_agent: _ByAgent) -> ScoreBound | str:
-    """The score bound for the people whom an agent met, or why there is none."""
-    met = len({episode.persona for episode in own})
-    if met < FEWEST_PEOPLE:
-        people = format_count(met, "person", "people")
-        verb = "is" if met == 1 else "are"
-        return f"{people} {verb} too few for a mean, {FEWEST_PEOPLE} are needed."
-    along: dict[str, list[Episode]] = {}
-    for agent, episodes in by_agent.items():
-        along.setdefault(agent_name(agent), []).extend(episodes)
-    reference = collect_reference_scores(own, along)
-    limit = compute_score_bound(reference, own[0].start)
-    if limit is None and all(reference.get(agent) for agent in REFERENCE_AGENTS):
-        return (
-            "the reference agents, listener and adaptive, end below the start here, and say nothing"
-            " about what can be reached. Read some dialogues before you believe a high score."
-        )
-    if limit is None or limit.people < FEWEST_PEOPLE:
-        return (
-            f"no ceiling is known for these people and the {own[0].user} user, version"
-            f" {own[0].user_version}. Let the agents listener, adaptive and oracle run along."
-        )
-    return limit
-
-
-def _describe_level(high: AboveBound) -> str:
-    limit = high.ceiling
-    return (
-        f"brings people to {high.final:.1f}; honest agents reach {limit.reaches:.1f} here"
-        f" ({limit.strongest}), and above {limit.level:.1f} it is more likely that a hole was"
-        " found. Read its dialogues, and audit it with another user."
-    )
 
 
 def _describe_copies(copies: NearCopies) -> str:

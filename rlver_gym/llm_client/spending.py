@@ -1,7 +1,6 @@
 """What was asked for and what it cost, counted while it happens."""
 
 import threading
-from collections.abc import Callable
 from typing import NamedTuple
 
 from rlver_gym.io.errors import BudgetSpent
@@ -36,8 +35,6 @@ class Spending:
     def __init__(self, prices: Prices | None = None, budget: Budget | None = None) -> None:
         """Without prices no money is counted; without a budget nothing is refused."""
         self.prices, self.budget = prices, budget or Budget()
-        self.on_change: Callable[[], None] | None = None
-        """Called after every count, on whichever thread counts."""
         self._lock = threading.Lock()
         self.spent = Spent()
 
@@ -88,8 +85,6 @@ class Spending:
 
     def _count(self, more: Spent) -> None:
         self.spent = Spent(*map(sum, zip(self.spent, more, strict=True)))
-        if self.on_change is not None:
-            self.on_change()
 
     def _check_budget(self, first: bool) -> None:
         budget, limit = self.budget, ""

@@ -117,7 +117,7 @@ class Runs:
                 for score in scores
             ],
             "notes": problems,
-            "says": [*found.unjudged, *(describe_noise(noise) if noise else ())],
+            "says": describe_noise(noise) if noise else [],
         }
 
     @cached_property

@@ -1,13 +1,10 @@
 """What agents that are chat models are asked with, what servers are not sent, and how long they may
-take, from the command line into the manifest; and what a killed run has spent.
+take, from the command line into the manifest.
 """
 
 import json
 import os
-import signal
 import subprocess
-import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,14 +14,11 @@ from commands import run_command
 
 from rlver_gym.agents import agent_maker
 from rlver_gym.agents.openai_chat import parse_agent_options
-from rlver_gym.bench.costs import SPENT, read_total
-from rlver_gym.bench.folder import MANIFEST, RESPONSE_CACHE_FILE
+from rlver_gym.bench.folder import MANIFEST
 from rlver_gym.bench.plan import BenchPlan
-from rlver_gym.bench.run import open_run
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.library import library
 from rlver_gym.io.errors import AgentError, UnknownName
-from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 
@@ -128,39 +122,3 @@ def plan(server: ChatServer) -> BenchPlan:
             "chat": {"base_url": server.base_url},
         }
     )
-
-
-def test_a_ledger_that_lost_counts_takes_them_from_the_cache(tmp_path: Path) -> None:
-    with ChatServer(ANSWERS) as server:
-        with open_run(plan(server), tmp_path) as under_way:
-            list(under_way.run_missing())
-        whole = read_total(tmp_path)
-        rows = list(ResponseCache(tmp_path / RESPONSE_CACHE_FILE).rows())
-        for lost in ('{"calls": 3, "attempts": 3, "prompt_tokens": 9}', None):
-            if lost is None:
-                (tmp_path / SPENT).unlink()
-            else:
-                (tmp_path / SPENT).write_text(lost, encoding="utf-8")
-            with open_run(plan(server), tmp_path) as under_way:
-                assert under_way.ledger.total == whole
-    assert whole.calls == len(rows)
-
-
-def test_a_killed_run_has_counted_every_call(tmp_path: Path) -> None:
-    with ChatServer(ANSWERS, latency_s=0.05) as server:
-        words = ["--persona", PERSON, "--seeds", "40", "--user", "openai:u", "--agent", "listener"]
-        words += ["--base-url", server.base_url, "--out", str(tmp_path), "--concurrency", "16"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "rlver_gym", "bench", *words],
-            env=os.environ | {"OPENAI_API_KEY": "x"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        deadline = time.monotonic() + 200
-        while len(server.requests) < 100 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        asked = len(server.requests)
-    assert asked >= 100
-    assert asked <= read_total(tmp_path).calls <= asked + 16

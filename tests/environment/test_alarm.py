@@ -1,6 +1,4 @@
-"""The alarm: scores above what honest agents reach, and replies that are near-copies of each other,
-are marked with evidence.
-"""
+"""The alarm: replies that are near-copies of each other are marked with evidence."""
 
 import io
 import json
@@ -18,21 +16,8 @@ from rlver_gym.bench.report import page_html
 from rlver_gym.bench.run import run, run_case
 from rlver_gym.core.dialogue import Appraisal, Turn
 from rlver_gym.core.library import library
-from rlver_gym.environment.alarms import (
-    AnomalyReport,
-    check_episodes,
-    explain_missing_bounds,
-    find_alerts,
-)
-from rlver_gym.environment.ceilings import (
-    PRIVILEGED_AGENT,
-    REFERENCE_AGENTS,
-    AboveBound,
-    collect_reference_scores,
-    compute_score_bound,
-    mean_final_by_persona,
-)
-from rlver_gym.environment.copies import NearCopies, find_near_copies
+from rlver_gym.environment.alarms import AnomalyReport, check_episodes, find_alerts
+from rlver_gym.environment.copies import find_near_copies
 from rlver_gym.environment.episode import Episode
 
 MINE = "mine.agents:Mine"
@@ -51,33 +36,11 @@ def of(field: list[Episode], agent: str, name: str | None = None) -> list[Episod
     return [episode._replace(agent=name or agent) for episode in field if episode.agent == agent]
 
 
-def ending(field: list[Episode], finals: dict[str, int]) -> list[Episode]:
-    """The same dialogues in another world, where each agent's end with that emotion: the shipped
-    honest agents help nobody.
-    """
-    return [
-        episode._replace(
-            user="llm",
-            user_version="9",
-            turns=(*episode.turns[:-1], episode.turns[-1]._replace(emotion=finals[episode.agent])),
-        )
-        for episode in field
-        if episode.agent in finals
-    ]
-
-
-LADDER = {"listener": 45, "adaptive": 55, "oracle": 95}
-
-
 def told(
-    *replies: str,
-    persona: str = "ada",
-    opening: str | None = None,
-    agent: str = MINE,
-    final: int = 50,
+    *replies: str, persona: str = "ada", opening: str | None = None, agent: str = MINE
 ) -> Episode:
     """A dialogue in which the agent gave these replies."""
-    turns = tuple(Turn(reply, Appraisal(0, "", ()), final, 0.0, None, "Hm.") for reply in replies)
+    turns = tuple(Turn(reply, Appraisal(0, "", ()), 50, 0.0, None, "Hm.") for reply in replies)
     story = opening or f"I am {persona}."
     return Episode(
         agent, "E-v0", "h", persona, "p", "praise", "passive", "some", "1", 0, 40, story, turns
@@ -95,8 +58,7 @@ def test_who_says_the_same_to_everybody_is_marked_with_the_two_most_alike_replie
     field: list[Episode],
 ) -> None:
     (found,) = find_alerts(of(field, "comfort", MINE))
-    assert (found.kind, found.agent, found.expected) == ("near-copies", MINE, False)
-    assert isinstance(found.evidence, NearCopies)
+    assert (found.agent, found.expected) == (MINE, False)
     assert found.evidence.to_others == found.evidence.share
     assert found.evidence.copies >= found.evidence.replies - 1, (
         "a turn that only one dialogue reaches has nothing beside it"
@@ -111,12 +73,6 @@ def test_who_says_the_same_to_everybody_is_marked_with_the_two_most_alike_replie
     assert f"to {first.persona}, seed 0, turn {first.turn}: “{first.text}”" in shown
 
 
-def test_honest_agents_and_the_oracle_are_not_marked(field: list[Episode]) -> None:
-    honest = ending(field, LADDER)
-    assert find_alerts(honest) == []
-    assert explain_missing_bounds(honest) == []
-
-
 def test_the_baselines_stock_phrases_are_one_quiet_line(field: list[Episode]) -> None:
     (found,) = find_alerts(field)
     assert (found.agent, found.expected) == ("comfort", True)
@@ -124,82 +80,6 @@ def test_the_baselines_stock_phrases_are_one_quiet_line(field: list[Episode]) ->
         "oracle was told everything: the theoretical top, not a competitor.",
         "Same words to everybody, as these baselines are meant to: comfort.",
     ]
-
-
-def test_an_agent_without_privileges_above_the_ceiling_is_marked(field: list[Episode]) -> None:
-    world = ending(field, LADDER)
-    (found,) = find_alerts([*world, *of(world, "oracle", MINE)])
-    assert (found.kind, found.agent) == ("above ceiling", MINE)
-    assert isinstance(found.evidence, AboveBound)
-    limit = found.evidence.ceiling
-    assert limit.strongest == "adaptive"
-    assert limit.reaches == limit.bound == 55
-    assert limit.level == 65 < found.evidence.final
-    assert len(found.evidence.read_first) == 3
-    assert f"above {limit.level:.1f}" in found.says
-    assert "another user" in found.says
-
-
-def test_strength_below_the_ceiling_is_no_reason(field: list[Episode]) -> None:
-    world = ending(field, LADDER)
-    assert find_alerts([*world, *of(world, "adaptive", MINE)]) == []
-
-
-def test_where_honest_agents_help_nobody_there_is_no_ceiling(field: list[Episode]) -> None:
-    """The embedded user's own world, by version 7: its templates end below the start, as readers
-    said of them.
-    """
-    assert find_alerts(of(field, "oracle", MINE)) == []
-    assert compute_score_bound(collect_reference_scores(field, {}), 40) is None
-
-
-def test_a_world_without_a_ceiling_is_said_to_have_none(field: list[Episode]) -> None:
-    elsewhere = [episode._replace(user="llm", user_version="9") for episode in field]
-    alone = of(elsewhere, "oracle", MINE)
-    assert find_alerts(alone) == []
-    (reason,) = explain_missing_bounds(alone)
-    assert "no ceiling is known for these people and the llm user, version 9" in reason
-    few = alone[:3]
-    assert "3 people are too few" in explain_missing_bounds(few)[0]
-    assert "1 person is too few" in explain_missing_bounds(alone[:1])[0]
-
-
-def test_the_ceiling_by_hand() -> None:
-    def ladder(weak: float, strong: float, top: float | None) -> dict[str, dict[str, float]]:
-        rungs = {"listener": weak, "adaptive": strong} | ({} if top is None else {"oracle": top})
-        return {agent: {"ada": level, "ben": level} for agent, level in rungs.items()}
-
-    def level(weak: float, strong: float, top: float | None, start: float = 40) -> float | None:
-        found = compute_score_bound(ladder(weak, strong, top), start)
-        return found.level if found else None
-
-    assert level(45, 60, 100) == 75  # once more the step from weak to strong
-    assert level(58, 60, 100) == 70  # a small step: ten points, one turn's best
-    assert level(45, 80, 100) == 90  # half-way to the one who was told
-    assert level(60, 45, 100) == 75  # whoever is the stronger
-    assert level(45, 80, None) == 90  # nobody was told: half-way to the end of the scale
-    assert level(45, 80, 70) == 80  # never below what was honestly reached
-    assert level(20, 40, 100) is None  # nobody was helped
-    spread = compute_score_bound(
-        {
-            "listener": {"ada": 50, "ben": 50},
-            "adaptive": {"ada": 59, "ben": 61},
-            "oracle": {"ada": 100, "ben": 100},
-        }
-    )
-    assert spread
-    assert spread.bound == pytest.approx(60 + 1.96)
-    assert compute_score_bound({}) is None
-
-
-@pytest.mark.slow
-def test_the_shipped_ceilings_are_what_honest_agents_reach_now() -> None:
-    plan = BenchPlan(agents=(*REFERENCE_AGENTS, PRIVILEGED_AGENT), seeds=3, split="demo")
-    episodes = [run_case(case, plan, agent_maker(case.agent)) for case in plan.cases()]
-    shipped = collect_reference_scores(of(episodes, "adaptive", MINE), {})
-    for agent in (*REFERENCE_AGENTS, PRIVILEGED_AGENT):
-        now = mean_final_by_persona(of(episodes, agent))
-        assert shipped[agent] == pytest.approx(now, abs=0.01), "run: python benchmarks/ceilings.py"
 
 
 @pytest.mark.parametrize(
@@ -323,8 +203,5 @@ def test_bench_and_report_print_alarms_and_put_them_into_json(
     for words in ((*bench, "--json"), ("report", "run", "--json")):
         plain = json.loads(rlver(*words))
         (found,) = plain["alarms"]
-        assert found["kind"] == "near-copies"
         assert {said["seed"] for said in found["evidence"]["pair"]} == {0}
-        (reason,) = plain["unjudged"]
-        assert "end below the start here" in reason
     assert "suspicious</span>" in Path("run/report.html").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from commands import run_command
 
-from rlver_gym.bench.costs import SPENT, read_total
+from rlver_gym.bench.costs import read_spent
 from rlver_gym.bench.folder import EPISODES, RESPONSE_CACHE_FILE, read_episodes
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import open_run, run
@@ -23,7 +23,7 @@ from rlver_gym.bench.verify import verify
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import ChatError, RunError, ServerOutage
+from rlver_gym.io.errors import ChatError, ServerOutage
 from rlver_gym.io.event_loop import REQUEST_ORIGIN, RequestOrigin
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.response_cache import ResponseCache
@@ -263,18 +263,15 @@ def test_a_run_stopped_by_an_outage_keeps_what_it_has_and_ends_like_any_other(
             list(under_way.run_missing())
         (spending,) = under_way.spending
     assert not [one for one in read_episodes(tmp_path) if one.outcome is Outcome.FAILED]
-    assert read_total(tmp_path).prompt_tokens == spending.spent.prompt_tokens > 0
+    cache = tmp_path / RESPONSE_CACHE_FILE
+    assert read_spent(cache).prompt_tokens == spending.spent.prompt_tokens > 0
     with ChatServer(ANSWERS) as back:
-        before = read_total(tmp_path)
+        before = read_spent(cache)
         _same_server(tmp_path, back)
         with open_run(plan(back), tmp_path) as under_way:
             list(under_way.run_missing())
     assert (tmp_path / EPISODES).read_bytes() == (undisturbed / EPISODES).read_bytes()
-    total = read_total(tmp_path)
-    assert total.prompt_tokens == sum(
-        row.prompt_tokens for row in ResponseCache(tmp_path / RESPONSE_CACHE_FILE).rows()
-    )
-    assert total.prompt_tokens > before.prompt_tokens
+    assert read_spent(cache).prompt_tokens > before.prompt_tokens
 
 
 def _same_server(folder: Path, server: ChatServer) -> None:
@@ -308,13 +305,6 @@ def test_dialogues_that_failed_are_held_again_and_the_file_is_in_the_plans_order
         asked = len(server.requests)
         assert list(run(plan(server), tmp_path)) == []
         assert len(server.requests) == asked
-
-
-def test_a_ledger_that_was_edited_is_named(tmp_path: Path) -> None:
-    for text in ("[]", '{"calls": -1}', '{"calls": 1e9}', "{", '{"calls": "many"}', "x" * 5000):
-        (tmp_path / SPENT).write_text(text, encoding="utf-8")
-        with pytest.raises(RunError, match=SPENT):
-            read_total(tmp_path)
 
 
 # From here on: the command itself.
@@ -420,8 +410,8 @@ def test_192_dialogues_lose_nothing_in_an_outage(kind: str, tmp_path: Path) -> N
     ).read_bytes()
     assert table(done) == table(whole)
     rows = list(ResponseCache(tmp_path / "run" / RESPONSE_CACHE_FILE).rows())
-    total = read_total(tmp_path / "run")
+    total = read_spent(tmp_path / "run" / RESPONSE_CACHE_FILE)
     assert total.prompt_tokens == sum(row.prompt_tokens for row in rows)
     assert total.completion_tokens == sum(row.completion_tokens for row in rows)
     assert f"{total.prompt_tokens + total.completion_tokens:,} tokens" in done.stdout
-    assert total.prompt_tokens == read_total(tmp_path / "whole").prompt_tokens
+    assert total == read_spent(tmp_path / "other.sqlite")
