@@ -3,7 +3,6 @@
 import inspect
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import typer
@@ -37,44 +36,26 @@ STOPPED_BY_OUTAGE = 3
 """The exit code of a run that a server's outage stopped."""
 
 _MAX_VALUE_CHARS = 60
-_RENAMED = {
-    "--tape": "--response-cache",
-    "--tape-mode": "--cache-mode",
-    "tape": "cache",
-}
-"""Options and commands of older versions, and what they are called now."""
 _TRY, _COMPARE, _TRUST, _TRAIN = "Try it", "Compare agents", "Check the score", "Train"
 
 
-def _refuse_old_name(word: str) -> None:
-    if new := _RENAMED.get(word):
-        raise typer.BadParameter(f"{word} is called {new} now.")
-
-
-class _Command(TyperCommand):
-    """A command, whose flags are shown without a type."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        for word in args:
-            _refuse_old_name(word.partition("=")[0] if word.startswith("--") else "")
-        return super().parse_args(ctx, args)
+class _PlainFlags:
+    """A command or a group, whose flags are shown without a type."""
 
     def get_params(self, ctx: Any) -> Any:
-        return _without_types_of_flags(super().get_params(ctx))
+        params = super().get_params(ctx)  # pyright: ignore[reportAttributeAccessIssue]
+        for param in params:
+            if getattr(param, "is_flag", False) and param.metavar is None:
+                param.metavar = ""
+        return params
 
 
-class _Group(TyperGroup):
-    """A group of commands, likewise."""
-
-    def get_params(self, ctx: Any) -> Any:
-        return _without_types_of_flags(super().get_params(ctx))
+class _Command(_PlainFlags, TyperCommand):
+    pass
 
 
-def _without_types_of_flags(params: Any) -> Any:
-    for param in params:
-        if getattr(param, "is_flag", False) and param.metavar is None:
-            param.metavar = ""
-    return params
+class _Group(_PlainFlags, TyperGroup):
+    pass
 
 
 class _Commands(_Group):
@@ -87,10 +68,6 @@ class _Commands(_Group):
             if isinstance(error.__cause__, ValidationError):
                 error.message = _explain_value(error.__cause__)
             raise
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        _refuse_old_name(args[0])
-        return super().resolve_command(ctx, args)
 
 
 def _explain_value(error: ValidationError) -> str:
@@ -139,16 +116,12 @@ app.command("train", rich_help_panel=_TRAIN)(train.train)
 app.command("sb3", rich_help_panel=_TRAIN)(sb3.sb3)
 
 
-def _help_of(command: Callable[..., object]) -> str:
-    """A command's docstring, each paragraph on one line: the terminal breaks it."""
-    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
-    return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
-
-
 for _group in (app, personas.app, envs.app, cache.app):
     for _command in _group.registered_commands:
-        if _command.callback:
-            _command.help, _command.cls = _help_of(_command.callback), _Command
+        # each paragraph on one line: the terminal breaks it
+        paragraphs = inspect.cleandoc(_command.callback.__doc__ or "").split("\n\n")
+        _command.help = "\n\n".join(one.replace("\n", " ") for one in paragraphs)
+        _command.cls = _Command
 
 
 def _version(show: bool) -> None:

@@ -162,11 +162,6 @@ class Dialogue:
         """The dialogue with one more turn, which the user has answered."""
         return Dialogue(self.opening, (*self.turns, turn))
 
-    said = with_utterance
-    """The older name of `with_utterance`; it stays until 1.0."""
-    answered = with_turn
-    """The older name of `with_turn`; it stays until 1.0."""
-
     @property
     def user_lines(self) -> tuple[str, ...]:
         """What the user said, the opening first."""

@@ -762,17 +762,6 @@ def test_configs_of_before_load_or_are_refused_in_words():
             make_config(before | {name: value}, "the checkpoint")
 
 
-@pytest.mark.parametrize("command", ["train", "sft"])
-def test_dialogues_on_ray_are_refused_with_what_serves_instead(command, tmp_path):
-    from rlver_gym.cli.root import app
-
-    words = [command, "--ray", "auto", "--out", str(tmp_path / "run")]
-    result = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
-    assert result.exit_code == 2
-    assert "torchrun" in result.output
-    assert not (tmp_path / "run").exists()
-
-
 @pytest.mark.parametrize(("algo", "weight"), [("ppo", 0.04), ("grpo", 0.04), ("dapo", 0.0)])
 def test_the_divergence_from_the_start_is_the_algorithms_own_unless_told(algo, weight):
     config = make_config({"algo": algo}, "the test")

@@ -55,11 +55,6 @@ def test_importing_the_package_plants_no_module_that_is_no_file() -> None:
     assert run_python(code) == "[]\n"
 
 
-def test_older_names_of_methods_do_the_same() -> None:
-    dialogue = Dialogue("Hello.")
-    assert dialogue.said("Hi.") == dialogue.with_utterance("Hi.")
-
-
 def test_importing_the_package_loads_nothing_heavy() -> None:
     heavy = "torch transformers openai pydantic yaml rich typer rlver_gym.core.persona".split()
     loaded = f"print([name for name in {heavy} if name in sys.modules])"

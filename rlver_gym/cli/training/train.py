@@ -34,18 +34,6 @@ _USUAL = (
 """What `--help` shows of the config; `--help-all` shows the rest, too."""
 
 
-def _refuse_ray(value: str | None) -> None:
-    if value is not None:
-        raise typer.BadParameter(
-            "dialogues are not played on Ray any more: start the same command by torchrun, which"
-            " shares them among processes and machines, or let a server sample (--vllm)."
-        )
-
-
-GoneRay = Annotated[str | None, typer.Option(hidden=True, callback=_refuse_ray)]
-"""An option of an earlier version."""
-
-
 def add_config_options(command: Callable[..., None]) -> Callable[..., None]:
     """The command with one option for each field of the config, after its own."""
 
@@ -180,7 +168,6 @@ def train(
     track: Annotated[
         str | None, typer.Option(help="Also log to wandb or trackio, when installed.")
     ] = None,
-    ray: GoneRay = None,
     help_all: Annotated[
         bool,
         typer.Option(
@@ -285,7 +272,6 @@ def sft(
         ),
     ] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Decides the dialogues and their order.")] = 0,
-    ray: GoneRay = None,
 ) -> None:
     """Teach a model to speak, by plain supervised learning on demonstrations, or on what the
     benchmark's agents say to the train personas.
