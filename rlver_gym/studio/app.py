@@ -59,6 +59,7 @@ def make_app(folders: Sequence[Path], token: str, out: Path, personas: str | Non
     asked: Mapping[str, Callable[..., Any]] = {
         "GET overview": lambda: overview,
         "GET search": runs.search,
+        "GET strategies": runs.strategies,
         "GET dialogue": runs.dialogue,
         "GET branches": branches.of,
         "POST branch": branches.begin,

@@ -46,7 +46,7 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
   const list = shown.rows.some((one) => one.id === id && one.run === run) ? shown.rows : overview.dialogues.filter((one) => one.agent === dialogue.agent);
   const at = list.findIndex((one) => one.id === id && one.run === run);
   const step = (by) => { const to = list[(at + by + list.length) % list.length]; go("dialogue", { run: to.run, id: to.id }); };
-  useKeys({ j: () => pick(turn + 1), k: () => pick(turn - 1), n: () => step(1), p: () => step(-1), b: () => setWriting(turn || 1), u: () => history.back() });
+  useKeys({ j: () => pick(turn + 1), k: () => pick(turn - 1), n: () => step(1), p: () => step(-1), ...(overview.still ? {} : { b: () => setWriting(turn || 1) }), u: () => history.back() });
   const keep = (work) => action.run(work).then((made) => {
     if (!made) return;
     setWriting(0);
@@ -89,7 +89,7 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
           <div class="row"><Say who="user" name={name} text={dialogue.opening} />{right && <div class="say-space" />}</div>
           {Array.from({ length: rows }, (_, index) => index + 1).map((number) => (
             <div key={number} id={`turn-${number}`} class={`row ${number === turn ? "picked" : ""}`}>
-              <Cell turn={left.turns[number - 1]} number={number} name={name} isPicked={number === turn} pick={() => pick(number)} write={() => { setWriting(number); pick(number); }} />
+              <Cell turn={left.turns[number - 1]} number={number} name={name} isPicked={number === turn} pick={() => pick(number)} write={overview.still ? null : () => { setWriting(number); pick(number); }} />
               {right && (number < right.from ? <p class="dim same">as recorded</p> : <Cell turn={right.turns[number - right.from]} number={number} name={name} isPicked={number === turn} pick={() => pick(number)} second />)}
               {writing === number && (
                 <div class="card writing">
@@ -100,7 +100,7 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
                 </div>)}
             </div>
           ))}
-          <div class="row"><Ending outcome={left.outcome} />{right && (right.outcome ? <Ending outcome={right.outcome} /> : branch && (
+          <div class="row"><Ending outcome={left.outcome} />{right && (right.outcome ? <Ending outcome={right.outcome} /> : branch && !overview.still && (
             <div><Composer agents={overview.agents} busy={action.busy} placeholder="And then?" onSay={(text) => goOn({ words: text })} onAgent={(agent, end) => goOn({ agent, to_the_end: end })} /><Problem text={!writing && action.problem} /></div>))}</div>
         </div>
       </div>
