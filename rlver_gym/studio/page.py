@@ -16,6 +16,7 @@ from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.terminal import one_line
 from rlver_gym.io.version import __version__
 from rlver_gym.studio.branches import Branches
+from rlver_gym.studio.notes import read_notes
 from rlver_gym.studio.runs import Runs
 from rlver_gym.studio.trainings import Trainings, is_training
 from rlver_gym.studio.views import Json
@@ -75,6 +76,7 @@ def gather(
         },
         "dialogues": [kept[number] for number in sorted(kept)],
         "branches": {label: branches.all_of(run) for label, run in runs.runs.items()},
+        "notes": {label: read_notes(run) for label, run in runs.runs.items()},
         "people": people,
         "strategies": runs.strategies(),
         "curves": trainings.read(),

@@ -21,9 +21,10 @@ from rlver_gym.bench.noise import (
     spread_over_runs,
     spread_over_user_seeds,
 )
+from rlver_gym.bench.opinions import read_capabilities
 from rlver_gym.bench.recompute import Sources, find_cards
 from rlver_gym.bench.score import Score, score_agents, score_to_json
-from rlver_gym.bench.strategies import STRATEGY_NOTES, analyse_strategies
+from rlver_gym.bench.strategies import STRATEGY_NOTES, analyse_strategies, label_turn
 from rlver_gym.bench.table import noise_rows, shift_rows, strategy_rows, variety_rows
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.persona import Persona
@@ -61,6 +62,7 @@ class Runs:
         RunError for what is no run.
         """
         self._personas = personas
+        self._marks: dict[str, dict[str, dict[str, float]]] = {}
         self.comparisons = read_comparisons(folders) if folders else []
         by_print = {folder.resolve().name: folder for folder in folders}
         by_print |= {str(folder): folder for folder in folders}
@@ -180,7 +182,9 @@ class Runs:
         return card, persona
 
     def dialogue(self, run: Name, dialogue: Name) -> Json:
-        """A dialogue whole, with who the person is where their card is at hand."""
+        """A dialogue whole, with who the person is where their card is at hand; where the run was
+        judged, with its capabilities' marks and each turn's strategies.
+        """
         found = self.run(run)
         episode = found.find(dialogue)
         try:
@@ -194,7 +198,20 @@ class Runs:
             "person": person,
             "note": note,
             "user": episode.user,
+            **self._judged(found, dialogue, episode),
         }
+
+    def _judged(self, run: Run, dialogue: str, episode: Episode) -> Json:
+        if run.label not in self._marks:
+            self._marks[run.label] = read_capabilities(run.folder / "judgements.jsonl")
+        marks = self._marks[run.label].get(dialogue)
+        if marks is None:
+            return {}
+        lines = [episode.opening, *(turn.reply for turn in episode.turns)]
+        labels = [
+            label_turn(turn.utterance, lines[: at + 1]) for at, turn in enumerate(episode.turns)
+        ]
+        return {"capabilities": marks, "strategies": [sorted(one or ()) for one in labels]}
 
 
 def _spread(title: str, rows: Sequence[Sequence[str]], says: Sequence[str] = ()) -> Json:

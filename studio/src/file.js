@@ -18,6 +18,7 @@ const ANSWERS = {
   overview: (data) => data.overview,
   curves: (data) => data.curves,
   strategies: (data) => data.strategies,
+  notes: (data, { run }) => data.notes[run] || [],
   branches: (data, { run, dialogue }) => (data.branches[run] || []).filter((one) => one.dialogue === dialogue),
   dialogue(data, { run, dialogue }) {
     const found = data.dialogues.find(same(run, dialogue));
