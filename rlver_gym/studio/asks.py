@@ -8,7 +8,6 @@ from typing_extensions import TypedDict
 from rlver_gym.core.cards import MAX_TURNS
 from rlver_gym.core.emotion import MAX_CHANGE, MAX_EMOTION, MIN_EMOTION
 from rlver_gym.core.persona import plain_text
-from rlver_gym.data.corpus import Level
 
 Name = Annotated[str, StringConstraints(max_length=5_000)]
 Words = Annotated[str, StringConstraints(max_length=20_000)]
@@ -26,6 +25,7 @@ Final = Annotated[int, Field(ge=MIN_EMOTION, le=MAX_EMOTION)]
 Natural = Annotated[int, Field(ge=1, le=7)]
 Fit = Annotated[int, Field(ge=0, le=2)]
 """Whether the person's answer responds to what was said: 2 yes, 1 partly, 0 not at all."""
+Level = Annotated[int, Field(ge=0, le=4)]
 Thought = Annotated[str, StringConstraints(max_length=400)]
 FalseWords = Annotated[str, StringConstraints(max_length=1_000)]
 
