@@ -61,7 +61,7 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
   const said = (notes.value || []).filter((one) => one.dialogue === id);
   const noteOf = (at, isOpen) => {
     const text = said.find((one) => one.turn === at)?.text || "";
-    return (text || (isOpen && !overview.still)) && <Note key={`${run} ${id} ${at}`} text={text} label={at ? `note on turn ${at}` : "note on this dialogue"} still={overview.still}
+    return (text || (isOpen && !overview.still)) && <Note key={`${run} ${id} ${at} ${text}`} text={text} label={at ? `note on turn ${at}` : "note on this dialogue"} still={overview.still}
       keep={(now) => action.run(() => post("note", { run, dialogue: id, turn: at, text: now })).then((made) => made && notes.again())} />;
   };
   return (

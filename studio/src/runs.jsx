@@ -106,12 +106,12 @@ function Board({ number, table, filter, set, several }) {
         Where its interval holds 0, the two are not separable here. {isWhole ? "" : "At worst: 0 for every dialogue that failed or is missing."}</p>
       <details>
         <summary>By hidden need</summary>
-        <div class="scroll"><table class="heat"><thead><tr><th />{needs.map((need) => <th key={need}>{words(need)}</th>)}</tr></thead>
+        <div class="scroll"><table class="heat"><thead><tr><td />{needs.map((need) => <th key={need}>{words(need)}</th>)}</tr></thead>
           <tbody>{[...rows, ...told].map((score) => (
             <tr key={score.agent}><th>{score.agent}</th>{needs.map((need) => {
               const mean = score.needs[need];
               return <td key={need}>{mean !== undefined && mean !== null && (
-                <button class={mean < table.start ? "low" : "high"} style={{ "--much": `${Math.min(90, 12 + Math.abs(mean - table.start) * 1.6)}%` }}
+                <button class={mean < table.start ? "low" : "high"} style={{ "--much": `${Math.min(48, 10 + Math.abs(mean - table.start) * 0.9)}%` }}
                   onClick={() => set({ agent: score.agent, need })} title={`the dialogues of ${score.agent} with ${words(need)}`}>{fixed(mean, 0)}</button>)}</td>;
             })}</tr>))}</tbody></table></div>
       </details>
@@ -147,7 +147,7 @@ function Spread({ title, rows: [heading, ...rows], says, open }) {
   return (
     <details open={open} class="spread">
       <summary>{title[0].toUpperCase() + title.slice(1)}</summary>
-      <div class="scroll"><table class="board"><thead><tr>{heading.map((one) => <th key={one}>{one}</th>)}</tr></thead>
+      <div class="scroll" tabIndex={0} role="region" aria-label={title}><table class="board"><thead><tr>{heading.map((one) => <th key={one}>{one}</th>)}</tr></thead>
         <tbody>{rows.map(([agent, ...cells], at) => <tr key={at}><th scope="row">{agent}</th>{cells.map((one, number) => <td key={number}>{one}</td>)}</tr>)}</tbody></table></div>
       {says.map((text) => <p key={text} class="note">{text}</p>)}
     </details>
