@@ -77,7 +77,14 @@ class EmbeddedUser:
         preset = weights.preset(self._preset if weights.language == named else None)[1]
         challenging = scene.card.difficulty == "challenging"
         return reasons_for(
-            weights, preset, persona, emotion, dialogue, challenging=challenging, gated=self._gated
+            weights,
+            preset,
+            persona,
+            emotion,
+            dialogue,
+            challenging=challenging,
+            gated=self._gated,
+            is_chat=scene.card.is_chat,
         )
 
     def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:

@@ -112,7 +112,9 @@ class ReaderUser(EmbeddedUser):
 
     def _reasons(self, scene: Scene, emotion: int, dialogue: Dialogue) -> tuple[Reason, ...]:
         reasons = super()._reasons(scene, emotion, dialogue)
-        if scene.persona.language != "en" or any(reason.code in VOID for reason in reasons):
+        if scene.persona.language != "en" or scene.card.is_chat:
+            return reasons  # it was trained on neither
+        if any(reason.code in VOID for reason in reasons):
             return reasons
         reading, ledger = self._read(scene.persona, dialogue), Ledger()
         for reason in reasons:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from rlver_gym.core.dialogue import Dialogue, Reason, ReasonCode
 from rlver_gym.core.ledger import ACT_IN_WORDS, Ledger, quote, round_and_clip
 from rlver_gym.core.persona import Persona
+from rlver_gym.users.embedded.chat import weigh_chat
 from rlver_gym.users.embedded.english import Worth, weigh_reply
 from rlver_gym.users.embedded.features import (
     DialogueContext,
@@ -172,11 +173,13 @@ def reasons_for(
     *,
     challenging: bool = False,
     gated: bool = True,
+    is_chat: bool = False,
 ) -> tuple[Reason, ...]:
     """Why the emotion changes; the points add up to a whole number in [-10, 10] that keeps the
     emotion within [0, 100].
 
     `gated=False` leaves out all that recordings cannot teach, to measure what it costs.
+    `is_chat`: they have an interest and no burden; in English.
     """
     ledger = Ledger()
     warmth = load_priors().challenging.warming if challenging else 1.0
@@ -184,7 +187,8 @@ def reasons_for(
         _add_by_features(ledger, weights, preset, persona, dialogue, warmth, gated)
     else:
         ledger.add(ReasonCode.BASE, preset.base, "somebody talks with them")
-        for code, points, note in weigh_reply(perceive(persona, dialogue)):
+        weigh = weigh_chat if is_chat else weigh_reply
+        for code, points, note in weigh(perceive(persona, dialogue)):
             ledger.add(code, points * preset.gain * (warmth if points > 0 else 1.0), note)
     _add_mood_reasons(ledger, preset, persona, emotion, dialogue)
     round_and_clip(ledger, emotion)
