@@ -1,10 +1,12 @@
 """`rlver-gym personas`: look at the simulated people, and check your own."""
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
+import yaml
 from rich.text import Text
 
 from rlver_gym.agents import uses_server
@@ -30,6 +32,8 @@ from rlver_gym.core.persona import (
     Situation,
     Split,
 )
+from rlver_gym.data.profiles import profile_card
+from rlver_gym.data.recordings import read_lines as read_json_lines
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import CardError
 from rlver_gym.io.files import read_lines
@@ -192,6 +196,32 @@ def pair_(
     text = "\n".join(["language: en", "personas:", *lines, ""])
     write_atomically(folder / "index.yaml", text)
     typer.echo(f"{folder / 'index.yaml'}: {format_count(len(pairs), 'pairing')}")
+
+
+@app.command("import")
+def import_(
+    profiles: Annotated[Path, typer.Argument(help="A SAGE or RLVER profile file (JSON Lines).")],
+    folder: Annotated[Path, typer.Argument(help="A new folder for the lean cards.")],
+) -> None:
+    """Make lean cards of SAGE's and RLVER's own profiles: FOLDER/profile-ID.yaml, one each.
+
+    By rule, and nobody looked at what comes out. Chinese profiles are for LLM users alone.
+
+    Example: rlver-gym personas import simulator_profile.jsonl my-profiles
+    """
+    cards: dict[str, LeanCard] = {}
+    for number, value in read_json_lines(profiles):
+        try:
+            card = profile_card(value)
+        except CardError as error:
+            raise CardError(f"{profiles}, line {number}: {error}") from None
+        name = re.sub(r"[^a-z0-9]+", "-", str(value["id"]).lower()[:18]).strip("-")
+        cards[f"profile-{name or number}"] = card
+    for name, card in cards.items():
+        fields = card.model_dump(mode="json", exclude_defaults=True)
+        text = yaml.safe_dump(fields, allow_unicode=True, sort_keys=False, width=1_000)
+        write_atomically(folder / f"{name}.yaml", text)
+    typer.echo(f"{folder}: {format_count(len(cards), 'lean card')}")
 
 
 @app.command()

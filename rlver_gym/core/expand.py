@@ -34,6 +34,7 @@ from rlver_gym.core.persona import (
 from rlver_gym.core.sentences import address, ask_for, content_words, word_groups
 from rlver_gym.core.words import content_stems, split_sentences, split_words, stem
 from rlver_gym.io.files import shipped_cards
+from rlver_gym.io.frozen import Frozen
 from rlver_gym.io.yaml_file import read_yaml
 
 _SEX = {
@@ -77,7 +78,21 @@ def expand(card_id: str, card: LeanCard) -> Expanded:
     """The person and the situation of a lean card: its own lines, what follows from them, and the
     lines that everybody of their disposition shares. Deterministic; nothing of it is checked again.
     """
-    return Expanded(expand_person(card_id, card, card.more), expand_told(card_id, card))
+    person, situation = expand_person(card_id, card, card.more), expand_told(card_id, card)
+    if card.language == "en":
+        return Expanded(person, situation)
+    silent: dict[str, Any] = {"facts": (), "answers": {}}
+    speechless = {"manner": _empty(Manner), "thoughts": _empty(Thoughts), **silent}
+    none = {"about_people": {}, "feelings": {}, "suggestions": (), "threads": ()}
+    none |= {"hints": _empty(Hints), "anchors": _empty(Anchors), **silent}
+    return Expanded(
+        person.model_copy(update=speechless),
+        situation.model_copy(update=none),
+    )
+
+
+def _empty(kind: type[Frozen]) -> Any:
+    return kind.model_construct(**dict.fromkeys(kind.model_fields, ()))
 
 
 def expand_story(

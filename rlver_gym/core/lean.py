@@ -153,6 +153,8 @@ class LeanCard(LeanPerson, _Told, Wish):
     """A person in a situation with a hidden need, in at most sixty lines."""
 
     need: HiddenNeed
+    language: Literal["en", "zh"] = "en"
+    """Chinese cards are for LLM users: nothing is derived from them."""
     split: Split | None = None
     """None: drawn in whichever split is asked for."""
     more: More = More()

@@ -221,7 +221,7 @@ class PersonaLibrary:
                 situation=situation,
                 need=_parse_need(need) if slash else pairing.need,
                 split=pairing.split,
-                language=self._language,
+                language=self._lean[paired_id].language if self._lean else self._language,
             )
         return self._personas[persona_id]
 

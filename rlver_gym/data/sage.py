@@ -40,15 +40,27 @@ _NEEDS = {
     "原因": HiddenNeed.MOTIVES,
     "建议": HiddenNeed.PRACTICAL_ADVICE,
     "夸奖": HiddenNeed.PRAISE,
+    "no responsibility": HiddenNeed.NOT_AT_FAULT,
+    "not at fault": HiddenNeed.NOT_AT_FAULT,
+    "reflect": HiddenNeed.REFLECTION,
+    "dialectical": HiddenNeed.BALANCED_VIEW,
+    "empathize": HiddenNeed.DEEP_EMPATHY,
+    "listen": HiddenNeed.LISTENING,
+    "act this way": HiddenNeed.MOTIVES,
+    "advice": HiddenNeed.PRACTICAL_ADVICE,
+    "praise": HiddenNeed.PRAISE,
 }
 _DISPOSITIONS = {
     "负面型": Disposition.NEGATIVE,
     "被动型": Disposition.PASSIVE,
     "回避型": Disposition.AVOIDANT,
+    "Negative type": Disposition.NEGATIVE,
+    "Passive type": Disposition.PASSIVE,
+    "Avoidant type": Disposition.AVOIDANT,
 }
 _REACTIONS = re.compile(
     r"(?m)^#*+[^\S\n]*+\**+[^\S\n]*+(?:\d[.、]|[二三四五][、"
-    r".])?+[^\S\n]*+[^\n]{0,12}(?:可能的反应|回复的反应|隐藏主题)"
+    r".])?+[^\S\n]*+[^\n]{0,12}(?:可能的反应|回复的反应|隐藏主题|[Rr]eactions |Hidden theme)"
 )
 """Where a scene goes over from the story to how the person will react, which names the hidden need.
 Never goes back, so that no text makes it slow.

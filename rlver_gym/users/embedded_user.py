@@ -91,9 +91,9 @@ class EmbeddedUser:
         """Reaction, disclosure and hint, or goodbye; UserFailed for a profile that has no lines to
         say.
         """
-        if not scene.persona.situation.disclosures:
+        if not scene.persona.situation.disclosures or scene.persona.language != "en":
             raise UserFailed(
-                f"{scene.persona.id} is a profile without lines: the embedded user can appraise for"
-                " it, not speak. Write a card, or use an LLM user."
+                f"{scene.persona.id} is a profile without lines in English: the embedded user can"
+                " appraise for it, not speak. Write a card, or use an LLM user."
             )
         return speak.answer(scene, emotion, dialogue, appraisal)
