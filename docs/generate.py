@@ -23,13 +23,6 @@ from run_notebook import renew
 from typer.main import get_command
 
 from rlver_gym.agents import make_agent
-from rlver_gym.audit.agreement import (
-    Agreement,
-    Bounds,
-    appraise_corpus,
-    bootstrap_agreement,
-    describe_agreement,
-)
 from rlver_gym.audit.red_team import redteam
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
@@ -48,6 +41,15 @@ from rlver_gym.io.svg import draw_line_chart
 from rlver_gym.users import EmbeddedUser
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "research"))
+
+from fidelity import (  # noqa: E402
+    Agreement,
+    Bounds,
+    appraise_corpus,
+    bootstrap_agreement,
+    describe_agreement,
+)
 
 
 def commands() -> str:
@@ -194,9 +196,7 @@ def unseen_supporters() -> str:
 @cache
 def corpus_agreement() -> tuple[Agreement, Bounds]:
     """How far the embedded user agrees with readers of the corpus' test split."""
-    rated, felt = appraise_corpus(
-        EmbeddedUser(), ROOT / "recordings/en/test", lambda what, count: lambda: None
-    )
+    rated, felt = appraise_corpus(EmbeddedUser(), ROOT / "recordings/en/test")
     return describe_agreement(rated, felt), bootstrap_agreement(rated, felt)
 
 

@@ -10,7 +10,6 @@ from rlver_gym.core.ledger import ACT_IN_WORDS
 from rlver_gym.core.persona import AnchorKind, Persona
 from rlver_gym.text.english.hear import Heard
 from rlver_gym.users.embedded.copies import Copies
-from rlver_gym.users.embedded.features import ramp
 from rlver_gym.users.embedded.priors import load_expert_points
 
 if TYPE_CHECKING:
@@ -41,6 +40,11 @@ class Touch(NamedTuple):
     is_in_one_sentence: bool
 
 
+def ramp(value: float, low: float, high: float) -> float:
+    """0 up to `low`, 1 from `high` on, straight between."""
+    return min(1.0, max(0.0, (value - low) / (high - low)))
+
+
 def weigh_items(
     persona: Persona,
     heard: Heard,
@@ -50,7 +54,7 @@ def weigh_items(
     touched: Sequence[Touch],
 ) -> list[float]:
     """The values of ITEMS."""
-    expert, need = load_expert_points("en"), persona.need
+    expert, need = load_expert_points(), persona.need
     found = [0.0] * len(ITEMS)
     empty = copies.parroted | copies.torn
     uptake = [
@@ -132,7 +136,7 @@ def _weigh_anchors(persona: Persona, heard, copies, homes, touched, trust, found
     """Anchors: the dearest counts whole, the next ones less."""
     if not touched:
         return 0.0
-    expert = load_expert_points("en")
+    expert = load_expert_points()
     points = expert.anchors[persona.need]
     each = []
     for one in touched:
