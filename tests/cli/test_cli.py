@@ -97,17 +97,6 @@ def test_a_value_that_an_option_does_not_take_is_named_in_plain_words(
 @pytest.mark.parametrize(
     ("words", "new"),
     [
-        *(
-            ((*command, *option), new)
-            for command in (("bench",), ("talk",), ("verify", "run"))
-            for *option, new in (
-                ("--tape", "x", "--response-cache"),
-                ("--tape=x", "--response-cache"),
-                ("--tape-mode", "replay", "--cache-mode"),
-            )
-        ),
-        (("tape", "stats", "x"), "cache"),
-        (("tape",), "cache"),
         (("bench", "--user", "openai:m", "--user-option", "tape=x"), "response_cache"),
         (("bench", "--user", "openai:m", "--user-option", "tape_mode=auto"), "cache_mode"),
     ],
