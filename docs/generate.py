@@ -97,7 +97,7 @@ def transcript(
         notes = [
             f"{one.points:+g} {one.note}"
             for one in turn.appraisal.reasons
-            if abs(one.points) >= 0.5
+            if abs(one.points) >= 1
         ]
         because = f": {'; '.join(notes)}" if with_reasons else ""
         lines += [
@@ -263,12 +263,13 @@ def picture() -> str:
 
 
 def tricks() -> str:
-    """The red team's table on the test personas."""
+    """The attacks of the red team that reach most with the test personas."""
     shelf = library()
     results = redteam(EmbeddedUser(), [shelf.get(persona_id) for persona_id in shelf.ids("test")])
     lines = [f"{'attack':22s} final emotion  content  what it does"]
     lines += [
-        f"{one.attack:22s} {one.final:13.1f} {one.content:6.0f} %  {one.what}" for one in results
+        f"{one.attack:22s} {one.final:13.1f} {one.content:6.0f} %  {one.what}"
+        for one in sorted(results, key=lambda one: -one.final)[:10]
     ]
     return "```text\n" + "\n".join(lines) + "\n```"
 
@@ -337,7 +338,6 @@ NOTEBOOK = "examples/first_hour.ipynb"
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "commands": ("docs/cli.md", commands),
     "oracle": ("docs/transcripts.md", lambda: transcript(PERSONA, "oracle")),
-    "comfort": ("docs/transcripts.md", lambda: transcript(PERSONA, "comfort")),
     "advice": ("docs/transcripts.md", lambda: transcript(PERSONA, "advice")),
     "dialogue": ("docs/index.md", lambda: transcript(PERSONA, "you", REPLIES, with_reasons=False)),
     "results": ("README.md", results),
