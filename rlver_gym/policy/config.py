@@ -144,8 +144,6 @@ class TrainConfig(BaseModel):
     """What the critic goes by: the words; or also whom they were said to, by a running mean for
     each persona that the environment's info names. The policy is not told.
     """
-    critic_warmup: int = Field(default=0, ge=0)
-    """First iterations in which only the critic learns."""
     value_clip: float | None = Field(default=0.5, gt=0)
     """How far a value may move from its old one; none for no bound."""
     beta: float = Field(default=0.1, gt=0)
@@ -305,30 +303,10 @@ class TrainConfig(BaseModel):
 FIELDS: dict[str, FieldInfo] = TrainConfig.model_fields
 _SECTIONS = {"ppo": CRITIC_OPTIONS | {"gamma"}, "group": GROUP_OPTIONS | {"gamma"}}
 """Sections of a file: what only algorithms with a critic have, or only those with groups."""
-_RENAMED = {"spread_floor": "min_std"}
-_GONE = {
-    "word_substitution": 0.0,
-    "mask_cut": False,
-    "tis_level": "token",
-    "kl_estimator": "k3",
-    "discount_per": "turn",
-    "rewards": "turn",
-    "critic": "own",
-}
-"""Options of earlier versions, with the value that changed nothing."""
 
 
 def make_config(values: dict[str, Any], source: str) -> TrainConfig:
-    """The config of these values, also as an earlier version wrote them; TrainingError names the
-    field and `source`.
-    """
-    values = {_RENAMED.get(name, name): value for name, value in values.items()}
-    for name, neutral in _GONE.items():
-        if values.pop(name, neutral) != neutral:
-            raise TrainingError(
-                f"{source}: {name} is no option any more (CHANGELOG.md says what became of it)."
-                " Leave it out."
-            )
+    """The config of these values; TrainingError names the field and `source`."""
     try:
         return TrainConfig(**values)
     except ValidationError as error:
