@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import (
-    AliasChoices,
     ConfigDict,
     Field,
     JsonValue,
@@ -87,12 +86,8 @@ class Manifest(Frozen):
     """Where the persona cards were, on the machine of whoever made the run; None for the shipped
     ones.
     """
-    response_cache: Name | None = Field(
-        default=None, validation_alias=AliasChoices("response_cache", "tape")
-    )
-    """Where the response cache was, if not in the folder; likewise.
-    Older versions call it "tape".
-    """
+    response_cache: Name | None = None
+    """Where the response cache was, if not in the folder; likewise."""
     env_card: EnvCard
     created: Word
     command: Annotated[tuple[str, ...], Field(max_length=10_000)]

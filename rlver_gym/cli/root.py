@@ -37,27 +37,11 @@ STOPPED_BY_OUTAGE = 3
 """The exit code of a run that a server's outage stopped."""
 
 _MAX_VALUE_CHARS = 60
-_RENAMED = {
-    "--tape": "--response-cache",
-    "--tape-mode": "--cache-mode",
-    "tape": "cache",
-}
-"""Options and commands of older versions, and what they are called now."""
 _TRY, _COMPARE, _TRUST, _TRAIN = "Try it", "Compare agents", "Check the score", "Train"
-
-
-def _refuse_old_name(word: str) -> None:
-    if new := _RENAMED.get(word):
-        raise typer.BadParameter(f"{word} is called {new} now.")
 
 
 class _Command(TyperCommand):
     """A command, whose flags are shown without a type."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        for word in args:
-            _refuse_old_name(word.partition("=")[0] if word.startswith("--") else "")
-        return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> Any:
         return _without_types_of_flags(super().get_params(ctx))
@@ -87,10 +71,6 @@ class _Commands(_Group):
             if isinstance(error.__cause__, ValidationError):
                 error.message = _explain_value(error.__cause__)
             raise
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        _refuse_old_name(args[0])
-        return super().resolve_command(ctx, args)
 
 
 def _explain_value(error: ValidationError) -> str:
