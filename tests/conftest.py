@@ -42,7 +42,6 @@ NEEDS = {
     "users/test_reader.py": ("torch", "transformers"),
     "data/test_calibration.py": ("sklearn",),
     "export/test_export_readers.py": ("datasets",),
-    "integrations/test_trl_pins.py": ("trl",),
     "integrations/test_trl_rollout.py": ("trl",),
     "integrations/test_trl_tool.py": ("trl",),
     "integrations/test_trl_trainer.py": ("trl",),

@@ -176,17 +176,6 @@ def test_a_run_whose_every_dialogue_fails_stops_and_says_why(model, eval_every):
         list(train(learner)) if not eval_every else evaluate(learner)
 
 
-def test_equal_configs_give_equal_runs(model):
-    config = TrainConfig(model=model, **(GROUPS | {"iterations": 2, "eval_every": 0}))
-    first, second = make_learner(config), make_learner(config)
-    metrics = [one.metrics for one in train(first)], [one.metrics for one in train(second)]
-    assert json.dumps(metrics[0]) == json.dumps(metrics[1])
-    assert all(
-        torch.equal(a, b)
-        for a, b in zip(first.actor.parameters(), second.actor.parameters(), strict=True)
-    )
-
-
 def test_a_critic_that_knows_whom_is_saved_with_what_it_expects_of_them(model, tmp_path):
     config = TrainConfig(
         algo="ppo",
