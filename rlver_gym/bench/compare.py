@@ -6,11 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from rlver_gym.bench.check import Problems, read_run
 from rlver_gym.bench.folder import episode_lines
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.planned import Planned
-from rlver_gym.bench.problems import Problems
-from rlver_gym.bench.records import read_run
 from rlver_gym.bench.score import Score, score_agents
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import RunError

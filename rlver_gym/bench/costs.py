@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rlver_gym.agents import uses_server
-from rlver_gym.bench.plan import BenchPlan, Case
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.planned import Case
 from rlver_gym.io.terminal import format_count
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.spending import Spent, money

@@ -16,18 +16,15 @@ from rlver_gym.io.version import __version__
 
 EPISODES = "episodes.jsonl"
 MANIFEST = "manifest.json"
-RESPONSE_CACHE_FILE, _OLD_CACHE_FILE = "response_cache.sqlite", "tape.sqlite"
+RESPONSE_CACHE_FILE = "response_cache.sqlite"
 MANIFEST_FORMAT = 3
 """Of the manifests that this version writes, and the only one that it reads."""
 _MAX_MANIFEST_BYTES = 16 << 20
 
 
 def find_response_cache(folder: Path) -> Path:
-    """Where the answers of a run's servers are, or go: under the name of older versions, if such a
-    file is there. RunError for a link that leads out of the folder.
-    """
-    is_old = not (folder / RESPONSE_CACHE_FILE).exists() and (folder / _OLD_CACHE_FILE).exists()
-    return path_inside(folder, _OLD_CACHE_FILE if is_old else RESPONSE_CACHE_FILE, error=RunError)
+    """Where the answers of a run's servers are, or go. RunError for a link out of the folder."""
+    return path_inside(folder, RESPONSE_CACHE_FILE, error=RunError)
 
 
 def read_manifest(folder: Path) -> dict[str, object]:

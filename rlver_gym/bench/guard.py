@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 from rlver_gym.agents import Agent, AgentMaker, AsyncAgent
 from rlver_gym.agents.own import is_async_own_agent, is_own_agent, require_text
-from rlver_gym.bench.plan import Case
+from rlver_gym.bench.planned import Case
 from rlver_gym.core.agent import NonBlocking
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Message
 from rlver_gym.core.emotion import MAX_CHANGE

@@ -3,9 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
-Key = tuple[str, str, int]
-"""Agent, persona and seed: what makes an episode unique within a run."""
+
+class Case(NamedTuple):
+    """One dialogue to hold: what makes an episode unique within a run."""
+
+    agent: str
+    persona: str
+    seed: int
+    """The user's."""
 
 
 @dataclass(frozen=True)
@@ -19,23 +26,21 @@ class Planned:
 
     @property
     def count(self) -> int:
-        """How many there are."""
         return len(self.agents) * len(self.personas) * self.seeds
 
-    def __contains__(self, key: Key) -> bool:
-        """Whether the plan has this dialogue."""
-        agent, persona, seed = key
+    def __contains__(self, case: tuple[str, str, int]) -> bool:
+        agent, persona, seed = case
         return agent in self._agents and persona in self._personas and 0 <= seed < self.seeds
 
-    def place(self, key: Key) -> tuple[int, int, int]:
+    def place(self, case: tuple[str, str, int]) -> tuple[int, int, int]:
         """Where a dialogue of the plan stands in it: for sorting."""
-        agent, persona, seed = key
+        agent, persona, seed = case
         return self._agents[agent], seed, self._personas[persona]
 
-    def __iter__(self) -> Iterator[Key]:
+    def __iter__(self) -> Iterator[Case]:
         """All of them, in the plan's order."""
         return (
-            (agent, persona, seed)
+            Case(agent, persona, seed)
             for agent in self.agents
             for seed in range(self.seeds)
             for persona in self.personas

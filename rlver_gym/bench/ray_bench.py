@@ -8,7 +8,8 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
-from rlver_gym.bench.plan import BenchPlan, Case
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.planned import Case
 from rlver_gym.bench.run import Participants, Run, count_spending
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import arun_episode, run_episode
@@ -155,7 +156,7 @@ def execute_on_ray(
             " here and on"
             " the machines of the cluster."
         )
-    cache = _DriverCache(run.chat, is_used=bool(plan.names_behind_servers))
+    cache = _DriverCache(run.chat, is_used=bool(run.spending))
     groups: dict[tuple[str, int], list[tuple[Case, int | None]]] = {}
     for case in run.missing_cases:
         same = groups.setdefault((case.persona, case.seed % plan.seeds), [])

@@ -16,8 +16,8 @@ from rlver_gym.agents import (
 from rlver_gym.bench.folder import find_response_cache
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
 from rlver_gym.bench.manifest import Manifest
-from rlver_gym.bench.plan import Case, fingerprint, pin_scenes, select_personas
-from rlver_gym.bench.planned import Planned
+from rlver_gym.bench.plan import pin_personas
+from rlver_gym.bench.planned import Case, Planned
 from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
 from rlver_gym.core.library import PersonaLibrary, are_shipped, library
 from rlver_gym.environment.episode import Episode
@@ -88,13 +88,13 @@ def load_scenes(
     plan = manifest.plan
     card, cards = find_cards(folder, manifest, sources)
     user = _user(folder, manifest, response_cache, sources)
-    personas = select_personas(cards, plan.persona_ids, plan.split or card.split)
-    here = pin_scenes(plan.to_dict(), card, cards, personas, user)
-    here |= {
+    here = {
+        "env_hash": card.hash,
+        "personas": pin_personas(cards, plan, card),
+        "user": {"kind": user.kind, "version": user.version},
         "env_card": card.model_dump(mode="json"),
-        "fingerprint": fingerprint({**here, **manifest.pins}),
     }
-    there = {**manifest.model_dump(mode="json"), "plan": plan.to_dict()}
+    there = manifest.model_dump(mode="json")
     for name, value in here.items():
         if there[name] != value:
             raise RunError(
@@ -102,8 +102,10 @@ def load_scenes(
                 f" {name} is {excerpt(there[name])}, here it is {excerpt(value)}. So it cannot be"
                 " recomputed. Use the package version in its manifest."
             )
-    if problem := manifest.explain_edit():
-        raise RunError(f"{folder} has an edited manifest: {problem}. So nothing in it is believed.")
+    if manifest.edit:
+        raise RunError(
+            f"{folder} has an edited manifest: {manifest.edit}. So nothing in it is believed."
+        )
     makers = find_repeatable(folder, manifest, response_cache)
     return Scenes(user, card, cards, manifest.planned, makers, plan.seeds)
 

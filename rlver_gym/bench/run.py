@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from rlver_gym.agents import HUMAN, Agent, AgentMaker, is_async_agent
+from rlver_gym.bench.check import read_run
 from rlver_gym.bench.costs import read_spent
 from rlver_gym.bench.folder import (
     EPISODES,
@@ -17,9 +18,8 @@ from rlver_gym.bench.folder import (
     read_manifest,
 )
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_agent, guard_user
-from rlver_gym.bench.plan import BenchPlan, Case
-from rlver_gym.bench.planned import Key
-from rlver_gym.bench.records import read_run
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.planned import Case
 from rlver_gym.core.user import AsyncSentientUser, SentientUser
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import rollout
@@ -93,9 +93,9 @@ class Run(NamedTuple):
     """How servers are reached, with the response cache of the run."""
     file: FileIO
     folder: Path
-    finished_keys: tuple[Key, ...]
+    finished_keys: tuple[Case, ...]
     """The dialogues that were there at the start and had not failed, in the file's order."""
-    failed_before: Mapping[Key, int]
+    failed_before: Mapping[Case, int]
     """Those that had failed, and in which turn, from 1: they are held again."""
     num_dropped: int
     """How many lines were no record, edited or cut off: these dialogues are held again too."""
@@ -188,7 +188,7 @@ def open_run(
         _write_or_check_manifest(plan, folder)
         drop_partial_line(path)
         before = _find_finished(folder)
-        done = tuple(one.key for one in before.episodes)
+        done = tuple(Case(*one.key) for one in before.episodes)
         if before.failed or before.num_dropped:
             lines = "".join(f"{one.to_json()}\n" for one in before.episodes)
             file = opened.enter_context(rewrite_locked(path, lines))
@@ -218,7 +218,7 @@ class _Before(NamedTuple):
 
     episodes: list[Episode]
     """The dialogues that need not be held any more."""
-    failed: dict[Key, int]
+    failed: dict[Case, int]
     """Those that failed, with the turn in which they did."""
     num_dropped: int
     """How many lines were edited or cut off."""
@@ -227,17 +227,15 @@ class _Before(NamedTuple):
 def _find_finished(folder: Path) -> _Before:
     """What need not be held again. RunError for a dialogue that nobody here has written."""
     records = read_run(folder)
-    strange = records.problems.lines.keys() & {"doubled", "unplanned"}
+    strange = [one for one in records.problems.findings if one.kind in ("doubled", "unplanned")]
     if strange:
-        kinds = {kind: records.problems.lines[kind] for kind in sorted(strange)}
-        lines = {kind: ", ".join(map(str, found[:3])) for kind, found in kinds.items()}
-        told = "; ".join(f"{kind}: line {which}" for kind, which in lines.items())
+        told = "; ".join(f"{one.kind}: line {one.line}" for one in strange[:3])
         raise RunError(
             f"{folder / EPISODES} holds dialogues that a run of this plan has not written ({told})."
             " Take these lines out, or choose another folder with --out."
         )
     intact = [one for one in records.episodes if one.key not in records.edited]
-    failed = {one.key: len(one.turns) for one in intact if one.failed_by}
+    failed = {Case(*one.key): len(one.turns) for one in intact if one.failed_by}
     keep = [one for one in intact if not one.failed_by]
     return _Before(keep, failed, records.problems.total - len(keep) - len(failed))
 
@@ -274,7 +272,7 @@ def _write_or_check_manifest(plan: BenchPlan, folder: Path) -> None:
         write_atomically(path, json.dumps(plan.manifest(), indent=2, ensure_ascii=False) + "\n")
         return
     there = read_manifest(folder)
-    pins = json.loads(json.dumps({"fingerprint": plan.fingerprint, **plan.episode_pins}))
+    pins = json.loads(json.dumps({"fingerprint": plan.fingerprint, **plan.pins}))
     if any(there.get(name) != value for name, value in pins.items()):
         raise RunError(
             f"{folder} belongs to another plan, other cards, another agent or another version"

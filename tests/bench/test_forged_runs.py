@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from rlver_gym.bench.folder import EPISODES, MANIFEST, RESPONSE_CACHE_FILE, read_episodes
-from rlver_gym.bench.plan import BenchPlan, manifest_check
+from rlver_gym.bench.plan import PINNED, BenchPlan, manifest_check
 from rlver_gym.bench.plan import fingerprint as compute_fingerprint
 from rlver_gym.bench.run import open_run, run
 from rlver_gym.bench.verify import replay_episode
@@ -62,8 +62,7 @@ class Bent:
         (self.folder / EPISODES).write_text(lines, encoding="utf-8")
         there = self.manifest
         if self.has_new_checksum:
-            names = ("plan", "env_hash", "personas", "user", "package", "agents", "server")
-            pinned = {name: there[name] for name in names if name in there}
+            pinned = {name: there[name] for name in PINNED if name in there}
             there["fingerprint"] = compute_fingerprint(pinned)
             there["check"] = manifest_check(there)
         (self.folder / MANIFEST).write_text(json.dumps(there), encoding="utf-8")
@@ -507,7 +506,7 @@ def test_lines_in_another_order_are_said_and_change_nothing(bent: Bent) -> None:
     assert command("verify", bent.folder).exit_code == 0
     found = json.loads(command("report", bent.folder, "--json").stdout)
     assert found["problems"][str(bent.folder)] == {
-        "reordered": {"count": 7, "lines": list(range(2, 9))}
+        "reordered": {"count": 7, "lines": list(range(2, 9)), "first": ""}
     }
     assert found["scores"] == scores
 
@@ -522,7 +521,7 @@ def test_dialogues_of_another_run_among_those_of_this_are_named(
     bent.episodes = [better.get(one.key, one) for one in bent.episodes]
     bent.write()
     found = json.loads(command("report", bent.folder, "--json").stdout)
-    assert found["problems"][str(bent.folder)]["foreign"] == {"count": 4, "lines": [1, 2, 3, 4]}
+    assert found["problems"][str(bent.folder)]["foreign"]["lines"] == [1, 2, 3, 4]
     assert found["problems"][str(bent.folder)]["missing"]["count"] == 4
     assert found["verified"][str(bent.folder)]["divergent"] == 4
     scores = {one["agent"]: one for one in found["scores"]}
@@ -630,7 +629,7 @@ def test_a_run_with_dialogues_of_no_such_plan_is_not_continued(
 ) -> None:
     FORGED[kind][0](bent)
     bent.write()
-    with pytest.raises(RunError, match=r"has not written .* line 9.*Take these lines out"):
+    with pytest.raises(RunError, match=r"has not written .*line 9.*Take these lines out"):
         list(run(make_plan(bent.manifest["plan"]["user"], server), bent.folder))
 
 
@@ -662,7 +661,7 @@ def test_what_is_no_record_of_the_plan_is_not_exported(
         "unplanned": [10],
     }
     told = command("export", bent.folder, "--to", to, "--out", tmp_path / "again")
-    assert "is no finished dialogue" in told.output
+    assert "no finished dialogue" in told.output
     cut_at_the_best_moment(bent)
     bent.write()
     with pytest.raises(RunError, match=r"no episodes .* that count.*are no finished dialogues"):

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from rlver_gym.bench.check import Finding
 from rlver_gym.bench.folder import EPISODES, MANIFEST
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
-from rlver_gym.bench.verify import Divergence, verify
+from rlver_gym.bench.verify import verify
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.library import library
 from rlver_gym.io.errors import RlverError
@@ -68,7 +69,7 @@ def found(folder: Path) -> bool:
     before = {path: path.read_bytes() for path in folder.parent.rglob("*") if path.is_file()}
     try:
         first = next((one for one in verify(folder) if one is not None), None)
-        assert first is None or isinstance(first, Divergence)
+        assert first is None or isinstance(first, Finding)
         message = str(first or "")
     except RlverError as error:
         message = str(error)

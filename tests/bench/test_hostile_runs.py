@@ -256,10 +256,6 @@ def test_an_honest_run_with_ones_own_user_verifies_when_the_user_is_named(
         user_options={"gain": 2},
     )
     list(run(plan, tmp_path / "run"))
-    assert (
-        plan.verify_command(Path("run"))
-        == "rlver-gym verify run --user mine_for_verify:Mine --user-option gain=2"
-    )
     with pytest.raises(
         RunError, match="'mine_for_verify:Mine', which does not come with rlver-gym"
     ):

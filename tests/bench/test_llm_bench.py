@@ -25,8 +25,7 @@ from typer.testing import CliRunner
 
 from rlver_gym.bench.costs import estimate
 from rlver_gym.bench.folder import EPISODES, RESPONSE_CACHE_FILE, read_episodes, read_manifest
-from rlver_gym.bench.manifest import Manifest
-from rlver_gym.bench.plan import BenchPlan, manifest_check
+from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.report import write_report
 from rlver_gym.bench.run import open_run, run
 from rlver_gym.bench.score import count_failures, score_agents, score_to_json
@@ -42,7 +41,6 @@ from rlver_gym.io.errors import (
     CardError,
     RunError,
     ServerUnreachable,
-    SourceNeeded,
 )
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices
@@ -234,30 +232,6 @@ def test_a_missing_cache_is_named(copied: Path, recorded: Path) -> None:
         list(run(plan(None, chat={"cache_mode": "replay"}), copied / "other"))
 
 
-def test_a_folder_of_the_version_before_is_verified_and_goes_on_from_its_tape(
-    copied: Path, server: ChatServer
-) -> None:
-    (copied / RESPONSE_CACHE_FILE).rename(copied / "tape.sqlite")
-    assert set(verify(copied)) == {None}
-    lines = (copied / EPISODES).read_text(encoding="utf-8").splitlines()
-    (copied / EPISODES).write_text("\n".join([*lines[:-1], ""]), encoding="utf-8")
-    asked = len(server.requests)
-    list(run(plan(server), copied))
-    assert len(server.requests) == asked, "all that is missing was recorded"
-    assert (copied / EPISODES).read_text(encoding="utf-8").splitlines() == lines
-    assert not (copied / RESPONSE_CACHE_FILE).exists()
-
-
-def test_a_manifest_of_the_version_before_says_where_its_tape_was(copied: Path) -> None:
-    (copied / RESPONSE_CACHE_FILE).unlink()
-    path = copied / "manifest.json"
-    old = json.loads(path.read_text(encoding="utf-8")) | {"tape": "/elsewhere/tape.sqlite"}
-    path.write_text(json.dumps(old | {"check": manifest_check(old)}), encoding="utf-8")
-    assert Manifest.read(copied).is_as_written
-    with pytest.raises(SourceNeeded, match=r"it was at .*/elsewhere/tape\.sqlite.*response-cache"):
-        list(verify(copied))
-
-
 def test_a_spent_budget_stops_the_run_and_the_same_command_goes_on(
     recorded: Path, server: ChatServer, tmp_path: Path
 ) -> None:
@@ -360,10 +334,8 @@ def test_a_fingerprint_holds_what_changes_answers_and_not_how_they_are_fetched(
     assert plan(server, user_options={"timeout_s": 3.0}).fingerprint == usual
     others = {plan(server, user_options={"samples": 3}).fingerprint, plan(None).fingerprint}
     assert len(others | {usual}) == 3
-    assert plan(server, user_options={"samples": 3}).episode_pins["plan"]["user_options"] == {
-        "samples": 3
-    }
-    assert "user_options" not in plan(server).episode_pins["plan"]
+    assert plan(server, user_options={"samples": 3}).pins["plan"]["user_options"] == {"samples": 3}
+    assert "user_options" not in plan(server).pins["plan"]
 
 
 @pytest.fixture

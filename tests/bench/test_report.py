@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from rlver_gym.bench.check import Finding, Problems, problems_to_json
 from rlver_gym.bench.compare import read_comparisons
 from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.plan import BenchPlan
-from rlver_gym.bench.problems import Problems, problems_to_json
 from rlver_gym.bench.report import build_viewer, page_html, write_report
 from rlver_gym.bench.run import read_episodes, run
 from rlver_gym.bench.score import score_agents
@@ -153,34 +153,32 @@ def test_lines_that_were_edited_are_named_on_the_terminal_the_page_and_in_json(
     folder: Path, tmp_path: Path
 ) -> None:
     run_folder = edited_copy(folder, tmp_path / "<b>run", [12])
-    says = "line 12 is not as it was written (1 of 16 lines): its score may be wrong. rlver-gym"
-    assert f"{run_folder}: {says} verify {run_folder} says what was changed." in report_on(
-        run_folder
-    )
+    says = "line 12 (1 of 16 lines): not as it was written"
+    told = report_on(run_folder)
+    assert f"{run_folder}: {says}" in told
+    assert f"rlver-gym verify {run_folder} says what was changed." in told
     page = (run_folder / "report.html").read_text(encoding="utf-8")
-    assert f"&lt;b&gt;run: {says} verify &lt;b&gt;run says" in page
+    assert f"&lt;b&gt;run: {says}" in page
     assert str(tmp_path) not in page.partition("<footer>")[0]
-    assert json.loads(report_on(run_folder, "--json"))["edited"] == {str(run_folder): [12]}
+    problems = json.loads(report_on(run_folder, "--json"))["problems"]
+    assert problems[str(run_folder)]["edited"]["lines"] == [12]
     several = edited_copy(folder, tmp_path / "several", range(3, 9))
-    assert "lines 3, 4, 5, … are not as they were written (6 of 16 lines)" in report_on(
+    assert "line 3, 4, 5, … (6 of 16 lines): not as it was written" in report_on(
         folder, several, "--out", tmp_path / "both.html"
     )
 
 
 def test_a_run_without_edits_has_no_warning(folder: Path) -> None:
     assert "not as" not in report_on(folder)
-    assert "edited" not in json.loads(report_on(folder, "--json"))
+    assert "problems" not in json.loads(report_on(folder, "--json"))
     assert 'class="alarm"' not in (folder / "report.html").read_text(encoding="utf-8")
 
 
 def test_of_many_edited_lines_the_first_hundred_are_in_json() -> None:
-    none = Problems(Path("run"), 2000, {}, {}, 2000, 0, "", "")
-    edits = none._replace(lines={"edited": list(range(1, 1001))})
-    first = list(range(1, 101))
-    assert problems_to_json([none, edits]) == {
-        "problems": {"run": {"edited": {"count": 1000, "lines": first}}},
-        "edited": {"run": first},
-    }
+    none = Problems(Path("run"), 2000, 2000, ())
+    edits = none._replace(findings=tuple(Finding("edited", at) for at in range(1, 1001)))
+    (found,) = problems_to_json([none, edits])["problems"].values()
+    assert found == {"edited": {"count": 1000, "lines": list(range(1, 101)), "first": ""}}
     assert "(1,000 of 2,000 lines)" in " ".join(edits.describe("run"))
     assert problems_to_json([none]) == problems_to_json([]) == {}
 

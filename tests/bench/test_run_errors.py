@@ -304,7 +304,7 @@ def test_a_fingerprint_holds_the_version_the_server_and_the_prompt(
     monkeypatch.setattr(sys, "argv", ["rlver-gym", "bench"])
     monkeypatch.setenv("OPENAI_BASE_URL", "http://me:secret@127.0.0.1:1/v1?key=secret")
     first = plan()
-    assert first.episode_pins["agents"]["openai:m"]["base_url"] == "http://127.0.0.1:1/v1"
+    assert first.pins["agents"]["openai:m"]["base_url"] == "http://127.0.0.1:1/v1"
     assert "secret" not in json.dumps(first.manifest())
     fingerprints = {first.fingerprint, plan().fingerprint}
     assert len(fingerprints) == 1

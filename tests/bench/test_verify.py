@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from rlver_gym.bench.check import Finding
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import EPISODES, read_episodes, run
-from rlver_gym.bench.verify import Divergence, verify
+from rlver_gym.bench.verify import verify
 from rlver_gym.core.library import library
 from rlver_gym.io.errors import RunError, UnknownName
 
@@ -37,7 +38,7 @@ def edited(folder: Path, line: int, edit: object) -> None:
     path.write_text("\n".join(lines), encoding="utf-8")
 
 
-def first_divergence(folder: Path) -> Divergence | None:
+def first_divergence(folder: Path) -> Finding | None:
     return next((result for result in verify(folder) if result), None)
 
 
@@ -145,7 +146,7 @@ def count_divergent(folder: Path, lines: list[str]) -> tuple[int, int]:
     """Episodes that are not as recorded, and all, in a run with these lines."""
     (folder / EPISODES).write_text("\n".join([*lines, ""]), encoding="utf-8")
     found = list(verify(folder))
-    divergent = sum(one.num_episodes for one in found if one)
+    divergent = sum(one.count for one in found if one)
     return divergent, found.count(None) + divergent
 
 

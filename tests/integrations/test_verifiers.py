@@ -17,7 +17,8 @@ from integrations.scripted import hold_episode
 from verifiers.v1.runtimes import make_runtime
 
 from rlver_gym.agents.openai_chat import OpenAIChat
-from rlver_gym.bench.plan import BenchPlan, Case
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.planned import Case
 from rlver_gym.bench.run import run_case
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.library import library
