@@ -28,7 +28,8 @@ class Quotation(NamedTuple):
 class Judgement(NamedTuple):
     """What one answer says, by dimension."""
 
-    scores: dict[str, int]
+    scores: dict[str, float]
+    """From LOWEST to HIGHEST; a model gives whole numbers."""
     quotations: dict[str, tuple[Quotation, ...]]
     num_dropped: int
     """Quotations that stand nowhere in the dialogue."""

@@ -1,7 +1,7 @@
 """What judgements come to, by agent and in all, and the file that keeps them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from math import isnan, sqrt
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlver_gym.audit.judge import Judge, Judged, find_addressed
+from rlver_gym.audit.judge import Judged, find_addressed
 from rlver_gym.core.capabilities import AXES, DIMENSIONS, JUDGEMENTS
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.correlation import kendall_tau
@@ -33,9 +33,9 @@ class Opinion(NamedTuple):
     dropped: int
     """Quotations beside these, which stand nowhere in their dialogue."""
     capabilities: dict[str, Interval]
-    """By dimension, over personas."""
+    """By dimension that was judged, over personas."""
     coordinate: dict[str, Interval]
-    """By axis, from -1 (structured, solution-oriented) to 1 (creative, empathy-oriented)."""
+    """By axis that was judged, from -1 (structured, solution-oriented) to 1 (creative, empathy-oriented)."""
 
 
 def score_agents(judged: Sequence[Judged], model: str) -> list[Opinion]:
@@ -54,6 +54,7 @@ def score_agents(judged: Sequence[Judged], model: str) -> list[Opinion]:
 
 def _score_agent(agent: str, group: Sequence[Judged], model: str) -> Opinion:
     judgements = [each for one in group for each in one.judgements]
+    judged = judgements[0].scores
     return Opinion(
         agent,
         len(group),
@@ -62,8 +63,8 @@ def _score_agent(agent: str, group: Sequence[Judged], model: str) -> Opinion:
         sum(bool(find_addressed(one.heard.messages)) for one in group),
         sum(len(many) for one in judgements for many in one.quotations.values()),
         sum(one.num_dropped for one in judgements),
-        {name: bootstrap(_persona_means(group, name)) for name in DIMENSIONS},
-        {name: bootstrap((_persona_means(group, name) - 3) / 2) for name in AXES},
+        {name: bootstrap(_persona_means(group, name)) for name in DIMENSIONS if name in judged},
+        {name: bootstrap((_persona_means(group, name) - 3) / 2) for name in AXES if name in judged},
     )
 
 
@@ -87,8 +88,11 @@ def measure_agreement(judged: Sequence[Judged]) -> dict[str, dict[str, float]]:
     """
     found = {}
     for name in DIMENSIONS:
-        scores = [[each.scores[name] for each in one.judgements] for one in judged]
-        repeated = [one for one in scores if len(one) > 1]
+        repeated = [
+            [each.scores[name] for each in one.judgements]
+            for one in judged
+            if len(one.judgements) > 1
+        ]
         near = [abs(a - b) <= 1 for one in repeated for a, b in combinations(one, 2)]
         if near:
             sd = sqrt(fmean(map(variance, repeated)))
@@ -101,17 +105,16 @@ def correlate_orders(opinions: Sequence[Opinion]) -> dict[str, float]:
     than three agents, and without a dimension that ties all.
     """
     finals, taus = [one.final for one in opinions], {}
-    for name in DIMENSIONS if len(opinions) > 2 else ():
+    for name in opinions[0].capabilities if len(opinions) > 2 else ():
         tau = kendall_tau(finals, [one.capabilities[name].mean for one in opinions])
         taus |= {} if isnan(tau) else {name: tau}
     return taus
 
 
-def write_judgements(folder: Path, judge: Judge, judged: Sequence[Judged]) -> Path:
+def write_judgements(folder: Path, who: Mapping[str, object], judged: Sequence[Judged]) -> Path:
     """Write a line for each judgement, and for each dialogue at which the judge failed, in place of
-    those of an earlier judge; returns the file.
+    those of an earlier judge; returns the file. `who`: what each line says of the judge.
     """
-    who = {"model": judge.model, "prompt_version": judge.version, "seed": judge.seed}
     lines = []
     for heard, judgements, failure in sorted(judged, key=lambda one: one.heard.key):
         what = {**who, "dialogue": heard.key, "agent": heard.agent, "persona": heard.persona}

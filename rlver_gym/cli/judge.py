@@ -1,9 +1,12 @@
-"""`rlver-gym judge`: the five core capabilities of recorded dialogues, in a model's opinion."""
+"""`rlver-gym judge`: the five core capabilities of recorded dialogues, in a model's opinion or by a
+fit to readers' ratings.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from types import MappingProxyType
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.progress import track
@@ -12,7 +15,7 @@ from rich.text import Text
 
 from rlver_gym.agents import uses_server
 from rlver_gym.audit.coordinate import draw_coordinate
-from rlver_gym.audit.judge import HEEDED, Heard, Judge
+from rlver_gym.audit.judge import HEEDED, Heard, Judge, Judged
 from rlver_gym.audit.judge_summary import (
     Opinion,
     correlate_orders,
@@ -20,13 +23,14 @@ from rlver_gym.audit.judge_summary import (
     score_agents,
     write_judgements,
 )
+from rlver_gym.audit.offline_judge import MIN_R, OFFLINE, WHAT, judge_offline, shipped_fit
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import Recorded, read_dialogues
 from rlver_gym.cli.bench import SOME_FAILED
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas
 from rlver_gym.cli.report import print_problems
 from rlver_gym.cli.servers import user_options
-from rlver_gym.core.capabilities import AXES, DIMENSIONS
+from rlver_gym.core.capabilities import AXES
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import STOPPING, CardError, RunError, RunStopped, ServerOutage
@@ -38,6 +42,10 @@ from rlver_gym.users.llm.make import sort_options
 from rlver_gym.users.llm.options import LLMOptions
 
 _CACHE = "judge_cache.sqlite"
+_ENDS = {
+    "creativity": "structured (-1) to creative (+1)",
+    "empathy_orientation": "solution- (-1) to empathy-oriented (+1)",
+}
 
 
 def judge(
@@ -45,7 +53,7 @@ def judge(
         Path,
         typer.Argument(help="A run folder, or a folder of recorded dialogues as fidelity takes."),
     ],
-    model: Annotated[str, typer.Option("--judge", help="Who judges: openai:MODEL.")],
+    model: Annotated[str, typer.Option("--judge", help="Who judges: openai:MODEL, or offline.")],
     judge_option: Annotated[
         list[str] | None,
         typer.Option(
@@ -70,6 +78,9 @@ def judge(
     """Have a language model judge recorded dialogues on five capabilities, from 1 to 5: a model's
     opinion, and no part of the score.
 
+    --judge offline asks no server: a fit to readers, a language model in that role, of what agrees
+    with them well enough; it names what does not.
+
     Empathic depth, core insight, solution crafting, style adaptability and dialogue guidance, as
     the RLVER paper names them, each with the words that decided. The judge is shown what was said
     and nothing else. With --samples, also how far repeated judgements agree.
@@ -80,51 +91,48 @@ def judge(
 
     Example: rlver-gym judge runs/a --judge openai:gpt-4o --samples 3
     """
-    if not uses_server(model):
-        raise CardError(f"--judge {model!r} is no model behind a server. Name it as openai:MODEL.")
+    if model != OFFLINE and not uses_server(model):
+        raise CardError(
+            f"--judge {model!r} is no model behind a server. Name it as openai:MODEL, or {OFFLINE}."
+        )
+    if model == OFFLINE and (judge_option or samples > 1):
+        raise CardError(f"--judge {OFFLINE} takes no options, and says the same every time.")
     folder, console, errors = out or run, SafeConsole(), SafeConsole(stderr=True)
     dialogues, problems = read_dialogues(run, Sources(personas=personas, env=env))
     print_problems(errors, problems)
-    name = model.removeprefix("openai:")
-    asked = user_options(judge_option, "--judge-option")
-    if other := sorted(asked.keys() & (LLMOptions.model_fields.keys() - HEEDED)):
-        raise CardError(
-            f"--judge-option {other[0]} is for users. See --help for what a judge takes."
-        )
-    cache = path_inside(folder, _CACHE, error=RunError)
-    asked = {"response_cache": cache, **asked, "samples": samples}
-    options, settings = sort_options(name, asked)
-    who = Judge(connect(settings), name, options, seed)
-    heard = list(_hear(dialogues))
-    work = who.judge(heard, settings.concurrency)
-    bar = track(work, "judging", total=len(heard), console=errors, transient=True)
-    try:
-        judged = list(bar)
-    except STOPPING as error:
-        stopped = RunStopped if isinstance(error, ServerOutage) else RunError
-        raise stopped(f"{error} What was answered is kept: the same command goes on.") from error
-    path, opinions = write_judgements(folder, who, judged), score_agents(judged, name)
-    picture = path_inside(folder, "coordinate.svg", error=RunError)
-    write_atomically(picture, draw_coordinate(opinions), RunError)
-    failures = {one.heard.key: one.failure for one in judged if one.failure}
+    asked = {"samples": samples, "seed": seed}
+    said = (
+        _judge_offline(dialogues)
+        if model == OFFLINE
+        else _ask_model(folder, model.removeprefix("openai:"), judge_option, asked, dialogues)
+    )
+    who = {"model": said.judge, "prompt_version": said.version, "seed": seed}
+    path, opinions = (
+        write_judgements(folder, who, said.judged),
+        score_agents(said.judged, said.judge),
+    )
+    failures = {one.heard.key: one.failure for one in said.judged if one.failure}
     found: dict[str, Any] = {
-        "what": "a model's opinion, no part of the score",
-        "judge": name,
-        "prompt_version": who.version,
-        "samples": samples,
-        "seed": seed,
+        "what": f"{said.what}, no part of the score",
+        "judge": said.judge,
+        "prompt_version": said.version,
+        **asked,
         "agents": list(map(_to_dict, opinions)),
-        "agreement": measure_agreement(judged),
+        "agreement": measure_agreement(said.judged),
         "kendall_tau": correlate_orders(opinions),
         "failures": [{"dialogue": key, "why": why} for key, why in failures.items()],
+        "not_offered": said.not_offered,
         "judgements": str(path),
-        "coordinate": str(picture),
-        "spent": spending(settings).summary(),
+        "spent": said.spent,
     }
+    if len(opinions[0].coordinate) == len(AXES):
+        picture = path_inside(folder, "coordinate.svg", error=RunError)
+        write_atomically(picture, draw_coordinate(opinions), RunError)
+        found["coordinate"] = str(picture)
     if as_json:
         typer.echo(dump_json(found))
     else:
-        title = f"{run}: the opinion of {name}, 1 to 5"
+        title = f"{run}: the opinion of {said.judge}, 1 to 5"
         console.print(_table(opinions, found["agreement"], title))
         for line in _describe(opinions, found):
             console.print(Text(one_line(line)), soft_wrap=True)
@@ -133,6 +141,58 @@ def judge(
         errors.print(Text(line, style="yellow"), soft_wrap=True)
     if failures:
         raise typer.Exit(SOME_FAILED)
+
+
+class _Said(NamedTuple):
+    """What a judge said, and who it was."""
+
+    judge: str
+    version: str
+    what: str
+    judged: list[Judged]
+    spent: str = ""
+    not_offered: Mapping[str, str] = MappingProxyType({})
+    """Dimensions and axes that it cannot judge, and why."""
+
+
+def _judge_offline(dialogues: Sequence[Recorded]) -> _Said:
+    fit = shipped_fit()
+    work = zip(_hear(dialogues), (one.scene.persona for one in dialogues), strict=True)
+    why = {
+        name: f"r {min(one.r, one.fluent_r):.2f} with readers on unseen supporters, below {MIN_R}"
+        for name, one in fit.agreement.items()
+        if not one.is_enough
+    }
+    return _Said(OFFLINE, fit.version, WHAT, list(judge_offline(work)), not_offered=why)
+
+
+def _ask_model(
+    folder: Path,
+    name: str,
+    judge_option: list[str] | None,
+    asked: Mapping[str, int],
+    dialogues: Sequence[Recorded],
+) -> _Said:
+    given = user_options(judge_option, "--judge-option")
+    if other := sorted(given.keys() & (LLMOptions.model_fields.keys() - HEEDED)):
+        raise CardError(
+            f"--judge-option {other[0]} is for users. See --help for what a judge takes."
+        )
+    cache = path_inside(folder, _CACHE, error=RunError)
+    options, settings = sort_options(
+        name, {"response_cache": cache, **given, "samples": asked["samples"]}
+    )
+    who = Judge(connect(settings), name, options, asked["seed"])
+    heard = list(_hear(dialogues))
+    work = who.judge(heard, settings.concurrency)
+    console = SafeConsole(stderr=True)
+    bar = track(work, "judging", total=len(heard), console=console, transient=True)
+    try:
+        judged = list(bar)
+    except STOPPING as error:
+        stopped = RunStopped if isinstance(error, ServerOutage) else RunError
+        raise stopped(f"{error} What was answered is kept: the same command goes on.") from error
+    return _Said(name, who.version, "a model's opinion", judged, spending(settings).summary())
 
 
 def _hear(dialogues: Sequence[Recorded]) -> Iterator[Heard]:
@@ -156,7 +216,7 @@ def _to_dict(one: Opinion) -> dict[str, Any]:
 def _table(opinions: Sequence[Opinion], agreement: Mapping[str, Any], title: str) -> Table:
     table = make_table(one_line(title))
     table.add_column("agent", style="bold")
-    for heading in ("n", *DIMENSIONS):
+    for heading in ("n", *opinions[0].capabilities):
         table.add_column(heading.replace("_", "\n"), justify="right")
     for one in opinions:
         cells = [f"{x.mean:.1f}\n{x.low:.1f}, {x.high:.1f}" for x in one.capabilities.values()]
@@ -179,14 +239,16 @@ def _describe(opinions: Sequence[Opinion], found: Mapping[str, Any]) -> Iterator
         f"{name.replace('_', ' ')} {tau:.2f}" for name, tau in found["kendall_tau"].items()
     ]:
         yield f"Kendall tau with the order by final emotion: {', '.join(taus)}."
+    for name, why in found["not_offered"].items():
+        yield f"{name.replace('_', ' ').capitalize()} is not offered: {why}."
     kept, dropped = sum(one.quotations for one in opinions), sum(one.dropped for one in opinions)
-    yield f"Quotations that stand in no dialogue, dropped: {dropped} of {kept + dropped}."
+    if kept + dropped:
+        yield f"Quotations that stand in no dialogue, dropped: {dropped} of {kept + dropped}."
     for one in opinions:
-        across, up = (one.coordinate[name].mean for name in AXES)
-        yield (
-            f"{one.agent} stands at {across:+.1f} of structured (-1) to creative (+1), {up:+.1f} of"
-            " solution- (-1) to empathy-oriented (+1)."
-        )
-    yield f"The coordinate as a picture: {found['coordinate']}"
-    yield f"A model's opinion, no part of the score: {found['judgements']}"
-    yield f"Spent: {found['spent']}."
+        for name, place in one.coordinate.items():
+            yield f"{one.agent} stands at {place.mean:+.1f} of {_ENDS[name]}."
+    if "coordinate" in found:
+        yield f"The coordinate as a picture: {found['coordinate']}"
+    yield f"{found['what'].capitalize()}: {found['judgements']}"
+    if found["spent"]:
+        yield f"Spent: {found['spent']}."
