@@ -78,9 +78,7 @@ function show() {
   pick("dialogue").replaceChildren(...parts);
 }
 
-function step(by) {
-  if (!episodes.length) return;
-  const episode = episodes[(current() + by + episodes.length) % episodes.length];
+function choose(episode) {
   pick("agent").value = episode.agent;
   choices();
   pick("persona").value = episode.persona;
@@ -89,8 +87,24 @@ function step(by) {
   show();
 }
 
+function step(by) {
+  if (episodes.length) choose(episodes[(current() + by + episodes.length) % episodes.length]);
+}
+
+// #AGENT/PERSONA/SEED, as the Markdown report links to dialogues.
+function follow() {
+  let key;
+  try { key = decodeURIComponent(location.hash.slice(1)); } catch { return; }
+  const episode = episodes.find((one) => one.agent + "/" + one.persona + "/" + one.seed === key);
+  if (!episode) return;
+  choose(episode);
+  pick("dialogue").scrollIntoView();
+}
+
 for (const id of ["agent", "persona", "seed"]) pick(id).addEventListener("change", () => { choices(); show(); });
 pick("previous").addEventListener("click", () => step(-1));
 pick("next").addEventListener("click", () => step(1));
+addEventListener("hashchange", follow);
 choices();
 show();
+follow();
