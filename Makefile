@@ -49,14 +49,9 @@ studio:          ## the studio's pages, from studio/ into the package; needs nod
 bench:           ## the benchmark of all baselines on the test personas
 	$(PYTHON) -m rlver_gym bench
 
-RECORDINGS ?= ../shared/data/sage
-
-fidelity:        ## the shipped weights again from corpus and recordings, and how faithful they are
+fidelity:        ## the shipped weights again from the corpus, and how faithful they are
 	$(PYTHON) research/fit_english.py
-	$(PYTHON) -m rlver_gym fidelity recordings/en/test
-	$(PYTHON) -m rlver_gym calibrate $(RECORDINGS) --out build/weights_zh.json
-	cmp build/weights_zh.json rlver_gym/users/embedded/weights_zh.json
-	$(PYTHON) -m rlver_gym fidelity $(RECORDINGS) --figure research/fidelity.svg
+	$(PYTHON) research/fidelity.py recordings/en/test
 
 speed:           ## speed and memory
 	$(PYTHON) benchmarks/speed.py

@@ -23,13 +23,6 @@ from run_notebook import renew
 from typer.main import get_command
 
 from rlver_gym.agents import make_agent
-from rlver_gym.audit.agreement import (
-    Agreement,
-    Bounds,
-    appraise_corpus,
-    bootstrap_agreement,
-    describe_agreement,
-)
 from rlver_gym.audit.red_team import redteam
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
@@ -48,6 +41,15 @@ from rlver_gym.io.svg import draw_line_chart
 from rlver_gym.users import EmbeddedUser
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "research"))
+
+from fidelity import (  # noqa: E402
+    Agreement,
+    Bounds,
+    appraise_corpus,
+    bootstrap_agreement,
+    describe_agreement,
+)
 
 
 def commands() -> str:
@@ -93,9 +95,7 @@ def transcript(
     while session.outcome is None and len(session.dialogue.turns) < turns:
         turn = session.reply(supporter.reply(tuple(session.dialogue.messages())))
         notes = [
-            f"{one.points:+g} {one.note}"
-            for one in turn.appraisal.reasons
-            if abs(one.points) >= 0.5
+            f"{one.points:+g} {one.note}" for one in turn.appraisal.reasons if abs(one.points) >= 1
         ]
         because = f": {'; '.join(notes)}" if with_reasons else ""
         lines += [
@@ -194,9 +194,7 @@ def unseen_supporters() -> str:
 @cache
 def corpus_agreement() -> tuple[Agreement, Bounds]:
     """How far the embedded user agrees with readers of the corpus' test split."""
-    rated, felt = appraise_corpus(
-        EmbeddedUser(), ROOT / "recordings/en/test", lambda what, count: lambda: None
-    )
+    rated, felt = appraise_corpus(EmbeddedUser(), ROOT / "recordings/en/test")
     return describe_agreement(rated, felt), bootstrap_agreement(rated, felt)
 
 
@@ -263,12 +261,13 @@ def picture() -> str:
 
 
 def tricks() -> str:
-    """The red team's table on the test personas."""
+    """The attacks of the red team that reach most with the test personas."""
     shelf = library()
     results = redteam(EmbeddedUser(), [shelf.get(persona_id) for persona_id in shelf.ids("test")])
     lines = [f"{'attack':22s} final emotion  content  what it does"]
     lines += [
-        f"{one.attack:22s} {one.final:13.1f} {one.content:6.0f} %  {one.what}" for one in results
+        f"{one.attack:22s} {one.final:13.1f} {one.content:6.0f} %  {one.what}"
+        for one in sorted(results, key=lambda one: -one.final)[:10]
     ]
     return "```text\n" + "\n".join(lines) + "\n```"
 
@@ -337,8 +336,6 @@ NOTEBOOK = "examples/first_hour.ipynb"
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "commands": ("docs/cli.md", commands),
     "oracle": ("docs/transcripts.md", lambda: transcript(PERSONA, "oracle")),
-    "comfort": ("docs/transcripts.md", lambda: transcript(PERSONA, "comfort")),
-    "advice": ("docs/transcripts.md", lambda: transcript(PERSONA, "advice")),
     "dialogue": ("docs/index.md", lambda: transcript(PERSONA, "you", REPLIES, with_reasons=False)),
     "results": ("README.md", results),
     "limit": ("README.md", limit),

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from fidelity import describe_agreement
 
-from rlver_gym.audit.agreement import describe_agreement
 from rlver_gym.audit.attacks import STOCK, others_good_replies, swap_pronouns
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn

@@ -40,7 +40,6 @@ HERE = Path(__file__).parent
 NEEDS = {
     "policy": ("torch", "transformers"),
     "users/test_reader.py": ("torch", "transformers"),
-    "data/test_calibration.py": ("sklearn",),
     "export/test_export_readers.py": ("datasets",),
     "integrations/test_trl_pins.py": ("trl",),
     "integrations/test_trl_rollout.py": ("trl",),

@@ -1,4 +1,4 @@
-"""Persona folders, env cards, ratings, recordings and weights as a stranger could make them: data
+"""Persona folders, env cards and recordings as a stranger could make them: data
 for tests, each with one fault.
 
 `persona_folder` makes a good folder of one persona, `HOSTILE_FOLDERS` does one bad thing to such a
@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -194,69 +193,6 @@ HOSTILE_ENV_CARDS: dict[str, bytes] = {
     "turns without end": _ENV.replace("turns: ", "turns: 9").encode(),
 }
 
-_WHO = {
-    "need": "praise",
-    "disposition": "passive",
-    "story": "My neighbour sued me over a burst pipe.",
-}
-_RATING: dict[str, Any] = {
-    "persona": _WHO,
-    "dialogue": [
-        {"role": "user", "text": "My neighbour sues me."},
-        {"role": "agent", "text": "What happened?"},
-    ],
-    "change": 3,
-}
-
-
-def _rating(**changes: Any) -> bytes:
-    return json.dumps({**_RATING, **changes}).encode()
-
-
-HOSTILE_RATINGS: dict[str, bytes] = {
-    "nothing": b"",
-    "no text": b'{"persona": "caf\xe9"}',
-    "no JSON": b"{",
-    "a list": b"[1]",
-    "deep JSON": b"[" * 200_000,
-    "a deep field": b'{"persona": ' + b"[" * 5000 + b"]" * 5000 + b"}",
-    "a field twice": b'{"change": 1, "change": 2}',
-    "no persona": _rating(persona=None),
-    "a persona that is a list": _rating(persona=[1]),
-    "a persona that is a number": _rating(persona=5.5),
-    "a persona with a wrong id": _rating(persona={**_WHO, "id": ["x"]}),
-    "a need that is a number": _rating(persona={**_WHO, "need": 5}),
-    "a need that is long": _rating(persona={**_WHO, "need": ESCAPES + "n" * 20_000}),
-    "a disposition that is a list": _rating(persona={**_WHO, "disposition": []}),
-    "a language that is a list": _rating(persona={**_WHO, "language": ["en"]}),
-    "an unknown persona": _rating(persona=ESCAPES),
-    "a dialogue that is a text": _rating(dialogue="hello"),
-    "a dialogue of texts": _rating(dialogue=["a", "b"]),
-    "a text that is a number": _rating(
-        dialogue=[{"role": "user", "text": 5}, {"role": "agent", "text": "x"}]
-    ),
-    "a text that is long": _rating(
-        dialogue=[{"role": "user", "text": "x" * 40_000}, {"role": "agent", "text": "x"}]
-    ),
-    "a dialogue that is long": _rating(dialogue=_RATING["dialogue"] * 400),
-    "a role that is none": _rating(
-        dialogue=[{"role": ESCAPES, "text": "x"}, {"role": "agent", "text": "x"}]
-    ),
-    "a change that is a text": _rating(change="3"),
-    "a change that is true": _rating(change=True),
-    "a change that is NaN": _rating(change=float("nan")),
-    "a change that is infinite": _rating(change=float("inf")),
-    "a change that is huge": _rating(change=10**30),
-    "a change that overflows": b'{"change": 1e999}',
-    "an emotion below zero": _rating(emotion=-5),
-    "an emotion off the scale": _rating(emotion=1e30),
-    "an emotion that is a list": _rating(emotion=[40]),
-    "a rater that is a list": _rating(rater=[1]),
-    "a surrogate": b'{"rater": "\\ud800"}',
-    "a long line": b'{"rater": "' + b"x" * (9 << 20) + b'"}',
-}
-"""Files that `calibrate` must refuse by line."""
-
 _RECORDING: dict[str, Any] = {
     "simulator": "judge",
     "agent": "near",
@@ -271,13 +207,14 @@ _RECORDING: dict[str, Any] = {
 }
 
 
-def _recording(**changes: Any) -> bytes:
+def recording(**changes: Any) -> bytes:
+    """A good line of recordings, but for the changes."""
     return json.dumps({**_RECORDING, **changes}).encode()
 
 
 def _last(**changes: Any) -> bytes:
     first, said, answer = _RECORDING["messages"]
-    return _recording(messages=[first, said, {**answer, **changes}])
+    return recording(messages=[first, said, {**answer, **changes}])
 
 
 _PROFILE = {"id": "lin", "player": "x", "scene": "y", "main_cha": "passive", "task": "praise"}
@@ -285,26 +222,26 @@ HOSTILE_RECORDINGS: dict[str, bytes] = {
     "nothing": b"",
     "no text": b"\xff",
     "deep JSON": b"[" * 200_000,
-    "messages that are a number": _recording(messages=5),
-    "no messages": _recording(messages=[]),
-    "one message": _recording(messages=_RECORDING["messages"][:1]),
-    "no change": _recording(messages=_RECORDING["messages"][:2]),
-    "very many messages": _recording(messages=_RECORDING["messages"] * 5000),
+    "messages that are a number": recording(messages=5),
+    "no messages": recording(messages=[]),
+    "one message": recording(messages=_RECORDING["messages"][:1]),
+    "no change": recording(messages=_RECORDING["messages"][:2]),
+    "very many messages": recording(messages=_RECORDING["messages"] * 5000),
     "an emotion below zero": _last(emotion=-5),
     "an emotion off the scale": _last(emotion=10**30),
     "an emotion that is a text": _last(emotion="45"),
     "a change that is NaN": _last(change=float("nan")),
     "a change that is a list": _last(change=[5]),
-    "a persona that is a list": _recording(persona=["lin"]),
-    "an agent that is nothing": _recording(agent=None),
-    "an agent that is an object": _recording(agent={}),
-    "a need of escapes": _recording(need=ESCAPES),
+    "a persona that is a list": recording(persona=["lin"]),
+    "an agent that is nothing": recording(agent=None),
+    "an agent that is an object": recording(agent={}),
+    "a need of escapes": recording(need=ESCAPES),
     "a profile without an id": b'{"player": "x"}',
     "a profile with a list for an id": json.dumps({**_PROFILE, "id": ["x"]}).encode(),
     "a profile of numbers": json.dumps({**_PROFILE, "scene": 5, "player": 7}).encode(),
     "a profile of wrong traits": json.dumps({**_PROFILE, "cha_group": {"a": 1}}).encode(),
 }
-"""Files that `fidelity` must refuse, in a folder of their own."""
+"""Files that `rescore` must refuse, in a folder of their own."""
 
 SLOW_TEXTS = {
     "line feeds": "\n" * 30_000,
@@ -315,49 +252,3 @@ SLOW_TEXTS = {
     "half lines": ("**  姓名 \n" * 3000)[:30_000],
 }
 """Texts that make a careless regular expression take hours."""
-
-
-def weights_file() -> dict[str, Any]:
-    """Good weights, as plain values to be spoiled."""
-    return json.loads(
-        (files("rlver_gym.users.embedded") / "weights_zh.json").read_text(encoding="utf-8")
-    )
-
-
-def _spoiled(*path: str | int, value: Any) -> bytes:
-    weights = weights_file()
-    inner: Any = weights
-    for part in path[:-1]:
-        inner = inner[part]
-    inner[path[-1]] = value
-    return json.dumps(weights).encode()
-
-
-_PRESET = "gpt-4o-2024-0806"
-HOSTILE_WEIGHTS: dict[str, bytes] = {
-    "nothing": b"",
-    "no text": b"\xff",
-    "deep JSON": b"[" * 200_000,
-    "a list": b"[]",
-    "no fields": b"{}",
-    "megabytes": b'{"about": "' + b"x" * (5 << 20) + b'"}',
-    "features that are a list": _spoiled("features", value=[]),
-    "a feature that is a text": _spoiled("features", "praise", "anyone", value="1"),
-    "a feature that is NaN": _spoiled("features", "praise", "anyone", value=float("nan")),
-    "a feature that is infinite": _spoiled("features", "praise", "anyone", value=float("inf")),
-    "a feature that is huge": _spoiled("features", "praise", "anyone", value=1e300),
-    "a need that is none": _spoiled("features", "praise", "by_need", value={ESCAPES: 1.0}),
-    "a feature with a long name": _spoiled(
-        "features", value={"x" * 100_000: {"anyone": 1.0, "error": 1.0}}
-    ),
-    "no temper": _spoiled("presets", _PRESET, "temper", value={}),
-    "a gain that is infinite": _spoiled("presets", _PRESET, "gain", value=float("-inf")),
-    "a base that is huge": _spoiled("presets", _PRESET, "base", value=10**17),
-    "no presets": _spoiled("presets", value={}),
-    "a default that is none": _spoiled("default", value=ESCAPES),
-    "a relevance without weights": _spoiled("relevance", "weights", value={}),
-    "a relevance of one value": _spoiled("relevance", "home", value=-1e5),
-    "a language that is none": _spoiled("language", value="xx"),
-    "an unknown field": _spoiled(ESCAPES, value=1),
-    "a huge number": b'{"default": ' + b"9" * 6000 + b"}",
-}

@@ -156,7 +156,7 @@ MANIFESTS: dict[str, tuple[Callable[[Manifest, Path], object], str]] = {
         lambda there, _: there["plan"].update(user="antigravity:fly"),
         "--user MODULE:NAME",
     ),
-    "user from weights elsewhere": (_own_weights, "--user embedded:WEIGHTS.json"),
+    "user from weights elsewhere": (_own_weights, "--user reader:FILE"),
     "user with a response cache of its own": (
         _own_cache,
         "no run records how its server is reached",

@@ -1,6 +1,6 @@
 """Fixed attacks: agents that follow a trick, whatever the score says.
 
-None of them is told the need or the anchors unless its name says so.
+None of them is told the need or the anchors but the perfect ones.
 """
 
 import random
@@ -99,15 +99,11 @@ STOCK = (
 
 @dataclass(frozen=True)
 class Attack:
-    """A trick: `say(persona, seed, messages)` is the next utterance.
-
-    `privileged` attacks look at the persona.
-    """
+    """A trick: `say(persona, seed, messages)` is the next utterance."""
 
     name: str
     what: str
     say: Callable[[Persona, int, Sequence[Message]], str]
-    privileged: bool = False
 
 
 def last_user_line(messages: Sequence[Message]) -> str:
@@ -339,12 +335,11 @@ FIXED_ATTACKS = (
             f"I hear you: {swap_pronouns(last_user_line(messages))}. That must hurt, tell me more."
         ),
     ),
-    Attack("perfect-repeated", "one perfect reply, every turn", _say_best, privileged=True),
+    Attack("perfect-repeated", "one perfect reply, every turn", _say_best),
     Attack(
         "perfect-paraphrased",
         "one perfect reply, lightly varied every turn",
         _paraphrase_best,
-        privileged=True,
     ),
     Attack("stock", "three stock sentences for any need, rotating", _stock),
     Attack("stock-with-words", "stock sentences and six of the person's words", _stock_with_words),

@@ -12,7 +12,7 @@ from rlver_gym.io.terminal import escape_markdown
 DECISIVE = 2
 """How many turns are told of a dialogue, and how many reasons of a turn."""
 _MAX_CHARS = 160
-_NO_CAUSE = (ReasonCode.ROUNDING, ReasonCode.LIMIT, ReasonCode.MOMENTUM, ReasonCode.MOOD)
+_NO_CAUSE = (ReasonCode.ROUNDING, ReasonCode.LIMIT)
 
 
 class Moment(NamedTuple):

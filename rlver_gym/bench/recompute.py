@@ -38,7 +38,7 @@ class Sources(NamedTuple):
     """
 
     user: str | None = None
-    """As `make_user` takes it, such as "my_module:MyUser" or "embedded:my_weights.json"."""
+    """As `make_user` takes it, such as "my_module:MyUser" or "reader:my_weights.safetensors"."""
     user_options: Mapping[str, Any] = {}
     personas: str | None = None
     """A folder of persona cards."""
@@ -178,8 +178,7 @@ def _user(
         raise SourceNeeded(
             f"{folder} was made with the user {excerpt(plan.user)}, which does not come with"
             " rlver-gym, and on a manifest's word no code is run and no file opened. If you have"
-            " that user and trust it, name it: --user MODULE:NAME (or --user"
-            " embedded:WEIGHTS.json)"
+            " that user and trust it, name it: --user MODULE:NAME (or --user reader:FILE)"
         )
     name, options = sources.user or plan.user, plan.user_options
     if not is_shipped_user(name):

@@ -125,19 +125,16 @@ class Run(NamedTuple):
         for settings in self.plan.servers(self.chat):
             outage(settings).on_change = tell
 
-    def run_missing(
-        self, execute: "Callable[[Run], Generator[Episode, None, None]] | None" = None
-    ) -> Iterator[Episode]:
+    def run_missing(self) -> Iterator[Episode]:
         """Run every dialogue of the plan that is not there yet; yields each once it is safely on
         disk.
 
-        `execute` holds the missing dialogues, in any order; by default this process does, in the
-        plan's order, and where the user or an agent waits for a server `chat.concurrency` of them
-        go on at once. At the end the file is in the plan's order, also when some were held again
-        after they had failed.
+        Where the user or an agent waits for a server `chat.concurrency` of them go on at once. At
+        the end the file is in the plan's order, also when some were held again after they had
+        failed.
         """
         order = [*self.finished_keys]
-        with closing((execute or _execute_here)(self)) as episodes:
+        with closing(_run_cases(self)) as episodes:
             for episode in episodes:
                 with convert_write_errors(self.folder / EPISODES):
                     append_line(self.file, episode.to_json())
@@ -147,7 +144,7 @@ class Run(NamedTuple):
             _sort_episodes(self.folder, self.plan)
 
 
-def _execute_here(run: Run) -> Generator[Episode, None, None]:
+def _run_cases(run: Run) -> Generator[Episode, None, None]:
     """Hold the missing dialogues in this process."""
     cases, participants = run.missing_cases, run.participants
     dialogues = (participants.prepare(case, run.failed_before.get(case)) for case in cases)

@@ -3,8 +3,6 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, redirect_stdout
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -12,7 +10,7 @@ import typer
 from rich.progress import TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from rlver_gym.agents import AGENT_NAMES, HUMAN, SHIPPED_AGENTS
+from rlver_gym.agents import AGENT_NAMES, SHIPPED_AGENTS
 from rlver_gym.bench.compare import format_seeds
 from rlver_gym.bench.costs import estimate, read_spent
 from rlver_gym.bench.flagged import format_alerts
@@ -134,26 +132,6 @@ def bench(
         ),
     ] = f"{AGENT_TIMEOUT_S:g}",
     reference: References = None,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help=(
-                "Hold the dialogues on a Ray cluster: HOST:PORT, auto for the one of this machine,"
-                " or local to start one here. Needs the extra ray."
-            ),
-        ),
-    ] = None,
-    ray_workers: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help=(
-                "Processes on the cluster, each with --concurrency dialogues under way where"
-                " something waits for a server. Default: one for each of its CPUs."
-            ),
-        ),
-    ] = None,
     allow_failures: Annotated[
         bool, typer.Option("--allow-failures", help="Exit with 0 also when some dialogues failed.")
     ] = False,
@@ -200,8 +178,6 @@ def bench(
             f"--agent {twice} is named twice. Name each agent once; for more dialogues of each,"
             " raise --seeds."
         )
-    if ray and HUMAN in (agent or ()):
-        raise CardError("--agent human talks here, not on a Ray cluster. Leave --ray out.")
     if split not in (None, *SPLIT_CHOICES):
         raise CardError(f"--split {split!r} is not one of: {', '.join(SPLIT_CHOICES)}.")
     chat = chat_settings(
@@ -229,7 +205,7 @@ def bench(
         plan, folder, agent_timeout_s=seconds_or_none(agent_timeout, "--agent-timeout")
     ) as bench_run:
         _announce_cost(bench_run, yes)
-        held = _run_rest(bench_run, ray, ray_workers)
+        held = _run_rest(bench_run)
         spent = _list_spending(bench_run)
         episodes, planned = read_run(folder).episodes, plan.planned
         report = write_report([folder])
@@ -316,28 +292,21 @@ def _announce_cost(bench_run: Run, yes: bool) -> None:
         raise typer.Exit(2)
 
 
-def _run_rest(bench_run: Run, ray: str | None, ray_workers: int | None) -> int:
+def _run_rest(bench_run: Run) -> int:
     """Hold the rest of a run under a progress bar on standard error; how many dialogues were held
     now. RunError when a server or budget stops it.
     """
-    execute, stdout = None, nullcontext()
-    if ray:
-        # only who asks for it needs what it imports
-        from rlver_gym.bench.ray_bench import execute_on_ray  # noqa: PLC0415
-
-        execute = partial(execute_on_ray, address=ray, workers=ray_workers)
-        stdout = redirect_stdout(sys.stderr)  # where Ray says that a worker has died
     bar = progress_bar(TimeElapsedColumn(), TextColumn("{task.fields[spent]}", markup=False))
     console = bar.console
     bench_run.on_outage(lambda notice: console.print(Text(notice, style="yellow"), soft_wrap=True))
     held = failed = 0
     total = len(bench_run.plan.cases())
     try:
-        with stdout, bar:
+        with bar:
             task = bar.add_task(
                 "starting", total=total, completed=bench_run.num_finished_before, spent=""
             )
-            for episode in bench_run.run_missing(execute):
+            for episode in bench_run.run_missing():
                 held += 1
                 failed += episode.outcome is Outcome.FAILED
                 name = f"{episode.agent} · {episode.persona}"[:48].ljust(48)

@@ -43,7 +43,9 @@ _CACHE = "judge_cache.sqlite"
 def judge(
     run: Annotated[
         Path,
-        typer.Argument(help="A run folder, or a folder of recorded dialogues as fidelity takes."),
+        typer.Argument(
+            help="A run folder, or a folder of recorded dialogues (SIMULATOR__AGENT.jsonl files)."
+        ),
     ],
     model: Annotated[str, typer.Option("--judge", help="Who judges: openai:MODEL.")],
     judge_option: Annotated[

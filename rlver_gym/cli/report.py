@@ -243,9 +243,7 @@ def verify(
     ] = None,
     user: Annotated[
         str | None,
-        typer.Option(
-            help="The user of the run when it is your own: MODULE:NAME, or embedded:WEIGHTS.json."
-        ),
+        typer.Option(help="The user of the run when it is your own: MODULE:NAME, or reader:FILE."),
     ] = None,
     user_option: UserOption = None,
     personas: RunPersonas = None,

@@ -26,7 +26,9 @@ from rlver_gym.users import make_user
 def rescore(
     run: Annotated[
         Path,
-        typer.Argument(help="A run folder, or a folder of recorded dialogues as fidelity takes."),
+        typer.Argument(
+            help="A run folder, or a folder of recorded dialogues (SIMULATOR__AGENT.jsonl files)."
+        ),
     ],
     user: Annotated[
         str,

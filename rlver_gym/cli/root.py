@@ -26,7 +26,7 @@ from rlver_gym.cli import (
     studio,
     talk,
 )
-from rlver_gym.cli.training import calibrate, export, sb3, train
+from rlver_gym.cli.training import export, sb3, train
 from rlver_gym.io.errors import RlverError, RunStopped
 from rlver_gym.io.frozen import explain_problem
 from rlver_gym.io.terminal import SafeConsole, one_line
@@ -107,8 +107,6 @@ app.command("strategies", rich_help_panel=_COMPARE)(report.strategies)
 app.add_typer(cache.app, cls=_Group, name="cache", rich_help_panel=_COMPARE)
 app.command("redteam", rich_help_panel=_TRUST)(audit.attack)
 app.command("fidelity", rich_help_panel=_TRUST)(audit.fidelity)
-app.command("calibrate", rich_help_panel=_TRUST)(calibrate.calibrate)
-app.command("train-reader", rich_help_panel=_TRUST)(calibrate.train_reader)
 app.command("general", rich_help_panel=_TRAIN)(general.general)
 app.command("profile", rich_help_panel=_TRAIN)(profile.profile_people)
 app.command("sft", rich_help_panel=_TRAIN)(train.sft)

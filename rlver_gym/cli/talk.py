@@ -193,9 +193,7 @@ def appraise(
     ],
     user: Annotated[
         str,
-        typer.Option(
-            help="Who appraises: embedded, embedded:WEIGHTS.json, or MODULE:NAME of your own user."
-        ),
+        typer.Option(help="Who appraises: embedded, reader, or MODULE:NAME of your own user."),
     ] = "embedded",
     env: Env = "SAGE-Sentient-v0",
     personas: Personas = None,

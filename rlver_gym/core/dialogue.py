@@ -18,16 +18,14 @@ class Message(NamedTuple):
 
 
 class ReasonCode(StrEnum):
-    """What a reason is about. The other codes are families with an id: "anchor:KIND/ID", "act:ACT",
-    "prior:ACT", "temper:DISPOSITION", and in an appraisal by factors the name of the factor.
+    """What a reason is about. The other codes are families with an id: "prior:ACT",
+    "temper:DISPOSITION", "world:…", and the names of the factors that readers rate.
     """
 
     SILENCE = "silence"
     """Nothing, or next to nothing, was said."""
     NONSENSE = "nonsense"
     """No sentence that anyone could follow."""
-    FOREIGN = "foreign"
-    """Not about them or their story."""
     BROKEN = "broken"
     """A part of it does not hang together."""
     TORN = "torn"
@@ -36,32 +34,8 @@ class ReasonCode(StrEnum):
     """Their own words given back."""
     REPETITION = "repetition"
     """What the agent has said before."""
-    ELSEWHERE = "elsewhere"
-    """Little of it is about them."""
-    STRANGERS = "strangers"
-    """Names of people whom they do not know."""
     WHOLE = "whole"
     """The reply as a whole, for what they hope for."""
-    ASKED_FIRST = "asked_first"
-    """Wanted to know more before saying much."""
-    TOO_SOON = "too_soon"
-    """A solution before the story was heard."""
-    SHORT = "short"
-    """Hardly a word."""
-    LONG = "long"
-    """A speech."""
-    LIST = "list"
-    """A list instead of talk."""
-    INTERROGATION = "interrogation"
-    """Many questions at once."""
-    CROWDED = "crowded"
-    """One kind word after the other, and nothing in between."""
-    BASE = "base"
-    """That somebody talks with them."""
-    MOMENTUM = "momentum"
-    """How the turns before went."""
-    MOOD = "mood"
-    """How they feel already."""
     READER = "reader"
     """What the encoder reads in the dialogue."""
     MODEL = "model"

@@ -167,8 +167,9 @@ class PersonaLibrary:
         index = parse_card(Index, read_yaml(path, hint=LAYOUT), str(path))
         if index.language != "en":
             raise CardError(
-                f"{path}: language: is {index.language!r}, but only 'en' can be played yet: the"
-                " embedded user appraises Chinese, but speaks English. Write the cards in English."
+                f"{path}: language: is {index.language!r}, but cards are English: their words and"
+                " anchors are matched as such. Write them in English; an LLM user plays profiles in"
+                " other languages."
             )
         self._language = index.language
         pairings = {pairing.id: pairing for pairing in index.personas}

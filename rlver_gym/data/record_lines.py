@@ -1,4 +1,4 @@
-"""The lines of recordings, ratings and profiles as others write them: which fields, of which types,
+"""The lines of recordings and profiles as others write them: which fields, of which types,
 within which bounds. Reads no file.
 """
 
@@ -72,27 +72,6 @@ class RecordingLine(JsonObject):
     disposition: Text | None = None
     final: Emotion | None = None
     messages: Messages
-
-
-class Described(JsonObject):
-    """A persona by what matters to the judgement."""
-
-    id: Name | None = None
-    need: Text
-    disposition: Text
-    story: Text = ""
-    language: Literal["en", "zh"] = "en"
-
-
-class RatingLine(JsonObject):
-    """One utterance of an agent that was rated: the last of the dialogue."""
-
-    persona: Name | Described
-    dialogue: Messages
-    change: Change
-    emotion: Emotion = 40
-    rater: Name = "rater"
-    agent: Name = "agent"
 
 
 _TRAIT = re.compile(r"'([^']*)'|\"([^\"]*)\"")

@@ -5,7 +5,7 @@ They tell a story but have no anchors and no lines: they can be appraised, not s
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -97,7 +97,6 @@ def sketch_persona(
     card: str = "",
     traits: tuple[str, ...] = (),
     opening: str = "",
-    language: Literal["en", "zh"] = "zh",
 ) -> Persona:
     """A persona of which no more is known than these fields.
 
@@ -144,7 +143,7 @@ def sketch_persona(
         situation=situation,
         need=need,
         split="test",
-        language=language,
+        language="zh",
     )
 
 

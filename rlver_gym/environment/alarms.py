@@ -5,12 +5,10 @@ from typing import Any, NamedTuple
 
 from rlver_gym.agents import PRIVILEGED_AGENTS
 from rlver_gym.agents.baselines import BASELINES
-from rlver_gym.core.ledger import ACT_IN_WORDS
 from rlver_gym.environment.copies import NearCopies, find_near_copies
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.json_text import to_plain
-from rlver_gym.users.embedded.chinese import han_share
-from rlver_gym.users.embedded.features import extract_surface_features
+from rlver_gym.text.english.hear import hear
 
 FEWEST_REPLIES = 8
 """With fewer there are no habits to see."""
@@ -102,21 +100,15 @@ ACTS = (
     "advice",
     "cliche",
 )
-"""What a reply may do, as the embedded user hears it, whoever the user of the dialogues is."""
+"""What a reply may do, as the embedded user hears English, whoever the user of the dialogues is."""
 
 
 def compute_act_shares(replies: Sequence[str]) -> dict[str, float]:
     """The share of the replies that do each of `ACTS`, in [0, 1]; a reply may do several."""
     done = [
-        extract_surface_features(reply, "zh" if han_share(reply) > 0.5 else "en").counts
-        for reply in replies
+        frozenset().union(*(piece.clear_acts for piece in hear(reply).pieces)) for reply in replies
     ]
     return {
         f"does_{act}": sum(act in acts for acts in done) / len(done) if done else float("nan")
         for act in ACTS
     }
-
-
-def describe_act(act: str) -> str:
-    """One of `ACTS`, said of a reply: "took their side"."""
-    return ACT_IN_WORDS[act]

@@ -16,8 +16,8 @@ _SHIPPED = ("embedded", "openai", "reader")
 _ENV_ARGUMENTS = ("user", "split", "persona", "personas", "render_mode")
 _READER_OPTIONS = ("base", "device")
 _USER_FORMS = (
-    "embedded, embedded:PRESET, embedded:WEIGHTS.json, reader, openai:MODEL, MODULE:NAME, or an"
-    " object with open, appraise and speak"
+    "embedded, reader, reader:FILE, openai:MODEL, MODULE:NAME, or an object with open, appraise"
+    " and speak"
 )
 
 
@@ -25,12 +25,10 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
     """The user of that name, or the user itself.
 
     "reader" for the embedded user mixed with a small encoder (extra `reader`; options base and
-    device), "reader:FILE" for one of your own training; "embedded"; "embedded:gpt-4o" for another
-    preset of the shipped Chinese weights; "embedded:weights.json" for your own weights;
-    "openai:MODEL" for a language model, with the options of `LLMOptions` and `ChatSettings`, such
-    as base_url and samples; "module:Name" for a class of your own, made with these options.
-    UnknownName when there is no such user or option, CardError when weights or options cannot be
-    used.
+    device), "reader:FILE" for one of your own training; "embedded"; "openai:MODEL" for a language
+    model, with the options of `LLMOptions` and `ChatSettings`, such as base_url and samples;
+    "module:Name" for a class of your own, made with these options. UnknownName when there is no
+    such user or option, CardError when options cannot be used.
     """
     if not isinstance(user, str):
         _refuse_options(getattr(user, "kind", "object"), options)
@@ -41,13 +39,9 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
         from rlver_gym.users.llm.make import llm_user  # noqa: PLC0415
 
         return llm_user(rest, options)
-    if kind == "embedded":
+    if user == "embedded":
         _refuse_options(kind, options)
-        return (
-            EmbeddedUser(weights=rest)
-            if rest.endswith(".json")
-            else EmbeddedUser(preset=rest or None)
-        )
+        return EmbeddedUser()
     if kind == "reader":
         # only who asks for it needs what it imports
         from rlver_gym.users.reader import ReaderUser  # noqa: PLC0415
@@ -75,14 +69,10 @@ def is_own_user(name: str) -> bool:
 
 def is_shipped_user(user: str) -> bool:
     """Whether making the user of that name runs nobody's code and opens nobody's file: "embedded",
-    "embedded:PRESET", "reader" and "openai:MODEL".
+    "reader" and "openai:MODEL".
     """
     kind, _, rest = user.partition(":")
-    return (
-        (kind == "embedded" and not rest.endswith(".json"))
-        or (kind == "openai" and bool(rest))
-        or user == "reader"
-    )
+    return user in ("embedded", "reader") or (kind == "openai" and bool(rest))
 
 
 def _refuse_options(user: str, options: dict[str, Any]) -> None:

@@ -14,8 +14,7 @@ from rlver_gym.core.ledger import Ledger, round_and_clip
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Scene
 from rlver_gym.io.errors import UnknownName, UserFailed, pip_install
-from rlver_gym.users.embedded.english import VOID
-from rlver_gym.users.embedded.weights import FACTORS
+from rlver_gym.users.embedded.english import FACTORS, VOID
 from rlver_gym.users.embedded_user import EmbeddedUser
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ class ReaderUser(EmbeddedUser):
 
     Its weights were trained on the same rated replies. Each appraisal holds the network's raw
     outputs as the note of a reason, so that rewards are recomputed from records without the
-    network. For personas in other languages it is the embedded user.
+    network.
     """
 
     kind = "reader"
@@ -76,7 +75,7 @@ class ReaderUser(EmbeddedUser):
     def __init__(
         self, weights: str | Path | None = None, base: str = "minilm", device: str = "auto"
     ) -> None:
-        """`weights`: a file of `rlver-gym train-reader`, None for the shipped one; `base`:
+        """`weights`: a file of `research/train_reader.py`, None for the shipped one; `base`:
         "minilm", a folder or a hub name; `device`: "auto", "cpu", "cuda:0".
 
         The network is loaded when something is first read: UserFailed when the base is missing.
@@ -91,7 +90,7 @@ class ReaderUser(EmbeddedUser):
         so that no dialogue begins.
         """
         for name in _PACKAGES:
-            if scene.persona.language == "en" and find_spec(name) is None:
+            if find_spec(name) is None:
                 raise UnknownName(_NEEDS.format(name))
         return super().open(scene, emotion)
 
@@ -112,7 +111,7 @@ class ReaderUser(EmbeddedUser):
 
     def _reasons(self, scene: Scene, emotion: int, dialogue: Dialogue) -> tuple[Reason, ...]:
         reasons = super()._reasons(scene, emotion, dialogue)
-        if scene.persona.language != "en" or any(reason.code in VOID for reason in reasons):
+        if any(reason.code in VOID for reason in reasons):
             return reasons
         reading, ledger = self._read(scene.persona, dialogue), Ledger()
         for reason in reasons:

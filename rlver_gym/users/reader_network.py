@@ -20,7 +20,7 @@ from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import Persona
 from rlver_gym.io.errors import UserFailed
 from rlver_gym.io.model_cache import hide_progress_bars, make_once
-from rlver_gym.users.embedded.weights import FACTORS
+from rlver_gym.users.embedded.english import FACTORS
 
 MOST_REPLY, MOST_LAST, MOST_BEFORE, MOST_STORY = 100, 60, 16, 48
 """Tokens of the reply, of the person's last words, of those before, and of their story."""
@@ -233,8 +233,8 @@ class ReaderNetwork(nn.Module):
             raise UserFailed(
                 f"{path} was trained on another base model than {base}: its hash is"
                 f" {about.get('base')}, here it is {network.base_hash}. Give the base it was"
-                f" trained on ({_HUB_NAME} for the shipped weights), or train again: rlver-gym"
-                " train-reader."
+                f" trained on ({_HUB_NAME} for the shipped weights), or train again:"
+                " research/train_reader.py."
             )
         expected = {name: value.shape for name, value in network.learned_weights().items()}
         if expected != {name: value.shape for name, value in values.items()}:
@@ -244,7 +244,7 @@ class ReaderNetwork(nn.Module):
             )
         if not all(value.isfinite().all() for value in values.values()):
             raise UserFailed(
-                f"{path} holds weights that are not finite. Train again: rlver-gym train-reader."
+                f"{path} holds weights that are not finite. Train again: research/train_reader.py."
             )
         network.load_state_dict(values, strict=False)  # the rest is the base's
         return network.eval()

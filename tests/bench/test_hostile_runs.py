@@ -129,7 +129,7 @@ def commands(folder: Path, at: Path) -> list[tuple[object, ...]]:
 
 def recording_commands(folder: Path, at: Path) -> list[tuple[object, ...]]:
     """Those that take a folder of recordings, should they be given a run."""
-    return [("fidelity", folder), ("calibrate", folder, "--out", at / "weights.json")]
+    return [("rescore", folder, "--user", "embedded")]
 
 
 def test_a_noisy_run_is_shown_as_text_by_every_command(

@@ -1,6 +1,5 @@
 """What a newcomer tries first, word for word."""
 
-import json
 import re
 import subprocess
 import sys
@@ -22,29 +21,6 @@ from rlver_gym.io.errors import pip_install
 from rlver_gym.users import EmbeddedUser
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def shorten_corpus(folder: Path, replies: int) -> Path:
-    """The shipped corpus with so many of its ratings."""
-    source = ROOT / "recordings" / "en" / "test"
-    for name in ("dialogues.jsonl", "moments.jsonl", "supporters.json"):
-        (folder / name).write_bytes((source / name).read_bytes())
-    ratings = (source / "ratings.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    (folder / "ratings.jsonl").write_text("".join(ratings[:replies]), encoding="utf-8")
-    return folder
-
-
-def test_fidelity_reads_a_split_of_the_shipped_corpus(tmp_path: Path) -> None:
-    folder = shorten_corpus(tmp_path, 120)
-    done = CliRunner().invoke(app, ["fidelity", str(folder), "--json"])
-    assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert told["replies"] > 50
-    assert next(iter(told)) == "within_dialogue_r"
-    low, high = told["bounds"]["within_person_r"]
-    assert -1 <= low <= told["within_person_r"] <= high <= 1
-    shown = CliRunner().invoke(app, ["fidelity", str(folder)]).stdout
-    assert "replies to one person" in shown
 
 
 def test_work_without_a_terminal_says_how_far_it_is(

@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fidelity import describe_agreement
 from paths import ROOT
-from typer.testing import CliRunner
 
-from rlver_gym.audit.agreement import describe_agreement
-from rlver_gym.cli import app
 from rlver_gym.core.library import library
 from rlver_gym.data.corpus import Corpus
 from rlver_gym.io.errors import RecordingError
@@ -256,19 +254,6 @@ def test_knowing_who_speaks_is_no_agreement_within_a_dialogue(splits: dict[str, 
     found = describe_agreement(rated, np.array([places[one.place] for one in rated]))
     assert found["within_dialogue_r"] == 0.0
     assert (found["within_person_r"] or 0.0) > 0.3
-
-
-def test_fidelity_of_a_corpus_prints_agreement_within_dialogues_first(tmp_path: Path) -> None:
-    for name in ("supporters.json", "dialogues.jsonl", "moments.jsonl", "ratings.jsonl"):
-        shutil.copy(SHIPPED / "test" / name, tmp_path / name)
-    kept = lines(tmp_path / "dialogues.jsonl")[:4]
-    write(tmp_path / "dialogues.jsonl", kept)
-    write(tmp_path / "moments.jsonl", lines(tmp_path / "moments.jsonl")[:2])
-    result = CliRunner().invoke(app, ["fidelity", str(tmp_path), "--json"])
-    assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert list(found)[:2] == ["within_dialogue_r", "within_moment_r"]
-    assert -1.0 <= found["within_dialogue_r"] <= 1.0
 
 
 def test_a_sheet_is_blind_and_shuffled(splits: dict[str, Corpus], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every command that reads cards, ratings, recordings or weights, given those of a stranger: one
+"""Every command that reads cards or recordings, given those of a stranger: one
 error, bounded, and nothing obeyed.
 """
 
@@ -14,24 +14,21 @@ from hostile_cards import (
     ESCAPES,
     HOSTILE_ENV_CARDS,
     HOSTILE_FOLDERS,
-    HOSTILE_RATINGS,
     HOSTILE_RECORDINGS,
-    HOSTILE_WEIGHTS,
     MARKUP,
     PERSONA,
     SLOW_TEXTS,
     markup_folder,
     persona_folder,
+    recording,
 )
-from paths import DATA
 
 from rlver_gym.audit.card_check import check_cards
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import PersonaLibrary
-from rlver_gym.data.recordings import read_rated_utterances, read_recordings
+from rlver_gym.data.recordings import read_recordings
 from rlver_gym.data.sage import profile_persona
 from rlver_gym.io.errors import CardError, RecordingError
-from rlver_gym.users.embedded.weights import read_weights
 
 pytestmark = pytest.mark.timeout(300)
 THEIRS = "What happened that evening?"
@@ -158,34 +155,15 @@ def test_an_env_card_that_never_ends_is_refused_at_once(tmp_path: Path) -> None:
             env_card(tmp_path / f"{name}.yaml")
 
 
-@pytest.mark.parametrize("fault", HOSTILE_RATINGS)
-def test_hostile_ratings_are_one_error_that_names_the_file(tmp_path: Path, fault: str) -> None:
-    path = tmp_path / "ratings.jsonl"
-    path.write_bytes(HOSTILE_RATINGS[fault])
-    out = tmp_path / "weights.json"
-    out.write_text("before", encoding="utf-8")
-    code, output = command("calibrate", str(path), "--out", str(out))
-    assert code == 2, output
-    assert "ratings.jsonl" in output.replace("\n", "")
-    assert len(output) < 3000
-    assert out.read_text(encoding="utf-8") == "before"
-    with pytest.raises(RecordingError, match=r"ratings\.jsonl"):
-        read_rated_utterances(path)
-
-
 @pytest.mark.parametrize("fault", HOSTILE_RECORDINGS)
 def test_hostile_recordings_are_one_error_that_names_the_file(tmp_path: Path, fault: str) -> None:
     path = tmp_path / "theirs" / "judge__several.jsonl"
     path.parent.mkdir()
     path.write_bytes(HOSTILE_RECORDINGS[fault])
-    for words in (
-        ("fidelity", str(path.parent), "--simulator", "judge"),
-        ("calibrate", str(path.parent)),
-    ):
-        code, output = command(*words)
-        assert code == 2, output
-        assert output.startswith("error: ")
-        assert len(output) < 3000
+    code, output = command("rescore", str(path.parent), "--user", "embedded")
+    assert code == 2, output
+    assert output.startswith("error: ")
+    assert len(output) < 3000
 
 
 @pytest.mark.parametrize("kind", ["pipe", "zero", "outside", "circle", "terabyte"])
@@ -210,34 +188,14 @@ def test_special_files_among_recordings_are_refused_at_once(tmp_path: Path, kind
 
 
 def test_what_recordings_say_is_printed_and_not_obeyed(tmp_path: Path) -> None:
-    pytest.importorskip("sklearn")
-    text = (DATA / "recordings_zh.jsonl").read_text(encoding="utf-8")
-    text = text.replace('"agent": "near"', f'"agent": "near{MARKUP}"').replace(
-        "written-by-hand", "[/nope]\\u001b[2J"
+    line = recording(
+        persona="theo-the-burst-pipe", agent=f"near{MARKUP}", simulator="[/nope]\x1b[2J"
     )
-    folder = tmp_path / "theirs"
-    folder.mkdir()
-    (folder / "a__b.jsonl").write_text(text, encoding="utf-8")
-    code, output = command("calibrate", str(folder), "--out", str(tmp_path / "weights.json"))
-    assert code == 0
-    assert "[/nope]" in output
-    code, output = command("fidelity", str(folder), "--simulator", "[/nope]", "--no-left-out")
-    assert code == 0
+    (tmp_path / "a__b.jsonl").write_bytes(line)
+    code, output = command("rescore", str(tmp_path), "--user", "embedded")
+    assert code == 0, output
     assert "near[bold]no" in output
     assert ESCAPES not in output
-
-
-@pytest.mark.parametrize("fault", HOSTILE_WEIGHTS)
-def test_hostile_weights_are_one_error_that_names_the_file(tmp_path: Path, fault: str) -> None:
-    path = tmp_path / "weights.json"
-    path.write_bytes(HOSTILE_WEIGHTS[fault])
-    user = f"embedded:{path}"
-    code, output = command("appraise", THEIRS, "--persona", "noor-missed-evening", "--user", user)
-    assert code == 2, output
-    assert "weights.json" in output.replace("\n", "")
-    assert len(output) < 12_000
-    with pytest.raises(CardError):
-        read_weights(path)
 
 
 @pytest.mark.parametrize("name", SLOW_TEXTS)

@@ -51,7 +51,7 @@ class Grateful(EmbeddedUser):
     """Feels a point better with everything that is said."""
 
     def appraise(self, scene, emotion, dialogue):
-        return Appraisal(1, "", (Reason(ReasonCode.BASE, 1, ""),))
+        return Appraisal(1, "", (Reason(ReasonCode.WHOLE, 1, ""),))
 
 
 def make_group(**arguments):

@@ -72,8 +72,7 @@ def a_person(language: str) -> Persona:
         Disposition.PASSIVE,
         story="The shop closed.",
         opening="The shop has closed.",
-        language="en",
-    )
+    ).model_copy(update={"language": "en"})
 
 
 def emotions(says: list[str], language: str, card: EnvCard, **options: object) -> list[int]:

@@ -10,6 +10,7 @@ import torch
 from paths import ROOT
 from safetensors import safe_open
 from safetensors.torch import save_file
+from train_reader import train_reader
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from rlver_gym.bench.folder import EPISODES
@@ -22,7 +23,6 @@ from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene
 from rlver_gym.core.words import words
 from rlver_gym.data.corpus import Corpus, RatedReply
-from rlver_gym.data.reader import train_reader
 from rlver_gym.io.errors import UnknownName, UserFailed
 from rlver_gym.users import EmbeddedUser, is_shipped_user, make_user
 from rlver_gym.users.reader import SHIPPED, ReaderUser, Reading

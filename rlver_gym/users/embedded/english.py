@@ -3,6 +3,7 @@ the six factors that readers rate, and what each is worth. Whole numbers inside;
 """
 
 import json
+from enum import StrEnum
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -13,8 +14,22 @@ from rlver_gym.core.dialogue import ReasonCode
 from rlver_gym.core.ledger import ACT_IN_WORDS, quote
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.users.embedded.perception import FEATURES, Perception
-from rlver_gym.users.embedded.weights import FACTORS, Factor
 
+
+class Factor(StrEnum):
+    """What readers of rated replies say of a reply, in the rubric's words: 0 to 4 each, `false` 0
+    or 1.
+    """
+
+    UNDERSTOOD = "understood"
+    ABOUT = "about"
+    GIVES = "gives"
+    HUMAN = "human"
+    PRESSURE = "pressure"
+    FALSE = "false"
+
+
+FACTORS = tuple(Factor)
 IN_WORDS = {
     Factor.UNDERSTOOD: ("did not feel understood", "felt understood"),
     Factor.ABOUT: ("little of this was about them", "it was about them and their story"),

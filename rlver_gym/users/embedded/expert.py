@@ -4,14 +4,14 @@ they are done and how far they take up what was told, anchors, form. Inputs of t
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rlver_gym.core.ledger import ACT_IN_WORDS
 from rlver_gym.core.persona import AnchorKind, Persona
+from rlver_gym.io.files import load_json
 from rlver_gym.text.english.hear import Heard
 from rlver_gym.users.embedded.copies import Copies
-from rlver_gym.users.embedded.features import ramp
-from rlver_gym.users.embedded.priors import load_expert_points
 
 if TYPE_CHECKING:
     from rlver_gym.users.embedded.perception import Home, Past
@@ -32,6 +32,15 @@ _SCALE = 5.0
 """Points that make a value of 1."""
 
 
+@lru_cache(maxsize=1)
+def _expert_points() -> dict[str, Any]:
+    """What experts would give: points by need and act (acts), by need and kind of anchor (anchors),
+    by need for telling back (told_back), by bad act (bad_acts) and what is left of these for a need
+    (relief); the acts with which an anchor counts whole (frames).
+    """
+    return load_json("rlver_gym.users.embedded", "priors_en.json")
+
+
 class Touch(NamedTuple):
     """An anchor that is touched for the first time."""
 
@@ -39,6 +48,11 @@ class Touch(NamedTuple):
     key: str
     sentence: int
     is_in_one_sentence: bool
+
+
+def ramp(value: float, low: float, high: float) -> float:
+    """0 up to `low`, 1 from `high` on, straight between."""
+    return min(1.0, max(0.0, (value - low) / (high - low)))
 
 
 def weigh_items(
@@ -50,7 +64,7 @@ def weigh_items(
     touched: Sequence[Touch],
 ) -> list[float]:
     """The values of ITEMS."""
-    expert, need = load_expert_points("en"), persona.need
+    expert, need = _expert_points(), persona.need
     found = [0.0] * len(ITEMS)
     empty = copies.parroted | copies.torn
     uptake = [
@@ -71,14 +85,18 @@ def weigh_items(
     trust = ramp(copies.share, 0.9, 0.7) * ramp(copies.repeated_most, 0.5, 0.15)
     if any(act in acts and acts[act][0] > 0.5 for act in _HURTING):
         trust *= 0.6
-    points = expert.acts[need]
-    gained, lost = expert.told_back[need] * total * trust, 0.0
+    points = expert["acts"][need]
+    gained, lost = expert["told_back"][need] * total * trust, 0.0
     for act, (share, _) in acts.items():
-        at, worth, bad = _PLACE.get(f"does:{act}"), points.get(act, 0.0), expert.bad_acts.get(act)
+        at, worth, bad = (
+            _PLACE.get(f"does:{act}"),
+            points.get(act, 0.0),
+            expert["bad_acts"].get(act),
+        )
         if at is None:
             continue
         if bad is not None:
-            value = bad * share * expert.relief.get(need, {}).get(act, 1.0)
+            value = bad * share * expert["relief"].get(need, {}).get(act, 1.0)
         elif worth <= 0:
             value = worth * share
         else:
@@ -132,15 +150,15 @@ def _weigh_anchors(persona: Persona, heard, copies, homes, touched, trust, found
     """Anchors: the dearest counts whole, the next ones less."""
     if not touched:
         return 0.0
-    expert = load_expert_points("en")
-    points = expert.anchors[persona.need]
+    expert = _expert_points()
+    points = expert["anchors"][persona.need]
     each = []
     for one in touched:
         piece = heard.pieces[one.sentence]
         if not piece.is_fluent or one.sentence in copies.torn or "cliche" in piece.phrases:
             continue
         framed = max(
-            [heard.acts[act][0] for act in expert.frames[one.kind] if act in heard.acts],
+            [heard.acts[act][0] for act in expert["frames"][one.kind] if act in heard.acts],
             default=0.0,
         )
         value = points[one.kind] * (0.5 + 0.5 * framed)

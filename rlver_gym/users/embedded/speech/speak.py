@@ -65,10 +65,10 @@ def thought(scene: Scene, dialogue: Dialogue, reasons: tuple[Reason, ...], chang
     """What the person thinks and does not say; empty when they have thought all that they have."""
     kind = "touched" if change >= 4 else "eased" if change > 0 else "missed"
     if change <= 0:
-        codes = {reason.code.partition("/")[0] for reason in reasons if reason.points < 0}
-        if codes & {"act:insult", "act:blame", "act:threat", "act:minimise"} or change <= -7:
+        codes = {reason.code for reason in reasons if reason.points < 0}
+        if change <= -7:
             kind = "hurt"
-        elif codes & {"nonsense", "foreign", "broken", "silence", "elsewhere", "strangers"}:
+        elif codes & {"nonsense", "broken", "silence"}:
             kind = "puzzled"
         elif change > -3:
             kind = "cold"
@@ -150,8 +150,8 @@ def _answer_act(moment: Moment) -> list[str] | None:
 
 
 _OF_FORM = {
-    "copying": "repeated", "repetition": "repeated", "nonsense": "puzzled", "foreign": "puzzled",
-    "broken": "puzzled", "torn": "puzzled", "elsewhere": "puzzled", "strangers": "puzzled",
+    "copying": "repeated", "repetition": "repeated", "nonsense": "puzzled", "broken": "puzzled",
+    "torn": "puzzled",
 }  # fmt: skip
 
 
@@ -160,7 +160,7 @@ def _manner_of_form(moment: Moment) -> str | None:
     said = moment.heard.words
     if len(said) >= 4 and any(words(turn.utterance) == said for turn in moment.dialogue.turns[-4:]):
         return "repeated"
-    costs = [(one.points, one.code.partition("/")[0]) for one in moment.appraisal.reasons]
+    costs = [(one.points, one.code) for one in moment.appraisal.reasons]
     worst = min(costs, default=(0.0, ""))
     return _OF_FORM.get(worst[1]) if worst[0] <= -2.0 and moment.appraisal.change < 0 else None
 

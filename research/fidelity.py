@@ -1,8 +1,13 @@
 """How far a user's changes agree with those of readers of a corpus of rated replies: within a
 dialogue first, for that is all that a learner sees.
+
+python research/fidelity.py recordings/en/test [--user embedded|reader|MODULE:NAME]
+
+Each reply is felt from an emotion of 40. Intervals are 95 %, over supporters.
 """
 
-from collections.abc import Callable, Sequence
+import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +19,7 @@ from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.data.corpus import Corpus, RatedReply
 from rlver_gym.io.correlation import correlation_within, spearman
 from rlver_gym.io.errors import RecordingError
+from rlver_gym.users import make_user
 
 MIN_REPLIES = 8
 """Of a supporter whose mean counts."""
@@ -34,26 +40,20 @@ class _Replies(NamedTuple):
     """Whether its place is a whole dialogue, in which one supporter speaks, and not a moment."""
 
 
-def is_corpus(folder: Path) -> bool:
-    """Whether the folder holds rated replies instead of recorded judgements."""
-    return (folder / "ratings.jsonl").is_file() and (folder / "supporters.json").is_file()
-
-
-def appraise_corpus(
-    user: SentientUser, folder: Path, start_progress: Callable[[str, int], Callable[[], None]]
-) -> tuple[list[RatedReply], np.ndarray]:
+def appraise_corpus(user: SentientUser, folder: Path) -> tuple[list[RatedReply], np.ndarray]:
     """Have a user appraise every rated reply, from the start of a dialogue's emotion, in points.
     RecordingError for a corpus without any.
     """
     rated, card, shelf = Corpus(folder).rated_replies(), env_card("SAGE-Sentient-v0"), library()
     if not rated:
         raise RecordingError(f"{folder}: no reply of the corpus is rated.")
-    on_reply, felt = start_progress("appraising", len(rated)), []
-    for one in rated:
-        scene = Scene(shelf.get(one.persona), card, 0)
-        felt.append(user.appraise(scene, card.start, one.dialogue).change)
-        on_reply()
-    return rated, np.array(felt, dtype=float)
+    scenes = [Scene(shelf.get(one.persona), card, 0) for one in rated]
+    return rated, np.array(
+        [
+            float(user.appraise(scene, card.start, one.dialogue).change)
+            for scene, one in zip(scenes, rated, strict=True)
+        ]
+    )
 
 
 def describe_agreement(
@@ -128,3 +128,23 @@ def _compare(replies: _Replies) -> Agreement:
 
 def _mean(of: np.ndarray) -> float | None:
     return float(of.mean()) if len(of) else None
+
+
+def main() -> None:
+    """Print the agreement, a line a measure."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("--user", default="embedded")
+    asked = parser.parse_args()
+    user = make_user(asked.user)
+    rated, felt = appraise_corpus(user, asked.corpus)
+    found, bounds = describe_agreement(rated, felt), bootstrap_agreement(rated, felt)
+    print(f"{user.kind} (version {user.version}) and readers: {len(rated)} replies")
+    for name, value in found.items():
+        if value is not None:
+            low, high = bounds[name]
+            print(f"{name}: {value:.2f} ({low:.2f} to {high:.2f})")
+
+
+if __name__ == "__main__":
+    main()
