@@ -14,6 +14,7 @@ import pytest
 from fidelity import describe_agreement
 from paths import ROOT
 
+from rlver_gym.core.capabilities import HIGHEST, JUDGED, LOWEST
 from rlver_gym.core.library import library
 from rlver_gym.data.corpus import Corpus
 from rlver_gym.io.errors import RecordingError
@@ -53,6 +54,21 @@ def test_what_trained_policies_said_stands_apart_and_is_rated_whole(
     }
     known = {one.id for corpus in splits.values() for one in corpus.replies()}
     assert not known & {one.id for one in replies}
+
+
+def test_whole_dialogues_are_rated_on_every_capability_by_two_readers() -> None:
+    rated: dict[tuple[str, str], set[str]] = {}
+    path = ROOT / "research" / "capabilities" / "ratings.jsonl"
+    for line in path.read_text(encoding="utf-8").splitlines():
+        one = json.loads(line)
+        assert set(one) == {"folder", "dialogue", "reader", "why", *JUDGED}
+        assert {one[name] for name in JUDGED} <= set(range(LOWEST, HIGHEST + 1))
+        rated.setdefault((one["folder"], one["dialogue"]), set()).add(one["reader"])
+    assert len(rated) == 314
+    assert {len(readers) for readers in rated.values()} == {2}
+    folders = {folder for folder, _ in rated}
+    held = {(at, one.id) for at in folders for one in Corpus(SHIPPED / at).dialogues}
+    assert rated.keys() <= held
 
 
 @pytest.mark.parametrize(
