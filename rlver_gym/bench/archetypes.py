@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from rlver_gym.bench.score import drop_failed
 from rlver_gym.core.dialogue import ReasonCode, Turn
@@ -76,10 +76,10 @@ def _tell(number: int, turn: Turn, after: str) -> Moment:
     return Moment(number, change, tuple(one.note for one in told), after, turn.utterance)
 
 
-def list_in_markdown(found: Sequence[Archetype], page: str) -> Iterator[str]:
+def list_in_markdown(found: Sequence[Archetype], page: str, run: str) -> Iterator[str]:
     """An item each, what agents and people wrote escaped; links lead into the report's `page`."""
     for one in found:
-        link = f"{quote(page)}#{quote(one.key)}"
+        link = f"{quote(page)}#/dialogue?{urlencode({'run': run, 'id': one.key})}"
         key, agent = map(escape_markdown, (one.key, one.agent))
         emotion = f"{one.start} → {one.final} ({one.outcome.replace('_', ' ')})"
         yield f"- {one.which} of **{agent}**: [{key}]({link}), {emotion}"

@@ -1,6 +1,4 @@
-"""Alerts for a terminal and as banners of the report; what agents said is hostile."""
-
-from html import escape
+"""Alerts for a terminal; what agents said is hostile."""
 
 from rich.text import Text
 
@@ -23,26 +21,6 @@ def format_alerts(watched: AnomalyReport) -> list[Text]:
             Text(f"            {evidence}", style="dim") for evidence in format_evidence(alert)
         ]
     return lines + [Text(note, style="dim") for note in _notes(watched)]
-
-
-def render_alert_banners(watched: AnomalyReport) -> str:
-    """The same for the report."""
-    boxes = "".join(
-        f'<div class="alarm" role="note"><p><strong>{escape(one_line(alert.agent))}</strong>'
-        f" {escape(alert.says)}</p>"
-        f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in format_evidence(alert))}</ul></div>"
-        for alert in _select_unexpected(watched)
-    )
-    return boxes + "".join(f'<p class="note">{escape(note)}</p>' for note in _notes(watched))
-
-
-def render_badge(agent: str, watched: AnomalyReport) -> str:
-    """What stands behind an agent's name in the report's table."""
-    if agent in watched.privileged:
-        return ' <span class="badge told">told everything</span>'
-    if any(alert.agent == agent for alert in _select_unexpected(watched)):
-        return ' <span class="badge">suspicious</span>'
-    return ""
 
 
 def format_evidence(alert: Alert) -> list[str]:

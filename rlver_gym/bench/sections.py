@@ -91,7 +91,10 @@ def _render(comparison: Comparison, page: str) -> Iterator[str]:
     for run, opinions in _opinions(comparison):
         yield from _section(f"Opinions beside the score: {run}", opinion_rows(opinions))
     yield "\n## Best and worst dialogues\n"
-    yield from list_in_markdown(find_archetypes(episodes), page)
+    for run, own in zip(comparison.runs, comparison.episodes_by_run, strict=True):
+        if len(comparison.runs) > 1:
+            yield f"\n### {escape_markdown(run)}\n"
+        yield from list_in_markdown(find_archetypes(own), page, run)
 
 
 def _section(title: str, rows: Sequence[Sequence[str]], notes: Iterable[str] = ()) -> Iterator[str]:

@@ -20,7 +20,6 @@ from rlver_gym.bench.noise import spread_over_user_seeds
 from rlver_gym.bench.opinions import Opinions
 from rlver_gym.bench.plan import MAX_SEEDS, MAX_USER_SEEDS, BenchPlan
 from rlver_gym.bench.records import read_run
-from rlver_gym.bench.report import write_report
 from rlver_gym.bench.run import Run, open_run
 from rlver_gym.bench.score import (
     Score,
@@ -70,6 +69,7 @@ from rlver_gym.io.errors import (
 )
 from rlver_gym.io.interval import Spread
 from rlver_gym.io.terminal import SafeConsole, format_count, one_line, progress_bar
+from rlver_gym.studio.page import write_page
 
 SOME_FAILED = 4
 """The exit code when some dialogues failed."""
@@ -208,7 +208,7 @@ def bench(
         held = _run_rest(bench_run)
         spent = _list_spending(bench_run)
         episodes, planned = read_run(folder).episodes, plan.planned
-        report = write_report([folder])
+        report = write_page([folder])
     ranked, watched = score_agents(episodes, planned), check_episodes(episodes)
     failed, truth = count_failures(episodes), count_truth(episodes)
     noise = spread_over_user_seeds(episodes, seeds, user_seeds)

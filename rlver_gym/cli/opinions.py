@@ -14,8 +14,9 @@ from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import read_dialogues
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas
 from rlver_gym.cli.report import print_problems, print_rows
+from rlver_gym.export.raters import write_corpus
 from rlver_gym.io.json_text import dump_json
-from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.io.terminal import SafeConsole, format_count
 from rlver_gym.io.user_code import CodeRunner
 from rlver_gym.users import make_user
 
@@ -36,6 +37,15 @@ def opinions(
     reference: References = None,
     personas: RunPersonas = None,
     env: RunEnv = None,
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            help=(
+                "Write people's ratings that say why, in the form of the corpus of rated replies,"
+                " into this folder; nothing else is done."
+            )
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """The score that was optimised beside every other opinion of the same dialogues, by agent.
@@ -46,6 +56,13 @@ def opinions(
     An agent that only the score likes is marked: that is what being optimised for a score looks
     like. What was found is kept in opinions.json, for rlver-gym report.
     """
+    if corpus:
+        done = write_corpus(run, corpus, personas)
+        typer.echo(
+            f"{format_count(done.ratings, 'rating')} in {done.folder}; without the factors or the"
+            f" reply, and left out: {done.left_out}"
+        )
+        return
     found = hear_opinions(run, reference or (), personas, env)
     if as_json:
         typer.echo(dump_json(to_dict(found)))

@@ -24,7 +24,6 @@ from rlver_gym.bench.noise import (
 )
 from rlver_gym.bench.problems import Problems, problems_to_json
 from rlver_gym.bench.recompute import Sources
-from rlver_gym.bench.report import PROTOCOLS_DIFFER, write_report
 from rlver_gym.bench.score import Score, score_to_json
 from rlver_gym.bench.sections import render_markdown, sections_to_json
 from rlver_gym.bench.strategies import STRATEGIES, STRATEGY_NOTES, analyse_strategies
@@ -47,8 +46,15 @@ from rlver_gym.io.errors import RunError, SourceNeeded
 from rlver_gym.io.interval import Spread
 from rlver_gym.io.json_text import dump_json, to_plain
 from rlver_gym.io.terminal import SafeConsole, make_table, one_line
-from rlver_gym.policy.curves import write_curves
-from rlver_gym.policy.learning.metrics import METRICS
+from rlver_gym.policy.learning.metrics import read_metrics
+from rlver_gym.studio.page import write_page
+from rlver_gym.studio.runs import Runs
+from rlver_gym.studio.trainings import is_training
+
+PROTOCOLS_DIFFER = (
+    "Runs of different protocols (env card, user, people or seeds): one table each, since a rank"
+    " across them would mean nothing."
+)
 
 
 def report(
@@ -56,7 +62,8 @@ def report(
         list[Path],
         typer.Argument(
             help=(
-                "Run folders. Several are compared; those of different protocols get a table each."
+                "Folders of runs, and of training runs. Several are compared; those of different"
+                " protocols get a table each."
             )
         ),
     ],
@@ -81,7 +88,8 @@ def report(
         bool, typer.Option("--markdown", help="Print all of it as Markdown instead of tables.")
     ] = False,
 ) -> None:
-    """Write report.html anew, and print the tables. The page is one file that needs no network.
+    """Write report.html anew, and print the tables. The page is the studio's, to read and to send:
+    one file that needs no network.
 
     Scores are those of the plan's dialogues that have ended. What is missing, doubled, cut off or
     not as recorded is said; where dialogues failed or are missing, the score at worst ranks.
@@ -92,20 +100,22 @@ def report(
     --json and --markdown add support strategies, a judge's marks and second opinions where there
     are any, and the best and the worst dialogue of each agent with the turns that decided them.
 
-    Folders of training runs give learning curves instead, several on the same axes.
+    Of folders of training runs it holds the curves, several on the same axes, and held-out
+    dialogues by iteration.
     """
     console = SafeConsole()
-    if all((folder / METRICS).exists() for folder in runs):
-        console.print(Text(f"curves  {write_curves(runs, out)}"), soft_wrap=True)
-        return
-    comparisons = read_comparisons(runs)
-    verdicts = [_judge(folder, recompute(folder)) for folder in runs] if recomputed else []
-    page = write_report(runs, out, comparisons, verdicts)
+    benched = [folder for folder in runs if not is_training(folder)]
+    for folder in runs:
+        read_metrics(folder)  # an edited line is an error here
+    found = Runs(benched)
+    comparisons = found.comparisons
+    verdicts = [_judge(folder, recompute(folder)) for folder in benched] if recomputed else []
+    page = write_page(runs, out, verdicts, found)
     problems = [one for comparison in comparisons for one in comparison.problems]
     if as_json:
-        found = {"report": str(page), **_scores_to_json(comparisons), **problems_to_json(problems)}
+        scores = {**_scores_to_json(comparisons), **problems_to_json(problems)} if benched else {}
         verified = {"verified": {one.run: one.to_dict() for one in verdicts}} if verdicts else {}
-        typer.echo(json.dumps(found | verified))
+        typer.echo(json.dumps({"report": str(page), **scores, **verified}))
         return
     if markdown:
         typer.echo(render_markdown(comparisons, page.name))

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -27,13 +28,16 @@ from rlver_gym.cli.servers import (
 )
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
+from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.render import ENDINGS, appraisal_lines, coloured_emotion_bar, emotion_bar
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import UtteranceError
+from rlver_gym.io.atomic import write_atomically
+from rlver_gym.io.errors import RunError, UtteranceError
 from rlver_gym.io.terminal import SafeConsole, make_table
+from rlver_gym.studio.talks import snapshot_before
 from rlver_gym.users import make_user
 
-_COMMAND = re.compile(r"\s*/[a-z]+\s*")
+_COMMAND = re.compile(r"\s*(/[a-z]+)(?:[ \t]+(\S[^\n]*?))?\s*")
 _SAID_NOTHING = "You said nothing. Enter again to stay silent; /help shows what can be typed."
 _COMMANDS = {
     "/help": (
@@ -41,6 +45,9 @@ _COMMANDS = {
         " turn; and these"
     ),
     "/why": "what your last words did to them, point by point",
+    "/undo": "take your last words back",
+    "/retry": "/retry WORDS: say these in place of your last ones",
+    "/save": "/save FILE: write the talk as a record, now and when it ends",
     "/quit": "leave, as Ctrl-D does",
 }
 
@@ -102,8 +109,9 @@ def talk(
     console.print(_introduction(session))
     _say(console, who.person.name, opening)
     console.print(coloured_emotion_bar(session.emotion))
+    talk = _Talk(console, session, explain)
     try:
-        _converse(console, session, explain)
+        talk.converse()
     except (EOFError, KeyboardInterrupt) as end:
         console.print(
             Text(f"\nYou leave. {who.person.name} is at {session.emotion}.", style="italic")
@@ -116,23 +124,99 @@ def talk(
     )
 
 
-def _converse(console: Console, session: EmpathySession, explain: bool) -> None:
-    """Turn by turn until the dialogue is over; EOFError or KeyboardInterrupt when the supporter
-    leaves. One empty line may be an accident; the second in a row is meant.
-    """
-    was_empty = False
-    while session.outcome is None:
-        console.print()
-        turns = f"{len(session.dialogue.turns) + 1}/{session.scene.card.turns}"
-        words = read_utterance(console, Text.assemble(("you ", "bold cyan"), (turns, "dim"), "  "))
-        is_accident = not words.strip() and not was_empty
-        if is_accident:
-            console.print(Text(_SAID_NOTHING, style="dim"))
-        elif _COMMAND.fullmatch(words):
-            _run_command(words.strip(), console, session)
+@dataclass
+class _Talk:
+    """A talk at the terminal, and where it is to be saved."""
+
+    console: Console
+    session: EmpathySession
+    explain: bool
+    file: Path | None = None
+
+    def converse(self) -> None:
+        """Turn by turn until the dialogue is over; EOFError or KeyboardInterrupt when the supporter
+        leaves. One empty line may be an accident; the second in a row is meant.
+        """
+        was_empty = False
+        while self.session.outcome is None:
+            self.console.print()
+            turns = f"{len(self.session.dialogue.turns) + 1}/{self.session.scene.card.turns}"
+            prompt = Text.assemble(("you ", "bold cyan"), (turns, "dim"), "  ")
+            words = read_utterance(self.console, prompt)
+            is_accident = not words.strip() and not was_empty
+            if is_accident:
+                self._hint(_SAID_NOTHING)
+            elif (found := _COMMAND.fullmatch(words)) and (found[1] in _COMMANDS or not found[2]):
+                self._run(found[1], found[2] or "")
+            else:
+                self._play(words)
+            was_empty = is_accident
+
+    def _run(self, command: str, words: str) -> None:
+        """Do what a line that begins with a slash asks for. EOFError for /quit."""
+        turns = self.session.dialogue.turns
+        if command == "/quit":
+            raise EOFError
+        if command == "/help":
+            for name, effect in _COMMANDS.items():
+                self.console.print(Text.assemble((f"{name:6s}", "bold"), " ", effect))
+        elif command == "/save":
+            self._save(words)
+        elif command not in _COMMANDS:
+            told = f"There is no {command}. What there is: {', '.join(_COMMANDS)}."
+            self.console.print(Text(told, style="red"))
+        elif not turns:
+            self._hint("Nothing has moved them yet: say something first.")
+        elif command == "/why":
+            for line in appraisal_lines(turns[-1], explain=True):
+                self.console.print(line)
+        elif command == "/retry" and not words:
+            self._hint("Say what: /retry WORDS")
         else:
-            _play_turn(console, session, words, explain)
-        was_empty = is_accident
+            self._take_back()
+            if words:
+                self._play(words)
+
+    def _take_back(self) -> None:
+        session = self.session
+        session.restore(snapshot_before(session, session.dialogue, len(session.dialogue.turns)))
+        self._hint("Your last words are taken back.")
+        _say(self.console, session.scene.persona.person.name, session.dialogue.user_lines[-1])
+        self.console.print(coloured_emotion_bar(session.emotion))
+
+    def _save(self, name: str) -> None:
+        if not name:
+            self._hint("Say where: /save FILE")
+            return
+        path = Path(name)
+        if path.exists() and path != self.file:
+            self._hint(f"{name} is there already. Choose another name.")
+            return
+        try:
+            self._write(path)
+        except RunError as error:
+            self.console.print(Text(str(error), style="red"))
+            return
+        self.file = path
+        self._hint(f"Saved as {path}; it is written again when the talk ends.")
+
+    def _write(self, path: Path) -> None:
+        write_atomically(path, Episode.of(self.session, "human").to_json() + "\n")
+
+    def _play(self, words: str) -> None:
+        try:
+            turn = self.session.reply(words)
+        except UtteranceError as error:
+            self.console.print(Text(str(error), style="red"))
+            return
+        for line in appraisal_lines(turn, self.explain):
+            self.console.print(line)
+        _say(self.console, self.session.scene.persona.person.name, turn.reply)
+        if self.file and turn.outcome is not None:
+            self._write(self.file)
+
+    def _hint(self, words: str) -> None:
+        self.console.print(Text(words, style="dim"))
 
 
 def _introduction(session: EmpathySession) -> Panel:
@@ -146,35 +230,6 @@ def _introduction(session: EmpathySession) -> Panel:
         title_align="left",
         border_style="dim",
     )
-
-
-def _run_command(command: str, console: Console, session: EmpathySession) -> None:
-    """Do what a line that begins with a slash asks for. It is no turn. EOFError for /quit."""
-    if command == "/quit":
-        raise EOFError
-    if command == "/help":
-        for name, effect in _COMMANDS.items():
-            console.print(Text.assemble((f"{name:6s}", "bold"), " ", effect))
-    elif command == "/why" and session.dialogue.turns:
-        for line in appraisal_lines(session.dialogue.turns[-1], explain=True):
-            console.print(line)
-    elif command == "/why":
-        console.print(Text("Nothing has moved them yet: say something first.", style="dim"))
-    else:
-        console.print(
-            Text(f"There is no {command}. What there is: {', '.join(_COMMANDS)}.", style="red")
-        )
-
-
-def _play_turn(console: Console, session: EmpathySession, words: str, explain: bool) -> None:
-    try:
-        turn = session.reply(words)
-    except UtteranceError as error:
-        console.print(Text(str(error), style="red"))
-        return
-    for line in appraisal_lines(turn, explain):
-        console.print(line)
-    _say(console, session.scene.persona.person.name, turn.reply)
 
 
 def _say(console: Console, name: str, words: str) -> None:

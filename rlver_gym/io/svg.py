@@ -68,11 +68,6 @@ class Plot:
         ((cx, cy),) = self._place((at,))
         self.add("circle", cx=cx, cy=cy, r=radius, **style)
 
-    def render(self, **attributes: str | float) -> str:
-        """The whole picture."""
-        frame = {"viewBox": f"0 0 {_number(self.width)} {_number(self.height)}", **attributes}
-        return _element("svg", "".join(self._parts), frame)
-
     def render_file(self) -> str:
         """The picture as a file of its own, on white."""
         ground = _element("rect", "", {"width": self.width, "height": self.height, "fill": "#fff"})

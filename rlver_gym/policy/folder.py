@@ -94,7 +94,7 @@ def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | 
     best = checkpoints.best() or checkpoints.latest()
     if best is not None and rank() == 0:
         shutil.copytree(best / MODEL, folder / MODEL, dirs_exist_ok=True)
-        curves = write_curves([folder])
+        curves = write_curves(folder)
         screen.say(
             f"{_summary(config, folder, int(best.name), scores, int(best.name) in alarmed)}\ncurves"
             f" {curves}"

@@ -23,7 +23,9 @@ from rlver_gym.serve.asgi import App
 from rlver_gym.studio.branches import Branches
 from rlver_gym.studio.confidences import Confidences
 from rlver_gym.studio.door import Door
+from rlver_gym.studio.notes import Notes
 from rlver_gym.studio.offline import OFFLINE_AGENTS
+from rlver_gym.studio.pairs import Pairs
 from rlver_gym.studio.people import People
 from rlver_gym.studio.ratings import Ratings
 from rlver_gym.studio.runs import Runs
@@ -47,6 +49,7 @@ def make_app(folders: Sequence[Path], token: str, out: Path, personas: str | Non
     trainings = Trainings([folder for folder in folders if is_training(folder)])
     runs = Runs([one for one in folders if one not in trainings.folders], personas)
     branches, talks, ratings = Branches(runs), Talks(personas), Ratings(runs, personas)
+    notes, pairs = Notes(runs), Pairs(runs)
     confidences, people = Confidences(out), People(personas)
     about = {
         "agents": OFFLINE_AGENTS,
@@ -59,6 +62,7 @@ def make_app(folders: Sequence[Path], token: str, out: Path, personas: str | Non
     asked: Mapping[str, Callable[..., Any]] = {
         "GET overview": lambda: overview,
         "GET search": runs.search,
+        "GET strategies": runs.strategies,
         "GET dialogue": runs.dialogue,
         "GET branches": branches.of,
         "POST branch": branches.begin,
@@ -71,6 +75,11 @@ def make_app(folders: Sequence[Path], token: str, out: Path, personas: str | Non
         "POST confide": confidences.begin,
         "POST confide-rate": confidences.rate,
         "POST confide-say": confidences.say,
+        "GET notes": notes.of,
+        "POST note": notes.write,
+        "GET pair": pairs.next,
+        "POST prefer": pairs.prefer,
+        "GET tally": pairs.tally,
         "GET rate": ratings.next,
         "POST rate": ratings.rate,
         "GET agreement": ratings.agreement,

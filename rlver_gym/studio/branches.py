@@ -44,8 +44,11 @@ class Branches:
 
     def of(self, run: Name, dialogue: Name) -> list[Json]:
         """Those of a dialogue, the oldest first."""
-        kept = _read(self._runs.run(run)).values()
-        return [one.to_dict() for one in kept if one.dialogue == dialogue]
+        return [one for one in self.all_of(self._runs.run(run)) if one["dialogue"] == dialogue]
+
+    def all_of(self, run: Run) -> list[Json]:
+        """Those of a run, the oldest first."""
+        return [one.to_dict() for one in _read(run).values()]
 
     def begin(
         self,

@@ -18,7 +18,18 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import RlverError, UnknownName
 from rlver_gym.io.json_lines import append_json
 from rlver_gym.io.json_text import to_plain
-from rlver_gym.studio.asks import Change, Final, Fit, Name, Natural, Rater, TurnNumber
+from rlver_gym.studio.asks import (
+    Change,
+    Factors,
+    FalseWords,
+    Final,
+    Fit,
+    Name,
+    Natural,
+    Rater,
+    Thought,
+    TurnNumber,
+)
 from rlver_gym.studio.runs import Run, Runs
 from rlver_gym.studio.views import Json, view_person
 
@@ -75,17 +86,21 @@ class Ratings:
         fit: Fit | None = None,
         final: Final | None = None,
         natural: Natural | None = None,
+        factors: Factors | None = None,
+        thought: Thought = "",
+        words: FalseWords = "",
     ) -> Json:
         """Keep how a reply would feel; a second rating of it replaces the first. `final` and
         `natural`: with the last turn, how one would feel at the end, and how human the person
-        reads.
+        reads. `factors`, `thought`, `words`: why, and what is false.
         """
         found = self._runs.run(run)
         key = _queue(found).get(name)
         if key is None or turn > len(found.dialogues[key].turns):
             raise UnknownName("there is no such reply in the queue. Load the page again.")
         said = {"dialogue": key, "rater": rater, "turn": turn, "change": change}
-        more = {"fit": fit, "final": final, "natural": natural}
+        more = {"fit": fit, "final": final, "natural": natural, "factors": factors}
+        more |= {"thought": thought or None, "words": words or None}
         told = {name: value for name, value in more.items() if value is not None}
         append_json(found.folder, RATINGS, said | told)
         return said | {"dialogue": name}

@@ -11,15 +11,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rlver_gym.bench.compare import Comparison, read_comparisons
+from rlver_gym.bench.flagged import format_evidence
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.noise import (
+    NOISE,
+    SHIFT,
     describe_noise,
     describe_shift,
     spread_over_runs,
     spread_over_user_seeds,
 )
+from rlver_gym.bench.opinions import read_capabilities
 from rlver_gym.bench.recompute import Sources, find_cards
-from rlver_gym.bench.score import score_agents, score_to_json
+from rlver_gym.bench.score import Score, score_agents, score_to_json
+from rlver_gym.bench.strategies import STRATEGY_NOTES, analyse_strategies, label_turn
+from rlver_gym.bench.table import noise_rows, shift_rows, strategy_rows, variety_rows
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.persona import Persona
 from rlver_gym.environment.alarms import check_episodes
@@ -56,6 +62,7 @@ class Runs:
         RunError for what is no run.
         """
         self._personas = personas
+        self._marks: dict[str, dict[str, dict[str, float]]] = {}
         self.comparisons = read_comparisons(folders) if folders else []
         by_print = {folder.resolve().name: folder for folder in folders}
         by_print |= {str(folder): folder for folder in folders}
@@ -74,7 +81,7 @@ class Runs:
         """A table of scores for each protocol, and a row for each dialogue."""
         shift = spread_over_runs(self.comparisons)
         return {
-            "shift": describe_shift(shift) if shift else [],
+            "shift": shift and _spread(SHIFT, shift_rows(shift), describe_shift(shift)),
             "tables": [self._table(one) for one in self.comparisons],
             "runs": [[one.label, one.manifest.plan.user] for one in self.runs.values()],
             "dialogues": [
@@ -87,7 +94,10 @@ class Runs:
     def _table(self, one: Comparison) -> Json:
         """Competitors are ranked among themselves; who was told what no agent can know is apart."""
         found = check_episodes(one.episodes)
-        flags = {alert.agent: alert.says for alert in found.alarms if not alert.expected}
+        flags: dict[str, list[list[str]]] = {}
+        for alert in found.alarms:
+            if not alert.expected:
+                flags.setdefault(alert.agent, []).append([alert.says, *format_evidence(alert)])
         groups = [
             [name for name in one.planned.agents if (name in found.privileged) is privileged]
             for privileged in (False, True)
@@ -100,7 +110,6 @@ class Runs:
                 replace(one.planned, agents=tuple(names)),
             )
         ]
-        noise = spread_over_user_seeds(one.episodes, one.protocol.seeds, one.protocol.user_seeds)
         problems = [
             text for each in one.problems for text in each.describe(each.folder.resolve().name)
         ]
@@ -112,13 +121,31 @@ class Runs:
                 {
                     **score_to_json(score),
                     "privileged": score.agent in found.privileged,
-                    "flag": flags.get(score.agent, ""),
+                    "flags": flags.get(score.agent, []),
                 }
                 for score in scores
             ],
             "notes": problems,
-            "says": describe_noise(noise) if noise else [],
+            "noise": _noise(one, scores),
+            "made": [_provenance(manifest) for manifest in one.manifests],
         }
+
+    @cached_property
+    def _strategies(self) -> list[list[Json]]:
+        found = [analyse_strategies(one.episodes) for one in self.comparisons]
+        return [
+            [
+                _spread("support strategies", variety_rows(one)),
+                _spread("change of the emotion", strategy_rows(one), STRATEGY_NOTES),
+            ]
+            if one
+            else []
+            for one in found
+        ]
+
+    def strategies(self) -> list[list[Json]]:
+        """What agents do, for each table of the overview; nothing where none speaks English."""
+        return self._strategies
 
     @cached_property
     def _texts(self) -> list[tuple[str, frozenset[str]]]:
@@ -154,7 +181,9 @@ class Runs:
         return card, persona
 
     def dialogue(self, run: Name, dialogue: Name) -> Json:
-        """A dialogue whole, with who the person is where their card is at hand."""
+        """A dialogue whole, with who the person is where their card is at hand; where the run was
+        judged, with its capabilities' marks and each turn's strategies.
+        """
         found = self.run(run)
         episode = found.find(dialogue)
         try:
@@ -168,7 +197,39 @@ class Runs:
             "person": person,
             "note": note,
             "user": episode.user,
+            **self._judged(found, dialogue, episode),
         }
+
+    def _judged(self, run: Run, dialogue: str, episode: Episode) -> Json:
+        if run.label not in self._marks:
+            self._marks[run.label] = read_capabilities(run.folder / "judgements.jsonl")
+        marks = self._marks[run.label].get(dialogue)
+        if marks is None:
+            return {}
+        lines = [episode.opening, *(turn.reply for turn in episode.turns)]
+        labels = [
+            label_turn(turn.utterance, lines[: at + 1]) for at, turn in enumerate(episode.turns)
+        ]
+        return {"capabilities": marks, "strategies": [sorted(one or ()) for one in labels]}
+
+
+def _spread(title: str, rows: Sequence[Sequence[str]], says: Sequence[str] = ()) -> Json:
+    """A small table, its heading first and agents in front, with what is to be said of it."""
+    return {"title": title, "rows": [list(row) for row in rows], "says": list(says)}
+
+
+def _noise(one: Comparison, scores: Sequence[Score]) -> Json | None:
+    """How far scores move with the user's seed; None for a run with one."""
+    found = spread_over_user_seeds(one.episodes, one.protocol.seeds, one.protocol.user_seeds)
+    return found and _spread(NOISE, noise_rows(found, scores), describe_noise(found))
+
+
+def _provenance(manifest: Manifest) -> str:
+    packages = ", ".join(f"{name} {number}" for name, number in manifest.packages.items() if number)
+    return (
+        f"Run {manifest.fingerprint}, {manifest.created}: {' '.join(manifest.command)}."
+        f" Python {manifest.python}, {packages}"
+    )
 
 
 def _split(one: Comparison, folders: dict[str, Path]) -> list[Run]:

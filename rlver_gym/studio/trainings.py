@@ -1,14 +1,25 @@
-"""The curves of training runs, as columns."""
+"""The curves of training runs, as columns, and held-out dialogues by iteration."""
 
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
+from typing import Any
 
 from rlver_gym.io.errors import TrainingError
-from rlver_gym.policy.learning.metrics import METRICS, read_metrics
+from rlver_gym.io.files import path_inside
+from rlver_gym.policy.learning.metrics import (
+    EVALUATIONS,
+    METRICS,
+    is_number,
+    read_iterations,
+    read_metrics,
+)
 from rlver_gym.studio.views import Json
 
 MOST_POINTS = 2_000
 """Of a curve: more than a screen has columns."""
+MOST_EVALUATIONS, MOST_PEOPLE = 24, 4
+"""Of which dialogues are shown, evenly chosen and with the last; and how many of each."""
 
 
 def is_training(folder: Path) -> bool:
@@ -22,7 +33,11 @@ class Trainings:
     def __init__(self, folders: Sequence[Path]) -> None:
         """`folders`: nothing is read yet."""
         self.folders = folders
-        self.names = [folder.resolve().name for folder in folders]
+        names = [folder.resolve().name for folder in folders]
+        self.names = [
+            str(folder) if names.count(name) > 1 else name
+            for folder, name in zip(folders, names, strict=True)
+        ]
 
     def read(self) -> list[Json]:
         """Each run's numbers by iteration, read anew; of long runs evenly chosen iterations."""
@@ -31,9 +46,9 @@ class Trainings:
 
 def _read(folder: Path, name: str) -> Json:
     try:
-        lines, problem = read_metrics(folder), ""
+        lines, samples, problem = read_metrics(folder), _read_samples(folder), ""
     except TrainingError as error:
-        lines, problem = [], str(error)
+        lines, samples, problem = [], [], str(error).replace(str(folder), name)
     lines = lines[:: max(1, -(-len(lines) // MOST_POINTS))]
     names = sorted({key for line in lines for key in line} - {"iteration"})
     return {
@@ -41,4 +56,32 @@ def _read(folder: Path, name: str) -> Json:
         "problem": problem,
         "iteration": [line.get("iteration") for line in lines],
         "columns": {key: [line.get(key) for line in lines] for key in names},
+        "samples": samples,
+    }
+
+
+def _read_samples(folder: Path) -> list[Json]:
+    path = path_inside(folder, EVALUATIONS, error=TrainingError)
+    evaluations = read_iterations(path) if path.exists() else []
+    step = max(1, -(-len(evaluations) // MOST_EVALUATIONS))
+    try:
+        return [
+            _sample(one["iteration"], dialogue)
+            for one in evaluations[::-1][::step][::-1]
+            for dialogue in one["dialogues"][:MOST_PEOPLE]
+        ]
+    except (KeyError, TypeError, ValueError) as error:
+        raise TrainingError(f"{path}: a dialogue is none ({error}). Was it edited?") from error
+
+
+def _sample(iteration: int, told: dict[str, Any]) -> Json:
+    score = told["score"]
+    lines = [(str(who), str(text), str(thought or "")) for who, text, thought in told["lines"]]
+    return {
+        "iteration": iteration,
+        "persona": str(told["persona"]),
+        "seed": str(told["seed"]),
+        "score": score if is_number(score) and isfinite(score) else None,
+        "outcome": str(told["outcome"] or ""),
+        "lines": lines,
     }

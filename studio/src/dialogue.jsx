@@ -1,6 +1,6 @@
 // One dialogue: who this is, what was said and felt, another reply from any turn, and two side by side.
 import { useEffect, useState } from "preact/hooks";
-import { address, download, get, go, OUTCOMES, post, useAction, useAnswer, useKeys, words } from "./lib.js";
+import { address, download, fixed, get, go, OUTCOMES, post, useAction, useAnswer, useKeys, words } from "./lib.js";
 import { Composer, EmotionLine, Ending, Felt, Person, Problem, Say, Waiting } from "./ui.jsx";
 import { shown } from "./runs.jsx";
 
@@ -20,7 +20,7 @@ export function DialoguePage({ overview, params }) {
   );
 }
 
-const columnOf = (one) => ({ title: one.agent, sub: ending(one), turns: one.turns.map((turn) => ({ ...turn, by: one.agent })), from: 1, line: one.line, outcome: one.outcome });
+const columnOf = (one) => ({ title: one.agent, sub: ending(one), turns: one.turns.map((turn, at) => ({ ...turn, by: one.agent, uses: one.strategies?.[at] })), from: 1, line: one.line, outcome: one.outcome });
 const ending = (one) => `${one.start} → ${one.final}, ${OUTCOMES[one.outcome] || "goes on"}`;
 
 function columnOfBranch(main, branch) {
@@ -34,6 +34,7 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
   const [writing, setWriting] = useState(0);
   const action = useAction();
   const { run, id } = dialogue;
+  const notes = useAnswer(() => get("notes", { run }), run);
   shown.last = `${run} ${id}`;
   const fields = Object.fromEntries(params);
   const turn = Number(fields.turn) || 0;
@@ -46,7 +47,7 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
   const list = shown.rows.some((one) => one.id === id && one.run === run) ? shown.rows : overview.dialogues.filter((one) => one.agent === dialogue.agent);
   const at = list.findIndex((one) => one.id === id && one.run === run);
   const step = (by) => { const to = list[(at + by + list.length) % list.length]; go("dialogue", { run: to.run, id: to.id }); };
-  useKeys({ j: () => pick(turn + 1), k: () => pick(turn - 1), n: () => step(1), p: () => step(-1), b: () => setWriting(turn || 1), u: () => history.back() });
+  useKeys({ j: () => pick(turn + 1), k: () => pick(turn - 1), n: () => step(1), p: () => step(-1), ...(overview.still ? {} : { b: () => setWriting(turn || 1) }), u: () => history.back() });
   const keep = (work) => action.run(work).then((made) => {
     if (!made) return;
     setWriting(0);
@@ -57,6 +58,12 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
   const goOn = (what) => keep(() => post("branch-on", { run, branch: branch.id, ...what }));
   const lines = [{ name: left.title, values: left.line }, ...(right ? [{ name: right.title, values: right.line, from: right.lineFrom }] : [])];
   const name = dialogue.person?.name;
+  const said = (notes.value || []).filter((one) => one.dialogue === id);
+  const noteOf = (at, isOpen) => {
+    const text = said.find((one) => one.turn === at)?.text || "";
+    return (text || (isOpen && !overview.still)) && <Note key={`${run} ${id} ${at} ${text}`} text={text} label={at ? `note on turn ${at}` : "note on this dialogue"} still={overview.still}
+      keep={(now) => action.run(() => post("note", { run, dialogue: id, turn: at, text: now })).then((made) => made && notes.again())} />;
+  };
   return (
     <>
       <div class="crumbs"><h1><a href={address("runs", { any: 1, agent: dialogue.agent })}>{dialogue.agent}</a> with {dialogue.persona.replaceAll("-", " ")}, seed {dialogue.seed}</h1>
@@ -79,17 +86,19 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
                 <ul class="branches">{branches.map((one) => (
                   <li key={one.id}><button class={one.id === branch?.id ? "picked" : ""} onClick={() => set({ branch: one.id === branch?.id ? "" : one.id, beside: "", in: "" })}>
                     turn {one.turn}: {[...new Set(one.by)].join(", ")} → {one.turns[one.turns.length - 1].emotion}</button></li>))}</ul></div>)}
+            {dialogue.capabilities && <p class="chips marks">{Object.entries(dialogue.capabilities).map(([name, mark]) => <span key={name} title="by the judge, 1 to 5">{words(name)} <b>{fixed(mark)}</b></span>)}</p>}
+            {noteOf(0, true)}
             <p><button class="quiet" onClick={() => download("dialogue.md", toMarkdown(dialogue), "text/markdown")}>Markdown</button>
               <button class="quiet" onClick={() => download("dialogue.json", JSON.stringify(dialogue, null, 1), "application/json")}>JSON</button></p>
           </div>
         </div>
         <div class={right ? "turns two" : "turns"}>
-          <Problem text={problem} />
+          <Problem text={problem || notes.problem || (!writing && !branch && action.problem)} />
           <div class="row heads"><ColumnHead column={left} />{right && <ColumnHead column={right} second />}</div>
           <div class="row"><Say who="user" name={name} text={dialogue.opening} />{right && <div class="say-space" />}</div>
           {Array.from({ length: rows }, (_, index) => index + 1).map((number) => (
             <div key={number} id={`turn-${number}`} class={`row ${number === turn ? "picked" : ""}`}>
-              <Cell turn={left.turns[number - 1]} number={number} name={name} isPicked={number === turn} pick={() => pick(number)} write={() => { setWriting(number); pick(number); }} />
+              <Cell turn={left.turns[number - 1]} number={number} name={name} isPicked={number === turn} pick={() => pick(number)} note={noteOf(number, number === turn)} write={overview.still ? null : () => { setWriting(number); pick(number); }} />
               {right && (number < right.from ? <p class="dim same">as recorded</p> : <Cell turn={right.turns[number - right.from]} number={number} name={name} isPicked={number === turn} pick={() => pick(number)} second />)}
               {writing === number && (
                 <div class="card writing">
@@ -100,7 +109,7 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
                 </div>)}
             </div>
           ))}
-          <div class="row"><Ending outcome={left.outcome} />{right && (right.outcome ? <Ending outcome={right.outcome} /> : branch && (
+          <div class="row"><Ending outcome={left.outcome} />{right && (right.outcome ? <Ending outcome={right.outcome} /> : branch && !overview.still && (
             <div><Composer agents={overview.agents} busy={action.busy} placeholder="And then?" onSay={(text) => goOn({ words: text })} onAgent={(agent, end) => goOn({ agent, to_the_end: end })} /><Problem text={!writing && action.problem} /></div>))}</div>
         </div>
       </div>
@@ -108,15 +117,25 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
   );
 }
 
+// Kept when one leaves the field.
+function Note({ text, label, keep, still }) {
+  const [now, setNow] = useState(text);
+  if (still) return <p class="note-text" dir="auto">{text}</p>;
+  return <textarea class="note-text" rows={now ? 2 : 1} value={now} placeholder={label} aria-label={label} dir="auto" onClick={(event) => event.stopPropagation()}
+    onInput={(event) => setNow(event.target.value)} onBlur={() => now !== text && keep(now)} />;
+}
+
 const ColumnHead = ({ column, second }) => <div class={second ? "column of-1" : "column of-0"}><b>{column.title}</b> <span class="dim">{column.sub}</span></div>;
 
-function Cell({ turn, number, name, isPicked, pick, write, second }) {
+function Cell({ turn, number, name, isPicked, pick, write, second, note }) {
   if (!turn) return <p class="dim same" />;
   return (
     <article class={second ? "second" : ""} onClick={isPicked ? undefined : pick}>
-      <Say who="agent" name={turn.by} text={turn.utterance} />
+      <Say who="agent" name={turn.by} text={turn.utterance} reasons={turn.reasons} />
+      {turn.uses?.length > 0 && <p class="chips uses">{turn.uses.map((one) => <span key={one}>{one}</span>)}</p>}
       <Felt turn={turn} open={isPicked} />
       {turn.reply && <Say who="user" name={name} text={turn.reply} />}
+      {note}
       {write && <p class="act"><span class="dim">turn {number}</span><button class="quiet" onClick={(event) => { event.stopPropagation(); write(); }}>another reply</button></p>}
     </article>
   );

@@ -1,6 +1,7 @@
 // What all pages share and shows nothing: requests, addresses, words.
 import { options } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { answerFromFile, isFile } from "./file.js";
 
 async function answer(response) {
   const value = await response.json().catch(() => ({}));
@@ -8,7 +9,7 @@ async function answer(response) {
   return value;
 }
 
-export const get = (name, fields = {}) => fetch(`/api/${name}?${new URLSearchParams(fields)}`).then(answer);
+export const get = (name, fields = {}) => isFile ? answerFromFile(name, fields) : fetch(`/api/${name}?${new URLSearchParams(fields)}`).then(answer);
 
 export const post = (name, fields) =>
   fetch(`/api/${name}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(fields) }).then(answer);

@@ -12,6 +12,13 @@ import { TrainPage } from "./train.jsx";
 import "./style.css";
 
 const PAGES = { runs: RunsPage, dialogue: DialoguePage, talk: TalkPage, rate: RatePage, train: TrainPage, people: PeoplePage };
+const TABS = [["runs", "Runs"], ["talk", "Talk"], ["rate", "Rate"], ["train", "Train"], ["people", "People"]];
+// A file holds runs and trainings alone.
+const tabsOf = ({ runs, trainings, still }) => TABS.filter(([page]) => {
+  if (page === "train") return trainings.length;
+  if (page === "rate") return runs.length && !still;
+  return !still || (page === "runs" && runs.length);
+});
 const KEYS = [
   ["j, k", "next, previous dialogue of the list; next, previous turn of a dialogue"],
   ["Enter", "open the dialogue"],
@@ -61,19 +68,18 @@ function Studio() {
       setTimeout(() => document.getElementById("search")?.focus(), 60);
     },
   });
-  const Page = PAGES[at.page] || RunsPage;
-  const tabs = [["runs", "Runs"], ["talk", "Talk"], ["rate", "Rate"], ["train", "Train"], ["people", "People"]].filter(
-    ([page]) => !overview || ((page !== "train" || overview.trainings.length) && (page !== "rate" || overview.runs.length)),
-  );
-  const current = at.page === "dialogue" ? "runs" : at.page;
+  const tabs = overview ? tabsOf(overview) : TABS;
+  const page = PAGES[at.page] && (!overview?.still || tabs.some(([one]) => one === at.page) || at.page === "dialogue") ? at.page : tabs[0][0];
+  const Page = PAGES[page];
+  const current = page === "dialogue" ? "runs" : page;
   return (
     <>
       <header class="top">
         <a class="brand" href={address("runs")}><span class="wide">rlver-gym </span><b>studio</b></a>
-        <nav>{tabs.map(([page, title]) => <a key={page} href={address(page)} aria-current={page === current ? "page" : undefined}>{title}</a>)}</nav>
+        <nav>{tabs.map(([one, title]) => <a key={one} href={address(one)} aria-current={one === current ? "page" : undefined}>{title}</a>)}</nav>
         <button class="quiet" onClick={() => setHelps(true)} aria-label="keys" title="keys">?</button>
       </header>
-      <main>{overview ? <Guarded key={at.page} Page={Page} overview={overview} params={at.params} /> : problem ? <Problem text={problem} /> : <Waiting text="reading the runs…" />}</main>
+      <main>{overview ? <Guarded key={page} Page={Page} overview={overview} params={at.params} /> : problem ? <Problem text={problem} /> : <Waiting text="reading the runs…" />}</main>
       {helps && <Help close={() => setHelps(false)} />}
     </>
   );

@@ -1,6 +1,6 @@
 // Rate: people say blindly how replies would feel, and how far they agree.
 import { useEffect, useState } from "preact/hooks";
-import { fixed, get, go, post, useAction, useAnswer } from "./lib.js";
+import { fixed, get, go, post, useAction, useAnswer, useKeys } from "./lib.js";
 import { Person, Problem, Say, Scale, Select, Waiting } from "./ui.jsx";
 
 export function RatePage({ overview, params }) {
@@ -11,11 +11,13 @@ export function RatePage({ overview, params }) {
     <>
       <div class="title"><h1>Rate</h1>
         <div class="switch" role="tablist">
-          <button role="tab" aria-selected={view !== "agreement"} onClick={() => go("rate", { run, rater })}>Blind rating</button>
+          <button role="tab" aria-selected={!view} onClick={() => go("rate", { run, rater })}>Replies</button>
+          <button role="tab" aria-selected={view === "pairs"} onClick={() => go("rate", { run, rater, view: "pairs" })}>Pairs</button>
           <button role="tab" aria-selected={view === "agreement"} onClick={() => go("rate", { run, rater, view: "agreement" })}>Agreement</button>
         </div>
         {overview.runs.length > 1 && <Select label="run" value={run} options={overview.runs.map(([label]) => label)} onChange={(to) => go("rate", { run: to, rater, view })} />}</div>
-      {view === "agreement" ? <Agreement run={run} /> : rater ? <Queue key={`${run} ${rater}`} run={run} rater={rater} /> : <Begin run={run} />}
+      {view === "agreement" ? <><Agreement run={run} /><Tally run={run} /></> : !rater ? <Begin run={run} view={view} />
+        : view === "pairs" ? <Pairs key={`pairs ${run} ${rater}`} run={run} rater={rater} /> : <Queue key={`${run} ${rater}`} run={run} rater={rater} />}
     </>
   );
 }
@@ -38,10 +40,10 @@ function Rubric({ open }) {
   );
 }
 
-function Begin({ run }) {
+function Begin({ run, view }) {
   const [name, setName] = useState(localStorage.getItem("rater") || "");
   const known = useAnswer(() => get("agreement", { run }), run);
-  const begin = (to) => { localStorage.setItem("rater", to); go("rate", { run, rater: to }); };
+  const begin = (to) => { localStorage.setItem("rater", to); go("rate", { run, rater: to, view }); };
   return (
     <>
       <form class="card setup" onSubmit={(event) => { event.preventDefault(); if (name.trim()) begin(name.trim()); }}>
@@ -87,6 +89,7 @@ function Queue({ run, rater }) {
             <article key={turn}>
               <Say who="agent" name="supporter" text={utterance} />
               <Scale label={`turn ${turn}`} value={mine} onRate={(change) => rate(turn, { change })} />
+              {mine !== undefined && <Why name={`why, turn ${turn}`} told={one.told?.[turn]} say={(why) => rate(turn, why)} />}
               {mine !== undefined && <Say who="user" name={one.person?.name} text={reply} />}
               {mine !== undefined && reply && <p class="fit"><span class="dim">Does this answer the reply?</span>{[[2, "yes"], [1, "partly"], [0, "no"]].map(([fit, title]) => (
                 <button key={fit} class={`quiet ${one.told?.[turn]?.fit === fit ? "picked" : ""}`} onClick={() => rate(turn, { fit })}>{title}</button>))}</p>}
@@ -122,7 +125,7 @@ function Agreement({ run }) {
   const { value, problem } = useAnswer(() => get("agreement", { run }), run);
   if (problem) return <Problem text={problem} />;
   if (!value) return <Waiting />;
-  if (!value.replies) return <p class="card empty">Nobody has rated this run yet.</p>;
+  if (!value.replies) return <p class="card empty">Nobody has rated replies of this run yet.</p>;
   const agents = Object.entries(value.agents).sort(([, a], [, b]) => b[1] - a[1]);
   return (
     <>
@@ -138,7 +141,70 @@ function Agreement({ run }) {
       {agents.length > 0 && <section><h2>Agents</h2><p class="dim">Mean final emotion over the dialogues that somebody rated whole.</p>
         <div class="scroll"><table class="board"><thead><tr><th>agent</th><th>by people</th><th>by the score</th></tr></thead>
           <tbody>{agents.map(([agent, [score, rated]]) => <tr key={agent}><th scope="row">{agent}</th><td>{fixed(rated)}</td><td>{fixed(score)}</td></tr>)}</tbody></table></div></section>}
-      <p class="note">Kept in the run's ratings.jsonl, which <code>rlver-gym opinions</code> reads.</p>
+      <p class="note">Kept in the run's ratings.jsonl, which <code>rlver-gym opinions RUN</code> reads; with <code>--corpus DIR</code> it writes those that say why in the form of the corpus of rated replies.</p>
     </>
+  );
+}
+
+const FACTORS = [
+  ["understood", "it has understood me", 4], ["about", "it is about me and what happened", 4], ["gives", "it gives what I need", 4],
+  ["human", "a person could have said it", 4], ["pressure", "it pushes me", 4], ["false", "it says what is not so", 1],
+];
+
+// Why a reply feels so, in the corpus' factors: kept when all are said.
+function Why({ name, told = {}, say }) {
+  const [factors, setFactors] = useState(told.factors || {});
+  const [texts, setTexts] = useState({ thought: told.thought || "", words: told.words || "" });
+  const keep = (now, more) => FACTORS.every(([key]) => now[key] !== undefined) && say({ factors: now, ...more });
+  const set = (key, level) => { const now = { ...factors, [key]: level }; setFactors(now); keep(now, texts); };
+  const field = (key, title) => <label class="field"><span>{title}</span><input value={texts[key]} maxLength={400} onInput={(event) => setTexts({ ...texts, [key]: event.target.value })} onBlur={() => keep(factors, texts)} /></label>;
+  return (
+    <details class="why"><summary class="dim">why, if you like</summary>
+      <dl>{FACTORS.map(([key, title, most]) => (
+        <div key={key}><dt>{title}</dt><dd role="radiogroup" aria-label={`${name}: ${title}`}>{Array.from({ length: most + 1 }, (_, level) => (
+          <button key={level} type="button" role="radio" aria-checked={factors[key] === level} class={`quiet ${factors[key] === level ? "picked" : ""}`} onClick={() => set(key, level)}>{most === 1 ? ["no", "yes"][level] : level}</button>))}</dd></div>))}</dl>
+      {field("thought", "what went through your head")}{factors.false === 1 && field("words", "the false words")}
+    </details>
+  );
+}
+
+// Two dialogues with the same person, side by side: which supporter helped more.
+function Pairs({ run, rater }) {
+  const [state, set] = useState(null);
+  const action = useAction();
+  useEffect(() => { action.run(() => get("pair", { run, rater })).then((found) => found && set(found)); }, [run, rater]);
+  const prefer = (side) => !action.busy && state?.next && action.run(() => post("prefer", { run, rater, name: state.next.name, side })).then((found) => { if (found) { set(found); scrollTo(0, 0); } });
+  useKeys({ ArrowLeft: () => prefer("left"), ArrowRight: () => prefer("right"), "=": () => prefer("even") });
+  if (!state) return action.problem ? <Problem text={action.problem} /> : <Waiting />;
+  const one = state.next;
+  if (!one) return <section class="card empty"><h2>{state.total ? `All ${state.total} pairs are compared.` : "No two agents talked with the same person here."}</h2></section>;
+  return (
+    <>
+      <p class="progress"><span>{rater}: pair {state.done + 1} of {state.total}</span><progress value={state.done} max={state.total} aria-label="pairs compared" /></p>
+      <Person key={one.name} person={one.person} need={one.need} shown />
+      <p>Be that person. Which of the two supporters helped more? Each conversation is a whole one, with the same beginning; you are not told who they are, nor the score.</p>
+      <div class="versus">{one.turns.map((turns, side) => (
+        <div key={`${one.name} ${side}`}><h2>{side ? "Right" : "Left"}</h2><Say who="user" name={one.person?.name} text={one.openings[side]} />
+          {turns.map(([utterance, reply], at) => <article key={at}><Say who="agent" name="supporter" text={utterance} />{reply && <Say who="user" name={one.person?.name} text={reply} />}</article>)}</div>))}</div>
+      <Problem text={action.problem} />
+      <p class="choice">{[["left", "← The left one"], ["even", "= Neither"], ["right", "The right one →"]].map(([side, title]) => <button key={side} class="main" disabled={action.busy} onClick={() => prefer(side)}>{title}</button>)}</p>
+    </>
+  );
+}
+
+function Tally({ run }) {
+  const { value, problem } = useAnswer(() => get("tally", { run }), run);
+  if (problem) return <Problem text={problem} />;
+  if (!value?.pairs) return null;
+  return (
+    <section><h2>Pairs</h2>
+      <div class="numbers">
+        <Number title="pairs compared" value={value.pairs} digits={0} says={`by ${value.raters} raters; ${value.shared} by more than one`} />
+        <Number title="Krippendorff's alpha" value={value.alpha} says="left 1, neither 0, right −1" />
+        <Number title="with the score" value={value.with_score} says={`share of ${value.decided} decided comparisons whose preferred side ended higher; 0.5 by chance`} />
+      </div>
+      <div class="scroll"><table class="board"><thead><tr><th>agent</th><th>preferred</th><th>comparisons</th></tr></thead>
+        <tbody>{Object.entries(value.agents).map(([agent, [share, count]]) => <tr key={agent}><th scope="row">{agent}</th><td>{fixed(100 * share, 0)} %</td><td>{count}</td></tr>)}</tbody></table></div>
+      <p class="note">“Neither” counts a half for both. Kept in the run's preferences.jsonl.</p></section>
   );
 }

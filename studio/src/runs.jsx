@@ -1,6 +1,7 @@
 // Runs: who leaves people better, and the list of dialogues behind it.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { address, download, fixed, get, go, OUTCOMES, signed, toCsv, tone, useAnswer, useKeys, words } from "./lib.js";
+import { Chart } from "./chart.jsx";
 import { MeanBar, Select, Spark } from "./ui.jsx";
 
 const FIELDS = ["agent", "need", "disposition", "outcome", "persona", "run"];
@@ -47,8 +48,11 @@ function Lists({ overview, params }) {
   const rows = useMemo(() => select(overview.dialogues, filter, query ? found.value : undefined), [overview, JSON.stringify(filter), found.value]);
   return (
     <>
-      {overview.tables.map((table, number) => <Board key={number} table={table} filter={filter} set={set} several={overview.tables.length > 1} />)}
-      {overview.shift.map((text) => <p key={text} class="note">{text}</p>)}
+      {(overview.verdicts || []).map((one) => <p key={one.text} class={one.is_alarm ? "problem" : "note"}>{one.text}</p>)}
+      {overview.tables.map((table, number) => <Board key={number} number={number} table={table} filter={filter} set={set} several={overview.tables.length > 1} />)}
+      {overview.shift && <Spread {...overview.shift} open />}
+      {overview.omitted > 0 && <p class="note">{overview.dialogues.length.toLocaleString("en")} of {(overview.dialogues.length + overview.omitted).toLocaleString("en")} dialogues are in this file, lower seeds first; all are in the runs' episodes.jsonl.</p>}
+      <Moved rows={rows} all={overview.dialogues} agents={[...new Set(overview.tables.flatMap((table) => table.scores.map((score) => score.agent)))]} agent={filter.agent} />
       <Dialogues all={overview.dialogues} rows={rows} filter={filter} set={set} isSearching={query && !found.value} problem={found.problem} />
     </>
   );
@@ -73,7 +77,7 @@ function Head({ title, name, sort, onSort, first = "up", wide }) {
   );
 }
 
-function Board({ table, filter, set, several }) {
+function Board({ number, table, filter, set, several }) {
   const [sort, setSort] = useState("final down");
   const [name, way] = sort.split(" ");
   const value = COLUMNS.find((column) => column[1] === name)[2];
@@ -93,26 +97,29 @@ function Board({ table, filter, set, several }) {
       <div class="scroll">
         <table class="board">
           <thead><tr>{COLUMNS.map(([title, key]) => <Head key={title} title={title} name={key} sort={sort} onSort={setSort} first={key === "agent" ? "up" : "down"} wide={["95 %", "turns", "episodes"].includes(key ?? title)} />)}
-            {!isWhole && <th>at worst</th>}</tr></thead>
+            {!isWhole && ["at worst", "failed by agent", "failed by user", "missing"].map((one) => <th key={one}>{one}</th>)}</tr></thead>
           <tbody>{rows.map(row)}</tbody>
-          {told.length > 0 && <tbody class="told"><tr><th colSpan={9}>Told what no agent can know: the theoretical top, no competitor</th></tr>{told.map(row)}</tbody>}
+          {told.length > 0 && <tbody class="told"><tr><th colSpan={12}>Told what no agent can know: the theoretical top, no competitor</th></tr>{told.map(row)}</tbody>}
         </table>
       </div>
+      <p class="note">Mean over people with its 95 % bootstrap interval; the thin mark is the start, {table.start}. “To the best” is the paired difference over the same people.
+        Where its interval holds 0, the two are not separable here. {isWhole ? "" : "At worst: 0 for every dialogue that failed or is missing."}</p>
       <details>
         <summary>By hidden need</summary>
-        <div class="scroll"><table class="heat"><thead><tr><th />{needs.map((need) => <th key={need}>{words(need)}</th>)}</tr></thead>
+        <div class="scroll"><table class="heat"><thead><tr><td />{needs.map((need) => <th key={need}>{words(need)}</th>)}</tr></thead>
           <tbody>{[...rows, ...told].map((score) => (
             <tr key={score.agent}><th>{score.agent}</th>{needs.map((need) => {
               const mean = score.needs[need];
               return <td key={need}>{mean !== undefined && mean !== null && (
-                <button class={mean < table.start ? "low" : "high"} style={{ "--much": `${Math.min(90, 12 + Math.abs(mean - table.start) * 1.6)}%` }}
+                <button class={mean < table.start ? "low" : "high"} style={{ "--much": `${Math.min(48, 10 + Math.abs(mean - table.start) * 0.9)}%` }}
                   onClick={() => set({ agent: score.agent, need })} title={`the dialogues of ${score.agent} with ${words(need)}`}>{fixed(mean, 0)}</button>)}</td>;
             })}</tr>))}</tbody></table></div>
       </details>
-      {table.scores.filter((score) => score.flag).map((score) => <p key={score.agent} class="note"><b>{score.agent}</b> {score.flag}</p>)}
-      {table.says.map((text) => <p key={text} class="note">{text}</p>)}
-      <p class="note">Mean over people with its 95 % bootstrap interval; the thin mark is the start, {table.start}. “To the best” is the paired difference over the same people.
-        Where its interval holds 0, the two are not separable here. {isWhole ? "" : "At worst: 0 for every dialogue that failed or is missing."}</p>
+      {table.scores.flatMap((score) => score.flags.map(([says, ...evidence]) => (
+        <div key={`${score.agent} ${says}`} class="problem flag"><b>{score.agent}</b> {says}{evidence.map((one) => <p key={one} class="dim">{one}</p>)}</div>)))}
+      {table.noise && <Spread {...table.noise} />}
+      <Strategies number={number} />
+      <details class="made"><summary>How it was made</summary>{table.made.map((text) => <p key={text} class="dim">{text}</p>)}</details>
     </section>
   );
 }
@@ -123,14 +130,61 @@ function Row({ score, table, filter, set, isWhole }) {
   return (
     <tr class={is ? "picked" : ""} onClick={toggle}>
       <th scope="row"><button class="link" aria-pressed={is} title="only this agent's dialogues" onClick={(event) => { event.stopPropagation(); toggle(); }}>{score.agent}</button>
-        {score.flag && <span class="badge" title={score.flag}>look closer</span>}</th>
+        {score.flags.length > 0 && <span class="badge" title={score.flags.map(([says]) => says).join("; ")}>look closer</span>}</th>
       <td><div class="score"><b>{fixed(score.final[0])}</b><MeanBar interval={score.final} start={table.start} /></div></td>
       <td class="wide dim">{fixed(score.final[1])} to {fixed(score.final[2])}</td>
       <td>{!score.to_best ? <span class="dim">{score.privileged ? "" : "best"}</span> : overlaps(score) ? <span class="badge" title={`${signed(score.to_best[0].toFixed(1))}: the interval holds 0`}>not separable</span>
         : <span title={`95 %: ${fixed(score.to_best[1])} to ${fixed(score.to_best[2])}`}>{fixed(score.to_best[0])}</span>}</td>
       <td>{fixed(score.content, 0)} %</td><td>{fixed(score.left, 0)} %</td><td class="wide">{fixed(score.turns)}</td><td class="wide">{score.episodes}</td>
-      {!isWhole && <td title={`failed ${score.failed}, missing ${score.missing}`}>{fixed(score.at_worst[0])}</td>}
+      {!isWhole && <><td>{fixed(score.at_worst[0])}</td><td>{score.failed_by_agent}</td><td>{score.failed_by_user}</td><td>{score.missing}</td></>}
     </tr>
+  );
+}
+
+// A small table that Python has made: its heading first, agents in front.
+function Spread({ title, rows: [heading, ...rows], says, open }) {
+  return (
+    <details open={open} class="spread">
+      <summary>{title[0].toUpperCase() + title.slice(1)}</summary>
+      <div class="scroll" tabIndex={0} role="region" aria-label={title}><table class="board"><thead><tr>{heading.map((one) => <th key={one}>{one}</th>)}</tr></thead>
+        <tbody>{rows.map(([agent, ...cells], at) => <tr key={at}><th scope="row">{agent}</th>{cells.map((one, number) => <td key={number}>{one}</td>)}</tr>)}</tbody></table></div>
+      {says.map((text) => <p key={text} class="note">{text}</p>)}
+    </details>
+  );
+}
+
+// Reading every turn takes a while: only when somebody wants to know.
+function Strategies({ number }) {
+  const [isOpen, setOpen] = useState(false);
+  const { value, problem } = useAnswer(() => get("strategies"), isOpen ? "strategies" : null);
+  return (
+    <details class="spread" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>What the agents do</summary>
+      {problem && <p class="problem">{problem}</p>}
+      {isOpen && !value && !problem && <p class="dim">reading the turns…</p>}
+      {value && (value[number].length ? value[number].map((one) => <Spread key={one.title} {...one} open />) : <p class="dim">No turn is English.</p>)}
+    </details>
+  );
+}
+
+const MOST_LINES = 200;
+
+// The mean emotion by turn, an ended dialogue keeping its last score: of each agent, or of one with a line for each dialogue.
+function Moved({ rows, all, agents, agent }) {
+  const [isOpen, setOpen] = useState(false);
+  const mean = (name) => {
+    const lines = all.filter((one) => one.agent === name && one.outcome !== "failed").map((one) => one.line);
+    const longest = Math.max(0, ...lines.map((line) => line.length));
+    return { name, points: Array.from({ length: longest }, (_, turn) => [turn, lines.reduce((sum, line) => sum + (line[turn] ?? line[line.length - 1]), 0) / lines.length]) };
+  };
+  const named = agent ? [agent] : agents.slice(0, 12);
+  const faint = agent ? rows.slice(0, MOST_LINES).map((one) => ({ ...one, key: `${one.run} ${one.id}`, name: `${one.persona}, seed ${one.seed}: ${one.final}`, points: one.line.map((value, turn) => [turn, value]) })) : [];
+  return (
+    <details class="spread" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>How the emotion moved</summary>
+      {isOpen && <Chart series={named.map(mean)} faint={faint} open={(one) => go("dialogue", { run: one.run, id: one.id })} yRange={[0, 100]} label="emotion by turn" file="emotion.png" />}
+      {isOpen && <p class="note">Emotion after each turn: the mean, an ended dialogue keeping its last score. {agent ? "Each thin line is a dialogue; a click opens it." : "Choose an agent for a line for each dialogue."}</p>}
+    </details>
   );
 }
 

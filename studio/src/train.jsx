@@ -1,7 +1,8 @@
 // Train: learning curves, the reference beside the reward.
 import { useState } from "preact/hooks";
-import { fixed, get, useAnswer, words } from "./lib.js";
-import { Problem, Select, Waiting } from "./ui.jsx";
+import { get, OUTCOMES, useAnswer, words } from "./lib.js";
+import { Chart } from "./chart.jsx";
+import { Problem, Say, Select, Waiting } from "./ui.jsx";
 
 const FIRST = ["emotion", "eval_score", "reference_score", "reference_reward"];
 const TITLES = { emotion: "emotion in training", eval_score: "held-out people", reference_score: "by the reference", reference_reward: "the same dialogues by the reward" };
@@ -10,6 +11,7 @@ export function TrainPage({ overview }) {
   const { value, problem, again } = useAnswer(() => get("curves"), "curves");
   const [metric, setMetric] = useState("");
   const [smooth, setSmooth] = useState(0);
+  const [log, setLog] = useState({});
   if (!overview.trainings.length) return <p class="card empty">Open the folder of a training run: <code>rlver-gym studio RUN</code></p>;
   if (!value) return problem ? <Problem text={problem} /> : <Waiting />;
   const names = [...new Set(value.flatMap((run) => Object.keys(run.columns)))];
@@ -20,12 +22,14 @@ export function TrainPage({ overview }) {
   })));
   return (
     <>
-      <div class="title"><h1>Train</h1><button class="quiet" onClick={again}>Read again</button></div>
+      <div class="title"><h1>Train</h1>{!overview.still && <button class="quiet" onClick={again}>Read again</button>}</div>
       {value.map((run) => run.problem && <p key={run.name} class="problem">{run.name}: {run.problem}</p>)}
       <div class="filters"><Select label="curves" value={metric} all="reward and reference" options={names} onChange={setMetric} />
-        <label class="field"><span>smoothing: {smooth}</span><input type="range" min="0" max="20" value={smooth} onInput={(event) => setSmooth(Number(event.target.value))} /></label></div>
-      {series.length ? <Chart series={series} /> : <p class="card empty">No such numbers in these runs.</p>}
+        <label class="field"><span>smoothing: {smooth}</span><input type="range" min="0" max="20" value={smooth} onInput={(event) => setSmooth(Number(event.target.value))} /></label>
+        {["x", "y"].map((axis) => <label key={axis}><input type="checkbox" checked={log[axis]} onChange={(event) => setLog({ ...log, [axis]: event.target.checked })} /> log {axis}</label>)}</div>
+      {series.length ? <Chart series={series} logX={log.x} logY={log.y} label="curves" file="curves.png" /> : <p class="card empty">No such numbers in these runs.</p>}
       <p class="note">Where the reward rises and the reference does not, the policy pleases its reward alone: read its dialogues.</p>
+      {value.map((run) => run.samples.length > 0 && <Samples key={run.name} run={run} several={value.length > 1} />)}
     </>
   );
 }
@@ -37,33 +41,24 @@ function smoothed(points, width) {
   });
 }
 
-function Chart({ series }) {
-  const [at, setAt] = useState(null);
-  const isNarrow = matchMedia("(max-width: 860px)").matches;
-  const width = isNarrow ? 380 : 900, height = isNarrow ? 260 : 340, left = 44, right = 14, top = 12, bottom = 26;
-  const xs = series.flatMap((one) => one.points.map(([x]) => x)), ys = series.flatMap((one) => one.points.map(([, y]) => y));
-  const [x0, x1] = [Math.min(...xs), Math.max(...xs)], [low, high] = [Math.min(...ys), Math.max(...ys)];
-  const room = (high - low || 1) * 0.06, [y0, y1] = [low - room, high + room];
-  const across = (x) => left + ((x - x0) / (x1 - x0 || 1)) * (width - left - right);
-  const up = (y) => top + (1 - (y - y0) / (y1 - y0)) * (height - top - bottom);
-  const ticks = Array.from({ length: 5 }, (_, number) => low + ((high - low) * number) / 4);
-  const move = (event) => {
-    const box = event.currentTarget.getBoundingClientRect();
-    setAt(x0 + ((((event.clientX - box.left) / box.width) * width - left) / (width - left - right)) * (x1 - x0));
-  };
-  const nearest = (points) => points.reduce((best, one) => (Math.abs(one[0] - at) < Math.abs(best[0] - at) ? one : best), points[0]);
+// Held-out dialogues, the same people at each evaluation: what the policy says after so many iterations.
+function Samples({ run, several }) {
+  const people = [...new Set(run.samples.map((one) => `${one.persona} ${one.seed}`))];
+  const [who, setWho] = useState(people[0]);
+  const found = run.samples.filter((one) => `${one.persona} ${one.seed}` === who);
+  const [at, setAt] = useState(found.length - 1);
+  const one = found[Math.min(at, found.length - 1)];
   return (
-    <div class="card">
-      <svg class="line" viewBox={`0 0 ${width} ${height}`} onMouseMove={move} onMouseLeave={() => setAt(null)} role="img" aria-label="curves">
-        {ticks.map((y) => <g key={y}><line class="rule" x1={left} x2={width - right} y1={up(y)} y2={up(y)} /><text x={left - 6} y={up(y) + 3} text-anchor="end">{fixed(y, high - low < 5 ? 2 : 0)}</text></g>)}
-        {[x0, (x0 + x1) / 2, x1].map((x) => <text key={x} x={across(x)} y={height - 8} text-anchor="middle">{Math.round(x)}</text>)}
-        {series.map((one, number) => one.points.length > 0 && (
-          <g key={one.name} class={`of-${number % 6}`}>
-            <polyline points={one.points.map(([x, y]) => `${across(x)},${up(y)}`).join(" ")} />
-            {at !== null && <circle cx={across(nearest(one.points)[0])} cy={up(nearest(one.points)[1])} r="4" />}
-          </g>))}
-      </svg>
-      <p class="legend">{series.map((one, number) => <span key={one.name} class={`of-${number % 6}`}>{one.name}{at !== null && one.points.length > 0 ? ` ${fixed(nearest(one.points)[1])} at ${nearest(one.points)[0]}` : ""}</span>)}</p>
-    </div>
+    <section>
+      <h2>Dialogues{several ? ` of ${run.name}` : ""}</h2>
+      <div class="filters">
+        <label class="field"><span>with (held out)</span><select value={who} onChange={(event) => setWho(event.target.value)}>{people.map((each) => <option key={each} value={each}>{each.replaceAll("-", " ")}</option>)}</select></label>
+        <label class="field grow"><span>after iteration {one.iteration}: {one.score === null ? "no score" : `score ${one.score}`}, {OUTCOMES[one.outcome] || "goes on"}</span>
+          <input type="range" min="0" max={found.length - 1} value={at} aria-label="iteration" onInput={(event) => setAt(Number(event.target.value))} /></label>
+      </div>
+      <div class="turns">{one.lines.map(([speaker, text, thought], number) => (
+        <div key={number}><Say who={speaker === "agent" ? "agent" : "user"} name={speaker === "agent" ? "policy" : "person"} text={text} />
+          {thought && <p class="dim thought"><i>{thought}</i></p>}</div>))}</div>
+    </section>
   );
 }

@@ -94,11 +94,24 @@ export function Felt({ turn, open = false }) {
   );
 }
 
-export function Say({ who, text, name }) {
+// The words that reasons quote, marked where the utterance has them.
+function marked(text, reasons) {
+  const quoted = reasons.flatMap(([, points, note]) => [...note.matchAll(/“([^”]{2,})”/g)].map(([, words]) => [text.toLowerCase().indexOf(words.toLowerCase().replace(/…$/, "")), words.replace(/…$/, "").length, points, note]));
+  const parts = [];
+  let from = 0;
+  for (const [at, length, points, note] of quoted.filter(([at]) => at >= 0).sort((a, b) => a[0] - b[0])) {
+    if (at < from) continue;
+    parts.push(text.slice(from, at), <mark class={tone(points)} title={`${signed(points)}: ${note}`}>{text.slice(at, at + length)}</mark>);
+    from = at + length;
+  }
+  return [...parts, text.slice(from)];
+}
+
+export function Say({ who, text, name, reasons = [] }) {
   return (
     <div class={`say ${who}`}>
       {name && <span class="name">{name}</span>}
-      <p dir="auto" class={text ? "" : "silence"}>{text || "says nothing"}</p>
+      <p dir="auto" class={text ? "" : "silence"}>{text ? marked(text, reasons) : "says nothing"}</p>
     </div>
   );
 }

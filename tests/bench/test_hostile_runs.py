@@ -21,6 +21,7 @@ from hostile_run import (
     noisy_cache,
     noisy_run,
 )
+from pages import read_page
 from typer.testing import CliRunner, Result
 
 from rlver_gym.bench.folder import EPISODES, RESPONSE_CACHE_FILE, read_episodes
@@ -35,13 +36,13 @@ from rlver_gym.io.files import shipped_cards
 from rlver_gym.io.terminal import printable
 from rlver_gym.llm_client.connect import close
 from rlver_gym.llm_client.response_cache import ResponseCache
-from rlver_gym.policy.curves import PICTURE
 from rlver_gym.policy.learning.metrics import METRICS
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 
 pytestmark = pytest.mark.timeout(600)
 
+PAGE = "report.html"
 _ACTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect")
 _watched: list[str] = []
 _watching: list[str] = []
@@ -158,10 +159,11 @@ def test_a_noisy_run_is_shown_as_text_by_every_command(
 def test_a_reports_page_holds_no_commands_of_a_noisy_run(tmp_path: Path) -> None:
     folder = noisy_run(tmp_path / "run")
     shown("report", folder)
-    page = (folder / "report.html").read_text(encoding="utf-8")
-    assert printable(page) == page
-    assert "<img" not in page
-    assert "owned" in page
+    page = folder / "report.html"
+    text = page.read_text(encoding="utf-8")
+    assert printable(text) == text
+    assert "<img" not in text
+    assert "owned" in json.dumps(read_page(page))
 
 
 def test_names_in_the_exported_card_are_neither_markup_nor_columns(tmp_path: Path) -> None:
@@ -485,10 +487,10 @@ def test_edited_metrics_are_named_with_their_line(tmp_path: Path, line: str) -> 
     result = shown("report", tmp_path)
     assert isinstance(result.exception, TrainingError)
     assert "metrics.jsonl, line 2: " in str(result.exception)
-    assert not (tmp_path / PICTURE).exists()
+    assert not (tmp_path / PAGE).exists()
 
 
-def test_curves_are_drawn_from_sound_metrics_and_into_the_folder_alone(
+def test_curves_are_those_of_sound_metrics_and_written_into_the_folder_alone(
     tmp_path: Path, outside: Path
 ) -> None:
     folder = tmp_path / "run"
@@ -497,10 +499,10 @@ def test_curves_are_drawn_from_sound_metrics_and_into_the_folder_alone(
         '{"iteration":1,"emotion":40.5,"kl":null}\n{"iteration":2,"emot', encoding="utf-8"
     )
     (outside / "precious").write_text("mine")
-    (folder / PICTURE).symlink_to(outside / "precious")
-    assert f"curves  {folder / PICTURE}" in shown("report", folder).output
+    (folder / PAGE).symlink_to(outside / "precious")
+    assert f"report  {folder / PAGE}" in shown("report", folder).output
     assert (outside / "precious").read_text() == "mine"
-    assert "<polyline" in (folder / PICTURE).read_text(encoding="utf-8")
+    assert read_page(folder / PAGE)["curves"][0]["columns"] == {"emotion": [40.5], "kl": [None]}
     (folder / METRICS).unlink()
     (folder / METRICS).symlink_to("/dev/zero")
     assert "leads out of the folder" in str(shown("report", folder).exception)

@@ -21,12 +21,12 @@ import pytest
 from completions import JsonHandler
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import data_equivalence
+from pages import read_page
 from typer.testing import CliRunner
 
 from rlver_gym.bench.costs import estimate
 from rlver_gym.bench.folder import EPISODES, RESPONSE_CACHE_FILE, read_episodes, read_manifest
 from rlver_gym.bench.plan import BenchPlan
-from rlver_gym.bench.report import write_report
 from rlver_gym.bench.run import open_run, run
 from rlver_gym.bench.score import count_failures, score_agents, score_to_json
 from rlver_gym.bench.verify import verify
@@ -44,6 +44,7 @@ from rlver_gym.io.errors import (
 )
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices
+from rlver_gym.studio.page import write_page
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 
@@ -385,7 +386,7 @@ def test_a_dialogue_without_first_words_is_recorded_as_failed_and_the_run_goes_o
     assert score_agents(episodes)[0].failed == len(PEOPLE)
     assert read_episodes(tmp_path) == episodes
     assert set(verify(tmp_path)) == {None}
-    write_report([tmp_path])
+    write_page([tmp_path])
 
 
 def test_an_agent_whose_dialogues_all_failed_has_no_score_and_breaks_no_report(
@@ -400,7 +401,8 @@ def test_an_agent_whose_dialogues_all_failed_has_no_score_and_breaks_no_report(
         None,
         None,
     ]
-    assert "nan" not in write_report([tmp_path]).read_text(encoding="utf-8").split("<script")[0]
+    (table,) = read_page(write_page([tmp_path]))["overview"]["tables"]
+    assert [score["failed"] for score in table["scores"]] == [len(episodes)]
     told = CliRunner().invoke(app, ["report", str(tmp_path)])
     assert told.exit_code == 0, told.output
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from commands import run_command
+from pages import read_page
 
 from rlver_gym.bench.compare import read_comparisons
 from rlver_gym.bench.folder import EPISODES, read_episodes, read_manifest
@@ -22,7 +23,6 @@ from rlver_gym.bench.noise import (
     spread_over_user_seeds,
 )
 from rlver_gym.bench.plan import BenchPlan
-from rlver_gym.bench.report import page_html
 from rlver_gym.bench.run import run
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.emotion import Outcome
@@ -31,6 +31,7 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.io.correlation import kendall_tau
 from rlver_gym.io.interval import AgentSpread, Spread, Swap
 from rlver_gym.llm_client.settings import ChatSettings
+from rlver_gym.studio.runs import Runs
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 
@@ -191,7 +192,7 @@ def test_a_run_with_one_seed_of_the_user_has_no_spread(single: Path) -> None:
     assert spread_over_user_seeds(read_episodes(single), 2, 1) is None
     (comparison,) = read_comparisons([single])
     assert spread_over_runs([comparison]) is None
-    assert "noise floor" not in page_html([comparison]).lower()
+    assert Runs([single]).overview["tables"][0]["noise"] is None
 
 
 def test_runs_of_one_replicate_are_recorded_as_before_there_were_any(
@@ -231,7 +232,7 @@ def test_bench_and_report_say_the_same_of_the_noise(folder: Path, tmp_path: Path
     assert "2 personas x 2 seeds x 3 user seeds" in table.stdout
     noise = spread_over_user_seeds(read_episodes(folder), 2, 3)
     assert noise
-    page = (folder / "report.html").read_text(encoding="utf-8")
+    page = read_page(folder / "report.html")["overview"]["tables"][0]["noise"]["says"]
     report = run_command("report", str(folder), "--out", str(tmp_path / "page.html")).stdout
     for sentence in describe_noise(noise):
         assert all(sentence in text for text in (table.stdout, page, report))
@@ -304,7 +305,7 @@ def test_runs_with_other_users_are_compared_where_they_share_agents(
     }
     out = ("--out", str(tmp_path / "both.html"))
     shown = run_command("report", *map(str, runs), *out).stdout
-    page = (tmp_path / "both.html").read_text(encoding="utf-8")
+    page = read_page(tmp_path / "both.html")["overview"]["shift"]["says"]
     for sentence in describe_shift(found):
         assert sentence in shown
         assert sentence in page
@@ -315,4 +316,4 @@ def test_runs_with_other_users_are_compared_where_they_share_agents(
 def test_runs_without_an_agent_in_common_are_not_compared(folder: Path, tmp_path: Path) -> None:
     list(run(PLAN.model_copy(update={"agents": ("silent",), "user_seeds": 1}), tmp_path))
     assert spread_over_runs(read_comparisons([folder, tmp_path])) is None
-    assert "between the runs" not in page_html(read_comparisons([folder, tmp_path])).lower()
+    assert Runs([folder, tmp_path]).overview["shift"] is None

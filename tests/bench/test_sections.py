@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from typer.testing import CliRunner
@@ -59,7 +60,9 @@ def test_the_best_and_the_worst_dialogue_are_told_by_the_turns_that_moved_them()
 
 def test_a_hostile_agent_stays_a_word_of_one_item() -> None:
     name = "](javascript:alert(1))\n# <img src=x>"
-    item, *_ = list_in_markdown(find_archetypes([episode("p", 1, agent=name)]), "report.html")
+    item, *_ = list_in_markdown(
+        find_archetypes([episode("p", 1, agent=name)]), "report.html", "run"
+    )
     assert "\n" not in item
     assert "](javascript" not in item.replace("\\](", "")
     assert "<img" not in item.replace("\\<", "")
@@ -94,7 +97,8 @@ def test_all_that_is_known_of_a_run_is_in_its_report(folder: Path) -> None:
     assert [one.split()[1] for one in titles] == [
         *("Final", "By", "Support", "Capabilities,", "Opinions", "Best")
     ]
-    assert f"(report.html#{KEY})" in text
+    place = urlencode({"run": folder.name, "id": KEY})
+    assert f"(report.html#/dialogue?{place})" in text
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"emotions": {}, "capabilities": {}}', "null"])

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from commands import run_command
+from pages import read_page
 
 from rlver_gym.bench.plan import BenchPlan
-from rlver_gym.bench.report import write_report
 from rlver_gym.bench.run import run
 from rlver_gym.bench.strategies import (
     FEWEST,
@@ -22,6 +22,7 @@ from rlver_gym.bench.strategies import (
 )
 from rlver_gym.core.dialogue import Appraisal, Turn
 from rlver_gym.environment.episode import Episode
+from rlver_gym.studio.page import write_page
 
 ROOT = Path(__file__).parents[2]
 ASK, ADVISE = "What happened then?", "You should ring your sister and ask her to come."
@@ -120,5 +121,6 @@ def test_a_run_is_told_on_the_terminal_in_json_and_on_the_page(tmp_path: Path) -
     assert comfort["uses"]["question"]["change_with"]["mean"] is None
     table = run_command("strategies", "run", cwd=tmp_path).stdout
     assert f"{comfort['stickiness']['mean']:.2f} [" in table
-    page = write_report([tmp_path / "run"]).read_text(encoding="utf-8")
-    assert page.count('aria-label="question ') == 2
+    ((variety, change),) = read_page(write_page([tmp_path / "run"]))["strategies"]
+    assert [row[0] for row in variety["rows"]] == ["agent", "comfort", "listener"]
+    assert sum(row[1] == "question" for row in change["rows"]) == 2

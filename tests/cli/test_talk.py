@@ -20,6 +20,8 @@ from commands import run_command
 from interrupts import heeding_ctrl_c
 from paths import ROOT
 
+from rlver_gym.environment.episode import Episode
+
 PERSONA = "noor-missed-evening"
 PARROT = '''
 class Parrot:
@@ -195,3 +197,42 @@ def test_lines_of_a_file_are_turns_each(tmp_path: Path) -> None:
     assert "heard 'One.'." in done.stdout
     assert "heard 'Two.'." in done.stdout
     assert "You leave." in done.stdout
+
+
+def talk_with(folder: Path, *lines: str) -> str:
+    """What a talk without a terminal shows."""
+    typed = "\n".join([*lines, "/quit", ""])
+    options = ["--persona", PERSONA]
+    found = subprocess.run(
+        [sys.executable, "-m", "rlver_gym", "talk", *options],
+        input=typed,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+def test_a_turn_is_taken_back_said_otherwise_and_saved(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    shown = talk_with(
+        tmp_path, "/undo", "Cheer up!", "/retry", "/retry What happened?", "And then?", "/undo",
+        "/save", "/save mine", "/save talk.jsonl", "/save talk.jsonl"
+    )  # fmt: skip
+    for hint in ("say something first", "/retry WORDS", "/save FILE", "mine is there already"):
+        assert hint in shown
+    assert shown.count("taken back") == 2
+    assert shown.count("Saved as talk.jsonl") == 2
+    assert (tmp_path / "mine").read_text() == "precious"
+    (line,) = (tmp_path / "talk.jsonl").read_text(encoding="utf-8").splitlines()
+    saved = Episode.from_json(line)
+    assert (saved.agent, saved.persona) == ("human", PERSONA)
+    assert [turn.utterance for turn in saved.turns] == ["What happened?"]
+
+
+def test_a_saved_talk_is_written_again_when_it_ends(tmp_path: Path) -> None:
+    talk_with(tmp_path, "You poor thing.", "/save talk.jsonl", *["Whatever."] * 7)
+    saved = Episode.from_json((tmp_path / "talk.jsonl").read_text(encoding="utf-8"))
+    assert saved.outcome is not None
+    assert len(saved.turns) > 1

@@ -6,14 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from pages import read_page
 from rich.console import Console
 
 from rlver_gym.agents import agent_maker
-from rlver_gym.bench.compare import read_comparisons
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.plan import BenchPlan
-from rlver_gym.bench.report import page_html
-from rlver_gym.bench.run import run, run_case
+from rlver_gym.bench.run import run_case
 from rlver_gym.core.dialogue import Appraisal, Turn
 from rlver_gym.core.library import library
 from rlver_gym.environment.alarms import AnomalyReport, check_episodes, find_alerts
@@ -156,23 +155,15 @@ def test_who_repeats_one_good_reply_to_each_is_marked() -> None:
     assert "repeats itself: 89 %" in alarm.says
 
 
-def test_hostile_text_stays_text_in_report_and_terminal(tmp_path: Path) -> None:
+def test_hostile_text_stays_text_on_the_terminal() -> None:
     hostile = (
         "</script><script>alert('x')</script><img src=x onerror=alert(1)> \x1b[31m\u202e"
         " [bold]x[/bold]"
     )
-    list(run(BenchPlan(agents=("comfort",), seeds=1, split="demo"), tmp_path))
     said = [
         told(*[hostile] * 8, persona=f"<b>{name}</b>", agent="<i>mine</i>")
         for name in ("ada", "ben")
     ]
-    page = page_html([one._replace(episodes=said) for one in read_comparisons([tmp_path])])
-    assert '<div class="alarm"' in page
-    assert page.count("<script") == 2
-    assert "<img" not in page
-    assert "<i>mine" not in page
-    assert "<b>ada" not in page
-    assert '<span class="badge"' in page
     shown = printed(check_episodes(said))
     assert "\x1b" not in shown
     assert "\u202e" not in shown
@@ -204,4 +195,7 @@ def test_bench_and_report_print_alarms_and_put_them_into_json(
         plain = json.loads(rlver(*words))
         (found,) = plain["alarms"]
         assert {said["seed"] for said in found["evidence"]["pair"]} == {0}
-    assert "suspicious</span>" in Path("run/report.html").read_text(encoding="utf-8")
+    (table,) = read_page(Path("run/report.html"))["overview"]["tables"]
+    ((says, *evidence),) = table["scores"][0]["flags"]
+    assert "says the same to everybody" in says
+    assert "I am so sorry" in evidence[0]

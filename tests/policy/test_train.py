@@ -15,6 +15,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from pages import read_page
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
@@ -29,7 +30,6 @@ from rlver_gym.policy.config import (
     make_config,
     read_values,
 )
-from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.evaluate import _episodes, _find_alarms, evaluate, make_distinct_specs
 from rlver_gym.policy.folder import run
 from rlver_gym.policy.learning.batch import pack
@@ -52,6 +52,7 @@ from rlver_gym.policy.models.sampler import Completion
 from rlver_gym.policy.models.tiny_model import build_tiny
 from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine
 from rlver_gym.policy.train import make_learner, reset_specs, resolve_algorithm, train
+from rlver_gym.studio.page import write_page
 
 SMALL = {
     "iterations": 4,
@@ -114,10 +115,9 @@ def test_a_run_leaves_metrics_checkpoints_dialogues_curves_and_a_model(algo, mod
     assert "held out" in (folder / "curves.svg").read_text()
     assert "**Person:**" in (folder / "dialogues.md").read_text()
     assert any((folder / "tensorboard").iterdir())
-    (folder / "curves.svg").unlink()
-    from rlver_gym.cli.root import app
-
-    assert "curves.svg" in CliRunner().invoke(app, ["report", str(folder)]).output
+    (shown,) = read_page(write_page([folder]))["curves"]
+    assert shown["columns"]["emotion"] == [line["emotion"] for line in metrics]
+    assert [one["iteration"] for one in shown["samples"]] == [0] * 3 + [2] * 3 + [4] * 3
 
 
 def test_rft_makes_the_best_replies_likelier_and_learns_nothing_where_all_were_alike(model):
@@ -621,9 +621,8 @@ def test_runs_of_one_name_are_drawn_apart(tmp_path):
     for number, folder in enumerate(folders):
         folder.mkdir(parents=True)
         (folder / "metrics.jsonl").write_text(f'{{"iteration": 1, "emotion": {number}}}\n')
-    picture = write_curves(folders, tmp_path / "picture.svg").read_text()
-    assert picture.count("<polyline") == 2
-    assert str(folders[1]) in picture
+    curves = read_page(write_page(folders, tmp_path / "page.html"))["curves"]
+    assert [one["name"] for one in curves] == list(map(str, folders))
 
 
 def test_every_field_is_an_option_with_a_help_text():

@@ -31,7 +31,7 @@ def test_good_metrics_are_read_and_a_line_cut_off_is_left_out(folder: Path) -> N
     with (folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"iteration": 3, "emo')
     assert [line["iteration"] for line in read_metrics(folder)] == [1, 2]
-    assert "polyline" in write_curves([folder]).read_text(encoding="utf-8")
+    assert "polyline" in write_curves(folder).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_edited_metrics_are_named_by_file_and_line(folder: Path, line: str, says
     with (folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
         file.write(line + "\n")
     with pytest.raises(TrainingError, match=says) as error:
-        write_curves([folder])
+        write_curves(folder)
     assert str(folder / "metrics.jsonl") in str(error.value)
     assert "\x1b" not in str(error.value)
     assert len(str(error.value)) < 600

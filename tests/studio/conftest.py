@@ -4,8 +4,10 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+from chromium import CHROMIUM
 from studios import Client, start_studio
 
 from rlver_gym.bench.plan import BenchPlan
@@ -48,3 +50,45 @@ def open_studio(tmp_path: Path) -> Iterator[Callable[..., Client]]:
 def studio(open_studio: Callable[..., Client], held: Path) -> Client:
     """A studio over a copy of that run."""
     return open_studio(held)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a studio, or the file of a report, in a browser of its own: no request leaves it, and
+    nothing is complained about in its console.
+    """
+    contexts, foreign, complaints = [], [], []
+
+    def open_page(studio: Client | Path, **options: Any) -> Any:
+        context = browser.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        is_file = isinstance(studio, Path)
+        here = studio.as_uri() if is_file else f"http://127.0.0.1:{studio.server.port}/"
+        page.on(
+            "request",
+            lambda asked: (
+                asked.url.startswith((here, "blob:", "data:")) or foreign.append(asked.url)
+            ),
+        )
+        page.on("console", lambda said: complaints.append((said.type, said.text)))
+        page.on("pageerror", lambda error: complaints.append(("error", str(error))))
+        page.on("dialog", lambda dialog: complaints.append(("error", dialog.message)))
+        page.set_default_timeout(10_000)
+        page.goto(here if is_file else studio.server.url)
+        page.get_by_role("navigation").wait_for()
+        page.here = here
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert foreign == []
+    assert [one for one in complaints if one[0] in ("error", "warning")] == []

@@ -4,69 +4,17 @@ nothing is complained about in the browser's console.
 
 import json
 import re
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chromium import BROWSER_TEST, MARKUP, expect, hostile_run, show, training_run
 from paths import ROOT
 from studios import Client, start_studio
 
-from rlver_gym.bench.folder import EPISODES, MANIFEST
 from rlver_gym.bench.run import read_episodes
 
-sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = "/usr/bin/chromium"
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"needs {CHROMIUM}"),
-]
-MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>\u202e\"'`{{3}}"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        yield playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-
-
-@pytest.fixture
-def visit(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens a studio in a browser of its own."""
-    contexts, foreign, complaints = [], [], []
-
-    def open_page(studio: Any, **options: Any) -> Any:
-        context = browser.new_context(**options)
-        contexts.append(context)
-        page = context.new_page()
-        here = f"http://127.0.0.1:{studio.server.port}/"
-        page.on(
-            "request",
-            lambda asked: asked.url.startswith((here, "blob:")) or foreign.append(asked.url),
-        )
-        page.on("console", lambda said: complaints.append((said.type, said.text)))
-        page.on("pageerror", lambda error: complaints.append(("error", str(error))))
-        page.on("dialog", lambda dialog: complaints.append(("error", dialog.message)))
-        page.set_default_timeout(10_000)
-        page.goto(studio.server.url)
-        page.get_by_role("navigation").wait_for()
-        page.here = here
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert foreign == []
-    assert [one for one in complaints if one[0] in ("error", "warning")] == []
-
-
-def show(page: Any, address: str) -> None:
-    """Go to a page of the studio."""
-    page.goto(f"{page.here}{address}")
-
-
-def expect(found: Any) -> Any:
-    return sync_api.expect(found)
+pytestmark = BROWSER_TEST
 
 
 def test_the_worst_dialogue_of_an_agent_is_two_clicks_away(studio: Any, visit: Any) -> None:
@@ -260,38 +208,6 @@ def test_every_page_fits_a_phone(studio: Any, visit: Any, scheme: str) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= 400, address
 
 
-def hostile_run(held: Path, folder: Path) -> Path:
-    """The same run, in which every text that can be anything is markup; an agent's name too."""
-    folder.mkdir()
-    manifest = (held / MANIFEST).read_text(encoding="utf-8")
-    plain = json.loads(manifest)
-    plain["plan"]["agents"] = [MARKUP, "listener", "oracle"]
-    plain["agents"] = {MARKUP: {}, "listener": {}, "oracle": {}}
-    (folder / MANIFEST).write_text(json.dumps(plain), encoding="utf-8")
-    lines = []
-    for one in read_episodes(held):
-        turns = tuple(
-            turn._replace(
-                utterance=MARKUP,
-                reply=MARKUP,
-                appraisal=turn.appraisal._replace(
-                    thought=MARKUP,
-                    reasons=tuple(
-                        reason._replace(code=MARKUP, note=MARKUP)
-                        for reason in turn.appraisal.reasons
-                    ),
-                ),
-            )
-            for turn in one.turns
-        )
-        agent = MARKUP if one.agent == "echo" else one.agent
-        lines.append(one._replace(agent=agent, opening=MARKUP, turns=turns).to_json())
-    (folder / EPISODES).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    rating = {"dialogue": "listener/gus-the-flatmate/0", "rater": MARKUP, "turn": 1, "change": 1}
-    (folder / "ratings.jsonl").write_text(json.dumps(rating) + "\n")
-    return folder
-
-
 def test_hostile_text_in_every_field_runs_nothing(
     open_studio: Any, visit: Any, held: Path, tmp_path: Path
 ) -> None:
@@ -312,16 +228,62 @@ def test_hostile_text_in_every_field_runs_nothing(
     expect(page.locator(".board")).to_contain_text("<script>alert(2)</script>")
 
 
-def test_a_training_is_seen_with_its_reference(visit: Any, tmp_path: Path) -> None:
-    folder = tmp_path / "training"
-    folder.mkdir()
-    lines = [
-        {"iteration": at, "emotion": 20.0 + at, "reference_score": 21.0, "return": None}
-        for at in range(1, 6)
-    ]
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+def test_a_training_is_seen_with_reference_and_dialogues(visit: Any, tmp_path: Path) -> None:
+    folder = training_run(tmp_path / "training")
     with start_studio([folder], tmp_path) as server:
         page = visit(Client(server, folder, tmp_path))
         page.get_by_role("link", name="Train").click()
         expect(page.locator("svg.line polyline")).to_have_count(2)
         expect(page.locator(".legend")).to_contain_text("by the reference")
+        page.get_by_label("log y").check()
+        expect(page.locator("svg.line polyline")).to_have_count(2)
+        expect(page.locator(".say.agent p")).to_have_text("At iteration 4.")
+        page.get_by_label("iteration").press("ArrowLeft")
+        expect(page.locator(".say.agent p")).to_have_text("At iteration 2.")
+        with page.expect_download() as saved:
+            page.get_by_role("button", name="PNG").click()
+        assert Path(saved.value.path()).read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_note_is_kept_where_it_was_taken(studio: Any, visit: Any) -> None:
+    page = visit(studio)
+    dialogue = f"#/dialogue?run={studio.run}&id=echo/gus-the-flatmate/0&turn=2"
+    show(page, dialogue)
+    page.get_by_label("note on turn 2").fill("It copies.")
+    page.get_by_label("note on this dialogue").click()
+    page.get_by_label("note on this dialogue").fill("Dull.")
+    page.get_by_label("note on turn 2").click()
+    page.reload()
+    expect(page.get_by_label("note on turn 2")).to_have_value("It copies.")
+    expect(page.get_by_label("note on this dialogue")).to_have_value("Dull.")
+    assert {one["turn"] for one in studio.get("notes", run=studio.run)} == {0, 2}
+
+
+def test_two_dialogues_are_compared_blindly_by_keys(studio: Any, visit: Any) -> None:
+    page = visit(studio)
+    show(page, f"#/rate?run={studio.run}&rater=Ann&view=pairs")
+    for done, key in enumerate(("ArrowLeft", "ArrowRight", "="), 1):
+        expect(page.locator(".progress")).to_contain_text(f"pair {done} of")
+        assert not re.search(r"\b(echo|listener|oracle)\b", page.locator("main").inner_text())
+        page.keyboard.press(key)
+    page.get_by_role("tab", name="Agreement").click()
+    expect(page.locator(".number b").first).to_have_text("3")
+
+
+def test_why_a_reply_feels_so_is_kept_when_all_of_it_is_said(studio: Any, visit: Any) -> None:
+    page = visit(studio)
+    show(page, f"#/rate?run={studio.run}&rater=Ann")
+    page.get_by_role("radiogroup", name="turn 1", exact=True).get_by_role(
+        "radio", name="+2"
+    ).click()
+    page.get_by_text("why, if you like").first.click()
+    for group in page.locator("[role=radiogroup][aria-label^=why]").all()[:6]:
+        group.get_by_role("radio").nth(1).click()
+    page.get_by_label("the false words").fill("Tom")
+    page.get_by_label("what went through your head").fill("So, so.")
+    page.locator("h1").click()
+    expect(page.locator(".problem")).to_have_count(0)
+    page.reload()
+    lines = [json.loads(one) for one in (studio.folder / "ratings.jsonl").read_text().splitlines()]
+    assert set(lines[-1]["factors"].values()) == {1}
+    assert (lines[-1]["thought"], lines[-1]["words"], lines[-1]["change"]) == ("So, so.", "Tom", 2)

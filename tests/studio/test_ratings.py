@@ -9,7 +9,10 @@ from rlver_gym.bench.opinions import gather_opinions
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import read_dialogues
 from rlver_gym.bench.run import read_episodes
+from rlver_gym.data.corpus import Corpus
+from rlver_gym.export.raters import write_corpus
 from rlver_gym.io.correlation import correlation_within
+from rlver_gym.io.errors import RunError
 from rlver_gym.io.reliability import intraclass_correlation, krippendorff_alpha
 
 
@@ -122,3 +125,83 @@ def test_a_damaged_file_of_ratings_is_named_with_its_line(studio, line: str) -> 
         "GET", f"/api/rate?run={studio.run}&rater=Ann", headers={"cookie": studio.cookie}
     )
     assert (answer.status, "line 2" in answer.body["problem"]) == (400, True)
+
+
+FACTORS = {"understood": 3, "about": 2, "gives": 4, "human": 1, "pressure": 0, "false": 1}
+
+
+def test_ratings_that_say_why_are_read_as_a_corpus(studio, tmp_path) -> None:
+    shown = studio.get("rate", run=studio.run, rater="Ann")["next"]
+    whole = {"run": studio.run, "name": shown["name"], "change": 2}
+    why = {"factors": FACTORS, "thought": "So, so.", "words": "Tom"}
+    studio.post("rate", **whole, rater="Ann", turn=1, **why)
+    studio.post("rate", **{**whole, "change": -3}, rater="Bo", turn=1, factors=FACTORS)
+    studio.post("rate", **whole, rater="Ann", turn=2)
+    done = write_corpus(studio.folder, tmp_path / "corpus")
+    assert (done.ratings, done.left_out) == (2, 1)
+    (reply,) = Corpus(tmp_path / "corpus").rated_replies()
+    assert reply.text == shown["turns"][0][0]
+    assert reply.dialogue.opening == shown["opening"]
+    assert [(one.reader, one.change, one.thought) for one in reply.ratings] == [
+        ("Ann", 2, "So, so."),
+        ("Bo", -3, "(nothing was noted)"),
+    ]
+    assert {name: reply.mean(name) for name in FACTORS} == FACTORS
+    write_corpus(studio.folder, tmp_path / "corpus")
+    too_much = {**FACTORS, "gives": 5}
+    assert "gives" in studio.refusal("rate", **whole, rater="Ann", turn=1, factors=too_much)
+
+
+def test_a_run_in_which_nobody_says_why_makes_no_corpus(studio, tmp_path) -> None:
+    rate_next(studio, "Ann", lambda *_: 1)
+    with pytest.raises(RunError, match="says why"):
+        write_corpus(studio.folder, tmp_path / "corpus")
+    assert not (tmp_path / "corpus").exists()
+
+
+def test_pairs_are_blind_resume_and_say_who_helped_more(studio) -> None:
+    episodes = {"/".join(map(str, one.key)): one for one in read_episodes(studio.folder)}
+    sides = {"Ann": ["left", "right", "even"], "Bo": ["left", "left", "even"]}
+    names = []
+    for rater, told in sides.items():
+        for done, side in enumerate(told):
+            shown = studio.get("pair", run=studio.run, rater=rater)
+            assert shown["done"] == done
+            assert shown["total"] == 3 * 8
+            known = json.dumps({**shown["next"], "turns": []})
+            assert not any(agent in known for agent in ("echo", "listener", "oracle"))
+            names.append(shown["next"]["name"])
+            body = {"run": studio.run, "rater": rater, "name": names[-1], "side": side}
+            assert studio.post("prefer", **body)["done"] == done + 1
+    assert names[:3] == names[3:]
+    lines = [
+        json.loads(one) for one in (studio.folder / "preferences.jsonl").read_text().splitlines()
+    ]
+    found = studio.get("tally", run=studio.run)
+    assert (found["pairs"], found["raters"], found["shared"]) == (3, 2, 3)
+    values = [[1, 1], [-1, 1], [0, 0]]
+    assert found["alpha"] == pytest.approx(krippendorff_alpha(values))
+    points = {"left": 1.0, "even": 0.5, "right": 0.0}
+    for agent, (share, count) in found["agents"].items():
+        mine = [
+            points[one["preferred"]] if side == "left" else 1 - points[one["preferred"]]
+            for one in lines
+            for side in ("left", "right")
+            if episodes[one[side]].agent == agent
+        ]
+        assert (share, count) == (pytest.approx(np.mean(mine)), len(mine))
+    decided = [one for one in lines if one["preferred"] != "even"]
+    higher = [
+        (episodes[one["left"]].final > episodes[one["right"]].final) is (one["preferred"] == "left")
+        for one in decided
+        if episodes[one["left"]].final != episodes[one["right"]].final
+    ]
+    assert found["with_score"] == pytest.approx(np.mean(higher))
+
+
+@pytest.mark.parametrize("fields", [{"side": "both"}, {"name": "x"}, {"rater": "../x"}])
+def test_a_preference_outside_the_queue_is_not_kept(shared, fields) -> None:
+    name = shared.get("pair", run=shared.run, rater="Ann")["next"]["name"]
+    whole = {"run": shared.run, "rater": "Ann", "name": name, "side": "left"}
+    assert shared.refusal("prefer", **{**whole, **fields})
+    assert not (shared.folder / "preferences.jsonl").exists()

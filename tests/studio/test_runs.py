@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from pages import read_page
 
 from rlver_gym.bench.run import read_episodes
 from rlver_gym.bench.score import score_agents
@@ -13,6 +14,8 @@ from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.environment.snapshot import Snapshot
+from rlver_gym.studio.page import write_page
+from rlver_gym.studio.runs import Runs
 from rlver_gym.users import make_user
 
 AGENTS_OF_OTHERS = ["human", "openai:gpt", "hf:/tmp/model", "os:system", "strategy:none", "x"]
@@ -151,3 +154,32 @@ def test_a_file_of_branches_that_is_damaged_or_leads_elsewhere_is_refused(
     (beside / "branches.jsonl").symlink_to(tmp_path / "precious")
     assert "leads out" in studio.refusal("branch", **whole)
     assert (tmp_path / "precious").read_text() == ""
+
+
+def test_notes_are_kept_beside_the_run_one_for_each_turn(studio) -> None:
+    key = "echo/gus-the-flatmate/0"
+    for turn, text in ((0, "Odd."), (2, "It copies."), (2, "It only copies."), (0, " ")):
+        kept = studio.post("note", run=studio.run, dialogue=key, turn=turn, text=text)
+    assert kept == [{"dialogue": key, "turn": 2, "text": "It only copies."}]
+    lines = (studio.folder / "notes.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == kept == studio.get("notes", run=studio.run)
+    assert read_page(write_page([studio.folder]))["notes"] == {studio.run: kept}
+    for wrong in ({"turn": 40}, {"turn": -1}, {"dialogue": "nobody/at/0"}):
+        assert studio.refusal(
+            "note", **{"run": studio.run, "dialogue": key, "turn": 1, "text": "x"} | wrong
+        )
+    (studio.folder / "notes.jsonl").write_text('{"dialogue": "x", "turn": "1", "text": "y"}\n')
+    answer = studio.ask("GET", f"/api/notes?run={studio.run}", headers={"cookie": studio.cookie})
+    assert "line 1" in answer.body["problem"]
+
+
+def test_a_judged_dialogue_has_its_capabilities_and_strategies(studio) -> None:
+    key = "listener/gus-the-flatmate/0"
+    assert "capabilities" not in studio.get("dialogue", run=studio.run, dialogue=key)
+    lines = [{"dialogue": key, "scores": {"empathy": mark}, "sample": mark} for mark in (2, 3)]
+    (studio.folder / "judgements.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+    found = Runs([studio.folder]).dialogue(studio.run, key)
+    assert found["capabilities"] == {"empathy": 2.5}
+    episode = episode_of(studio, key)
+    asks = ["question" in one for one in found["strategies"]]
+    assert asks == ["?" in turn.utterance for turn in episode.turns]

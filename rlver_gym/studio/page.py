@@ -1,0 +1,127 @@
+"""The studio's pages as one file to keep and to send: what runs and trainings hold is inside it,
+packed, and nothing in it can be changed. It asks for nothing; no text of models is markup in it.
+"""
+
+import base64
+import gzip
+import hashlib
+import json
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+from rlver_gym.bench.verdict import Verdict
+from rlver_gym.io.atomic import write_atomically
+from rlver_gym.io.terminal import one_line
+from rlver_gym.io.version import __version__
+from rlver_gym.studio.branches import Branches
+from rlver_gym.studio.notes import read_notes
+from rlver_gym.studio.runs import Runs
+from rlver_gym.studio.trainings import Trainings, is_training
+from rlver_gym.studio.views import Json
+
+MAX_CHARS = 64 << 20
+"""Characters of JSON that a browser still opens at once: ten thousand dialogues and more."""
+
+
+def write_page(
+    folders: Sequence[Path],
+    out: Path | None = None,
+    verdicts: Sequence[Verdict] = (),
+    runs: Runs | None = None,
+) -> Path:
+    """Write the page of runs and trainings; returns its path, by default one in the first folder.
+    `verdicts`: of the runs that were recomputed; `runs`: the folders' runs, if they are read.
+    """
+    trainings = Trainings([folder for folder in folders if is_training(folder)])
+    runs = runs or Runs([folder for folder in folders if folder not in trainings.folders])
+    page = out or folders[0] / ("report.html" if len(folders) == 1 else "compare.html")
+    title = " and ".join(folder.resolve().name for folder in folders)
+    write_atomically(page, render_page(gather(runs, trainings, verdicts), title))
+    return page
+
+
+def gather(
+    runs: Runs,
+    trainings: Trainings,
+    verdicts: Sequence[Verdict] = (),
+    max_chars: int = MAX_CHARS,
+) -> Json:
+    """All that the pages may ask; of more dialogues than fit, those of the lower seeds."""
+    rows = runs.overview["dialogues"]
+    people: Json = {}
+    kept: dict[int, Json] = {}
+    size = 0
+    for number, row in sorted(enumerate(rows), key=lambda one: one[1]["seed"]):
+        dialogue = runs.dialogue(row["run"], row["id"])
+        size += len(json.dumps(dialogue))
+        if size > max_chars:
+            break
+        person = dialogue.pop("person")
+        if person:
+            people[person["id"]] = person
+        kept[number] = {**dialogue, "person": person and person["id"], "note": ""}
+    branches = Branches(runs)
+    return {
+        "overview": {
+            **runs.overview,
+            "dialogues": [rows[number] for number in sorted(kept)],
+            "omitted": len(rows) - len(kept),
+            "verdicts": [_describe(one) for one in verdicts],
+            "still": True,
+            "agents": [],
+            "trainings": trainings.names,
+            "version": __version__,
+        },
+        "dialogues": [kept[number] for number in sorted(kept)],
+        "branches": {label: branches.all_of(run) for label, run in runs.runs.items()},
+        "notes": {label: read_notes(run) for label, run in runs.runs.items()},
+        "people": people,
+        "strategies": runs.strategies(),
+        "curves": trainings.read(),
+    }
+
+
+def _describe(verdict: Verdict) -> Json:
+    """The run by its folder's name: where it lies is nobody's business."""
+    is_harmless = verdict.is_sound or verdict.needs_source
+    text = verdict.describe(Path(verdict.run).resolve().name)
+    return {"text": text, "is_alarm": not is_harmless}
+
+
+def render_page(data: Json, title: str) -> str:
+    """The file as text; of the data it holds base64 alone."""
+    plain = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    packed = base64.b64encode(gzip.compress(plain.encode(errors="replace"), 9, mtime=0)).decode()
+    style, script = _built("studio.css"), _built("studio.js")
+    rules = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}';"
+        " img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{rules}">
+<meta name="color-scheme" content="light dark">
+<title>{escape(one_line(title))}</title>
+<style>{style}</style>
+</head>
+<body>
+<div id="studio"></div>
+<noscript>Reading this page needs JavaScript. Nothing is loaded from anywhere.</noscript>
+<script type="application/gzip" id="data">{packed}</script>
+<script type="module">{script}</script>
+</body>
+</html>
+"""
+
+
+def _built(name: str) -> str:
+    return (files("rlver_gym.studio") / "static" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

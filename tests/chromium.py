@@ -1,0 +1,81 @@
+"""What browser tests share: a run in which everything is markup, a training, and small steps."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlver_gym.bench.folder import EPISODES, MANIFEST
+from rlver_gym.bench.run import read_episodes
+
+CHROMIUM = "/usr/bin/chromium"
+BROWSER_TEST = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"needs {CHROMIUM}"),
+]
+MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>\u202e\"'`{{3}}"
+
+
+def show(page: Any, address: str) -> None:
+    """Go to a page of the studio."""
+    page.goto(f"{page.here}{address}")
+
+
+def expect(found: Any) -> Any:
+    return pytest.importorskip("playwright.sync_api").expect(found)
+
+
+def hostile_run(held: Path, folder: Path) -> Path:
+    """The same run, in which every text that can be anything is markup; an agent's name too."""
+    folder.mkdir()
+    manifest = (held / MANIFEST).read_text(encoding="utf-8")
+    plain = json.loads(manifest)
+    plain["plan"]["agents"] = [MARKUP, "listener", "oracle"]
+    plain["agents"] = {MARKUP: {}, "listener": {}, "oracle": {}}
+    (folder / MANIFEST).write_text(json.dumps(plain), encoding="utf-8")
+    lines = []
+    for one in read_episodes(held):
+        turns = tuple(
+            turn._replace(
+                utterance=MARKUP,
+                reply=MARKUP,
+                appraisal=turn.appraisal._replace(
+                    thought=MARKUP,
+                    reasons=tuple(
+                        reason._replace(code=MARKUP, note=MARKUP)
+                        for reason in turn.appraisal.reasons
+                    ),
+                ),
+            )
+            for turn in one.turns
+        )
+        agent = MARKUP if one.agent == "echo" else one.agent
+        lines.append(one._replace(agent=agent, opening=MARKUP, turns=turns).to_json())
+    (folder / EPISODES).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    rating = {"dialogue": "listener/gus-the-flatmate/0", "rater": MARKUP, "turn": 1, "change": 1}
+    (folder / "ratings.jsonl").write_text(json.dumps(rating) + "\n")
+    note = {"dialogue": rating["dialogue"], "turn": 1, "text": MARKUP}
+    (folder / "notes.jsonl").write_text(json.dumps(note) + "\n")
+    judgement = {"dialogue": rating["dialogue"], "scores": {MARKUP: 1}}
+    (folder / "judgements.jsonl").write_text(json.dumps(judgement) + "\n")
+    return folder
+
+
+def training_run(folder: Path, said: str = "At iteration {}.") -> Path:
+    """A training run with a reference, and one held-out dialogue each second iteration."""
+    folder.mkdir()
+    lines = [
+        {"iteration": at, "emotion": 20.0 + at, "reference_score": 21.0, "return": None}
+        for at in range(1, 6)
+    ]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    dialogue = {"persona": "gus-the-flatmate", "seed": 1, "score": 3.0, "outcome": "left"}
+    evaluations = [
+        {"iteration": at, "dialogues": [{**dialogue, "lines": [["agent", said.format(at), ""]]}]}
+        for at in (0, 2, 4)
+    ]
+    (folder / "evaluations.jsonl").write_text(
+        "".join(json.dumps(one) + "\n" for one in evaluations)
+    )
+    return folder

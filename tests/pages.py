@@ -1,0 +1,23 @@
+"""What a page of `rlver-gym report` holds."""
+
+import base64
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+
+def read_page(page: Path) -> dict[str, Any]:
+    """The data that the page's script shows."""
+    text = page.read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/gzip" id="data">([A-Za-z0-9+/=]*)</script>', text)
+    assert found
+    return json.loads(gzip.decompress(base64.b64decode(found[1])))
+
+
+def alarms(page: Path) -> list[str]:
+    """What it warns of: what is not as a run of its plan writes it, or not as recomputed."""
+    overview = read_page(page)["overview"]
+    found = [text for table in overview["tables"] for text in table["notes"]]
+    return found + [one["text"] for one in overview["verdicts"] if one["is_alarm"]]
