@@ -9,8 +9,11 @@ import typer
 from rich.text import Text
 
 from rlver_gym.bench.folder import read_episodes
+from rlver_gym.bench.openness import measure_openness
 from rlver_gym.bench.profile import GROUPS, PersonProfile, profile
 from rlver_gym.cli.options import AsJson
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.library import library
 from rlver_gym.io.errors import RunError
 from rlver_gym.io.json_text import dump_json
 from rlver_gym.io.terminal import SafeConsole, format_count, make_table, one_line
@@ -22,6 +25,15 @@ def profile_people(
         str | None, typer.Option(help="Whose dialogues; default: the only agent, or the most.")
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="People to show at each end.")] = 8,
+    env: Annotated[
+        str | None,
+        typer.Option(
+            help="Count acceptance as the embedded user of this environment takes the same replies."
+        ),
+    ] = None,
+    personas: Annotated[
+        str | None, typer.Option(help="The run's persona cards; default: the shipped ones.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Which people teach a learner something: spread within groups, groups without signal, regret.
@@ -30,6 +42,10 @@ def profile_people(
     learner (GRPO) compares dialogues with one person: where all of a group end alike it learns
     nothing, and the time is lost. Regret is how far the best agent of the run is ahead with that
     person: without any there is nothing left to learn.
+
+    Acceptance is the share of replies after which the emotion rose, expression the share of the
+    person's replies that tell something of their story, feelings or need: over all agents of the
+    run, each counting alike.
     """
     episodes = read_episodes(run)
     counts = Counter(episode.agent for episode in episodes)
@@ -39,8 +55,11 @@ def profile_people(
     if name not in counts:
         raise RunError(f"{run}: has no agent {name!r}. It has {', '.join(sorted(counts))}.")
     found = profile(episodes, name)
+    card = env_card(env) if env else None
+    openness = measure_openness(episodes, library(personas), card)
     if as_json:
-        typer.echo(dump_json({"agent": name, "people": [one._asdict() for one in found]}))
+        people = [one._asdict() for one in found]
+        typer.echo(dump_json({"agent": name, "people": people, **openness._asdict()}))
         return
     console = SafeConsole()
     table = make_table(one_line(f"{name} in {run}: {format_count(len(found), 'person', 'people')}"))
@@ -51,6 +70,14 @@ def profile_people(
         table.add_row(*map(Text, _cells(one) if one else ["…"]))
     console.print(table)
     console.print(Text(_summary(found)), soft_wrap=True)
+    where = f" in {env}" if env else ""
+    console.print(
+        Text(
+            f"Over all agents: acceptance {100 * openness.acceptance:.1f} %{where}, expression"
+            f" {100 * openness.expression:.1f} %."
+        ),
+        soft_wrap=True,
+    )
 
 
 def _headings() -> list[str]:

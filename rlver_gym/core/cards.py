@@ -96,6 +96,11 @@ class EnvCard(HashedCard):
             fields.pop("world", None)
         return fields
 
+    @property
+    def is_chat(self) -> bool:
+        """Whether people bring an interest instead of a story."""
+        return self.world is not None and self.world.topic == "interests"
+
     def check_user(self, kind: str, version: str) -> None:
         """CardError for an embedded user of another version than the pinned one."""
         if kind == "embedded" and self.embedded_user not in ("", version.partition("/")[0]):

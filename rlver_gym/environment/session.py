@@ -131,6 +131,13 @@ class EmpathySession:
         """
         return run_coroutine(self.areply(utterance), self.is_async)
 
+    def appraise_at(self, emotion: int, dialogue: Dialogue) -> Appraisal:
+        """What a dialogue's last utterance does to this person at that emotion, in [0, 100]. The
+        session stays where it is. Raises UserFailed.
+        """
+        work = self._async_user.aappraise(self.scene, emotion, dialogue)
+        return run_coroutine(work, self.is_async)
+
     async def areply(self, utterance: str) -> Turn:
         """See `reply`. DialogueError when something else was said while the user answered."""
         words = self.validate_utterance(utterance)

@@ -41,13 +41,14 @@ class EmbeddedAnswers:
 
         `card`: start and thresholds. `seed` chooses among their lines.
         """
-        shipped = library()
+        self._card, shipped = env_card(card), library()
         known = [shipped.get(one) for one in shipped.ids()] if personas is None else personas
         self._personas = {
-            profile_line(one, words(language)): one for one in known for language in LANGUAGES
+            profile_line(one, words(language, is_chat=self._card.is_chat)): one
+            for one in known
+            for language in LANGUAGES
         }
         self._by_id = {one.id: one for one in self._personas.values()}
-        self._card = env_card(card)
         self._seed = seed
         self._user = EmbeddedUser()
         self._felt = lru_cache(maxsize=4_096)(self._replay_dialogue)

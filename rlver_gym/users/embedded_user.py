@@ -51,7 +51,9 @@ class EmbeddedUser:
                 " English alone. Use an LLM user: openai:MODEL."
             )
         challenging = scene.card.difficulty == "challenging"
-        return reasons_for(persona, emotion, dialogue, challenging=challenging)
+        return reasons_for(
+            persona, emotion, dialogue, challenging=challenging, is_chat=scene.card.is_chat
+        )
 
     def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
         """Reaction, disclosure and hint, or goodbye; UserFailed for a profile that has no lines to

@@ -111,6 +111,8 @@ class ReaderUser(EmbeddedUser):
 
     def _reasons(self, scene: Scene, emotion: int, dialogue: Dialogue) -> tuple[Reason, ...]:
         reasons = super()._reasons(scene, emotion, dialogue)
+        if scene.card.is_chat:
+            return reasons  # it was trained on talks about burdens
         if any(reason.code in VOID for reason in reasons):
             return reasons
         reading, ledger = self._read(scene.persona, dialogue), Ledger()

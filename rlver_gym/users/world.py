@@ -5,10 +5,12 @@ says. Pure, so that dialogues can be branched, replayed and verified as ever.
 import hashlib
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Literal
 
+from rlver_gym.core.chat import make_chat_persona
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason, Reply
 from rlver_gym.core.ledger import Ledger, round_and_clip
 from rlver_gym.core.user import AsyncSteps, Scene
@@ -85,13 +87,19 @@ class InWorld:
         """`user` stays who it is: kind and version are its own, the world is the env card's."""
         self._user, self._world = user, world
 
+    def _set(self, scene: Scene) -> Scene:
+        """The scene as the user plays it."""
+        if self._world.topic == "story":
+            return scene
+        return replace(scene, persona=make_chat_persona(scene.persona, scene.seed))
+
     async def aopen(self, scene: Scene, emotion: int) -> str:
         """As the user does."""
-        return await self._user.aopen(scene, emotion)
+        return await self._user.aopen(self._set(scene), emotion)
 
     async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
         """What the user feels, and what the world adds, each as a reason."""
-        felt = await self._user.aappraise(scene, emotion, dialogue)
+        felt = await self._user.aappraise(self._set(scene), emotion, dialogue)
         ledger, world, turn = Ledger(), self._world, len(dialogue.turns) + 1
         ledger.reasons.extend(felt.reasons)
         gains = sum(reason.points for reason in felt.reasons if reason.points > 0)
@@ -128,7 +136,7 @@ class InWorld:
         self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal
     ) -> str | Reply:
         """What the user says, unless the world has them do or hold back something."""
-        turn = len(dialogue.turns) + 1
+        scene, turn = self._set(scene), len(dialogue.turns) + 1
         if scene.card.outcome(emotion, turn) is not None:
             return await self._user.aspeak(scene, emotion, dialogue, appraisal)
         line = self._line(scene, dialogue, appraisal, turn)
@@ -148,7 +156,7 @@ class InWorld:
                 return _choose(scene, f"{kind}_{taken}", said)
         changes = [*(one.appraisal.change for one in dialogue.turns), appraisal.change]
         if self._has_withdrawn(changes) or _draw(scene, f"shows {turn}") >= self._world.expression:
-            return _choose(scene, "short", said)
+            return _choose(scene, "short" if self._world.topic == "story" else "brief", said)
         return None
 
     def _has_withdrawn(self, changes: list[int]) -> bool:

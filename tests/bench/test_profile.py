@@ -6,12 +6,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from rlver_gym.bench.folder import read_episodes
+from rlver_gym.bench.openness import measure_openness
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.profile import profile
 from rlver_gym.bench.run import run
 from rlver_gym.cli import app
+from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Turn
 from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import RunError
 
@@ -72,3 +76,21 @@ def test_an_agent_that_the_run_does_not_have_is_named(folder: Path) -> None:
     done = CliRunner().invoke(app, ["profile", str(folder), "--agent", "adaptive"])
     assert isinstance(done.exception, RunError)
     assert "has no agent 'adaptive'. It has oracle, silent" in str(done.exception)
+
+
+def test_challenging_people_take_in_and_show_less(tmp_path: Path) -> None:
+    plan = BenchPlan(agents=("listener", "strategy:share"), seeds=2, split="demo")
+    list(run(plan, tmp_path / "moderate"))
+    list(run(plan.model_copy(update={"env": "RLVER-Challenging-v0"}), tmp_path / "challenging"))
+    moderate, challenging = (read_episodes(tmp_path / name) for name in ("moderate", "challenging"))
+    usual, card = measure_openness(moderate, library()), env_card("RLVER-Challenging-v0")
+    same_words = measure_openness(moderate, library(), card)
+    assert 0 < same_words.acceptance < usual.acceptance < 1
+    assert 0 < measure_openness(challenging, library()).expression < usual.expression < 1
+
+
+def test_the_command_says_how_open_people_are(folder: Path) -> None:
+    asked = ["profile", str(folder), "--agent", "silent", "--env", "RLVER-Challenging-v0"]
+    done = CliRunner().invoke(app, asked)
+    assert "acceptance" in done.output
+    assert "% in RLVER-Challenging-v0, expression" in done.output

@@ -84,6 +84,7 @@ def test_each_shipped_card_is_sound_and_named_like_its_file() -> None:
     assert shipped_env_ids() == (
         "RLVER-Adversarial-v0",
         "RLVER-Challenging-v0",
+        "RLVER-ChitChat-v0",
         "RLVER-Empathy-v0",
         "RLVER-Honest-v0",
         "RLVER-Reserved-v0",

@@ -15,6 +15,7 @@ from rlver_gym.bench.run import run
 from rlver_gym.bench.truth import count_truth
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.chat import make_chat_persona
 from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene
 from rlver_gym.core.world import MOVES, World
@@ -23,7 +24,10 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import run_episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import CardError
-from rlver_gym.users import EmbeddedUser
+from rlver_gym.testing import ChatServer
+from rlver_gym.testing.answers import EmbeddedAnswers
+from rlver_gym.users import EmbeddedUser, make_user
+from rlver_gym.users.llm.prompts import words
 from rlver_gym.users.world import plan_moves, stance
 
 PEOPLE = ("theo-by-thirty", "bea-three-dates", "paul-day-forty", "lucia-day-forty")
@@ -196,6 +200,54 @@ def test_difficulty_follows_success_and_is_kept_in_checkpoints() -> None:
     assert other.warming == pytest.approx(0.8)
     with pytest.raises(ValueError, match="target"):
         AdaptiveDifficulty(gym.make("RLVER-Empathy-v0"), target=1)
+
+
+CHAT = {
+    "friend": (
+        "How did you get into it, back then?",
+        "I used to spend whole evenings on something like that. What do you like about it?",
+        "I'd love to see it one day. Where would I begin?",
+    ),
+    "asker": ("How did you get into it?", "What do you like about it?", "How often do you do it?"),
+    "comforter": ("I'm so sorry you're going through this.", "It will get better.", "Stay strong."),
+    "other": ("I love cooking, mostly pasta.", "Rain again today.", "The bus was late."),
+}
+
+
+@pytest.mark.parametrize("shelf", ["en", "library"])
+def test_in_chit_chat_interest_wins_and_nobody_has_a_burden(shelf: str) -> None:
+    where, known = env_card("RLVER-ChitChat-v0"), library(None if shelf == "en" else shelf)
+    finals: dict[str, int] = dict.fromkeys(CHAT, 0)
+    for one in known.ids("train")[:60:15]:
+        for name, lines in CHAT.items():
+            session = EmpathySession(EmbeddedUser(), known.get(one), where, 2)
+            opening = session.start()
+            assert "busy with" in opening.lower()
+            heard = [session.reply(line).reply for line in lines if session.outcome is None]
+            finals[name] += session.emotion
+            told = known.get(one).situation.disclosures
+            assert not any(piece.normal in reply for reply in heard for piece in told)
+    assert finals["friend"] > finals["asker"] > finals["other"]
+    assert finals["asker"] > finals["comforter"]
+
+
+def test_a_language_model_is_told_of_the_interest_and_of_no_story() -> None:
+    where, persona = (
+        env_card("RLVER-ChitChat-v0"),
+        library("library").get(library("library").ids()[0]),
+    )
+    answers = EmbeddedAnswers([make_chat_persona(persona, 1)], where, seed=1)
+    with ChatServer(answers) as server:
+        user = make_user("openai:m", base_url=server.base_url, opening="card")
+        session = EmpathySession(user, persona, where, 1)
+        session.start()
+        reply = session.reply("I'd love to try that myself. How did you get into it?")
+        prompt = server.requests[0]["messages"][0]["content"]
+    assert reply.reply
+    assert session.emotion > where.start
+    assert words("en").chat in prompt
+    assert persona.situation.cause not in prompt
+    assert persona.person.interests[1] in prompt
 
 
 def test_the_shipped_worlds_are_registered() -> None:

@@ -116,7 +116,7 @@ def test_a_run_leaves_metrics_checkpoints_dialogues_curves_and_a_model(algo, mod
     assert "**Person:**" in (folder / "dialogues.md").read_text()
     assert any((folder / "tensorboard").iterdir())
     (shown,) = read_page(write_page([folder]))["curves"]
-    assert shown["columns"]["emotion"] == [line["emotion"] for line in metrics]
+    assert shown["columns"]["emotion"] == [None, *(line["emotion"] for line in metrics)]
     assert [one["iteration"] for one in shown["samples"]] == [0] * 3 + [2] * 3 + [4] * 3
 
 
@@ -698,13 +698,13 @@ def test_marks_of_hacking_are_counted_by_hand():
     assert distinct(["Go on.", "go on", "No."]) == pytest.approx(2 / 3)
 
 
-def test_what_replies_do_is_counted_in_both_languages():
+def test_what_replies_do_is_counted():
     done = compute_act_shares(
         [
             "What was that like for you?",
             "You must feel so alone.",
+            "You must feel so sad.",
             "Everything will be okay.",
-            "你一定很难过。",
         ]
     )
     assert done["does_open_question"] == 1 / 4

@@ -59,7 +59,7 @@ def test_what_is_done_with_the_words_is_answered_first(words: str, manner: str) 
     assert answer(words, -3).startswith(lines)
 
 
-@pytest.mark.parametrize("code", ["broken", "elsewhere", "strangers", "nonsense", "foreign"])
+@pytest.mark.parametrize("code", ["broken", "nonsense"])
 def test_what_does_not_belong_puzzles(code: str) -> None:
     said = answer("The match ended three to one in the rain.", -5, (Reason(code, -5.0, "why"),))
     assert said in GRACE.person.manner.puzzled
@@ -96,7 +96,7 @@ def test_blame_that_cost_nothing_does_not_hurt() -> None:
         (2, (), "eased"),
         (-4, (), "missed"),
         (-1, (), "cold"),
-        (-5, (Reason("act:insult", -5.0, "why"),), "hurt"),
+        (-8, (), "hurt"),
         (-4, (Reason("nonsense", -4.0, "why"),), "puzzled"),
     ],
 )

@@ -125,8 +125,7 @@ class Worth(NamedTuple):
 def weigh_reply(perceived: Perception) -> list[Worth]:
     """What the reply is worth, by named causes and factors, and the rest as a whole."""
     if perceived.void:
-        code, note = perceived.void
-        return [Worth(code, _VOID[code], note)]
+        return weigh_causes(perceived)
     net = _network()
     rated, neutral = predict(perceived), net.neutral.tolist()
     points = (net.worth * (rated - net.neutral)).tolist()
@@ -141,7 +140,7 @@ def weigh_reply(perceived: Perception) -> list[Worth]:
             told.append(Worth(name.value, points[at], IN_WORDS[name][is_high]))
         else:
             rest += points[at]
-    return [*_share_out(told, rest), *_causes(perceived)]
+    return [*_share_out(told, rest), *weigh_causes(perceived)]
 
 
 def _share_out(told: list[Worth], rest: float) -> list[Worth]:
@@ -161,8 +160,11 @@ def _share_out(told: list[Worth], rest: float) -> list[Worth]:
     return [*told, Worth(ReasonCode.WHOLE, whole, note)]
 
 
-def _causes(perceived: Perception) -> list[Worth]:
+def weigh_causes(perceived: Perception) -> list[Worth]:
     """What can be pointed at and costs by rule."""
+    if perceived.void:
+        code, note = perceived.void
+        return [Worth(code, _VOID[code], note)]
     found = _form_causes(perceived)
     wrong = next((one for one in perceived.claims if one.verdict == "false" and one.is_sure), None)
     if wrong is not None:

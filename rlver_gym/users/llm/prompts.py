@@ -36,6 +36,9 @@ class Words(Frozen):
     difficulty: Mapping[Literal["moderate", "challenging"], str]
     hints: Mapping[Literal["moderate", "challenging"], str]
     """How much of the need may show."""
+    chat: str
+    """What the need is of somebody who wants to talk about an interest, and how they are."""
+    chat_reached_by: str
     joint: str
     """What stands between the two halves of a mood."""
     reached_by: Mapping[HiddenNeed, str]
@@ -76,14 +79,14 @@ def fill_prompt(language: Language, name: str, **values: str) -> str:
     return Template(_text(language, f"{name}.md")).substitute(values).strip()
 
 
-@lru_cache(maxsize=2)
-def words(language: Language) -> Words:
-    """The short texts of a language."""
-    return parse_card(
-        Words,
-        parse_yaml(_text(language, "words.yaml"), f"{language}/words.yaml"),
-        f"{language}/words.yaml",
-    )
+@lru_cache(maxsize=4)
+def words(language: Language, *, is_chat: bool = False) -> Words:
+    """The short texts of a language; `is_chat`: for people who bring an interest, not a story."""
+    name = f"{language}/words.yaml"
+    usual = parse_card(Words, parse_yaml(_text(language, "words.yaml"), name), name)
+    chat = {"needs": usual.chat, "reached_by": usual.chat_reached_by}
+    changed = {field: dict.fromkeys(HiddenNeed, text) for field, text in chat.items()}
+    return usual.model_copy(update=changed) if is_chat else usual
 
 
 @lru_cache(maxsize=1)

@@ -54,7 +54,7 @@ class RequestBuilder:
     @property
     def words(self) -> Words:
         """The short texts of that language."""
-        return words(self.language)
+        return words(self.language, is_chat=self.scene.card.is_chat)
 
     def build(
         self,

@@ -1,0 +1,54 @@
+"""Chit-chat: who somebody is on a day on which nothing happened to them. They have an interest."""
+
+import re
+from typing import Any
+
+from rlver_gym.core.expand import expand
+from rlver_gym.core.lean import LeanCard
+from rlver_gym.core.persona import Disposition, HiddenNeed, Persona
+from rlver_gym.io.files import shipped_cards
+from rlver_gym.io.frozen import Memo, cache_by_identity
+from rlver_gym.io.yaml_file import read_yaml
+
+_REST = re.compile(r"[,;(].*| (?:that|which|who|where|with|of which|twice) .*")
+"""What a card says further of an interest, often as somebody else would say it."""
+
+
+def make_chat_persona(persona: Persona, seed: int) -> Persona:
+    """The same person with nothing on their mind but one of their interests, by the seed; English.
+    A person whose card names none likes walking.
+    """
+    interests = persona.person.interests or ("walking",)
+    return _variants(persona)[interests[seed % len(interests)]]
+
+
+@cache_by_identity
+def _variants(persona: Persona) -> Memo[str, Persona]:
+    return Memo(lambda interest: _make(persona, interest), 16)
+
+
+def _make(persona: Persona, interest: str) -> Persona:
+    short = _REST.sub("", interest)
+    short = short if short[1:2].isupper() else short[:1].lower() + short[1:]
+    fields = _fill(read_yaml(shipped_cards("personas") / "lean" / "chat.yaml"), short)
+    person = persona.person
+    who: dict[str, Any] = {"name": person.name, "age": person.age, "gender": person.gender}
+    who |= {"work": person.work, "disposition": Disposition.PASSIVE, "traits": person.traits}
+    card = LeanCard(**fields, **who, speaks="as ever", need=HiddenNeed.LISTENING)
+    shared, situation = expand("nothing-in-particular", card)
+    usual = {"manner": shared.manner, "thoughts": shared.thoughts, "answers": {}}
+    return persona.model_copy(
+        update={
+            "person": person.model_copy(update=usual),
+            "situation": situation,
+            "need": card.need,
+        }
+    )
+
+
+def _fill(value: Any, interest: str) -> Any:
+    if isinstance(value, str):
+        return value.replace("{interest}", interest)
+    if isinstance(value, dict):
+        return {name: _fill(one, interest) for name, one in value.items()}
+    return [_fill(one, interest) for one in value]
