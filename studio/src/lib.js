@@ -1,6 +1,6 @@
 // What all pages share and shows nothing: requests, addresses, words.
 import { options } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { answerFromFile, isFile } from "./file.js";
 
 async function answer(response) {
@@ -70,7 +70,7 @@ const isTyping = (target) => target.closest("input, textarea, select, [contented
 export function useKeys(keys) {
   const now = useRef(keys);
   now.current = keys; // a key that follows at once finds what the last one made
-  useEffect(() => {
+  useLayoutEffect(() => {
     const listen = (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
       const act = now.current[event.key];

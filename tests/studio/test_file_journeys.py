@@ -39,7 +39,7 @@ def test_a_run_is_read_filtered_searched_and_compared_in_one_file(
     page.get_by_text("What the agents do").click()
     expect(page.get_by_text("stickiness [95 %]")).to_be_visible()
     page.get_by_text("How the emotion moved").click()
-    page.locator(".faint").first.click(force=True)
+    page.locator(".faint").first.dispatch_event("click")
     expect(page.locator("#turn-1")).to_be_visible()
     page.get_by_role("link", name="Train").click()
     expect(page.locator(".say.agent p")).to_have_text("At iteration 4.")
