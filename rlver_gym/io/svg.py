@@ -59,10 +59,6 @@ class Plot:
         """A line through points."""
         self.add("polyline", points=self._join(points), **style)
 
-    def area(self, points: Iterable[Point], **style: str | float) -> None:
-        """What points enclose."""
-        self.add("polygon", points=self._join(points), **style)
-
     def dot(self, at: Point, radius: float, **style: str | float) -> None:
         """A filled circle, its radius in pixels."""
         ((cx, cy),) = self._place((at,))

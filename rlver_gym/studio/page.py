@@ -94,7 +94,7 @@ def render_page(data: Json, title: str) -> str:
     """The file as text; of the data it holds base64 alone."""
     plain = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     packed = base64.b64encode(gzip.compress(plain.encode(errors="replace"), 9, mtime=0)).decode()
-    style, script = _built("studio.css"), _built("studio.js")
+    style, script = _read_static("studio.css"), _read_static("studio.js")
     rules = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}';"
         " img-src data:; base-uri 'none'; form-action 'none'"
@@ -119,7 +119,7 @@ def render_page(data: Json, title: str) -> str:
 """
 
 
-def _built(name: str) -> str:
+def _read_static(name: str) -> str:
     return (files("rlver_gym.studio") / "static" / name).read_text(encoding="utf-8")
 
 

@@ -10,13 +10,13 @@ from typing import Literal, NamedTuple
 
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.errors import RlverError, RunError, UnknownName
+from rlver_gym.io.errors import RunError, UnknownName
 from rlver_gym.io.json_lines import append_json, read_json_lines
 from rlver_gym.io.json_text import to_plain
 from rlver_gym.io.reliability import krippendorff_alpha
 from rlver_gym.studio.asks import Name, Rater
 from rlver_gym.studio.runs import Run, Runs
-from rlver_gym.studio.views import Json, view_person
+from rlver_gym.studio.views import Json
 
 FILE = "preferences.jsonl"
 Side = Literal["left", "right", "even"]
@@ -50,13 +50,9 @@ class Pairs:
 
     def _blind(self, run: Run, name: str, pair: Pair) -> Json:
         left, right = (run.dialogues[key] for key in pair)
-        try:
-            person: Json | None = view_person(self._runs.cards(run, left)[1])
-        except RlverError:
-            person = None
         return {
             "name": name,
-            "person": person,
+            "person": self._runs.person(run, left)[0],
             "need": left.need,
             "openings": [left.opening, right.opening],
             "turns": [[[one.utterance, one.reply] for one in each.turns] for each in (left, right)],

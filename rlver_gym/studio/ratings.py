@@ -31,7 +31,7 @@ from rlver_gym.studio.asks import (
     TurnNumber,
 )
 from rlver_gym.studio.runs import Run, Runs
-from rlver_gym.studio.views import Json, view_person
+from rlver_gym.studio.views import Json
 
 
 class Ratings:
@@ -62,13 +62,9 @@ class Ratings:
         self, run: Run, name: str, key: str, mine: Mapping[str, Mapping[int, float]]
     ) -> Json:
         episode = run.dialogues[key]
-        try:
-            person: Json | None = view_person(self._runs.cards(run, episode)[1])
-        except RlverError:
-            person = None
         return {
             "name": name,
-            "person": person,
+            "person": self._runs.person(run, episode)[0],
             "need": episode.need,
             "disposition": episode.disposition,
             "opening": episode.opening,

@@ -26,6 +26,7 @@ from rlver_gym.bench.recompute import Sources, find_cards
 from rlver_gym.bench.score import Score, score_agents, score_to_json
 from rlver_gym.bench.strategies import STRATEGY_NOTES, analyse_strategies, label_turn
 from rlver_gym.bench.table import noise_rows, shift_rows, strategy_rows, variety_rows
+from rlver_gym.core.capabilities import JUDGEMENTS
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.persona import Persona
 from rlver_gym.environment.alarms import check_episodes
@@ -180,16 +181,20 @@ class Runs:
             )
         return card, persona
 
+    def person(self, run: Run, episode: Episode) -> tuple[Json | None, str]:
+        """Who was talked to, or None and why their card is not here."""
+        try:
+            return view_person(self.cards(run, episode)[1]), ""
+        except RlverError as error:
+            return None, str(error)
+
     def dialogue(self, run: Name, dialogue: Name) -> Json:
         """A dialogue whole, with who the person is where their card is at hand; where the run was
         judged, with its capabilities' marks and each turn's strategies.
         """
         found = self.run(run)
         episode = found.find(dialogue)
-        try:
-            person, note = view_person(self.cards(found, episode)[1]), ""
-        except RlverError as error:
-            person, note = None, str(error)
+        person, note = self.person(found, episode)
         return {
             **_row(found, dialogue, episode),
             "opening": episode.opening,
@@ -197,12 +202,12 @@ class Runs:
             "person": person,
             "note": note,
             "user": episode.user,
-            **self._judged(found, dialogue, episode),
+            **self._read_marks(found, dialogue, episode),
         }
 
-    def _judged(self, run: Run, dialogue: str, episode: Episode) -> Json:
+    def _read_marks(self, run: Run, dialogue: str, episode: Episode) -> Json:
         if run.label not in self._marks:
-            self._marks[run.label] = read_capabilities(run.folder / "judgements.jsonl")
+            self._marks[run.label] = read_capabilities(run.folder / JUDGEMENTS)
         marks = self._marks[run.label].get(dialogue)
         if marks is None:
             return {}
