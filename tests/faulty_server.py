@@ -8,7 +8,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from rlver_gym.io.errors import UnknownName
 from rlver_gym.testing.chat_server import Answer, Body, ChatServer, Refused, completion, encode
 from rlver_gym.testing.http import JSON, Connection, head
 
@@ -57,15 +56,6 @@ class Faults:
     seed: int = 0
     retry_after_s: float = 0.1
     """What `rate_limit_wait` asks for."""
-
-    def __post_init__(self) -> None:
-        """ValueError and UnknownName for what cannot be meant."""
-        if not 0 <= self.rate <= 1:
-            raise ValueError(f"the rate of faults is a share from 0 to 1, not {self.rate!r}")
-        if isinstance(self.only, str) or not self.only:
-            raise ValueError(f"only takes a set of kinds, as in only={{'hang'}}, not {self.only!r}")
-        for name in sorted(set(self.only) - ALL):
-            raise UnknownName.of("fault", name, FAULTS, "faulty_server.FAULTS")
 
     def kind(self, body: Body, attempt: int) -> str | None:
         """The fault that hits this call, or None. `attempt` counts equal bodies from 0."""

@@ -23,9 +23,7 @@ _MAX_MANIFEST_BYTES = 16 << 20
 
 
 def find_response_cache(folder: Path) -> Path:
-    """Where the answers of a run's servers are, or go. RunError for a link that leads out of the
-    folder.
-    """
+    """Where the answers of a run's servers are, or go. RunError for a link out of the folder."""
     return path_inside(folder, RESPONSE_CACHE_FILE, error=RunError)
 
 

@@ -1,10 +1,7 @@
-"""When a server may be asked: how many requests are under way at once, and whether it is down,
-which all requests wait for. Both belong to one event loop.
-"""
+"""Whether a server is down, which all requests wait for. For one event loop."""
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -12,65 +9,10 @@ from rlver_gym.io.errors import ServerOutage
 from rlver_gym.io.event_loop import REQUEST_ORIGIN
 from rlver_gym.llm_client.refusals import MAX_WAIT_S, Failure, Kind
 
-_MOST_TO_GROW = 8
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 1.0, 30.0
 _DOUBT_S, _NAP_S = 2.0, 0.25
 """How long the first dialogue in which the server fails waits for what happens in others."""
 _OF_THE_SERVER = (Kind.NO_CONNECTION, Kind.BROKEN, Kind.BUSY)
-
-
-class ConcurrencyLimit:
-    """A semaphore whose limit falls when the server is overloaded and then slowly grows again: by
-    one for as many answers as there are places, or for eight.
-    """
-
-    def __init__(self, limit: int) -> None:
-        """`limit`: to begin with, and never to exceed."""
-        self.limit = self._most = limit
-        self.round = 0
-        """How often the server was overloaded."""
-        self._taken = self._num_answers = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
-
-    async def acquire(self) -> int:
-        """Wait for a place, first come, first served. Returns the round that it belongs to."""
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        self._let_in()
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled():  # it was given in the same moment
-                self.release()
-            raise
-        return self.round
-
-    def release(self) -> None:
-        """Give the place back."""
-        self._taken -= 1
-        self._let_in()
-
-    def record_overload(self, round_: int, divide_by: int = 2) -> None:
-        """Lower the limit to the places that are taken, divided: once for all requests of a
-        round.
-        """
-        if round_ == self.round:
-            self.round, self._num_answers = self.round + 1, 0
-            self.limit = max(1, min(self.limit, self._taken) // divide_by)
-
-    def record_answer(self) -> None:
-        """Raise the limit when it is time to."""
-        self._num_answers += 1
-        if self.limit < self._most and self._num_answers >= min(self.limit, _MOST_TO_GROW):
-            self.limit, self._num_answers = self.limit + 1, 0
-            self._let_in()
-
-    def _let_in(self) -> None:
-        while self._waiting and self._taken < self.limit:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self._taken += 1
-                turn.set_result(None)
 
 
 class Outage:

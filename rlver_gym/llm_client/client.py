@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from rlver_gym.io.errors import ChatError, ServerRefused, ServerUnreachable
 from rlver_gym.llm_client import wire
-from rlver_gym.llm_client.admission import ConcurrencyLimit, Outage
+from rlver_gym.llm_client.admission import Outage
 from rlver_gym.llm_client.excerpts import mask
 from rlver_gym.llm_client.refusals import MAX_WAIT_S, Failure, Kind, Scope, classify_http_error
 from rlver_gym.llm_client.settings import ChatSettings, public_url, resolve_settings
@@ -25,17 +25,11 @@ _DEAD_AFTER = 10
 """Failed connections in a row after which a server that once answered is taken for dead."""
 _MAX_OUTAGES = 3
 """So many a request waits for; one that fails still is at fault itself."""
-_MAX_SLOW = 6
-"""So often a request is late among others to whom nothing is answered either; then it failed."""
 _NAP_S = 0.1
 _TOO_LATE = "no answer in time"
 _ALIVE = (Kind.DECLINED, Kind.UNUSABLE, Kind.REFUSED)
 """Failures that only a server that is up can bring about."""
-_NOT_FAILED = (Kind.BUSY, Kind.SLOW)
-"""What says nothing against the request: being told to wait, and being late with all others."""
 _MOST_ATTEMPTS = {Kind.UNUSABLE: 1, Kind.REFUSED: 1, Kind.DECLINED: 2}
-_SLOWED = 4
-"""By what the requests under way are divided when none of them was answered in time."""
 
 
 @dataclass
@@ -52,14 +46,15 @@ class _Call:
     is_first: bool = True
     num_outages: int = 0
 
-    def count(self, *kinds: Kind) -> int:
-        """How many attempts ended so."""
-        return sum(failure.kind in kinds for failure in self.failures)
+    @property
+    def num_busy(self) -> int:
+        """How often the server asked to wait, which is no failure."""
+        return sum(failure.kind is Kind.BUSY for failure in self.failures)
 
     @property
     def num_failed(self) -> int:
         """How many attempts failed."""
-        return len(self.failures) - self.count(*_NOT_FAILED)
+        return len(self.failures) - self.num_busy
 
 
 @dataclass
@@ -76,7 +71,7 @@ class ChatClient:
 
     The time of a request begins when it gets its place among `concurrency` of them, and an
     attempt's again whenever the server answers one that was sent before it: who waits for their
-    turn does not fail, and fewer are sent at once then. Nor does anybody fail in an outage of the
+    turn does not fail. Nor does anybody fail in an outage of the
     server, which all requests wait for, `max_wait_s` at most. What a model does not take (a JSON
     schema, a temperature, the system role) is left out from then on.
 
@@ -100,7 +95,7 @@ class ChatClient:
         self.public_url = public_url(self.settings)
         self.spending = Spending(self.settings.prices, self.settings.budget)
         self.outage = Outage(self.public_url, self.settings.max_wait_s, clock, sleep)
-        self.concurrency = ConcurrencyLimit(self.settings.concurrency)
+        self._places = asyncio.Semaphore(self.settings.concurrency)
         self._transport = Transport(self.settings)
         self._clock, self._sleep, self._random = clock, sleep, random
         omitted = frozenset(self.settings.omit)
@@ -113,7 +108,7 @@ class ChatClient:
         """Requests with these settings that are not refused yet."""
         self._under_way: dict[int, _Attempt] = {}
         """In the order in which they were sent."""
-        self._num_sent = self._num_answers = self._num_unconnected = 0
+        self._num_sent = self._num_unconnected = 0
         self._has_responded = False
         """Whether anything ever came from there."""
 
@@ -161,54 +156,34 @@ class ChatClient:
 
     async def _try(self, call: _Call) -> ChatAnswer | Failure:
         """One attempt, as soon as there is a place for it and the server is up."""
-        round_ = await self.concurrency.acquire()
-        try:
-            async with self.outage.pause(is_first=call.is_first) as is_probe:
-                self.spending.attempt(call.is_first)
-                call.is_first = False
-                result, is_late = await self._attempt(call, round_)
-                if isinstance(result, ChatAnswer) or result.kind in _ALIVE:
-                    self.outage.record_answer()
-                elif is_probe:
-                    self.outage.record_failed_probe(result)
-            if isinstance(result, ChatAnswer) and not is_late:
-                self.concurrency.record_answer()
-            elif not is_probe and (is_late or _kind(result) in _NOT_FAILED):
-                is_slow = _kind(result) is Kind.SLOW
-                self.concurrency.record_overload(round_, _SLOWED if is_slow else 2)
-        finally:
-            self.concurrency.release()
+        async with self._places, self.outage.pause(is_first=call.is_first) as is_probe:
+            self.spending.attempt(call.is_first)
+            call.is_first = False
+            result = await self._attempt(call)
+            if isinstance(result, ChatAnswer) or result.kind in _ALIVE:
+                self.outage.record_answer()
+            elif is_probe:
+                self.outage.record_failed_probe(result)
         return result
 
-    async def _attempt(self, call: _Call, round_: int) -> tuple[ChatAnswer | Failure, bool]:
-        """Send it, for as long as an attempt may take from the moment its turn has come. Tells also
-        whether an answer had to wait for its turn for longer than that.
-        """
+    async def _attempt(self, call: _Call) -> ChatAnswer | Failure:
+        """Send it, for as long as an attempt may take from the moment its turn has come."""
         is_last = call.num_failed + 1 >= self.settings.attempts
         timeout_s = self.settings.attempt_timeout_s or call.left_s * (1 if is_last else 2 / 3)
         self._num_sent = number = self._num_sent + 1
         limit = asyncio.timeout(min(timeout_s, call.left_s))
-        began, answers, is_alone = self._clock(), self._num_answers, not self._under_way
-        attempt = self._under_way[number] = _Attempt(timeout_s, began, limit)
+        attempt = self._under_way[number] = _Attempt(timeout_s, self._clock(), limit)
         try:
             async with limit:
                 result = await self._send(call)
         except TimeoutError:
-            is_broken = (
-                (is_alone and len(self._under_way) == 1)
-                or self.settings.attempt_timeout_s is not None
-                or (answers != self._num_answers and round_ == self.concurrency.round)
-                or call.count(Kind.SLOW) >= _MAX_SLOW
-            )
-            result = Failure(Kind.BROKEN if is_broken else Kind.SLOW, _TOO_LATE)
+            result = Failure(Kind.BROKEN, _TOO_LATE)
         finally:
             del self._under_way[number]
         if _kind(result) in (None, *_ALIVE):
-            self._num_answers += 1
             self._extend_after(number)
-        now = self._clock()
-        call.left_s -= 0.0 if _kind(result) is Kind.SLOW else now - attempt.since
-        return result, isinstance(result, ChatAnswer) and now - began > timeout_s
+        call.left_s -= self._clock() - attempt.since
+        return result
 
     def _extend_after(self, number: int) -> None:
         """Begin the time of all that were sent later than the one just answered again."""
@@ -276,12 +251,11 @@ class ChatClient:
         most = min(_MOST_ATTEMPTS.get(failure.kind, 99), self.settings.attempts)
         if failure.kind is Kind.NO_CONNECTION and not self._has_responded:
             most = min(most, 3)
-        if failure.kind not in _NOT_FAILED and call.num_failed >= most:
+        if not is_busy and call.num_failed >= most:
             return False
-        n = call.count(Kind.BUSY) if is_busy else call.num_failed
+        n = call.num_busy if is_busy else call.num_failed
         drawn = self._random() * min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2 ** min(n - 1, 16))
         wait_s = drawn + asked_s if is_busy else max(min(drawn, call.left_s / 4), asked_s)
-        wait_s = 0.0 if failure.kind is Kind.SLOW else wait_s
         if wait_s >= call.left_s or asked_s > MAX_WAIT_S:
             return False
         await self._sleep(wait_s)
@@ -320,7 +294,7 @@ def summarise_failures(failures: list[Failure]) -> str:
     """The reasons in one line, in the order they first came up, each with how often; how often the
     server asked to wait differs from run to run and is left out.
     """
-    counts = Counter((failure.reason, failure.kind in _NOT_FAILED) for failure in failures)
+    counts = Counter((failure.reason, failure.kind is Kind.BUSY) for failure in failures)
     return "; ".join(
         f"{reason} ({count}×)" if count > 1 and not busy else reason
         for (reason, busy), count in counts.items()

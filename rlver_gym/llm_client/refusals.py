@@ -39,8 +39,6 @@ class Kind(Enum):
     """It answered, but with something unusable: another attempt may do better."""
     BUSY = "busy"
     """The server asks to wait: not a failure, only time limits it."""
-    SLOW = "slow"
-    """No answer in time, to nobody: fewer at once may be answered. Not a failure either."""
     DECLINED = "declined"
     """The model or a filter would not answer these words: one more attempt, since it may by chance.
     """

@@ -19,7 +19,6 @@ from pydantic import (
     PositiveInt,
     SecretStr,
     field_validator,
-    model_validator,
 )
 
 from rlver_gym.io.errors import ServerRefused
@@ -29,8 +28,6 @@ KEY, URL = "OPENAI_API_KEY", "OPENAI_BASE_URL"
 """The variables of the environment that hold a key, and an address with perhaps a password."""
 NO_KEY = "none"
 """What servers that need no key are sent."""
-RENAMED = {"tape": "response_cache", "tape_mode": "cache_mode"}
-"""Fields of older versions, and what they are called now."""
 CacheMode = Literal["off", "record", "replay", "auto"]
 """record: ask the server and keep the answers, also those the cache already holds. replay: only the
 cache. auto: the cache, and the server for the rest.
@@ -96,13 +93,6 @@ class ChatSettings(_Settings):
     response_cache: Path | None = None
     """A file that keeps every answer, so that a run can be repeated without a server."""
     cache_mode: CacheMode = "auto"
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_old_names(cls, fields: Any) -> Any:
-        for old in RENAMED.keys() & set(fields if isinstance(fields, dict) else ()):
-            raise ValueError(f"{old} is {RENAMED[old]} now")
-        return fields
 
     @field_validator("base_url")
     @classmethod

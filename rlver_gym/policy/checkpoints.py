@@ -220,11 +220,6 @@ def load(learner: Learner, folder: Path) -> None:
                 f"{folder} was made with {name} {theirs.get(name)!r}, this run has {ours[name]!r}."
                 " Go on with the same, or choose another --out."
             )
-    if any(folder.glob("shard-*")):
-        raise TrainingError(
-            f"{folder} was written in shards by an earlier version, which alone reads them. Begin"
-            f" anew from its model: --model {folder / MODEL}, with another --out."
-        )
     try:
         for path in (folder / WEIGHTS, folder / OPTIMIZER):
             with open_regular(path, error=TrainingError):
@@ -254,7 +249,6 @@ def _load_weights(learner: Learner, folder: Path) -> None:
     everything = _all_modules(learner)
     weights: dict[str, Any] = {**load_file(folder / WEIGHTS)}
     optimizer = torch.load(folder / OPTIMIZER, weights_only=True, map_location="cpu", mmap=True)
-    learned = set(optimizer["state"])
     set_state_dict(
         everything,
         learner.optimizer,
@@ -262,10 +256,6 @@ def _load_weights(learner: Learner, folder: Path) -> None:
         optim_state_dict=optimizer,
         options=_WHOLE,
     )
-    # What had not learned yet, as the policy in a critic's warm-up, had no state: torch makes one.
-    for name, weight in everything.named_parameters():
-        if name not in learned:
-            learner.optimizer.state.pop(weight, None)
 
 
 _MAY_CHANGE = frozenset(

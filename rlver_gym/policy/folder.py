@@ -21,7 +21,7 @@ from rlver_gym.policy.models.distributed import process_group, rank
 from rlver_gym.policy.reference import Reference, explain_stop
 from rlver_gym.policy.train import Iteration, Learner, make_learner, train
 
-CONFIG, BAD_BATCH = "config.json", "bad_batch.pt"
+CONFIG = "config.json"
 
 
 def run(
@@ -64,7 +64,7 @@ def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | 
             if log:
                 log.write(0, first.metrics, {})
             scores[0] = first.metrics["eval_score"]
-        for iteration in train(learner, folder / BAD_BATCH):
+        for iteration in train(learner):
             number, last = iteration.number, iteration.number == config.iterations
             metrics, score = iteration.metrics, None
             if config.eval_every and (last or number % config.eval_every == 0):

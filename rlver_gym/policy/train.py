@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -321,11 +320,10 @@ class Iteration(NamedTuple):
     """Seconds, and tokens a second: never twice the same."""
 
 
-def train(learner: Learner, save_to: Path | None = None) -> Iterator[Iteration]:
+def train(learner: Learner) -> Iterator[Iteration]:
     """The iterations that are left, one by one; the learner has learned each when it is yielded.
 
-    `save_to`: where the batch goes whose loss is no number. Raises TrainingError for that, and
-    whatever the environment raises.
+    Raises TrainingError for a loss that is no number, and whatever the environment raises.
     """
     config, is_measured = learner.config, False
     while learner.iteration < config.iterations:
@@ -340,7 +338,7 @@ def train(learner: Learner, save_to: Path | None = None) -> Iterator[Iteration]:
         clock.lap("rollout_s")
         prepared = _prepare(learner, trajectories)
         clock.lap("prepare_s")
-        metrics = _update(learner, prepared, check_sampler=not is_measured, save_to=save_to)
+        metrics = _update(learner, prepared, check_sampler=not is_measured)
         clock.lap("update_s")
         is_measured = is_measured or "sampler_kl" in metrics
         learner.iteration += 1
@@ -380,9 +378,7 @@ def _prepare(learner: Learner, trajectories: list[Trajectory]) -> Batch:
     return prepared
 
 
-def _update(
-    learner: Learner, prepared: Batch, check_sampler: bool, save_to: Path | None
-) -> dict[str, float]:
+def _update(learner: Learner, prepared: Batch, check_sampler: bool) -> dict[str, float]:
     """The steps of an iteration, at its learning rates."""
     config, iteration = learner.config, learner.iteration
     schedule(learner.optimizer, iteration, config.iterations, config.warmup, config.anneal)
@@ -400,7 +396,5 @@ def _update(
         grad_clip=config.grad_clip,
         target_kl=config.target_kl,
         max_sampler_kl=config.max_sampler_kl if check_sampler else None,
-        critic_only=iteration < config.critic_warmup,
-        save_to=save_to,
         on_progress=learner.on_progress,
     )

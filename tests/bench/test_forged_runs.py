@@ -635,17 +635,6 @@ def test_a_run_with_dialogues_of_no_such_plan_is_not_continued(
         list(run(make_plan(bent.manifest["plan"]["user"], server), bent.folder))
 
 
-def test_a_run_whose_manifest_pins_something_else_is_not_continued(
-    bent: Bent, server: ChatServer
-) -> None:
-    user = bent.manifest["plan"]["user"]
-    bent.manifest["user"]["version"] = "99"
-    bent.has_new_checksum = False
-    bent.write()
-    with pytest.raises(RunError, match="belongs to another plan"):
-        list(run(make_plan(user, server), bent.folder))
-
-
 @pytest.mark.parametrize("to", ["openai", "sft", "hf"])
 def test_what_is_no_record_of_the_plan_is_not_exported(
     to: Format, bent: Bent, tmp_path: Path

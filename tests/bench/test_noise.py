@@ -14,8 +14,7 @@ from commands import run_command
 from pages import read_page
 
 from rlver_gym.bench.compare import read_comparisons
-from rlver_gym.bench.folder import EPISODES, read_episodes, read_manifest
-from rlver_gym.bench.manifest import Manifest
+from rlver_gym.bench.folder import EPISODES, read_episodes
 from rlver_gym.bench.noise import (
     describe_noise,
     describe_shift,
@@ -193,15 +192,6 @@ def test_a_run_with_one_seed_of_the_user_has_no_spread(single: Path) -> None:
     (comparison,) = read_comparisons([single])
     assert spread_over_runs([comparison]) is None
     assert Runs([single]).overview["tables"][0]["noise"] is None
-
-
-def test_runs_of_one_replicate_are_recorded_as_before_there_were_any(
-    folder: Path, single: Path
-) -> None:
-    plan = read_manifest(single)["plan"]
-    assert isinstance(plan, dict)
-    assert "user_seeds" not in plan
-    assert (Manifest.read(single).plan.user_seeds, Manifest.read(folder).plan.user_seeds) == (1, 3)
 
 
 def test_every_replicate_is_verified(folder: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import BenchPlan
-from rlver_gym.bench.run import EPISODES, read_episodes, run
+from rlver_gym.bench.run import EPISODES, run
 from rlver_gym.bench.verify import Divergence, verify
 from rlver_gym.core.library import library
 from rlver_gym.io.errors import RunError, UnknownName
@@ -46,58 +46,6 @@ def test_a_sound_run_verifies(finished: Path, plan: BenchPlan) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("reward", 3.25),
-        ("change", 9),
-        ("emotion", 77),
-        ("utterance", "Something that nobody said."),
-        ("thought", "Hm."),
-        ("reply", "Hm."),
-        ("reasons", []),
-        ("check", "0" * 12),
-    ],
-)
-def test_an_edit_is_found_at_its_turn(copy: Path, field: str, value: object) -> None:
-    edited(copy, 4, lambda record: record["turns"][2].update({field: value}))
-    found = first_divergence(copy)
-    assert found
-    assert (found.line, found.turn) == (4, 3)
-    assert found.episode == "/".join(map(str, read_episodes(copy)[3].key))
-
-
-def test_one_word_that_changes_no_feeling_is_found_too(copy: Path) -> None:
-    def one_word(record: dict[str, list[dict[str, str]]]) -> None:
-        words = record["turns"][1]["utterance"].split(" ")
-        words[-1] = words[-1] + " indeed"
-        record["turns"][1]["utterance"] = " ".join(words)
-
-    edited(copy, 7, one_word)
-    found = first_divergence(copy)
-    assert found
-    assert (found.line, found.turn) == (7, 2)
-
-
-@pytest.mark.parametrize(
-    "edit",
-    [
-        lambda record: record.update(seed=5),
-        lambda record: record.update(persona_hash="0" * 16),
-        lambda record: record.update(final=100),
-        lambda record: record.update(outcome="content"),
-        lambda record: record["turns"].pop(),
-        lambda record: record.update(extra=1),
-        lambda record: record.update(agent="best"),
-    ],
-)
-def test_edits_of_an_episode_are_found(copy: Path, edit: object) -> None:
-    edited(copy, 2, edit)
-    found = first_divergence(copy)
-    assert found
-    assert found.line == 2
-
-
-@pytest.mark.parametrize(
     ("place", "more"),
     [('"agent":"', "9" * 5000), ('"turns":[{', f'"{"9" * 5000}":1,')],
     ids=["agent", "field"],
@@ -109,13 +57,6 @@ def test_a_name_without_end_is_cut_in_the_message(copy: Path, place: str, more: 
     found = str(next(one for one in verify(copy) if one is not None))
     assert "99999" in found
     assert len(found) < 1_500
-
-
-def test_episodes_may_stand_in_any_order(copy: Path, plan: BenchPlan) -> None:
-    path = copy / EPISODES
-    lines = path.read_text(encoding="utf-8").splitlines()
-    path.write_text("\n".join([*reversed(lines), ""]), encoding="utf-8")
-    assert list(verify(copy)) == [None] * len(plan.cases())
 
 
 def test_missing_doubled_and_strange_episodes_are_found(copy: Path) -> None:
@@ -242,12 +183,6 @@ def test_a_line_nested_beyond_all_use_is_found(copy: Path, plan: BenchPlan) -> N
     "edit",
     [
         lambda there: there.update(env_hash="0" * 16),
-        lambda there: there["env_card"].update(turns=3),
-        lambda there: there["personas"].popitem(),
-        lambda there: there["personas"].update({next(iter(there["personas"])): "0" * 16}),
-        lambda there: there["user"].update(version="99"),
-        lambda there: there["agents"].update(comfort={"source": "other"}),
-        lambda there: there.update(package="0.0.1"),
         lambda there: there.pop("env_card"),
         lambda there: there["plan"].update(user="robot"),
     ],

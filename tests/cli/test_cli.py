@@ -5,18 +5,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import pytest
 from commands import run_command
 from hostile_cards import persona_folder
-
-from rlver_gym.io.errors import UnknownName
-from rlver_gym.llm_client.settings import ChatSettings
-from rlver_gym.users import make_user
 
 RLVER = [sys.executable, "-m", "rlver_gym"]
 PERSONA = "noor-missed-evening"
@@ -92,38 +86,6 @@ def test_a_value_that_an_option_does_not_take_is_named_in_plain_words(
     assert says in said
     assert "Input should" not in said
     assert len(said) < 600
-
-
-@pytest.mark.parametrize(
-    ("words", "new"),
-    [
-        (("bench", "--user", "openai:m", "--user-option", "tape=x"), "response_cache"),
-        (("bench", "--user", "openai:m", "--user-option", "tape_mode=auto"), "cache_mode"),
-    ],
-)
-def test_an_older_name_is_refused_with_the_new_one(words: tuple[str, ...], new: str) -> None:
-    said = " ".join(rlver(*words, code=2).stderr.replace("│", "").split())
-    assert f"{new} now." in said
-    assert "Traceback" not in said
-
-
-@pytest.mark.parametrize(
-    ("old", "value", "new"), [("tape", "x", "response_cache"), ("tape_mode", "off", "cache_mode")]
-)
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda fields: ChatSettings(**fields),
-        lambda fields: ChatSettings.model_validate(fields),
-        lambda fields: make_user("openai:m", **fields),
-        lambda fields: gym.make("RLVER-Empathy-v0", user="openai:m", **fields),
-    ],
-)
-def test_an_older_keyword_is_refused_with_the_new_one(
-    make: Callable[[dict[str, str]], object], old: str, value: str, new: str
-) -> None:
-    with pytest.raises((ValueError, UnknownName), match=f"{old}.* is {new} now"):
-        make({old: value})
 
 
 def test_paths_are_never_taken_as_markup(tmp_path: Path) -> None:

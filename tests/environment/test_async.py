@@ -245,20 +245,6 @@ def test_many_that_wait_give_what_many_give_that_do_not(mode: str) -> None:
     assert patient.most == 6
 
 
-def test_a_vector_step_that_is_stopped_has_moved_nobody() -> None:
-    breaking = gym.make_vec(
-        "RLVER-Empathy-v0", num_envs=4, user=Breaking("Now?", ServerUnreachable("gone"))
-    )
-    sound = gym.make_vec("RLVER-Empathy-v0", num_envs=4)
-    said = ("What happened?", "That must hurt.", "Now?", "")
-    for env in (breaking, sound):
-        env.reset(seed=0)
-    with pytest.raises(ServerUnreachable):
-        breaking.step(said)
-    for step in range(10):
-        assert data_equivalence(breaking.step(said), sound.step(said)), step
-
-
 def test_a_vector_step_that_is_stopped_while_others_begin_anew_has_moved_nobody() -> None:
     breaking = gym.make_vec(
         "RLVER-Empathy-v0", num_envs=4, user=Breaking("Now?", ServerUnreachable("gone"))

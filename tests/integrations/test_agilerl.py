@@ -21,13 +21,12 @@ with warnings.catch_warnings():  # what AgileRL imports speaks of what will chan
     from peft import LoraConfig
     from transformers import GPT2Config, GPT2LMHeadModel
 from adapters.agilerl_env import EmpathyTextEnv
-from integrations.failing import FailsInTurn
 from integrations.scripted import RUDE, UTTERANCES, hold_episode
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.io.errors import DialogueError, UnknownName, UserFailed
+from rlver_gym.io.errors import DialogueError, UnknownName
 from rlver_gym.policy.models.model import load_tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -89,26 +88,6 @@ def test_all_of_a_group_meet_the_same_person_in_the_same_mood():
     rewards = [env.turn_rewards for env in collector.envs]
     assert rewards[::2] == rewards[1::2]
     assert len({tuple(one) for one in rewards}) > 1
-    collector.close()
-
-
-@pytest.mark.parametrize("turn", [0, 2])
-def test_a_user_that_fails_stops_the_collector_and_is_no_score(turn):
-    user = FailsInTurn(turn)
-    collector = RolloutCollector(
-        lambda: make_harness(EmpathyTextEnv(personas=PEOPLE, user=user)), 1, 2
-    )
-
-    def roll_out():
-        prompts = collector.reset(seed=SEED)
-        for one in UTTERANCES:
-            prompts = collector.step([complete(prompt, one) for prompt in prompts])
-
-    with pytest.raises(UserFailed, match="no score"):
-        roll_out()
-    user.turn = -1
-    roll_out()
-    assert [len(env.turn_rewards) for env in collector.envs] == [3, 3]
     collector.close()
 
 

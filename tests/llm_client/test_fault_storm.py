@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -147,17 +146,6 @@ def _equal(one: Storm, other: Storm) -> None:
     ]
     assert differ == []
     assert (one.spent, one.faults) == (other.spent, other.faults)
-
-
-@pytest.mark.slow
-def test_a_storm_over_a_few_dialogues_ends_well_and_twice_the_same() -> None:
-    def one(_: int) -> Storm:
-        return storm(4, attempt_timeout_s=4.0 * slack(), clients=2, seed=3, rate=0.5)
-
-    with ThreadPoolExecutor() as pool:  # both at once: they mostly wait
-        first, second = pool.map(one, range(2))
-    check(first, 4)
-    _equal(first, second)
 
 
 @pytest.mark.slow

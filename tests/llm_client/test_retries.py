@@ -1,4 +1,4 @@
-"""How often a request is tried, how long is waited before, and how many are under way at once."""
+"""How often a request is tried, and how long is waited before."""
 
 import asyncio
 from collections.abc import Iterator
@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlver_gym.io.errors import ChatError
-from rlver_gym.llm_client.admission import ConcurrencyLimit
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatMessage, ChatRequest
@@ -99,66 +98,3 @@ def test_waits_end_within_the_time_and_no_failure_is_tried_for_ever(
         assert wait >= (asked_s or 0.0)
     if isinstance(result, ChatError):
         assert "not now" in str(result)
-
-
-def test_the_limit_halves_once_a_round_and_grows_by_one_for_as_many_answers_or_eight() -> None:
-    async def play() -> list[int]:
-        places = ConcurrencyLimit(16)
-        rounds = [await places.acquire() for _ in range(12)]
-        for round_ in rounds:
-            places.record_overload(round_)
-            places.release()
-        limits = [places.limit]
-        for _ in range(6 + 7 + 8 + 8 + 8):
-            places.record_answer()
-            limits.append(places.limit)
-        for _ in range(6):
-            places.record_overload(await places.acquire())
-            places.release()
-        return [*limits, places.limit]
-
-    grown = [*[6] * 6, *[7] * 7, *[8] * 8, *[9] * 8, *[10] * 8, 11]
-    assert asyncio.run(play()) == [*grown, 1]
-
-
-@given(st.lists(st.tuples(st.sampled_from("elcoa"), st.integers(0, 20)), max_size=60))
-def test_never_more_are_inside_than_allowed_and_nobody_is_left_waiting(
-    moves: list[tuple[str, int]],
-) -> None:
-    async def settle() -> None:
-        for _ in range(3):
-            await asyncio.sleep(0)
-
-    async def play() -> None:
-        places = ConcurrencyLimit(4)
-        tasks: list[asyncio.Task[int]] = []
-        inside: list[int] = []
-
-        async def look() -> None:
-            await settle()
-            inside.extend(t.result() for t in tasks if t.done() and not t.cancelled())
-            tasks[:] = [task for task in tasks if not task.done()]
-
-        for move, at in moves:
-            before = len(inside)
-            if move == "e":
-                tasks.append(asyncio.create_task(places.acquire()))
-            elif move == "c" and tasks:
-                tasks[at % len(tasks)].cancel()
-            elif move == "l" and inside:
-                inside.pop()
-                places.release()
-            elif move == "o" and inside:
-                places.record_overload(inside[-1])
-            elif move == "a":
-                places.record_answer()
-            await look()
-            assert 1 <= places.limit <= 4
-            assert len(inside) <= max(places.limit, before)
-        while inside or tasks:
-            assert inside, "somebody waits although every place is free"
-            inside.pop()
-            places.release()
-            await look()
-
-    asyncio.run(asyncio.wait_for(play(), 30))

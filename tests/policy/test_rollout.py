@@ -308,18 +308,6 @@ def test_what_goes_wrong_in_one_dialogue_with_a_server_ends_all(direct: Renderer
     assert len(steps) < 500, "the other dialogue was held to its end"
 
 
-def test_groups_share_a_seed_and_so_the_persona() -> None:
-    starts = make_groups(6, 2, iter([8, 9, 10]))
-    assert [(one.number, one.seed, one.group) for one in starts] == [
-        (0, 8, 0),
-        (1, 8, 0),
-        (2, 9, 1),
-        (3, 9, 1),
-        (4, 10, 2),
-        (5, 10, 2),
-    ]
-
-
 def test_slow_users_wait_side_by_side_and_change_nothing(tiny_folder, direct: Renderer) -> None:
     meeting = threading.Barrier(3, timeout=60)
 

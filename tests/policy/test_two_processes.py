@@ -246,7 +246,7 @@ def test_a_sharded_run_is_resumed_exactly_and_by_other_processes_too(tmp_path):
     build_tiny(model, hidden=32, layers=2, vocab=400)
     few = (
         "train --dialogues 4 --max-reply-tokens 8 --eval-every 0 --save-every 1 --lr 1e-2 --model"
-        f" {model} --algo ppo --kl 0.1 --engine fsdp --critic-warmup 1"
+        f" {model} --algo ppo --kl 0.1 --engine fsdp"
     )
     for out, *more in ((once, "2"), (cut, "1"), (cut, "2", "--resume")):
         finish(2, few, "--out", out, "--iterations", *more)

@@ -20,7 +20,6 @@ from rlver_gym.policy.learning.registry import AdvantageConfig, Objective
 from rlver_gym.policy.learning.update import _gradients, make_optimizer, schedule, update
 from rlver_gym.policy.models import actor as actor_module
 from rlver_gym.policy.models.actor import Actor, Critic, without_adapters
-from rlver_gym.policy.models.trajectory import TokenSequence
 
 
 @pytest.fixture
@@ -117,23 +116,6 @@ def test_a_part_of_a_batch_is_the_batch_of_a_part(dialogues, batch):
     for name in ("length_B", "dialogue_B", "group_D", "turns_D"):
         assert getattr(part, name).tolist() == getattr(wanted, name).tolist(), name
     assert part.reward_DN.sum(1).tolist() == wanted.reward_DN.sum(1).tolist()
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"id_T": np.arange(3)}, "differ in length"),
-        ({"action_mask_T": np.ones(2, dtype=bool)}, "nothing precedes it"),
-        ({"turn_T": np.array([-1, 5])}, "names turns 5 to 5"),
-        ({"logprob_T": np.array([0, -np.inf])}, "no finite log-probability"),
-    ],
-)
-def test_a_sequence_that_contradicts_itself_is_refused(wrong, message):
-    fine = TokenSequence(
-        np.array([1, 2]), np.array([False, True]), np.array([0, -1.0]), np.array([-1, 0])
-    )
-    with pytest.raises(TrainingError, match=message):
-        pack([played(np.random.default_rng(0), turns=1, sequences=(replace(fine, **wrong),))])
 
 
 def test_micro_batches_hold_every_row_once_within_the_budget():
@@ -257,7 +239,6 @@ def test_pieces_give_the_gradient_of_the_whole(batch, aggregate, ratio):
 
 def test_a_critic_of_its_own_learns_at_its_own_rate(batch):
     actor, critic = Actor(tiny()), Critic(tiny(seed=1))
-    before = copy.deepcopy(actor.state_dict())
     judged = prepare_batch(
         batch, actor, critic, advantage=AdvantageConfig("gae"), reward_scale=0.01
     )
@@ -265,13 +246,10 @@ def test_a_critic_of_its_own_learns_at_its_own_rate(batch):
     optimizer = make_optimizer(actor, critic, lr=1e-6, critic_lr=1e-2)
     assert [group["lr"] for group in optimizer.param_groups] == [1e-6, 1e-2]
     losses = [
-        learn(
-            judged, actor, optimizer, critic, critic_only=True, objective=Objective(value_clip=None)
-        )["value_loss"]
+        learn(judged, actor, optimizer, critic, objective=Objective(value_clip=None))["value_loss"]
         for _ in range(20)
     ]
     assert losses[-1] < losses[0] / 2
-    assert all(torch.equal(weight, before[name]) for name, weight in actor.state_dict().items())
     again = prepare_batch(batch, actor, critic, advantage=AdvantageConfig("gae"), reward_scale=0.01)
     assert again.metrics["explained_variance"] > judged.metrics["explained_variance"]
 
@@ -400,26 +378,14 @@ def test_learning_stops_once_the_policy_has_moved_too_far(batch):
     assert metrics["steps"] == 1
 
 
-def test_a_loss_that_is_not_a_number_changes_nothing_and_leaves_the_batch(batch, tmp_path):
+def test_a_loss_that_is_not_a_number_changes_nothing(batch):
     actor = Actor(tiny())
     before = copy.deepcopy(actor.state_dict())
     judged = prepare_batch(batch, actor)
     judged.advantage_BT[judged.action_mask_BT] = float("nan")
-    path = tmp_path / "batch.pt"
-    with pytest.raises(TrainingError, match=r"policy_loss, actor_gradient became NaN.*batch\.pt"):
-        learn(judged, actor, make_optimizer(actor, lr=1.0), save_to=path)
+    with pytest.raises(TrainingError, match=r"policy_loss, actor_gradient became NaN"):
+        learn(judged, actor, make_optimizer(actor, lr=1.0))
     assert all(torch.equal(weight, before[name]) for name, weight in actor.state_dict().items())
-    saved = torch.load(path, weights_only=True)
-    assert torch.equal(saved["id_BT"], batch.id_BT)
-    assert saved["advantage_BT"].isnan().any()
-
-
-def test_without_a_place_for_it_the_error_says_how_to_keep_the_batch(batch):
-    actor = Actor(tiny())
-    judged = prepare_batch(batch, actor)
-    judged.advantage_BT[judged.action_mask_BT] = float("inf")
-    with pytest.raises(TrainingError, match="Give save_to to keep the batch, and try a smaller"):
-        learn(judged, actor, make_optimizer(actor))
 
 
 def test_groups_without_signal_can_be_left_out_and_nothing_left_is_no_error(dialogues):

@@ -423,22 +423,6 @@ def test_a_server_error_is_an_error(serve: Any, remote: Any) -> None:
     assert env.step(WORDS[0])[4]["turn"] == 1
 
 
-def test_a_language_model_plays_the_person(
-    serve: Any, remote: Any, close_shared_clients: None
-) -> None:
-    from rlver_gym.testing import ChatServer
-    from rlver_gym.testing.answers import EmbeddedAnswers
-    from rlver_gym.users import make_user
-
-    with ChatServer(EmbeddedAnswers()) as model:
-        user = make_user("openai:m", base_url=model.base_url)
-        expected = rollout(gym.make("RLVER-Empathy-v0", user=user), 0, KIND)
-        env = remote(
-            server=serve(users={"embedded": EmbeddedUser(), "openai:m": user}), user="openai:m"
-        )
-        assert data_equivalence(rollout(env, 0, KIND), public(expected))
-
-
 @pytest.mark.parametrize("mode", [None, "sync", "async", "vector_entry_point"])
 def test_every_vectorization_mode_gives_the_texts_of_this_machine(serve: Any, mode: Any) -> None:
     def play(**options: Any) -> list[Any]:

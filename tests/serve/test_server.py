@@ -543,18 +543,6 @@ def test_turns_beyond_the_limit_are_503_and_may_come_again(serve: Any, caller: A
     assert caller(server).step(episodes[2], 1, WORDS).status == 200
 
 
-def test_many_turns_of_an_asynchronous_user_go_on_at_once(serve: Any, caller: Any) -> None:
-    user = Slow()
-    server = serve(users={"slow": user})
-    episodes = [caller(server).begin()["episode_id"] for _ in range(12)]
-    with ThreadPoolExecutor(12) as pool:
-        turns = [pool.submit(caller(server).step, one, 1, WORDS) for one in episodes]
-        user.wait_until_asked(12)
-        assert caller(server)("GET", "/healthz").status == 200
-        user.may_go_on.set()
-        assert {one.result().status for one in turns} == {200}
-
-
 def test_a_synchronous_user_that_waits_does_not_keep_others_waiting(
     serve: Any, caller: Any
 ) -> None:

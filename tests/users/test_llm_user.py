@@ -1,6 +1,5 @@
 """The LLM user: what it asks, what it makes of answers, and what it does when there is none."""
 
-import asyncio
 import json
 import re
 from contextlib import suppress
@@ -801,64 +800,6 @@ def test_the_last_changes_are_known_to_the_appraisal(persona: Persona, card: Env
     ]
 
 
-ASKED_FOR = {
-    "appraise": {
-        "a named feeling is no report": ("name or guess a feeling", "说出或猜测 TA 的感受"),
-        "false praise": ("-3: false or oversized praise", "-3：夸得不实"),
-        "taper": ("From 70 on", "70 分以上"),
-        "setbacks": ("just told what they are ashamed of", "刚说出自己羞于启齿的事"),
-        "no serial rises": ("do not come in rows", "不会接连出现"),
-    },
-    "speak": {
-        "going": ('"going"', '"going"'),
-        "inventions": ("small, harmless things", "无关紧要的小事"),
-        "kept": ("stays true", "以后都算数"),
-        "corrections": ("they put right", "TA 会纠正"),
-        "answers": ("A question gets an answer", "问了就要答"),
-        "nothing new": ("Not every time", "不要每次都讲"),
-        "short answers": ("a few words will do", "几个字就够"),
-        "questions back and disagreement": ("ask back, disagree", "反问一句、不同意"),
-    },
-    "open": {
-        "voice": (
-            "in their own way of talking and as it was in their story",
-            "用 TA 自己的口吻、照 TA 的经历",
-        )
-    },
-}
-GONE = {
-    "appraise": ("announce as a fact what the person feels", "把这个人的心情当成既成事实"),
-    "speak": ("not_told_yet", "that contradicts their story"),
-    "who": (
-        "announce what the person feels",
-        "宣布这个人现在是什么心情",
-        "not even in other words",
-    ),
-}
-
-
-def test_both_languages_ask_for_what_strong_models_were_found_to_miss() -> None:
-    values = dict.fromkeys(("profile", "difficulty", "hints", "reached_by"), "x")
-    for name, points in ASKED_FOR.items():
-        for texts in points.values():
-            for language, text in zip(LANGUAGES, texts, strict=True):
-                assert text in fill_prompt(language, name, **values), (name, language, text)
-    for name, texts in GONE.items():
-        assert not [
-            text
-            for text in texts
-            for language in LANGUAGES
-            if text in fill_prompt(language, name, **values)
-        ]
-
-
-def test_difficulty_says_how_much_it_takes_and_leaves_what_shows_to_the_disposition() -> None:
-    assert "disposition" in words("en").difficulty["moderate"]
-    assert "show readily" not in words("en").difficulty["moderate"]
-    assert "性子" in words("zh").difficulty["moderate"]
-    assert "写在脸上" not in words("zh").difficulty["moderate"]
-
-
 def test_trust_deepens_with_the_emotion_with_words_that_reached_them_and_with_time() -> None:
     assert [disclosure_depth(emotion, 0, 0) for emotion in (0, 44, 45, 64, 65)] == [1, 1, 2, 2, 3]
     assert [disclosure_depth(40, change, 3) for change in (-1, 0, 1, 5)] == [1, 1, 2, 3]
@@ -956,22 +897,6 @@ def test_over_http_it_feels_and_says_what_the_embedded_user_behind_the_server_do
         for session in talks
     )
     assert ours == theirs
-
-
-def test_many_dialogues_go_on_at_once_on_one_loop(server: ChatServer, card: EnvCard) -> None:
-    user = make_user("openai:m", base_url=server.base_url)
-
-    async def held(persona_id: str) -> int:
-        session = EmpathySession(user, library().get(persona_id), card)
-        await session.astart()
-        for _ in range(2):
-            await session.areply("What was that like for you?")
-        return len(session.dialogue.turns)
-
-    async def all_of_them() -> list[int]:
-        return await asyncio.gather(*map(held, library().ids("demo")))
-
-    assert asyncio.run(all_of_them()) == [2] * len(library().ids("demo"))
 
 
 def test_any_other_request_is_answered_as_by_an_agent_that_listens() -> None:

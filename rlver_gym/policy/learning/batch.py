@@ -180,7 +180,7 @@ class Batch:
 
 def pack(trajectories: Sequence[Trajectory], with_rivals: bool = False) -> Batch:
     """The dialogues that can be learned from, as one batch, with the worst of the replies that were
-    tried or without. TrainingError for a dialogue whose parts contradict each other.
+    tried or without. TrainingError for a reward that is no finite number.
     """
     kept = [
         one
@@ -193,7 +193,6 @@ def pack(trajectories: Sequence[Trajectory], with_rivals: bool = False) -> Batch
     for dialogue, one in enumerate(kept):
         for sequence, is_rival in _in_order(one, with_rivals):
             if sequence.action_mask_T.any():
-                _check_sequence(sequence, one)
                 dialogue_B.append(dialogue)
                 sequences.append(sequence)
                 rival_B.append(is_rival)
@@ -245,29 +244,6 @@ def _in_order(one: Trajectory, with_rivals: bool) -> Iterator[tuple[TokenSequenc
         for rival in reversed(one.rivals if with_rivals else ()):
             if rival.turn_T.max() in sequence.turn_T:
                 yield rival, True
-
-
-def _check_sequence(sequence: TokenSequence, dialogue: Trajectory) -> None:
-    """TrainingError for a sequence whose parts contradict each other."""
-    action_mask_T, turns = sequence.action_mask_T, len(dialogue.reward_N)
-    parts = sequence.id_T, action_mask_T, sequence.logprob_T, sequence.turn_T
-    turn_S = sequence.turn_T[action_mask_T] if len(set(map(len, parts))) == 1 else None
-    wrong = None
-    if turn_S is None:
-        wrong = "its arrays differ in length"
-    elif action_mask_T[0]:
-        wrong = "its first token is an action, but nothing precedes it to predict it from"
-    elif turn_S.min() < 0 or turn_S.max() >= turns:
-        wrong = (
-            f"it names turns {turn_S.min()} to {turn_S.max()}, and there are rewards for {turns}"
-        )
-    elif not np.isfinite(sequence.logprob_T[action_mask_T]).all():
-        wrong = "an action token has no finite log-probability"
-    if wrong:
-        raise TrainingError(
-            f"a token sequence of the dialogue with seed {dialogue.seed} cannot be learned from:"
-            f" {wrong}. The sampler that made it is at fault."
-        )
 
 
 _FINER = 2

@@ -70,7 +70,7 @@ class Objective:
     """How far a value may move from its old one; None for any distance."""
 
 
-CRITIC_OPTIONS = frozenset("gae_lambda critic_lr critic_knows critic_warmup value_clip".split())
+CRITIC_OPTIONS = frozenset("gae_lambda critic_lr critic_knows value_clip".split())
 GROUP_OPTIONS = frozenset(("group_size", "advantage", "min_std"))
 REPLY_IGNORES = CRITIC_OPTIONS | {
     *("advantage", "gamma", "clip_low", "clip_high"),

@@ -5,8 +5,7 @@ However a minibatch is cut up, and on however many processes, its gradient is th
 
 import math
 from collections.abc import Iterator
-from dataclasses import fields, replace
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -45,8 +44,6 @@ def update(
     grad_clip: float = 1.0,
     target_kl: float | None = None,
     max_sampler_kl: float | None = None,
-    critic_only: bool = False,
-    save_to: Path | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> Metrics:
     """Learn from a prepared batch, in `epochs` × `minibatches` steps of the optimizer; returns the
@@ -55,17 +52,15 @@ def update(
     `rng` deals the dialogues to minibatches and must be the same on every process. `tokens`: the
     most in one pass, padding included. `target_kl`: no further step once the policy has moved this
     far from where it was. `max_sampler_kl`: TrainingError before the first step when the sampler's
-    log-probabilities lie farther from the learner's. `critic_only`: the policy stays as it is.
-    TrainingError for a loss or gradient that is not finite: the weights are as before that step,
-    and the batch is written to `save_to`.
+    log-probabilities lie farther from the learner's. TrainingError for a loss or gradient that is
+    not finite: the weights are as before that step.
     """
     if critic is not None and batch.value_BT is None and batch.dialogues:
         raise TrainingError(
             "this batch was prepared without its critic, who now has nothing to learn from. Compute"
             " advantages by gae."
         )
-    modules = {"actor": None if critic_only else actor, "critic": critic}
-    learners = {name: module.train() for name, module in modules.items() if module is not None}
+    learners = {"actor": actor.train()} | ({"critic": critic.train()} if critic else {})
     steps: list[Metrics] = []
     stopped = False
     for part in _minibatches(batch, epochs, minibatches, rng):
@@ -82,7 +77,7 @@ def update(
         if not steps:
             _check_sampler_kl(metrics.get("sampler_kl", 0.0), max_sampler_kl)
         steps.append(metrics | norms)
-        _check_finite(steps[-1], part, save_to)
+        _check_finite(steps[-1])
         optimizer.step()
     optimizer.zero_grad()
     for module in learners.values():
@@ -150,33 +145,13 @@ def _check_sampler_kl(sampler_kl: float, bound: float | None) -> None:
         )
 
 
-def _check_finite(metrics: Metrics, batch: Batch, save_to: Path | None) -> None:
-    """TrainingError for a number that is none, the batch saved."""
-    wrong = [name for name, value in metrics.items() if not math.isfinite(value)]
-    if not wrong:
-        return
-    saved = "Give save_to to keep the batch"
-    if save_to is not None:
-        if rank() == 0:
-            save_batch(batch, save_to)
-        saved = f"The batch is in {save_to}: look at it with torch.load"
-    raise TrainingError(
-        f"{', '.join(wrong)} became NaN or infinite; this step was not taken. {saved}, and try a"
-        " smaller learning rate or grad_clip."
-    )
-
-
-def save_batch(batch: Batch, path: Path) -> None:
-    """Write a batch to a file that `torch.load(path, weights_only=True)` reads: tensors by name,
-    and the names of whom was talked to.
-    """
-    values = {one.name: getattr(batch, one.name) for one in fields(batch)}
-    tensors = {
-        name: torch.as_tensor(value)
-        for name, value in values.items()
-        if isinstance(value, Tensor | np.ndarray) and name != "who_D"
-    }
-    torch.save(tensors | {"who_D": batch.who_D.tolist()}, path)
+def _check_finite(metrics: Metrics) -> None:
+    """TrainingError for a number that is none."""
+    if wrong := [name for name, value in metrics.items() if not math.isfinite(value)]:
+        raise TrainingError(
+            f"{', '.join(wrong)} became NaN or infinite; this step was not taken. Try a smaller"
+            " learning rate or grad_clip."
+        )
 
 
 def make_optimizer(

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 from rlver_gym.io.errors import CardError, UnknownName
 from rlver_gym.io.frozen import explain_problem
 from rlver_gym.llm_client.connect import connect
-from rlver_gym.llm_client.settings import RENAMED, ChatSettings
+from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users.llm.options import LLMOptions
 from rlver_gym.users.llm.user import LLMUser
 
@@ -27,8 +27,6 @@ def sort_options(model: str, options: dict[str, Any]) -> tuple[LLMOptions, ChatS
     """
     known = (*LLMOptions.model_fields, *ChatSettings.model_fields)
     for name in options:
-        if name in RENAMED:
-            raise UnknownName(f"the option {name} of openai:{model} is {RENAMED[name]} now.")
         if name not in known:
             raise UnknownName.of(f"option of openai:{model}", name, known, ", ".join(known))
     asked = _validate_options(LLMOptions, model, options)
