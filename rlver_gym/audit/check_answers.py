@@ -11,7 +11,9 @@ from rlver_gym.core.words import sentences
 _NEED = re.compile(r"\b(?:prais\w+|compliment\w*|empath\w+|advice)\b", re.IGNORECASE)
 _LONGEST = 35
 """Words of a line."""
-_NEEDS_NO_LINES = frozenset({Inquiry.HEAR_ME, Inquiry.MORE, Inquiry.ABOUT_YOU}) | PERSONAL_INQUIRIES
+_NEEDS_NO_LINES = (
+    frozenset({Inquiry("hear_me"), Inquiry("more"), Inquiry("about_you")}) | PERSONAL_INQUIRIES
+)
 """Answered with hints, with the next disclosure, with facts, and from the person's card."""
 
 

@@ -45,13 +45,13 @@ _RELATION = re.compile(r"^(?:my|our) [^,;.(]*?(?=,|;|\.|\(|$| (?:who|from|and|at
 _FEELINGS = frozenset(map(str, Feeling))
 _SAYS = frozenset("said says told asked answered replied wrote shouted rang called".split())
 _SPEAKS_OF = {
-    Inquiry.AFRAID: frozenset("afraid scared fear fears worried dread".split()),
-    Inquiry.WANT: frozenset("want wish hope".split()),
-    Inquiry.REGRET: frozenset("should regret sorry wish".split()),
-    Inquiry.TOLD: frozenset("told tell knows nobody".split()),
-    Inquiry.BEFORE: frozenset("used always before once".split()),
-    Inquiry.FEEL_NOW: frozenset("feel miss ashamed lonely angry sad tired hurts".split()),
-    Inquiry.MATTERS: frozenset("because mattered matters".split()),
+    Inquiry("afraid"): frozenset("afraid scared fear fears worried dread".split()),
+    Inquiry("want"): frozenset("want wish hope".split()),
+    Inquiry("regret"): frozenset("should regret sorry wish".split()),
+    Inquiry("told"): frozenset("told tell knows nobody".split()),
+    Inquiry("before"): frozenset("used always before once".split()),
+    Inquiry("feel_now"): frozenset("feel miss ashamed lonely angry sad tired hurts".split()),
+    Inquiry("matters"): frozenset("because mattered matters".split()),
 }
 """The words by which a fact is known to answer what is asked about any story."""
 
@@ -237,12 +237,12 @@ def _answers(card: LeanCard) -> dict[Inquiry, Lines]:
         if own_lines := [one for one in lines if not words.isdisjoint(split_words(one))]:
             found[inquiry] = (*own_lines, *found.get(inquiry, ()))
     return found | {
-        Inquiry.BEGAN: (next(iter(card.timeline.values())),),
-        Inquiry.TRIED: card.tried,
-        **dict.fromkeys((Inquiry.NOW, Inquiry.SINCE, Inquiry.COMING), now),
-        Inquiry.NEED: own,
-        Inquiry.UNDERNEATH: own,
-        Inquiry.HARDEST: own,
+        Inquiry("began"): (next(iter(card.timeline.values())),),
+        Inquiry("tried"): card.tried,
+        **dict.fromkeys((Inquiry("now"), Inquiry("since"), Inquiry("coming")), now),
+        Inquiry("need"): own,
+        Inquiry("underneath"): own,
+        Inquiry("hardest"): own,
     }
 
 
@@ -250,10 +250,13 @@ def _about_people(card: LeanCard) -> dict[Line, dict[InquiryAboutOther, Lines]]:
     found: dict[Line, dict[InquiryAboutOther, Lines]] = {}
     for name, who in card.people.items():
         about: dict[InquiryAboutOther, Lines] = {}
-        about[InquiryAboutOther.WHO] = (_capitalise(_PRONOUN.sub("", who)),)
+        about[InquiryAboutOther("who")] = (_capitalise(_PRONOUN.sub("", who)),)
         lines = [line for line in (*card.facts, *card.timeline.values()) if name in line]
         spoke = [line for line in lines if not _SAYS.isdisjoint(split_words(line))]
-        for label, named in ((InquiryAboutOther.LIKE, lines), (InquiryAboutOther.REACTED, spoke)):
+        for label, named in (
+            (InquiryAboutOther("like"), lines),
+            (InquiryAboutOther("reacted"), spoke),
+        ):
             if named:
                 about[label] = tuple(named)
         found[name] = about

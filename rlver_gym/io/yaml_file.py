@@ -1,6 +1,7 @@
 """YAML into plain values, strictly: small, flat, no aliases, tags or doubled keys."""
 
 from collections.abc import Sequence
+from importlib.resources import files
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,11 @@ def read_yaml(path: Path, error: MakeError = CardError, hint: str = "Check the p
     return parse_yaml(
         read_text(path, max_bytes=MAX_BYTES, error=error, hint=hint), str(path), error
     )
+
+
+def load_yaml(package: str, name: str) -> Any:
+    """A YAML file that is shipped inside of a package, such as its phrases."""
+    return parse_yaml((files(package) / name).read_text(encoding="utf-8"), name)
 
 
 def find_line(path: Path, place: Sequence[str | int]) -> int | None:

@@ -2,56 +2,9 @@
 
 from collections.abc import Sequence
 
-from rlver_gym.core.inquiries import Feeling
+from rlver_gym.core.inquiries import EXAMPLES, Feeling
 
-_WORDS = {
-    Feeling.ANGRY: (
-        "angry anger angrier furious fury rage raging cross mad livid annoyed annoying resent"
-        " resentment resentful outraged seething bitter bitterness fuming irritated pissed"
-    ),
-    Feeling.SAD: (
-        "sad sadness sadder grief grieve grieving mourning mourn heartbroken heartbreak"
-        " heartbreaking sorrow cry crying cried tears tearful weep down miserable unhappy"
-        " depressed low"
-    ),
-    Feeling.LONELY: "lonely loneliness alone isolated isolating isolation abandoned",
-    Feeling.SCARED: (
-        "scared scary afraid fear fears frightened frightening terrified terrifying terror panic"
-        " panicked dread dreading"
-    ),
-    Feeling.WORRIED: "worried worry worries worrying anxious anxiety nervous uneasy",
-    Feeling.ASHAMED: (
-        "ashamed shame shameful embarrassed embarrassing embarrassment mortified mortifying awkward"
-    ),
-    Feeling.GUILTY: "guilty guilt blame remorse",
-    Feeling.HURT: "hurt hurts hurting hurtful painful wounded stung stings sting pain ache aches",
-    Feeling.DISAPPOINTED: "disappointed disappointing disappointment letdown disillusioned gutted",
-    Feeling.TIRED: (
-        "tired tiring exhausted exhausting exhaustion drained draining weary wearing worn burnt"
-        " burned"
-    ),
-    Feeling.OVERWHELMED: "overwhelmed overwhelming swamped overloaded crushing crushed",
-    Feeling.STUCK: "stuck trapped cornered paralysed paralyzed",
-    Feeling.CONFUSED: (
-        "confused confusing confusion lost puzzled bewildered unsure baffled baffling"
-    ),
-    Feeling.BETRAYED: "betrayed betrayal cheated deceived backstabbed",
-    Feeling.HUMILIATED: "humiliated humiliating humiliation belittled ridiculed mocked",
-    Feeling.HELPLESS: "helpless helplessness powerless powerlessness hopeless",
-    Feeling.NUMB: "numb numbness empty emptiness hollow",
-    Feeling.JEALOUS: "jealous jealousy envious envy",
-    Feeling.PROUD: "proud pride",
-    Feeling.RELIEVED: "relieved relief",
-    Feeling.HOPEFUL: "hopeful optimistic",
-    Feeling.UNSEEN: (
-        "unseen invisible overlooked ignored unheard unappreciated unacknowledged unnoticed"
-        " disregarded dismissed"
-    ),
-    Feeling.TORN: "torn conflicted ambivalent",
-    Feeling.FOOLISH: "foolish fool stupid silly dumb naive",
-    Feeling.MISSING: "miss missing homesick longing",
-}
-_OF_WORD = {word: feeling for feeling, words in _WORDS.items() for word in words.split()}
+_OF_WORD = {word: feeling for feeling in Feeling for word in EXAMPLES["feeling"][feeling].split()}
 _NAMING = frozenset(_OF_WORD)
 
 
@@ -73,7 +26,7 @@ def feelings_in(words: Sequence[str]) -> tuple[Feeling, ...]:
                 and before in ("you", "me")
             ):
                 continue
-            feeling = Feeling.DISAPPOINTED
+            feeling = Feeling("disappointed")
         if word == "lost" and before not in (
             "feel",
             "feeling",

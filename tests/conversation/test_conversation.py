@@ -6,7 +6,7 @@ import pytest
 
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
-from rlver_gym.core.inquiries import Feeling, Inquiry, InquiryAboutOther, Remark
+from rlver_gym.core.inquiries import Feeling, Inquiry, Remark
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Disposition
 from rlver_gym.core.user import Scene
@@ -233,14 +233,14 @@ def test_an_insult_gets_no_confession() -> None:
 @pytest.mark.parametrize(
     ("text", "label"),
     [
-        ("What has been the hardest part of it for you?", Inquiry.HARDEST),
-        ("How are you sleeping?", Inquiry.SLEEP),
-        ("Have you told anyone about it?", Inquiry.TOLD),
-        ("What would you like from me?", Inquiry.HEAR_ME),
-        ("I'm so sorry, that's awful.", Remark.SYMPATHY),
-        ("You don't have to answer that.", Remark.PERMIT),
-        ("As an AI language model, I can't feel.", Remark.MACHINE),
-        ("What do you wish Yusuf knew?", f"p_{InquiryAboutOther.SAY}"),
+        ("What has been the hardest part of it for you?", Inquiry("hardest")),
+        ("How are you sleeping?", Inquiry("sleep")),
+        ("Have you told anyone about it?", Inquiry("told")),
+        ("What would you like from me?", Inquiry("hear_me")),
+        ("I'm so sorry, that's awful.", Remark("sympathy")),
+        ("You don't have to answer that.", Remark("permit")),
+        ("As an AI language model, I can't feel.", Remark("machine")),
+        ("What do you wish Yusuf knew?", "p_say"),
     ],
 )
 def test_what_a_sentence_asks_or_does_is_recognised(text: str, label: str) -> None:
@@ -264,8 +264,8 @@ def test_sentences_are_recognised_alike_alone_and_together() -> None:
 @pytest.mark.parametrize(
     ("text", "feelings"),
     [
-        ("You must be furious and so alone.", (Feeling.ANGRY, Feeling.LONELY)),
-        ("Do you miss him?", (Feeling.MISSING,)),
+        ("You must be furious and so alone.", (Feeling("angry"), Feeling("lonely"))),
+        ("Do you miss him?", (Feeling("missing"),)),
         ("Miss Okafor marked it.", ()),
         ("He went down the stairs.", ()),
     ],
@@ -316,13 +316,13 @@ def test_who_asks_to_go_on_is_told_the_next_piece() -> None:
 def test_nobody_seems_in_danger_who_was_asked_where_it_hurts() -> None:
     safe = {
         line
-        for lines in (OWEN.person.answers[Inquiry.SAFE], NADIA.person.answers[Inquiry.SAFE])
+        for lines in (OWEN.person.answers[Inquiry("safe")], NADIA.person.answers[Inquiry("safe")])
         for line in lines
     }
     for persona_id in (OWEN.id, NADIA.id):
         assert not any(line in reply("Where does it hurt most?", persona_id).reply for line in safe)
     asked = reply("Do you think of ending your life?", OWEN.id).reply
-    assert any(split_sentences(line)[0] in asked for line in OWEN.person.answers[Inquiry.SAFE])
+    assert any(split_sentences(line)[0] in asked for line in OWEN.person.answers[Inquiry("safe")])
 
 
 def test_a_person_without_facts_and_answers_still_talks() -> None:
@@ -498,7 +498,7 @@ def test_of_two_things_of_which_the_card_is_silent_neither_is_claimed() -> None:
 )
 def test_who_asks_about_harm_hears_that_they_are_safe(question: str) -> None:
     said = reply(question, OWEN.id).reply
-    assert any(split_sentences(line)[0] in said for line in OWEN.person.answers[Inquiry.SAFE])
+    assert any(split_sentences(line)[0] in said for line in OWEN.person.answers[Inquiry("safe")])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rlver_gym.core.inquiries import Inquiry, Remark
 from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
 from rlver_gym.text.english.choices import HARM
 from rlver_gym.text.english.listen import FACTUAL, Ask, Sentence
@@ -41,12 +40,7 @@ _OF_THEMSELVES = 1.0
 """What it costs to answer with something about the person what seems to be about the story."""
 _NOBODY = 1.2
 """What it costs to take a question for one about somebody when it names nobody."""
-_PERSONAL = frozenset(
-    map(
-        str,
-        (Inquiry.ABOUT_YOU, Inquiry.REST, Inquiry.SLEEP, Inquiry.EATING, Inquiry.NOW, Inquiry.DAYS),
-    )
-)
+_PERSONAL = frozenset({"about_you", "rest", "sleep", "eating", "now", "days"})
 _YOU_WORDS = frozenset({"you", "your", "yourself", "u", "ur"})
 
 
@@ -67,11 +61,7 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
     card = moment.card
     ranked = moment.labels(at).ranked
     label, probability = ranked[0]
-    if (
-        label == Remark.OFFTOPIC
-        and probability >= _OFF_TOPIC
-        and _YOU_WORDS.isdisjoint(sentence.words)
-    ):
+    if label == "offtopic" and probability >= _OFF_TOPIC and _YOU_WORDS.isdisjoint(sentence.words):
         return []
     referents = moment.referents(sentence.asked)
     query = card.query(sentence, referents)
@@ -97,9 +87,9 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
                 found.append(Answer(score, lines, topic))
     factual += (1 - none) * (sentence.ask in FACTUAL)
     if HARM.search(sentence.text):  # whatever else it may ask
-        found, factual, ranked = [], 0.0, [(str(Inquiry.SAFE), 1.0)]
+        found, factual, ranked = [], 0.0, [("safe", 1.0)]
     for label, probability in ranked:
-        if (label == Inquiry.SAFE and probability < _SAFE) or label == Inquiry.HAPPENED:
+        if (label == "safe" and probability < _SAFE) or label == "happened":
             continue  # the opening has said what happened
         elsewhere = _NOBODY if label.startswith("p_") and not (query.people or referents) else 0.0
         lines = _lines_of(moment, label, sentence)
@@ -129,7 +119,7 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
     return sorted([one for one in found if one.score >= _LEAST], key=lambda one: -one.score)
 
 
-_TO_OFFERS = frozenset(map(str, (Remark.CHECK, Remark.OFFER, Inquiry.HEAR_ME)))
+_TO_OFFERS = frozenset({"check", "offer", "hear_me"})
 _ASK_WHO = frozenset({Ask.WHO, Ask.ABOUT, Ask.WHOM})
 _COUNTS = frozenset(
     """none all both many much few half most nobody everybody everyone every once twice never always
@@ -192,13 +182,13 @@ def _add(
 
 def _lines_of(moment: Moment, label: str, sentence: Sentence) -> Sequence[str]:
     card = moment.card
-    if label == Inquiry.HEAR_ME:
+    if label == "hear_me":
         return moment.scene.persona.situation.hints.of(moment.scene.persona.need)
-    if label == Remark.CHECK:
+    if label == "check":
         manner = moment.manner
         return manner.unconfirmed if moment.appraisal.change <= -3 else manner.confirmed
-    if label == Remark.OFFER:
-        return getattr(moment.manner, REACTION_TO[Remark.OFFER])
+    if label == "offer":
+        return getattr(moment.manner, REACTION_TO["offer"])
     if label.startswith("p_"):
         whom = moment.whom(sentence.asked) or (
             moment.mentioned()[0]

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason
 from rlver_gym.core.emotion import Band, Outcome
-from rlver_gym.core.inquiries import Inquiry
 from rlver_gym.core.persona import Disposition
 from rlver_gym.core.user import Scene
 from rlver_gym.core.words import split_sentences, split_words, words
@@ -305,7 +304,7 @@ def _only_invites(moment: Moment, sentence: Sentence, at: int) -> bool:
     if sentence.ask in _OPTIONAL:
         return False
     label, probability = moment.labels(at).ranked[0]
-    if label not in (Inquiry.MORE, Inquiry.HAPPENED) or probability < 0.3:
+    if label not in ("more", "happened") or probability < 0.3:
         return False
     return len(moment.card.content(sentence.asked)) <= 2
 
