@@ -10,16 +10,34 @@ from rlver_gym.io.yaml_file import load_yaml
 EXAMPLES: dict[str, dict[str, str]] = load_yaml("rlver_gym.core", "inquiries.yaml")
 """By kind and name: what people say for it; for a feeling, the words that name it."""
 
-Inquiry = StrEnum("Inquiry", {name.upper(): name for name in EXAMPLES["inquiry"]})
-"""What is asked of a person, whatever their story."""
-InquiryAboutOther = StrEnum(
-    "InquiryAboutOther", {name.upper(): name for name in EXAMPLES["about_other"]}
-)
-"""What is asked about somebody else of the story."""
-Remark = StrEnum("Remark", {name.upper(): name for name in EXAMPLES["remark"]})
-"""What a supporter does in a sentence that asks nothing."""
-Feeling = StrEnum("Feeling", {name.upper(): name for name in EXAMPLES["feeling"]})
-"""A feeling that a supporter may name."""
+
+def _members(kind: str) -> dict[str, str]:
+    return {name.upper(): name for name in EXAMPLES[kind]}
+
+
+class Inquiry(StrEnum):
+    """What is asked of a person, whatever their story."""
+
+    locals().update(_members("inquiry"))
+
+
+class InquiryAboutOther(StrEnum):
+    """What is asked about somebody else of the story."""
+
+    locals().update(_members("about_other"))
+
+
+class Remark(StrEnum):
+    """What a supporter does in a sentence that asks nothing."""
+
+    locals().update(_members("remark"))
+
+
+class Feeling(StrEnum):
+    """A feeling that a supporter may name."""
+
+    locals().update(_members("feeling"))
+
 
 PERSONAL_INQUIRIES = frozenset(map(Inquiry, ("talk", "rest", "safe")))
 """Asked of the person rather than of their story: the person's card answers first."""
