@@ -95,8 +95,9 @@ def bf16_copy(lm: PreTrainedModel) -> PreTrainedModel:
     by layer.
     """
     if _has_adapters(lm):
-        plain = AutoModelForCausalLM.from_config(lm.config, dtype=torch.bfloat16)
-        plain = cast(PreTrainedModel, plain.to(lm.device).requires_grad_(False).eval())
+        with lm.device:  # first weights are drawn there: on a CPU that takes minutes for billions
+            plain = AutoModelForCausalLM.from_config(lm.config, dtype=torch.bfloat16)
+        plain = cast(PreTrainedModel, plain.requires_grad_(False).eval())
         copy_weights(plain, lm)
         return plain
     halves: dict[int, Any] = {
