@@ -59,6 +59,7 @@ def make_app(folders: Sequence[Path], token: str, out: Path, personas: str | Non
         "version": __version__,
     }
     overview = {**runs.overview, **about}
+    runs.search("")  # the first search need not wait for the texts
     asked: Mapping[str, Callable[..., Any]] = {
         "GET overview": lambda: overview,
         "GET search": runs.search,

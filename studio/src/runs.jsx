@@ -2,10 +2,10 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { address, download, fixed, get, go, OUTCOMES, signed, toCsv, tone, useAnswer, useKeys, words } from "./lib.js";
 import { Chart } from "./chart.jsx";
-import { MeanBar, Select, Spark } from "./ui.jsx";
+import { MeanBar, Select, Spark, Waiting } from "./ui.jsx";
 
 const FIELDS = ["agent", "need", "disposition", "outcome", "persona", "run"];
-const PER_PAGE = 100;
+const PER_PAGE = 40; // more take too long to be drawn anew with each filter
 // The list as it was shown last, which the dialogue page goes through with n and p, and the dialogue that was open last.
 export const shown = { rows: [], last: "" };
 
@@ -45,7 +45,9 @@ function Lists({ overview, params }) {
   const set = (changes) => go("runs", { any: "1", ...filter, ...changes }, { replace: true });
   const query = (filter.q || "").trim();
   const found = useAnswer(() => get("search", { q: query }), query ? `q ${query}` : null);
-  const rows = useMemo(() => select(overview.dialogues, filter, query ? found.value : undefined), [overview, JSON.stringify(filter), found.value]);
+  const hits = useRef([]); // the last ones stay until the next are found
+  if (!query || found.value) hits.current = found.value;
+  const rows = useMemo(() => select(overview.dialogues, filter, hits.current), [overview, JSON.stringify(filter), hits.current]);
   return (
     <>
       {(overview.verdicts || []).map((one) => <p key={one.text} class={one.is_alarm ? "problem" : "note"}>{one.text}</p>)}
@@ -53,7 +55,7 @@ function Lists({ overview, params }) {
       {overview.shift && <Spread {...overview.shift} open />}
       {overview.omitted > 0 && <p class="note">{overview.dialogues.length.toLocaleString("en")} of {(overview.dialogues.length + overview.omitted).toLocaleString("en")} dialogues are in this file, lower seeds first; all are in the runs' episodes.jsonl.</p>}
       <Moved rows={rows} all={overview.dialogues} agents={[...new Set(overview.tables.flatMap((table) => table.scores.map((score) => score.agent)))]} agent={filter.agent} />
-      <Dialogues all={overview.dialogues} rows={rows} filter={filter} set={set} isSearching={query && !found.value} problem={found.problem} />
+      <Dialogues all={overview.dialogues} rows={rows} filter={filter} set={set} isSearching={query && !found.value && !found.problem} problem={found.problem} />
     </>
   );
 }
@@ -188,20 +190,6 @@ function Moved({ rows, all, agents, agent }) {
   );
 }
 
-// What is typed is searched for when the typing pauses.
-function Search({ value, onSearch }) {
-  const [text, setText] = useState(value);
-  const timer = useRef(0);
-  useEffect(() => setText(value), [value]);
-  const type = (event) => {
-    const typed = event.target.value;
-    setText(typed);
-    clearTimeout(timer.current);
-    timer.current = setTimeout(() => onSearch(typed), 200);
-  };
-  return <input id="search" type="search" value={text} placeholder="words, or reason:copying" onInput={type} />;
-}
-
 function Dialogues({ all, rows, filter, set, isSearching, problem }) {
   const [place, setPlace] = useState({});
   // Where one stands, and how much is shown, is of this list: another one begins anew.
@@ -216,7 +204,7 @@ function Dialogues({ all, rows, filter, set, isSearching, problem }) {
     k: () => setAt(Math.max(0, at - 1)),
     ...(rows[at] ? { Enter: () => open(rows[at]) } : {}),
   });
-  const choices = (name) => [...new Set(all.map((one) => one[name]))].sort();
+  const choices = useMemo(() => Object.fromEntries(FIELDS.map((name) => [name, [...new Set(all.map((one) => one[name]))].sort()])), [all]);
   const isFiltered = FIELDS.some((name) => filter[name]) || filter.q;
   const csv = () => toCsv([["run", "id", "agent", "persona", "seed", "need", "disposition", "start", "final", "outcome"], ...rows.map((r) => [r.run, r.id, r.agent, r.persona, r.seed, r.need, r.disposition, r.start, r.final, r.outcome])]);
   const head = (title, name, wide, first) => <Head key={name} title={title} name={name} sort={sort} wide={wide} first={first} onSort={(to) => set({ sort: to })} />;
@@ -227,15 +215,16 @@ function Dialogues({ all, rows, filter, set, isSearching, problem }) {
         <button class="quiet" onClick={() => download("dialogues.csv", csv(), "text/csv")}>CSV</button></div>
       <div class="filters">
         <label class="field grow"><span>search in what was said</span>
-          <Search value={filter.q || ""} onSearch={(q) => set({ q })} /></label>
-        {FIELDS.filter((name) => name !== "run" || choices("run").length > 1).map((name) => <Select key={name} label={name === "persona" ? "person" : name} value={filter[name] || ""} options={choices(name)} all="all" onChange={(value) => set({ [name]: value })} />)}
+          <input id="search" type="search" value={filter.q || ""} placeholder="words, or reason:copying" onInput={(event) => set({ q: event.target.value })} /></label>
+        {FIELDS.filter((name) => name !== "run" || choices.run.length > 1).map((name) => <Select key={name} label={name === "persona" ? "person" : name} value={filter[name] || ""} options={choices[name]} all="all" onChange={(value) => set({ [name]: value })} />)}
       </div>
       {problem && <p class="problem">{problem}</p>}
-      {isSearching ? <p class="dim">searching…</p> : rows.length === 0 ? <p class="card empty">No dialogue is like that. Take a filter away.</p> : (
+      {isSearching && <Waiting text="searching…" />}
+      {rows.length === 0 ? !isSearching && <p class="card empty">No dialogue is like that. Take a filter away.</p> : (
         <table class="list">
           <thead><tr><th>emotion</th>{head("final", "final")}{head("agent", "agent")}{head("person", "persona")}{head("need", "need", true)}{head("disposition", "disposition", true)}{head("outcome", "outcome", true)}{head("turns", "turns", true)}{head("seed", "seed", true)}</tr></thead>
           <tbody>{rows.slice(0, Math.max(count, at + 1)).map((one, number) => (
-            <tr key={`${one.run} ${one.id}`} class={number === at ? "at" : ""} onClick={() => open(one)}>
+            <tr key={number} class={number === at ? "at" : ""} onClick={() => open(one)}>
               <td><Spark values={one.line} /></td><td><b class={tone(one.final - one.start)}>{one.final}</b></td><td>{one.agent}</td>
               <td><a href={address("dialogue", { run: one.run, id: one.id })} onClick={(event) => event.stopPropagation()}>{one.persona.replaceAll("-", " ")}</a></td>
               <td class="wide">{words(one.need)}</td><td class="wide">{one.disposition}</td><td class="wide">{OUTCOMES[one.outcome]}</td><td class="wide">{one.line.length - 1}</td><td class="wide">{one.seed}</td>
