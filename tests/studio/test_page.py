@@ -59,3 +59,9 @@ def test_of_more_dialogues_than_a_page_holds_the_lower_seeds_are_there(held: Pat
     assert [one["id"] for one in rows] == [one["id"] for one in some["dialogues"]]
     assert some["overview"]["omitted"] == len(whole["dialogues"]) - len(rows)
     assert some["overview"]["tables"] == whole["overview"]["tables"]
+
+
+def test_a_page_of_648_dialogues_stays_below_three_megabytes(held: Path, tmp_path: Path) -> None:
+    page = write_page([held], tmp_path / "page.html")
+    per_dialogue = (page.stat().st_size - len(render_page({}, ""))) / len(read_episodes(held))
+    assert per_dialogue * 648 < 3_000_000 - len(render_page({}, ""))
