@@ -40,6 +40,7 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
   const turn = Number(fields.turn) || 0;
   const left = columnOf(dialogue);
   const rows = Math.max(left.turns.length, right ? right.from - 1 + right.turns.length : 0);
+  const next = branch && right && !right.outcome && !overview.still ? right.from + right.turns.length : 0; // where the branch may go on
   const set = (changes) => go("dialogue", { ...fields, ...changes }, { replace: true });
   const pick = (to) => set({ turn: Math.max(1, Math.min(rows, to)) });
   useEffect(() => document.getElementById(`turn-${turn}`)?.scrollIntoView({ block: "center", behavior: "smooth" }), [turn, run, id]);
@@ -49,10 +50,11 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
   const step = (by) => { const to = list[(at + by + list.length) % list.length]; go("dialogue", { run: to.run, id: to.id }); };
   useKeys({ j: () => pick(turn + 1), k: () => pick(turn - 1), n: () => step(1), p: () => step(-1), ...(overview.still ? {} : { b: () => setWriting(turn || 1) }), u: () => history.back() });
   const keep = (work) => action.run(work).then((made) => {
-    if (!made) return;
+    if (!made) return made;
     setWriting(0);
     again();
     set({ branch: made.id, beside: "", in: "", turn: made.turn + made.turns.length - 1 });
+    return made;
   });
   const begin = (what) => keep(() => post("branch", { run, dialogue: id, turn: writing, ...what }));
   const goOn = (what) => keep(() => post("branch-on", { run, branch: branch.id, ...what }));
@@ -96,10 +98,12 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
           <Problem text={problem || notes.problem || (!writing && !branch && action.problem)} />
           <div class="row heads"><ColumnHead column={left} />{right && <ColumnHead column={right} second />}</div>
           <div class="row"><Say who="user" name={name} text={dialogue.opening} />{right && <div class="say-space" />}</div>
-          {Array.from({ length: rows }, (_, index) => index + 1).map((number) => (
+          {Array.from({ length: Math.max(rows, next) }, (_, index) => index + 1).map((number) => (
             <div key={number} id={`turn-${number}`} class={`row ${number === turn ? "picked" : ""}`}>
               <Cell turn={left.turns[number - 1]} number={number} name={name} isPicked={number === turn} pick={() => pick(number)} note={noteOf(number, number === turn)} write={overview.still ? null : () => { setWriting(number); pick(number); }} />
-              {right && (number < right.from ? <p class="dim same">as recorded</p> : <Cell turn={right.turns[number - right.from]} number={number} name={name} isPicked={number === turn} pick={() => pick(number)} second />)}
+              {right && (number < right.from ? <p class="dim same">as recorded</p> : number === next ? (
+                <div><Composer agents={overview.agents} busy={action.busy} placeholder="And then?" onSay={(text) => goOn({ words: text })} onAgent={(agent, end) => goOn({ agent, to_the_end: end })} /><Problem text={!writing && action.problem} /></div>
+              ) : <Cell turn={right.turns[number - right.from]} number={number} name={name} isPicked={number === turn} pick={() => pick(number)} second />)}
               {writing === number && (
                 <div class="card writing">
                   <h3>Another reply at turn {number}</h3>
@@ -109,8 +113,7 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
                 </div>)}
             </div>
           ))}
-          <div class="row"><Ending outcome={left.outcome} />{right && (right.outcome ? <Ending outcome={right.outcome} /> : branch && !overview.still && (
-            <div><Composer agents={overview.agents} busy={action.busy} placeholder="And then?" onSay={(text) => goOn({ words: text })} onAgent={(agent, end) => goOn({ agent, to_the_end: end })} /><Problem text={!writing && action.problem} /></div>))}</div>
+          <div class="row"><Ending outcome={left.outcome} />{right && <Ending outcome={right.outcome} />}</div>
         </div>
       </div>
     </>
@@ -130,7 +133,7 @@ const ColumnHead = ({ column, second }) => <div class={second ? "column of-1" : 
 function Cell({ turn, number, name, isPicked, pick, write, second, note }) {
   if (!turn) return <p class="dim same" />;
   return (
-    <article class={second ? "second" : ""} onClick={isPicked ? undefined : pick}>
+    <article class={second ? "second" : ""} onClick={isPicked ? undefined : (event) => { if (event.target.closest("summary")) event.preventDefault(); pick(); }}>
       <Say who="agent" name={turn.by} text={turn.utterance} reasons={turn.reasons} />
       {turn.uses?.length > 0 && <p class="chips uses">{turn.uses.map((one) => <span key={one}>{one}</span>)}</p>}
       <Felt turn={turn} open={isPicked} />

@@ -1,6 +1,6 @@
 // People: browse and search them, and write a lean card that is checked while you write.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { address, get, go, post, useAction, useAnswer, words } from "./lib.js";
+import { address, download, get, go, post, useAction, useAnswer, words } from "./lib.js";
 import { Person, Problem, Select, Waiting } from "./ui.jsx";
 import { draft } from "./talk.jsx";
 
@@ -50,7 +50,7 @@ function Browse({ params }) {
 }
 
 function Card() {
-  const [text, setText] = useState(draft.card);
+  const [text, setText] = useState(draft.card || localStorage.getItem("card") || "");
   const [problems, setProblems] = useState(null);
   const action = useAction();
   const area = useRef(null);
@@ -58,6 +58,7 @@ function Card() {
   useEffect(() => {
     draft.card = text;
     if (!text) return undefined;
+    localStorage.setItem("card", text);
     const timer = setTimeout(() => action.run(() => post("check", { card: text })).then((found) => found && setProblems(found)), 500);
     return () => clearTimeout(timer);
   }, [text]);
@@ -75,6 +76,7 @@ function Card() {
         {problems && (problems.length === 0 ? <p class="good">Nothing is wrong with this card. <a class="button main" href={address("talk", { card: 1 })}>Talk to them</a></p>
           : <><p>{problems.length} to mend:</p><ol class="problems">{problems.map((one, at) => (
             <li key={at}>{one.line ? <button class="link" onClick={() => jump(one.line)}>line {one.line}</button> : null} {one.field && <b>{one.field}</b>} {one.remedy}</li>))}</ol></>)}
+        <button class="quiet" onClick={() => download("card.yaml", text, "application/yaml")}>Save as a file</button>
         <Problem text={action.problem} />
       </div>
     </div>

@@ -52,7 +52,7 @@ function Begin({ run, view }) {
         {known.value?.raters.length > 0 && <p class="chips">go on as {known.value.raters.map((one) => <button type="button" key={one.name} onClick={() => begin(one.name)}>{one.name} ({one.replies})</button>)}</p>}
         <Problem text={known.problem} />
       </form>
-      <Rubric open />
+      {view !== "pairs" && <Rubric open />}
     </>
   );
 }
@@ -72,7 +72,8 @@ function Queue({ run, rater }) {
   const rate = (turn, said) => {
     const told = { change: one.mine[turn], ...one.told?.[turn], ...said };
     return action.run(() => post("rate", { run, rater, name: one.name, turn, ...told })).then((kept) => {
-      if (kept) set({ ...state, next: { ...one, mine: { ...one.mine, [turn]: told.change }, told: { ...one.told, [turn]: told } } });
+      const add = (next) => ({ ...next, mine: { ...next.mine, [turn]: told.change }, told: { ...next.told, [turn]: told } });
+      if (kept) set((now) => (now.next?.name === one.name ? { ...now, next: add(now.next) } : now));
     });
   };
   const isWhole = rated === one.turns.length;
@@ -98,7 +99,7 @@ function Queue({ run, rater }) {
         })}
         <Problem text={action.problem} />
         {isWhole && <AtTheEnd name={one.person?.name} told={one.told?.[one.turns.length]} say={(said) => rate(one.turns.length, said)} />}
-        {isWhole ? <p class="buttons"><button class="main" disabled={action.busy} onClick={() => load().then(() => scrollTo(0, 0))}>Next dialogue</button></p>
+        {isWhole ? <p class="buttons"><button class="main" onClick={() => load().then(() => scrollTo(0, 0))}>Next dialogue</button></p>
           : <p class="dim">{one.turns.length - rated} to go. What they say next is shown when the reply is rated; each rating is kept at once.</p>}
       </div>
     </div>

@@ -174,10 +174,10 @@ const MOST_LINES = 200;
 // The mean emotion by turn, an ended dialogue keeping its last score: of each agent, or of one with a line for each dialogue.
 function Moved({ rows, all, agents, agent }) {
   const [isOpen, setOpen] = useState(false);
+  const longest = all.reduce((most, one) => Math.max(most, one.line.length), 0);
   const mean = (name) => {
     const lines = all.filter((one) => one.agent === name && one.outcome !== "failed").map((one) => one.line);
-    const longest = Math.max(0, ...lines.map((line) => line.length));
-    return { name, points: Array.from({ length: longest }, (_, turn) => [turn, lines.reduce((sum, line) => sum + (line[turn] ?? line[line.length - 1]), 0) / lines.length]) };
+    return { name, points: Array.from({ length: lines.length && longest }, (_, turn) => [turn, lines.reduce((sum, line) => sum + (line[turn] ?? line[line.length - 1]), 0) / lines.length]) };
   };
   const named = agent ? [agent] : agents.slice(0, 12);
   const faint = agent ? rows.slice(0, MOST_LINES).map((one) => ({ ...one, key: `${one.run} ${one.id}`, name: `${one.persona}, seed ${one.seed}: ${one.final}`, points: one.line.map((value, turn) => [turn, value]) })) : [];

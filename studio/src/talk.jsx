@@ -26,13 +26,20 @@ function useScroll(what) {
   return end;
 }
 
+// A talk lasts until it is left, whatever else is looked at meanwhile.
+const talks = { support: null, need: null };
+function useTalk(side, isNew = false) {
+  const [talk, set] = useState(isNew ? null : talks[side]);
+  return [talk, (to) => { talks[side] = to; set(to); }];
+}
+
 function Support({ overview, params }) {
   const people = useAnswer(() => get("people"), "people");
   const card = params.get("card") ? draft.card : "";
   const [persona, setPersona] = useState(params.get("persona") || "");
   const [env, setEnv] = useState("RLVER-Empathy-v0");
   const [seed, setSeed] = useState(0);
-  const [talk, setTalk] = useState(null);
+  const [talk, setTalk] = useTalk("support", params.has("persona") || params.has("card"));
   const action = useAction();
   useEffect(() => {
     if (people.value && !persona) setPersona((people.value.find((one) => one.split === "demo") || people.value[0]).id);
@@ -60,7 +67,7 @@ function Supporting({ overview, talk, setTalk, end }) {
   const [hint, setHint] = useState("");
   const [agent, setAgent] = useState("adaptive");
   const bottom = useScroll(talk.turns.length);
-  const act = (name, fields) => action.run(() => post(name, { talk: talk.id, ...fields })).then((made) => { if (made) { setTalk(made); setHint(""); } });
+  const act = (name, fields) => action.run(() => post(name, { talk: talk.id, ...fields })).then((made) => { if (made) { setTalk(made); setHint(""); } return made; });
   const save = () => action.run(() => get("record", { talk: talk.id })).then((made) => made && download(`talk-${talk.person.id.replaceAll("/", "-")}.jsonl`, `${made.line}\n`, "application/jsonl"));
   const { person } = talk;
   return (
@@ -72,7 +79,7 @@ function Supporting({ overview, talk, setTalk, end }) {
           <label><input type="checkbox" checked={shows} onChange={(event) => setShows(event.target.checked)} /> show how it lands</label>
           <p class="buttons"><button disabled={action.busy || !talk.turns.length} onClick={() => act("undo")}>Undo</button><button onClick={save}>Save</button><button onClick={end}>Leave</button></p>
           <div class="or"><select value={agent} aria-label="agent" onChange={(event) => setAgent(event.target.value)}>{overview.agents.map((one) => <option key={one}>{one}</option>)}</select>
-            <button disabled={action.busy || talk.outcome} onClick={() => action.run(() => post("hint", { talk: talk.id, agent })).then((made) => made && setHint(made.words))}>What would they say?</button></div>
+            <button disabled={action.busy || talk.outcome} onClick={() => action.run(() => post("hint", { talk: talk.id, agent })).then((made) => made && setHint(made.words))}>What would {agent} say?</button></div>
           {hint && <p class="hint" dir="auto">{hint}</p>}
         </div>
       </div>
@@ -95,11 +102,15 @@ function Need({ overview }) {
   const agents = overview.agents.filter((one) => one !== "oracle");
   const [rater, setRater] = useState(localStorage.getItem("rater") || "");
   const [agent, setAgent] = useState("adaptive");
-  const [talk, setTalk] = useState(null);
+  const [talk, setTalk] = useTalk("need");
   const action = useAction();
   const bottom = useScroll(talk?.replies.length);
-  const act = (name, fields) => action.run(() => post(name, fields)).then((made) => made && setTalk(made));
-  const begin = (text) => { localStorage.setItem("rater", rater); act("confide", { rater, agent, words: text }); };
+  const act = (name, fields) => action.run(() => post(name, fields)).then((made) => { if (made) setTalk(made); return made; });
+  const begin = (text) => {
+    if (!rater.trim()) return action.run(() => { throw new Error("Give a name first: ratings are kept under it."); });
+    localStorage.setItem("rater", rater);
+    return act("confide", { rater, agent, words: text });
+  };
   if (!talk)
     return (
       <section class="card setup">
@@ -107,7 +118,7 @@ function Need({ overview }) {
         <div class="filters"><label class="field"><span>your name, or any sign</span><input value={rater} maxLength={60} onInput={(event) => setRater(event.target.value)} /></label>
           <Select label="who supports you" value={agent} options={agents} onChange={setAgent} /></div>
         <Composer busy={action.busy} placeholder="What is on your mind?" label="Begin" onSay={begin} />
-        <Problem text={!rater.trim() && action.problem ? "Give a name first: ratings are kept under it." : action.problem} />
+        <Problem text={action.problem} />
       </section>
     );
   const isRated = talk.changes.length === talk.replies.length;

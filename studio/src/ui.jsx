@@ -1,5 +1,5 @@
 // Small parts that several pages are made of.
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { address, ENDINGS, signed, tone, words } from "./lib.js";
 
 export const Problem = ({ text }) => (text ? <p class="problem" role="alert">{text}</p> : null);
@@ -152,10 +152,12 @@ export function Composer({ agents, onSay, onAgent, busy, placeholder, label = "S
   const [text, setText] = useState("");
   const [agent, setAgent] = useState(agents?.includes("listener") ? "listener" : agents?.[0]);
   const [toTheEnd, setToTheEnd] = useState(false);
-  const say = () => { onSay(text); setText(""); };
+  const area = useRef(null);
+  useEffect(() => { if (autofocus && !busy) area.current.focus(); }, [busy]);
+  const say = async () => { if (await onSay(text)) setText(""); }; // what was refused stays to be mended
   return (
     <form class="composer" onSubmit={(event) => { event.preventDefault(); say(); }}>
-      <textarea rows={2} value={text} placeholder={placeholder} aria-label={placeholder} dir="auto" autofocus={autofocus} disabled={busy}
+      <textarea ref={area} rows={2} value={text} placeholder={placeholder} aria-label={placeholder} dir="auto" disabled={busy}
         onInput={(event) => setText(event.target.value)}
         onKeyDown={(event) => { if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); say(); } }} />
       <button class="main" disabled={busy}>{label}</button>

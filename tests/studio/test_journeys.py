@@ -81,7 +81,7 @@ def test_a_talk_is_held_taken_back_and_saved(studio: Any, visit: Any) -> None:
     box.press("Enter")
     expect(page.locator(".felt")).to_have_count(1)
     expect(page.get_by_placeholder(re.compile("turn 2 of 8"))).to_be_visible()
-    page.get_by_role("button", name="What would they say?").click()
+    page.get_by_role("button", name="What would adaptive say?").click()
     expect(page.locator(".hint")).not_to_be_empty()
     with page.expect_download() as saved:
         page.get_by_role("button", name="Save").click()
@@ -94,14 +94,19 @@ def test_a_talk_is_held_taken_back_and_saved(studio: Any, visit: Any) -> None:
 def test_somebody_in_need_says_how_each_reply_feels(studio: Any, visit: Any) -> None:
     page = visit(studio)
     show(page, "#/talk?as=need")
-    page.get_by_label("your name").fill("Ann")
     page.get_by_placeholder("What is on your mind?").fill("My dog died.")
+    page.get_by_role("button", name="Begin").click()
+    expect(page.get_by_role("alert")).to_contain_text("Give a name first")
+    page.get_by_label("your name").fill("Ann")
     page.get_by_role("button", name="Begin").click()
     page.get_by_role("radio", name="+4", exact=True).click()
     page.get_by_placeholder("And then?").fill("He was old.")
     page.get_by_role("button", name="Say it").click()
     expect(page.locator(".rated")).to_have_text("felt +4")
     page.get_by_role("radio", name="−7").click()
+    expect(page.get_by_placeholder("And then?")).to_be_visible()
+    page.get_by_role("link", name="People").click()
+    show(page, "#/talk?as=need")
     expect(page.get_by_placeholder("And then?")).to_be_visible()
     lines = [json.loads(one) for one in (studio.out / "ratings.jsonl").read_text().splitlines()]
     assert [(one["rater"], one["turn"], one["change"]) for one in lines] == [
@@ -127,6 +132,9 @@ def test_two_people_rate_blindly_and_read_how_far_they_agree(studio: Any, visit:
             scale.get_by_role("radio", name=steps[turn % 2], exact=True).click()
             expect(scale.locator(".picked")).to_have_count(1)
             expect(page.locator(".fit, .buttons .main").nth(turn - 1)).to_be_attached()
+        page.get_by_label("at the end").fill("30")
+        page.get_by_role("button", name="Next dialogue").click()
+        expect(page.locator(".progress")).to_contain_text("dialogue 2 of")
     assert opened[0] == opened[1]
     page.get_by_role("tab", name="Agreement").click()
     expect(page.locator(".number b").nth(1)).to_have_text(re.compile(r"^0\.\d\d$"))
@@ -181,6 +189,8 @@ def test_the_keyboard_alone_leads_through_a_run(studio: Any, visit: Any) -> None
     page.keyboard.press("n")
     expect(page.locator(".steps")).to_contain_text("3 of")
     assert page.url != at
+    page.locator("#turn-3 summary").click()
+    expect(page.locator("#turn-3 details")).to_have_attribute("open", "")
     page.keyboard.press("b")
     expect(page.get_by_placeholder("What would you say here?")).to_be_focused()
     page.keyboard.type("j?/")
