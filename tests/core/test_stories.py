@@ -133,6 +133,12 @@ def test_people_and_stories_are_read_when_they_are_asked_for(folder: Path) -> No
         ("stories/story-0.yaml", lambda one: one.update(life=["student"]), "is for student"),
         ("stories/story-0.yaml", lambda one: one.update(gender="male"), "is for male"),
         ("people/ada.yaml", lambda one: one.update(name="Edda"), "in the story is called Edda"),
+        (
+            "stories/story-0.yaml",
+            lambda one: one.update(work=["pilot|nurses"]),
+            "the work of Ada is 'a nurse', the story is for 'pilot|nurses'",
+        ),
+        ("stories/story-0.yaml", lambda one: one.update(home=["UK"]), "the home of Ada is ''"),
         ("stories/story-0.yaml", lambda one: one.update(ages=[70, 30]), "ages: [70, 30] must rise"),
         ("stories/story-0.yaml", lambda one: one["facts"].pop() and one.pop("now"), "now: add"),
         (
@@ -158,6 +164,16 @@ def test_what_is_wrong_with_a_library_is_said_with_its_file_and_field(
     edit(folder / file, change)
     said = said.replace("Ruth is 19", "Ada is 19")
     assert any(said in str(problem) for problem in check_cards(folder)), check_cards(folder)
+
+
+def test_a_story_is_lived_by_whose_work_and_home_it_fits(folder: Path) -> None:
+    edit(folder / "stories" / "story-0.yaml", lambda one: one.update(work=["Nurse|pilot"]))
+    edit(folder / "people" / "ada.yaml", lambda one: one.update(home="a flat in Leeds, UK"))
+    pair(folder)
+    assert PersonaLibrary(folder).ids("train") == ("ada-story-0",)
+    edit(folder / "stories" / "story-0.yaml", lambda one: one.update(home=["not farm|flat"]))
+    pair(folder)
+    assert PersonaLibrary(folder).ids("train") == ()
 
 
 def test_a_story_told_twice_is_found_within_a_split_too(folder: Path) -> None:
