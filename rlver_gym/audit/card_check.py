@@ -45,6 +45,9 @@ def check_cards(path: Path) -> list[Problem]:
                     Problem.of(path, "there are more problems. Mend these first."),
                 ]
         return list(found)
+    if path.suffix == ".jsonl":
+        PersonaLibrary(path)
+        return []
     folder = path.absolute().parent
     if (folder.parent / "stories").is_dir() and folder.name in ("people", "stories"):
         return list(check_library_file(path))

@@ -356,10 +356,11 @@ def _print(
 ) -> None:
     console = SafeConsole()
     people = format_count(len(plan.select_personas()), "persona")
+    of = f" of {one_line(Path(plan.personas).name)}" if plan.personas else ""
     console.print(
         leaderboard(
             ranked,
-            f"{plan.card.id}: {people} x {format_seeds(plan.seeds, plan.user_seeds)},"
+            f"{plan.card.id}: {people}{of} x {format_seeds(plan.seeds, plan.user_seeds)},"
             f" {plan.user} user",
             console.width,
         )

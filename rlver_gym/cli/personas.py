@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
+import yaml
 from rich.text import Text
 
 from rlver_gym.agents import uses_server
@@ -31,6 +32,8 @@ from rlver_gym.core.persona import (
     Situation,
     Split,
 )
+from rlver_gym.data.lean_profiles import lean_profile
+from rlver_gym.data.recordings import read_lines as read_json_lines
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import CardError
 from rlver_gym.io.files import read_lines
@@ -193,6 +196,34 @@ def pair_(
     text = "\n".join(["language: en", "personas:", *lines, ""])
     write_atomically(folder / "index.yaml", text)
     typer.echo(f"{folder / 'index.yaml'}: {format_count(len(pairs), 'pairing')}")
+
+
+@app.command("import")
+def import_(
+    profiles: Annotated[Path, typer.Argument(help="English profiles of SAGE or RLVER (.jsonl).")],
+    folder: Annotated[Path, typer.Argument(help="A folder for the lean cards.")],
+) -> None:
+    """Make lean cards of SAGE's and RLVER's English profiles: FOLDER/profile-ID.yaml, one each.
+
+    By rule: read what comes out. An LLM user also plays the file as it is (--personas
+    PROFILES.jsonl), in English and Chinese.
+
+    Example: rlver-gym personas import simulator_profile.en.jsonl my-profiles
+    """
+    cards: dict[str, LeanCard] = {}
+    for number, value in read_json_lines(profiles):
+        try:
+            card = lean_profile(value)
+        except CardError as error:
+            raise CardError(f"{profiles}, line {number}: {error}") from None
+        cards[f"profile-{str(value['id'])[:8].lower()}"] = card
+    for name, card in cards.items():
+        path = folder / f"{name}.yaml"
+        check_lean_name(path)
+        fields = card.model_dump(mode="json", exclude_defaults=True)
+        text = yaml.safe_dump(fields, allow_unicode=True, sort_keys=False, width=1_000)
+        write_atomically(path, text)
+    typer.echo(f"{folder}: {format_count(len(cards), 'lean card')}")
 
 
 @app.command()

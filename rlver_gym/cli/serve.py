@@ -20,8 +20,8 @@ from rlver_gym.cli.servers import (
     chat_settings,
     user_options,
 )
-from rlver_gym.core.library import field_errors
 from rlver_gym.io.errors import CardError, needs_extra
+from rlver_gym.io.field_errors import field_errors
 from rlver_gym.serve.operation import ServeSettings, check_host, read_token
 from rlver_gym.users import SentientUser, make_user
 

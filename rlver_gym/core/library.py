@@ -4,8 +4,6 @@ Finds, loads and pairs them.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -17,15 +15,14 @@ from rlver_gym.core.expand import Expanded, expand, expand_library_person, expan
 from rlver_gym.core.fit import LibraryStory
 from rlver_gym.core.lean import LeanCard, LibraryPerson
 from rlver_gym.core.persona import HiddenNeed, Person, Persona, Situation, Slug, Split, SplitChoice
+from rlver_gym.core.profiles import read_profiles
 from rlver_gym.io.errors import CardError, UnknownName
+from rlver_gym.io.field_errors import LineOf, field_errors
 from rlver_gym.io.files import path_inside, shipped_cards
-from rlver_gym.io.frozen import Frozen, explain_problem
-from rlver_gym.io.terminal import one_line
+from rlver_gym.io.frozen import Frozen
 from rlver_gym.io.yaml_file import find_line, read_yaml
 
 Card = TypeVar("Card", bound=BaseModel)
-LineOf = Callable[[Sequence[str | int]], int | None]
-"""The line of a field in a file, by its place."""
 LAYOUT = (
     "A folder of personas holds index.yaml (language: en, and personas: a list of id, person,"
     " situation, need, split), people/PERSON.yaml and situations/SITUATION.yaml; a folder of lean"
@@ -38,9 +35,6 @@ LIBRARY = "library"
 """
 MAX_PERSONAS = 5_000
 """Of one folder."""
-_MAX_ERRORS = 20
-"""Of one card: whoever has mended these looks again."""
-_QUOTED_CHARS = 60
 _MOST_OF_ID = 60
 
 
@@ -87,48 +81,6 @@ def parse_card(kind: type[Card], value: Any, source: str, lines: LineOf | None =
         ) from error
 
 
-def field_errors(
-    error: ValidationError,
-    whole: str = "the whole card",
-    lines: LineOf | None = None,
-    kind: type[BaseModel] | None = None,
-) -> list[str]:
-    """A line for each field that is wrong, with its remedy; `whole` names what holds the fields,
-    `lines` gives the line of a field, and of the fields of `kind` the nearest is proposed.
-
-    What they quote of the fields is cut.
-    """
-    items = error.errors(include_url=False)[:_MAX_ERRORS]
-    found = [
-        _line_in_front(item, lines) + _field_error(item, whole) + _propose(item, kind)
-        for item in items
-    ]
-    more = error.error_count() - len(found)
-    return [*found, f"{whole}: {more} more fields are wrong. Mend these first."] if more else found
-
-
-def _line_in_front(item: Mapping[str, Any], lines: LineOf | None) -> str:
-    number = lines(item["loc"]) if lines else None
-    return f"line {number}: " if number else ""
-
-
-def _propose(item: Mapping[str, Any], kind: type[BaseModel] | None) -> str:
-    """The field that a misspelt one may mean."""
-    if item["type"] != "extra_forbidden" or kind is None or len(item["loc"]) != 1:
-        return ""
-    near = get_close_matches(str(item["loc"][0])[:_QUOTED_CHARS], kind.model_fields, n=1)
-    return f". Did you mean {near[0]!r}?" if near else ""
-
-
-def _field_error(item: Mapping[str, Any], whole: str) -> str:
-    place = ".".join(one_line(str(part), max_chars=_QUOTED_CHARS) for part in item["loc"]) or whole
-    problem = f"{place}: {one_line(explain_problem(item), max_chars=4 * _QUOTED_CHARS)}"
-    if item["type"] in ("missing", "extra_forbidden") or isinstance(item["input"], dict):
-        return problem
-    found = item["input"] if isinstance(item["input"], str) else repr(item["input"])
-    return f"{problem} (found '{one_line(found, max_chars=_QUOTED_CHARS)}')"
-
-
 def shipped_personas_folder(language: str = "en") -> Path:
     """The folder of the personas that come with the package."""
     return shipped_cards("personas") / language
@@ -137,14 +89,14 @@ def shipped_personas_folder(language: str = "en") -> Path:
 class PersonaLibrary:
     """The personas of one folder: `index.yaml` with `people/*.yaml` and `situations/*.yaml`, or
     with lean people and `stories/*.yaml`, whose cards are read when asked for; or lean cards, one a
-    file, in a folder or alone.
+    file, in a folder or alone; or the profiles of a `.jsonl` file of SAGE or RLVER.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
         """`folder`: None for the shipped English personas, "library" for the shipped library of
-        lean ones; a folder, or the file of a lean card.
+        lean ones; a folder, or the file of a lean card or of profiles.
 
-        Raises CardError when the index or a lean card cannot be used.
+        Raises CardError when the index, a lean card or a profile cannot be used.
         """
         name = LIBRARY if str(folder) == LIBRARY else "en"
         self.folder = shipped_personas_folder(name) if are_shipped(folder) else Path(str(folder))
@@ -154,13 +106,15 @@ class PersonaLibrary:
         self._people: dict[str, Person] = {}
         self._situations: dict[str, Situation] = {}
         self._personas: dict[str, Persona] = {}
+        self._profiles = read_profiles(self.folder) if self.folder.suffix == ".jsonl" else {}
         self._lean = {path.stem: read_lean(path) for path in lean_files(self.folder)}
         self._expanded: dict[str, Expanded] = {}
-        self._language: Literal["en", "zh"] = "en"
+        self._free = {name for name, card in self._lean.items() if card.split is None}
+        self._free |= set(self._profiles)
         self.pairings = (
-            {name: _pair(name, card) for name, card in self._lean.items()}
-            if self._lean
-            else self._read_index()
+            {name: _pair(name, card.need) for name, card in self._profiles.items()}
+            or {name: _pair(name, card.need, card.split) for name, card in self._lean.items()}
+            or self._read_index()
         )
 
     def _read_index(self) -> dict[str, Pairing]:
@@ -172,7 +126,6 @@ class PersonaLibrary:
                 " anchors are matched as such. Write them in English; an LLM user plays profiles in"
                 " other languages."
             )
-        self._language = index.language
         pairings = {pairing.id: pairing for pairing in index.personas}
         if len(pairings) < len(index.personas):
             raise CardError(
@@ -193,13 +146,12 @@ class PersonaLibrary:
 
     def ids(self, split: SplitChoice = "all", need: HiddenNeed | None = None) -> tuple[str, ...]:
         """The ids of a split (and a need), in the order of the index. Lean cards that name no split
-        are in each.
+        are in each, and so are profiles.
         """
-        free = {name for name, card in self._lean.items() if card.split is None}
         return tuple(
             pairing.id
             for pairing in self.pairings.values()
-            if (split in ("all", pairing.split) or pairing.id in free)
+            if (split in ("all", pairing.split) or pairing.id in self._free)
             and need in (None, pairing.need)
         )
 
@@ -216,6 +168,7 @@ class PersonaLibrary:
                 raise UnknownName.of(
                     "persona", persona_id, self.pairings, "rlver-gym personas list"
                 )
+            profile = self._profiles.get(paired_id)
             person, situation = self._cards_of(pairing)
             self._personas[persona_id] = Persona(
                 id=persona_id,
@@ -223,11 +176,13 @@ class PersonaLibrary:
                 situation=situation,
                 need=_parse_need(need) if slash else pairing.need,
                 split=pairing.split,
-                language=self._language,
+                language=profile.language if profile else "en",
             )
         return self._personas[persona_id]
 
     def _cards_of(self, pairing: Pairing) -> Expanded:
+        if profile := self._profiles.get(pairing.id):
+            return Expanded(profile.person, profile.situation)
         if not self.has_stories:
             return Expanded(self.person(pairing.person), self.situation(pairing.situation))
         lean, story = self.lean_person(pairing.person), self.story(pairing.situation)
@@ -303,10 +258,10 @@ def are_shipped(personas: object) -> bool:
 
 def lean_files(folder: Path) -> list[Path]:
     """The lean cards that a path means: the file, or those of a folder that has no index; none for
-    a folder in which persons and situations are cards of their own.
+    a folder in which persons and situations are cards of their own, or for a file of profiles.
     """
     if folder.is_file():
-        return [folder]
+        return [] if folder.suffix == ".jsonl" else [folder]
     if any((folder / name).exists() for name in ("index.yaml", "people", "situations", "stories")):
         return []
     files = sorted(islice(folder.glob("*.yaml"), MAX_PERSONAS + 1))
@@ -331,8 +286,9 @@ def check_lean_name(path: Path) -> None:
         )
 
 
-def _pair(name: str, card: LeanCard) -> Pairing:
-    return Pairing(id=name, person=name, situation=name, need=card.need, split=card.split or "demo")
+def _pair(name: str, need: HiddenNeed, split: Split | None = None) -> Pairing:
+    value = {"id": name, "person": name, "situation": name, "need": need, "split": split or "demo"}
+    return parse_card(Pairing, value, name)
 
 
 def load_card(kind: type[Card], path: Path, hint: str = "Check the path.") -> Card:

@@ -15,10 +15,10 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Field, StringConstraints, ValidationError
 
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
-from rlver_gym.core.library import field_errors
-from rlver_gym.data.record_lines import JsonObject, Name, Text
+from rlver_gym.core.record_lines import JsonObject, Name, Text
 from rlver_gym.data.recordings import read_lines
 from rlver_gym.io.errors import RecordingError
+from rlver_gym.io.field_errors import field_errors
 from rlver_gym.io.files import read_text
 from rlver_gym.io.json_text import parse_json
 

@@ -5,10 +5,10 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from rlver_gym.core.library import field_errors
-from rlver_gym.data.record_lines import JsonObject, Text
+from rlver_gym.core.record_lines import JsonObject, Text
 from rlver_gym.data.recordings import read_lines
 from rlver_gym.io.errors import TrainingError
+from rlver_gym.io.field_errors import field_errors
 
 
 class Demonstration(NamedTuple):

@@ -10,12 +10,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rlver_gym.core.library import field_errors, library
+from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
-from rlver_gym.data.record_lines import Message, RecordingLine
-from rlver_gym.data.sage import disposition_of, need_of, profile_persona, sketch_persona
+from rlver_gym.core.profiles import disposition_of, need_of, profile_persona, sketch_persona
+from rlver_gym.core.record_lines import Message, RecordingLine
 from rlver_gym.io import files
 from rlver_gym.io.errors import CardError, RecordingError
+from rlver_gym.io.field_errors import field_errors
 from rlver_gym.io.files import path_inside
 from rlver_gym.io.json_text import parse_json
 

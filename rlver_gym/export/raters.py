@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from rlver_gym.bench.raters import RATINGS
-from rlver_gym.core.library import field_errors
 from rlver_gym.data.corpus import FACTORS, DialogueLine, Rating, Supporter
 from rlver_gym.environment.episode import Episode
 from rlver_gym.export.choose import Record, read_records
 from rlver_gym.export.files import CARD, MARK, write_folder
 from rlver_gym.io.errors import RunError
+from rlver_gym.io.field_errors import field_errors
 from rlver_gym.io.json_lines import read_json_lines
 
 _NO_THOUGHT = "(nothing was noted)"

@@ -23,9 +23,9 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_
 from transformers import PreTrainedModel
 
 from rlver_gym.core.agent import agent_prompt
-from rlver_gym.core.library import field_errors
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import TrainingError
+from rlver_gym.io.field_errors import field_errors
 from rlver_gym.io.files import open_regular, read_text
 from rlver_gym.io.json_text import parse_json
 from rlver_gym.io.version import __version__

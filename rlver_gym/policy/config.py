@@ -9,8 +9,8 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from rlver_gym.core.library import field_errors
 from rlver_gym.io.errors import TrainingError
+from rlver_gym.io.field_errors import field_errors
 from rlver_gym.io.yaml_file import read_yaml
 from rlver_gym.policy.learning.registry import (
     ALGORITHMS,

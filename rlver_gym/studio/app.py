@@ -15,8 +15,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rlver_gym.core.cards import shipped_env_ids
-from rlver_gym.core.library import field_errors
 from rlver_gym.io.errors import RlverError
+from rlver_gym.io.field_errors import field_errors
 from rlver_gym.io.json_text import parse_json
 from rlver_gym.io.version import __version__
 from rlver_gym.serve.asgi import App

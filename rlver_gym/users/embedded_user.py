@@ -48,7 +48,7 @@ class EmbeddedUser:
         if persona.language != "en":
             raise UserFailed(
                 f"{persona.id} speaks {persona.language!r}, and the {self.kind} user understands"
-                " English alone. Use an LLM user: openai:MODEL."
+                " English alone. Chinese is for LLM users and replay: --user openai:MODEL."
             )
         challenging = scene.card.difficulty == "challenging"
         return reasons_for(
@@ -62,6 +62,7 @@ class EmbeddedUser:
         if not scene.persona.situation.disclosures:
             raise UserFailed(
                 f"{scene.persona.id} is a profile without lines: the embedded user can appraise for"
-                " it, not speak. Write a card, or use an LLM user."
+                " it, not speak. Make a lean card of it (`rlver-gym personas import`) or use an LLM"
+                " user."
             )
         return speak.answer(scene, emotion, dialogue, appraisal)

@@ -26,8 +26,8 @@ from hostile_cards import (
 from rlver_gym.audit.card_check import check_cards
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import PersonaLibrary
+from rlver_gym.core.profiles import profile_persona
 from rlver_gym.data.recordings import read_recordings
-from rlver_gym.data.sage import profile_persona
 from rlver_gym.io.errors import CardError, RecordingError
 
 pytestmark = pytest.mark.timeout(300)

@@ -13,8 +13,8 @@ from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import Appraisal, Dialogue, ReasonCode
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Disposition, HiddenNeed, Persona
+from rlver_gym.core.profiles import sketch_persona
 from rlver_gym.core.user import Scene
-from rlver_gym.data.sage import sketch_persona
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.llm_client.values import ChatRequest
 from rlver_gym.testing import ScriptedChat

@@ -15,8 +15,8 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Disposition, HiddenNeed, Persona
+from rlver_gym.core.profiles import sketch_persona
 from rlver_gym.core.user import AsyncSentientUser, Scene, disclosure_depth, restless_threshold
-from rlver_gym.data.sage import sketch_persona
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import (

@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rlver_gym.core.agent import Style, agent_prompt, user_lines
 from rlver_gym.core.answer import explain
 from rlver_gym.core.dialogue import Message
-from rlver_gym.core.library import field_errors
 from rlver_gym.io.errors import AgentError, AgentFailed, TrainingError
+from rlver_gym.io.field_errors import field_errors
 from rlver_gym.io.files import read_bytes
 from rlver_gym.io.json_text import parse_json
 from rlver_gym.policy.models.model import load_model, load_tokenizer, max_context, uses_bf16

@@ -1,15 +1,15 @@
-"""SAGE and RLVER profiles (JSONL, Chinese) as personas.
+"""SAGE's and RLVER's own profiles (JSON Lines, Chinese or English) as personas, as they are.
 
-They tell a story but have no anchors and no lines: they can be appraised, not spoken for.
+They tell a story but have no anchors and no lines: for LLM users and replay.
 """
 
 import re
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from rlver_gym.core.library import field_errors
 from rlver_gym.core.persona import (
     Anchors,
     Conflict,
@@ -24,8 +24,11 @@ from rlver_gym.core.persona import (
     Situation,
     Thoughts,
 )
-from rlver_gym.data.record_lines import ProfileLine
+from rlver_gym.core.record_lines import ProfileLine
 from rlver_gym.io.errors import CardError
+from rlver_gym.io.field_errors import field_errors
+from rlver_gym.io.files import read_lines
+from rlver_gym.io.json_text import parse_json
 from rlver_gym.io.terminal import one_line
 
 _Card = TypeVar("_Card", bound=BaseModel)
@@ -40,20 +43,33 @@ _NEEDS = {
     "原因": HiddenNeed.MOTIVES,
     "建议": HiddenNeed.PRACTICAL_ADVICE,
     "夸奖": HiddenNeed.PRAISE,
+    "no responsibility": HiddenNeed.NOT_AT_FAULT,
+    "not at fault": HiddenNeed.NOT_AT_FAULT,
+    "reflect": HiddenNeed.REFLECTION,
+    "dialectical": HiddenNeed.BALANCED_VIEW,
+    "empathize": HiddenNeed.DEEP_EMPATHY,
+    "listen": HiddenNeed.LISTENING,
+    "act this way": HiddenNeed.MOTIVES,
+    "advice": HiddenNeed.PRACTICAL_ADVICE,
+    "praise": HiddenNeed.PRAISE,
 }
 _DISPOSITIONS = {
     "负面型": Disposition.NEGATIVE,
     "被动型": Disposition.PASSIVE,
     "回避型": Disposition.AVOIDANT,
+    "Negative type": Disposition.NEGATIVE,
+    "Passive type": Disposition.PASSIVE,
+    "Avoidant type": Disposition.AVOIDANT,
 }
 _REACTIONS = re.compile(
     r"(?m)^#*+[^\S\n]*+\**+[^\S\n]*+(?:\d[.、]|[二三四五][、"
-    r".])?+[^\S\n]*+[^\n]{0,12}(?:可能的反应|回复的反应|隐藏主题)"
+    r".])?+[^\S\n]*+[^\n]{0,12}(?:可能的反应|回复的反应|隐藏主题|[Rr]eactions |Hidden theme)"
 )
 """Where a scene goes over from the story to how the person will react, which names the hidden need.
 Never goes back, so that no text makes it slow.
 """
-_FIELD = r"(?m)^(?:\*|[^\S\n])*+{}[：:]\s*+(\S{{1,200}})"
+_FIELD = r"(?m)^(?:\*|[^\S\n])*+(?:{})[：:]\s*+(\S[^\n]{{0,199}})"
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 
 def need_of(task: str) -> HiddenNeed:
@@ -97,21 +113,22 @@ def sketch_persona(
     card: str = "",
     traits: tuple[str, ...] = (),
     opening: str = "",
+    language: Literal["en", "zh"] = "zh",
 ) -> Persona:
     """A persona of which no more is known than these fields.
 
     Built without the checks of a card, which ask for anchors and lines.
     """
-    name = _read_field(card, "姓名") or "?"
-    age = re.search(r"\d{1,3}", _read_field(card, "年龄"))
+    name = _read_field(card, "姓名|Name") or "?"
+    age = re.search(r"\d{1,3}", _read_field(card, "年龄|Age"))
     manner = _empty(Manner)
     thoughts = _empty(Thoughts)
     person = Person.model_construct(
         id=persona_id,
         name=name,
         age=int(age.group()) if age else 30,
-        gender="female" if "女" in _read_field(card, "性别") else "male",
-        work=_read_field(card, "职业"),
+        gender="female" if _read_field(card, "性别|Gender")[:1] in ("女", "F", "f") else "male",
+        work=_read_field(card, "职业|Occupation"),
         life=(),
         disposition=disposition,
         traits=traits,
@@ -143,7 +160,7 @@ def sketch_persona(
         situation=situation,
         need=need,
         split="test",
-        language="zh",
+        language=language,
     )
 
 
@@ -170,7 +187,20 @@ def profile_persona(profile: Mapping[str, Any]) -> Persona:
         card=line.player,
         traits=line.cha_group,
         opening=line.first_talk,
+        language="zh" if _CHINESE.search(line.player) else "en",
     )
+
+
+def read_profiles(path: Path) -> dict[str, Persona]:
+    """Every profile of a file, by its id; CardError names the line."""
+    found: dict[str, Persona] = {}
+    for number, text in read_lines(path, error=CardError):
+        try:
+            persona = profile_persona(parse_json(text))
+        except ValueError as error:
+            raise CardError(f"{path}, line {number}: {error}") from None
+        found[persona.id] = persona
+    return found
 
 
 def _read_field(card: str, field: str) -> str:
