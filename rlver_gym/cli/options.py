@@ -13,8 +13,8 @@ Personas = Annotated[
     str | None,
     typer.Option(
         "--personas",
-        help="A folder of persona cards or a lean card's file instead of the default people, or"
-        " 'library': the shipped library of stories.",
+        help="A folder of persona cards, a lean card's file or profiles of SAGE or RLVER (.jsonl)"
+        " instead of the default people, or 'library': the shipped library of stories.",
     ),
 ]
 RunPersonas = Annotated[
