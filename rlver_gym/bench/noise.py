@@ -13,8 +13,6 @@ from rlver_gym.io.interval import REPEATABILITY, AgentSpread, Spread
 
 NOISE, SHIFT = "noise floor: other seeds of the user", "between the runs: agents in all of them"
 """Titles."""
-_MAX_SWAPS = 4
-"""How many pairs a sentence names."""
 
 
 def spread_over_user_seeds(
@@ -59,44 +57,27 @@ def describe_noise(spread: Spread) -> list[str]:
     """What replicates with other seeds of the user say, in plain sentences."""
     count, floor = len(spread.replicates), spread.noise_floor
     most = max(spread.agents, key=lambda one: one.sd)
-    return [
-        (
-            f"Differences below {floor:.1f} points are noise of the user (95 %, pooled over agents;"
-            f" {REPEATABILITY * most.sd:.1f} for {most.agent}, which moves most); of means over all"
-            f" {count} user seeds, below {floor / sqrt(count):.1f}."
-        ),
-        *_describe_order(spread),
-    ]
+    level = (
+        f"Differences below {floor:.1f} points are noise of the user (95 %, pooled over agents;"
+        f" {REPEATABILITY * most.sd:.1f} for {most.agent}, which moves most); of means over all"
+        f" {count} user seeds, below {floor / sqrt(count):.1f}."
+    )
+    return [level, *_describe_order(spread)]
 
 
 def describe_shift(spread: Spread) -> list[str]:
     """What runs say whose users differ, in plain sentences."""
     most = max(spread.agents, key=lambda one: one.range)
-    return [
-        (
-            f"Level: scores differ by {fmean(one.range for one in spread.agents):.1f} points on"
-            f" average, by {most.range:.1f} at most ({most.agent})."
-        ),
-        *_describe_order(spread),
-    ]
+    level = (
+        f"Level: scores differ by {fmean(one.range for one in spread.agents):.1f} points on"
+        f" average, by {most.range:.1f} at most ({most.agent})."
+    )
+    return [level, *_describe_order(spread)]
 
 
 def _describe_order(spread: Spread) -> list[str]:
     """Nothing where there is no order, such as with a single agent."""
-    taus, swaps = spread.rank_correlations, spread.swaps
-    if not taus:
-        return []
-    tau = f"{taus[0]:.2f}"
+    taus = spread.rank_correlations
     if len(taus) > 1:
-        tau = f"{fmean(taus):.2f} on average, {min(taus):.2f} at least"
-    count = len(swaps)
-    pairs = "No pair of agents changes" if not count else "1 pair changes"
-    named = [
-        f"{one.behind} ahead of {one.ahead} in {one.num_swapped} of {len(spread.replicates)}"
-        for one in swaps[:_MAX_SWAPS]
-    ]
-    named += [f"{count - _MAX_SWAPS} more"] if count > _MAX_SWAPS else []
-    return [
-        f"Order: Kendall tau {tau}. {f'{count} pairs change' if count > 1 else pairs} places"
-        + (f": {', '.join(named)}." if named else ".")
-    ]
+        return [f"Order: Kendall tau {fmean(taus):.2f} on average, {min(taus):.2f} at least."]
+    return [f"Order: Kendall tau {taus[0]:.2f}."] if taus else []

@@ -1,6 +1,5 @@
 """Means with intervals, and how far they move between replicates: for benchmark and learner."""
 
-from collections.abc import Iterator
 from itertools import combinations
 from math import isnan, sqrt
 from statistics import fmean, stdev
@@ -49,7 +48,6 @@ class AgentSpread(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Over all replicates."""
         return fmean(self.means)
 
     @property
@@ -59,18 +57,7 @@ class AgentSpread(NamedTuple):
 
     @property
     def range(self) -> float:
-        """From the lowest to the highest."""
         return max(self.means) - min(self.means)
-
-
-class Swap(NamedTuple):
-    """Two agents that not all replicates put in the same order."""
-
-    ahead: str
-    """The one whose mean over all replicates is higher."""
-    behind: str
-    num_swapped: int
-    """In how many replicates the other is strictly higher."""
 
 
 class Spread(NamedTuple):
@@ -93,17 +80,6 @@ class Spread(NamedTuple):
         taus = (kendall_tau(one, other) for one, other in combinations(columns, 2))
         return tuple(tau for tau in taus if not isnan(tau))
 
-    @property
-    def swaps(self) -> tuple[Swap, ...]:
-        """The pairs that change places, the most often swapped first."""
-        return tuple(sorted(self._find_swaps(), key=lambda one: -one.num_swapped))
-
-    def _find_swaps(self) -> Iterator[Swap]:
-        for better, worse in combinations(self.agents, 2):
-            leads = [a - b for a, b in zip(better.means, worse.means, strict=True)]
-            if min(leads) < 0 < max(leads):
-                yield Swap(better.agent, worse.agent, sum(lead < 0 for lead in leads))
-
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
         taus = self.rank_correlations
@@ -115,7 +91,6 @@ class Spread(NamedTuple):
             },
             "noise_floor": self.noise_floor,
             "kendall_tau": {"mean": fmean(taus), "lowest": min(taus)} if taus else None,
-            "swaps": [one._asdict() for one in self.swaps],
         }
 
 
