@@ -2,15 +2,14 @@
 
 import asyncio
 import importlib
-import inspect
 import os
-import sysconfig
+import sys
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from concurrent.futures import TimeoutError as FutureTimeout
-from functools import cache
 from pathlib import Path
 from threading import Thread
+from types import ModuleType
 from typing import Any, TypeVar
 
 from rlver_gym.io.errors import RlverError
@@ -134,39 +133,67 @@ def describe_error(error: BaseException) -> str:
     )
 
 
-def locate_definition(thing: Any) -> str:
-    """Where a class, function or method is defined, in brackets; "" when that is not known."""
+def is_own_name(name: str, reserved: Collection[str]) -> bool:
+    """Whether the name has the form MODULE:NAME, with none of the reserved words as the module."""
+    module, _, attribute = name.partition(":")
+    parts = (attribute, *module.split("."))
+    return module not in reserved and all(part.isidentifier() for part in parts)
+
+
+def import_own(what: str, name: str, error: type[RlverError]) -> ModuleType:
+    """The module of MODULE:NAME, which is an "agent" or a "user"; the current directory counts as a
+    place to import from, as with `python -m`. `error` when it cannot be imported.
+    """
+    if not {"", os.getcwd()} & set(sys.path):
+        sys.path.insert(0, os.getcwd())
+    module = name.partition(":")[0]
     try:
-        file, line = inspect.getsourcefile(thing), inspect.getsourcelines(thing)[1]
-    except Exception:  # anybody's code
-        return ""
-    return _format_place(file, line) if file else ""
+        return importlib.import_module(module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as problem:  # a module may raise anything when it is imported
+        why = f"{describe_error(problem)}). Mend its module, or install what it imports."
+        missing = problem.name if isinstance(problem, ModuleNotFoundError) else None
+        if missing and f"{module}.".startswith(f"{missing}."):
+            why = (
+                f"there is no module {missing!r} in {os.getcwd()} or on PYTHONPATH). Start the"
+                " command in the folder that holds it, or add that folder to PYTHONPATH."
+            )
+        raise error(f"the {what} {name} cannot be imported ({why}") from problem
+
+
+def make_own(what: str, name: str, error: type[RlverError], hint: str, **options: Any) -> Any:
+    """What the class or function MODULE:NAME makes of the options. `error`, with the hint, when it
+    is not there or makes nothing.
+    """
+    module = import_own(what, name, error)
+    factory = getattr(module, name.partition(":")[2], None)
+    if not callable(factory):
+        place = module.__file__ or "its module"
+        raise error(
+            f"the {what} {name} is not there: {place} has no class or function of that name. {hint}"
+        )
+    try:
+        return factory(**options)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as problem:  # anybody's code
+        raise error(
+            f"the {what} {name} cannot be made ({describe_error(problem)}). {hint}"
+        ) from problem
 
 
 def _find_place(error: BaseException) -> str:
     """Where it was raised, in brackets: in the caller's own code, where that called a library; ""
     for what was raised outside of all code, such as a module that is not there.
     """
+    places = [(one.filename, one.lineno) for one in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
-        return _format_place(error.filename, error.lineno)
-    frames = traceback.extract_tb(error.__traceback__)
-    theirs = [one for one in frames if not one.filename.startswith((_PACKAGE, *_IMPORT_SYSTEM))]
-    own = [one for one in theirs if not one.filename.startswith(_library_folders())]
-    ours = [one for one in frames[-1:] if one.filename.startswith(_PACKAGE)]
-    found = own or theirs or ours
-    return _format_place(found[-1].filename, found[-1].lineno) if found else ""
+        places = [(error.filename, error.lineno)]
+    places = [one for one in places if not one[0].startswith(_CALLERS)]
+    own = [one for one in places if not one[0].startswith(_LIBRARIES) and "-packages" not in one[0]]
+    return "".join(f" ({one_line(file)}, line {line})" for file, line in (own or places)[-1:])
 
 
-def _format_place(file: str, line: int | None) -> str:
-    return f" ({one_line(file)}, line {line})"
-
-
-_PACKAGE = f"{Path(__file__).parent.parent}{os.sep}"
-_IMPORT_SYSTEM = ("<frozen ", f"{Path(importlib.__file__).parent}{os.sep}")
-
-
-@cache
-def _library_folders() -> tuple[str, ...]:
-    """Where the standard library and installed packages lie."""
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    return tuple(f"{sysconfig.get_path(name)}{os.sep}" for name in names)
+_CALLERS = ("<frozen ", f"{Path(importlib.__file__).parent}{os.sep}", __file__)
+_LIBRARIES = (f"{Path(__file__).parent.parent}{os.sep}", f"{Path(os.__file__).parent}{os.sep}")

@@ -1,13 +1,10 @@
 """Sentient users: who can be talked to. `make_user` turns a name into one."""
 
-import os
-import sys
-from importlib import import_module
 from typing import Any
 
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.io.errors import UnknownName
-from rlver_gym.io.user_code import describe_error
+from rlver_gym.io.user_code import is_own_name, make_own
 from rlver_gym.users.embedded_user import EmbeddedUser
 
 __all__ = ["EmbeddedUser", "Scene", "SentientUser", "is_shipped_user", "make_user"]
@@ -53,18 +50,13 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
                 )
         return ReaderUser(**options, **({"weights": rest} if rest else {}))
     if is_own_user(user):
-        return _make_own_user(kind, rest, user, options)
+        return _make_own_user(user, options)
     raise UnknownName.of("user", user, ["embedded", "reader", "openai:MODEL"], _USER_FORMS)
 
 
 def is_own_user(name: str) -> bool:
     """Whether a user of that name is a class of somebody's own: MODULE:NAME."""
-    kind, _, rest = name.partition(":")
-    return (
-        kind not in _SHIPPED
-        and rest.isidentifier()
-        and all(part.isidentifier() for part in kind.split("."))
-    )
+    return is_own_name(name, _SHIPPED)
 
 
 def is_shipped_user(user: str) -> bool:
@@ -87,18 +79,8 @@ def _refuse_options(user: str, options: dict[str, Any]) -> None:
         )
 
 
-def _make_own_user(module: str, name: str, user: str, options: dict[str, Any]) -> SentientUser:
-    """A user of one's own; the current directory counts as a place to import from."""
-    if not {"", os.getcwd()} & set(sys.path):
-        sys.path.insert(0, os.getcwd())
-    try:
-        made = getattr(import_module(module), name)(**options)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # anybody's code
-        raise UnknownName(
-            f"the user {user} cannot be made ({describe_error(error)}). {_USER_FORMS}."
-        ) from error
+def _make_own_user(user: str, options: dict[str, Any]) -> SentientUser:
+    made = make_own("user", user, UnknownName, f"Users are {_USER_FORMS}.", **options)
     if not isinstance(made, SentientUser):
         raise UnknownName(
             f"the user {user} lacks kind, version, open, appraise or speak. See SentientUser."
