@@ -6,11 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from rlver_gym.bench.check import Problems, read_run
 from rlver_gym.bench.folder import episode_lines
 from rlver_gym.bench.manifest import Manifest
-from rlver_gym.bench.planned import Planned
-from rlver_gym.bench.problems import Problems
-from rlver_gym.bench.records import read_run
+from rlver_gym.bench.plan import Planned
 from rlver_gym.bench.score import Score, score_agents
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import RunError
@@ -30,7 +29,6 @@ class Protocol(NamedTuple):
     user_seeds: int
 
     def __str__(self) -> str:
-        """For a title."""
         card = f"{self.env} (card {self.env_hash[:8]})"
         text = (
             f"{card}, {self.user} user, version {self.user_version},"
@@ -57,7 +55,6 @@ class Comparison(NamedTuple):
     """Of each run, what in it is not as a run of its plan writes it."""
 
     def score(self) -> list[Score]:
-        """One score an agent, the best at worst first."""
         return score_agents(self.episodes, self.planned)
 
 
@@ -112,7 +109,6 @@ def _protocol(manifest: Manifest) -> Protocol:
 
 
 def format_seeds(seeds: int, user_seeds: int) -> str:
-    """How many dialogues with each persona, for a title."""
     return format_count(seeds, "seed") + (f" x {user_seeds} user seeds" if user_seeds > 1 else "")
 
 

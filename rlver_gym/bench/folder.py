@@ -65,7 +65,6 @@ def episode_lines(folder: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_episodes(folder: Path) -> list[Episode]:
-    """The episodes of a run folder, in the order of the file."""
     path = folder / EPISODES
     return [
         Episode.from_json(line, f"{path}, line {number}")

@@ -1,10 +1,10 @@
 """Who talks in a case; code of one's own stops nobody else, and its faults are named."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from math import isfinite
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from rlver_gym.agents import Agent, AgentMaker, AsyncAgent
 from rlver_gym.agents.own import is_async_own_agent, is_own_agent, require_text
@@ -12,7 +12,7 @@ from rlver_gym.bench.plan import Case
 from rlver_gym.core.agent import NonBlocking
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Message
 from rlver_gym.core.emotion import MAX_CHANGE
-from rlver_gym.core.user import AsyncSentientUser, Scene, SentientUser, is_async_user
+from rlver_gym.core.user import Scene, SentientUser, is_async_user
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import (
     STOPPING,
@@ -26,7 +26,6 @@ from rlver_gym.io.errors import (
 from rlver_gym.io.user_code import CodeFailed, CodeRunner, CodeTimeout, describe_error
 from rlver_gym.users import is_own_user
 
-T = TypeVar("T")
 AGENT_TIMEOUT_S = 600.0
 """How long a reply of an agent, or of a user, of one's own may take unless told otherwise."""
 
@@ -35,60 +34,52 @@ def guard_agent(case: Case, session: EmpathySession, maker: AgentMaker, code: Co
     """The agent of a case. Its faults are an AgentError, AgentFailed when it has no reply."""
     make = partial(maker, session.scene.persona, case.seed)
     if is_own_agent(case.agent):
-        agent = (_OwnAsyncAgent if is_async_own_agent(case.agent) else _OwnAgent)(make, code)
-    else:
-        with _locate_errors(case, session):
-            agent = make()
+        guard = _AsyncAgentGuard if is_async_own_agent(case.agent) else _AgentGuard
+        return guard(cache(make), case, session, code)
+    with _locate_errors(case, session):
+        agent = make()
     if isinstance(agent, AsyncAgent):
-        return _GuardedAsyncAgent(agent, case, session)
-    kind = _GuardedNonBlockingAgent if isinstance(agent, NonBlocking) else _GuardedAgent
-    return kind(agent, case, session)
+        return _AsyncAgentGuard(lambda: agent, case, session)
+    guard = _NonBlockingAgentGuard if isinstance(agent, NonBlocking) else _AgentGuard
+    return guard(lambda: agent, case, session)
 
 
-class _GuardedAgent:
-    """An agent whose faults are named."""
+class _AgentGuard:
+    """An agent whose faults are named; with `code` one of one's own, made and asked there."""
 
-    def __init__(self, agent: Agent, case: Case, session: EmpathySession) -> None:
-        self.agent, self.case, self.session = agent, case, session
+    def __init__(
+        self,
+        get_agent: Callable[[], Agent],
+        case: Case,
+        session: EmpathySession,
+        code: CodeRunner | None = None,
+    ) -> None:
+        self._get_agent, self._case, self._session, self._code = get_agent, case, session, code
 
     def reply(self, messages: Sequence[Message]) -> str:
-        with _locate_errors(self.case, self.session):
-            return self.session.validate_utterance(self.agent.reply(messages))
+        with _locate_errors(self._case, self._session):
+            said = self._code.call(self._ask, messages) if self._code else self._ask(messages)
+            return self._session.validate_utterance(said)
+
+    def _ask(self, messages: Sequence[Message]) -> str:
+        said = self._get_agent().reply(messages)
+        return require_text(said) if self._code else said
 
 
-class _GuardedAsyncAgent(_GuardedAgent):
+class _AsyncAgentGuard(_AgentGuard):
     async def areply(self, messages: Sequence[Message]) -> str:
-        with _locate_errors(self.case, self.session):
-            return self.session.validate_utterance(
-                await cast(AsyncAgent, self.agent).areply(messages)
-            )
+        with _locate_errors(self._case, self._session):
+            ask = self._aask
+            said = await (self._code.acall(ask, messages) if self._code else ask(messages))
+            return self._session.validate_utterance(said)
+
+    async def _aask(self, messages: Sequence[Message]) -> str:
+        said = await cast(AsyncAgent, self._get_agent()).areply(messages)
+        return require_text(said, "areply") if self._code else said
 
 
-class _GuardedNonBlockingAgent(_GuardedAgent, NonBlocking):
+class _NonBlockingAgentGuard(_AgentGuard, NonBlocking):
     pass
-
-
-class _OwnAgent:
-    """An agent of one's own, made and asked in the thread for such code."""
-
-    def __init__(self, make: Callable[[], Agent], code: CodeRunner) -> None:
-        self._get_agent, self._code = cache(make), code
-
-    def reply(self, messages: Sequence[Message]) -> str:
-        return self._code.call(self._reply_in_thread, messages)
-
-    def _reply_in_thread(self, messages: Sequence[Message]) -> str:
-        agent = self._get_agent()
-        return require_text(agent.reply(messages), agent.reply)
-
-
-class _OwnAsyncAgent(_OwnAgent):
-    async def areply(self, messages: Sequence[Message]) -> str:
-        return await self._code.acall(self._areply_in_thread, messages)
-
-    async def _areply_in_thread(self, messages: Sequence[Message]) -> str:
-        agent = cast(AsyncAgent, self._get_agent())
-        return require_text(await agent.areply(messages), agent.areply)
 
 
 @contextmanager
@@ -117,70 +108,7 @@ def guard_user(name: str, user: SentientUser, code: CodeRunner) -> SentientUser:
     """
     if not is_own_user(name):
         return user
-    return (
-        _OwnAsyncUser(name, cast(AsyncSentientUser, user), code)
-        if is_async_user(user)
-        else _OwnUser(name, user, code)
-    )
-
-
-class _OwnUser:
-    def __init__(self, name: str, user: SentientUser, code: CodeRunner) -> None:
-        self._name, self._user, self._code = name, user, code
-        self.kind, self.version = str(user.kind), str(user.version)
-
-    def open(self, scene: Scene, emotion: int) -> str:
-        return self._ask(_require_text, self._user.open, scene, emotion)
-
-    def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
-        return self._ask(_require_appraisal, self._user.appraise, scene, emotion, dialogue)
-
-    def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
-        return self._ask(_require_text, self._user.speak, scene, emotion, dialogue, appraisal)
-
-    def _ask(self, check: Callable[[object], T], act: Callable[..., object], *asked: Any) -> T:
-        with self._locate_errors(*asked):
-            return check(self._code.call(act, *asked))
-
-    @contextmanager
-    def _locate_errors(
-        self, scene: Scene, emotion: int, dialogue: Dialogue | None = None, *_: Appraisal
-    ) -> Iterator[None]:
-        turn = len(dialogue.turns) + 1 if dialogue else 0
-        place = f"user {self._name!r} with {scene.persona.id}, seed {scene.seed}, turn {turn}"
-        try:
-            yield
-        except CodeTimeout as error:
-            raise UserFailed(f"{error} (--agent-timeout)") from None
-        except (CodeFailed, _InvalidAnswer) as error:
-            raise UserError(
-                f"{place}: {error}. Mend the user; what was finished is kept."
-            ) from None
-
-
-class _OwnAsyncUser(_OwnUser):
-    async def aopen(self, scene: Scene, emotion: int) -> str:
-        return await self._aask(_require_text, self._async_user.aopen, scene, emotion)
-
-    async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
-        act = self._async_user.aappraise
-        return await self._aask(_require_appraisal, act, scene, emotion, dialogue)
-
-    async def aspeak(
-        self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal
-    ) -> str:
-        act = self._async_user.aspeak
-        return await self._aask(_require_text, act, scene, emotion, dialogue, appraisal)
-
-    @property
-    def _async_user(self) -> AsyncSentientUser:
-        return cast(AsyncSentientUser, self._user)
-
-    async def _aask(
-        self, check: Callable[[object], T], act: Callable[..., Awaitable[object]], *asked: Any
-    ) -> T:
-        with self._locate_errors(*asked):
-            return check(await self._code.acall(act, *asked))
+    return (_AsyncUserGuard if is_async_user(user) else _UserGuard)(name, user, code)
 
 
 class _InvalidAnswer(Exception):
@@ -211,3 +139,52 @@ def _is_reason(reason: object) -> bool:
         case (str(), int() | float() as points, str()):
             return isfinite(points)
     return False
+
+
+def _guarded(step: str, check: Callable[[object], Any]) -> Callable[..., Any]:
+    def ask(self: "_UserGuard", *asked: Any) -> Any:
+        with self.locate_errors(*asked):
+            return check(self.code.call(getattr(self.user, step), *asked))
+
+    return ask
+
+
+def _aguarded(step: str, check: Callable[[object], Any]) -> Callable[..., Any]:
+    async def ask(self: "_UserGuard", *asked: Any) -> Any:
+        with self.locate_errors(*asked):
+            return check(await self.code.acall(getattr(self.user, step), *asked))
+
+    return ask
+
+
+class _UserGuard:
+    """A user of one's own: its code is called in the thread for such code, its answers checked."""
+
+    def __init__(self, name: str, user: SentientUser, code: CodeRunner) -> None:
+        self.name, self.user, self.code = name, user, code
+        self.kind, self.version = str(user.kind), str(user.version)
+
+    open = _guarded("open", _require_text)
+    appraise = _guarded("appraise", _require_appraisal)
+    speak = _guarded("speak", _require_text)
+
+    @contextmanager
+    def locate_errors(
+        self, scene: Scene, emotion: int, dialogue: Dialogue | None = None, *_: Appraisal
+    ) -> Iterator[None]:
+        turn = len(dialogue.turns) + 1 if dialogue else 0
+        place = f"user {self.name!r} with {scene.persona.id}, seed {scene.seed}, turn {turn}"
+        try:
+            yield
+        except CodeTimeout as error:
+            raise UserFailed(f"{error} (--agent-timeout)") from None
+        except (CodeFailed, _InvalidAnswer) as error:
+            raise UserError(
+                f"{place}: {error}. Mend the user; what was finished is kept."
+            ) from None
+
+
+class _AsyncUserGuard(_UserGuard):
+    aopen = _aguarded("aopen", _require_text)
+    aappraise = _aguarded("aappraise", _require_appraisal)
+    aspeak = _aguarded("aspeak", _require_text)

@@ -2,60 +2,29 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
-from pydantic import (
-    ConfigDict,
-    Field,
-    JsonValue,
-    StringConstraints,
-    ValidationError,
-    field_validator,
-)
+from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from rlver_gym.agents import is_shipped_agent, uses_server
 from rlver_gym.bench.folder import MANIFEST, read_manifest
-from rlver_gym.bench.plan import MAX_SEEDS, MAX_USER_SEEDS, fingerprint, manifest_check
-from rlver_gym.bench.planned import Planned
+from rlver_gym.bench.plan import (
+    MAX_AGENTS,
+    MAX_PERSONAS,
+    PINNED,
+    Name,
+    Plan,
+    Planned,
+    Word,
+    fingerprint,
+    manifest_check,
+)
 from rlver_gym.core.cards import EnvCard
-from rlver_gym.core.persona import SplitChoice
 from rlver_gym.io.errors import RunError
 from rlver_gym.io.frozen import Frozen, explain_problem
 from rlver_gym.llm_client.settings import ChatSettings
 
-MAX_AGENTS = 1_000
-MAX_PERSONAS = 10_000
 _MAX_PROBLEMS = 3
-Name = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
-"""As long as a path may be: agents and users can be named by one."""
-Word = Annotated[str, StringConstraints(max_length=1000)]
-
-
-class RecordedPlan(Frozen):
-    """The plan of a run, as `BenchPlan` was written down. Names in it are text."""
-
-    env: Name
-    agents: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_AGENTS)]
-    seeds: int = Field(ge=1, le=MAX_SEEDS)
-    user_seeds: int = Field(default=1, ge=1, le=MAX_USER_SEEDS)
-    user: Name
-    split: SplitChoice | None
-    persona_ids: Annotated[tuple[Name, ...], Field(max_length=MAX_PERSONAS)]
-    user_options: dict[Word, JsonValue] = Field(default_factory=dict, max_length=100)
-    agent_options: dict[Word, JsonValue] = Field(default_factory=dict, max_length=100)
-
-    @field_validator("user_options")
-    @classmethod
-    def _reach_nothing(cls, options: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        if known := sorted(set(options) & set(ChatSettings.model_fields)):
-            raise ValueError(f"no run records how its server is reached ({', '.join(known)})")
-        return options
-
-    def to_dict(self) -> dict[str, Any]:
-        """As it stands in the manifest."""
-        defaults = {"user_options": {}, "agent_options": {}, "user_seeds": 1}
-        plan = self.model_dump(mode="json")
-        return {one: value for one, value in plan.items() if defaults.get(one, ...) != value}
 
 
 class RecordedUser(Frozen):
@@ -71,7 +40,8 @@ class Manifest(Frozen):
     model_config = ConfigDict(extra="ignore")
 
     fingerprint: Word
-    plan: RecordedPlan
+    plan: Plan
+    """Names in it are text."""
     env_hash: Word
     personas: Annotated[dict[Name, Word], Field(max_length=MAX_PERSONAS)]
     """Content hashes by id."""
@@ -94,16 +64,28 @@ class Manifest(Frozen):
     python: Word
     packages: Annotated[dict[Word, Word | None], Field(max_length=100)]
     check: Word = ""
+    pinned: Word
+    """The fingerprint of what it pins: computed when it is read."""
     is_as_written: bool
-    """Whether its checksum fits: found when it is read."""
+    """Whether its checksum fits: likewise."""
+
+    @field_validator("plan")
+    @classmethod
+    def _reach_nothing(cls, plan: Plan) -> Plan:
+        if known := sorted(set(plan.user_options) & set(ChatSettings.model_fields)):
+            raise ValueError(f"no run records how its server is reached ({', '.join(known)})")
+        return plan
 
     @classmethod
     def read(cls, folder: Path) -> Self:
         """The manifest of a run folder. RunError names what in it is not as it was written."""
         plain = read_manifest(folder)
         try:
-            known = {**plain, "is_as_written": plain.get("check") == manifest_check(plain)}
-            return cls.model_validate_json(json.dumps(known), strict=True)
+            computed = {
+                "pinned": fingerprint({name: plain[name] for name in PINNED if name in plain}),
+                "is_as_written": plain.get("check") == manifest_check(plain),
+            }
+            return cls.model_validate_json(json.dumps(plain | computed), strict=True)
         except ValidationError as error:
             wrong = [
                 f"{'.'.join(map(str, one['loc']))[:80]}: {explain_problem(one)}"
@@ -116,24 +98,15 @@ class Manifest(Frozen):
 
     @property
     def planned(self) -> Planned:
-        """The dialogues of its plan."""
-        plan = self.plan
-        agents = tuple(dict.fromkeys(plan.agents))
-        return Planned(agents, tuple(self.personas), plan.seeds * plan.user_seeds)
+        return self.plan.expand(self.personas)
 
-    def explain_edit(self) -> str:
+    @property
+    def edit(self) -> str:
         """What in it no run of its plan would have written; empty when nothing is."""
-        plan, user = self.plan, self.user
-        scenes = {
-            "plan": plan.to_dict(),
-            "env_hash": self.env_hash,
-            "personas": self.personas,
-            "user": {"kind": user.kind, "version": user.version},
-        }
-        pinned = fingerprint({**scenes, **self.pins})
+        plan = self.plan
         shipped = [name for name in self.agents if is_shipped_agent(name)]
-        if pinned != self.fingerprint:
-            return f"its fingerprint is {self.fingerprint}, but what it pins gives {pinned}"
+        if self.pinned != self.fingerprint:
+            return f"its fingerprint is {self.fingerprint}, but what it pins gives {self.pinned}"
         if self.env_card.hash != self.env_hash:
             return f"its env_hash is {self.env_hash}, that of its env card is {self.env_card.hash}"
         if self.agents.keys() != set(plan.agents) or any(self.agents[name] for name in shipped):
@@ -143,13 +116,3 @@ class Manifest(Frozen):
         if not self.check:
             return "it has no checksum: somebody took it out, or an earlier version wrote it"
         return "" if self.is_as_written else "it was changed after it was written"
-
-    @property
-    def pins(self) -> dict[str, Any]:
-        """What is pinned beside plan, cards and user: who spoke, in which version, which server."""
-        return {
-            "package": self.package,
-            "agents": self.agents,
-            **({} if self.server is None else {"server": self.server}),
-            **({} if self.omit is None else {"omit": self.omit}),
-        }

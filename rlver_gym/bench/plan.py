@@ -4,20 +4,25 @@ import hashlib
 import json
 import platform
 import re
-import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import Field, JsonValue, SecretStr, field_validator, model_validator
+from pydantic import (
+    Field,
+    JsonValue,
+    SecretStr,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from rlver_gym.agents import SHIPPED_AGENTS, AgentMaker, agent_maker, agent_pin, uses_server
 from rlver_gym.bench.folder import MANIFEST_FORMAT
-from rlver_gym.bench.planned import Planned
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.core.persona import SplitChoice
@@ -25,16 +30,27 @@ from rlver_gym.io.errors import RunError
 from rlver_gym.io.frozen import Frozen
 from rlver_gym.io.version import __version__
 from rlver_gym.llm_client.settings import ChatSettings, public_url, resolve_settings
-from rlver_gym.users import SentientUser, is_shipped_user, make_user
+from rlver_gym.users import SentientUser, make_user
 
 MAX_SEEDS = 10_000
 MAX_USER_SEEDS = 1_000
+MAX_AGENTS = 1_000
+MAX_PERSONAS = 10_000
 _OFFLINE_CHAT = ChatSettings(base_url="http://localhost", api_key=SecretStr("unused"))
 """For a user that is looked at and never asked: it needs neither server nor key."""
 
 
+PINNED = ("plan", "env_hash", "personas", "user", "package", "agents", "server", "omit")
+"""The fields of a manifest that decide its episodes: of them is the fingerprint."""
+Name = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+"""As long as a path may be: agents and users can be named by one."""
+Word = Annotated[str, StringConstraints(max_length=1000)]
+_NOT_WRITTEN = {"user_options": {}, "agent_options": {}, "user_seeds": 1}
+"""As before there were any."""
+
+
 class Case(NamedTuple):
-    """One dialogue to hold."""
+    """One dialogue to hold: what makes an episode unique within a run."""
 
     agent: str
     persona: str
@@ -42,27 +58,83 @@ class Case(NamedTuple):
     """The user's."""
 
 
-class BenchPlan(Frozen):
-    """A benchmark, completely described: the same plan gives the same episodes."""
+@dataclass(frozen=True)
+class Planned:
+    """All dialogues of a plan: each agent with each persona, under each seed. Counted, never
+    listed: it may be a stranger's.
+    """
 
-    env: str = "SAGE-Sentient-v0"
+    agents: tuple[str, ...]
+    personas: tuple[str, ...]
+    seeds: int
+    """Of all replicates together."""
+
+    @property
+    def count(self) -> int:
+        return len(self.agents) * len(self.personas) * self.seeds
+
+    def __contains__(self, case: tuple[str, str, int]) -> bool:
+        agent, persona, seed = case
+        return agent in self._agents and persona in self._personas and 0 <= seed < self.seeds
+
+    def place(self, case: tuple[str, str, int]) -> tuple[int, int, int]:
+        agent, persona, seed = case
+        return self._agents[agent], seed, self._personas[persona]
+
+    def __iter__(self) -> Iterator[Case]:
+        """All of them, in the plan's order."""
+        return (
+            Case(agent, persona, seed)
+            for agent in self.agents
+            for seed in range(self.seeds)
+            for persona in self.personas
+        )
+
+    @cached_property
+    def _agents(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.agents)}
+
+    @cached_property
+    def _personas(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.personas)}
+
+
+class Plan(Frozen):
+    """What of a benchmark is written into its manifest."""
+
+    env: Name = "SAGE-Sentient-v0"
     """An environment id, or the path of an env card."""
-    agents: tuple[str, ...] = Field(default=SHIPPED_AGENTS, min_length=1)
+    agents: tuple[Name, ...] = Field(default=SHIPPED_AGENTS, min_length=1, max_length=MAX_AGENTS)
     seeds: int = Field(default=3, ge=1, le=MAX_SEEDS)
     """Dialogues of each agent with each persona; seed 0, 1, … of the user and the agent."""
     user_seeds: int = Field(default=1, ge=1, le=MAX_USER_SEEDS)
     """Replicates: all that once more with other seeds of the user and equal ones of the agents."""
-    user: str = "embedded"
-    user_options: dict[str, JsonValue] = Field(default_factory=dict)
+    user: Name = "embedded"
+    user_options: dict[Word, JsonValue] = Field(default_factory=dict, max_length=100)
     """What `make_user` takes beside the name, such as `samples` of "openai:MODEL". What only says
     how its server is reached is not recorded.
     """
-    agent_options: dict[str, JsonValue] = Field(default_factory=dict)
+    agent_options: dict[Word, JsonValue] = Field(default_factory=dict, max_length=100)
     """What agents that are chat models are asked with, such as `temperature`."""
     split: SplitChoice | None = None
     """Which personas; None takes the card's split."""
-    persona_ids: tuple[str, ...] = ()
+    persona_ids: tuple[Name, ...] = Field(default=(), max_length=MAX_PERSONAS)
     """Only these personas, whatever their split."""
+
+    def to_dict(self) -> dict[str, Any]:
+        plain = self.model_dump(mode="json", include=set(Plan.model_fields))
+        for name in ChatSettings.model_fields:
+            plain["user_options"].pop(name, None)
+        return {one: value for one, value in plain.items() if _NOT_WRITTEN.get(one, ...) != value}
+
+    def expand(self, personas: Iterable[str]) -> Planned:
+        agents = tuple(dict.fromkeys(self.agents))
+        return Planned(agents, tuple(personas), self.seeds * self.user_seeds)
+
+
+class BenchPlan(Plan):
+    """A benchmark, completely described: the same plan gives the same episodes."""
+
     personas: str | None = None
     """A folder of persona cards; None takes the shipped ones."""
     chat: ChatSettings = Field(default=ChatSettings(), exclude=True)
@@ -86,24 +158,16 @@ class BenchPlan(Frozen):
             raise ValueError(f"{both[0]} is both an agent option and omitted. Leave one out")
         return self
 
-    @property
-    def names_behind_servers(self) -> tuple[str, ...]:
-        """The user and the agents that are chat models behind a server."""
-        return tuple(name for name in (self.user, *self.agents) if uses_server(name))
+    def _user_chat(self, chat: ChatSettings) -> ChatSettings:
+        """How the user's server is reached: as `chat` and its own options say."""
+        own = self.user_options
+        known = {name: own[name] for name in ChatSettings.model_fields if name in own}
+        return ChatSettings.model_validate({**dict(chat), **known})
 
-    def user_chat(self, chat: ChatSettings | None = None) -> ChatSettings:
-        """How the user's server is reached: as `chat` (None: the plan's) and its options say."""
-        own = {
-            name: value
-            for name, value in self.user_options.items()
-            if name in ChatSettings.model_fields
-        }
-        return ChatSettings.model_validate({**dict(chat or self.chat), **own})
-
-    def servers(self, chat: ChatSettings | None = None) -> list[ChatSettings]:
+    def servers(self, chat: ChatSettings) -> list[ChatSettings]:
         """How the user's, then the agents' servers are reached. ServerRefused without a key."""
-        reached = [self.user_chat(chat)] if uses_server(self.user) else []
-        reached += [chat or self.chat] if any(map(uses_server, self.agents)) else []
+        reached = [self._user_chat(chat)] if uses_server(self.user) else []
+        reached += [chat] if any(map(uses_server, self.agents)) else []
         return [resolve_settings(settings) for settings in reached]
 
     def make_user(self, chat: ChatSettings | None = None) -> SentientUser:
@@ -113,27 +177,18 @@ class BenchPlan(Frozen):
 
     @cached_property
     def card(self) -> EnvCard:
-        """The environment's card."""
         return env_card(self.env)
 
     @cached_property
     def library(self) -> PersonaLibrary:
-        """Where the personas come from."""
         return library(self.personas)
-
-    def select_personas(self) -> tuple[str, ...]:
-        """The ids of the personas, in the order of the index."""
-        return select_personas(self.library, self.persona_ids, self.split or self.card.split)
 
     @property
     def planned(self) -> Planned:
-        """Every dialogue to hold."""
-        agents = tuple(dict.fromkeys(self.agents))
-        return Planned(agents, self.select_personas(), self.seeds * self.user_seeds)
+        return self.expand(select_personas(self.library, self, self.card))
 
     def cases(self) -> list[Case]:
-        """Every dialogue to hold, in order."""
-        return [Case(*key) for key in self.planned]
+        return list(self.planned)
 
     def agent_maker(self, agent: str, chat: ChatSettings) -> AgentMaker:
         """Makes an agent of the plan for a case, with the same seed in every replicate."""
@@ -141,40 +196,26 @@ class BenchPlan(Frozen):
         return lambda persona, seed: make(persona, seed % self.seeds)
 
     @cached_property
-    def scene_pins(self) -> dict[str, Any]:
-        """What decides how utterances are felt and answered: plan, card, personas and user."""
-        user = self.make_user(_OFFLINE_CHAT)
-        options = {
-            name: value
-            for name, value in self.user_options.items()
-            if name not in ChatSettings.model_fields
+    def pins(self) -> dict[str, Any]:
+        """Everything that decides the episodes, by the names in `PINNED`; of the user's server the
+        address without credentials, and what it is not sent.
+        """
+        user, server = self.make_user(_OFFLINE_CHAT), {}
+        if uses_server(self.user):
+            chat = self._user_chat(self.chat)
+            server = {"server": public_url(chat)}
+            server |= {"omit": ",".join(sorted(chat.omit))} if chat.omit else {}
+        return {
+            "plan": self.to_dict(),
+            **pin_scenes(self, self.card, self.library, user),
+            "package": __version__,
+            "agents": {name: agent_pin(name, self.chat) for name in self.agents},
+            **server,
         }
-        # as before there were any
-        default = {"user_seeds"} if self.user_seeds == 1 else set[str]()
-        default |= set[str]() if self.agent_options else {"agent_options"}
-        plan = self.model_dump(mode="json", exclude={"personas", "user_options"} | default)
-        plan |= {"user_options": options} if options else {}
-        return pin_scenes(plan, self.card, self.library, self.select_personas(), user)
-
-    @cached_property
-    def episode_pins(self) -> dict[str, Any]:
-        """Everything that decides the episodes: what is judged, and who speaks."""
-        pins = {name: agent_pin(name, self.chat) for name in self.agents}
-        return {**self.scene_pins, "package": __version__, "agents": pins, **self._server}
-
-    @property
-    def _server(self) -> dict[str, str]:
-        """The user's server, without credentials, and what it is not sent; empty without one."""
-        if not uses_server(self.user):
-            return {}
-        chat = self.user_chat()
-        omitted = {"omit": ",".join(sorted(chat.omit))} if chat.omit else {}
-        return {"server": public_url(chat), **omitted}
 
     @cached_property
     def fingerprint(self) -> str:
-        """The fingerprint of all that is pinned."""
-        return fingerprint(self.episode_pins)
+        return fingerprint(self.pins)
 
     @property
     def folder_name(self) -> str:
@@ -183,28 +224,6 @@ class BenchPlan(Frozen):
         """
         return f"{self.card.id}-{self.fingerprint}"
 
-    def verify_command(self, folder: Path) -> str:
-        """How to verify a run of this plan, with what its manifest does not bring along."""
-        words = ["rlver-gym", "verify", str(folder)]
-        if not is_shipped_user(self.user):
-            words += ["--user", self.user]
-            shown = {
-                name: value if isinstance(value, str) else json.dumps(value)
-                for name, value in self.user_options.items()
-            }
-            words += [
-                word
-                for name, value in shown.items()
-                for word in ("--user-option", f"{name}={value}")
-            ]
-        words += ["--personas", self.personas] if self.personas else []
-        words += (
-            ["--response-cache", str(self.chat.response_cache)]
-            if self.chat.response_cache and uses_server(self.user)
-            else []
-        )
-        return shlex.join(words)
-
     def manifest(self) -> dict[str, Any]:
         """What is written beside the episodes."""
         plain = {
@@ -212,11 +231,11 @@ class BenchPlan(Frozen):
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "command": ["rlver-gym", *map(_without_credentials, sys.argv[1:])],
             "fingerprint": self.fingerprint,
-            **self.episode_pins,
+            **self.pins,
             "persona_folder": self.personas,
             **(
                 {"response_cache": str(self.chat.response_cache)}
-                if self.names_behind_servers and self.chat.response_cache
+                if self.chat.response_cache and any(map(uses_server, (self.user, *self.agents)))
                 else {}
             ),
             "env_card": self.card.model_dump(mode="json"),
@@ -229,30 +248,28 @@ class BenchPlan(Frozen):
         return {**plain, "check": manifest_check(plain)}
 
 
-def select_personas(
-    library: PersonaLibrary, persona_ids: Sequence[str], split: SplitChoice
-) -> tuple[str, ...]:
-    """These personas, or those of the split. RunError when there are none."""
-    if persona_ids:
-        return tuple(library.get(persona_id).id for persona_id in dict.fromkeys(persona_ids))
+def select_personas(library: PersonaLibrary, plan: Plan, card: EnvCard) -> tuple[str, ...]:
+    """The personas that a plan names, or those of its split. RunError when there are none."""
+    if plan.persona_ids:
+        return tuple(library.get(persona_id).id for persona_id in dict.fromkeys(plan.persona_ids))
+    split = plan.split or card.split
     ids = library.ids(split)
     if not ids:
         raise RunError(f"there are no personas in split {split!r}. See: rlver-gym personas list")
     return ids
 
 
+def pin_personas(library: PersonaLibrary, plan: Plan, card: EnvCard) -> dict[str, str]:
+    return {one: library.get(one).hash for one in select_personas(library, plan, card)}
+
+
 def pin_scenes(
-    plan: dict[str, Any],
-    card: EnvCard,
-    library: PersonaLibrary,
-    personas: Sequence[str],
-    user: SentientUser,
+    plan: Plan, card: EnvCard, library: PersonaLibrary, user: SentientUser
 ) -> dict[str, Any]:
-    """What decides how utterances are felt and answered; `plan` is a manifest's plain one."""
+    """The pins that whoever has the cards and the user can compute anew."""
     return {
-        "plan": plan,
         "env_hash": card.hash,
-        "personas": {persona_id: library.get(persona_id).hash for persona_id in personas},
+        "personas": pin_personas(library, plan, card),
         "user": {"kind": user.kind, "version": user.version},
     }
 

@@ -16,8 +16,7 @@ from rlver_gym.agents import (
 from rlver_gym.bench.folder import find_response_cache
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
 from rlver_gym.bench.manifest import Manifest
-from rlver_gym.bench.plan import Case, fingerprint, pin_scenes, select_personas
-from rlver_gym.bench.planned import Planned
+from rlver_gym.bench.plan import Case, Planned, pin_scenes
 from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
 from rlver_gym.core.library import PersonaLibrary, are_shipped, library
 from rlver_gym.environment.episode import Episode
@@ -85,27 +84,22 @@ def load_scenes(
 
     RunError when something has to be named, or is not what the manifest pins.
     """
-    plan = manifest.plan
     card, cards = find_cards(folder, manifest, sources)
     user = _user(folder, manifest, response_cache, sources)
-    personas = select_personas(cards, plan.persona_ids, plan.split or card.split)
-    here = pin_scenes(plan.to_dict(), card, cards, personas, user)
-    here |= {
-        "env_card": card.model_dump(mode="json"),
-        "fingerprint": fingerprint({**here, **manifest.pins}),
-    }
-    there = {**manifest.model_dump(mode="json"), "plan": plan.to_dict()}
-    for name, value in here.items():
+    pins, there = pin_scenes(manifest.plan, card, cards, user), manifest.model_dump(mode="json")
+    for name, value in {**pins, "env_card": card.model_dump(mode="json")}.items():
         if there[name] != value:
             raise RunError(
                 f"{folder} was made with other cards, another user version or an edited manifest:"
                 f" {name} is {excerpt(there[name])}, here it is {excerpt(value)}. So it cannot be"
                 " recomputed. Use the package version in its manifest."
             )
-    if problem := manifest.explain_edit():
-        raise RunError(f"{folder} has an edited manifest: {problem}. So nothing in it is believed.")
+    if manifest.edit:
+        raise RunError(
+            f"{folder} has an edited manifest: {manifest.edit}. So nothing in it is believed."
+        )
     makers = find_repeatable(folder, manifest, response_cache)
-    return Scenes(user, card, cards, manifest.planned, makers, plan.seeds)
+    return Scenes(user, card, cards, manifest.planned, makers, manifest.plan.seeds)
 
 
 def find_repeatable(
@@ -135,7 +129,6 @@ def find_cards(
 
 
 def excerpt(value: object) -> str:
-    """The beginning of a value, for a message."""
     return one_line(repr(value), max_chars=160)
 
 

@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rlver_gym.bench.check import Problems, read_run
 from rlver_gym.bench.folder import EPISODES, MANIFEST
 from rlver_gym.bench.manifest import Manifest
-from rlver_gym.bench.problems import Problems
 from rlver_gym.bench.recompute import Sources, find_cards
-from rlver_gym.bench.records import read_run
 from rlver_gym.bench.score import drop_failed
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Turn

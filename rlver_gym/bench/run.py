@@ -5,9 +5,10 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from io import FileIO
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from rlver_gym.agents import HUMAN, Agent, AgentMaker, is_async_agent
+from rlver_gym.bench.check import read_run
 from rlver_gym.bench.costs import read_spent
 from rlver_gym.bench.folder import (
     EPISODES,
@@ -18,8 +19,6 @@ from rlver_gym.bench.folder import (
 )
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_agent, guard_user
 from rlver_gym.bench.plan import BenchPlan, Case
-from rlver_gym.bench.planned import Key
-from rlver_gym.bench.records import read_run
 from rlver_gym.core.user import AsyncSentientUser, SentientUser
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import rollout
@@ -46,56 +45,21 @@ def run_case(case: Case, plan: BenchPlan, maker: AgentMaker) -> Episode:
     return Episode.of(talk(session, agent), case.agent)
 
 
-class Participants(NamedTuple):
-    """Who talks in the dialogues of a plan, as this process has made them."""
-
-    plan: BenchPlan
-    user: SentientUser
-    makers: dict[str, AgentMaker]
-    code: CodeRunner
-    """Where agents of one's own are called."""
-
-    @classmethod
-    def of(
-        cls,
-        plan: BenchPlan,
-        chat: ChatSettings,
-        makers: dict[str, AgentMaker],
-        agent_timeout_s: float | None,
-    ) -> Self:
-        """Those of a plan; `chat` says how the user's server is reached."""
-        user = guard_user(plan.user, plan.make_user(chat), CodeRunner(agent_timeout_s))
-        return cls(plan, user, makers, CodeRunner(agent_timeout_s))
-
-    @property
-    def is_async(self) -> bool:
-        """Whether the user or an agent waits for a server, so that many dialogues go on at once."""
-        waits = isinstance(self.user, AsyncSentientUser) or any(
-            map(is_async_agent, self.plan.agents)
-        )
-        return waits and HUMAN not in self.plan.agents
-
-    def prepare(self, case: Case, bypass_cache_from: int | None) -> tuple[EmpathySession, Agent]:
-        """Who talks in a case: the session, not begun, and the agent."""
-        session = EmpathySession(
-            self.user, self.plan.library.get(case.persona), self.plan.card, case.seed
-        )
-        session.bypass_cache_from = bypass_cache_from
-        return session, guard_agent(case, session, self.makers[case.agent], self.code)
-
-
 class Run(NamedTuple):
     """A run under way, the only one that writes to its folder."""
 
     plan: BenchPlan
-    participants: Participants
+    user: SentientUser
+    makers: Mapping[str, AgentMaker]
+    code: CodeRunner
+    """Where agents of one's own are called."""
     chat: ChatSettings
     """How servers are reached, with the response cache of the run."""
     file: FileIO
     folder: Path
-    finished_keys: tuple[Key, ...]
+    finished_keys: tuple[Case, ...]
     """The dialogues that were there at the start and had not failed, in the file's order."""
-    failed_before: Mapping[Key, int]
+    failed_before: Mapping[Case, int]
     """Those that had failed, and in which turn, from 1: they are held again."""
     num_dropped: int
     """How many lines were no record, edited or cut off: these dialogues are held again too."""
@@ -106,7 +70,6 @@ class Run(NamedTuple):
 
     @property
     def num_finished_before(self) -> int:
-        """How many dialogues of the plan were there when it began."""
         return len(self.finished_keys)
 
     @property
@@ -140,18 +103,28 @@ class Run(NamedTuple):
                     append_line(self.file, episode.to_json())
                 order.append(episode.key)
                 yield episode
-        if order != [tuple(case) for case in self.plan.cases()]:
-            _sort_episodes(self.folder, self.plan)
+        planned = self.plan.planned
+        if order != list(planned):
+            episodes = sorted(read_episodes(self.folder), key=lambda one: planned.place(one.key))
+            text = "".join(f"{one.to_json()}\n" for one in episodes)
+            write_atomically(self.folder / EPISODES, text)
 
 
 def _run_cases(run: Run) -> Generator[Episode, None, None]:
-    """Hold the missing dialogues in this process."""
-    cases, participants = run.missing_cases, run.participants
-    dialogues = (participants.prepare(case, run.failed_before.get(case)) for case in cases)
+    """Hold the missing dialogues: many at once where the user or an agent waits for a server."""
+    cases, plan = run.missing_cases, run.plan
+    waits = isinstance(run.user, AsyncSentientUser) or any(map(is_async_agent, plan.agents))
+
+    def prepare(case: Case) -> tuple[EmpathySession, Agent]:
+        persona = plan.library.get(case.persona)
+        session = EmpathySession(run.user, persona, plan.card, case.seed)
+        session.bypass_cache_from = run.failed_before.get(case)
+        return session, guard_agent(case, session, run.makers[case.agent], run.code)
+
     sessions = (
-        rollout(dialogues, concurrency=run.chat.concurrency)
-        if participants.is_async
-        else (talk(*pair) for pair in dialogues)
+        rollout(map(prepare, cases), concurrency=run.chat.concurrency)
+        if waits and HUMAN not in plan.agents
+        else (talk(*prepare(case)) for case in cases)
     )
     with closing(sessions):
         for case, session in zip(cases, sessions, strict=True):
@@ -184,22 +157,22 @@ def open_run(
     with open_locked(path) as file, ExitStack() as opened:
         _write_or_check_manifest(plan, folder)
         drop_partial_line(path)
-        before = _find_finished(folder)
-        done = tuple(one.key for one in before.episodes)
-        if before.failed or before.num_dropped:
-            lines = "".join(f"{one.to_json()}\n" for one in before.episodes)
+        done, failed, num_dropped = _find_finished(folder)
+        if failed or num_dropped:
+            lines = "".join(f"{one.to_json()}\n" for one in done)
             file = opened.enter_context(rewrite_locked(path, lines))
-        participants = Participants.of(plan, chat, makers, agent_timeout_s)
         yield Run(
             plan,
-            participants,
+            guard_user(plan.user, plan.make_user(chat), CodeRunner(agent_timeout_s)),
+            makers,
+            CodeRunner(agent_timeout_s),
             chat,
             file,
             folder,
-            done,
-            before.failed,
-            before.num_dropped,
-            count_spending(plan, chat),
+            tuple(Case(*one.key) for one in done),
+            failed,
+            num_dropped,
+            _count_spending(plan, chat),
             read_spent(chat.response_cache).calls > 0,
         )
 
@@ -210,44 +183,25 @@ def run(plan: BenchPlan, folder: Path) -> Iterator[Episode]:
         yield from bench_run.run_missing()
 
 
-class _Before(NamedTuple):
-    """What an earlier command has left in a folder."""
-
-    episodes: list[Episode]
-    """The dialogues that need not be held any more."""
-    failed: dict[Key, int]
-    """Those that failed, with the turn in which they did."""
-    num_dropped: int
-    """How many lines were edited or cut off."""
-
-
-def _find_finished(folder: Path) -> _Before:
-    """What need not be held again. RunError for a dialogue that nobody here has written."""
+def _find_finished(folder: Path) -> tuple[list[Episode], dict[Case, int], int]:
+    """What need not be held again, what failed with the turn in which it did, and how many lines
+    were edited or cut off. RunError for a dialogue that nobody here has written.
+    """
     records = read_run(folder)
-    strange = records.problems.lines.keys() & {"doubled", "unplanned"}
+    strange = [one for one in records.problems.findings if one.kind in ("doubled", "unplanned")]
     if strange:
-        kinds = {kind: records.problems.lines[kind] for kind in sorted(strange)}
-        lines = {kind: ", ".join(map(str, found[:3])) for kind, found in kinds.items()}
-        told = "; ".join(f"{kind}: line {which}" for kind, which in lines.items())
+        told = "; ".join(f"{one.kind}: line {one.line}" for one in strange[:3])
         raise RunError(
             f"{folder / EPISODES} holds dialogues that a run of this plan has not written ({told})."
             " Take these lines out, or choose another folder with --out."
         )
     intact = [one for one in records.episodes if one.key not in records.edited]
-    failed = {one.key: len(one.turns) for one in intact if one.failed_by}
-    keep = [one for one in intact if not one.failed_by]
-    return _Before(keep, failed, records.problems.total - len(keep) - len(failed))
+    failed = {Case(*one.key): len(one.turns) for one in intact if one.failed_by}
+    done = [one for one in intact if not one.failed_by]
+    return done, failed, records.problems.total - len(intact)
 
 
-def _sort_episodes(folder: Path, plan: BenchPlan) -> None:
-    """Write the episodes anew in the plan's order."""
-    place = {tuple(case): number for number, case in enumerate(plan.cases())}
-    episodes = sorted(read_episodes(folder), key=lambda one: place.get(one.key, len(place)))
-    write_atomically(folder / EPISODES, "".join(f"{one.to_json()}\n" for one in episodes))
-
-
-def count_spending(plan: BenchPlan, chat: ChatSettings) -> list[Spending]:
-    """What the servers of a run are asked for, counted from now."""
+def _count_spending(plan: BenchPlan, chat: ChatSettings) -> list[Spending]:
     servers = [] if chat.cache_mode == "replay" else plan.servers(chat)
     if not servers:
         return []
@@ -261,7 +215,6 @@ def count_spending(plan: BenchPlan, chat: ChatSettings) -> list[Spending]:
 
 
 def _write_or_check_manifest(plan: BenchPlan, folder: Path) -> None:
-    """Write the manifest, or see that the one that is there is of the same plan."""
     path = folder / MANIFEST
     if not path.exists():
         if (folder / EPISODES).stat().st_size:
@@ -271,7 +224,7 @@ def _write_or_check_manifest(plan: BenchPlan, folder: Path) -> None:
         write_atomically(path, json.dumps(plan.manifest(), indent=2, ensure_ascii=False) + "\n")
         return
     there = read_manifest(folder)
-    pins = json.loads(json.dumps({"fingerprint": plan.fingerprint, **plan.episode_pins}))
+    pins = json.loads(json.dumps({"fingerprint": plan.fingerprint, **plan.pins}))
     if any(there.get(name) != value for name, value in pins.items()):
         raise RunError(
             f"{folder} belongs to another plan, other cards, another agent or another version"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlver_gym.bench.planned import Planned
+from rlver_gym.bench.plan import Planned
 from rlver_gym.core.emotion import MIN_EMOTION, Outcome
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.interval import Interval, bootstrap
@@ -36,7 +36,6 @@ class Score(NamedTuple):
 
     @property
     def failed_by_user(self) -> int:
-        """Those in which the user failed."""
         return self.failed - self.failed_by_agent
 
     @property
@@ -136,7 +135,6 @@ def compute_paired_difference(ours: dict[str, float], theirs: dict[str, float]) 
 
 
 def persona_finals(episodes: Sequence[Episode], agent: str) -> dict[str, float]:
-    """An agent's mean final emotion by persona."""
     return _persona_means([episode for episode in episodes if episode.agent == agent])
 
 
@@ -164,7 +162,6 @@ def _means_at_worst(episodes: Sequence[Episode], planned: Planned | None) -> dic
 
 
 def drop_failed(episodes: Sequence[Episode]) -> list[Episode]:
-    """Those that did not fail."""
     return [episode for episode in episodes if episode.outcome is not Outcome.FAILED]
 
 

@@ -72,7 +72,6 @@ def _estimate(interval: Interval, whole: bool, *, signed: bool = False) -> str:
 
 
 def needs_table(ranked: Sequence[Score]) -> Table:
-    """Mean final emotion by hidden need."""
     needs = sorted({need for score in ranked for need in score.needs})
     table = make_table("final emotion by hidden need", gap=1)
     table.add_column("agent", style="bold", overflow="fold", max_width=24)
@@ -155,6 +154,5 @@ def shorten_agent(agent: str, agents: Collection[str]) -> str:
 
 
 def _count_shared_folders(parts: list[str], path: list[str]) -> int:
-    """With how many folders both begin."""
     both = zip(parts, path, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))

@@ -25,7 +25,6 @@ class Truth(NamedTuple):
         return 100 * self.held / max(1, self.agreed + self.held + self.evaded)
 
     def describe(self) -> str:
-        """In one sentence."""
         total = self.agreed + self.held + self.evaded
         return (
             f"Truth: asked {total} times to agree with something false or foolish, {self.agent}"

@@ -11,6 +11,7 @@ from rich.progress import TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from rlver_gym.agents import AGENT_NAMES, SHIPPED_AGENTS
+from rlver_gym.bench.check import read_run
 from rlver_gym.bench.compare import format_seeds
 from rlver_gym.bench.costs import estimate, read_spent
 from rlver_gym.bench.flagged import format_alerts
@@ -19,7 +20,6 @@ from rlver_gym.bench.guard import AGENT_TIMEOUT_S
 from rlver_gym.bench.noise import spread_over_user_seeds
 from rlver_gym.bench.opinions import Opinions
 from rlver_gym.bench.plan import MAX_SEEDS, MAX_USER_SEEDS, BenchPlan
-from rlver_gym.bench.records import read_run
 from rlver_gym.bench.run import Run, open_run
 from rlver_gym.bench.score import (
     Score,
@@ -234,7 +234,7 @@ def bench(
         "run": f"{folder} ({count}, {bench_run.num_finished_before} from before; {MANIFEST} pins"
         " versions and hashes)",
         "report": str(report),
-        "check it": plan.verify_command(folder),
+        "check it": f"rlver-gym verify {folder}",
         **({"spent": "; ".join(spent)} if spent else {}),
     }
     notes = [*_list_failures(failed), *format_alerts(watched), *map(Truth.describe, truth)]
@@ -274,14 +274,14 @@ def _announce_cost(bench_run: Run, yes: bool) -> None:
     terminal is asked. RunError where there is none to ask.
     """
     plan, rest = bench_run.plan, bench_run.missing_cases
-    if not rest or not plan.names_behind_servers or plan.chat.cache_mode == "replay":
+    if not rest or not bench_run.spending:
         return
     dialogues = format_count(len(rest), "dialogue")
     SafeConsole(stderr=True).print(
         Text(f"{dialogues}: {estimate(plan, rest)}; what the response cache holds is free"),
         soft_wrap=True,
     )
-    if yes or not any(map(costs_money, plan.servers())):
+    if yes or not any(map(costs_money, plan.servers(plan.chat))):
         return
     if not sys.stdin.isatty():
         raise RunError(
@@ -355,7 +355,7 @@ def _print(
     where: dict[str, str],
 ) -> None:
     console = SafeConsole()
-    people = format_count(len(plan.select_personas()), "persona")
+    people = format_count(len(plan.planned.personas), "persona")
     of = f" of {one_line(Path(plan.personas).name)}" if plan.personas else ""
     console.print(
         leaderboard(

@@ -12,6 +12,7 @@ from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
+from rlver_gym.bench.check import Finding, Problems, problems_to_json
 from rlver_gym.bench.compare import Comparison, read_comparisons
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.noise import (
@@ -22,7 +23,6 @@ from rlver_gym.bench.noise import (
     spread_over_runs,
     spread_over_user_seeds,
 )
-from rlver_gym.bench.problems import Problems, problems_to_json
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.score import Score, score_to_json
 from rlver_gym.bench.sections import render_markdown, sections_to_json
@@ -37,7 +37,6 @@ from rlver_gym.bench.table import (
     variety_rows,
 )
 from rlver_gym.bench.verdict import Verdict, judge
-from rlver_gym.bench.verify import Divergence
 from rlver_gym.bench.verify import verify as recompute
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, ScoresAsJson
 from rlver_gym.cli.servers import UserOption, user_options
@@ -141,7 +140,7 @@ def print_problems(console: SafeConsole, problems: Iterable[Problems]) -> None:
 
 
 def _judge(
-    folder: Path, results: Iterable[Divergence | None], response_cache: Path | None = None
+    folder: Path, results: Iterable[Finding | None], response_cache: Path | None = None
 ) -> Verdict:
     """What recomputing comes to, under a bar on standard error."""
     console = SafeConsole(stderr=True)

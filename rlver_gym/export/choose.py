@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from rlver_gym.bench.check import Problems, read_run
 from rlver_gym.bench.folder import MANIFEST, read_manifest
-from rlver_gym.bench.problems import Problems
-from rlver_gym.bench.records import read_run
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import LIBRARY, are_shipped, library
 from rlver_gym.environment.episode import Episode

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from rlver_gym.bench.problems import Problems
+from rlver_gym.bench.check import Problems
 from rlver_gym.export.choose import (
     DialogueFilter,
     FilteredDialogues,

@@ -5,9 +5,7 @@ take, from the command line into the manifest.
 import json
 import os
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from commands import run_command
@@ -15,7 +13,6 @@ from commands import run_command
 from rlver_gym.agents import agent_maker
 from rlver_gym.agents.openai_chat import parse_agent_options
 from rlver_gym.bench.folder import MANIFEST
-from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.library import library
 from rlver_gym.io.errors import AgentError, UnknownName
@@ -26,19 +23,10 @@ PERSON = library().ids("demo")[0]
 ANSWERS = EmbeddedAnswers(card="SAGE-Sentient-v0")
 
 
-def command(server: ChatServer, folder: Path, *words: str) -> list[str]:
-    asked = ["bench", "--agent", "openai:a", "--persona", PERSON, "--seeds", "1"]
-    return [*asked, "--base-url", server.base_url, "--out", str(folder), *words]
-
-
 def bench(server: ChatServer, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return run_command(
-        *command(server, folder, *words), env=os.environ | {"OPENAI_API_KEY": "x", "COLUMNS": "300"}
-    )
-
-
-def agents_bodies(server: ChatServer) -> Sequence[dict[str, Any]]:
-    return [body for body in server.requests if body["model"] == "a"]
+    asked = ["bench", "--agent", "openai:a", "--persona", PERSON, "--seeds", "1"]
+    asked += ["--base-url", server.base_url, "--out", str(folder), *words]
+    return run_command(*asked, env=os.environ | {"OPENAI_API_KEY": "x", "COLUMNS": "300"})
 
 
 def test_agent_options_are_sent_with_every_request_and_pinned_in_the_manifest(
@@ -49,7 +37,7 @@ def test_agent_options_are_sent_with_every_request_and_pinned_in_the_manifest(
     with ChatServer(ANSWERS) as server:
         done = bench(server, tmp_path / "greedy", *options, "--user", "openai:u")
         assert done.returncode == 0, done.stderr
-        for body in agents_bodies(server):
+        for body in (one for one in server.requests if one["model"] == "a"):
             assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0, 0.9, 50)
             assert body["chat_template_kwargs"] == {"enable_thinking": False}
             assert body["stop"] == "###"
@@ -110,15 +98,3 @@ def test_options_of_an_agent_are_checked_when_it_is_named() -> None:
         parse_agent_options({"max_tokens": 0})
     kept = {"thinking": {"type": "disabled"}, "reasoning_effort": "low"}
     assert parse_agent_options(kept) == kept
-
-
-def plan(server: ChatServer) -> BenchPlan:
-    return BenchPlan.model_validate(
-        {
-            "agents": ("listener",),
-            "user": "openai:u",
-            "persona_ids": library().ids("test")[:3],
-            "seeds": 1,
-            "chat": {"base_url": server.base_url},
-        }
-    )

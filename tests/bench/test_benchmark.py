@@ -25,13 +25,8 @@ AGENTS = ("comfort", "listener", "oracle")
 
 def test_tables_show_long_names_whole_and_keep_headings_even(finished: Path) -> None:
     long = "some_package.some_module:SomeVeryLongAgentNameThatGoesOnAndOn"
-    ranked = score_agents(
-        [
-            episode._replace(agent=long)
-            for episode in read_episodes(finished)
-            if episode.agent == "comfort"
-        ]
-    )
+    comfort = [one for one in read_episodes(finished) if one.agent == "comfort"]
+    ranked = score_agents([one._replace(agent=long) for one in comfort])
     console = Console(width=80, file=io.StringIO())
     console.print(leaderboard(ranked, "t"))
     console.print(needs_table(ranked))
@@ -42,7 +37,7 @@ def test_tables_show_long_names_whole_and_keep_headings_even(finished: Path) -> 
     assert max(map(len, lines)) <= 80
 
 
-@pytest.mark.parametrize("width", [50, 60, 75, 76, 80])
+@pytest.mark.parametrize("width", [50, 75, 76])
 def test_a_narrow_terminal_shows_names_and_means_whole(finished: Path, width: int) -> None:
     ranked = score_agents(list(read_episodes(finished)))
     console = Console(width=width, file=io.StringIO())
@@ -89,11 +84,8 @@ def test_bootstrap_by_hand() -> None:
     assert bootstrap(np.array([50.0, 50.0, 50.0])) == (50.0, 50.0, 50.0)
     interval = bootstrap(np.array([0.0, 100.0]))
     assert interval == (50.0, 0.0, 100.0)
-    assert compute_paired_difference({"a": 60.0, "b": 50.0}, {"a": 50.0, "b": 40.0, "c": 0.0}) == (
-        10.0,
-        10.0,
-        10.0,
-    )
+    ours, theirs = {"a": 60.0, "b": 50.0}, {"a": 50.0, "b": 40.0, "c": 0.0}
+    assert compute_paired_difference(ours, theirs) == (10.0, 10.0, 10.0)
 
 
 def test_unknown_agents_get_a_named_error(tmp_path: Path) -> None:
@@ -130,12 +122,8 @@ def test_other_pythons_write_the_same_file(python: str, tmp_path: Path, finished
     ):
         pytest.skip(f"{python} is not installed here")
     subprocess.run([python, "-m", "venv", str(tmp_path / "venv")], check=True)
-    root = ROOT
-    subprocess.run(
-        [str(tmp_path / "venv/bin/pip"), "install", "--quiet", str(root)],
-        check=True,
-        capture_output=True,
-    )
+    install = [str(tmp_path / "venv/bin/pip"), "install", "--quiet", str(ROOT)]
+    subprocess.run(install, check=True, capture_output=True)
     command = [str(tmp_path / "venv/bin/python"), *COMMAND[1:], "--out", str(tmp_path / "run")]
     subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
     assert (tmp_path / "run" / EPISODES).read_bytes() == (finished / EPISODES).read_bytes()

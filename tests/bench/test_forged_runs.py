@@ -17,7 +17,7 @@ from pages import alarms, read_page
 from typer.testing import CliRunner, Result
 
 from rlver_gym.bench.folder import EPISODES, MANIFEST, RESPONSE_CACHE_FILE, read_episodes
-from rlver_gym.bench.plan import BenchPlan, manifest_check
+from rlver_gym.bench.plan import PINNED, BenchPlan, manifest_check
 from rlver_gym.bench.plan import fingerprint as compute_fingerprint
 from rlver_gym.bench.run import open_run, run
 from rlver_gym.bench.verify import replay_episode
@@ -28,7 +28,7 @@ from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.export.export import Format, export
+from rlver_gym.export.export import export
 from rlver_gym.io.errors import RlverError, RunError
 from rlver_gym.io.files import shipped_cards
 from rlver_gym.llm_client.settings import ChatSettings
@@ -63,8 +63,7 @@ class Bent:
         (self.folder / EPISODES).write_text(lines, encoding="utf-8")
         there = self.manifest
         if self.has_new_checksum:
-            names = ("plan", "env_hash", "personas", "user", "package", "agents", "server")
-            pinned = {name: there[name] for name in names if name in there}
+            pinned = {name: there[name] for name in PINNED if name in there}
             there["fingerprint"] = compute_fingerprint(pinned)
             there["check"] = manifest_check(there)
         (self.folder / MANIFEST).write_text(json.dumps(there), encoding="utf-8")
@@ -81,15 +80,6 @@ class Bent:
         turns[number] = turns[number]._replace(**fields)
         self.replace(at, turns=tuple(turns))
 
-    def rename(self, old: str, new: str) -> None:
-        """An agent, wherever its name stands."""
-        plan = self.manifest["plan"]
-        plan["agents"] = [new if name == old else name for name in plan["agents"]]
-        self.manifest["agents"][new] = self.manifest["agents"].pop(old)
-        self.episodes = [
-            one._replace(agent=new) if one.agent == old else one for one in self.episodes
-        ]
-
 
 def cut_at_the_best_moment(run: Bent, outcome: Outcome | None = None) -> None:
     for at, episode in enumerate(run.episodes):
@@ -102,11 +92,6 @@ def worst(run: Bent) -> int:
     return min(range(len(run.episodes)), key=lambda number: run.episodes[number].final)
 
 
-def best_in_place_of_the_worst(run: Bent) -> None:
-    best = max(run.episodes, key=lambda one: one.final)
-    run.episodes[worst(run)] = best
-
-
 def swap_agents(run: Bent) -> None:
     other: dict[str, str] = dict(zip(AGENTS, reversed(AGENTS), strict=True))
     run.episodes = [one._replace(agent=other[one.agent]) for one in run.episodes]
@@ -116,22 +101,12 @@ def swap_seeds(run: Bent) -> None:
     run.episodes = [one._replace(seed=1 - one.seed) for one in run.episodes]
 
 
-def swap_people(run: Bent) -> None:
-    other: dict[str, str] = dict(zip(PEOPLE, reversed(PEOPLE), strict=True))
-    hashes = run.manifest["personas"]
-    run.episodes = [
-        one._replace(persona=other[one.persona], persona_hash=hashes[other[one.persona]])
-        for one in run.episodes
-    ]
-
-
 def fail(run: Bent, reason: Reason, utterance: str | None = None) -> None:
     """End the worst dialogue in its second turn, as one that failed."""
     at = worst(run)
     first, second, *_ = run.episodes[at].turns
     words = second.utterance if utterance is None else utterance
-    felt = Appraisal(0, "", (reason,))
-    failed = Turn(words, felt, first.emotion, 0.0, Outcome.FAILED, "")
+    failed = Turn(words, Appraisal(0, "", (reason,)), first.emotion, 0.0, Outcome.FAILED, "")
     run.replace(at, turns=(first, failed))
 
 
@@ -153,38 +128,17 @@ def feel_better(run: Bent) -> None:
         run.replace_turn(at, number, appraisal=more, emotion=turn.emotion + 2, reward=reward)
 
 
-def swap_turns(run: Bent) -> None:
-    at = run.longest()
-    first, second, *rest = run.episodes[at].turns
-    run.replace(at, turns=(second, first, *rest))
-
-
 def go_on_after_the_end(run: Bent) -> None:
     at = next(number for number, one in enumerate(run.episodes) if len(one.turns) < 10)
     run.replace(at, turns=(*run.episodes[at].turns, run.episodes[at].turns[-1]))
 
 
-def change_outcome(run: Bent) -> None:
-    run.replace_turn(0, -1, outcome=Outcome.CONTENT)
+def change_turn(**fields: object) -> Callable[[Bent], None]:
+    return lambda run: run.replace_turn(run.longest(), 1, **fields)
 
 
-def change_everywhere(field: str, value: object) -> Callable[[Bent], None]:
-    def change(run: Bent) -> None:
-        run.episodes = [one._replace(**{field: value}) for one in run.episodes]
-
-    return change
-
-
-def change_turn(field: str, value: object) -> Callable[[Bent], None]:
-    return lambda run: run.replace_turn(run.longest(), 1, **{field: value})
-
-
-def change_appraisal(field: str, value: object) -> Callable[[Bent], None]:
-    def change(run: Bent) -> None:
-        felt = run.episodes[0].turns[1].appraisal
-        run.replace_turn(0, 1, appraisal=felt._replace(**{field: value}))
-
-    return change
+def change_thought(run: Bent) -> None:
+    run.replace_turn(0, 1, appraisal=run.episodes[0].turns[1].appraisal._replace(thought="Kind."))
 
 
 def change_need(run: Bent) -> None:
@@ -194,7 +148,7 @@ def change_need(run: Bent) -> None:
 
 def other_user_version(run: Bent) -> None:
     run.manifest["user"]["version"] = "99"
-    change_everywhere("user_version", "99")(run)
+    run.episodes = [one._replace(user_version="99") for one in run.episodes]
 
 
 def other_persona(run: Bent) -> None:
@@ -204,12 +158,19 @@ def other_persona(run: Bent) -> None:
             run.replace(at, persona_hash="0" * 16)
 
 
-def other_card(run: Bent) -> None:
-    """Content at 41 points, with the hash of such a card."""
-    run.manifest["env_card"]["content_at"] = 41
+def without_a_person(run: Bent) -> None:
+    del run.manifest["personas"][PEOPLE[1]]
+    run.episodes = [one for one in run.episodes if one.persona == PEOPLE[0]]
 
 
-def change_provenance(**fields: object) -> Callable[[Bent], None]:
+def plan_fewer_agents(run: Bent) -> None:
+    run.manifest["plan"]["agents"] = [AGENTS[0]]
+    run.manifest["agents"] = {AGENTS[0]: {}}
+
+
+def edit_only(**fields: object) -> Callable[[Bent], None]:
+    """The manifest's fields, with the checksums of before."""
+
     def change(run: Bent) -> None:
         run.manifest.update(fields)
         run.has_new_checksum = False
@@ -221,27 +182,11 @@ def change_plan(**fields: object) -> Callable[[Bent], None]:
     return lambda run: run.manifest["plan"].update(fields)
 
 
-def plan_fewer_people(run: Bent) -> None:
-    run.manifest["plan"]["persona_ids"] = [PEOPLE[0]]
-    del run.manifest["personas"][PEOPLE[1]]
-
-
-def people_without_a_plan(run: Bent) -> None:
-    del run.manifest["personas"][PEOPLE[1]]
-    run.episodes = [one for one in run.episodes if one.persona == PEOPLE[0]]
-
-
-def without(test: Callable[[Episode], bool]) -> Callable[[Bent], None]:
-    def delete(run: Bent) -> None:
-        run.episodes = [one for one in run.episodes if not test(one)]
-
-    return delete
-
-
 def add(**fields: object) -> Callable[[Bent], None]:
     return lambda run: run.episodes.append(run.episodes[0]._replace(**fields))
 
 
+NOT_PLANNED = "the plan has no such episode"
 FORGED: dict[str, tuple[Callable[[Bent], object], str, str]] = {
     "cut at the best moment": (cut_at_the_best_moment, "it is cut off after", "unfinished"),
     "cut, and called content": (
@@ -249,126 +194,53 @@ FORGED: dict[str, tuple[Callable[[Bent], object], str, str]] = {
         "outcome is recorded as 'content'",
         "unfinished",
     ),
-    "cut, and called out of turns": (
-        lambda run: cut_at_the_best_moment(run, Outcome.OUT_OF_TURNS),
-        "outcome is recorded as 'out_of_turns'",
-        "unfinished",
-    ),
-    "last turn taken out": (
-        lambda run: run.replace(0, turns=run.episodes[0].turns[:-1]),
-        "it is cut off after",
-        "unfinished",
-    ),
     "no turns at all": (lambda run: run.replace(0, turns=()), "0 turns", "unfinished"),
     "a turn after the end": (go_on_after_the_end, "it ends after", "unfinished"),
-    "turns in another order": (swap_turns, "turn 1: ", "unfinished"),
-    "outcome edited": (change_outcome, "outcome is recorded as 'content'", "unfinished"),
-    "doubled": (lambda run: run.episodes.append(run.episodes[0]), "it stands twice", "doubled"),
-    "the best in place of the worst": (best_in_place_of_the_worst, "it stands twice", "missing"),
+    "doubled": (add(), "it stands twice", "doubled"),
     "the worst deleted": (
         lambda run: run.episodes.pop(worst(run)),
         "1 episode of the plan is missing",
         "missing",
     ),
-    "an agent deleted": (
-        without(lambda one: one.agent == AGENTS[0]),
-        "4 episodes of the plan are missing",
-        "missing",
-    ),
-    "a person deleted": (
-        without(lambda one: one.persona == PEOPLE[0]),
-        "4 episodes of the plan are missing",
-        "missing",
-    ),
     "a person deleted from the manifest too": (
-        people_without_a_plan,
+        without_a_person,
         "edited manifest: personas is",
         "manifest",
     ),
     "agents swapped": (swap_agents, "asked again it says", ""),
-    "agents renamed": (lambda run: run.rename("comfort", "oracle"), "asked again it says", ""),
-    "people swapped": (swap_people, "recorded", "foreign"),
     "seeds swapped": (swap_seeds, "recorded", ""),
-    "another seed": (add(seed=7), "the plan has no such episode", "unplanned"),
-    "another person": (add(persona="gus-the-flatmate"), "has no such episode", "unplanned"),
-    "another agent": (add(agent="best"), "has no such episode", "unplanned"),
-    "failed on purpose by the agent": (
-        fail_by_the_agent,
-        "is recorded to fail, asked again it says",
-        "",
-    ),
+    "another seed": (add(seed=7), NOT_PLANNED, "unplanned"),
+    "another agent": (add(agent="best"), NOT_PLANNED, "unplanned"),
+    "failed on purpose by the agent": (fail_by_the_agent, "fail, asked again it says", ""),
     "failed on purpose by the user": (fail_by_the_user, "turn 2: ", ""),
     "felt better": (feel_better, "turn 1: ", ""),
-    "reward edited": (change_turn("reward", 9.0), "reward is recorded as 9.0", "unfinished"),
-    "emotion edited": (change_turn("emotion", 99), "emotion is recorded as 99", "unfinished"),
-    "utterance edited": (change_turn("utterance", "You did nothing wrong."), "turn 2: ", ""),
-    "reply edited": (change_turn("reply", "Thank you!"), "turn 2: reply is recorded", ""),
-    "disclosures edited": (
-        change_turn("disclosures", ("the-dog",)),
-        "turn 2: .*disclosures",
-        "",
-    ),
-    "thought edited": (change_appraisal("thought", "Kind."), "thought is recorded", ""),
-    "reasons edited": (change_appraisal("reasons", ()), "reasons is recorded", ""),
+    "reward edited": (change_turn(reward=9.0), "reward is recorded as 9.0", "unfinished"),
+    "utterance edited": (change_turn(utterance="You did nothing wrong."), "turn 2: ", ""),
+    "disclosures edited": (change_turn(disclosures=("the-dog",)), "turn 2: .*disclosures", ""),
+    "thought edited": (change_thought, "thought is recorded", ""),
     "opening edited": (lambda run: run.replace(0, opening="Hello!"), "opening is recorded", ""),
     "need edited": (change_need, "need is recorded as", "foreign"),
-    "start edited": (change_everywhere("start", 41), "start is recorded as 41", "foreign"),
-    "persona hash edited": (
-        lambda run: run.replace(0, persona_hash="0" * 16),
-        "persona_hash is recorded",
-        "foreign",
-    ),
-    "card hash edited": (
-        change_everywhere("env_hash", "0" * 16),
-        "env_hash is recorded",
-        "foreign",
-    ),
-    "environment renamed": (
-        change_everywhere("env", "RLVER-Empathy-v0"),
-        "env is recorded",
-        "foreign",
-    ),
-    "user renamed": (change_everywhere("user", "gpt-9"), "user is recorded", "foreign"),
     "user version edited": (
-        change_everywhere("user_version", "99"),
+        lambda run: run.replace(0, user_version="99"),
         "user_version is recorded as",
         "foreign",
     ),
     "user version edited in the manifest too": (other_user_version, "user is", ""),
     "persona hash edited in the manifest too": (other_persona, "personas is", "manifest"),
-    "card edited in the manifest": (other_card, "env_card is", "manifest"),
-    "when it was made": (
-        change_provenance(created="2020-01-01T00:00:00+00:00"),
-        "it was changed after it was written",
+    "card edited in the manifest": (
+        lambda run: run.manifest["env_card"].update(content_at=41),
+        "env_card is",
         "manifest",
     ),
     "how it was made": (
-        change_provenance(command=["rlver-gym", "bench", "--agent", "honest"]),
+        edit_only(command=["rlver-gym", "bench", "--agent", "honest"]),
         "it was changed after it was written",
         "manifest",
     ),
-    "with what it was made": (
-        change_provenance(python="3.9.0", packages={"rlver-gym": "9"}),
-        "it was changed after it was written",
-        "manifest",
-    ),
-    "without its checksum": (
-        change_provenance(created="2020-01-01T00:00:00+00:00", check=""),
-        "it has no checksum",
-        "manifest",
-    ),
-    "by which package": (change_provenance(package="9.9.9"), "fingerprint", "manifest"),
-    "fingerprint edited": (change_provenance(fingerprint="0" * 8), "fingerprint", "manifest"),
-    "plan of fewer seeds": (change_plan(seeds=1), "has no such episode", "unplanned"),
-    "plan of more seeds": (change_plan(seeds=3), "4 episodes of the plan are missing", "missing"),
-    "plan of fewer people": (plan_fewer_people, "has no such episode", "unplanned"),
-    "plan of fewer agents": (
-        lambda run: run.manifest.update(
-            plan=run.manifest["plan"] | {"agents": [AGENTS[0]]}, agents={AGENTS[0]: {}}
-        ),
-        "has no such episode",
-        "unplanned",
-    ),
+    "without its checksum": (edit_only(check=""), "it has no checksum", "manifest"),
+    "by which package": (edit_only(package="9.9.9"), "fingerprint", "manifest"),
+    "plan of fewer seeds": (change_plan(seeds=1), NOT_PLANNED, "unplanned"),
+    "plan of fewer agents": (plan_fewer_agents, NOT_PLANNED, "unplanned"),
     "plan of another split": (change_plan(persona_ids=[], split="demo"), "personas is", "manifest"),
     "a pin of a shipped agent": (
         lambda run: run.manifest["agents"].update(comfort={"source": "mine"}),
@@ -482,7 +354,6 @@ def test_a_forged_run_is_named_by_the_report_on_its_page_and_in_json(kind: str, 
         ("cut at the best moment", 1, "8 of 8 episodes are not as recorded"),
         ("the worst deleted", 1, "1 of 8 episodes is not as recorded"),
         ("how it was made", 2, "it was changed after it was written"),
-        ("agents swapped", 1, "8 of 8 episodes are not as recorded"),
     ],
 )
 def test_verify_and_report_say_the_same_on_the_terminal_and_in_json(
@@ -523,7 +394,7 @@ def test_dialogues_of_another_run_among_those_of_this_are_named(
     bent.episodes = [better.get(one.key, one) for one in bent.episodes]
     bent.write()
     found = json.loads(command("report", bent.folder, "--json").stdout)
-    assert found["problems"][str(bent.folder)]["foreign"] == {"count": 4, "lines": [1, 2, 3, 4]}
+    assert found["problems"][str(bent.folder)]["foreign"]["lines"] == [1, 2, 3, 4]
     assert found["problems"][str(bent.folder)]["missing"]["count"] == 4
     assert found["verified"][str(bent.folder)]["divergent"] == 4
     scores = {one["agent"]: one for one in found["scores"]}
@@ -601,8 +472,7 @@ def test_an_agent_that_fails_when_it_goes_badly_ranks_behind_one_that_does_not(
     card = tmp_path / "hf" / "README.md"
     command("export", tmp_path / "run", "--to", "hf", "--outcome", "all", "--out", card.parent)
     assert "| quitter:Agent | 2 | none ended |" in card.read_text(encoding="utf-8")
-    report = command("report", tmp_path / "run").output
-    assert "at worst" in report
+    assert "at worst" in command("report", tmp_path / "run").output
     (table,) = read_page(tmp_path / "run" / "report.html")["overview"]["tables"]
     assert {one["agent"]: one["failed_by_agent"] for one in table["scores"]}["quitter:Agent"] == 2
 
@@ -625,25 +495,22 @@ def test_a_run_that_is_continued_holds_again_what_was_cut_off_or_edited(
     assert (bent.folder / EPISODES).read_bytes() == whole
 
 
-@pytest.mark.parametrize("kind", ["doubled", "another seed", "another agent"])
+@pytest.mark.parametrize("kind", ["doubled", "another seed"])
 def test_a_run_with_dialogues_of_no_such_plan_is_not_continued(
     kind: str, bent: Bent, server: ChatServer
 ) -> None:
     FORGED[kind][0](bent)
     bent.write()
-    with pytest.raises(RunError, match=r"has not written .* line 9.*Take these lines out"):
+    with pytest.raises(RunError, match=r"has not written .*line 9.*Take these lines out"):
         list(run(make_plan(bent.manifest["plan"]["user"], server), bent.folder))
 
 
-@pytest.mark.parametrize("to", ["openai", "sft", "hf"])
-def test_what_is_no_record_of_the_plan_is_not_exported(
-    to: Format, bent: Bent, tmp_path: Path
-) -> None:
+def test_what_is_no_record_of_the_plan_is_not_exported(bent: Bent, tmp_path: Path) -> None:
     bent.replace(0, turns=bent.episodes[0].turns[:2])
     bent.replace(1, user_version="99")
     bent.episodes += [bent.episodes[2], bent.episodes[2]._replace(seed=9)]
     bent.write()
-    done = export([bent.folder], to, tmp_path / to)
+    done = export([bent.folder], "sft", tmp_path / "sft")
     assert len(done.chosen.records) == 6
     assert done.problems[0].lines == {
         "unfinished": [1],
@@ -651,12 +518,12 @@ def test_what_is_no_record_of_the_plan_is_not_exported(
         "doubled": [9],
         "unplanned": [10],
     }
-    told = command("export", bent.folder, "--to", to, "--out", tmp_path / "again")
-    assert "is no finished dialogue" in told.output
+    told = command("export", bent.folder, "--to", "hf", "--out", tmp_path / "hf")
+    assert "no finished dialogue" in told.output
     cut_at_the_best_moment(bent)
     bent.write()
-    with pytest.raises(RunError, match=r"no episodes .* that count.*are no finished dialogues"):
-        export([bent.folder], to, tmp_path / "none")
+    with pytest.raises(RunError, match=r"no episodes .* that count.*: no finished dialogue"):
+        export([bent.folder], "sft", tmp_path / "none")
 
 
 def test_missing_dialogues_count_as_nothing_in_the_score_at_worst(bent: Bent) -> None:
@@ -675,14 +542,9 @@ def test_missing_dialogues_count_as_nothing_in_the_score_at_worst(bent: Bent) ->
 @pytest.mark.parametrize(
     ("bend", "says"),
     [
-        (
-            lambda run: run.replace_turn(0, 1, utterance="You did nothing wrong."),
-            "is recorded to say 'You did nothing wrong.', asked again it says ",
-        ),
-        (swap_seeds, "asked again it says"),
+        (change_turn(utterance="Hush."), "is recorded to say 'Hush.', asked again it says "),
         (fail_by_the_agent, "is recorded to fail, asked again it says"),
     ],
-    ids=["utterance edited", "seeds swapped", "failed on purpose"],
 )
 def test_what_a_chat_model_said_as_the_agent_is_asked_of_the_cache(
     bend: Callable[[Bent], object], says: str, server: ChatServer, tmp_path: Path

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from rlver_gym.bench.check import Finding
 from rlver_gym.bench.folder import EPISODES, MANIFEST
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
-from rlver_gym.bench.verify import Divergence, verify
+from rlver_gym.bench.verify import verify
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.library import library
 from rlver_gym.io.errors import RlverError
@@ -37,9 +38,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Damage is done to copies of its files.
     """
     folder = tmp_path_factory.mktemp("small")
-    plan = BenchPlan(
-        agents=("comfort", "listener"), seeds=1, persona_ids=library().ids("demo")[-1:]
-    )
+    people = library().ids("demo")[-1:]
+    plan = BenchPlan(agents=("comfort", "listener"), seeds=1, persona_ids=people)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["rlver-gym", "bench"])
         assert len(list(run(plan, folder))) == 2
@@ -68,7 +68,7 @@ def found(folder: Path) -> bool:
     before = {path: path.read_bytes() for path in folder.parent.rglob("*") if path.is_file()}
     try:
         first = next((one for one in verify(folder) if one is not None), None)
-        assert first is None or isinstance(first, Divergence)
+        assert first is None or isinstance(first, Finding)
         message = str(first or "")
     except RlverError as error:
         message = str(error)
@@ -97,11 +97,11 @@ def test_any_other_byte_in_the_episodes_is_found(folder: Path, small: Path, exam
 def test_any_other_value_in_an_episode_is_found(folder: Path, small: Path, examples: Any) -> None:
     lines = (small / EPISODES).read_text(encoding="utf-8").splitlines()
 
-    @given(
-        st.integers(0, len(lines) - 1).flatmap(
-            lambda at: st.tuples(st.just(at), damaged_json(json.loads(lines[at])))
-        )
+    edits = st.integers(0, len(lines) - 1).flatmap(
+        lambda at: st.tuples(st.just(at), damaged_json(json.loads(lines[at])))
     )
+
+    @given(edits)
     def holds(edit: tuple[int, Any]) -> None:
         at, value = edit
         line = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -119,14 +119,13 @@ def test_any_other_set_or_number_of_episodes_is_found(
     lines = (small / EPISODES).read_bytes().splitlines(keepends=True)
     choice = [*lines, b"\n", b"{}\n", b"[]\n", b"null\n"]
 
-    @given(
-        st.permutations(range(len(lines))) | st.lists(st.integers(0, len(choice) - 1), max_size=6)
-    )
+    numbers = st.lists(st.integers(0, len(choice) - 1), max_size=6)
+
+    @given(st.permutations(range(len(lines))) | numbers)
     def holds(chosen: list[int]) -> None:
         (folder / EPISODES).write_bytes(b"".join(choice[at] for at in chosen))
-        assert found(folder) or sorted(chosen) == list(
-            range(len(lines))
-        )  # their order means nothing
+        is_whole = sorted(chosen) == list(range(len(lines)))  # their order means nothing
+        assert found(folder) or is_whole
 
     examples(holds)()
 
@@ -137,9 +136,7 @@ def checked(manifest: Any) -> Any:
         return None
     values = {name: value for name, value in manifest.items() if name not in UNCHECKED}
     if isinstance(plan := values.get("plan"), dict):  # no options and none given mean the same
-        values["plan"] = {
-            name: value for name, value in plan.items() if (name, value) != ("user_options", {})
-        }
+        values["plan"] = dict(one for one in plan.items() if one != ("user_options", {}))
     with suppress(ValidationError):  # a field left out means its default
         values["env_card"] = EnvCard.model_validate(values.get("env_card")).model_dump(mode="json")
     return values
@@ -153,20 +150,11 @@ def damaged_manifests(draw: st.DrawFn, whole: dict[str, Any]) -> bytes:
         return draw(damaged_bytes(json.dumps(whole, indent=2).encode()))
     if kind == "values":
         return as_json(draw(damaged_json(whole)))
-    names = [
-        f"{CANARY}:Name",
-        CANARY,
-        f"openai:{CANARY}",
-        f"embedded:{CANARY}.json",
-        f"./{CANARY}.py",
-        f"{CANARY}.py",
-        "../run",
-        ".",
-    ]
+    forms = ("{}:Name", "{}", "openai:{}", "embedded:{}.json", "./{}.py", "{}.py", "../run", ".")
+    names = [form.format(CANARY) for form in forms]
     everywhere = st.sampled_from([path for path in paths(whole) if path])
-    *above, last = draw(
-        st.sampled_from([("plan", "user"), ("plan", "env"), ("persona_folder",)]) | everywhere
-    )
+    likely = st.sampled_from([("plan", "user"), ("plan", "env"), ("persona_folder",)])
+    *above, last = draw(likely | everywhere)
     parent: Any = (manifest := json.loads(json.dumps(whole)))
     for key in above:
         parent = parent[key]
@@ -174,11 +162,8 @@ def damaged_manifests(draw: st.DrawFn, whole: dict[str, Any]) -> bytes:
     if draw(st.booleans()):
         manifest["response_cache"] = draw(st.sampled_from([*names, "/dev/null"]))
     if isinstance(manifest["plan"], dict) and draw(st.booleans()):
-        manifest["plan"]["user_options"] = draw(
-            st.dictionaries(
-                st.sampled_from(["model", "args", "response_cache", "base_url"]), json_values()
-            )
-        )
+        options = st.sampled_from(["model", "args", "response_cache", "base_url"])
+        manifest["plan"]["user_options"] = draw(st.dictionaries(options, json_values()))
     return as_json(manifest)
 
 

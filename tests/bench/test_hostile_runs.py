@@ -36,6 +36,7 @@ from rlver_gym.io.files import shipped_cards
 from rlver_gym.io.terminal import printable
 from rlver_gym.llm_client.connect import close
 from rlver_gym.llm_client.response_cache import ResponseCache
+from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.policy.learning.metrics import METRICS
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
@@ -43,6 +44,7 @@ from rlver_gym.testing.answers import EmbeddedAnswers
 pytestmark = pytest.mark.timeout(600)
 
 PAGE = "report.html"
+PLAN = BenchPlan(agents=("comfort",), seeds=1, persona_ids=("noor-missed-evening",))
 _ACTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect")
 _watched: list[str] = []
 _watching: list[str] = []
@@ -111,6 +113,7 @@ def commands(folder: Path, at: Path) -> list[tuple[object, ...]]:
         ("verify", folder, "--json"),
         ("report", folder),
         ("report", folder, "--json"),
+        ("rescore", folder, "--user", "embedded"),
         *(
             ("export", folder, "--to", to, "--out", at / to)
             for to in ("openai", "sharegpt", "sft", "dpo", "hf")
@@ -120,17 +123,11 @@ def commands(folder: Path, at: Path) -> list[tuple[object, ...]]:
         ("export", folder, "--to", "sft", "--split", "train"),
         (*"bench --agent comfort --seeds 1 --persona noor-missed-evening --out".split(), folder),
         ("cache", "stats", cache),
-        ("cache", "stats", cache, "--json"),
         ("cache", "export", cache),
         ("cache", "prune", cache, "--damaged", "--dry-run"),
         ("cache", "prune", cache, "--damaged"),
-        ("cache", "stats", cache),
+        ("cache", "stats", cache, "--json"),
     ]
-
-
-def recording_commands(folder: Path, at: Path) -> list[tuple[object, ...]]:
-    """Those that take a folder of recordings, should they be given a run."""
-    return [("rescore", folder, "--user", "embedded")]
 
 
 def test_a_noisy_run_is_shown_as_text_by_every_command(
@@ -140,7 +137,7 @@ def test_a_noisy_run_is_shown_as_text_by_every_command(
     _watching.append(str(outside))
     out = tmp_path / "out"
     out.mkdir()
-    for words in commands(folder, out) + recording_commands(folder, out):
+    for words in commands(folder, out):
         result = shown(*words)
         said = result.output + (
             str(result.exception) if isinstance(result.exception, RlverError) else ""
@@ -148,32 +145,21 @@ def test_a_noisy_run_is_shown_as_text_by_every_command(
         assert printable(said) == said, words
     assert watched == []
     assert not list(outside.iterdir())
-    assert (out / "hf" / "README.md").is_file()
+    card = (out / "hf" / "README.md").read_text(encoding="utf-8")
+    assert printable(card) == card
+    row = next(line for line in card.splitlines() if line.startswith("| comfort"))
+    assert len(re.findall(r"(?<!\\)\|", row)) == 4
+    assert r"\<img src=x\>\`" in row
+    page = folder / PAGE
+    text = page.read_text(encoding="utf-8")
+    assert printable(text) == text
+    assert "<img" not in text
+    assert "owned" in json.dumps(read_page(page))
     table = shown("report", folder).output
     assert "[/nope]" in table
     by_agent = table.partition("final emotion by hidden need")[0]  # the next table folds names
     assert by_agent.count("| <img src=x>") == 2
     assert not [line for line in by_agent.splitlines() if line.startswith("<img")]
-
-
-def test_a_reports_page_holds_no_commands_of_a_noisy_run(tmp_path: Path) -> None:
-    folder = noisy_run(tmp_path / "run")
-    shown("report", folder)
-    page = folder / "report.html"
-    text = page.read_text(encoding="utf-8")
-    assert printable(text) == text
-    assert "<img" not in text
-    assert "owned" in json.dumps(read_page(page))
-
-
-def test_names_in_the_exported_card_are_neither_markup_nor_columns(tmp_path: Path) -> None:
-    folder = noisy_run(tmp_path / "run")
-    shown("export", folder, "--to", "hf", "--out", tmp_path / "hf")
-    card = (tmp_path / "hf" / "README.md").read_text(encoding="utf-8")
-    assert printable(card) == card
-    row = next(line for line in card.splitlines() if line.startswith("| comfort"))
-    assert len(re.findall(r"(?<!\\)\|", row)) == 4
-    assert r"\<img src=x\>\`" in row
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
@@ -209,9 +195,7 @@ def test_a_file_that_is_none_of_a_run_is_refused_by_name(
     assert {path.name: path.read_bytes() for path in outside.iterdir()} == there
 
 
-@pytest.mark.parametrize(
-    "name", ["report.html", "report.html.part", "openai.jsonl", "openai.jsonl.part", "hf"]
-)
+@pytest.mark.parametrize("name", ["report.html", "openai.jsonl.part", "hf"])
 def test_what_is_written_into_a_run_folder_stays_there(
     folder: Path, outside: Path, name: str
 ) -> None:
@@ -222,12 +206,9 @@ def test_what_is_written_into_a_run_folder_stays_there(
     else:
         target.write_text("mine")
     (folder / name).symlink_to(target)
-    for words in (
-        ("report", folder),
-        ("export", folder, "--to", "openai"),
-        ("export", folder, "--to", "hf"),
-    ):
-        shown(*words)
+    shown("report", folder)
+    for to in ("openai", "hf"):
+        shown("export", folder, "--to", to)
     assert [path.name for path in outside.iterdir()] == ["precious"]
     assert (target / "README.md" if name == "hf" else target).read_text() in (
         "mine",
@@ -250,21 +231,9 @@ def test_an_honest_run_with_ones_own_user_verifies_when_the_user_is_named(
 ) -> None:
     (tmp_path / "mine_for_verify.py").write_text(USER, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    plan = BenchPlan(
-        agents=("comfort",),
-        seeds=1,
-        persona_ids=("noor-missed-evening",),
-        user="mine_for_verify:Mine",
-        user_options={"gain": 2},
-    )
-    list(run(plan, tmp_path / "run"))
-    assert (
-        plan.verify_command(Path("run"))
-        == "rlver-gym verify run --user mine_for_verify:Mine --user-option gain=2"
-    )
-    with pytest.raises(
-        RunError, match="'mine_for_verify:Mine', which does not come with rlver-gym"
-    ):
+    mine = {"user": "mine_for_verify:Mine", "user_options": {"gain": 2}}
+    list(run(PLAN.model_copy(update=mine), tmp_path / "run"))
+    with pytest.raises(RunError, match="'mine_for_verify:Mine', which does not come with"):
         list(verify(tmp_path / "run"))
     with pytest.raises(RunError, match="Name the same: --user-option"):
         list(verify(tmp_path / "run", sources=Sources(user="mine_for_verify:Mine")))
@@ -284,22 +253,15 @@ def test_a_run_with_ones_own_cards_verifies_with_the_manifests_env_card_and_name
         card.replace("SAGE-Sentient-v0", "Mine-v0"), encoding="utf-8"
     )
     people = shipped_cards("personas") / "en"
-    plan = BenchPlan(
-        env=str(tmp_path / "mine.yaml"),
-        personas=str(people),
-        agents=("comfort",),
-        seeds=1,
-        persona_ids=("noor-missed-evening",),
-    )
-    list(run(plan, tmp_path / "run"))
+    mine = {"env": str(tmp_path / "mine.yaml"), "personas": str(people)}
+    list(run(PLAN.model_copy(update=mine), tmp_path / "run"))
     (tmp_path / "mine.yaml").unlink()
     with pytest.raises(RunError, match="--personas DIR"):
         list(verify(tmp_path / "run"))
     assert list(verify(tmp_path / "run", sources=Sources(personas=str(people)))) == [None]
+    other = Sources(personas=str(people), env="RLVER-Empathy-v0")
     with pytest.raises(RunError, match="env_hash is"):
-        list(
-            verify(tmp_path / "run", sources=Sources(personas=str(people), env="RLVER-Empathy-v0"))
-        )
+        list(verify(tmp_path / "run", sources=other))
 
 
 def _set(name: str, value: object, turn: int | None = None):
@@ -310,26 +272,15 @@ def _set(name: str, value: object, turn: int | None = None):
     ("edit", "says"),
     [
         (_set("emotion", -5, 0), "emotion of turn 1 is -5, not from 0 to 100"),
-        (_set("emotion", 10**17, 0), "emotion of turn 1 is 1e.17, not from 0"),
         (_set("change", 11, 0), "change of turn 1 is 11, not from -10 to 10"),
         (_set("reward", 1e300, 0), "reward of turn 1"),
-        (_set("reasons", [["a", 1e300, "b"]], 0), "points of a reason of turn 1"),
         (_set("reasons", [["a", "1", "b"]], 0), "points of a reason of turn 1 is str"),
         (_set("reasons", [["a", 1.0, 5]], 0), "note of a reason of turn 1 is int"),
-        (_set("reasons", 5, 0), "not an episode record"),
-        (_set("spread", -1.0, 0), "spread of turn 1"),
         (_set("disclosures", "the-dog", 0), "disclosures of turn 1 is str"),
-        (_set("disclosures", [["the-dog"]], 0), "disclosures of turn 1 are not"),
-        (
-            _set("disclosures", ["the-dog"] * 401, 0),
-            "disclosures of turn 1 are not up to 400 texts",
-        ),
+        (_set("disclosures", ["the-dog"] * 401, 0), "of turn 1 are not up to 400 texts"),
         (_set("need", "[/nope]"), "not a valid HiddenNeed"),
-        (_set("disposition", "[/nope]"), "not a valid Disposition"),
-        (_set("start", 101), "start of the episode is 101"),
         (_set("seed", -1), "seed of the episode is -1"),
         (_set("turns", [{}] * 21), "21 turns"),
-        (_set("turns", {"a": 1}), "not an episode record"),
         (_set("thought", "\ud800", 0), "lone surrogate"),
     ],
 )
@@ -346,45 +297,26 @@ def test_an_episode_with_a_value_out_of_its_range_is_none(folder: Path, edit, sa
     assert isinstance(shown("export", folder, "--to", "sft").exception, RunError)
 
 
-@pytest.mark.parametrize("number", ["1e999", "Infinity", "NaN", "9" * 5000])
+@pytest.mark.parametrize("number", ["1e999", "NaN", "9" * 5000])
 def test_numbers_beyond_all_use_are_no_episode(folder: Path, number: str) -> None:
     path = folder / EPISODES
-    path.write_text(
-        re.sub(
-            r'"reward":[-0-9.]+', f'"reward":{number}', path.read_text(encoding="utf-8"), count=1
-        ),
-        encoding="utf-8",
-    )
+    text = path.read_text(encoding="utf-8")
+    edited = re.sub(r'"reward":[-0-9.]+', f'"reward":{number}', text, count=1)
+    path.write_text(edited, encoding="utf-8")
     with pytest.raises(RunError, match=r"line 1: not an episode record"):
         read_episodes(folder)
 
 
-def test_a_damaged_answer_is_counted_pruned_and_never_quoted(tmp_path: Path) -> None:
-    noisy_cache(tmp_path / "cache")
-    stats = shown("cache", "stats", tmp_path / "cache", "--json")
+def test_damaged_answers_and_keys_are_counted_and_pruned(tmp_path: Path) -> None:
+    path = tmp_path / "cache"
+    noisy_cache(path)
+    stats = shown("cache", "stats", path, "--json")
     assert (stats.exit_code, json.loads(stats.stdout)["damaged"]) == (1, 1)
-    cache = ResponseCache(tmp_path / "cache", read_only=True)
-    (key,) = cache.damaged_keys()
-    with pytest.raises(CacheError, match="was changed after it was recorded") as error:
-        cache.get(key)
-    assert "secret" not in str(error.value)
-    cache.close()
-    assert "1 request forgotten" in shown("cache", "prune", tmp_path / "cache", "--damaged").output
-    left = shown("cache", "stats", tmp_path / "cache")
-    assert left.exit_code == 0
-    assert "owned" in left.output
-
-
-def test_a_damaged_key_is_pruned_too(tmp_path: Path) -> None:
-    noisy_cache(tmp_path / "cache")
-    with sqlite3.connect(tmp_path / "cache") as db:
-        db.execute(
-            "UPDATE answers SET key = CAST(X'C3' AS TEXT), prompt_tokens = 'many' WHERE model LIKE"
-            " 'one%'"
-        )
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE answers SET key = CAST(X'C3' AS TEXT) WHERE model LIKE 'one%'")
     db.close()
-    assert "2 requests forgotten" in shown("cache", "prune", tmp_path / "cache", "--damaged").output
-    assert shown("cache", "stats", tmp_path / "cache").exit_code == 0
+    assert "2 requests forgotten" in shown("cache", "prune", path, "--damaged").output
+    assert shown("cache", "stats", path).exit_code == 0
 
 
 def test_a_cache_that_is_only_read_is_neither_made_nor_changed(tmp_path: Path) -> None:
@@ -430,14 +362,8 @@ def test_a_cache_that_leads_out_of_the_folder_is_not_opened(
     tmp_path: Path, outside: Path, watched: list[str]
 ) -> None:
     with ChatServer(EmbeddedAnswers(card="SAGE-Sentient-v0")) as server:
-        plan = BenchPlan.model_validate(
-            {
-                "agents": ("comfort",),
-                "user": "openai:m",
-                "persona_ids": ("noor-missed-evening",),
-                "seeds": 1,
-                "chat": {"base_url": server.base_url},
-            }
+        plan = PLAN.model_copy(
+            update={"user": "openai:m", "chat": ChatSettings(base_url=server.base_url)}
         )
         list(run(plan, tmp_path / "run"))
     assert list(verify(tmp_path / "run")) == [None]

@@ -48,10 +48,8 @@ def judgement(key: str, mark: float) -> dict[str, Any]:
 
 
 def rated(key: str, turns: int, change: float, rater: str = "a") -> list[Mapping[str, Any]]:
-    return [
-        {"dialogue": key, "rater": rater, "turn": turn, "change": change}
-        for turn in range(1, turns + 1)
-    ]
+    one = {"dialogue": key, "rater": rater, "change": change}
+    return [one | {"turn": turn} for turn in range(1, turns + 1)]
 
 
 def test_every_opinion_of_a_run_stands_in_one_table(folder: Path) -> None:
@@ -67,17 +65,13 @@ def test_every_opinion_of_a_run_stands_in_one_table(folder: Path) -> None:
 
 def test_who_is_liked_by_the_score_alone_is_marked(folder: Path) -> None:
     held = [one for one in dialogues(folder) if one.agent == "oracle"]
-    lines = [
-        line
-        for one in held
-        for line in rated(f"oracle/{one.scene.persona.id}/0", len(one.turns), -3)
-    ]
+    keys = {f"oracle/{one.scene.persona.id}/0": len(one.turns) for one in held}
+    lines = [line for key, turns in keys.items() for line in rated(key, turns, -3)]
     write(folder / "ratings.jsonl", lines)
     found = gather_opinions(folder, dialogues(folder), {})
     assert found.emotions["rated"]["oracle"] < 40
     assert found.only_score == ("oracle",)
-    liked = [{**line, "change": 3} for line in lines]
-    write(folder / "ratings.jsonl", liked)
+    write(folder / "ratings.jsonl", [{**line, "change": 3} for line in lines])
     assert gather_opinions(folder, dialogues(folder), {}).only_score == ()
 
 
@@ -97,7 +91,6 @@ def test_raters_of_one_dialogue_count_alike_and_half_a_dialogue_for_nothing(
     ("name", "line", "problem"),
     [
         ("ratings.jsonl", '{"dialogue": "a"}', "line 1: must name dialogue, rater and turn"),
-        ("ratings.jsonl", "[1]", "line 1: must be an object"),
         ("ratings.jsonl", "{", "line 1: is no JSON"),
         ("judgements.jsonl", '{"scores": {"x": "5"}, "dialogue": "a/b/0"}', "must be a number"),
         ("judgements.jsonl", '{"scores": 5}', "must name dialogue and scores"),

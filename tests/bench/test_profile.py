@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -23,12 +24,8 @@ from rlver_gym.io.errors import RunError
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("run")
-    plan = BenchPlan(
-        agents=("silent", "oracle"),
-        seeds=4,
-        persona_ids=("theo-by-thirty", "bea-three-dates"),
-    )
-    list(run(plan, path))
+    people = ("theo-by-thirty", "bea-three-dates")
+    list(run(BenchPlan(agents=("silent", "oracle"), seeds=4, persona_ids=people), path))
     return path
 
 
@@ -50,30 +47,33 @@ def test_groups_without_signal_are_counted_over_all_groups() -> None:
     assert (found.regret, found.highest) == (33, 60)
 
 
-def test_people_with_the_widest_spread_come_first() -> None:
-    found = profile([*finals(40, 41), *finals(20, 60, persona="q")], "a")
+def test_people_with_the_widest_spread_come_first_and_groups_are_drawn_always_alike() -> None:
+    many = [*finals(*range(40)), *finals(20, 90, persona="q")]
+    found = profile(many, "a")
     assert [one.persona for one in found] == ["q", "p"]
+    assert found[1].silent == {4: 0, 8: 0}
+    assert found == profile(many, "a")
 
 
-def test_many_dialogues_are_drawn_from_and_always_alike() -> None:
-    many = finals(*range(40), persona="p")
-    assert profile(many, "a") == profile(many, "a")
-    assert profile(many, "a")[0].silent == {4: 0, 8: 0}
+def asked(folder: Path, *words: str) -> Any:
+    return CliRunner().invoke(app, ["profile", str(folder), "--agent", *words])
 
 
-def test_the_command_says_what_a_learner_would_see(folder: Path) -> None:
-    done = CliRunner().invoke(app, ["profile", str(folder), "--agent", "silent"])
-    assert "silent in" in done.output
-    assert "run with --seeds 8 or more" in done.output
-    found = json.loads(
-        CliRunner().invoke(app, ["profile", str(folder), "--agent", "silent", "--json"]).output
-    )
+def test_the_command_says_what_a_learner_would_see_and_how_open_people_are(folder: Path) -> None:
+    said = asked(folder, "silent", "--env", "RLVER-Challenging-v0").output
+    for part in (
+        "silent in",
+        "run with --seeds 8 or more",
+        "% in RLVER-Challenging-v0, expression",
+    ):
+        assert part in said
+    found = json.loads(asked(folder, "silent", "--json").output)
     assert {one["persona"] for one in found["people"]} == {"theo-by-thirty", "bea-three-dates"}
     assert all(one["regret"] > 0 for one in found["people"])
 
 
 def test_an_agent_that_the_run_does_not_have_is_named(folder: Path) -> None:
-    done = CliRunner().invoke(app, ["profile", str(folder), "--agent", "adaptive"])
+    done = asked(folder, "adaptive")
     assert isinstance(done.exception, RunError)
     assert "has no agent 'adaptive'. It has oracle, silent" in str(done.exception)
 
@@ -87,10 +87,3 @@ def test_challenging_people_take_in_and_show_less(tmp_path: Path) -> None:
     same_words = measure_openness(moderate, library(), card)
     assert 0 < same_words.acceptance < usual.acceptance < 1
     assert 0 < measure_openness(challenging, library()).expression < usual.expression < 1
-
-
-def test_the_command_says_how_open_people_are(folder: Path) -> None:
-    asked = ["profile", str(folder), "--agent", "silent", "--env", "RLVER-Challenging-v0"]
-    done = CliRunner().invoke(app, asked)
-    assert "acceptance" in done.output
-    assert "% in RLVER-Challenging-v0, expression" in done.output

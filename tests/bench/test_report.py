@@ -9,10 +9,10 @@ import pytest
 from pages import alarms, read_page
 from typer.testing import CliRunner
 
+from rlver_gym.bench.check import Finding, Problems, problems_to_json
 from rlver_gym.bench.compare import read_comparisons
 from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.plan import BenchPlan
-from rlver_gym.bench.problems import Problems, problems_to_json
 from rlver_gym.bench.run import run
 from rlver_gym.cli.root import app
 from rlver_gym.io.errors import RunError
@@ -48,29 +48,31 @@ def test_lines_that_were_edited_are_named_on_the_terminal_the_page_and_in_json(
     folder: Path, tmp_path: Path
 ) -> None:
     run_folder = edited_copy(folder, tmp_path / "<b>run", [12])
-    says = "line 12 is not as it was written (1 of 16 lines): its score may be wrong. rlver-gym"
-    assert f"{run_folder}: {says} verify {run_folder} says what was changed." in report_on(
-        run_folder
-    )
+    says = "line 12 (1 of 16 lines): not as it was written"
+    told = report_on(run_folder)
+    assert f"{run_folder}: {says}" in told
+    assert f"rlver-gym verify {run_folder} says what was changed." in told
     page = run_folder / "report.html"
-    assert any(f"<b>run: {says} verify <b>run says" in text for text in alarms(page))
+    assert any(f"<b>run: {says}" in text for text in alarms(page))
     assert str(tmp_path) not in json.dumps(read_page(page))
-    assert json.loads(report_on(run_folder, "--json"))["edited"] == {str(run_folder): [12]}
+    found = json.loads(report_on(run_folder, "--json"))
+    assert found["edited"] == {str(run_folder): [12]}
+    assert found["problems"][str(run_folder)]["edited"] == {"count": 1, "lines": [12]}
     several = edited_copy(folder, tmp_path / "several", range(3, 9))
-    assert "lines 3, 4, 5, … are not as they were written (6 of 16 lines)" in report_on(
+    assert "lines 3, 4, 5, … (6 of 16 lines): not as it was written" in report_on(
         folder, several, "--out", tmp_path / "both.html"
     )
 
 
 def test_a_run_without_edits_has_no_warning(folder: Path) -> None:
     assert "not as" not in report_on(folder)
-    assert "edited" not in json.loads(report_on(folder, "--json"))
+    assert "problems" not in json.loads(report_on(folder, "--json"))
     assert alarms(folder / "report.html") == []
 
 
 def test_of_many_edited_lines_the_first_hundred_are_in_json() -> None:
-    none = Problems(Path("run"), 2000, {}, {}, 2000, 0, "", "")
-    edits = none._replace(lines={"edited": list(range(1, 1001))})
+    none = Problems(Path("run"), 2000, 2000, ())
+    edits = none._replace(findings=tuple(Finding("edited", at) for at in range(1, 1001)))
     first = list(range(1, 101))
     assert problems_to_json([none, edits]) == {
         "problems": {"run": {"edited": {"count": 1000, "lines": first}}},

@@ -119,17 +119,10 @@ def test_a_full_disk_is_named_and_what_was_finished_is_kept(finished: Path, tmp_
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize(
-    "words", [("verify", "--json"), pytest.param(("report",), marks=pytest.mark.slow)], ids=" ".join
-)
-def test_an_output_that_cannot_be_written_is_named(finished: Path, words: tuple[str, ...]) -> None:
+def test_an_output_that_cannot_be_written_is_named(finished: Path) -> None:
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [*RLVER, words[0], str(finished), *words[1:]],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        command = [*RLVER, "verify", str(finished), "--json"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, "output cannot be written" in done.stderr) == (2, True), done.stderr
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
@@ -139,18 +132,16 @@ def test_places_that_cannot_be_written_are_named(finished: Path, tmp_path: Path)
     file = tmp_path / "file"
     file.write_text("mine", encoding="utf-8")
     for out in (file, file / "below", Path("/proc/nowhere")):
-        told = rlver(*SMALL, "--out", str(out), code=2)
+        told = rlver(*SMALL, "--out", str(out), code=2).replace(" ", "")  # a long path is folded
         assert "--out" in told
-        assert out.name in told.replace(" ", "")  # a long path is folded
+        assert out.name in told
         assert "--out" in rlver("report", str(finished), "--out", str(out / "page.html"), code=2)
     assert "It is a folder" in rlver("report", str(finished), "--out", str(tmp_path), code=2)
-    assert "Is a directory" in rlver("report", str(finished), "--out", str(tmp_path), code=2)
     assert file.read_text(encoding="utf-8") == "mine"
-    (tmp_path / "odd" / EPISODES).mkdir(parents=True)
-    (tmp_path / "odd" / "manifest.json").write_text(
-        (finished / "manifest.json").read_text(), encoding="utf-8"
-    )
-    assert "cannot be read" in rlver("verify", str(tmp_path / "odd"), code=2)
+    odd = tmp_path / "odd"
+    (odd / EPISODES).mkdir(parents=True)
+    shutil.copy(finished / "manifest.json", odd)
+    assert "cannot be read" in rlver("verify", str(odd), code=2)
 
 
 def test_too_many_seeds_are_refused() -> None:
@@ -169,14 +160,10 @@ class Greedy(Good):
 class Mute: pass
 class Numbers:
     def reply(self, messages): return 5
-def text(): return "no agent"
 class Exits:
     def __init__(self): raise SystemExit(0)
-thing = 3
 class Alone:
     def reply(self): return "Hm."
-class Nothing:
-    def reply(self, messages): pass
 class Reads:
     def reply(self, messages):
         import json
@@ -187,10 +174,8 @@ class AsyncNothing(Good):
     async def areply(self, messages): pass
 class AsyncAlone(Good):
     async def areply(self): return "Hm."
-class Called:
-    reply = staticmethod(__import__("functools").partial(dict, a=1))
 """
-HOLD = ("Breaks", "Numbers", "Nothing", "Reads", "AsyncNothing", "Called")
+HOLD = ("Breaks", "Numbers", "Reads", "AsyncNothing")
 """Those that can be made, and fail only in a dialogue."""
 
 
@@ -198,21 +183,16 @@ HOLD = ("Breaks", "Numbers", "Nothing", "Reads", "AsyncNothing", "Called")
     ("name", "says"),
     [
         ("Breaks", ["turn 3: KeyError: 'lost'", "own.py, line 6"]),
-        ("Greedy", ["made without arguments", "argument: 'model'", "own.py, line 8", "reply("]),
-        ("Exits", ["cannot be made", "SystemExit"]),
-        ("text", ["is no agent", "'str'", "reply(messages) -> str"]),
-        ("Mute", ["has no reply", "reply(messages)"]),
-        ("Numbers", ["turn 1", "must give text, not int", "own.py, line 12", "Return a str"]),
+        ("Greedy", ["cannot be made", "argument: 'model'", "needs no arguments"]),
+        ("Exits", ["cannot be made", "SystemExit", "own.py, line 14"]),
+        ("Mute", ["has no reply", "reply(messages) -> str"]),
+        ("Numbers", ["turn 1", "must give text, not int", "Return a str"]),
         ("Missing", ["own.py has no class or function of that name"]),
-        ("greedy", ["no class or function of that name. Did you mean 'Greedy'?"]),
-        ("Alone", ["reply", "own.py, line 18", "the messages alone", "def reply(self, messages)"]),
-        ("Nothing", ["turn 1", "must give text, not None", "own.py, line 20", "Return a str"]),
-        ("Reads", ["turn 1: JSONDecodeError", "own.py, line 24", "Mend the agent"]),
-        ("Waits", ["own.py, line 26", "is async. Call it areply"]),
-        ("AsyncNothing", ["its areply must give text, not None", "own.py, line 28"]),
-        ("AsyncAlone", ["its areply", "own.py, line 30", "def areply(self, messages)"]),
-        ("Called", ["must give text, not dict"]),
-        ("thing", ["no class or function of that name"]),
+        ("Alone", ["its reply cannot be called", "alone", "def reply(self, messages)"]),
+        ("Reads", ["turn 1: JSONDecodeError", "own.py, line 20", "Mend the agent"]),
+        ("Waits", ["is async. Call it areply"]),
+        ("AsyncNothing", ["its areply must give text, not None"]),
+        ("AsyncAlone", ["its areply", "def areply(self, messages)"]),
     ],
 )
 def test_an_agent_of_ones_own_that_fails_is_named(
@@ -227,12 +207,6 @@ def test_an_agent_of_ones_own_that_fails_is_named(
     if name in HOLD:
         assert PERSONA in told
         assert [episode.agent for episode in read_episodes(tmp_path / "run")] == ["comfort"]
-
-
-def test_a_function_of_a_library_is_no_agent(tmp_path: Path) -> None:
-    told = rlver("bench", "--agent", "json:loads", "--out", "run", code=2, cwd=tmp_path)
-    assert "An agent is a class that needs no arguments" in told
-    assert not list(tmp_path.iterdir())
 
 
 def test_an_agent_named_twice_is_refused(tmp_path: Path) -> None:
@@ -250,31 +224,24 @@ def test_the_strategy_view_is_no_protocol_and_says_which_one_is(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("agent", "text", "says"),
     [
-        ("\n1 / 0", ["ZeroDivisionError", "own.py, line 2", "Mend its module"]),
-        ("\n\ndef x(:", ["SyntaxError: invalid syntax", "own.py, line 3", "Mend its module"]),
-        ("import nothing_there", ["No module named 'nothing_there'", "own.py, line 1", "install"]),
+        ("own:Mine", "\n1 / 0", ["ZeroDivisionError", "own.py, line 2", "Mend its module"]),
+        ("own:Mine", "\n\ndef x(:", ["SyntaxError: invalid syntax", "own.py, line 3"]),
+        ("own:Mine", "import lost", ["No module named 'lost'", "own.py, line 1", "install"]),
+        ("lost.own:Mine", "", ["there is no module 'lost'", "add that folder to PYTHONPATH"]),
+        ("json:loads", "", ["An agent is a class that needs no arguments"]),
     ],
 )
-def test_a_module_that_cannot_be_imported_is_named_with_its_line(
-    tmp_path: Path, text: str, says: list[str]
+def test_a_module_that_cannot_be_used_is_named(
+    tmp_path: Path, agent: str, text: str, says: list[str]
 ) -> None:
     (tmp_path / "own.py").write_text(text, encoding="utf-8")
-    told = rlver("bench", "--agent", "own:Mine", code=2, cwd=tmp_path)
+    told = rlver("bench", "--agent", agent, "--out", "run", code=2, cwd=tmp_path)
     for part in says:
         assert part.replace(" ", "") in told.replace(" ", "")  # a long path is folded
     assert "frozen" not in told
-
-
-def test_a_module_that_is_not_there_is_looked_for_by_name(tmp_path: Path) -> None:
-    told = rlver("bench", "--agent", "lost.own:Mine", code=2, cwd=tmp_path)
-    assert "there is no module 'lost'" in told
-    assert "add that folder to PYTHONPATH" in told
-    assert "frozen" not in told
-    assert "Name its module: own:Mine" in rlver(
-        "bench", "--agent", "own.py:Mine", code=2, cwd=tmp_path
-    )
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_changed_agent_gets_another_folder(tmp_path: Path) -> None:
@@ -304,7 +271,7 @@ def test_a_fingerprint_holds_the_version_the_server_and_the_prompt(
     monkeypatch.setattr(sys, "argv", ["rlver-gym", "bench"])
     monkeypatch.setenv("OPENAI_BASE_URL", "http://me:secret@127.0.0.1:1/v1?key=secret")
     first = plan()
-    assert first.episode_pins["agents"]["openai:m"]["base_url"] == "http://127.0.0.1:1/v1"
+    assert first.pins["agents"]["openai:m"]["base_url"] == "http://127.0.0.1:1/v1"
     assert "secret" not in json.dumps(first.manifest())
     fingerprints = {first.fingerprint, plan().fingerprint}
     assert len(fingerprints) == 1
@@ -341,10 +308,7 @@ def test_a_server_that_is_not_there_is_named_once(tmp_path: Path) -> None:
     assert "6 of 9 dialogues are kept: the same command goes on" in told
 
 
-@pytest.mark.parametrize(
-    "delay_s", [0.1, *(pytest.param(one, marks=pytest.mark.slow) for one in (0.0, 0.03, 0.06, 0.3))]
-)
-def test_ctrl_c_ends_with_130_and_no_traceback(delay_s: float, tmp_path: Path) -> None:
+def test_ctrl_c_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
     with heeding_ctrl_c():
         process = subprocess.Popen(
             [*RLVER, "bench", "--seeds", "200", "--out", str(tmp_path)],
@@ -356,7 +320,6 @@ def test_ctrl_c_ends_with_130_and_no_traceback(delay_s: float, tmp_path: Path) -
     while not (tmp_path / EPISODES).exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    time.sleep(delay_s)
     os.kill(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=200)
     assert process.returncode == 130, errors

@@ -26,7 +26,7 @@ from rlver_gym.studio.page import write_page
 
 ROOT = Path(__file__).parents[2]
 ASK, ADVISE = "What happened then?", "You should ring your sister and ask her to come."
-HUM = "Hm."
+HUM, SILENT = "Hm.", "Nobody opened their mouth."
 
 
 @pytest.mark.parametrize(
@@ -35,23 +35,16 @@ HUM = "Hm."
         (ASK, [], {"question"}),
         (ADVISE, [], {"suggestion"}),
         ("You did nothing wrong.", [], {"affirmation"}),
-        (
-            "Nobody opened their mouth for you, then.",
-            ["Nobody opened their mouth."],
-            {"restatement"},
-        ),
-        ("", ["Nobody opened their mouth."], set()),
+        ("Nobody opened their mouth for you, then.", [SILENT], {"restatement"}),
+        ("", [SILENT], set()),
         (HUM, [], set()),
+        ("你当时是什么感受呢?", ["我很难过。"], None),
     ],
 )
 def test_a_turn_is_labelled_by_what_its_sentences_do(
-    utterance: str, lines: list[str], used: set[str]
+    utterance: str, lines: list[str], used: set[str] | None
 ) -> None:
     assert label_turn(utterance, lines) == used
-
-
-def test_a_chinese_turn_is_not_labelled() -> None:
-    assert label_turn("你当时是什么感受呢?", ["我很难过。"]) is None
 
 
 @pytest.mark.slow
@@ -80,9 +73,7 @@ def labelled(*used: str, persona: str = "a") -> list[LabelledTurn]:
 def test_stickiness_is_the_mean_over_strategies_of_how_often_one_returns() -> None:
     ask, affirm = "question", "affirmation"
     turns = [
-        *labelled(
-            *[ask] * 7, ""
-        ),  # seven questions with a turn after them, six of them asked again
+        *labelled(*[ask] * 7, ""),  # seven with a turn after them, six of them asked again
         *labelled(ask, "", persona="b"),
         *labelled(*[affirm, ""] * 8, persona="c"),  # eight, none of them again
         *labelled(*["suggestion"] * 8, persona="d"),  # seven with a turn after them: too few

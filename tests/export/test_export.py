@@ -372,7 +372,7 @@ def test_lines_that_were_edited_are_named(copy: Path) -> None:
     lines[6] = lines[6].replace('"final":', '"final":1', 1)
     path.write_text("\n".join([*lines, ""]), encoding="utf-8")
     said = said_by(copy, "--to", "openai")
-    assert f"{copy}: line 7 is not as it was written (1 of 48 lines)" in said
+    assert f"{copy}: line 7 (1 of 48 lines): not as it was written" in said
     assert json.loads(said_by(copy, "--to", "sft", "--json"))["edited"] == {str(copy): [7]}
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, cast, get_args
 import typer
 from rich.text import Text
 
-from rlver_gym.bench.problems import problems_to_json
+from rlver_gym.bench.check import problems_to_json
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.persona import SPLITS, Split
 from rlver_gym.export.choose import VALID, DialogueFilter
