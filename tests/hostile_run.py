@@ -26,14 +26,8 @@ Manifest = dict[str, Any]
 
 def honest_run(folder: Path) -> Path:
     """A small finished run: one person, two agents."""
-    list(
-        run(
-            BenchPlan(
-                agents=("comfort", "listener"), seeds=1, persona_ids=("noor-missed-evening",)
-            ),
-            folder,
-        )
-    )
+    people = ("noor-missed-evening",)
+    list(run(BenchPlan(agents=("comfort", "listener"), seeds=1, persona_ids=people), folder))
     return folder
 
 
@@ -152,10 +146,6 @@ MANIFESTS: dict[str, tuple[Callable[[Manifest, Path], object], str]] = {
         ),
         r"'subprocess:Popen'.*--user MODULE:NAME",
     ),
-    "user that is a module": (
-        lambda there, _: there["plan"].update(user="antigravity:fly"),
-        "--user MODULE:NAME",
-    ),
     "user from weights elsewhere": (_own_weights, "--user reader:FILE"),
     "user with a response cache of its own": (
         _own_cache,
@@ -174,17 +164,11 @@ MANIFESTS: dict[str, tuple[Callable[[Manifest, Path], object], str]] = {
         lambda there, _: there["plan"].update(persona_ids=["../../../etc/passwd"]),
         "there is no persona",
     ),
-    "agents that are no list": (
-        lambda there, _: there["plan"].update(agents={"comfort": 1}),
-        "agents",
-    ),
     "a hundred thousand agents": (
         lambda there, _: there["plan"].update(agents=["comfort"] * 10**5),
         "agents",
     ),
     "endless seeds": (lambda there, _: there["plan"].update(seeds=10**17), "seeds"),
-    "seeds that are text": (lambda there, _: there["plan"].update(seeds="1"), "seeds"),
-    "packages that are a list": (lambda there, _: there.update(packages=[1]), "packages"),
     "card that is none": (lambda there, _: there.update(env_card={"start": 10**17}), "env_card"),
 }
 """What a manifest may hold, and what is said of it. The edits may leave bait in a folder outside
@@ -226,9 +210,7 @@ def _replaced(name: str, data: bytes) -> Callable[[Path, Path], None]:
 FILES: dict[str, tuple[Callable[[Path, Path], None], str]] = {
     "manifest that is a pipe": (_fifo(MANIFEST), "a pipe, not a regular file"),
     "manifest that never ends": (_device(MANIFEST), "leads out of the folder"),
-    "manifest elsewhere": (_linked(MANIFEST), "leads out of the folder"),
     "manifest of brackets": (_replaced(MANIFEST, b"[" * 100_000), "nested too deeply"),
-    "episodes that never end": (_device(EPISODES), "leads out of the folder"),
     "episodes elsewhere": (_linked(EPISODES), "leads out of the folder"),
     "episodes that are a pipe": (_fifo(EPISODES), "a pipe, not a regular file"),
     "episodes that are no text": (_replaced(EPISODES, b"\xff\xfe\n"), "not UTF-8 text"),

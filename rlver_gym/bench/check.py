@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from rlver_gym.bench.folder import EPISODES, MANIFEST, episode_lines
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import Case, Planned, pin_personas
-from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
+from rlver_gym.core.cards import env_card, shipped_env_ids
 from rlver_gym.core.library import are_shipped, library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import RlverError, RunError
@@ -47,7 +47,7 @@ class Finding(NamedTuple):
     what: str = ""
     turn: int = 0
     """The first that is not as recomputed; 0 is the opening or a field."""
-    count: int = 1
+    num_episodes: int = 1
     """How many dialogues it stands for."""
 
     @property
@@ -99,7 +99,7 @@ class Problems(NamedTuple):
         if kind == "manifest":
             where = MANIFEST
         elif kind == "missing":
-            where = f"{first.count:,} of {format_count(self.planned, 'planned dialogue')}"
+            where = f"{first.num_episodes:,} of {format_count(self.planned, 'planned dialogue')}"
         else:
             lines = ", ".join(str(one.line) for one in found[:_MAX_NAMED_LINES])
             more = ", …" if len(found) > _MAX_NAMED_LINES else ""
@@ -112,7 +112,7 @@ class Problems(NamedTuple):
         found: dict[str, Any] = {}
         for kind, several in self.by_kind.items():
             first = several[0]
-            found[kind] = {"count": sum(one.count for one in several)}
+            found[kind] = {"count": sum(one.num_episodes for one in several)}
             if first.line:
                 found[kind]["lines"] = self.lines[kind][:_MAX_LISTED_LINES]
             if cause := first.cause:
@@ -143,14 +143,12 @@ def read_run(folder: Path) -> RunRecords:
 
     RunError for a folder, a manifest or a line that cannot be read.
     """
-    rules = None
-    if path_inside(folder, MANIFEST, error=RunError).exists():
-        rules = _Rules(Manifest.read(folder))
+    has_manifest = path_inside(folder, MANIFEST, error=RunError).exists()
+    rules = _Rules(Manifest.read(folder)) if has_manifest else None
     planned = rules.manifest.planned if rules else None
-    found: list[Finding] = []
-    counted: dict[Case, Episode] = {}
     episodes: list[Episode] = []
     edited: set[Case] = set()
+    found: list[Finding] = []
     total, last_place = 0, (-1, -1, -1)
     for number, line, episode, problem in match_lines(folder, planned):
         if not line:
@@ -158,29 +156,21 @@ def read_run(folder: Path) -> RunRecords:
         if episode is None:
             raise RunError(f"{folder / EPISODES}, line {number}: {problem and problem.what}")
         total += 1
-        case = Case(*episode.key)
-        name = "/".join(map(str, case))
         if is_edited := episode.to_json() != line:
             found.append(Finding("edited", number))
-        if not problem and rules and (why := rules.explain_foreign(episode)):
-            problem = Finding("foreign", number, name, why)
-        if not problem:
-            card = rules.manifest.env_card if rules else _find_shipped_card(episode)
-            if why := episode.explain_unfinished(card):
-                problem = Finding("unfinished", number, name, why)
-        if problem:
+        if problem := problem or _check_record(number, episode, rules):
             found.append(problem)
             continue
         episodes.append(episode)
-        counted[case] = episode
-        edited |= {case} if is_edited else set()
+        edited |= {Case(*episode.key)} if is_edited else set()
         if planned:
-            place = planned.place(case)
+            place = planned.place(episode.key)
             found += [Finding("reordered", number)] if place < last_place else []
             last_place = max(place, last_place)
-    if planned and len(counted) < planned.count:
-        first = next("/".join(map(str, case)) for case in planned if case not in counted)
-        found.append(Finding("missing", 0, first, count=planned.count - len(counted)))
+    if planned and (missing := planned.count - len(episodes)):
+        there = {one.key for one in episodes}
+        first = next("/".join(map(str, case)) for case in planned if case not in there)
+        found.append(Finding("missing", 0, first, num_episodes=missing))
     if rules and rules.manifest_problem:
         found.append(Finding("manifest", 0, what=rules.manifest_problem))
     problems = Problems(folder, total, planned.count if planned else 0, tuple(found))
@@ -257,7 +247,16 @@ class _Rules:
         return ""
 
 
-def _find_shipped_card(episode: Episode) -> EnvCard | None:
-    """The card of an episode without a manifest, when it came with the package."""
-    card = env_card(episode.env) if episode.env in shipped_env_ids() else None
-    return card if card and card.hash == episode.env_hash else None
+def _check_record(number: int, episode: Episode, rules: _Rules | None) -> Finding | None:
+    """Why a dialogue of the plan does not count. Without a manifest the card is the shipped one
+    that the record names by its hash, or unknown.
+    """
+    name = "/".join(map(str, episode.key))
+    if rules and (why := rules.explain_foreign(episode)):
+        return Finding("foreign", number, name, why)
+    card = rules.manifest.env_card if rules else None
+    if not rules and episode.env in shipped_env_ids():
+        shipped = env_card(episode.env)
+        card = shipped if shipped.hash == episode.env_hash else None
+    why = episode.explain_unfinished(card)
+    return Finding("unfinished", number, name, why) if why else None

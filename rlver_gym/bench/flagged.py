@@ -11,16 +11,19 @@ _EXCERPT = 110
 def format_alerts(watched: AnomalyReport) -> list[Text]:
     """A line for each alert, its evidence below it; then what is expected."""
     lines: list[Text] = []
-    for alert in _select_unexpected(watched):
-        lines.append(
-            Text.assemble(
-                ("suspicious", "bold red"), "  ", (one_line(alert.agent), "bold"), f" {alert.says}"
-            )
-        )
-        lines += [
-            Text(f"            {evidence}", style="dim") for evidence in format_evidence(alert)
-        ]
-    return lines + [Text(note, style="dim") for note in _notes(watched)]
+    for alert in watched.alarms:
+        if not alert.expected:
+            agent = (one_line(alert.agent), "bold")
+            lines.append(Text.assemble(("suspicious", "bold red"), "  ", agent, f" {alert.says}"))
+            lines += [Text(f"            {one}", style="dim") for one in format_evidence(alert)]
+    notes: list[str] = []
+    if watched.privileged:
+        who = ", ".join(watched.privileged)
+        notes.append(f"{who} was told everything: the theoretical top, not a competitor.")
+    if expected := [alert.agent for alert in watched.alarms if alert.expected]:
+        who = ", ".join(expected)
+        notes.append(f"Same words to everybody, as these baselines are meant to: {who}.")
+    return lines + [Text(one_line(note), style="dim") for note in notes]
 
 
 def format_evidence(alert: Alert) -> list[str]:
@@ -30,21 +33,3 @@ def format_evidence(alert: Alert) -> list[str]:
         f" “{one_line(said.text, max_chars=_EXCERPT)}”"
         for said in alert.evidence.pair or ()
     ]
-
-
-def _select_unexpected(watched: AnomalyReport) -> list[Alert]:
-    return [alert for alert in watched.alarms if not alert.expected]
-
-
-def _notes(watched: AnomalyReport) -> list[str]:
-    expected = [alert.agent for alert in watched.alarms if alert.expected]
-    told = [
-        f"{', '.join(watched.privileged)} was told everything: the theoretical top, not a"
-        " competitor."
-    ]
-    same = (
-        [f"Same words to everybody, as these baselines are meant to: {', '.join(expected)}."]
-        if expected
-        else []
-    )
-    return [one_line(note) for note in (*(told if watched.privileged else ()), *same)]

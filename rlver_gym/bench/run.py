@@ -96,7 +96,7 @@ class Run(NamedTuple):
         the end the file is in the plan's order, also when some were held again after they had
         failed.
         """
-        order = [*self.finished_keys]
+        order: list[tuple[str, str, int]] = [*self.finished_keys]
         with closing(_run_cases(self)) as episodes:
             for episode in episodes:
                 with convert_write_errors(self.folder / EPISODES):

@@ -87,7 +87,7 @@ def judge(
     try:
         for result in results:
             checked += result is None
-            divergent += result.count if result else 0
+            divergent += result.num_episodes if result else 0
             first = first or result
     except RlverError as error:
         refused, needs_source = str(error), isinstance(error, SourceNeeded)

@@ -65,7 +65,7 @@ def verify(
         first = next("/".join(map(str, case)) for case in scenes.planned if case not in seen)
         verb = "is" if missing == 1 else "are"
         what = f"{format_count(missing, 'episode')} of the plan {verb} missing"
-        yield Finding("missing", number + 1, first, what, count=unexplained)
+        yield Finding("missing", number + 1, first, what, num_episodes=unexplained)
 
 
 def _is_cut(folder: Path) -> bool:

@@ -30,7 +30,6 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.export.export import export
 from rlver_gym.io.errors import RlverError, RunError
-from rlver_gym.io.files import shipped_cards
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
@@ -569,23 +568,6 @@ def make_session(episode: Episode) -> EmpathySession:
     """In which the words of an episode can be said again."""
     persona = library().get(episode.persona)
     return EmpathySession(EmbeddedUser(), persona, env_card(episode.env), episode.seed)
-
-
-def test_a_run_with_cards_of_its_own_is_not_called_unsound_before_they_are_named(
-    server: ChatServer, tmp_path: Path
-) -> None:
-    people = shipped_cards("personas") / "en"
-    folder = tmp_path / "run"
-    list(run(make_plan("embedded", server, personas=str(people), seeds=1), folder))
-    found = json.loads(command("report", folder, "--json").stdout)
-    told = found["verified"][str(folder)]
-    assert (told["sound"], told["asked_again"], "problems" in found) == (None, [], False)
-    assert "--personas DIR" in told["refused"]
-    assert alarms(folder / "report.html") == []
-    overview = read_page(folder / "report.html")["overview"]
-    assert "not recomputed" in overview["verdicts"][0]["text"]
-    assert str(tmp_path) not in json.dumps(overview | {"tables": []})
-    assert command("verify", folder, "--personas", people).exit_code == 0
 
 
 def test_the_package_that_is_said_to_have_made_a_run_is_named_when_it_is_not_this_one(

@@ -21,7 +21,7 @@ from hostile_run import (
     noisy_cache,
     noisy_run,
 )
-from pages import read_page
+from pages import alarms, read_page
 from typer.testing import CliRunner, Result
 
 from rlver_gym.bench.folder import EPISODES, RESPONSE_CACHE_FILE, read_episodes
@@ -258,6 +258,13 @@ def test_a_run_with_ones_own_cards_verifies_with_the_manifests_env_card_and_name
     (tmp_path / "mine.yaml").unlink()
     with pytest.raises(RunError, match="--personas DIR"):
         list(verify(tmp_path / "run"))
+    found = json.loads(shown("report", tmp_path / "run", "--json").stdout)
+    told = found["verified"][str(tmp_path / "run")]  # not called unsound before they are named
+    assert (told["sound"], told["asked_again"], "problems" in found) == (None, [], False)
+    assert alarms(tmp_path / "run" / PAGE) == []
+    overview = read_page(tmp_path / "run" / PAGE)["overview"]
+    assert "not recomputed" in overview["verdicts"][0]["text"]
+    assert str(tmp_path) not in json.dumps(overview | {"tables": []})
     assert list(verify(tmp_path / "run", sources=Sources(personas=str(people)))) == [None]
     other = Sources(personas=str(people), env="RLVER-Empathy-v0")
     with pytest.raises(RunError, match="env_hash is"):

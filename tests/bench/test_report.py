@@ -64,12 +64,6 @@ def test_lines_that_were_edited_are_named_on_the_terminal_the_page_and_in_json(
     )
 
 
-def test_a_run_without_edits_has_no_warning(folder: Path) -> None:
-    assert "not as" not in report_on(folder)
-    assert "problems" not in json.loads(report_on(folder, "--json"))
-    assert alarms(folder / "report.html") == []
-
-
 def test_of_many_edited_lines_the_first_hundred_are_in_json() -> None:
     none = Problems(Path("run"), 2000, 2000, ())
     edits = none._replace(findings=tuple(Finding("edited", at) for at in range(1, 1001)))

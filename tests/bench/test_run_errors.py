@@ -144,10 +144,6 @@ def test_places_that_cannot_be_written_are_named(finished: Path, tmp_path: Path)
     assert "cannot be read" in rlver("verify", str(odd), code=2)
 
 
-def test_too_many_seeds_are_refused() -> None:
-    assert "must be at most 10000 (found '99999')" in rlver("bench", "--seeds", "99999", code=2)
-
-
 OWN = """
 class Good:
     def reply(self, messages): return "What happened then?"

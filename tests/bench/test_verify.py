@@ -13,6 +13,8 @@ from rlver_gym.bench.verify import verify
 from rlver_gym.core.library import library
 from rlver_gym.io.errors import RunError
 
+NOT_PLANNED = "the plan has no such episode"
+
 
 @pytest.fixture(scope="module")
 def plan() -> BenchPlan:
@@ -52,13 +54,8 @@ def test_missing_doubled_and_strange_episodes_are_found(copy: Path) -> None:
     lines = whole.split("\n")
     for changed, line, says in (
         (lines[:3] + lines[4:], 12, "1 episode of the plan is missing"),
-        ([*lines[:-2], ""], 12, "1 episode of the plan is missing"),
         (lines[:3] + lines[2:], 4, "it stands twice"),
-        (
-            [*lines[:-1], lines[0].replace('"seed":0', '"seed":2'), ""],
-            13,
-            "the plan has no such episode",
-        ),
+        ([*lines[:-1], lines[0].replace('"seed":0', '"seed":2'), ""], 13, NOT_PLANNED),
     ):
         path.write_text("\n".join(changed), encoding="utf-8")
         found = first_divergence(copy)
@@ -73,7 +70,7 @@ def count_divergent(folder: Path, lines: list[str]) -> tuple[int, int]:
     """Episodes that are not as recorded, and all, in a run with these lines."""
     (folder / EPISODES).write_text("\n".join([*lines, ""]), encoding="utf-8")
     found = list(verify(folder))
-    divergent = sum(one.count for one in found if one)
+    divergent = sum(one.num_episodes for one in found if one)
     return divergent, found.count(None) + divergent
 
 
@@ -88,17 +85,6 @@ def test_every_episode_that_is_not_as_recorded_is_counted_once(copy: Path) -> No
     assert count_divergent(copy, ["{", *lines[4:]]) == (4, 12)
     assert count_divergent(copy, [*lines[2:], lines[5]]) == (2, 12)
     assert count_divergent(copy, [*lines, lines[5], "{"]) == (2, 14)
-
-
-def test_an_edited_manifest_is_refused(copy: Path) -> None:
-    path = copy / "manifest.json"
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace('"seeds": 2', '"seeds": 3'), encoding="utf-8")
-    with pytest.raises(RunError, match="edited manifest"):
-        list(verify(copy))
-    path.write_text("{", encoding="utf-8")
-    with pytest.raises(RunError, match="not valid JSON"):
-        list(verify(copy))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +111,7 @@ def test_a_manifest_of_another_format_is_refused_with_the_version_that_reads_it(
         ('"seed":0', '"seed": 0', "written anew"),
         ('"emotion":', '"emotion":"1","was":', "emotion of turn 1 is str"),
         ('"opening":', '"was":', "opening"),
-        ('"check":', '"was":', "check"),
+        ('"check":', '"was":', "'was' does not belong there"),
     ],
 )
 def test_a_record_written_otherwise_is_found(copy: Path, old: str, new: str, says: str) -> None:
