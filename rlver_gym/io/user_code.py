@@ -162,7 +162,7 @@ def import_own(what: str, name: str, error: type[RlverError]) -> ModuleType:
         raise error(f"the {what} {name} cannot be imported ({why}") from problem
 
 
-def make_own(what: str, name: str, error: type[RlverError], hint: str, **options: Any) -> Any:
+def make_own(what: str, name: str, error: type[RlverError], hint: str, /, **options: Any) -> Any:
     """What the class or function MODULE:NAME makes of the options. `error`, with the hint, when it
     is not there or makes nothing.
     """

@@ -220,9 +220,9 @@ USER = """
 from rlver_gym.users import EmbeddedUser
 class Mine(EmbeddedUser):
     kind = "mine"
-    def __init__(self, gain=1):
+    def __init__(self, name=1):
         super().__init__()
-        self.version = f"7/{gain}"
+        self.version = f"7/{name}"
 """
 
 
@@ -231,16 +231,16 @@ def test_an_honest_run_with_ones_own_user_verifies_when_the_user_is_named(
 ) -> None:
     (tmp_path / "mine_for_verify.py").write_text(USER, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    mine = {"user": "mine_for_verify:Mine", "user_options": {"gain": 2}}
+    mine = {"user": "mine_for_verify:Mine", "user_options": {"name": 2}}
     list(run(PLAN.model_copy(update=mine), tmp_path / "run"))
     with pytest.raises(RunError, match="'mine_for_verify:Mine', which does not come with"):
         list(verify(tmp_path / "run"))
     with pytest.raises(RunError, match="Name the same: --user-option"):
         list(verify(tmp_path / "run", sources=Sources(user="mine_for_verify:Mine")))
-    with pytest.raises(UnknownName, match=r"no option 'gain'.*'embedded' takes no options"):
+    with pytest.raises(UnknownName, match=r"no option 'name'.*'embedded' takes no options"):
         list(verify(tmp_path / "run", sources=Sources(user="embedded")))
     result = shown(
-        "verify", tmp_path / "run", "--user", "mine_for_verify:Mine", "--user-option", "gain=2"
+        "verify", tmp_path / "run", "--user", "mine_for_verify:Mine", "--user-option", "name=2"
     )
     assert "1 episode recomputed" in result.output
 
