@@ -38,7 +38,7 @@ from rlver_gym.io.errors import (
     RunError,
     ServerUnreachable,
 )
-from rlver_gym.llm_client.response_cache import ResponseCache
+from rlver_gym.llm_client.response_cache import ResponseCache, _checksum
 from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices
 from rlver_gym.studio.page import write_page
 from rlver_gym.testing import ChatServer
@@ -161,21 +161,16 @@ def edit_an_appraisal(folder: Path, *, forged: bool) -> None:
     """Raise the change in one raw answer in the response cache; forged: with the checksum of a new
     recording.
     """
-    from rlver_gym.llm_client.response_cache import _checksum
-
-    cache = ResponseCache(folder / RESPONSE_CACHE_FILE)
+    path = folder / RESPONSE_CACHE_FILE
+    cache = ResponseCache(path)
     row = next(row for row in cache.rows() if row.answer and '"change"' in row.answer)
-    answer = json.loads(row.answer or "")
-    changed = row._replace(
-        answer=json.dumps(answer | {"change": 9 if answer["change"] != 9 else 8})
-    )
     cache.close()
-    with sqlite3.connect(folder / RESPONSE_CACHE_FILE) as db:
-        checksum = _checksum(changed) if forged else row.checksum
-        db.execute(
-            "UPDATE answers SET answer = ?, checksum = ? WHERE key = ?",
-            (changed.answer, checksum, row.key),
-        )
+    answer = json.loads(row.answer or "")
+    answer["change"] = 9 if answer["change"] != 9 else 8
+    changed = row._replace(answer=json.dumps(answer))
+    values = (changed.answer, _checksum(changed) if forged else row.checksum, row.key)
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE answers SET answer = ?, checksum = ? WHERE key = ?", values)
     db.close()
 
 

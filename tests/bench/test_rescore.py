@@ -87,7 +87,6 @@ def test_dialogues_at_which_the_user_fails_are_left_out_and_named(folder: Path) 
     [
         (("rescore_others:Broken",), f"user 'rescore_others:Broken' with {PEOPLE[0]}"),
         (("rescore_others:Tired", "--user-option", "everyone=true"), "failed at every dialogue"),
-        (("nobody",), "there is no user 'nobody'"),
         (("embedded", "--env", "RLVER-Challenging-v0"), "was held with another env card"),
     ],
 )

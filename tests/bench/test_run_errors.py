@@ -19,6 +19,8 @@ import pytest
 from commands import run_command
 from interrupts import heeding_ctrl_c
 
+from rlver_gym.agents import openai_chat
+from rlver_gym.bench import plan as plans
 from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import open_run, read_episodes, run
@@ -258,26 +260,20 @@ def test_a_changed_agent_gets_another_folder(tmp_path: Path) -> None:
 def test_a_fingerprint_holds_the_version_the_server_and_the_prompt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from rlver_gym.agents import openai_chat
-    from rlver_gym.bench import plan as plans
-
     def plan() -> BenchPlan:
         return BenchPlan(agents=("openai:m",), persona_ids=(PERSONA,))
 
     monkeypatch.setattr(sys, "argv", ["rlver-gym", "bench"])
     monkeypatch.setenv("OPENAI_BASE_URL", "http://me:secret@127.0.0.1:1/v1?key=secret")
-    first = plan()
-    assert first.pins["agents"]["openai:m"]["base_url"] == "http://127.0.0.1:1/v1"
-    assert "secret" not in json.dumps(first.manifest())
-    fingerprints = {first.fingerprint, plan().fingerprint}
-    assert len(fingerprints) == 1
+    assert plan().pins["agents"]["openai:m"]["base_url"] == "http://127.0.0.1:1/v1"
+    assert "secret" not in json.dumps(plan().manifest())
+    fingerprints = [plan().fingerprint]
     monkeypatch.setattr(openai_chat, "SYSTEM", "Be brief.")
-    fingerprints.add(plan().fingerprint)
+    fingerprints.append(plan().fingerprint)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:2/v1")
-    fingerprints.add(plan().fingerprint)
+    fingerprints.append(plan().fingerprint)
     monkeypatch.setattr(plans, "__version__", "99")
-    fingerprints.add(plan().fingerprint)
-    assert len(fingerprints) == 4
+    assert len({*fingerprints, plan().fingerprint}) == 4
 
 
 def test_the_end_of_input_is_no_silence(tmp_path: Path) -> None:
