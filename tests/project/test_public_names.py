@@ -1,7 +1,10 @@
 """What other programs may import: the public names."""
 
+import inspect
 import subprocess
 import sys
+
+import pytest
 
 import rlver_gym
 from rlver_gym import (
@@ -45,6 +48,21 @@ def test_one_dialogue_is_held_and_scored_again_through_public_names() -> None:
 def test_every_public_name_is_there() -> None:
     assert all(getattr(rlver_gym, name) is not None for name in rlver_gym.__all__)
     assert dir(rlver_gym) == sorted(rlver_gym.__all__)
+
+
+@pytest.mark.parametrize("name", sorted(set(rlver_gym.__all__) - {"__version__"}))
+def test_a_public_name_and_its_methods_have_docstrings(name: str) -> None:
+    value = getattr(rlver_gym, name)
+    methods = {
+        attribute: member
+        for attribute, member in vars(value).items()
+        if inspect.isclass(value)
+        and not attribute.startswith("_")
+        and (inspect.isroutine(member) or isinstance(member, property))
+    }
+    assert value.__doc__
+    bare = [attribute for attribute in methods if not inspect.getdoc(getattr(value, attribute))]
+    assert bare == []
 
 
 def test_importing_the_package_plants_no_module_that_is_no_file() -> None:
