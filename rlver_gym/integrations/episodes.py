@@ -56,12 +56,10 @@ class EpisodeSpec(NamedTuple):
         return cls(persona, seed, env)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for a dataset or a request."""
         return self._asdict()
 
     @property
     def system_prompt(self) -> str:
-        """What the policy is told, in the language of the persona."""
         return agent_prompt(library().get(self.persona).language)
 
 
@@ -133,7 +131,6 @@ class TextEpisode:
     def __init__(
         self, spec: EpisodeSpec, user: SentientUser, remedy: str = "", hide: str | None = None
     ) -> None:
-        """See `EpisodeHost.episode`."""
         self.spec = spec
         self._remedy, self._hide = remedy, hide
         self._env = EmpathyEnv(spec.env, user=user, persona=spec.persona, on_failure="truncate")
@@ -145,7 +142,6 @@ class TextEpisode:
 
     @property
     def language(self) -> Literal["en", "zh"]:
-        """Of the persona."""
         return self._env.session.scene.persona.language
 
     @property
@@ -157,7 +153,6 @@ class TextEpisode:
 
     @property
     def done(self) -> bool:
-        """Whether the episode is over."""
         return self._done
 
     @property
@@ -190,7 +185,6 @@ class TextEpisode:
         return self._begun(opening)
 
     async def abegin(self) -> str:
-        """See `begin`."""
         with _hide_private_errors(self._hide):
             opening, self._info = await self._env.areset(seed=self.spec.seed, options=self._options)
         return self._begun(opening)
@@ -204,7 +198,6 @@ class TextEpisode:
         return self._heard(*heard)
 
     async def asay(self, utterance: str) -> StepResult:
-        """See `say`."""
         with _hide_private_errors(self._hide):
             heard = await self._env.astep(self._open(utterance))
         return self._heard(*heard)

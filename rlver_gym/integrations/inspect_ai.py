@@ -163,7 +163,6 @@ def _update(state: TaskState, record: DialogueRecord, episode: TextEpisode, repl
 
 
 def _parse_seeds(seeds: int | Sequence[int | str]) -> list[int]:
-    """From a count, or from a list whose numbers may be text, as a command line gives them."""
     try:
         chosen = list(range(seeds)) if isinstance(seeds, int) else [int(one) for one in seeds]
     except (TypeError, ValueError):

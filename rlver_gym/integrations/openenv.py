@@ -82,7 +82,6 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
     SUPPORTS_CONCURRENT_SESSIONS = True
 
     def __init__(self, host: EpisodeHost, env: str = DEFAULT_ENV, seeds: Sequence[int] = (0,)):
-        """See `make_app`."""
         super().__init__()
         self._host, self._env, self._seeds = host, env, tuple(seeds)
         self._episode: TextEpisode | None = None
@@ -152,12 +151,10 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
         return EmpathyState(episode_id=self._episode_id, step_count=turns, **known)
 
     def get_metadata(self) -> EnvironmentMetadata:
-        """What the environment is, and what a policy is told."""
         told = agent_prompt("en")
         return EnvironmentMetadata(name=ENV_NAME, description=told, version=__version__)
 
     def render_web(self, observation: dict[str, Any]) -> str:
-        """The dialogue so far, as HTML."""
         names = {"user": "Person", "assistant": "You"}
         said = self._episode.messages[1:] if self._episode else []
         return "\n".join(
@@ -169,11 +166,9 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
         return list(SPLITS)
 
     def list_tasks(self, split: str) -> list[dict[str, Any]]:
-        """A task for each persona of the split with each seed."""
         return list_tasks(self._env, split, self._seeds)
 
     def num_tasks(self, split: str) -> int:
-        """How many there are."""
         return len(self.list_tasks(split))
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:

@@ -72,7 +72,6 @@ class EmpathyEnvironment(Environment):
 
     @classmethod
     def name(cls) -> str:
-        """What the server calls the environment."""
         return cls.server_name
 
     @classmethod
@@ -82,7 +81,6 @@ class EmpathyEnvironment(Environment):
 
     @classmethod
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:
-        """A task for each persona of the split with each seed."""
         return list_tasks(cls.env, split, cls.seeds)
 
     async def setup(self) -> None:
@@ -90,13 +88,11 @@ class EmpathyEnvironment(Environment):
         self._opening = await self._episode.abegin()
 
     def get_prompt(self) -> list[TextBlock]:
-        """What the policy is told, and the person's first words: two blocks."""
         language = self._episode.language
         told = f"{agent_prompt(language)}\n\n{_HOW_TO_SPEAK[language]}"
         return [TextBlock(text=told), TextBlock(text=self._opening)]
 
     def get_messages(self) -> list[Message]:
-        """The same as two messages: the system's, and the user's, who is the person."""
         told, opening = self.get_prompt()
         return [Message(role="system", blocks=[told]), Message(role="user", blocks=[opening])]
 

@@ -110,7 +110,6 @@ class EmpathyGroupBuilder(EnvGroupBuilder):
     """
 
     async def make_envs(self) -> Sequence[Env]:
-        """The members, with a user that they share."""
         host, card = EpisodeHost(self.user, **self.options), env_card(self.spec.env)
         worst = 0.0 if card.reward == "terminal" else -float(card.start)
         penalty = worst if self.penalty is None else self.penalty
@@ -124,7 +123,6 @@ class EmpathyGroupBuilder(EnvGroupBuilder):
         return [RenderOnLoop(self.renderer, EmpathyMessageEnv(one), **limits) for one in episodes]
 
     def logging_tags(self) -> list[str]:
-        """The id of the environment card."""
         return [self.spec.env]
 
 
@@ -143,7 +141,6 @@ class EmpathyDataset(RLDataset):
         return self.groups[start : start + self.groups_per_batch]
 
     def __len__(self) -> int:
-        """How many batches there are."""
         return len(self.groups) // self.groups_per_batch
 
 

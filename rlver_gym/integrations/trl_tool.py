@@ -19,7 +19,6 @@ class EmpathyTool:
     """
 
     def __init__(self, env: str = "RLVER-Empathy-v0", **env_options: Any) -> None:
-        """`env`, `env_options`: for `gym.make`."""
         self._env = make_for_loop(env, **env_options)
         self._info: dict[str, Any] = {}
 

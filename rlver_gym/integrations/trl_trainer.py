@@ -65,7 +65,6 @@ class ColocatedSampler:
 
 
 def max_dialogue_tokens(trainer: Any) -> int:
-    """How long a dialogue may become, its prompt included."""
     vllm_limit = trainer.args.vllm_max_model_length if trainer.use_vllm else None
     bounds = (trainer.max_completion_length, vllm_limit, max_context(trainer.model))
     return min(bound for bound in bounds if bound)

@@ -43,7 +43,6 @@ class EmpathyTaskData(vf.TaskData):
 
     @property
     def spec(self) -> EpisodeSpec:
-        """The episode to play."""
         return EpisodeSpec(self.persona, self.seed, self.env)
 
 

@@ -63,7 +63,6 @@ class TurnRewardOutput(AgentLoopOutput):
     """Of each turn, where its last sampled token stands in `response_ids`."""
 
     def as_dict(self) -> dict[str, Any]:
-        """What verl trains on."""
         output = super().as_dict()
         ends, scores = output.pop("turn_ends"), self.extra_fields["turn_scores"]
         rm_scores = torch.zeros_like(output["response_mask"], dtype=torch.float32)

@@ -71,7 +71,6 @@ class Outage:
             await self._sleep(min(self._next - now, end - now, _NAP_S))
 
     def record_answer(self) -> None:
-        """Record that the server gave an answer."""
         self._num_answers += 1
         self._gave_up = set()
         if self._since is not None:
@@ -80,7 +79,6 @@ class Outage:
             self.on_change(f"{self._server} answers again after {took_s:,.0f} s")
 
     def record_failed_probe(self, failure: Failure) -> None:
-        """Record that the server is still down."""
         if self._since is not None:
             self._pause_s = min(2 * self._pause_s, _MAX_PAUSE_S)
             self._put_off(failure)
@@ -118,7 +116,6 @@ class Outage:
 
     @property
     def _allowed_s(self) -> float:
-        """How long this outage is waited for."""
         return self._max_wait_s if self._num_answers or self._asked_until else 0.0
 
     def _put_off(self, failure: Failure) -> None:

@@ -53,7 +53,6 @@ class _Call:
 
     @property
     def num_failed(self) -> int:
-        """How many attempts failed."""
         return len(self.failures) - self.num_busy
 
 
@@ -113,14 +112,12 @@ class ChatClient:
         """Whether anything ever came from there."""
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
-        """The server's answer. See the class for errors."""
         result = await self._complete(request)
         if isinstance(result, ChatError):
             raise result  # not where it happened: that frame holds the headers with the key
         return result
 
     async def close(self) -> None:
-        """Close all connections. The next request opens new ones."""
         await self._transport.close()
 
     async def _complete(self, request: ChatRequest) -> ChatAnswer | ChatError:
@@ -155,7 +152,6 @@ class ChatClient:
                 return self._explain(call)
 
     async def _try(self, call: _Call) -> ChatAnswer | Failure:
-        """One attempt, as soon as there is a place for it and the server is up."""
         async with self._places, self.outage.pause(is_first=call.is_first) as is_probe:
             self.spending.attempt(call.is_first)
             call.is_first = False
@@ -302,7 +298,6 @@ def summarise_failures(failures: list[Failure]) -> str:
 
 
 def _kind(result: ChatAnswer | Failure) -> Kind | None:
-    """What kind of failure; None for an answer."""
     return result.kind if isinstance(result, Failure) else None
 
 

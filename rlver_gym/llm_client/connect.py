@@ -27,7 +27,6 @@ class ChatHandle:
     settings: ChatSettings
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
-        """The answer, of the server or the cache; on any event loop."""
         return await await_on_background_loop(_shared.chat(self.settings).complete(request))
 
 
@@ -95,7 +94,6 @@ class CachingClient:
         """What was already fetched again: by which dialogue, or by any when recording."""
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
-        """The answer. NotInCache when a replay lacks it; CacheError when the cache was changed."""
         dialogue = _find_dialogue_run_again()
         overwrite = self._mode == "record" or (self._mode == "auto" and dialogue is not None)
         again = overwrite and (dialogue, request.key) not in self._refreshed

@@ -176,7 +176,6 @@ def classify_error(
 
 
 def _find_fields(status: int, words: str, rule: _Rule | None) -> frozenset[str]:
-    """The fields that the server names as ones that this model does not take."""
     if status < 400 or status in _OVERLOADED:
         return frozenset()
     if rule and rule.field:

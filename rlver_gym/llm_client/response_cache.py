@@ -57,7 +57,6 @@ class Row(NamedTuple):
 
     @property
     def is_intact(self) -> bool:
-        """Whether the row is as it was written."""
         return self.checksum == _checksum(self) and self.key == _hash(self.request)
 
     def result(self) -> ChatAnswer | ChatError:
@@ -135,7 +134,6 @@ class ResponseCache:
             return done.rowcount > 0
 
     def rows(self) -> Iterator[Row]:
-        """All rows as they are now, oldest first."""
         with (
             self._translate_errors(),
             closing(_connect(self.path, read_only=self._read_only)) as db,
@@ -144,13 +142,11 @@ class ResponseCache:
                 yield _row_from(found)
 
     def has_answer_of(self, model: str) -> bool:
-        """Whether the model has answered anything."""
         query = "SELECT 1 FROM answers WHERE model = ? AND answer IS NOT NULL LIMIT 1"
         with self._db() as db:
             return db.execute(query, (model,)).fetchone() is not None
 
     def count_spent(self) -> tuple[int, int, int]:
-        """Requests, prompt tokens and completion tokens of all rows."""
         sums = "count(*), total(prompt_tokens), total(completion_tokens)"
         with self._db() as db:
             found = db.execute(f"SELECT {sums} FROM answers").fetchone()
@@ -158,7 +154,6 @@ class ResponseCache:
         return calls, prompt, completion
 
     def damaged_keys(self) -> list[str]:
-        """Keys of the rows that are not as they were written."""
         return [row.key for row in self.rows() if not row.is_intact]
 
     def delete(self, keys: list[str]) -> None:
@@ -326,7 +321,6 @@ def _row_from(found: tuple[object, ...]) -> Row:
 
 
 def make_row(request: ChatRequest, result: ChatAnswer | ChatError, server: str) -> Row:
-    """The row of a request that ends now, at this server."""
     answer = result if isinstance(result, ChatAnswer) else ChatAnswer("", None, 0, 0)
     text, failure = (answer.text, None) if result is answer else (None, str(result))
     created = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -341,5 +335,4 @@ def _checksum(row: Row) -> str:
 
 
 def _hash(text: str) -> str:
-    """Of a request, its key."""
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()

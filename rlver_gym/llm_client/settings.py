@@ -102,7 +102,6 @@ class ChatSettings(_Settings):
         return url
 
     def model_post_init(self, _: Any) -> None:
-        """A budget of money needs prices."""
         if self.budget.money is not None and self.prices is None:
             raise ValueError("a budget of money needs prices (per million tokens in and out)")
 
@@ -184,7 +183,6 @@ def without_credentials(url: str) -> str:
 
 
 def find_credentials(url: str) -> tuple[str, str] | None:
-    """User and password of an address; None when it carries none."""
     parts = urlsplit(url)
     pair = unquote(parts.username or ""), unquote(parts.password or "")
     return pair if any(pair) else None
@@ -223,7 +221,6 @@ def _withhold(value: SecretStr | str | None) -> Any:
 
 
 def _recover(value: Any) -> Any:
-    """A key or an address as it was. ServerRefused when it is not to be found here."""
     if not isinstance(value, _Withheld):
         return value
     found = os.environ.get(value.variable) or ""

@@ -22,7 +22,6 @@ class Spent(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Prompt and completion together."""
         return self.prompt_tokens + self.completion_tokens
 
 
@@ -40,7 +39,6 @@ class Spending:
 
     @property
     def money(self) -> float | None:
-        """What it cost so far; None when no prices were given."""
         return money(self.spent, self.prices) if self.prices else None
 
     def attempt(self, first: bool) -> None:
@@ -59,17 +57,14 @@ class Spending:
             self._check_budget(first=True)
 
     def tokens(self, prompt: int, completion: int, *, is_estimate: bool = False) -> None:
-        """Count the tokens of one answer, useful or not."""
         with self._lock:
             self._count(Spent(0, 0, prompt, completion, int(is_estimate)))
 
     def reset(self) -> None:
-        """Begin again from zero, as for a new run in the same process."""
         with self._lock:
             self.spent = Spent()
 
     def summary(self) -> str:
-        """The counts in one line, for people."""
         spent = self.spent
         parts = [format_count(spent.calls, "call"), format_count(spent.tokens, "token")]
         if spent.attempts > spent.calls:
@@ -102,7 +97,6 @@ class Spending:
 
 
 def money(spent: Spent, prices: Prices) -> float:
-    """What these tokens cost at these prices (per million)."""
     return (spent.prompt_tokens * prices.prompt + spent.completion_tokens * prices.completion) / 1e6
 
 

@@ -85,7 +85,6 @@ class Transport:
         logging.getLogger(http.__name__.partition(".")[0]).addFilter(_drop_reason_phrase)
 
     async def post(self, body: Mapping[str, Any]) -> Response | Failure:
-        """The response, or why there is none that is read."""
         self._client = self._client or self._open()
         content = json.dumps(body).encode()
         try:
@@ -98,7 +97,6 @@ class Transport:
             return BROKE_OFF
 
     async def close(self) -> None:
-        """Close all connections."""
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
@@ -126,7 +124,6 @@ class Transport:
 
 
 async def _read(response: Any) -> Response | Failure:
-    """A response as far as it is read."""
     status, headers = response.status_code, dict(response.headers)
     if 300 <= status < 400:
         failure = Failure(Kind.REFUSED, "a redirect", status, scope=Scope.MODEL)
@@ -165,7 +162,6 @@ def _explain_no_connection(error: BaseException, base_url: str) -> str:
 
 
 def _explain_environment(error: Exception) -> str:
-    """Which variable cannot be used."""
     proxies = ("all_proxy", "http_proxy", "https_proxy")
     meant = ("ssl_cert_file", "ssl_cert_dir") if isinstance(error, OSError) else proxies
     named = [

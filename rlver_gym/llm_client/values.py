@@ -15,7 +15,6 @@ class ChatMessage(NamedTuple):
     content: str
 
     def __repr__(self) -> str:
-        """Without the words, which have no place in logs and error messages."""
         return f"ChatMessage({self.role!r}, {len(self.content)} characters)"
 
 
@@ -59,7 +58,6 @@ class ChatRequest:
         return hashlib.sha256(self.json().encode()).hexdigest()
 
     def __repr__(self) -> str:
-        """Without the words, which have no place in logs and error messages."""
         return (
             f"ChatRequest(model={self.model!r}, messages={len(self.messages)},"
             f" key={self.key[:12]!r})"
@@ -76,7 +74,6 @@ class ChatAnswer(NamedTuple):
     """Tokens as the server counted them, or an estimate where it did not say."""
 
     def __repr__(self) -> str:
-        """Without the words, which have no place in logs and error messages."""
         return f"ChatAnswer({len(self.text)} characters, finish_reason={self.finish_reason!r})"
 
 

@@ -58,7 +58,6 @@ def build_body(request: ChatRequest, left_out: Collection[str] = ()) -> dict[str
 
 
 def list_optional_fields(request: ChatRequest, left_out: Collection[str]) -> frozenset[str]:
-    """What a request sends and can do without."""
     sent = build_body(request, left_out).keys() & OPTIONAL - (request.options or {}).keys()
     roles = [message.role for message in request.messages]
     alternates = "system" not in roles and all(map(str.__ne__, roles, roles[1:]))

@@ -53,7 +53,6 @@ class Checkpoints:
     """
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
-        """`keep`: how many of the last ones stay, beside the best."""
         self.folder = folder
         self.keep = keep
 
@@ -87,17 +86,14 @@ class Checkpoints:
         return final
 
     def unfinished_path(self, iteration: int) -> Path:
-        """Where a checkpoint stands while it is written."""
         return self.folder / f".{iteration:06d}.tmp"
 
     def all(self) -> list[Path]:
-        """The whole ones, oldest first."""
         if not self.folder.is_dir():
             return []
         return sorted(path for path in self.folder.iterdir() if _NAME.fullmatch(path.name))
 
     def latest(self) -> Path | None:
-        """The last one; None when there is none."""
         return (self.all() or [None])[-1]
 
     def best(self) -> Path | None:
@@ -194,7 +190,6 @@ def save(learner: Learner, folder: Path) -> None:
 
 
 def _export(learner: Learner, weights: dict[str, Any], folder: Path) -> None:
-    """The model as `from_pretrained` reads it, by the first process."""
     lm, tokenizer = cast(PreTrainedModel, learner.language_model), learner.renderer.tokenizer
     if learner.config.lora_rank:
         with full_params(learner.actor):
@@ -267,7 +262,6 @@ _MAY_CHANGE = frozenset(
 
 
 def make_reply_config(config: TrainConfig) -> ReplyConfig:
-    """How the model was told to reply, and is evaluated, for `hf:PATH`."""
     return ReplyConfig(
         system=agent_prompt(config.language, config.style),
         style=config.style,

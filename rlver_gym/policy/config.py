@@ -187,7 +187,6 @@ class TrainConfig(BaseModel):
         return self
 
     def _contradictions(self) -> list[str]:
-        """What is wrong with options that go together."""
         if self.algo not in ALGORITHMS:
             return [f"algo: there is no {self.algo!r}. One of: {', '.join(ALGORITHMS)}."]
         found = {
@@ -211,7 +210,6 @@ class TrainConfig(BaseModel):
         return [problem for problem, is_true in found.items() if is_true]
 
     def _unused_options(self) -> dict[str, str]:
-        """The options that decide nothing beside the others, and why."""
         unused = dict.fromkeys(sorted(self.algorithm.ignores), f"{self.algo} has none")
         if self.style == "direct":
             unused["format_penalty"] = "it is for style think"
@@ -230,12 +228,10 @@ class TrainConfig(BaseModel):
 
     @property
     def algorithm(self) -> Algorithm:
-        """What the registry holds under `algo`."""
         return ALGORITHMS[self.algo]
 
     @property
     def kl_weight(self) -> float:
-        """Weight of the divergence from the model at the start."""
         return self.algorithm.objective.kl if self.kl is None else self.kl
 
     @property
@@ -246,7 +242,6 @@ class TrainConfig(BaseModel):
 
     @property
     def candidates(self) -> int:
-        """Replies that are tried at every turn of a dialogue."""
         return self.group_size if self.algorithm.compares == "replies" else 1
 
 
@@ -256,7 +251,6 @@ _SECTIONS = {"ppo": CRITIC_OPTIONS | {"gamma"}, "group": GROUP_OPTIONS | {"gamma
 
 
 def make_config(values: dict[str, Any], source: str) -> TrainConfig:
-    """The config of these values; TrainingError names the field and `source`."""
     try:
         return TrainConfig(**values)
     except ValidationError as error:
@@ -265,7 +259,6 @@ def make_config(values: dict[str, Any], source: str) -> TrainConfig:
 
 
 def folder_name(config: TrainConfig) -> str:
-    """Where a run lies unless told otherwise."""
     return RUN_FOLDER.format(
         algo=config.algo, style=config.style, model=Path(config.model).name, seed=config.seed
     )

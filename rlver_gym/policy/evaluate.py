@@ -36,7 +36,6 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(learner: Learner) -> Evaluation:
-    """Talk to held-out people, one dialogue each, without learning."""
     config, envs = learner.config, learner.held_out
     specs = make_distinct_specs(envs[0], len(envs))
     trajectories = learner.play(

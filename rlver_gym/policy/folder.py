@@ -140,7 +140,6 @@ def _log(learner: Learner, folder: Path, track: str | None) -> Iterator[RunLog |
 
 
 def _checkpoint(learner: Learner, checkpoints: Checkpoints, score: float | None) -> None:
-    """All processes save together."""
     if rank() == 0:
         checkpoints.write(learner.iteration, lambda path: save(learner, path), score)
     else:
@@ -222,20 +221,16 @@ class _Screen:
         self._console.print(text, style=style, soft_wrap=True)
 
     def say(self, text: str) -> None:
-        """A remark; nothing for an empty one."""
         if text:
             self._show(text, "dim")
 
     def warn(self, text: str) -> None:
-        """What must not be overlooked."""
         self._show(text, "red")
 
     def show_progress(self, stage: str, done: int, total: int) -> None:
-        """Within an iteration: on the bar, or where there is none a line now and then."""
         self.bar.update(self._task, description=f"{stage}, {done} of {total}; iterations")
 
     def show_reference(self, number: int, found: Mapping[str, float]) -> None:
-        """What the reference makes of the iteration's dialogues."""
         self._show(
             f"reference {self._config.reference} after {number}:"
             f" {found['reference_score']:.1f}, by the reward {found['reference_reward']:.1f}; gap"
@@ -244,7 +239,6 @@ class _Screen:
         )
 
     def show_evaluation(self, number: int, held_out: Evaluation) -> None:
-        """The score on people it never learned from."""
         m = held_out.metrics
         self._show(
             f"held out after {number}: {m['eval_score']:.1f} [{m['eval_low']:.1f},"
@@ -256,7 +250,6 @@ class _Screen:
             self.warn(f"alarm: the policy {alarm}")
 
     def show_iteration(self, iteration: Iteration) -> None:
-        """One line of numbers."""
         shown = {name: column for name, column in _COLUMNS.items() if name in iteration.metrics}
         if self._lines % _HEADER_EVERY == 0:
             titles = "".join(f"{title:>9}" for title, _ in shown.values())

@@ -35,7 +35,6 @@ class Reference:
         )
 
     def is_due(self, iteration: int) -> bool:
-        """Whether this iteration (from 1) is appraised."""
         return iteration in (1, self.config.iterations) or (
             iteration % self.config.reference_every == 0
         )

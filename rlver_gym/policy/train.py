@@ -83,7 +83,6 @@ class Learner:
 
     @property
     def language_model(self) -> nn.Module:
-        """The causal LM, with adapters if it has any."""
         return unwrap(self.actor).model  # pyright: ignore[reportReturnType]
 
     def play(
@@ -132,7 +131,6 @@ class Learner:
         yield self.sampler
 
     def close(self) -> None:
-        """Close the environments, and take from a server what it was given."""
         if isinstance(self.sampler, VllmSampler):
             self.sampler.close()
         for env in [*self.envs, *self.held_out]:
@@ -304,7 +302,6 @@ def reset_specs(config: TrainConfig, iteration: int) -> list[ResetSpec]:
 
 
 def draw_seed(config: TrainConfig, iteration: int) -> int:
-    """Decides, with a dialogue's number, what is sampled in it."""
     return int(np.random.SeedSequence((config.seed, iteration, 1)).generate_state(1)[0])
 
 
@@ -354,7 +351,6 @@ def train(learner: Learner) -> Iterator[Iteration]:
 
 
 def _prepare(learner: Learner, trajectories: list[Trajectory]) -> Batch:
-    """The batch with its advantages; the persona baseline has learned from it."""
     config = learner.config
     batch = pack(trajectories, config.algorithm.learns_rivals)
     prepared = prepare_batch(
@@ -379,7 +375,6 @@ def _prepare(learner: Learner, trajectories: list[Trajectory]) -> Batch:
 
 
 def _update(learner: Learner, prepared: Batch, check_sampler: bool) -> dict[str, float]:
-    """The steps of an iteration, at its learning rates."""
     config, iteration = learner.config, learner.iteration
     schedule(learner.optimizer, iteration, config.iterations, config.warmup, config.anneal)
     return update(

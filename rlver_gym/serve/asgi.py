@@ -36,7 +36,6 @@ def header(scope: Scope, name: bytes) -> bytes:
 
 
 def _name(host: str) -> str:
-    """The name or address in a Host header, without its port."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:

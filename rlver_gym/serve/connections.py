@@ -15,13 +15,11 @@ class ConnectionLimits:
     """The connections of each address, the oldest first."""
 
     def __init__(self, max_connections: int, header_timeout_s: float = HEADER_TIMEOUT_S) -> None:
-        """`max_connections`: from one address at once."""
         self.max_connections = max_connections
         self.header_timeout_s = header_timeout_s
         self._by_address: defaultdict[str, dict[BoundedProtocol, None]] = defaultdict(dict)
 
     def make_protocol(self, *arguments: Any, **named: Any) -> "BoundedProtocol":
-        """What uvicorn calls for each connection."""
         protocol = BoundedProtocol(*arguments, **named)
         protocol.limits = self
         return protocol
@@ -54,11 +52,9 @@ class BoundedProtocol(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the head of a request is awaited, and has been since the timer began."""
         return self._timer is not None
 
     def connection_made(self, transport: Any) -> None:
-        """A client has connected."""
         self.address = (transport.get_extra_info("peername") or ("",))[0]
         super().connection_made(transport)
         if not self.limits.admit(self):
@@ -77,17 +73,14 @@ class BoundedProtocol(H11Protocol):
         self._mind_timer()
 
     def handle_websocket_upgrade(self, event: Any) -> None:
-        """The head was that of a WebSocket."""
         self._release()
         super().handle_websocket_upgrade(event)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is closed."""
         self._release()
         super().connection_lost(exc)
 
     def drop(self) -> None:
-        """Close it now."""
         self._release()
         self.transport.abort()
 

@@ -22,7 +22,6 @@ class Once(Generic[T]):
     """
 
     def __init__(self) -> None:
-        """Nothing was asked for yet."""
         self._known: dict[str, tuple[object, asyncio.Task[T]]] = {}
 
     async def run(
@@ -39,7 +38,6 @@ class Once(Generic[T]):
         return await asyncio.shield(task)
 
     def forget(self, request_id: str) -> None:
-        """The id means nothing any more."""
         self._known.pop(request_id, None)
 
     def _forget_failure(self, request_id: str, task: asyncio.Task[T]) -> None:
@@ -60,7 +58,6 @@ class Episode:
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """Those that were taken."""
         return self.session.dialogue.turns
 
     def describe(self, turn: Turn | None, *, privileged: bool) -> dict[str, Any]:

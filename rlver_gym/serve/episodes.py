@@ -67,11 +67,9 @@ class EpisodeTable:
 
     @property
     def num_open(self) -> int:
-        """Episodes that go on, those included that are just beginning."""
         return len(self._open) + self._opening
 
     def find_card(self, env_id: str) -> EnvCard:
-        """The card of that id. UnknownName when it is not served."""
         if env_id not in self.cards:
             raise UnknownName.of("environment", env_id, self.cards, "GET /v1/envs")
         return self.cards[env_id]
@@ -92,7 +90,6 @@ class EpisodeTable:
         return EpisodeAnswer(**self._describe(episode, first), opening=session.dialogue.opening)
 
     async def step(self, episode_id: str, request: StepRequest) -> StepAnswer:
-        """Take a turn, or give the answer that the same request got."""
         episode = self.find(episode_id)
         content = request.turn, request.utterance
         return await episode.steps.run(
@@ -100,7 +97,6 @@ class EpisodeTable:
         )
 
     def state(self, episode_id: str) -> EpisodeState:
-        """Where an episode stands, and all that was said."""
         episode = self.find(episode_id)
         dialogue, turns = episode.session.dialogue, episode.turns
         return EpisodeState(
@@ -205,7 +201,6 @@ class EpisodeTable:
     def _start_turn(
         self, episode: Episode, request: StepRequest
     ) -> Coroutine[Any, Any, StepAnswer]:
-        """The turn as work to be done, which counts from now on. Refusal when it cannot be."""
         session = episode.session
         if session.outcome is not None:
             raise Refusal(
@@ -263,7 +258,6 @@ class EpisodeTable:
         return self._threads.get(id(session.user))
 
     def close(self) -> None:
-        """End the threads."""
         for thread in self._threads.values():
             thread.stop()
 

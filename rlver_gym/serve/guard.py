@@ -155,12 +155,10 @@ class Guard:
 
 
 def client_of(scope: Scope) -> str:
-    """The address that a request comes from."""
     return (scope.get("client") or ("",))[0]
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """A receive that first gives the whole body."""
     first = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_body() -> MutableMapping[str, Any]:

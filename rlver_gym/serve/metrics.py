@@ -12,7 +12,6 @@ class Metrics:
     """In a registry of its own: a process may run several servers."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
         self.registry = CollectorRegistry()
         self.open_sockets = 0
         """WebSockets that are connected."""

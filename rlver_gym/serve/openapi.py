@@ -46,7 +46,6 @@ STEPPING = (
 
 
 def document_problems(*kinds: str) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route, with an example of each kind."""
     responses: dict[int | str, dict[str, Any]] = {}
     for name in kinds:
         kind, refusal = KINDS[name], Refusal(name)
@@ -72,7 +71,6 @@ def document_links() -> dict[str, Any]:
 
 
 def describe_app(app: FastAPI) -> dict[str, Any]:
-    """The whole description, made once."""
     if not app.openapi_schema:
         schema = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes

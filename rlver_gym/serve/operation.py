@@ -43,7 +43,6 @@ class ServeSettings(Frozen):
 
     @property
     def served_envs(self) -> tuple[str, ...]:
-        """Ids or paths of environment cards."""
         return self.envs or shipped_env_ids()
 
 

@@ -118,7 +118,6 @@ class Refusal(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        """The problem as plain values."""
         return self.problem.model_dump(exclude_none=True)
 
     @property
@@ -128,7 +127,6 @@ class Refusal(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that come with it."""
         headers = {"content-type": MEDIA_TYPE}
         if self.problem.retry_after is not None:
             headers["retry-after"] = str(self.problem.retry_after)

@@ -89,7 +89,6 @@ class BackgroundServer:
         users: Mapping[str, SentientUser] | None = None,
         port: int = 0,
     ) -> None:
-        """See `make_app`; `port` 0 takes a free one."""
         settings = settings or ServeSettings()
         self._server = make_server(settings, token=token, users=users, grace_s=1)
         self._socket = listen("127.0.0.1", port)
@@ -103,7 +102,6 @@ class BackgroundServer:
 
     @property
     def url(self) -> str:
-        """What a client is given."""
         return f"http://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:

@@ -30,7 +30,6 @@ class Conversation:
         check_rate: Callable[[], None],
         metrics: Metrics,
     ) -> None:
-        """`check_rate` raises a Refusal when the client asks too often."""
         self._table = table
         self._socket = socket
         self._check_rate = check_rate
@@ -40,7 +39,6 @@ class Conversation:
         self._episode_id = ""
 
     async def run(self) -> None:
-        """Answer one message after the other."""
         self._metrics.open_sockets += 1
         try:
             await self._converse()
@@ -96,7 +94,6 @@ class Conversation:
 
 
 def _parse(text: str | bytes) -> BeginMessage | StepMessage:
-    """A message. Refusal for what is none."""
     try:
         return PARSE_MESSAGE.validate_json(text)
     except ValidationError as error:

@@ -71,7 +71,6 @@ class EmbeddedAnswers:
         return "\n".join(f"{name.capitalize()}: {value}" for name, value in answer.items())
 
     def _answer(self, persona: Persona, state: dict[str, Any]) -> dict[str, str | int | list[str]]:
-        """Every field that the step is asked for."""
         scene, step = Scene(persona, self._card, self._seed), state["step"]
         emotion, lines = state["mood_points"], tuple(one["text"] for one in state["conversation"])
         if not lines:
@@ -131,6 +130,5 @@ class _DialogueState(NamedTuple):
 
 
 def _to_agent_messages(messages: list[tuple[str, str]]) -> list[Message]:
-    """The conversation as an agent sees it: the model is the assistant."""
     said = (one for one in messages if one[0] != "system")
     return [Message("agent" if role == "assistant" else "user", text) for role, text in said]

@@ -34,7 +34,6 @@ class Refused(Exception):
 
 
 def error(status: int, message: str, code: str | None = None) -> Body:
-    """The body of an answer that is no 200."""
     kind = {401: "authentication_error", 429: "rate_limit_error"}.get(status)
     kind = kind or ("server_error" if status >= 500 else "invalid_request_error")
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
@@ -155,7 +154,6 @@ class ChatServer:
 
     @property
     def base_url(self) -> str:
-        """What an OpenAI client takes as its base URL."""
         return f"http://127.0.0.1:{self._listener.port}/v1"
 
     @property
@@ -269,7 +267,6 @@ class ScriptedChat:
 
 
 def make_answer_function(answers: Any) -> Callable[[Any], Any]:
-    """The function that a script stands for."""
     if callable(answers):
         return answers
     if isinstance(answers, str):

@@ -54,7 +54,6 @@ def take_request(received: bytearray) -> Request | None:
 
 
 def head(status: int, length: int, kind: str, headers: Mapping[str, str]) -> bytes:
-    """The head of an answer whose body has `length` bytes."""
     fields = {"Content-Type": kind, "Content-Length": str(length), **headers}
     lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
     lines += [f"{name}: {value}" for name, value in fields.items()]
@@ -74,19 +73,16 @@ class Connection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio.Protocol."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._opened.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio.Protocol."""
         self._opened.discard(self)
         if self._task:
             self._task.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio.Protocol."""
         self._received += data
         if self._task is None:
             self._next()
@@ -104,11 +100,9 @@ class Connection(asyncio.Protocol):
         self.write(head(status, len(body), kind, headers or {}) + body)
 
     def write(self, data: bytes) -> None:
-        """Bytes of an answer that is sent in parts, from its head on."""
         self._transport.write(data)
 
     def close(self) -> None:
-        """Close once everything is sent."""
         self._transport.close()
 
     def reset(self) -> None:

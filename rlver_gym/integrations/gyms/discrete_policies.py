@@ -69,17 +69,14 @@ class PolicyEvaluation(NamedTuple):
         )
 
     def mean_final(self, name: str) -> float:
-        """The mean final emotion that somebody reaches."""
         return next(score.final.mean for score in self.scores if score.agent == name)
 
     def difference_to(self, name: str) -> Interval:
-        """The learner's final emotion minus somebody's, by persona."""
         return compute_paired_difference(
             persona_finals(self.episodes, self.learner), persona_finals(self.episodes, name)
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
         others = (RANDOM, self.best_fixed_strategy)
         minus = {name: self.difference_to(name)._asdict() for name in others}
         return {"minus": minus, "scores": [_score_to_dict(one) for one in self.scores]}

@@ -111,7 +111,6 @@ class EmpathyTextEnv(BaseTextEnv):
         )
 
     def get_metrics(self) -> dict[str, Any]:
-        """Those of the episode, and `valid`."""
         metrics = self._episode.metrics
         failed = metrics.pop("outcome_failed")
         return {**metrics, "valid": 1.0 - failed}

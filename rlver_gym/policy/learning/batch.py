@@ -83,7 +83,6 @@ class Batch:
 
     @property
     def dialogues(self) -> int:
-        """How many dialogues there are: D."""
         return len(self.group_D)
 
     @property
@@ -93,12 +92,10 @@ class Batch:
 
     @property
     def turn_S(self) -> NDArray[np.int64]:
-        """The turn of each sampled token, in the order of `at_actions`."""
         return self.at_actions(self.turn_BT).astype(np.int64)
 
     @property
     def rival_S(self) -> NDArray[np.bool_]:
-        """Whether each sampled token was tried and not said."""
         return np.repeat(self.rival_B, self.action_mask_BT.sum(1).numpy())
 
     @property
@@ -149,7 +146,6 @@ class Batch:
         return value_BT
 
     def rows_of(self, dialogue_R: NDArray[np.integer]) -> NDArray[np.int64]:
-        """The sequences of these dialogues, in their order."""
         return np.flatnonzero(np.isin(self.dialogue_B, dialogue_R))
 
     def only(self, dialogue_R: NDArray[np.integer]) -> Self:
@@ -172,7 +168,6 @@ class Batch:
         return replace(self, **cropped)
 
     def to(self, device: torch.device) -> Self:
-        """The same with its tensors on this device."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         tensors = {name: one for name, one in values.items() if isinstance(one, Tensor)}
         return replace(self, **{name: one.to(device) for name, one in tensors.items()})

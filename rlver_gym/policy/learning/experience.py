@@ -41,12 +41,10 @@ class PersonaBaseline:
     """
 
     def __init__(self, saved: Mapping[str, tuple[int, float]] | None = None) -> None:
-        """`saved`: what `state` gave."""
         self._of = {who: (int(count), float(mean)) for who, (count, mean) in (saved or {}).items()}
 
     @property
     def state(self) -> dict[str, tuple[int, float]]:
-        """Dialogues heard of and mean of each persona, to be saved."""
         return dict(self._of)
 
     def of(self, who_D: NDArray[np.str_]) -> Floats:
@@ -176,7 +174,6 @@ def reward_metrics(batch: Batch, signal_D: NDArray[np.bool_]) -> dict[str, float
 
 
 def critic_metrics(value_S: Floats, return_S: Floats) -> dict[str, float]:
-    """How well the critic foresaw the returns."""
     return {
         "value_mean": _mean(value_S),
         "target_mean": _mean(return_S),

@@ -124,18 +124,15 @@ class Clock:
     """Seconds from one lap to the next."""
 
     def __init__(self) -> None:
-        """It runs."""
         self.laps: dict[str, float] = {}
         self._start = self._last = time.perf_counter()
 
     def lap(self, name: str) -> None:
-        """Note under this name what has passed since the last one."""
         now = time.perf_counter()
         self.laps[name], self._last = now - self._last, now
 
     @property
     def total(self) -> float:
-        """Seconds since the first lap began."""
         return self._last - self._start
 
 
@@ -200,7 +197,6 @@ class RunLog:
             self._tracker.log(numbers, step=iteration)
 
     def show(self, iteration: int, dialogues: Sequence[Trajectory]) -> None:
-        """Append dialogues for people to read."""
         with (self._folder / DIALOGUES).open("a", encoding="utf-8") as file:
             for dialogue in dialogues:
                 file.write(
@@ -284,7 +280,6 @@ def read_iterations(path: Path) -> list[dict[str, Any]]:
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a number that can be drawn: what a 32-bit float can hold, and more."""
     return type(value) in (int, float) and abs(value) < 1e100  # pyright: ignore[reportArgumentType]
 
 

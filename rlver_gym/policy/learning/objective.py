@@ -86,7 +86,6 @@ def compute_loss(scored: TokenScores, batch: Batch, objective: Objective) -> Los
 def _policy_terms(
     logprob_BT: Tensor, entropy_BT: Tensor, batch: Batch, objective: Objective
 ) -> Loss:
-    """Surrogate, entropy bonus, divergence from the reference."""
     old_BT = logprob_BT.detach() if batch.old_BT is None else batch.old_BT
     surrogate_BT, ratio_BT = _surrogate(logprob_BT, old_BT, batch, objective)
     means = {
@@ -111,7 +110,6 @@ def _policy_terms(
 def _surrogate(
     logprob_BT: Tensor, old_BT: Tensor, batch: Batch, objective: Objective
 ) -> tuple[Tensor, Tensor]:
-    """The surrogate's loss and the ratio in it, for each token."""
     advantage_BT, bounds = batch.advantage_BT, (objective.clip_low, objective.clip_high)
     assert advantage_BT is not None
     if objective.ratio == "sequence":

@@ -161,5 +161,4 @@ ALGORITHMS: dict[str, Algorithm] = {
 
 
 def algorithms_with(option: str) -> list[str]:
-    """The algorithms for which this option of the config decides something."""
     return [name for name, one in ALGORITHMS.items() if option not in one.ignores]

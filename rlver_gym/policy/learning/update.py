@@ -90,7 +90,6 @@ def update(
 def _minibatches(
     batch: Batch, epochs: int, minibatches: int, rng: np.random.Generator
 ) -> Iterator[Batch]:
-    """Dialogues stay whole, and in their order."""
     for _ in range(epochs):
         for dialogue_R in np.array_split(rng.permutation(batch.dialogues), minibatches):
             if len(dialogue_R):
@@ -135,7 +134,6 @@ def _gradients(
 
 
 def _check_sampler_kl(sampler_kl: float, bound: float | None) -> None:
-    """TrainingError when what sampled is not what learns."""
     if bound is not None and sampler_kl > bound:
         raise TrainingError(
             f"what sampled is not what learns: KL(sampler || learner) is {sampler_kl:.3g} nats a"
@@ -146,7 +144,6 @@ def _check_sampler_kl(sampler_kl: float, bound: float | None) -> None:
 
 
 def _check_finite(metrics: Metrics) -> None:
-    """TrainingError for a number that is none."""
     if wrong := [name for name, value in metrics.items() if not math.isfinite(value)]:
         raise TrainingError(
             f"{', '.join(wrong)} became NaN or infinite; this step was not taken. Try a smaller"

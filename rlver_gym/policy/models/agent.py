@@ -47,7 +47,6 @@ class ReplyConfig(BaseModel):
     """Of sampling; 0 says what is likeliest."""
 
     def write(self, folder: Path) -> None:
-        """Beside the weights in `folder`."""
         (folder / REPLY_CONFIG_FILE).write_text(self.model_dump_json(indent=2), encoding="utf-8")
 
     @classmethod
@@ -98,7 +97,6 @@ class _Batcher:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, ids: Sequence[int], seed: int) -> Completion:
-        """A reply to these ids."""
         loop = asyncio.get_running_loop()
         waiting = self._waiting.setdefault(loop, [])
         waiting.append(_PendingRequest(ids, seed, loop.create_future()))
@@ -167,7 +165,6 @@ class HFAgent:
         self._batcher = _Batcher(self._sampler, self._sampling)
 
     def with_seed(self, seed: int) -> "HFAgent":
-        """The same model, for a dialogue with a seed of its own."""
         twin = copy.copy(self)
         twin.seed = seed
         return twin
@@ -198,7 +195,6 @@ class HFAgent:
         return reply.text
 
     def _prompt(self, messages: Sequence[Message]) -> tuple[list[int], int]:
-        """The ids up to where the reply begins, and what decides the draw."""
         replies = [message.text for message in messages if message.speaker == "agent"]
         ids = self._renderer.prompt(user_lines(messages), replies)
         if len(ids) + self._sampling.max_tokens > max_context(self._model):

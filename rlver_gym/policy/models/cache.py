@@ -71,7 +71,6 @@ class RaggedCache(Cache):
     """A transformers cache whose rows have lengths of their own. `aim` before each forward pass."""
 
     def __init__(self, num_layers: int) -> None:
-        """`num_layers` is the model's."""
         self.window = _Window()
         super().__init__(layers=[_Layer(self.window) for _ in range(num_layers)])
 

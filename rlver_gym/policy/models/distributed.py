@@ -50,12 +50,10 @@ def process_group() -> Iterator[None]:
 
 
 def rank() -> int:
-    """Which process this is, from 0."""
     return dist.get_rank() if dist.is_initialized() else 0
 
 
 def ranks() -> int:
-    """How many processes there are."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
 

@@ -53,7 +53,6 @@ def load_model(
 
 
 def _prepare(lm: PreTrainedModel, lora: int, gradient_checkpointing: bool) -> PreTrainedModel:
-    """With adapters where wanted, and ready to learn."""
     if lora:
         lm = _add_adapters(lm, lora)
     if gradient_checkpointing:
@@ -80,7 +79,6 @@ def load_empty_model(
 
 
 def uses_bf16(dtype: Literal["auto", "float32", "bfloat16"]) -> bool:
-    """Whether passes are computed in bfloat16: when asked for, and by itself on a GPU."""
     return dtype == "bfloat16" or (dtype == "auto" and torch.cuda.is_available())
 
 
@@ -109,7 +107,6 @@ def bf16_copy(lm: PreTrainedModel) -> PreTrainedModel:
 
 @torch.no_grad()
 def copy_weights(copied: PreTrainedModel, lm: PreTrainedModel) -> None:
-    """Give a copy the weights that the model has now."""
     weights = _merge_adapters(lm) if _has_adapters(lm) else dict(lm.named_parameters())
     for name, old in copied.named_parameters():
         old.copy_(weights[name])
@@ -155,7 +152,6 @@ def _merge_adapters(base: nn.Module) -> dict[str, Tensor]:
 
 
 def max_context(lm: PreTrainedModel) -> int:
-    """The longest sequence that the model was made for, in tokens."""
     return int(lm.config.get_text_config().max_position_embeddings)
 
 

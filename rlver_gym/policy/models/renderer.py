@@ -70,7 +70,6 @@ class Renderer:
 
     @property
     def stop_ids(self) -> frozenset[int]:
-        """Sampling one of these ends a reply."""
         eos = self.tokenizer.eos_token_id
         return frozenset({self.end_of_turn} | ({eos} if isinstance(eos, int) else set()))
 
@@ -194,7 +193,6 @@ class Renderer:
         )
 
     def _render_marks(self, turns: int = 2, agent: str = _MARKS[2], user_2: str = _MARKS[3]) -> str:
-        """A rendered dialogue of marks."""
         dialogue: list[dict[str, Any]] = [
             {"role": "system", "content": _MARKS[0]},
             {"role": "user", "content": _MARKS[1]},
@@ -249,7 +247,6 @@ def split_thought(text: str, style: Style) -> ParsedReply:
 
 
 def _specials(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:
-    """Matches every special token as text, the longest first."""
     names = {
         token.content for token in tokenizer.added_tokens_decoder.values() if token.special
     } | set(tokenizer.all_special_tokens)

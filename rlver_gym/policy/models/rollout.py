@@ -120,7 +120,6 @@ def collect_rollouts(
 
 
 def _run_now(work: Callable[..., None], *given: Any) -> Future[None]:
-    """The work, already done."""
     future: Future[None] = Future()
     future.set_result(work(*given))
     return future
@@ -237,7 +236,6 @@ class _Dialogue:
         return None
 
     def _record_reply(self, prompt: Sequence[int], reply: Completion) -> str:
-        """Note what the policy said; gives what the user hears of it."""
         if self.renderer.style == "think" or not self.builders:
             self.builders.append(_SequenceBuilder())
         self.builders[-1].grow(prompt, reply, turn=len(self.replies))

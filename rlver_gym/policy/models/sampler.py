@@ -350,7 +350,6 @@ def pick_tokens(logits_BV: Tensor, chance_B: Tensor, sampling: Sampling) -> tupl
 
 
 def _filter_top_k_top_p(chance_BV: Tensor, sampling: Sampling) -> Tensor:
-    """Probabilities with those outside of top-k and top-p set to 0."""
     if sampling.top_p >= 1 and not sampling.top_k:
         return chance_BV
     sorted_BV, index_BV = chance_BV.sort(dim=-1, descending=True)

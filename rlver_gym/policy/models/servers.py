@@ -113,7 +113,6 @@ class ServerSampler:
             ) from error
 
     def _request_completion(self, prompt: Prompt, sampling: Sampling) -> str:
-        """What the server sent back, as it came."""
         try:
             return self._client.completions.with_raw_response.create(
                 model=self.model,
@@ -194,7 +193,6 @@ class VllmSampler(ServerSampler):
             self._remove_adapters(before)
 
     def close(self) -> None:
-        """Take the last adapters away."""
         self._remove_adapters(self.model)
         self.model = ""
 
@@ -250,7 +248,6 @@ class VllmSampler(ServerSampler):
 
 
 def _adapter_weights(policy: nn.Module) -> dict[str, Tensor]:
-    """The adapters' weights under the names that peft gives them in a file."""
     import peft  # noqa: PLC0415 (only whoever asks for adapters needs it)
 
     named = {

@@ -82,5 +82,4 @@ class Trajectory:
 
     @property
     def total_reward(self) -> float:
-        """The return: the sum of the rewards."""
         return float(self.reward_N.sum())
