@@ -124,7 +124,7 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     typer.echo(f"serving at http://{shown}:{listening.getsockname()[1]}", err=False)
     server_module.collect_garbage_rarely()
-    server_module.allow_files(settings)
+    server_module.allow_files()
     server.run([listening])
 
 

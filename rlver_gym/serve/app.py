@@ -28,16 +28,7 @@ from rlver_gym.serve.messages import (
     StepRequest,
 )
 from rlver_gym.serve.metrics import Metrics
-from rlver_gym.serve.openapi import (
-    ALWAYS,
-    BEGINNING,
-    DESCRIPTION,
-    STEPPING,
-    WITH_BODY,
-    describe_app,
-    document_links,
-    document_problems,
-)
+from rlver_gym.serve.openapi import DESCRIPTION, PROBLEMS, describe_app, document_links
 from rlver_gym.serve.operation import ServeSettings
 from rlver_gym.serve.problems import Refusal, describe_invalid
 from rlver_gym.serve.websocket import Conversation
@@ -76,6 +67,7 @@ def make_app(
         version=__version__,
         description=DESCRIPTION,
         lifespan=lifespan,
+        responses=PROBLEMS,
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
         generate_unique_id_function=lambda route: route.name,
@@ -104,10 +96,7 @@ def _episode_routes(table: EpisodeTable) -> APIRouter:
         "",
         status_code=201,
         summary="Begin an episode",
-        responses={
-            201: {"links": document_links()},
-            **document_problems(*ALWAYS, *WITH_BODY, *BEGINNING),
-        },
+        responses={201: {"links": document_links()}},
     )
     async def begin_episode(request: EpisodeRequest, http: Request) -> EpisodeAnswer:
         """The same environment, persona (or split), seed and user begin the same episode as
@@ -118,20 +107,13 @@ def _episode_routes(table: EpisodeTable) -> APIRouter:
     @router.post(
         "/{episode_id}/steps",
         summary="Say something",
-        responses={
-            200: {"links": document_links()},
-            **document_problems(*ALWAYS, *WITH_BODY, *STEPPING),
-        },
+        responses={200: {"links": document_links()}},
     )
     async def step_episode(episode_id: EpisodeId, request: StepRequest) -> StepAnswer:
         """Takes the turn once, also when the request comes twice or the client goes away."""
         return await table.step(episode_id, request)
 
-    @router.get(
-        "/{episode_id}",
-        summary="See where an episode stands",
-        responses=document_problems(*ALWAYS, "unknown-episode", "invalid"),
-    )
+    @router.get("/{episode_id}", summary="See where an episode stands")
     async def show_episode(episode_id: EpisodeId) -> EpisodeState:
         """All that was said, the rewards, and which turn is next."""
         return table.state(episode_id)
@@ -141,7 +123,6 @@ def _episode_routes(table: EpisodeTable) -> APIRouter:
         status_code=204,
         response_class=Response,
         summary="Drop an episode",
-        responses=document_problems(*ALWAYS, "unknown-episode", "invalid"),
     )
     async def delete_episode(episode_id: EpisodeId) -> None:
         """Makes room for another one."""
@@ -153,16 +134,12 @@ def _episode_routes(table: EpisodeTable) -> APIRouter:
 def _env_routes(table: EpisodeTable) -> APIRouter:
     router = APIRouter(tags=["environments"])
 
-    @router.get("", summary="List the environments", responses=document_problems(*ALWAYS))
+    @router.get("", summary="List the environments")
     async def list_envs() -> EnvList:
         """Every number of their protocols."""
         return EnvList(envs=list(table.cards.values()))
 
-    @router.get(
-        "/{env_id}",
-        summary="See one environment",
-        responses=document_problems(*ALWAYS, "unknown-name", "invalid"),
-    )
+    @router.get("/{env_id}", summary="See one environment")
     async def show_env(env_id: _EnvId) -> EnvAnswer:
         """Its card, who can play the person, and the people of each split."""
         try:
@@ -180,11 +157,7 @@ def _env_routes(table: EpisodeTable) -> APIRouter:
 def _operator_routes(metrics: Metrics, locked: list[Any]) -> APIRouter:
     router = APIRouter(tags=["operation"])
 
-    @router.get(
-        "/healthz",
-        summary="See whether the server answers",
-        responses=document_problems("rate-limited", "foreign-page", "foreign-host"),
-    )
+    @router.get("/healthz", summary="See whether the server answers")
     async def show_health() -> Health:
         """Needs no token."""
         return Health(version=__version__)
@@ -194,10 +167,7 @@ def _operator_routes(metrics: Metrics, locked: list[Any]) -> APIRouter:
         dependencies=locked,
         summary="Read counts and durations",
         response_class=Response,
-        responses={
-            200: {"description": "For Prometheus.", "content": {"text/plain": {}}},
-            **document_problems(*ALWAYS),
-        },
+        responses={200: {"description": "For Prometheus.", "content": {"text/plain": {}}}},
     )
     async def show_metrics() -> Response:
         """Open episodes, turns, answers by status, and a histogram of the time that turns take."""

@@ -101,16 +101,3 @@ class BoundedProtocol(H11Protocol):
     def _release(self) -> None:
         self._stop_timer()
         self.limits.forget(self)
-
-
-def count_allowed_files(wanted: int) -> int:
-    """How many files and connections this process may open, after it has asked for so many."""
-    try:
-        import resource  # noqa: PLC0415 (there is none on Windows)
-    except ImportError:
-        return wanted
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return wanted if soft == resource.RLIM_INFINITY else soft

@@ -118,29 +118,24 @@ class Guard:
 
     async def _read_body(self, scope: Scope, receive: Receive) -> bytes | None:
         """The whole body; None when the client has gone."""
-        most = self._settings.max_body_bytes
-        too_large = Refusal("too-large", f"Send at most {most:,} bytes.")
-        length = header(scope, b"content-length")
-        if length.isdigit() and int(length[:20]) > most:
-            if not header(scope, b"expect"):  # such a client asks before it sends
-                await discard_body(receive, self._settings.body_timeout_s)
-            raise too_large
+        most, timeout_s = self._settings.max_body_bytes, self._settings.body_timeout_s
         body = bytearray()
         try:
-            async with asyncio.timeout(self._settings.body_timeout_s):
+            async with asyncio.timeout(timeout_s):
                 while (message := await receive())["type"] == "http.request":
                     body += message.get("body", b"")
-                    if not message.get("more_body") and len(body) <= most:
-                        return bytes(body)
+                    is_whole = not message.get("more_body")
                     if len(body) > most:
                         break
+                    if is_whole:
+                        return bytes(body)
                 else:
                     return None
         except TimeoutError:
             raise Refusal("slow-request") from None
-        if message.get("more_body"):
-            await discard_body(receive, self._settings.body_timeout_s)
-        raise too_large
+        if not is_whole:
+            await discard_body(receive, timeout_s)
+        raise Refusal("too-large", f"Send at most {most:,} bytes.")
 
     async def _refuse(self, refusal: Refusal, scope: Scope, send: Send) -> None:
         """Answer with a problem; the connection is closed, for the body may not have been read."""

@@ -1,11 +1,11 @@
-"""The description at /openapi.json and /docs: text, problems of each route, and links."""
+"""The description at /openapi.json and /docs: text, problems, and links."""
 
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from rlver_gym.serve.problems import KINDS, MEDIA_TYPE, Problem, Refusal
+from rlver_gym.serve.problems import MEDIA_TYPE, Problem
 
 DESCRIPTION = """
 Talk with a simulated person whose emotion moves with every reply; the change is the reward.
@@ -26,37 +26,12 @@ wait as long as `Retry-After` says, and send the same request again.
 `step` or `problem`, and the request id. The same `begin` on a new connection goes on with the
 episode.
 """
-ALWAYS = (
-    "unauthorized",
-    "foreign-page",
-    "foreign-host",
-    "not-found",
-    "rate-limited",
-    "server-error",
-)
-WITH_BODY = ("not-json", "slow-request", "too-large", "invalid")
-BEGINNING = (
-    *("unknown-name", "user-not-offered", "request-id-used"),
-    *("user-unavailable", "too-many-episodes", "busy"),
-)
-STEPPING = (
-    *("unknown-episode", "wrong-turn", "episode-over", "request-id-used"),
-    *("user-unavailable", "busy"),
-)
-
-
-def document_problems(*kinds: str) -> dict[int | str, dict[str, Any]]:
-    responses: dict[int | str, dict[str, Any]] = {}
-    for name in kinds:
-        kind, refusal = KINDS[name], Refusal(name)
-        known = responses.setdefault(kind.status, {"description": kind.title, "content": {}})
-        if kind.title not in known["description"]:
-            known["description"] += f"; {kind.title[0].lower()}{kind.title[1:]}"
-        media = known["content"].setdefault(
-            MEDIA_TYPE, {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": {}}
-        )
-        media["examples"][name] = {"value": refusal.body}
-    return responses
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "A problem.",
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+}
 
 
 def document_links() -> dict[str, Any]:

@@ -16,8 +16,8 @@ class Kind(NamedTuple):
 
     status: int
     title: str
-    example: str
-    """A detail, for the documentation."""
+    detail: str = ""
+    """What it says unless told more."""
 
 
 KINDS = {
@@ -37,36 +37,23 @@ KINDS = {
         "The header Host names another machine. Call 127.0.0.1 or localhost; behind a proxy start"
         " the server with a token.",
     ),
-    "user-not-offered": Kind(
-        403, "No such user here", "The server does not offer the user 'x'. It offers: embedded."
-    ),
-    "unknown-name": Kind(
-        404, "No such name", "there is no persona 'x'. All of them: GET /v1/envs/RLVER-Empathy-v0"
-    ),
-    "unknown-episode": Kind(
-        404,
-        "No such episode",
-        "There is no such episode: it was deleted, was idle for longer than 900 s, or the server"
-        " has started anew. Begin another one with POST /v1/episodes.",
-    ),
+    "user-not-offered": Kind(403, "No such user here"),
+    "unknown-name": Kind(404, "No such name"),
+    "unknown-episode": Kind(404, "No such episode"),
     "not-found": Kind(404, "Nothing is here", "See /docs for what there is."),
     "method-not-allowed": Kind(405, "No such method here", "See /docs for what there is."),
     "slow-request": Kind(408, "The body did not come", "Send the whole body within 30 s."),
-    "wrong-turn": Kind(409, "Another turn is next", "Turn 5 cannot be taken. The next one is 3."),
-    "episode-over": Kind(
-        409, "The episode is over", "It has ended (left). Begin another with POST /v1/episodes."
-    ),
+    "wrong-turn": Kind(409, "Another turn is next"),
+    "episode-over": Kind(409, "The episode is over"),
     "request-id-used": Kind(
         409,
         "The request id stands for another request",
         "This request id was used for something else. Use a new one for every request.",
     ),
-    "wrong-message": Kind(409, "Not now", "Send a message `begin` first."),
-    "too-large": Kind(413, "The body is too large", "Send at most 262,144 bytes."),
-    "invalid": Kind(
-        422, "The request is not valid", "turn: Field required. See /docs for what is expected."
-    ),
-    "rate-limited": Kind(429, "Too many requests", "Wait 2 s: 100 requests a second are allowed."),
+    "wrong-message": Kind(409, "Not now"),
+    "too-large": Kind(413, "The body is too large"),
+    "invalid": Kind(422, "The request is not valid"),
+    "rate-limited": Kind(429, "Too many requests"),
     "server-error": Kind(
         500, "The server failed", "The episode is as it was. Look into the server's log."
     ),
@@ -75,13 +62,11 @@ KINDS = {
         "The user's model does not answer",
         "The episode is as it was: send the same request again later.",
     ),
-    "too-many-episodes": Kind(
-        503, "Too many open episodes", "1,000 are open. Wait, or delete those you do not need."
-    ),
+    "too-many-episodes": Kind(503, "Too many open episodes"),
     "too-many-connections": Kind(
         503, "Too many WebSockets", "As many are connected as episodes may be open. Wait 5 s."
     ),
-    "busy": Kind(503, "Too many turns at once", "64 turns are under way. Wait 1 s."),
+    "busy": Kind(503, "Too many turns at once"),
 }
 
 
@@ -106,7 +91,7 @@ class Refusal(Exception):
 
     def __init__(self, kind: str, detail: str = "", **members: Any) -> None:
         """`kind`: a name of `KINDS`; `members`: other fields of `Problem`."""
-        super().__init__(detail or KINDS[kind].example)
+        super().__init__(detail or KINDS[kind].detail)
         self.kind = kind
         self.problem = Problem(
             type=f"urn:rlver-gym:{kind}",

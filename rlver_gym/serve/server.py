@@ -3,13 +3,14 @@
 import gc
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from threading import Thread
 from typing import Self
 
 import uvicorn
 
 from rlver_gym.serve.app import make_app
-from rlver_gym.serve.connections import ConnectionLimits, count_allowed_files
+from rlver_gym.serve.connections import ConnectionLimits
 from rlver_gym.serve.listen import BACKLOG, listen
 from rlver_gym.serve.operation import ServeSettings
 from rlver_gym.users import SentientUser
@@ -61,17 +62,13 @@ def collect_garbage_rarely() -> None:
     gc.set_threshold(*gc.get_threshold()[:2], _FULL_COLLECTION_EVERY)
 
 
-def allow_files(settings: ServeSettings) -> None:
-    """Ask for as many open files as these limits can need; warns where there are fewer."""
-    wanted = 2 * settings.max_connections + settings.max_episodes + 256
-    allowed = count_allowed_files(wanted)
-    if allowed < wanted:
-        logging.getLogger("rlver_gym.serve").warning(
-            "the system allows %d open files, and these limits may need %d: raise it (ulimit -n),"
-            " or lower --max-connections",
-            allowed,
-            wanted,
-        )
+def allow_files() -> None:
+    """Let this process open as many files and connections as the system grants it."""
+    with suppress(ImportError, ValueError, OSError):  # Windows has none; some have no bound
+        import resource  # noqa: PLC0415
+
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class BackgroundServer:
