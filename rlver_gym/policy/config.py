@@ -98,8 +98,6 @@ class TrainConfig(BaseModel):
     """No further steps in an iteration once the policy has moved this far (KL, nats a token)."""
     grad_clip: float = Field(default=1.0, gt=0)
     """Largest norm of a gradient."""
-    weight_decay: float = Field(default=0.0, ge=0)
-    """AdamW's."""
 
     group_size: int = Field(default=4, ge=1)
     """Dialogues of one group; for rft and dpo the replies that are tried at every turn."""

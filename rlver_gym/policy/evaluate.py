@@ -41,7 +41,8 @@ def evaluate(learner: Learner) -> Evaluation:
     trajectories = learner.play(
         envs, specs, temperature=config.eval_temperature, draw_seed=config.seed
     )
-    alarms = _find_alarms(all_gather(_episodes(envs[: len(local_slice(specs))])))
+    episodes = all_gather(_episodes(envs[: len(local_slice(specs))]))
+    alarms = [alarm.says for alarm in find_alerts(episodes)]
     score = bootstrap(np.array([score_of(one) for one in trajectories if one.valid]))
     metrics = {f"eval_{name}": value for name, value in compute_metrics(trajectories).items()}
     scores = {"eval_score": score.mean, "eval_low": score.low, "eval_high": score.high}
@@ -57,10 +58,6 @@ def _episodes(envs: Sequence[TextEnv]) -> list[Episode]:
     return [
         Episode.of(one, "policy") for one in sessions if one.outcome not in (None, Outcome.FAILED)
     ]
-
-
-def _find_alarms(episodes: Sequence[Episode]) -> list[str]:
-    return [alarm.says for alarm in find_alerts(episodes)]
 
 
 def score_of(dialogue: Trajectory) -> float:

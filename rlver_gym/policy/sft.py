@@ -28,7 +28,9 @@ from rlver_gym.policy.models.distributed import (
 )
 from rlver_gym.policy.models.model import export, load_model, load_tokenizer, uses_bf16
 from rlver_gym.policy.models.renderer import Renderer
-from rlver_gym.policy.models.trajectory import TokenSequence, Trajectory
+from rlver_gym.policy.models.rollout import SequenceBuilder
+from rlver_gym.policy.models.sampler import Completion
+from rlver_gym.policy.models.trajectory import Trajectory
 
 DIALOGUES = 4
 """Dialogues that one step learns from."""
@@ -38,38 +40,26 @@ def tokenize_demonstration(demonstration: Demonstration, renderer: Renderer) -> 
     """The demonstration as the policy would have said it, its plans thought before if it thinks:
     token ids, with a mask of what is to be learned.
     """
-    ids: list[int] = []
-    turns: list[int] = []
-    sequences: list[TokenSequence] = []
+    builders: list[SequenceBuilder] = []
     for turn, reply in enumerate(demonstration.replies):
-        if renderer.style == "think":
-            ids, turns = (
-                renderer.prompt(demonstration.users[: turn + 1], demonstration.replies[:turn]),
-                [],
-            )
-        elif turn == 0:
-            ids = renderer.opening(demonstration.users[0])
-        else:
-            ids = ids + renderer.between(demonstration.users[turn], ids[-1])
-        turns += [-1] * (len(ids) - len(turns))
+        before = builders[-1].ids if builders else []
+        prompt = renderer.next_prompt(
+            before, demonstration.users[: turn + 1], demonstration.replies[:turn]
+        )
+        if renderer.style == "think" or not builders:
+            builders.append(SequenceBuilder())
         thought = renderer.thought(demonstration.plans[turn]) if renderer.style == "think" else ""
-        said = [
-            *renderer.tokenizer(thought + reply, add_special_tokens=False)["input_ids"],
-            renderer.end_of_turn,
-        ]  # pyright: ignore[reportGeneralTypeIssues]
+        ids = renderer.tokenizer(thought + reply, add_special_tokens=False)["input_ids"]
+        said = [*ids, renderer.end_of_turn]  # pyright: ignore[reportGeneralTypeIssues]
         is_learned = not demonstration.only_last or turn == len(demonstration.replies) - 1
-        ids = ids + said
-        turns += [turn if is_learned else -1] * len(said)
-        if renderer.style == "think":
-            sequences.append(_sequence(ids, turns))
-    if renderer.style == "direct":
-        sequences.append(_sequence(ids, turns))
+        completion = Completion(said, [0.0] * len(said))
+        builders[-1].grow(prompt, completion, turn if is_learned else -1)
     return Trajectory(
         0,
         0,
         np.zeros(len(demonstration.replies), np.float32),
         np.zeros(len(demonstration.replies), np.bool_),
-        tuple(sequences),
+        tuple(one.sequence() for one in builders),
         (),
         {},
     )
@@ -192,10 +182,3 @@ def _backward(actor: nn.Module, batch: Batch, tokens: int) -> float:
             (ranks() * loss).backward()
         total += float(loss.detach())
     return float(all_reduce_sum(torch.tensor(total, dtype=torch.float64)))
-
-
-def _sequence(ids: list[int], turns: list[int]) -> TokenSequence:
-    turn_T = np.array(turns, dtype=np.int32)
-    return TokenSequence(
-        np.array(ids, dtype=np.int64), turn_T >= 0, np.zeros(len(ids), np.float32), turn_T
-    )

@@ -139,7 +139,7 @@ def test_the_ids_are_those_of_the_template_where_it_does_not_rewrite(
         return_dict=False,
     )
     assert (ids == rendered) is (name != "qwen3")
-    assert renderer.rewrites_history is (name == "qwen3")
+    assert bool(renderer.note) is (name == "qwen3")
 
 
 def test_a_template_that_rewrites_history_is_found_out_and_says_so() -> None:

@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from rlver_gym.core.library import library
+from rlver_gym.environment.alarms import find_alerts
 from rlver_gym.io.errors import TrainingError, UserFailed
 from rlver_gym.policy.checkpoints import Checkpoints, load, save
 from rlver_gym.policy.config import (
@@ -30,7 +31,7 @@ from rlver_gym.policy.config import (
     make_config,
     read_values,
 )
-from rlver_gym.policy.evaluate import _episodes, _find_alarms, evaluate, make_distinct_specs
+from rlver_gym.policy.evaluate import _episodes, evaluate, make_distinct_specs
 from rlver_gym.policy.folder import run
 from rlver_gym.policy.learning.batch import pack
 from rlver_gym.policy.learning.metrics import (
@@ -507,9 +508,9 @@ def test_who_says_the_same_to_everybody_raises_an_alarm_when_evaluated():
             _, _, over, _, _ = env.step(
                 "I am so sorry. That sounds hard. You will get through this."
             )
-    (alarm,) = _find_alarms(_episodes(envs))
-    assert "near-copies" in alarm
-    assert not _find_alarms(_episodes([gym.make("CartPole-v1")]))
+    (alarm,) = find_alerts(_episodes(envs))
+    assert "near-copies" in alarm.says
+    assert not _episodes([gym.make("CartPole-v1")])
 
 
 @pytest.mark.parametrize(

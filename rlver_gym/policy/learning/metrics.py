@@ -7,13 +7,11 @@ import json
 import math
 import os
 import re
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -120,22 +118,6 @@ MAX_BYTES = 256 << 20
 TRACKERS = ("wandb", "trackio")
 
 
-class Clock:
-    """Seconds from one lap to the next."""
-
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self._start = self._last = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.laps[name], self._last = now - self._last, now
-
-    @property
-    def total(self) -> float:
-        return self._last - self._start
-
-
 class RunLog:
     """The files of one run folder.
 
@@ -163,12 +145,7 @@ class RunLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._board.close()
         if self._tracker is not None:
             self._tracker.finish()

@@ -157,7 +157,6 @@ def make_optimizer(
     *,
     lr: float = 1e-6,
     critic_lr: float = 5e-6,
-    weight_decay: float = 0.0,
 ) -> AdamW:
     """AdamW over all weights that learn. Make it after the modules were spread out over processes.
     The default rates are RLVER's (arXiv:2507.03112, appendix B).
@@ -168,7 +167,7 @@ def make_optimizer(
         for module, rate in ((actor, lr), (critic, critic_lr))
         if module is not None
     ]
-    return AdamW(groups, weight_decay=weight_decay)
+    return AdamW(groups, weight_decay=0.0)
 
 
 def schedule(

@@ -73,13 +73,6 @@ class Renderer:
         eos = self.tokenizer.eos_token_id
         return frozenset({self.end_of_turn} | ({eos} if isinstance(eos, int) else set()))
 
-    @property
-    def rewrites_history(self) -> bool:
-        """Whether the template renders an earlier turn otherwise than the policy saw it when it
-        spoke.
-        """
-        return bool(self.note)
-
     @cached_property
     def note(self) -> str:
         """What the template rewrites, and what is done about it; empty when it rewrites nothing."""
@@ -117,6 +110,16 @@ class Renderer:
         """
         ended = [] if last_id == self.end_of_turn else [self.end_of_turn]
         return ended + self._ids(self._after + self._format_message(user) + self._parts.cue)
+
+    def next_prompt(
+        self, ids: list[int], users: Sequence[str], replies: Sequence[str]
+    ) -> list[int]:
+        """The prompt of the next turn, after the dialogue's latest sequence: `ids`, empty before
+        the first turn. A policy that thinks begins another sequence.
+        """
+        if self.style == "think":
+            return self.prompt(users, replies)
+        return ids + self.between(users[-1], ids[-1]) if ids else self.opening(users[0])
 
     def prompt(self, users: Sequence[str], replies: Sequence[str]) -> list[int]:
         """The prompt of a turn whose history holds only what was heard: one more of `users` than of

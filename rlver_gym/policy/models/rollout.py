@@ -154,7 +154,7 @@ class _Dialogue:
         self.rewards: list[float] = []
         self.format_error: list[bool] = []
         self.cut: list[bool] = []
-        self.builders: list[_SequenceBuilder] = []
+        self.builders: list[SequenceBuilder] = []
         self.info: dict[str, Any] = {}
         self.over = self.valid = self.context_overflow = self.logprob_missing = False
 
@@ -211,7 +211,7 @@ class _Dialogue:
         mean = sum(worth for worth, _ in rivals) / max(len(rivals), 1)
         self.margins.append(ranks[best][2] - mean if can_win else 0.0)
         if can_win:
-            rival = _SequenceBuilder()
+            rival = SequenceBuilder()
             rival.grow(prompt, completions[min(rivals)[1]], turn=len(self.replies))
             self.rivals.append(rival.sequence())
         restore(after[best])
@@ -222,13 +222,8 @@ class _Dialogue:
         """Everything up to the next reply; None when that is longer than `max_prompt_tokens`, which
         ends the dialogue.
         """
-        if self.renderer.style == "think":
-            ids = self.renderer.prompt(self.users, self.replies)
-        elif not self.builders:
-            ids = self.renderer.opening(self.users[0])
-        else:
-            before = self.builders[0].ids
-            ids = before + self.renderer.between(self.users[-1], before[-1])
+        before = self.builders[-1].ids if self.builders else []
+        ids = self.renderer.next_prompt(before, self.users, self.replies)
         if len(ids) <= max_prompt_tokens:
             return ids
         self.over = self.context_overflow = True
@@ -237,7 +232,7 @@ class _Dialogue:
 
     def _record_reply(self, prompt: Sequence[int], reply: Completion) -> str:
         if self.renderer.style == "think" or not self.builders:
-            self.builders.append(_SequenceBuilder())
+            self.builders.append(SequenceBuilder())
         self.builders[-1].grow(prompt, reply, turn=len(self.replies))
         said = self.renderer.parse(reply.ids)
         self.replies.append(said.text)
@@ -318,8 +313,10 @@ def _check_restore(env: TextEnv) -> None:
         )
 
 
-class _SequenceBuilder:
-    """A token sequence while it grows. Whatever is no reply counts as not said."""
+class SequenceBuilder:
+    """A token sequence while it grows. Whatever is no reply counts as not said, and so does a reply
+    of turn -1.
+    """
 
     def __init__(self) -> None:
         self.ids: list[int] = []
