@@ -1,7 +1,6 @@
 """GEM, through its registry, its vectors and its wrappers."""
 
 import random
-from functools import partial
 from threading import Barrier
 
 import numpy as np
@@ -10,8 +9,6 @@ import pytest
 gem = pytest.importorskip("gem")
 
 from adapters.gem_env import EmpathyTextEnv
-from gem.wrappers.episode_tracking_wrapper import EpisodeTrackingWrapper
-from gem.wrappers.observation_wrapper import ObservationWrapper
 from integrations.failing import FailsInTurn
 from integrations.scripted import RUDE, UTTERANCES, hold_episode
 
@@ -74,18 +71,6 @@ def test_the_users_of_a_vector_are_waited_for_at_the_same_time():
     assert envs.step([UTTERANCES[0]] * 2)[1].tolist() == reference_rewards(5, UTTERANCES[:1]) * 2
 
 
-def test_a_vector_begins_the_next_episode_by_itself():
-    envs = gem.make_vec([ID], persona=PERSONA)
-    envs.reset(seed=[5])
-    for _ in range(8):
-        observations, _, terminated_B, truncated_B, infos = envs.step([RUDE])
-        if terminated_B[0]:
-            break
-    assert not truncated_B[0]
-    assert observations[0].startswith(agent_prompt())
-    assert (infos[0]["turn"], infos[0]["prev_ep_valid"]) == (0, True)
-
-
 @pytest.mark.parametrize("user", [FailsInTurn(2), FailsInTurn(0)])
 def test_a_user_that_fails_truncates_and_the_reset_that_follows_still_tells(user):
     env = gem.make(ID, persona=PERSONA, user=user)
@@ -109,19 +94,6 @@ def test_seeds_go_to_the_environment_alone_and_choose_as_in_gymnasium():
         env.sample_random_action()
         assert info["persona"] == reference.step("Hello")[4]["persona"]
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before
-
-
-def test_random_actions_differ_in_a_group_and_follow_the_seed_of_the_vector():
-    def draw(seed):
-        envs = gem.make_vec([ID] * 2, persona=PERSONA, seed=seed)
-        envs.reset(seed=[5, 5])
-        return [[one.sample_random_action() for _ in range(5)] for one in envs.envs]
-
-    first, second = draw(0)
-    assert first != second
-    assert len(set(first)) > 1
-    assert draw(0) == [first, second]
-    assert draw(1)[0] == second
 
 
 def test_a_spawned_environment_with_the_same_state_goes_on_from_it_and_leaves_it_alone():
@@ -157,15 +129,6 @@ def test_a_state_cannot_be_spawned_before_the_beginning_or_with_another_card():
     env.reset(seed=5)
     with pytest.raises(DialogueError, match="another card"):
         env.spawn(same_state=True, env="RLVER-Challenging-v0")
-
-
-def test_the_wrappers_of_gem_keep_the_conversation_and_count():
-    talk = partial(ObservationWrapper, include_chat_template=False)
-    envs = gem.make_vec([ID], wrappers=[talk, EpisodeTrackingWrapper], persona=PERSONA)
-    (begun,), _ = envs.reset(seed=[5])
-    (observation,), *_, (info,) = envs.step([UTTERANCES[0]])
-    assert observation.startswith(f"{begun}{UTTERANCES[0]}\n")
-    assert (info["step_counter"], info["cumulative_rewards"]) == (1, reference_rewards(5)[0])
 
 
 def test_every_shipped_card_is_registered_and_a_card_of_ones_own_is_an_argument():

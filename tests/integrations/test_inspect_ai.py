@@ -13,7 +13,7 @@ from inspect_ai import Task, score
 from inspect_ai import eval as run_eval
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, read_eval_log
-from inspect_ai.model import GenerateConfig, ModelOutput, ModelUsage, get_model
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.solver import generate
 from integrations.drivers import gymnasium
 
@@ -196,24 +196,6 @@ def test_a_sample_without_a_dialogue_is_unscored(tmp_path):
     (sample,) = run(tmp_path, task).samples
     assert math.isnan(sample.scores["final_emotion"].value)
     assert "empathy_dialogue" in sample.scores["final_emotion"].explanation
-
-
-@pytest.mark.usefixtures("close_shared_clients")
-def test_agent_and_user_over_http_and_the_same_task_twice(tmp_path):
-    # inspect_ai would leave the connections of its models open
-    config = GenerateConfig(extra_headers={"Connection": "close"})
-    with ChatServer(EmbeddedAnswers()) as server:
-        task = rlver_empathy(split="demo", user="openai:person", base_url=server.base_url)
-        name, client = "openai-api/test/agent", {"base_url": server.base_url, "api_key": "any"}
-        agent = get_model(name, config=config, **client)
-        logs = [run(tmp_path, task, model=agent, limit=2) for _ in range(2)]
-        prompts = [one["messages"] for one in server.requests if one["model"] == "agent"]
-    for log in logs:
-        assert log.status == "success", log.error
-        for sample in log.samples:
-            record = sample.store_as(DialogueRecord)
-            assert record.outcome in ("content", "left", "out_of_turns")
-            assert record.transcript[:-2] in prompts
 
 
 def test_inspect_finds_the_task_by_the_entry_point():

@@ -306,23 +306,6 @@ def test_a_client_that_reads_on_after_a_timeout_does_not_take_the_late_answer(
             say(client, UTTERANCES[2])
 
 
-def test_steps_that_were_sent_without_waiting_are_answered_by_number(
-    slow: tuple[Slow, str],
-) -> None:
-    user, address = slow
-    alone = episode()
-    with connect(f"{address.replace('http', 'ws')}/ws") as socket:
-        exchange(socket, "reset", persona=PERSONA, seed=5, episode_id="a")
-        for turn, one in enumerate(UTTERANCES, start=1):
-            message = {"type": "step", "data": {"message": one, "turn": turn}}
-            socket.send(json.dumps(message))
-        user.may_answer.set()
-        answers = [json.loads(socket.recv())["data"] for _ in UTTERANCES]
-    assert [one["observation"]["turn"] for one in answers] == [1, 2, 3]
-    assert {one["observation"]["episode_id"] for one in answers} == {"a"}
-    assert [one["reward"] for one in answers] == [alone.say(one).reward for one in UTTERANCES]
-
-
 def test_an_utterance_that_is_sent_again_is_not_said_again(url: str) -> None:
     alone = episode()
     with connect(f"{url.replace('http', 'ws')}/ws") as socket:
@@ -350,20 +333,6 @@ class RefusedOnce(EmbeddedUser):
             self.refused = True
             raise ServerRefused("503")
         return super().appraise(scene, emotion, dialogue)
-
-
-def test_a_user_that_fails_is_an_error_and_no_reward() -> None:
-    with (
-        serve(make_app(FailsInTurn(2, UserFailed("no appraisal", SECRET)))) as address,
-        EmpathyClient(base_url=address).sync() as client,
-    ):
-        client.reset(persona=PERSONA, seed=5)
-        assert say(client, UTTERANCES[0]).reward is not None
-        with pytest.raises(RuntimeError, match="no score") as failure:
-            say(client, UTTERANCES[1])
-        with pytest.raises(RuntimeError, match="over"):
-            say(client, UTTERANCES[1])
-    assert SECRET not in str(failure.value)
 
 
 def test_a_user_without_first_words_gives_no_episode() -> None:

@@ -12,7 +12,7 @@ from integrations.drivers.openreward import connect, serve, task_of
 from integrations.failing import FailsInTurn
 from integrations.scripted import RUDE, UTTERANCES, find_private, hold_episode
 from openreward.api.environments.client import Environment as RemoteEnvironment
-from openreward.api.errors import SessionTerminatedError, ToolCallError, ToolFailed
+from openreward.api.errors import ToolCallError, ToolFailed
 from openreward.environments import Server
 
 from rlver_gym.core.agent import agent_prompt
@@ -32,7 +32,6 @@ SECRET = "amina is afraid of the letter"
 
 USERS = {
     "Speechless": FailsInTurn(0, UserFailed("no words", SECRET)),
-    "FailsLater": FailsInTurn(2, UserFailed("no appraisal", SECRET)),
     "Refused": FailsInTurn(1, ServerRefused(f"400: bad prompt: {SECRET}")),
     "Broken": FailsInTurn(1, ValueError(SECRET)),
 }
@@ -124,19 +123,6 @@ def test_a_task_that_names_nobody_is_refused_with_the_remedy(
     task.task_spec = spec
     with pytest.raises(aiohttp.ClientResponseError, match=says), env.session(task):
         pass
-
-
-def test_a_user_that_fails_fails_the_call_and_gives_no_reward(address: str) -> None:
-    with (
-        connect(address, "FailsLater") as env,
-        env.session(task_of(PERSONA, name="FailsLater")) as session,
-    ):
-        assert session.call_tool("say", {"message": "What happened?"}).reward is not None
-        with pytest.raises(ToolFailed, match="no score") as failure:
-            session.call_tool("say", {"message": "And then?"})
-        with pytest.raises(SessionTerminatedError):
-            session.call_tool("say", {"message": "Hello?"})
-    assert SECRET not in str(failure.value)
 
 
 @pytest.mark.parametrize("user", ["Refused", "Broken"])

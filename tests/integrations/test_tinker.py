@@ -12,7 +12,7 @@ pytest.importorskip("tinker_cookbook")
 from integrations.drivers.tinker import TOKENIZER, Script, make_renderer
 from integrations.failing import FailsInTurn
 from integrations.scripted import hold_episode
-from tinker_cookbook.renderers import Message, TextPart, ThinkingPart, get_renderer
+from tinker_cookbook.renderers import Message, TextPart, ThinkingPart
 from tinker_cookbook.rl import train
 from tinker_cookbook.rl.data_processing import assemble_training_data, compute_advantages
 from tinker_cookbook.rl.metric_util import RLTestSetEvaluator
@@ -237,16 +237,3 @@ def test_a_dataset_that_cannot_be_made_says_what_to_do():
         make_dataset(user="openai:any", options={"api_key": "secret"})
     with pytest.raises(TrainingError, match="num_seeds"):
         make_dataset(split="demo")
-
-
-def test_other_renderers_parse_what_is_said_as_well():
-    renderer = get_renderer("role_colon", make_renderer().tokenizer, model_name=TOKENIZER)
-    group = EmpathyGroupBuilder(SPEC, renderer, 1)
-    (env,) = asyncio.run(group.make_envs())
-
-    async def play():
-        await env.initial_observation()
-        tokens = renderer.tokenizer.encode(f" {LONG[0]}\n\nUser:", add_special_tokens=False)
-        return await env.step(tokens)
-
-    assert asyncio.run(play()).reward == reference(LONG[:1]).rewards[0]

@@ -11,11 +11,9 @@ import gymnasium as gym
 from integrations.drivers.torchrl import ScriptedPolicy
 from integrations.failing import FailsInTurn
 from integrations.scripted import hold_episode
-from tensordict import NonTensorData
 
 with warnings.catch_warnings():  # TorchRL's collectors inherit from a class that is deprecated
     warnings.simplefilter("ignore")
-    from torchrl.collectors import Collector
     from torchrl.collectors.llm import LLMCollector
 from adapters.torchrl_env import EmpathyChatEnv, ValidReader, fill_log_probs
 from torchrl.data import LazyStackStorage, ReplayBuffer, SamplerWithoutReplacement
@@ -26,9 +24,7 @@ from torchrl.modules.llm import TransformersWrapper
 from torchrl.modules.llm.policies import ChatHistory
 from torchrl.objectives.llm import GRPOLoss, MCAdvantage
 
-from rlver_gym.agents.strategies import STRATEGIES
 from rlver_gym.core.library import library
-from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.integrations.episodes import EpisodeSpec
 from rlver_gym.io.errors import DialogueError
 from rlver_gym.policy.models.model import load_model, load_tokenizer
@@ -47,13 +43,6 @@ VIEWS = ("RLVER-Strategy-v0", "RLVER-Empathy-v0")
 @pytest.mark.parametrize("view", VIEWS)
 def test_their_wrapper_takes_the_view_and_its_specs_hold(view):
     check_env_specs(GymWrapper(gym.make(view)), break_when_any_done="both", seed=0)
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_their_wrapper_shows_nothing_of_info_unless_asked(view):
-    keys = GymWrapper(gym.make(view)).rollout(2).keys(include_nested=True, leaves_only=True)
-    names = {part for key in keys for part in ((key,) if isinstance(key, str) else key)}
-    assert not names & set(EmpathyEnv.privileged_info)
 
 
 def test_the_strategies_of_a_rollout_are_worth_what_they_are_in_gymnasium():
@@ -75,25 +64,6 @@ def test_their_wrapper_can_be_told_to_say_that_the_user_failed(view):
     data = env.rollout(8)
     assert data["next", "valid"].tolist() == [True, False]
     assert data["next", "truncated"].flatten().tolist() == [False, True]
-
-
-def test_their_collector_collects_the_strategy_view():
-    env = GymWrapper(gym.make("RLVER-Strategy-v0"))
-    collector = Collector(env, None, frames_per_batch=40, total_frames=80)
-    batches = list(collector)
-    collector.shutdown()
-    assert [batch.numel() for batch in batches] == [40, 40]
-    assert batches[0]["action"].shape == (40, len(STRATEGIES))
-    assert all(batch["next", "done"].any() for batch in batches)
-    assert torch.cat([batch["next", "reward"] for batch in batches]).abs().max() <= 10
-
-
-def test_a_text_rollout_holds_what_was_said():
-    env = GymWrapper(gym.make("RLVER-Empathy-v0", persona=PERSONA))
-    words = iter(WORDS)
-    data = env.rollout(3, lambda td: td.set("action", NonTensorData(next(words))))
-    assert list(data["action"]) == list(WORDS)
-    assert all(isinstance(answer, str) and answer for answer in data["next", "observation"])
 
 
 def test_a_chat_rollout_holds_the_dialogue_and_fits_its_specs():

@@ -8,16 +8,15 @@ import os
 import pickle
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from failures import show_failure
-from faulty_server import ALL, Faults, FaultyServer
+from faulty_server import Faults, FaultyServer
 from pydantic import SecretStr, ValidationError
 
 from rlver_gym.io.errors import BudgetSpent, ChatError, ServerRefused, ServerUnreachable
 from rlver_gym.io.event_loop import wait_for
-from rlver_gym.llm_client import connect as shared
 from rlver_gym.llm_client import wire
 from rlver_gym.llm_client.client import ChatClient, summarise_failures
 from rlver_gym.llm_client.connect import connect, spending
@@ -30,16 +29,6 @@ from rlver_gym.testing import ChatServer
 KEY = "sk-planted-0123456789abcdef"
 SECRET = "my sister stole the inheritance"
 SCHEMA = {"type": "object", "properties": {"change": {"type": "integer"}}, "required": ["change"]}
-TOLD = ALL - {"nonsense", "hang", "drip"}
-"""The faults that a client can tell from an answer, and without a clock."""
-
-
-@pytest.fixture(autouse=True)
-def _nothing_shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    yield
-    shared.close()
 
 
 def request(words: object = "hello", **fields: object) -> ChatRequest:
@@ -145,29 +134,6 @@ def test_a_limit_of_tokens_that_is_left_out_goes_by_its_newer_name() -> None:
     newer = wire.build_body(request(max_tokens=9, schema=SCHEMA), {"max_tokens", "temperature"})
     assert newer.keys() == {"model", "messages", "max_completion_tokens", "response_format"}
     assert newer["max_completion_tokens"] == 9
-
-
-def test_faults_leave_each_request_answered_or_failed_by_its_seed() -> None:
-    def storm() -> tuple[list[str], Spending]:
-        counted: list[ChatClient] = []
-        with FaultyServer(
-            lambda body: body["messages"][0]["content"],
-            faults=Faults(0.5, only=TOLD, seed=4, retry_after_s=0.01),
-        ) as server:
-            settings = ChatSettings(base_url=server.base_url, attempts=3)
-            results = asked(settings, *map(request, range(24)), then=counted.append)
-        assert all(type(result) in (ChatAnswer, ChatError) for result in results), results
-        said = [one.text if isinstance(one, ChatAnswer) else str(one) for one in results]
-        assert {one for at, one in enumerate(said) if one != str(at)} == {
-            one for one in said if one.startswith("no usable answer")
-        }
-        return said, counted[0].spending
-
-    (first, spending), (second, other) = storm(), storm()
-    assert first == second
-    assert 0 < sum(one.startswith("no usable answer") for one in first) < 24
-    assert spending.spent.calls == 24 < spending.spent.attempts
-    assert spending.spent.tokens == other.spent.tokens
 
 
 def test_what_the_server_will_never_do_is_refused_at_once_with_the_setting_to_change() -> None:

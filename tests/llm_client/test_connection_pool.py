@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
 from rlver_gym.io.errors import ChatError, ServerRefused
-from rlver_gym.llm_client import connect as shared
 from rlver_gym.llm_client import excerpts, refusals, transport
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.connect import connect
@@ -42,14 +41,6 @@ GOOD = {
 FULL = ChatRequest(
     "m", (ChatMessage("user", "hello"),), max_tokens=9, seed=3, schema={"type": "object"}
 )
-
-
-@pytest.fixture(autouse=True)
-def _nothing_shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    yield
-    shared.close()
 
 
 @contextmanager

@@ -357,17 +357,6 @@ class Breaking:
         return await answer if isinstance(answer, Awaitable) else answer
 
 
-@pytest.mark.slow
-def test_the_command_waits_for_a_short_outage_and_ends_well(tmp_path: Path) -> None:
-    breaking = Breaking(60, lambda: Refused(502, "Bad gateway"), for_s=4.0)
-    with ChatServer(breaking) as server:
-        done = bench(server, tmp_path / "run", people=3, seeds=1)
-    assert done.returncode == 0, done.stderr
-    assert "HTTP 502" in done.stderr
-    assert "answers again" in done.stderr
-    assert "failed" not in done.stdout
-
-
 def test_the_command_ends_with_4_when_some_dialogues_failed_unless_that_is_allowed(
     tmp_path: Path,
 ) -> None:
@@ -399,6 +388,9 @@ def test_192_dialogues_lose_nothing_in_an_outage(kind: str, tmp_path: Path) -> N
             assert breaking.calls < 300 + 2 * 64
             breaking.healthy = True
             done = bench(server, tmp_path / "run")
+        else:
+            assert "HTTP 502" in done.stderr
+            assert "answers again" in done.stderr
         breaking.healthy = True
         whole = bench(
             server, tmp_path / "whole", "--response-cache", str(tmp_path / "other.sqlite")

@@ -4,7 +4,6 @@ answers in logs and messages of errors.
 
 import copy
 import json
-import multiprocessing
 import os
 import pickle
 import subprocess
@@ -12,7 +11,6 @@ import sys
 import traceback
 from collections.abc import Callable
 from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +42,6 @@ ANSWERED = "a marmalade telescope"
 UNSAID = ("velvet anchor", "marmalade telescope")
 PEOPLE = library().ids("test")[:2]
 ANSWERS = EmbeddedAnswers(card="SAGE-Sentient-v0")
-
-
-pytestmark = pytest.mark.usefixtures("close_shared_clients")
 
 
 def answer(body: dict[str, Any]) -> str:
@@ -178,12 +173,6 @@ def test_thoughts_of_a_model_that_says_nothing_are_not_told() -> None:
     assert ANSWERED not in str(error.value)
 
 
-def child_asks(settings: ChatSettings, told: Connection) -> None:
-    """In a process that was just started: whether the server let it in."""
-    user = make_user("openai:u", **dict(settings))
-    told.send(user.open(Scene(library().get(PEOPLE[0]), env_card("SAGE-Sentient-v0"), 0), 40))
-
-
 def made_env(user: Any) -> gym.Env[str, str]:
     return gym.make("RLVER-Empathy-v0", user=user, persona=PEOPLE[0])
 
@@ -228,21 +217,6 @@ def test_a_key_that_was_given_is_never_replaced_by_another_ones(
         assert "planted" not in str(error.value)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     assert pickle.loads(pickled) == given
-
-
-@pytest.mark.slow
-def test_a_process_that_is_just_started_gets_the_key_along(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    here, there = multiprocessing.Pipe()
-    with ChatServer(ANSWERS, api_key=KEY) as server:
-        settings = ChatSettings(base_url=server.base_url, api_key=SecretStr(KEY))
-        child = multiprocessing.get_context("spawn").Process(
-            target=child_asks, args=(settings, there)
-        )
-        child.start()
-        child.join(60)
-        assert child.exitcode == 0
-        assert here.recv()
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")

@@ -351,14 +351,6 @@ def test_a_run_is_not_gone_on_with_under_another_config(model, tmp_path):
     assert [line["iteration"] for line in read_metrics(tmp_path)] == [1, 2]
 
 
-def test_a_full_context_ends_the_dialogue_and_not_the_run(model):
-    learner = make_learner(
-        TrainConfig(model=model, **(GROUPS | {"max_tokens": 400, "iterations": 1, "eval_every": 0}))
-    )
-    (iteration,) = train(learner)
-    assert iteration.metrics["context_overflow"] > 0
-
-
 def test_a_context_without_room_for_a_first_reply_is_named(model):
     few = {"max_tokens": 60, "iterations": 1, "eval_every": 0}
     learner = make_learner(TrainConfig(model=model, **(GROUPS | few)))
@@ -378,14 +370,6 @@ def test_the_reference_is_the_model_as_it_was_at_the_start(model):
         assert torch.equal(reference, was)
         assert not reference.requires_grad
         assert not torch.equal(now, was)
-
-
-def test_the_reference_of_adapters_is_the_model_below_them(model):
-    few = {"iterations": 2, "eval_every": 0, "kl": 0.1, "lr": 1e-2, "lora_rank": 4}
-    pytest.importorskip("peft", reason="needs peft: pip install '.[lora]'")
-    learner = make_learner(TrainConfig(model=model, **(GROUPS | few)))
-    first, second = (one.metrics["reference_kl"] for one in train(learner))
-    assert abs(first) < 1e-9 < 1e-6 < second
 
 
 @pytest.mark.parametrize(

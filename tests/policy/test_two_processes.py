@@ -110,23 +110,6 @@ def test_a_process_that_will_be_given_its_weights_reads_none(tmp_path):
     )
 
 
-@pytest.mark.parametrize("last", [True, False])
-def test_sharded_gradients_are_added_up_once_a_step(last, monkeypatch):
-    """A stand-in for FSDP's switch: what it does is FSDP's affair, and that the sums are right is
-    tested above.
-    """
-    told = []
-
-    class Sharded(torch.nn.Module):
-        def set_requires_gradient_sync(self, is_needed):
-            told.append(is_needed)
-
-    monkeypatch.setattr(distributed, "FSDPModule", Sharded)
-    with distributed.sync_gradients(Sharded(), last=last):
-        pass
-    assert told == [last]
-
-
 @pytest.fixture(scope="module")
 def alone():
     with pytest.MonkeyPatch.context() as patch:

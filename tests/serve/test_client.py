@@ -400,25 +400,21 @@ def test_a_failed_user_is_no_score(serve: Any, remote: Any) -> None:
     assert data_equivalence([env.reset(seed=0), env.step("Hello?")], public(expected))
 
 
-def test_a_user_whose_model_is_away_leaves_the_dialogue_where_it_was(
-    serve: Any, remote: Any
+@pytest.mark.parametrize(
+    ("fails", "kind", "says"),
+    [
+        (ServerOutage("out"), ServerOutage, "send the same request again"),
+        (KeyError("x"), ChatError, "server's log"),
+    ],
+)
+def test_what_goes_wrong_on_the_server_leaves_the_dialogue_where_it_was(
+    serve: Any, remote: Any, fails: Exception, kind: Any, says: str
 ) -> None:
     from test_server import Failing
 
-    users = {"bad": Failing(ServerOutage("out"), once=True)}
-    env = remote(server=serve(users=users))
+    env = remote(server=serve(users={"bad": Failing(fails, once=True)}))
     env.reset(seed=0)
-    with pytest.raises(ServerOutage, match="send the same request again"):
-        env.step(WORDS[0])
-    assert env.step(WORDS[0])[4]["turn"] == 1
-
-
-def test_a_server_error_is_an_error(serve: Any, remote: Any) -> None:
-    from test_server import Failing
-
-    env = remote(server=serve(users={"bad": Failing(KeyError("x"), once=True)}))
-    env.reset(seed=0)
-    with pytest.raises(ChatError, match="server's log"):
+    with pytest.raises(kind, match=says):
         env.step(WORDS[0])
     assert env.step(WORDS[0])[4]["turn"] == 1
 

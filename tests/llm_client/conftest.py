@@ -1,0 +1,9 @@
+"""Every test asks as nobody in particular, and leaves no connection."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _nothing_shared(monkeypatch: pytest.MonkeyPatch, close_shared_clients: None) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
