@@ -204,46 +204,12 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
 
 
 class EmpathyClient(EnvClient[EmpathyAction, EmpathyObservation, EmpathyState]):
-    """OpenEnv's client, which numbers what it says, and takes no answer to anything else
-    (DialogueError). When an answer does not come in time, the episode is lost: `reset` begins
-    another one. RuntimeError for an error of the server.
+    """OpenEnv's client. When an answer does not come in time it drops the connection, and with it
+    the episode: `reset` begins another one. RuntimeError for an error of the server.
     """
 
-    _episode_id = ""
-    _turn = 0
-
-    async def _reset_async(self, **options: Any) -> StepResult[EmpathyObservation]:
-        self._episode_id, self._turn = options.pop("episode_id", None) or uuid4().hex, 0
-        result = await super()._reset_async(episode_id=self._episode_id, **options)
-        return await self._check_answer(result)
-
-    async def _step_async(
-        self, action: EmpathyAction, **options: Any
-    ) -> StepResult[EmpathyObservation]:
-        self._turn += 1
-        numbered = action.model_copy(update={"turn": self._turn})
-        try:
-            result = await super()._step_async(numbered, **options)
-        except RuntimeError:  # the server's answer: nothing was said
-            self._turn -= 1
-            raise
-        return await self._check_answer(result)
-
-    async def _check_answer(
-        self, result: StepResult[EmpathyObservation]
-    ) -> StepResult[EmpathyObservation]:
-        got, expected = result.observation, (self._episode_id, self._turn)
-        if (got.episode_id, got.turn) != expected:
-            await self._disconnect_async()
-            raise DialogueError(
-                f"this answers turn {got.turn} of the episode {got.episode_id}, not turn"
-                f" {self._turn} of {self._episode_id}: an earlier answer came late. Call reset(),"
-                " and play the episode from its beginning."
-            )
-        return result
-
     def _step_payload(self, action: EmpathyAction) -> dict[str, Any]:
-        return action.model_dump(include={"message", "turn"})
+        return action.model_dump(include={"message", "turn"}, exclude_none=True)
 
     def _parse_result(self, payload: dict[str, Any]) -> StepResult[EmpathyObservation]:
         reward, done = payload["reward"], payload["done"]
