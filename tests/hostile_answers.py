@@ -3,10 +3,11 @@ form of the OpenAI API.
 """
 
 import json
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from typing import Any
 
-from hostile_server import Mode, Step
+from hostile_server import Mode
 
 JSON_TYPE = "Content-Type: application/json"
 COMPLETION: dict[str, Any] = {
@@ -27,9 +28,14 @@ GOOD = json.dumps(COMPLETION).encode()
 MIB = 1 << 20
 
 
-def single_turn_mode(group: str, variant: object, *steps: Step) -> Mode:
-    """A mode that does the same every time."""
-    return Mode(f"{group}.{variant}", (steps,))
+Variant = tuple[Any, ...]
+"""A name, and the steps of a mode that does the same every time."""
+
+
+def modes(group: str, variants: Iterable[Variant]) -> Iterator[Mode]:
+    """The modes of a group."""
+    for name, *steps in variants:
+        yield Mode(f"{group}.{name}", (tuple(steps),))
 
 
 def completion_body(text: str) -> bytes:

@@ -11,9 +11,10 @@ from hostile_answers import (
     COMPLETION,
     GOOD,
     MIB,
+    Variant,
     completion_body,
     error_body,
-    single_turn_mode,
+    modes,
 )
 from hostile_http import HTTP_MODES
 from hostile_server import Answer, Mode
@@ -68,24 +69,15 @@ _BODIES = {
 }
 
 
-def _bodies() -> Iterator[Mode]:
+def _bodies() -> Iterator[Variant]:
     """What is no JSON, or JSON to choke on, as an answer and as an error."""
     for variant, body in _BODIES.items():
-        yield single_turn_mode("bodies", f"{variant}_200", Answer(body))
-        yield single_turn_mode("bodies", f"{variant}_400", Answer(body, "400 Bad Request"))
-    for status in (
-        "500 No",
-        "429 Wait",
-        "404 No",
-        "101 Odd",
-        "204 Nothing",
-        "206 Part",
-        "226 Odd",
-        "418 Teapot",
-        "451 No",
-        "600 Odd",
-    ):
-        yield single_turn_mode("bodies", f"deep_lists_{status[:3]}", Answer(b"[" * 100_000, status))
+        yield f"{variant}_200", Answer(body)
+        yield f"{variant}_400", Answer(body, "400 Bad Request")
+    for status in ("500 No", "429 Wait", "404 No", "101 Odd", "204 Nothing", "206 Part"):
+        yield f"deep_lists_{status[:3]}", Answer(b"[" * 100_000, status)
+    for status in ("226 Odd", "418 Teapot", "451 No", "600 Odd"):
+        yield f"deep_lists_{status[:3]}", Answer(b"[" * 100_000, status)
 
 
 _PLACES: tuple[tuple[str | int, ...], ...] = (
@@ -116,12 +108,12 @@ _WRONG = {
 }
 
 
-def _shapes() -> Iterator[Mode]:
+def _shapes() -> Iterator[Variant]:
     """A completion with something wrong in each of its places."""
     for place in _PLACES:
         for variant, wrong in _WRONG.items():
             body = json.dumps(_replace_at(COMPLETION, place, wrong)).encode()
-            yield single_turn_mode("shapes", "_".join(map(str, (*place, variant))), Answer(body))
+            yield "_".join(map(str, (*place, variant))), Answer(body)
 
 
 def _replace_at(value: Any, place: tuple[str | int, ...], wrong: Any) -> Any:
@@ -154,12 +146,12 @@ _TEXTS = {
 }
 
 
-def _texts() -> Iterator[Mode]:
+def _texts() -> Iterator[Variant]:
     """A completion whose text, or reason to finish, is meant for a terminal, a page or a parser."""
     for variant, text in _TEXTS.items():
-        yield single_turn_mode("texts", variant, Answer(completion_body(text)))
+        yield variant, Answer(completion_body(text))
         reason = json.dumps(_replace_at(COMPLETION, ("choices", 0, "finish_reason"), text)).encode()
-        yield single_turn_mode("texts", f"{variant}_to_finish", Answer(reason))
+        yield f"{variant}_to_finish", Answer(reason)
 
 
 _ECHOES = {
@@ -182,70 +174,54 @@ _ECHOES = {
 }
 
 
-def _echoes() -> Iterator[Mode]:
+def _echoes() -> Iterator[Variant]:
     """The key and the words of the request in what the server complains about."""
     for variant, text in _ECHOES.items():
         for status in ("400 No", "401 No", "500 No", "429 Wait"):
-            yield single_turn_mode(
-                "echoes", f"{variant}_{status[:3]}", Answer(error_body(text), status)
-            )
-        yield single_turn_mode("echoes", f"{variant}_200", Answer(error_body(text)))
-        yield single_turn_mode(
-            "echoes",
-            f"{variant}_as_text",
-            Answer(text.encode(), "400 No", ("Content-Type: text/plain",)),
-        )
+            yield f"{variant}_{status[:3]}", Answer(error_body(text), status)
+        yield f"{variant}_200", Answer(error_body(text))
+        yield (f"{variant}_as_text", Answer(text.encode(), "400 No", ("Content-Type: text/plain",)))
         detail = json.dumps({"detail": [{"loc": ["body"], "msg": text, "input": text}]}).encode()
-        yield single_turn_mode("echoes", f"{variant}_as_detail", Answer(detail, "422 No"))
+        yield f"{variant}_as_detail", Answer(detail, "422 No")
         too_long = error_body(
             f"{text} is a prompt that is too long", code="context_length_exceeded", param=text
         )
-        yield single_turn_mode("echoes", f"{variant}_too_long", Answer(too_long, "400 No"))
-    yield single_turn_mode("echoes", "reason", Answer(b"", "400 <KEY> <NAME_AND_AGE>"))
-    yield single_turn_mode(
-        "echoes", "type", Answer(b"", "200 OK", ("Content-Type: text/<KEY_TAIL>",))
-    )
-    yield single_turn_mode(
-        "echoes", "header", Answer(b"", "401 No", ("WWW-Authenticate: Bearer <KEY>",))
-    )
+        yield f"{variant}_too_long", Answer(too_long, "400 No")
+    yield "reason", Answer(b"", "400 <KEY> <NAME_AND_AGE>")
+    yield "type", Answer(b"", "200 OK", ("Content-Type: text/<KEY_TAIL>",))
+    yield "header", Answer(b"", "401 No", ("WWW-Authenticate: Bearer <KEY>",))
 
 
-def _blames() -> Iterator[Mode]:
+_BLAMED = (
+    *("messages", "model", "temperature", "max_tokens", "max_completion_tokens", "seed"),
+    *("response_format", "response_format.type", "stream", "", None),
+)
+_COMPLAINTS = {
+    str(field): Answer(
+        error_body("Unsupported", code="unsupported_parameter", param=field), "400 No"
+    )
+    for field in _BLAMED
+}
+
+
+def _blames() -> Iterator[Variant]:
     """Fields of the request that the server says it does not take, over and over."""
-    fields = (
-        "messages",
-        "model",
-        "temperature",
-        "max_tokens",
-        "max_completion_tokens",
-        "seed",
-        "response_format",
-        "response_format.type",
-        "stream",
-        "",
-        None,
-    )
-    complaints = {
-        str(field): Answer(
-            error_body("Unsupported", code="unsupported_parameter", param=field), "400 No"
-        )
-        for field in fields
-    }
-    for field, answer in complaints.items():
-        yield single_turn_mode("blames", field or "empty", answer)
-    yield Mode("blames.all_in_turn", tuple((answer,) for answer in complaints.values()))
+    for field, answer in _COMPLAINTS.items():
+        yield field or "empty", answer
     for status in ("400", "422", "404", "405", "500"):
-        yield single_turn_mode(
-            "blames",
-            f"schema_{status}",
-            Answer(error_body("response_format: json_schema is not supported"), f"{status} No"),
-        )
+        refusal = error_body("response_format: json_schema is not supported")
+        yield f"schema_{status}", Answer(refusal, f"{status} No")
 
 
-BODY_MODES: tuple[Mode, ...] = (*_bodies(), *_shapes(), *_texts(), *_echoes(), *_blames())
-"""All of them."""
-
-MODES: tuple[Mode, ...] = (*HTTP_MODES, *BODY_MODES)
+MODES: tuple[Mode, ...] = (
+    *HTTP_MODES,
+    *modes("bodies", _bodies()),
+    *modes("shapes", _shapes()),
+    *modes("texts", _texts()),
+    *modes("echoes", _echoes()),
+    *modes("blames", _blames()),
+    Mode("blames.all_in_turn", tuple((answer,) for answer in _COMPLAINTS.values())),
+)
 """Each group is one kind of malice; its variants go through what that kind can do."""
 GROUPS: tuple[str, ...] = tuple(dict.fromkeys(mode.group for mode in MODES))
 """The kinds, by name."""

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from functools import lru_cache
 
-from hostile_answers import GOOD, JSON_TYPE, MIB, error_body, single_turn_mode
+from hostile_answers import GOOD, JSON_TYPE, MIB, Variant, error_body, modes
 from hostile_server import Answer, Close, Flood, Hang, Mode, Reset, Send
 
 _BOMB_MIB = 256
@@ -34,7 +34,7 @@ def _gzip_bomb_twice() -> bytes:
     return gzip.compress(_gzip_bomb())
 
 
-def _encodings() -> Iterator[Mode]:
+def _encodings() -> Iterator[Variant]:
     """A Content-Encoding that nobody asked for, true or not."""
     bombs = {
         "gzip": _gzip_bomb,
@@ -48,13 +48,11 @@ def _encodings() -> Iterator[Mode]:
     )
     for number, (encoding, body) in enumerate((bombs | others).items()):
         for status in ("200 OK", "500 Internal Server Error"):
-            yield single_turn_mode(
-                "encodings",
+            yield (
                 f"{number}_{status[:3]}",
                 Answer(body, status, (JSON_TYPE, f"Content-Encoding: {encoding}")),
             )
-    yield single_turn_mode(
-        "encodings",
+    yield (
         "two_headers",
         Answer(_gzip_bomb_twice, headers=(JSON_TYPE, *2 * ["Content-Encoding: gzip"])),
     )
@@ -68,68 +66,52 @@ def _encodings() -> Iterator[Mode]:
         "rot13": GOOD,
     }.items():
         head = f"Content-Type: application/json; charset={charset}"
-        yield single_turn_mode("encodings", f"charset_{charset}_200", Answer(body, headers=(head,)))
-        yield single_turn_mode(
-            "encodings", f"charset_{charset}_400", Answer(body, "400 Bad Request", (head,))
-        )
+        yield f"charset_{charset}_200", Answer(body, headers=(head,))
+        yield f"charset_{charset}_400", Answer(body, "400 Bad Request", (head,))
 
 
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 _CHUNKED = _HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 _LENGTH = len(GOOD)
 _HEADS = {
-    "length_too_long": (_HEAD + b"Content-Length: %d\r\n\r\n" % (_LENGTH + 99) + GOOD, Close()),
-    "length_too_short": (_HEAD + b"Content-Length: 7\r\n\r\n" + GOOD, Close()),
-    "length_negative": (_HEAD + b"Content-Length: -1\r\n\r\n" + GOOD, Close()),
-    "length_of_1000_digits": (
-        _HEAD + b"Content-Length: " + b"9" * 1000 + b"\r\n\r\n" + GOOD,
-        Close(),
-    ),
+    "length_too_long": _HEAD + b"Content-Length: %d\r\n\r\n" % (_LENGTH + 99) + GOOD,
+    "length_too_short": _HEAD + b"Content-Length: 7\r\n\r\n" + GOOD,
+    "length_negative": _HEAD + b"Content-Length: -1\r\n\r\n" + GOOD,
+    "length_of_1000_digits": (_HEAD + b"Content-Length: " + b"9" * 1000 + b"\r\n\r\n" + GOOD),
     "length_of_an_exabyte": (_HEAD + b"Content-Length: %d\r\n\r\n" % 10**18 + GOOD, Hang()),
-    "length_is_no_number": (_HEAD + b"Content-Length: many\r\n\r\n" + GOOD, Close()),
-    "two_lengths": (
-        _HEAD + b"Content-Length: 5\r\nContent-Length: %d\r\n\r\n" % _LENGTH + GOOD,
-        Close(),
-    ),
+    "length_is_no_number": _HEAD + b"Content-Length: many\r\n\r\n" + GOOD,
+    "two_lengths": (_HEAD + b"Content-Length: 5\r\nContent-Length: %d\r\n\r\n" % _LENGTH + GOOD),
     "length_and_chunked": (
-        _HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        Close(),
+        _HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
     ),
-    "no_length": (_HEAD + b"\r\n" + GOOD, Close()),
-    "packed_chunks": (_HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", Close()),
-    "chunk_of_no_size": (_CHUNKED + b"zz\r\nhello\r\n0\r\n\r\n", Close()),
-    "chunk_of_negative_size": (_CHUNKED + b"-5\r\nhello\r\n0\r\n\r\n", Close()),
-    "chunk_of_huge_size": (_CHUNKED + b"F" * 30 + b"\r\nhello\r\n0\r\n\r\n", Close()),
-    "chunk_longer_than_it_says": (_CHUNKED + b"3\r\nhello\r\n0\r\n\r\n", Close()),
-    "chunk_without_end": (_CHUNKED + b"5\r\nhello\r\n", Close()),
-    "chunk_with_a_long_extension": (
-        _CHUNKED + b"5;" + b"x" * 200_000 + b"\r\nhello\r\n0\r\n\r\n",
-        Close(),
-    ),
-    "many_trailers": (_CHUNKED + b"0\r\n" + b"X: y\r\n" * 50_000 + b"\r\n", Close()),
-    "many_headers": (_HEAD + b"X: y\r\n" * 50_000 + b"\r\n", Close()),
-    "long_header": (_HEAD + b"X: " + b"y" * 500_000 + b"\r\n\r\n", Close()),
-    "header_with_nul": (_HEAD + b"X: a\x00b\r\n\r\n" + GOOD, Close()),
-    "header_without_colon": (_HEAD + b"X y\r\n\r\n" + GOOD, Close()),
-    "header_without_name": (_HEAD + b": y\r\n\r\n" + GOOD, Close()),
-    "header_with_escapes": (_HEAD + b"X: \x1b]0;owned\x07\r\n\r\n" + GOOD, Close()),
+    "no_length": _HEAD + b"\r\n" + GOOD,
+    "packed_chunks": _HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "chunk_of_no_size": _CHUNKED + b"zz\r\nhello\r\n0\r\n\r\n",
+    "chunk_of_negative_size": _CHUNKED + b"-5\r\nhello\r\n0\r\n\r\n",
+    "chunk_of_huge_size": _CHUNKED + b"F" * 30 + b"\r\nhello\r\n0\r\n\r\n",
+    "chunk_longer_than_it_says": _CHUNKED + b"3\r\nhello\r\n0\r\n\r\n",
+    "chunk_without_end": _CHUNKED + b"5\r\nhello\r\n",
+    "chunk_with_a_long_extension": (_CHUNKED + b"5;" + b"x" * 200_000 + b"\r\nhello\r\n0\r\n\r\n"),
+    "many_trailers": _CHUNKED + b"0\r\n" + b"X: y\r\n" * 50_000 + b"\r\n",
+    "many_headers": _HEAD + b"X: y\r\n" * 50_000 + b"\r\n",
+    "long_header": _HEAD + b"X: " + b"y" * 500_000 + b"\r\n\r\n",
+    "header_with_nul": _HEAD + b"X: a\x00b\r\n\r\n" + GOOD,
+    "header_without_colon": _HEAD + b"X y\r\n\r\n" + GOOD,
+    "header_without_name": _HEAD + b": y\r\n\r\n" + GOOD,
+    "header_with_escapes": _HEAD + b"X: \x1b]0;owned\x07\r\n\r\n" + GOOD,
     "header_of_other_bytes": (
-        _HEAD + b"X: \xff\xfe\r\nContent-Length: %d\r\n\r\n" % _LENGTH + GOOD,
-        Close(),
+        _HEAD + b"X: \xff\xfe\r\nContent-Length: %d\r\n\r\n" % _LENGTH + GOOD
     ),
-    "folded_header": (_HEAD + b"X: a\r\n b\r\n\r\n" + GOOD, Close()),
-    "line_feeds_alone": (
-        _HEAD.replace(b"\r", b"") + b"Content-Length: %d\n\n" % _LENGTH + GOOD,
-        Close(),
-    ),
-    "http_0_9": (GOOD, Close()),
-    "http_2_0": (b"HTTP/2.0 200 OK\r\n\r\n" + GOOD, Close()),
-    "http_9_9": (b"HTTP/9.9 200 OK\r\n\r\n" + GOOD, Close()),
-    "http_1_0": (b"HTTP/1.0 200 OK\r\n\r\n" + GOOD, Close()),
-    "no_status": (b"HTTP/1.1\r\n\r\n" + GOOD, Close()),
-    "status_is_no_number": (b"HTTP/1.1 abc OK\r\n\r\n", Close()),
-    "status_of_4_digits": (b"HTTP/1.1 2000 OK\r\n\r\n", Close()),
-    "status_0": (b"HTTP/1.1 000 OK\r\n\r\n", Close()),
+    "folded_header": _HEAD + b"X: a\r\n b\r\n\r\n" + GOOD,
+    "line_feeds_alone": (_HEAD.replace(b"\r", b"") + b"Content-Length: %d\n\n" % _LENGTH + GOOD),
+    "http_0_9": GOOD,
+    "http_2_0": b"HTTP/2.0 200 OK\r\n\r\n" + GOOD,
+    "http_9_9": b"HTTP/9.9 200 OK\r\n\r\n" + GOOD,
+    "http_1_0": b"HTTP/1.0 200 OK\r\n\r\n" + GOOD,
+    "no_status": b"HTTP/1.1\r\n\r\n" + GOOD,
+    "status_is_no_number": b"HTTP/1.1 abc OK\r\n\r\n",
+    "status_of_4_digits": b"HTTP/1.1 2000 OK\r\n\r\n",
+    "status_0": b"HTTP/1.1 000 OK\r\n\r\n",
     "status_999": (b"HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n",),
     "reason_with_escapes": (b"HTTP/1.1 200 \x1b[2J\r\nContent-Length: 0\r\n\r\n",),
     "switching_protocols": (
@@ -137,7 +119,7 @@ _HEADS = {
         Hang(),
     ),
     "another_protocol": (b"SSH-2.0-OpenSSH_9.9\r\n", Hang()),
-    "tls": (b"\x15\x03\x03\x00\x02\x02\x28", Close()),
+    "tls": b"\x15\x03\x03\x00\x02\x02\x28",
     "two_answers": (
         _HEAD
         + b"Content-Length: %d\r\n\r\n" % _LENGTH
@@ -148,13 +130,14 @@ _HEADS = {
 }
 
 
-def _framing() -> Iterator[Mode]:
+def _framing() -> Iterator[Variant]:
     """Heads and lengths that HTTP does not allow, or just about."""
-    for variant, (data, *more) in _HEADS.items():
-        yield single_turn_mode("framing", variant, Send(data), *more)
+    for variant, head in _HEADS.items():
+        data, *more = head if isinstance(head, tuple) else (head, Close())
+        yield variant, Send(data), *more
 
 
-def _pace() -> Iterator[Mode]:
+def _pace() -> Iterator[Variant]:
     """Too slow, too much, or broken off, in each phase of an answer."""
     whole = _HEAD + b"Content-Length: %d\r\n\r\n" % _LENGTH + GOOD
     phases = {
@@ -166,46 +149,26 @@ def _pace() -> Iterator[Mode]:
     }
     for phase, data in phases.items():
         for end in (Hang(), Reset(), Close()):
-            yield single_turn_mode(
-                "pace", f"{type(end).__name__.lower()}_after_{phase}", Send(data), end
-            )
-    yield single_turn_mode(
-        "pace", "drip_of_the_head", Send(b"HTTP/1.1 200 OK\r\n"), Flood(b"X: y\r\n", 0.05)
-    )
-    yield single_turn_mode(
-        "pace", "drip_of_a_header", Send(b"HTTP/1.1 200 OK\r\nX: "), Flood(b"y", 0.05)
-    )
-    yield single_turn_mode(
-        "pace",
-        "drip_of_the_body",
-        Send(_HEAD + b"Content-Length: 99999\r\n\r\n"),
-        Flood(b" ", 0.05),
-    )
-    yield single_turn_mode("pace", "drip_of_chunks", Send(_CHUNKED), Flood(b"1\r\n \r\n", 0.05))
-    yield single_turn_mode(
-        "pace",
+            yield f"{type(end).__name__.lower()}_after_{phase}", Send(data), end
+    yield "drip_of_the_head", Send(b"HTTP/1.1 200 OK\r\n"), Flood(b"X: y\r\n", 0.05)
+    yield "drip_of_a_header", Send(b"HTTP/1.1 200 OK\r\nX: "), Flood(b"y", 0.05)
+    yield ("drip_of_the_body", Send(_HEAD + b"Content-Length: 99999\r\n\r\n"), Flood(b" ", 0.05))
+    yield "drip_of_chunks", Send(_CHUNKED), Flood(b"1\r\n \r\n", 0.05)
+    yield (
         "drip_of_an_error",
         Send(b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n"),
         Flood(b"1\r\n \r\n", 0.05),
     )
-    yield single_turn_mode("pace", "flood_of_blanks", Send(_HEAD + b"\r\n"), Flood(b" " * 65_536))
-    yield single_turn_mode("pace", "flood_of_chunks", Send(_CHUNKED), Flood(b"1\r\n \r\n" * 10_000))
-    yield single_turn_mode(
-        "pace", "flood_of_an_error", Send(b"HTTP/1.1 500 No\r\n\r\n"), Flood(b"x" * 65_536)
-    )
-    yield single_turn_mode(
-        "pace", "flood_of_headers", Send(b"HTTP/1.1 200 OK\r\n"), Flood(b"X: y\r\n" * 1_000)
-    )
-    yield single_turn_mode(
-        "pace", "flood_of_a_header", Send(b"HTTP/1.1 200 OK\r\nX: "), Flood(b"y" * 65_536)
-    )
+    yield "flood_of_blanks", Send(_HEAD + b"\r\n"), Flood(b" " * 65_536)
+    yield "flood_of_chunks", Send(_CHUNKED), Flood(b"1\r\n \r\n" * 10_000)
+    yield "flood_of_an_error", Send(b"HTTP/1.1 500 No\r\n\r\n"), Flood(b"x" * 65_536)
+    yield "flood_of_headers", Send(b"HTTP/1.1 200 OK\r\n"), Flood(b"X: y\r\n" * 1_000)
+    yield "flood_of_a_header", Send(b"HTTP/1.1 200 OK\r\nX: "), Flood(b"y" * 65_536)
     for status in (b"100 Continue", b"103 Early Hints", b"199 Odd"):
-        yield single_turn_mode(
-            "pace", f"flood_of_{status[:3].decode()}", Flood(b"HTTP/1.1 %b\r\n\r\n" % status * 500)
-        )
+        yield f"flood_of_{status[:3].decode()}", Flood(b"HTTP/1.1 %b\r\n\r\n" % status * 500)
 
 
-def _redirects() -> Iterator[Mode]:
+def _redirects() -> Iterator[Variant]:
     """To somewhere else, with every status that means it."""
     places = {
         "other_port": "<TRAP>/v1/chat/completions",
@@ -224,29 +187,15 @@ def _redirects() -> Iterator[Mode]:
     }
     for variant, place in places.items():
         for status in (301, 302, 303, 307, 308):
-            yield single_turn_mode(
-                "redirects",
-                f"{variant}_{status}",
-                Answer(b"", f"{status} Moved", (f"Location: {place}",)),
-            )
-    yield single_turn_mode(
-        "redirects",
-        "two_places",
-        Answer(b"", "307 Moved", ("Location: <TRAP>/a", "Location: <TRAP>/b")),
-    )
-    yield single_turn_mode("redirects", "no_place", Answer(GOOD, "300 Choose"))
-    yield single_turn_mode("redirects", "not_modified", Answer(b"", "304 Not Modified"))
-    yield single_turn_mode(
-        "redirects",
-        "created_elsewhere",
-        Answer(GOOD, "201 Created", (JSON_TYPE, "Location: <TRAP>/x")),
-    )
-    yield single_turn_mode(
-        "redirects", "refresh", Answer(GOOD, "200 OK", (JSON_TYPE, "Refresh: 0; url=<TRAP>/x"))
-    )
+            yield (f"{variant}_{status}", Answer(b"", f"{status} Moved", (f"Location: {place}",)))
+    yield ("two_places", Answer(b"", "307 Moved", ("Location: <TRAP>/a", "Location: <TRAP>/b")))
+    yield "no_place", Answer(GOOD, "300 Choose")
+    yield "not_modified", Answer(b"", "304 Not Modified")
+    yield ("created_elsewhere", Answer(GOOD, "201 Created", (JSON_TYPE, "Location: <TRAP>/x")))
+    yield "refresh", Answer(GOOD, "200 OK", (JSON_TYPE, "Refresh: 0; url=<TRAP>/x"))
 
 
-def _cookies() -> Iterator[Mode]:
+def _cookies() -> Iterator[Variant]:
     """Cookies that want to be sent back, with the attempt that follows."""
     for variant, cookie in {
         "plain": "id=1",
@@ -257,11 +206,7 @@ def _cookies() -> Iterator[Mode]:
         "key": "id=<KEY>",
         "odd_version": "id=1; Version=9e999; Port=x; Comment=\\",
     }.items():
-        yield single_turn_mode(
-            "cookies",
-            variant,
-            Answer(b"", "500 No", (f"Set-Cookie: {cookie}", f"Set-Cookie2: {cookie}")),
-        )
+        yield (variant, Answer(b"", "500 No", (f"Set-Cookie: {cookie}", f"Set-Cookie2: {cookie}")))
 
 
 _RETRY_AFTERS = (
@@ -296,24 +241,23 @@ _RETRY_AFTERS = (
 """Headers that ask to wait."""
 
 
-def _retry_afters() -> Iterator[Mode]:
+def _retry_afters() -> Iterator[Variant]:
     """A Retry-After that means nothing, or far too much."""
     for number, wait in enumerate(_RETRY_AFTERS):
         for status in (429, 503, 500):
             header = f"Retry-After: {wait.encode().decode('latin-1')}"
-            yield single_turn_mode(
-                "waits",
+            yield (
                 f"{number}_{status}",
                 Answer(error_body("Slow down."), f"{status} No", (JSON_TYPE, header)),
             )
 
 
 HTTP_MODES: tuple[Mode, ...] = (
-    *_encodings(),
-    *_framing(),
-    *_pace(),
-    *_redirects(),
-    *_cookies(),
-    *_retry_afters(),
+    *modes("encodings", _encodings()),
+    *modes("framing", _framing()),
+    *modes("pace", _pace()),
+    *modes("redirects", _redirects()),
+    *modes("cookies", _cookies()),
+    *modes("waits", _retry_afters()),
 )
 """All of them."""
