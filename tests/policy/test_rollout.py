@@ -103,21 +103,23 @@ def ids_of(renderer: Renderer, text: str, ended: bool = True) -> list[int]:
     return [*renderer.tokenizer(text)["input_ids"], *[renderer.end_of_turn] * ended]
 
 
-def play(
+def play_all(
+    sampler: Any,
     renderer: Renderer,
-    turns: Sequence[Sequence[int]],
-    env: gym.Env[str, str],
-    max_tokens: int = 4000,
+    envs: Sequence[gym.Env[str, str]],
+    specs: Sequence[ResetSpec] = (ResetSpec(0, 5, 2), ResetSpec(1, 6, 2)),
+    reply_tokens: int = 20,
+    **how: Any,
+) -> list[Trajectory]:
+    how = {"draw_seed": 0, "max_tokens": 4000, **how}
+    sampling = Sampling(reply_tokens, renderer.stop_ids)
+    return collect_rollouts(sampler, renderer, sampling, envs, specs[: len(envs)], **how)
+
+
+def play(
+    renderer: Renderer, turns: Sequence[Sequence[int]], env: gym.Env[str, str], **how: Any
 ) -> Trajectory:
-    (played,) = collect_rollouts(
-        Scripted(turns),
-        renderer,
-        Sampling(20, renderer.stop_ids),
-        [env],
-        [ResetSpec(0, 5, 2)],
-        draw_seed=0,
-        max_tokens=max_tokens,
-    )
+    (played,) = play_all(Scripted(turns), renderer, [env], **how)
     return played
 
 
@@ -220,15 +222,7 @@ def test_a_dialogue_whose_sampler_lost_a_log_probability_is_left_out_and_counted
                 for prompt, one in zip(prompts, super().sample(prompts, sampling), strict=True)
             ]
 
-    played = collect_rollouts(
-        Lossy([ids_of(direct, "One.")] * 3),
-        direct,
-        Sampling(20, direct.stop_ids),
-        [Counting(), Counting()],
-        [ResetSpec(number, 5, 2) for number in range(2)],
-        draw_seed=0,
-        max_tokens=4000,
-    )
+    played = play_all(Lossy([ids_of(direct, "One.")] * 3), direct, [Counting(), Counting()])
     assert [(one.valid, one.logprob_missing, len(one.reward_N)) for one in played] == [
         (True, False, 3),
         (False, True, 0),
@@ -272,15 +266,7 @@ def test_dialogues_with_a_server_do_not_wait_for_each_other(direct: Renderer) ->
             return found
 
     sampler = SlowForOne(ids_of(direct, "One."), over)
-    first, second = collect_rollouts(
-        sampler,
-        direct,
-        Sampling(20, direct.stop_ids),
-        [Counting(), Telling()],
-        [ResetSpec(0, 5, 0), ResetSpec(1, 6, 0)],
-        draw_seed=0,
-        max_tokens=4000,
-    )
+    first, second = play_all(sampler, direct, [Counting(), Telling()])
     assert first.reward_N.tolist() == second.reward_N.tolist() == [1.0, 2.0, 3.0]
     assert (first.seed, second.seed) == (5, 6)
 
@@ -299,12 +285,9 @@ def test_what_goes_wrong_in_one_dialogue_with_a_server_ends_all(direct: Renderer
             time.sleep(0.01)
             return "Go on.", 0.0, len(steps) > 2_000, False, {}
 
-    envs, starts = [Endless(), Broken()], [ResetSpec(0, 5, 0), ResetSpec(1, 6, 0)]
-    sampler, sampling = SlowForOne(ids_of(direct, "One."), over), Sampling(20, direct.stop_ids)
+    sampler = SlowForOne(ids_of(direct, "One."), over)
     with pytest.raises(UserFailed, match="no answer"):
-        collect_rollouts(
-            sampler, direct, sampling, envs, starts, draw_seed=0, max_tokens=400_000, workers=2
-        )
+        play_all(sampler, direct, [Endless(), Broken()], max_tokens=400_000, workers=2)
     assert len(steps) < 500, "the other dialogue was held to its end"
 
 
@@ -318,18 +301,9 @@ def test_slow_users_wait_side_by_side_and_change_nothing(tiny_folder, direct: Re
             return super().step(action)
 
     sampler = ModelSampler(load_model(str(tiny_folder), device="cpu"))
-    sampling = Sampling(8, direct.stop_ids)
+    specs, few = make_groups(3, 3, itertools.count()), {"reply_tokens": 8, "max_tokens": 400}
     one_by_one, together = (
-        collect_rollouts(
-            sampler,
-            direct,
-            sampling,
-            [kind() for _ in range(3)],
-            make_groups(3, 3, itertools.count()),
-            draw_seed=1,
-            max_tokens=400,
-            workers=workers,
-        )
+        play_all(sampler, direct, [kind() for _ in range(3)], specs, workers=workers, **few)
         for kind, workers in ((Counting, 1), (Slow, 3))
     )
     for left, right in zip(one_by_one, together, strict=True):
@@ -348,16 +322,10 @@ def batch_sizes_with(
             sizes.append(len(prompts))
             return super().sample(prompts, sampling)
 
-    collect_rollouts(
-        Watched(load_model(str(tiny_folder), device="cpu")),
-        direct,
-        Sampling(8, direct.stop_ids),
-        envs,
-        make_groups(len(envs), len(envs), itertools.count()),
-        draw_seed=1,
-        max_tokens=400,
-        workers=len(envs),
-    )
+    sampler = Watched(load_model(str(tiny_folder), device="cpu"))
+    specs = make_groups(len(envs), len(envs), itertools.count())
+    how = {"reply_tokens": 8, "draw_seed": 1, "max_tokens": 400, "workers": len(envs)}
+    play_all(sampler, direct, envs, specs, **how)
     return sizes
 
 
@@ -396,16 +364,10 @@ def test_equal_draw_seeds_give_equal_dialogues_in_the_real_environment(
     tiny_folder, direct: Renderer
 ) -> None:
     sampler = ModelSampler(load_model(str(tiny_folder), device="cpu"))
+    envs = [make_for_loop("rlver_gym:RLVER-Empathy-v0", split="demo") for _ in range(4)]
+    specs = make_groups(4, 2, itertools.count())
     first, again, other = (
-        collect_rollouts(
-            sampler,
-            direct,
-            Sampling(8, direct.stop_ids),
-            [make_for_loop("rlver_gym:RLVER-Empathy-v0", split="demo") for _ in range(4)],
-            make_groups(4, 2, itertools.count()),
-            draw_seed=seed,
-            max_tokens=2000,
-        )
+        play_all(sampler, direct, envs, specs, 8, draw_seed=seed, max_tokens=2000)
         for seed in (1, 1, 2)
     )
     assert [one.lines for one in first] == [one.lines for one in again]
@@ -418,15 +380,7 @@ def test_equal_draw_seeds_give_equal_dialogues_in_the_real_environment(
 
 def test_the_sampler_forgets_before_and_after(direct: Renderer) -> None:
     sampler = Scripted([ids_of(direct, "One.")] * 3)
-    collect_rollouts(
-        sampler,
-        direct,
-        Sampling(20, direct.stop_ids),
-        [Counting()],
-        [ResetSpec(0, 5, 0)],
-        draw_seed=0,
-        max_tokens=4000,
-    )
+    play_all(sampler, direct, [Counting()])
     assert sampler.forgot == 2
 
 
@@ -435,31 +389,10 @@ def three_ways(
 ) -> list[Trajectory]:
     sampler = sampler_class(load_model(str(tiny_folder)))
     sampler.at_once = at_once
-    return collect_rollouts(
-        sampler,
-        direct,
-        Sampling(12, direct.stop_ids),
-        [gym.make("RLVER-Empathy-v0") for _ in range(3)],
-        [ResetSpec(number, 40 + number, number) for number in range(3)],
-        draw_seed=7,
-        max_tokens=2000,
-        candidates=candidates,
-    )
-
-
-def best_of(
-    candidates: int, renderer: Renderer, sampler: Scripted, env: gym.Env[str, str]
-) -> list[Trajectory]:
-    return collect_rollouts(
-        sampler,
-        renderer,
-        Sampling(20, renderer.stop_ids),
-        [env],
-        [ResetSpec(0, 5, 2)],
-        draw_seed=0,
-        max_tokens=4000,
-        candidates=candidates,
-    )
+    envs = [gym.make("RLVER-Empathy-v0") for _ in range(3)]
+    specs = [ResetSpec(number, 40 + number, number) for number in range(3)]
+    how = {"draw_seed": 7, "max_tokens": 2000, "candidates": candidates}
+    return play_all(sampler, direct, envs, specs, 12, **how)
 
 
 def test_of_several_candidates_the_best_is_said_and_the_dialogue_goes_on_from_it(
@@ -514,7 +447,7 @@ def test_candidates_are_the_same_from_a_server(tiny_folder, direct: Renderer) ->
 
 def test_candidates_need_an_environment_that_can_go_back(direct: Renderer) -> None:
     with pytest.raises(TrainingError, match="Counting cannot go back to an earlier turn"):
-        best_of(2, direct, Scripted([[direct.end_of_turn]]), Counting())
+        play_all(Scripted([[direct.end_of_turn]]), direct, [Counting()], candidates=2)
 
 
 class Rewinding(Counting):
@@ -563,8 +496,11 @@ class Several(Scripted):
 def test_only_a_whole_reply_with_a_rival_wins(
     thinking: Renderer, candidates: list[str], said_first: str, margin: float
 ) -> None:
-    (played,) = best_of(
-        3, thinking, Several([ids_of(thinking, one) for one in candidates]), Rewinding()
+    (played,) = play_all(
+        Several([ids_of(thinking, one) for one in candidates]),
+        thinking,
+        [Rewinding()],
+        candidates=3,
     )
     assert played.lines[1].text == said_first
     assert played.margin_N[0] == pytest.approx(margin)
@@ -574,4 +510,4 @@ def test_only_a_whole_reply_with_a_rival_wins(
 def test_a_time_limit_counts_candidates_and_is_refused(direct: Renderer) -> None:
     env = gym.wrappers.TimeLimit(Rewinding(), max_episode_steps=8)
     with pytest.raises(TrainingError, match="TimeLimit counts candidates as turns"):
-        best_of(2, direct, Scripted([[direct.end_of_turn]]), env)
+        play_all(Scripted([[direct.end_of_turn]]), direct, [env], candidates=2)

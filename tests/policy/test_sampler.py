@@ -76,17 +76,22 @@ def test_ragged_dialogues_with_kept_caches_equal_each_alone_read_from_scratch(
     assert len(lengths) > 3, "some replies end early, others are cut"
 
 
-def test_only_new_tokens_are_fed(model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def count_fed(model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many tokens pass through the model, pass by pass."""
     fed: list[int] = []
     trunk = model.base_model
-    monkeypatch.setattr(
-        trunk,
-        "forward",
-        lambda input_ids, _run=trunk.forward, **rest: (
-            fed.append(input_ids.numel()),
-            _run(input_ids=input_ids, **rest),
-        )[1],
-    )
+    run = trunk.forward
+
+    def forward(input_ids: Tensor, **rest: Any) -> Any:
+        fed.append(input_ids.numel())
+        return run(input_ids=input_ids, **rest)
+
+    monkeypatch.setattr(trunk, "forward", forward)
+    return fed
+
+
+def test_only_new_tokens_are_fed(model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    fed = count_fed(model, monkeypatch)
     sampler, sampling = ModelSampler(model), Sampling(4, frozenset(), 0.0)
     first = words(20, 0)
     (reply,) = sampler.sample([Prompt(0, first, 0)], sampling)
@@ -106,16 +111,7 @@ def test_only_new_tokens_are_fed(model: PreTrainedModel, monkeypatch: pytest.Mon
 def test_dialogues_whose_reply_has_ended_cost_nothing_more(
     model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fed: list[int] = []
-    trunk = model.base_model
-    monkeypatch.setattr(
-        trunk,
-        "forward",
-        lambda input_ids, _run=trunk.forward, **rest: (
-            fed.append(input_ids.numel()),
-            _run(input_ids=input_ids, **rest),
-        )[1],
-    )
+    fed = count_fed(model, monkeypatch)
     prompts = [Prompt(number, words(8, number), 0) for number in range(6)]
     drawn = ModelSampler(model).sample(prompts, GREEDY)
     steps = max(len(one.ids) for one in drawn)
