@@ -60,10 +60,6 @@ class Row(NamedTuple):
         return self.checksum == _checksum(self) and self.key == _hash(self.request)
 
     def result(self) -> ChatAnswer | ChatError:
-        """The answer, or the error, that the request ended in.
-
-        CacheError when the row was changed.
-        """
         if not self.is_intact:
             raise CacheError(
                 f"the response cache's answer to request {self.key[:12]} was changed after it was"
@@ -125,9 +121,6 @@ class ResponseCache:
         return result if is_written else self.get(request.key) or result
 
     def add(self, row: Row, *, overwrite: bool = False) -> bool:
-        """Store a row and return whether it is there now: unless `overwrite`, the first one of its
-        key stays.
-        """
         verb, places = "REPLACE" if overwrite else "IGNORE", ",".join("?" * len(row))
         with self._db() as db:
             done = db.execute(f"INSERT OR {verb} INTO answers VALUES ({places})", row)

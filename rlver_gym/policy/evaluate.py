@@ -52,7 +52,6 @@ def evaluate(learner: Learner) -> Evaluation:
 
 
 def _episodes(envs: Sequence[TextEnv]) -> list[Episode]:
-    """The records of the dialogues that these environments have just held, where they are ours."""
     ours = [env.unwrapped for env in envs if isinstance(env.unwrapped, EmpathyEnv)]
     sessions = [env.session for env in ours if not env.is_remote]
     return [

@@ -104,9 +104,6 @@ def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | 
 def _summary(
     config: TrainConfig, folder: Path, iteration: int, scores: Mapping[int, float], is_alarmed: bool
 ) -> str:
-    """Which model is kept, what it reached with held-out people, and how to see that again:
-    `hf:PATH` speaks as it did here.
-    """
     manner = (
         f"sampled at temperature {config.eval_temperature:g}"
         if config.eval_temperature
@@ -147,9 +144,6 @@ def _checkpoint(learner: Learner, checkpoints: Checkpoints, score: float | None)
 
 
 def _append_evaluation(held_out: Evaluation, iteration: int, folder: Path) -> None:
-    """Every held-out dialogue's score, so that evaluations can be compared pair by pair, and its
-    words.
-    """
     line = {
         "iteration": iteration,
         "dialogues": [

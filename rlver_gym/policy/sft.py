@@ -168,9 +168,6 @@ def steps_of(dialogues: int, epochs: int) -> int:
 
 
 def _backward(actor: nn.Module, batch: Batch, tokens: int) -> float:
-    """Add the gradients of the mean cross-entropy to the weights, each process those of its share;
-    returns it, over all processes.
-    """
     device, total, said = next(actor.parameters()).device, 0.0, int(batch.action_mask_BT.sum())
     todo = list(micro_batches(batch.tree_length_D, tokens, rank(), ranks()))
     for at, (dialogue_R, is_dummy) in enumerate(todo):

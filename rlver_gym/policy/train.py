@@ -226,11 +226,6 @@ def _make_models(config: TrainConfig, use_bf16: bool) -> _Models:
 
 
 def _make_environments(config: TrainConfig, number: int) -> list[TextEnv]:
-    """So many environments to learn from.
-
-    Raises TrainingError for one in which replies cannot be compared where the algorithm does, and
-    whatever the environment raises.
-    """
     made = [make_for_loop(config.env, **config.env_options) for _ in range(number)]
     card = getattr(made[0].unwrapped, "card", None)
     if config.candidates > 1 and isinstance(card, EnvCard) and card.reward == "terminal":

@@ -106,9 +106,6 @@ class EmbeddedAnswers:
             return _SPEECHLESS[scene.persona.language]
 
     def _replay_dialogue(self, persona_id: str, lines: tuple[str, ...]) -> "_DialogueState":
-        """The dialogue that these lines are, felt from its beginning: user and agent in turn, the
-        agent's last.
-        """
         scene = Scene(self._by_id[persona_id], self._card, self._seed)
         if len(lines) == 2:
             dialogue, emotion = Dialogue(lines[0]).with_utterance(lines[1]), self._card.start

@@ -158,9 +158,6 @@ class ChatServer:
 
     @property
     def requests(self) -> tuple[dict[str, Any], ...]:
-        """The bodies of all calls so far that had the right key, in order, whatever came of
-        them.
-        """
         return tuple(self._requests)
 
     def stop(self) -> None:

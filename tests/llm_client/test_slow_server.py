@@ -96,15 +96,14 @@ def test_what_the_server_counts_is_no_estimate() -> None:
     assert Spent(estimated=1) != Spent()
 
 
-@pytest.mark.parametrize("header", [999_999_999.0])
-def test_one_hostile_wait_is_not_believed_and_its_request_is_asked_again(header: float) -> None:
+def test_one_hostile_wait_is_not_believed_and_its_request_is_asked_again() -> None:
     asked: list[str] = []
 
     async def answer(body: dict[str, Any]) -> str:
         asked.append(words := body["messages"][0]["content"])
         if words == "2" and asked.count("2") == 1:
             await asyncio.sleep(0.2)
-            raise Refused(429, "Slow down", retry_after_s=header)
+            raise Refused(429, "Slow down", retry_after_s=999_999_999.0)
         return "fine"
 
     began = time.monotonic()

@@ -99,9 +99,6 @@ def _minibatches(
 def _gradients(
     batch: Batch, learners: list[nn.Module], objective: Objective, tokens: int, temperature: float
 ) -> Metrics:
-    """Add a minibatch's gradients to the weights; returns its losses and means, over all
-    processes.
-    """
     device = next(learners[0].parameters()).device
     where = batch.action_mask_BT, batch.turn_BT, torch.from_numpy(batch.dialogue_B)
     batch = replace(

@@ -183,9 +183,6 @@ def _load(load: Any, name: str, **options: Any) -> Any:
 
 
 def _resolve_folder(name: str) -> Path:
-    """Where the model's files are on this machine; those of a Hugging Face name are fetched when
-    they are not here yet.
-    """
     place = local_model(name)
     path = Path(place).expanduser()
     if path.exists() or place.startswith((".", "/", "~")) or place.count("/") > 1:

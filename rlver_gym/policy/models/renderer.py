@@ -99,9 +99,6 @@ class Renderer:
         )
 
     def opening(self, user: str) -> list[int]:
-        """The prompt of the first turn: the system prompt, the user's first words, and the cue to
-        reply.
-        """
         return self._ids(self._parts.head + self._format_message(user) + self._parts.cue)
 
     def between(self, user: str, last_id: int) -> list[int]:
