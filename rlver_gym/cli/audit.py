@@ -1,26 +1,23 @@
 """`rlver-gym redteam` and `fidelity`: whether a simulated user can be trusted."""
 
-import json
 from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from rlver_gym.audit.attacks import FIXED_ATTACKS, Attack
 from rlver_gym.audit.realism import compare_realism, read_transcripts
 from rlver_gym.audit.red_team import AttackResult, redteam
 from rlver_gym.audit.search_attacks import SEARCH_ATTACKS, SearchAttack
 from rlver_gym.bench.folder import read_episodes
-from rlver_gym.cli.options import AsJson, Env, Personas
+from rlver_gym.cli.options import AsJson, Env, Personas, print_json
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.io.errors import UnknownName
 from rlver_gym.io.interval import format_estimate
-from rlver_gym.io.json_text import dump_json
-from rlver_gym.io.terminal import SafeConsole, format_count, make_table, progress_bar
+from rlver_gym.io.terminal import SafeConsole, format_count, progress_bar
 from rlver_gym.users import make_user
 
 ATTACKS = {attack.name: attack for attack in (*FIXED_ATTACKS, *SEARCH_ATTACKS)}
@@ -63,15 +60,11 @@ def attack(
             )
         )
     if as_json:
-        nothing = {"final": None, "content": None}  # JSON knows no nan
-        found = [one._asdict() | (nothing if isnan(one.final) else {}) for one in results]
-        typer.echo(json.dumps(found))
+        print_json(results)
         return
-    SafeConsole().print(
-        _attacks_table(
-            results,
-            f"{card.id}, {format_count(len(people), 'persona')}, {user} user: start {card.start}",
-        )
+    SafeConsole().print_table(
+        [("attack", "final emotion", "content", "what it does"), *map(_row, results)],
+        f"{card.id}, {format_count(len(people), 'persona')}, {user} user: start {card.start}",
     )
 
 
@@ -83,25 +76,13 @@ def _select_attacks(names: Sequence[str] | None) -> list[Attack | SearchAttack]:
     return [ATTACKS[name] for name in names or ATTACKS]
 
 
-def _attacks_table(results: Sequence[AttackResult], title: str) -> Table:
-    table = make_table(title)
-    table.add_column("attack", style="bold", no_wrap=True)
-    table.add_column("final emotion", justify="right")
-    table.add_column("content", justify="right")
-    table.add_column("what it does")
-    for result in results:
-        failed = (
-            f" ({result.failed} of {format_count(result.dialogues, 'dialogue')} failed)"
-            if result.failed
-            else ""
-        )
-        paid = (
-            ("-", "-")
-            if isnan(result.final)
-            else (f"{result.final:.1f}", f"{result.content:.0f} %")
-        )
-        table.add_row(result.attack, *paid, result.what + failed)
-    return table
+def _row(result: AttackResult) -> tuple[str, ...]:
+    dialogues = format_count(result.dialogues, "dialogue")
+    failed = f" ({result.failed} of {dialogues} failed)" if result.failed else ""
+    final, content = (
+        ("-", "-") if isnan(result.final) else (f"{result.final:.1f}", f"{result.content:.0f} %")
+    )
+    return result.attack, final, content, result.what + failed
 
 
 def fidelity(
@@ -122,14 +103,18 @@ def fidelity(
     people = read_transcripts(transcripts)
     found = compare_realism(people, simulated)
     if as_json:
-        typer.echo(dump_json([one._asdict() for one in found]))
+        print_json(
+            [
+                {"measure": name, "people": list(people), "simulated": list(simulated)}
+                for name, people, simulated in found
+            ]
+        )
         return
-    table = make_table(
+    rows = [
+        (one.measure, format_estimate(one.people), format_estimate(one.simulated)) for one in found
+    ]
+    SafeConsole().print_table(
+        [("of a person's turns", "transcripts", "simulated"), *rows],
         f"how they type: {format_count(len(people), 'transcript')} and"
-        f" {format_count(len(simulated), 'dialogue')} of {realism}"
+        f" {format_count(len(simulated), 'dialogue')} of {realism}",
     )
-    for heading in ("of a person's turns", "transcripts", "simulated"):
-        table.add_column(heading, justify="left" if heading.startswith("of") else "right")
-    for one in found:
-        table.add_row(one.measure, format_estimate(one.people), format_estimate(one.simulated))
-    SafeConsole().print(table)

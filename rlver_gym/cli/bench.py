@@ -1,6 +1,5 @@
 """`rlver-gym bench`: agents against personas, with a table, a run folder and a report."""
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,7 +30,7 @@ from rlver_gym.bench.score import (
 from rlver_gym.bench.table import leaderboard, needs_table
 from rlver_gym.bench.truth import Truth, count_truth
 from rlver_gym.cli.opinions import References, hear_opinions, print_opinions, to_dict
-from rlver_gym.cli.options import Env, Personas, ScoresAsJson
+from rlver_gym.cli.options import SOME_FAILED, Env, Personas, ScoresAsJson, print_json
 from rlver_gym.cli.report import print_noise
 from rlver_gym.cli.servers import (
     AgentOption,
@@ -71,8 +70,6 @@ from rlver_gym.io.interval import Spread
 from rlver_gym.io.terminal import SafeConsole, format_count, one_line, progress_bar
 from rlver_gym.studio.page import write_page
 
-SOME_FAILED = 4
-"""The exit code when some dialogues failed."""
 _MOST_REASONS = 5
 
 
@@ -215,8 +212,8 @@ def bench(
     heard = hear_opinions(folder, reference, personas, env) if reference else None
     if as_json:
         found = {
-            "run": str(folder),
-            "report": str(report),
+            "run": folder,
+            "report": report,
             "scores": [score_to_json(score) for score in ranked],
             **watched.to_dict(),
             **({"noise": noise.to_dict()} if noise else {}),
@@ -224,7 +221,7 @@ def bench(
             **({"spent": spent} if spent else {}),
             **_beside_scores(heard, truth),
         }
-        typer.echo(json.dumps(found))
+        print_json(found)
         raise typer.Exit(_exit_code(failed, allow_failures))
     failed_before, dropped = len(bench_run.failed_before), bench_run.num_dropped
     again = f" ({failed_before} of them had failed)" if failed_before else ""
@@ -277,9 +274,8 @@ def _announce_cost(bench_run: Run, yes: bool) -> None:
     if not rest or not bench_run.spending:
         return
     dialogues = format_count(len(rest), "dialogue")
-    SafeConsole(stderr=True).print(
-        Text(f"{dialogues}: {estimate(plan, rest)}; what the response cache holds is free"),
-        soft_wrap=True,
+    SafeConsole(stderr=True).print_line(
+        f"{dialogues}: {estimate(plan, rest)}; what the response cache holds is free"
     )
     if yes or not any(map(costs_money, plan.servers(plan.chat))):
         return
@@ -298,7 +294,7 @@ def _run_rest(bench_run: Run) -> int:
     """
     bar = progress_bar(TimeElapsedColumn(), TextColumn("{task.fields[spent]}", markup=False))
     console = bar.console
-    bench_run.on_outage(lambda notice: console.print(Text(notice, style="yellow"), soft_wrap=True))
+    bench_run.on_outage(lambda notice: console.print_line(notice, style="yellow"))
     held = failed = 0
     total = len(bench_run.plan.cases())
     try:
@@ -368,6 +364,6 @@ def _print(
     console.print(needs_table(ranked))
     print_noise(console, noise, ranked)
     for line in suspects:
-        console.print(line, soft_wrap=True)
+        console.print_line(line)
     for name, text in where.items():
-        console.print(Text.assemble((f"{name:8s}", "bold"), " ", text), soft_wrap=True)
+        console.print_line((f"{name:8s}", "bold"), " ", text)

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
-from rlver_gym.cli.options import AsJson
+from rlver_gym.cli.options import AsJson, print_json
 from rlver_gym.io.errors import CacheError
 from rlver_gym.io.json_text import dump_json, parse_json
 from rlver_gym.io.terminal import SafeConsole, format_count
@@ -30,18 +29,14 @@ def stats(response_cache: File, as_json: AsJson = False) -> None:
     """
     counts = _counts(response_cache)
     if as_json:
-        typer.echo(dump_json({"response_cache": str(response_cache)} | counts))
+        print_json({"response_cache": response_cache, **counts})
     else:
-        SafeConsole().print(
-            Text("\n".join(f"{name:18}{_format_value(value)}" for name, value in counts.items())),
-            soft_wrap=True,
-        )
+        for name, value in counts.items():
+            SafeConsole().print_line(f"{name:18}{_format_value(value)}")
     if counts["damaged"]:
-        SafeConsole(stderr=True).print(
-            Text(
-                f"{format_count(counts['damaged'], 'changed answer')}: `rlver-gym cache prune"
-                " --damaged` forgets what was changed."
-            ),
+        SafeConsole(stderr=True).print_line(
+            f"{format_count(counts['damaged'], 'changed answer')}: `rlver-gym cache prune"
+            " --damaged` forgets what was changed.",
             style="red",
         )
         raise typer.Exit(1)
@@ -91,10 +86,8 @@ def prune(
         if not dry_run:
             opened.delete(keys)
     requests = format_count(len(keys), "request")
-    SafeConsole().print(
-        Text(f"{response_cache}: {requests} {'would be ' if dry_run else ''}forgotten"),
-        soft_wrap=True,
-    )
+    would = "would be " if dry_run else ""
+    SafeConsole().print_line(f"{response_cache}: {requests} {would}forgotten")
 
 
 @app.command()

@@ -4,16 +4,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from rlver_gym.audit.general import load_sets, measure
-from rlver_gym.cli.options import AsJson
+from rlver_gym.cli.options import AsJson, print_json
 from rlver_gym.cli.servers import BaseUrl
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RunError, UnknownName
 from rlver_gym.io.files import read_text
 from rlver_gym.io.json_text import dump_json, parse_json
-from rlver_gym.io.terminal import SafeConsole, make_table
+from rlver_gym.io.terminal import SafeConsole
 
 _MAX_BYTES = 1 << 24
 
@@ -50,17 +49,13 @@ def general(
     if out:
         write_atomically(out, dump_json(found) + "\n")
     if as_json:
-        typer.echo(dump_json(found))
+        print_json(found)
         return
-    table = make_table(f"{model}, lm-evaluation-harness {found['harness']}")
-    for heading in ("set", "right", *(("before", "gained", "lost") if earlier else ())):
-        table.add_column(heading, justify="left" if heading == "set" else "right")
+    rows = [["set", "right", *(("before", "gained", "lost") if earlier else ())]]
     for name, one in found["sets"].items():
-        cells = [name, f"{one['right']:.0f} % ± {one['error']:.0f}"]
-        if earlier:
-            cells += _compare(one, earlier["sets"].get(name))
-        table.add_row(*map(Text, cells))
-    SafeConsole().print(table)
+        compared = _compare(one, earlier["sets"].get(name)) if earlier else []
+        rows.append([name, f"{one['right']:.0f} % ± {one['error']:.0f}", *compared])
+    SafeConsole().print_table(rows, f"{model}, lm-evaluation-harness {found['harness']}")
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.progress import track
-from rich.table import Table
-from rich.text import Text
 
 from rlver_gym.agents import uses_server
 from rlver_gym.audit.coordinate import draw_coordinate
@@ -22,8 +20,7 @@ from rlver_gym.audit.judge_summary import (
 )
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import Recorded, read_dialogues
-from rlver_gym.cli.bench import SOME_FAILED
-from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas
+from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, exit_if_left_out, print_json
 from rlver_gym.cli.report import print_problems
 from rlver_gym.cli.servers import user_options
 from rlver_gym.core.capabilities import AXES, DIMENSIONS
@@ -31,8 +28,7 @@ from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import STOPPING, CardError, RunError, RunStopped, ServerOutage
 from rlver_gym.io.files import path_inside
-from rlver_gym.io.json_text import dump_json
-from rlver_gym.io.terminal import SafeConsole, format_count, make_table, one_line
+from rlver_gym.io.terminal import SafeConsole, format_count
 from rlver_gym.llm_client.connect import connect, spending
 from rlver_gym.users.llm.make import sort_options
 from rlver_gym.users.llm.options import LLMOptions
@@ -124,26 +120,20 @@ def judge(
         "prompt_version": who.version,
         "samples": samples,
         "seed": seed,
-        "agents": list(map(_to_dict, opinions)),
+        "agents": opinions,
         "agreement": measure_agreement(judged),
         "kendall_tau": correlate_orders(opinions),
         "failures": [{"dialogue": key, "why": why} for key, why in failures.items()],
-        "judgements": str(path),
-        "coordinate": str(picture),
+        "judgements": path,
+        "coordinate": picture,
         "spent": spending(settings).summary(),
     }
     if as_json:
-        typer.echo(dump_json(found))
+        print_json(found)
     else:
         title = f"{run}: the opinion of {name}, 1 to 5"
-        console.print(_table(opinions, found["agreement"], title))
-        for line in _describe(opinions, found):
-            console.print(Text(one_line(line)), soft_wrap=True)
-    for key, why in failures.items():
-        line = one_line(f"left out: {key}: {why}", max_chars=400)
-        errors.print(Text(line, style="yellow"), soft_wrap=True)
-    if failures:
-        raise typer.Exit(SOME_FAILED)
+        console.print_table(_rows(opinions, found["agreement"]), title, _describe(opinions, found))
+    exit_if_left_out(failures.items())
 
 
 def _hear(dialogues: Sequence[Recorded]) -> Iterator[Heard]:
@@ -158,25 +148,16 @@ def _hear(dialogues: Sequence[Recorded]) -> Iterator[Heard]:
         yield Heard(key, one.agent, persona, one.final, tuple(said))
 
 
-def _to_dict(one: Opinion) -> dict[str, Any]:
-    capabilities = {name: each._asdict() for name, each in one.capabilities.items()}
-    coordinate = {name: each._asdict() for name, each in one.coordinate.items()}
-    return {**one._asdict(), "capabilities": capabilities, "coordinate": coordinate}
-
-
-def _table(opinions: Sequence[Opinion], agreement: Mapping[str, Any], title: str) -> Table:
-    table = make_table(one_line(title))
-    table.add_column("agent", style="bold")
-    for heading in ("n", *DIMENSIONS):
-        table.add_column(heading.replace("_", "\n"), justify="right")
+def _rows(opinions: Sequence[Opinion], agreement: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    yield "agent", "n", *(name.replace("_", "\n") for name in DIMENSIONS)
     for one in opinions:
-        cells = [f"{x.mean:.1f}\n{x.low:.1f}, {x.high:.1f}" for x in one.capabilities.values()]
-        table.add_row(Text(one_line(one.agent)), str(one.dialogues), *map(Text, cells))
+        marks = one.capabilities.values()
+        cells = (f"{mark.mean:.1f}\n{mark.low:.1f}, {mark.high:.1f}" for mark in marks)
+        yield one.agent, str(one.dialogues), *cells
     if agreement:
         pairs = agreement.values()
-        table.add_row("repeated: SD", "", *(f"{one['sd']:.2f}" for one in pairs))
-        table.add_row("within 1 point", "", *(f"{one['within_one']:.0f} %" for one in pairs))
-    return table
+        yield "repeated: SD", "", *(f"{one['sd']:.2f}" for one in pairs)
+        yield "within 1 point", "", *(f"{one['within_one']:.0f} %" for one in pairs)
 
 
 def _describe(opinions: Sequence[Opinion], found: Mapping[str, Any]) -> Iterator[str]:

@@ -6,16 +6,14 @@ from typing import Annotated, Any
 
 import typer
 from rich.progress import track
-from rich.text import Text
 
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
 from rlver_gym.bench.opinions import Opinions, gather_opinions, opinion_rows, write_opinions
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import read_dialogues
-from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas
+from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, print_json
 from rlver_gym.cli.report import print_problems, print_rows
 from rlver_gym.export.raters import write_corpus
-from rlver_gym.io.json_text import dump_json
 from rlver_gym.io.terminal import SafeConsole, format_count
 from rlver_gym.io.user_code import CodeRunner
 from rlver_gym.users import make_user
@@ -65,7 +63,7 @@ def opinions(
         return
     found = hear_opinions(run, reference or (), personas, env)
     if as_json:
-        typer.echo(dump_json(to_dict(found)))
+        print_json(to_dict(found))
         return
     print_opinions(SafeConsole(), found)
 
@@ -97,4 +95,4 @@ def print_opinions(console: SafeConsole, found: Opinions | None) -> None:
     print_rows(console, "opinions: final emotion, and marks from 1 to 5", opinion_rows(found))
     if len(found.columns) == 1:
         hint = "The score is alone: name another user with --reference, or judge the run."
-        console.print(Text(hint, style="yellow"), soft_wrap=True)
+        console.print_line(hint, style="yellow")

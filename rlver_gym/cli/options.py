@@ -1,8 +1,17 @@
-"""Options that several commands share."""
+"""What several commands share: options, how JSON is printed, and the end of those that left
+something out.
+"""
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, Any
 
 import typer
+
+from rlver_gym.io.json_text import dump_json, to_plain
+from rlver_gym.io.terminal import SafeConsole, one_line
+
+SOME_FAILED = 4
+"""The exit code when some dialogues failed."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ScoresAsJson = Annotated[
@@ -25,3 +34,18 @@ RunEnv = Annotated[
     str | None,
     typer.Option(help="The run's env card (.yaml); default: the card in its manifest."),
 ]
+
+
+def print_json(value: Any) -> None:
+    """On standard output, in what `to_plain` makes of it."""
+    typer.echo(dump_json(to_plain(value)))
+
+
+def exit_if_left_out(failures: Iterable[tuple[str, str]]) -> None:
+    """Name what was left out and why on standard error, and exit with 4 if there was anything."""
+    console, failed = SafeConsole(stderr=True), False
+    for name, why in failures:
+        failed = True
+        console.print_line(one_line(f"left out: {name}: {why}", max_chars=400), style="yellow")
+    if failed:
+        raise typer.Exit(SOME_FAILED)

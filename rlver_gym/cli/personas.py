@@ -11,7 +11,7 @@ from rich.text import Text
 from rlver_gym.agents import uses_server
 from rlver_gym.audit.card_check import check_cards
 from rlver_gym.audit.generate import FOLDERS, Kind, Writer
-from rlver_gym.cli.options import AsJson, Personas
+from rlver_gym.cli.options import AsJson, Personas, print_json
 from rlver_gym.cli.servers import BaseUrl
 from rlver_gym.core.fit import LibraryStory
 from rlver_gym.core.lean import TEMPLATE, LeanCard, LibraryPerson
@@ -37,14 +37,17 @@ from rlver_gym.data.recordings import read_lines as read_json_lines
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import CardError
 from rlver_gym.io.files import read_lines
-from rlver_gym.io.json_text import dump_json
-from rlver_gym.io.terminal import SafeConsole, format_count, make_table, one_line
+from rlver_gym.io.terminal import SafeConsole, format_count, one_line
 from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.settings import ChatSettings, resolve_settings
 
 app = typer.Typer(
     help="The people to talk to: list, read and check their cards.", no_args_is_help=True
 )
+
+_PERSON = {"name", "age", "work", "disposition", "traits", "habits", "way_of_speaking"}
+_SITUATION = {"title", "cause", "timeline", "conflict", "tried", "now"}
+"""What `personas show` tells of a card."""
 
 
 @app.command("list")
@@ -67,14 +70,10 @@ def list_(
         ids = draw_panel(shelf, split, panel)
     chosen = [shelf.pairings[persona_id] for persona_id in ids]
     if as_json:
-        typer.echo(json.dumps([pairing.model_dump(mode="json") for pairing in chosen]))
+        print_json(chosen)
         return
-    table = make_table()
-    for heading in ("id", "hidden need", "split"):
-        table.add_column(heading, no_wrap=True)
-    for pairing in chosen:
-        table.add_row(pairing.id, pairing.need.value, pairing.split)
-    SafeConsole().print(table)
+    rows = [(one.id, one.need.value, one.split) for one in chosen]
+    SafeConsole().print_table([("id", "hidden need", "split"), *rows])
 
 
 @app.command()
@@ -90,44 +89,28 @@ def show(
     """
     persona = library(personas).get(persona_id)
     if as_json:
-        typer.echo(dump_json(persona.model_dump(mode="json") | {"hash": persona.hash}))
+        print_json(persona.model_dump(mode="json") | {"hash": persona.hash})
         return
-    SafeConsole().print(_portrait(persona))
-
-
-def _portrait(persona: Persona) -> Text:
-    person, situation = persona.person, persona.situation
-    text = Text()
-
-    def part(heading: str, *lines: str) -> None:
-        text.append(f"\n{heading}\n", style="bold")
-        for line in lines:
-            text.append(f"  {line}\n")
-
-    text.append(f"{person.name}, {person.age}: {situation.title}\n", style="bold underline")
-    part(
-        "person",
-        f"{person.work}. {person.disposition.value}; {', '.join(person.traits)}.",
-        person.habits,
-        f"Speaks: {person.way_of_speaking}",
+    console = SafeConsole()
+    shown = yaml.safe_dump(
+        _portrait(persona), sort_keys=False, allow_unicode=True, width=console.width
     )
-    part("hidden need", persona.need.value.replace("_", " "))
-    part(
-        "what happened",
-        situation.cause,
-        *(
-            f"{one.when}: {one.what}{f' ({one.felt})' if one.felt else ''}"
-            for one in situation.timeline
-        ),
-    )
-    part("where it stands", situation.now)
-    part("hints they give", *situation.hints.of(persona.need))
-    for kind in type(situation.anchors).model_fields:
-        part(
-            f"what a good answer could touch: {kind.replace('_', ' ')}",
-            *(anchor.text for anchor in getattr(situation.anchors, kind)),
-        )
-    return text
+    console.print(shown, end="", soft_wrap=True)
+
+
+def _portrait(persona: Persona) -> dict[str, Any]:
+    situation = persona.situation
+    touched = {
+        kind: [one.text for one in getattr(situation.anchors, kind)]
+        for kind in type(situation.anchors).model_fields
+    }
+    return {
+        "person": persona.person.model_dump(mode="json", include=_PERSON),
+        "hidden need": persona.need.value,
+        "situation": situation.model_dump(mode="json", include=_SITUATION),
+        "hints they give": list(situation.hints.of(persona.need)),
+        "what a good answer could touch": touched,
+    }
 
 
 @app.command("check")
@@ -150,14 +133,12 @@ def check_(
         )
     problems = check_cards(path)
     if as_json:
-        typer.echo(dump_json([problem._asdict() for problem in problems]))
+        print_json(problems)
     else:
         for problem in problems:
-            SafeConsole(stderr=True).print(Text(str(problem)), soft_wrap=True)
-        summary = (
-            format_count(len(problems), "problem") if problems else f"{path}: all cards are sound"
-        )
-        SafeConsole().print(Text(summary), soft_wrap=True)
+            SafeConsole(stderr=True).print_line(str(problem))
+        count = format_count(len(problems), "problem")
+        SafeConsole().print_line(count if problems else f"{path}: all cards are sound")
     if problems:
         raise typer.Exit(1)
 
@@ -260,7 +241,7 @@ def generate(
     for one in writer.write(cast(Kind, kind), left):
         written += one.path is not None
         said = f"{one.path or 'left out'}: {one.topic}{one.problem and ': '}{one.problem}"
-        console.print(Text(one_line(said, max_chars=400)), soft_wrap=True)
+        console.print_line(one_line(said, max_chars=400))
     total = format_count(written, "card")
     typer.echo(
         f"{total} written, {len(lines) - len(left)} from before, {len(left) - written} left out"

@@ -6,17 +6,15 @@ from statistics import fmean
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.openness import measure_openness
 from rlver_gym.bench.profile import GROUPS, PersonProfile, profile
-from rlver_gym.cli.options import AsJson
+from rlver_gym.cli.options import AsJson, print_json
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.io.errors import RunError
-from rlver_gym.io.json_text import dump_json
-from rlver_gym.io.terminal import SafeConsole, format_count, make_table, one_line
+from rlver_gym.io.terminal import SafeConsole, format_count
 
 
 def profile_people(
@@ -58,30 +56,20 @@ def profile_people(
     card = env_card(env) if env else None
     openness = measure_openness(episodes, library(personas), card)
     if as_json:
-        people = [one._asdict() for one in found]
-        typer.echo(dump_json({"agent": name, "people": people, **openness._asdict()}))
+        print_json({"agent": name, "people": found, **openness._asdict()})
         return
-    console = SafeConsole()
-    table = make_table(one_line(f"{name} in {run}: {format_count(len(found), 'person', 'people')}"))
-    for heading in ("person", "dialogues", "mean", "spread", *_headings(), "regret", "highest"):
-        table.add_column(heading, justify="left" if heading == "person" else "right")
-    shown = found if len(found) <= 2 * top else [*found[:top], None, *found[-top:]]
-    for one in shown:
-        table.add_row(*map(Text, _cells(one) if one else ["…"]))
-    console.print(table)
-    console.print(Text(_summary(found)), soft_wrap=True)
+    silent = [f"silent of {size}" for size in GROUPS]
+    heading = ["person", "dialogues", "mean", "spread", *silent, "regret", "highest"]
+    rows = list(map(_cells, found))
+    if len(rows) > 2 * top:
+        rows[top:-top] = [["…"] * len(heading)]
     where = f" in {env}" if env else ""
-    console.print(
-        Text(
-            f"Over all agents: acceptance {100 * openness.acceptance:.1f} %{where}, expression"
-            f" {100 * openness.expression:.1f} %."
-        ),
-        soft_wrap=True,
+    over_all = (
+        f"Over all agents: acceptance {100 * openness.acceptance:.1f} %{where}, expression"
+        f" {100 * openness.expression:.1f} %."
     )
-
-
-def _headings() -> list[str]:
-    return [f"silent of {size}" for size in GROUPS]
+    title = f"{name} in {run}: {format_count(len(found), 'person', 'people')}"
+    SafeConsole().print_table([heading, *rows], title, [_summary(found), over_all])
 
 
 def _cells(one: PersonProfile) -> list[str]:

@@ -2,15 +2,12 @@
 recompute a run.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.progress import track
-from rich.table import Table
-from rich.text import Text
 
 from rlver_gym.bench.check import Finding, Problems, problems_to_json
 from rlver_gym.bench.compare import Comparison, read_comparisons
@@ -38,13 +35,12 @@ from rlver_gym.bench.table import (
 )
 from rlver_gym.bench.verdict import Verdict, judge
 from rlver_gym.bench.verify import verify as recompute
-from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, ScoresAsJson
+from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, ScoresAsJson, print_json
 from rlver_gym.cli.servers import UserOption, user_options
 from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.io.errors import RunError, SourceNeeded
 from rlver_gym.io.interval import Spread
-from rlver_gym.io.json_text import dump_json, to_plain
-from rlver_gym.io.terminal import SafeConsole, make_table, one_line
+from rlver_gym.io.terminal import SafeConsole, one_line
 from rlver_gym.policy.learning.metrics import read_metrics
 from rlver_gym.studio.page import write_page
 from rlver_gym.studio.runs import Runs
@@ -114,13 +110,13 @@ def report(
     if as_json:
         scores = {**_scores_to_json(comparisons), **problems_to_json(problems)} if benched else {}
         verified = {"verified": {one.run: one.to_dict() for one in verdicts}} if verdicts else {}
-        typer.echo(json.dumps({"report": str(page), **scores, **verified}))
+        print_json({"report": page, **scores, **verified})
         return
     if markdown:
         typer.echo(render_markdown(comparisons, page.name))
         return
     if len(comparisons) > 1:
-        console.print(Text(PROTOCOLS_DIFFER, style="yellow"), soft_wrap=True)
+        console.print_line(PROTOCOLS_DIFFER, style="yellow")
     for comparison in comparisons:
         _print(console, comparison, len(comparisons) > 1)
     if shift := spread_over_runs(comparisons):
@@ -128,15 +124,15 @@ def report(
     print_problems(console, problems)
     for verdict in verdicts:
         style = "" if verdict.is_sound else "yellow"
-        console.print(Text(one_line(verdict.describe(verdict.run)), style=style), soft_wrap=True)
-    console.print(Text.assemble(("report", "bold"), f"  {page}"), soft_wrap=True)
+        console.print_line(one_line(verdict.describe(verdict.run)), style=style)
+    console.print_line(("report", "bold"), f"  {page}")
 
 
 def print_problems(console: SafeConsole, problems: Iterable[Problems]) -> None:
     """A warning for everything in a run that is not as a run of its plan writes it."""
     for one in problems:
         for line in one.describe(str(one.folder)):
-            console.print(Text(one_line(line), style="yellow"), soft_wrap=True)
+            console.print_line(one_line(line), style="yellow")
 
 
 def _judge(
@@ -183,7 +179,7 @@ def _print(console: SafeConsole, comparison: Comparison, several: bool) -> None:
     console.print(leaderboard(ranked, title, console.width))
     console.print(needs_table(ranked))
     for line in format_alerts(check_episodes(comparison.episodes)):
-        console.print(line, soft_wrap=True)
+        console.print_line(line)
     print_noise(console, _noise(comparison), ranked)
 
 
@@ -196,27 +192,11 @@ def print_noise(console: SafeConsole, spread: Spread | None, ranked: Sequence[Sc
 def print_rows(
     console: SafeConsole, title: str, rows: Sequence[Sequence[str]], sentences: Sequence[str] = ()
 ) -> None:
-    """These rows, the heading first and agents in front, with what is to be said of them."""
-    console.print(_spread_table(rows, title))
-    for sentence in sentences:
-        console.print(Text(one_line(sentence)), soft_wrap=True)
-
-
-def _spread_table(rows: Sequence[Sequence[str]], title: str) -> Table:
-    """These rows, the heading first and agents in front."""
-    table = make_table(title)
+    """A table of agents, whose names are shortened, with what is to be said of them."""
     heading, *body = rows
-    for number, name in enumerate(heading):
-        table.add_column(
-            Text(one_line(name)),
-            style="" if number else "bold",
-            justify="right" if number else "left",
-            overflow="fold" if number else "ellipsis",
-        )
     agents = [agent for agent, *_ in body]
-    for agent, *values in body:
-        table.add_row(Text(one_line(shorten_agent(agent, agents))), *map(Text, values))
-    return table
+    shown = [[shorten_agent(agent, agents), *values] for agent, *values in body]
+    console.print_table([list(map(one_line, heading)), *shown], title, sentences)
 
 
 def strategies(
@@ -232,7 +212,7 @@ def strategies(
     print_problems(SafeConsole(stderr=True), comparison.problems)
     found = analyse_strategies(comparison.episodes)
     if as_json:
-        typer.echo(dump_json(to_plain({"labels": STRATEGIES, "agents": found})))
+        print_json({"labels": STRATEGIES, "agents": found})
         return
     console = SafeConsole()
     print_rows(console, f"{comparison.runs[0]}: support strategies", variety_rows(found))
@@ -278,12 +258,12 @@ def verify(
     sources = Sources(user, user_options(user_option), personas, env)
     verdict = _judge(run, recompute(run, response_cache, sources, rerun=rerun), response_cache)
     if as_json:
-        typer.echo(dump_json(verdict.to_dict()))
+        print_json(verdict.to_dict())
     elif verdict.refused:
         raise (SourceNeeded if verdict.needs_source else RunError)(verdict.refused)
     else:
         console = SafeConsole(stderr=not verdict.is_sound)
         style = "" if verdict.is_sound else "red"
-        console.print(Text(verdict.describe(str(run)), style=style), soft_wrap=True)
+        console.print_line(verdict.describe(str(run)), style=style)
     if not verdict.is_sound:
         raise typer.Exit(2 if verdict.refused else 1)

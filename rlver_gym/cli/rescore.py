@@ -6,19 +6,15 @@ from typing import Annotated, Any
 
 import typer
 from rich.progress import track
-from rich.table import Table
-from rich.text import Text
 
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import Pairing, Rescore, compare_scores, read_dialogues
 from rlver_gym.bench.rescore import rescore as appraise_again
-from rlver_gym.cli.bench import SOME_FAILED
-from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas
+from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, exit_if_left_out, print_json
 from rlver_gym.cli.report import print_problems
 from rlver_gym.cli.servers import UserOption, user_options
-from rlver_gym.io.json_text import dump_json
-from rlver_gym.io.terminal import SafeConsole, format_count, make_table, one_line
+from rlver_gym.io.terminal import SafeConsole, format_count
 from rlver_gym.io.user_code import CodeRunner
 from rlver_gym.users import make_user
 
@@ -55,7 +51,7 @@ def rescore(
     options = user_options(user_option)
     appraiser = guard_user(user, make_user(user, **options), CodeRunner(AGENT_TIMEOUT_S))
     dialogues, problems = read_dialogues(run, Sources(personas=personas, env=env))
-    console, errors = SafeConsole(), SafeConsole(stderr=True)
+    errors = SafeConsole(stderr=True)
     print_problems(errors, problems)
     rescored = track(
         appraise_again(appraiser, dialogues),
@@ -68,23 +64,20 @@ def rescore(
     recorded = ", ".join(sorted({one.user for one in dialogues}))
     if as_json:
         names = {"recorded_user": recorded, "user": user, "user_version": appraiser.version}
-        typer.echo(dump_json(names | _to_dict(found)))
+        print_json(names | _to_dict(found))
     else:
-        console.print(_table(found, f"{run}: recorded ({recorded}) and {user}"))
-        for line in _describe(found):
-            console.print(Text(line), soft_wrap=True)
-    for name, why in _failures(found):
-        line = one_line(f"left out: {name}: {why}", max_chars=400)
-        errors.print(Text(line, style="yellow"), soft_wrap=True)
-    if found.failures:
-        raise typer.Exit(SOME_FAILED)
+        liked = "liked by" if any(one.only_recorded for one in found.agents) else ""
+        heading = ("agent", "recorded", "other", "level", "within r", "overpaid", "by", liked)
+        rows = [heading, *map(_cells, (*found.agents, found.total))]
+        title = f"{run}: recorded ({recorded}) and {user}"
+        SafeConsole().print_table(rows, title, _describe(found))
+    exit_if_left_out(_failures(found))
 
 
 def _to_dict(found: Rescore) -> dict[str, Any]:
-    agents = [one._asdict() for one in found.agents]
     total = {name: value for name, value in found.total._asdict().items() if name != "agent"}
     failures = [{"dialogue": name, "why": why} for name, why in _failures(found)]
-    return {**total, "kendall_tau": found.kendall_tau, "agents": agents, "failures": failures}
+    return {**total, "kendall_tau": found.kendall_tau, "agents": found.agents, "failures": failures}
 
 
 def _failures(found: Rescore) -> Iterator[tuple[str, str]]:
@@ -92,21 +85,10 @@ def _failures(found: Rescore) -> Iterator[tuple[str, str]]:
         yield f"{one.agent}/{one.scene.persona.id}/{one.scene.seed}", why
 
 
-def _table(found: Rescore, title: str) -> Table:
-    table = make_table(one_line(title))
-    table.add_column("agent", style="bold")
-    for heading in ("recorded", "other", "level", "within r", "overpaid", "by"):
-        table.add_column(heading, justify="right")
-    table.add_column("liked by" if any(one.only_recorded for one in found.agents) else "")
-    for one in (*found.agents, found.total):
-        table.add_row(*(Text(cell) for cell in _cells(one)))
-    return table
-
-
 def _cells(one: Pairing) -> tuple[str, ...]:
     r, by = one.within_dialogue_r, one.overpaid_by
     return (
-        one_line(one.agent) or "all",
+        one.agent or "all",
         f"{one.recorded:.1f}",
         f"{one.other:.1f}",
         f"{one.level:+.1f}",

@@ -4,7 +4,10 @@ import json
 import re
 from collections import Counter
 from math import isfinite, isnan
+from pathlib import Path
 from typing import Any, NoReturn
+
+from pydantic import BaseModel
 
 from rlver_gym.io.terminal import COMMANDS
 
@@ -102,7 +105,13 @@ def _refuse_surrogates(value: Any) -> None:
 
 
 def to_plain(value: Any) -> Any:
-    """Named tuples by their names, and None for nan, which JSON does not know."""
+    """Named tuples by their names, models as they dump, paths as text, and None for nan, which JSON
+    does not know.
+    """
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, Path):
+        return str(value)
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         value = value._asdict()  # pyright: ignore[reportAttributeAccessIssue]
     if isinstance(value, dict):

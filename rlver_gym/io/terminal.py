@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -27,13 +27,37 @@ class SafeConsole(Console):
     """Rich's console for text from outside: no markup unless asked for, nothing to obey."""
 
     def __init__(self, **options: Any) -> None:
-        """Options of `rich.console.Console`, with markup, emoji and highlighting off."""
         super().__init__(**{"markup": False, "emoji": False, "highlight": False, **options})
+
+    def print_line(self, *parts: str | Text | tuple[str, str], style: str = "") -> None:
+        """Text, or parts of it with their styles, that the terminal breaks."""
+        self.print(Text.assemble(*parts, style=style), soft_wrap=True)
+
+    def print_table(
+        self, rows: Iterable[Sequence[str]], title: str = "", notes: Iterable[str] = ()
+    ) -> None:
+        """Rows, their heading first, and a line for each note. The first column is bold and one
+        line a cell; columns of figures stand right.
+        """
+        heading, *body = rows
+        table = make_table(one_line(title))
+        for number, name in enumerate(heading):
+            is_text = any(_WORD.search(row[number]) for row in body)
+            table.add_column(
+                Text(name),
+                style="" if number else "bold",
+                justify="right" if number and not is_text else "left",
+                overflow="fold" if number else "ellipsis",
+            )
+        for first, *others in body:
+            table.add_row(Text(one_line(first)), *map(Text, others))
+        self.print(table)
+        for note in notes:
+            self.print_line(one_line(note))
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Rich's segments, their text made printable."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
 
@@ -46,6 +70,7 @@ marks that turn the direction of writing, invisible tags, lone surrogates. Joine
 and emoji need them.
 """
 REPLACEMENT = "\ufffd"
+_WORD = re.compile(r"[^\W\d_]{3}")
 
 
 def printable(text: str) -> str:
@@ -91,17 +116,14 @@ class LongWork(Progress):
     _told_at = 0.0
 
     def start(self) -> None:
-        """Begin."""
         self._told_at = time.monotonic()
         super().start()
 
     def advance(self, task_id: TaskID, advance: float = 1) -> None:
-        """So much more is done."""
         super().advance(task_id, advance)
         self._tell(task_id)
 
     def update(self, task_id: TaskID, **changes: Any) -> None:
-        """Something about the task has changed."""
         super().update(task_id, **changes)
         self._tell(task_id)
 

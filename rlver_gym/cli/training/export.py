@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import Annotated, cast, get_args
 
 import typer
-from rich.text import Text
 
 from rlver_gym.bench.check import problems_to_json
+from rlver_gym.cli.options import print_json
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.persona import SPLITS, Split
 from rlver_gym.export.choose import VALID, DialogueFilter
 from rlver_gym.export.export import MORE_PAIRS, ExportResult, Format
 from rlver_gym.export.export import export as write
-from rlver_gym.io.json_text import dump_json
 from rlver_gym.io.terminal import SafeConsole, format_count, one_line
 
 _OUTCOMES = (*Outcome, "all")
@@ -166,17 +165,14 @@ def export(
         roles=roles,
     )
     if as_json:
-        typer.echo(dump_json(_result_to_json(done)))
+        print_json(_result_to_json(done))
         return
     console = SafeConsole()
     for name, text in _lines(done):
-        console.print(Text.assemble((f"{name:9s}", "bold"), " ", text), soft_wrap=True)
+        console.print_line((f"{name:9s}", "bold"), " ", text)
     for problems in done.problems:
         for warning in problems.describe(str(problems.folder)):
-            console.print(
-                Text.assemble(("caution  ", "bold"), " ", (one_line(warning), "yellow")),
-                soft_wrap=True,
-            )
+            console.print_line(("caution  ", "bold"), " ", (one_line(warning), "yellow"))
 
 
 def _outcomes(names: list[str] | None) -> tuple[Outcome, ...]:
