@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 from rich.progress import TextColumn, TimeElapsedColumn
@@ -29,33 +29,22 @@ from rlver_gym.bench.score import (
 )
 from rlver_gym.bench.table import leaderboard, needs_table
 from rlver_gym.bench.truth import Truth, count_truth
+from rlver_gym.cli.model_options import check
 from rlver_gym.cli.opinions import References, hear_opinions, print_opinions, to_dict
 from rlver_gym.cli.options import SOME_FAILED, Env, Personas, ScoresAsJson, print_json
 from rlver_gym.cli.report import print_noise
 from rlver_gym.cli.servers import (
     AgentOption,
-    BaseUrl,
-    BudgetOption,
-    CacheFile,
-    Concurrency,
-    MaxWait,
-    Mode,
-    Omit,
-    PricesOption,
-    TimeoutOption,
     User,
     UserOption,
-    agent_options,
-    chat_settings,
+    chat_options,
     costs_money,
     seconds_or_none,
     user_options,
 )
-from rlver_gym.core.cards import env_card
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.library import library
 from rlver_gym.core.pairing import draw_panel
-from rlver_gym.core.persona import SPLIT_CHOICES, SPLITS, SplitChoice
+from rlver_gym.core.persona import SPLITS
 from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.io.errors import (
     STOPPING,
@@ -68,12 +57,15 @@ from rlver_gym.io.errors import (
 )
 from rlver_gym.io.interval import Spread
 from rlver_gym.io.terminal import SafeConsole, format_count, one_line, progress_bar
+from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.studio.page import write_page
 
 _MOST_REASONS = 5
 
 
+@chat_options()
 def bench(
+    *,
     env: Env = "SAGE-Sentient-v0",
     agent: Annotated[
         list[str] | None,
@@ -112,15 +104,7 @@ def bench(
     agent_option: AgentOption = None,
     user: User = "embedded",
     user_option: UserOption = None,
-    base_url: BaseUrl = None,
-    response_cache: CacheFile = None,
-    cache_mode: Mode = "auto",
-    concurrency: Concurrency = 64,
-    budget: BudgetOption = None,
-    prices: PricesOption = None,
-    timeout: TimeoutOption = 60.0,
-    omit: Omit = None,
-    max_wait: MaxWait = 600.0,
+    chat: ChatSettings,
     agent_timeout: Annotated[
         str,
         typer.Option(
@@ -158,7 +142,7 @@ def bench(
     Prints the mean final emotion of each agent with its 95 % interval, how many people were content
     or left, and the paired difference to the best agent. Interrupt it at any moment: the same
     command goes on where it stopped, holds again what failed, and what a server has answered is in
-    the run's response cache and not paid twice.
+    the run's response cache (response_cache.sqlite) and not paid twice.
 
     Exit code 0: all dialogues are held. 2: not what could be done. 3: a server was out for too
     long; the same command goes on later. 4: some dialogues failed, and count as 0 in the score at
@@ -175,27 +159,23 @@ def bench(
             f"--agent {twice} is named twice. Name each agent once; for more dialogues of each,"
             " raise --seeds."
         )
-    if split not in (None, *SPLIT_CHOICES):
-        raise CardError(f"--split {split!r} is not one of: {', '.join(SPLIT_CHOICES)}.")
-    chat = chat_settings(
-        base_url, response_cache, cache_mode, concurrency, budget, prices, max_wait, timeout, omit
-    )
-    options = agent_options(agent_option, agent or ())
-    if both := sorted(options.keys() & set(chat.omit)):
-        raise CardError(f"{both[0]} is in --agent-option and in --omit. Leave one out.")
-    plan = BenchPlan(
-        env=env,
-        agents=tuple(agent or SHIPPED_AGENTS),
-        seeds=seeds,
-        user_seeds=user_seeds,
-        user=user,
-        user_options=user_options(user_option),
-        split=cast(SplitChoice | None, split),
-        persona_ids=tuple(persona or ()) or _panel(panel, personas, split, env),
-        personas=personas,
-        agent_options=options,
-        chat=chat,
-    )
+    asked = {
+        "env": env,
+        "agents": agent or SHIPPED_AGENTS,
+        "seeds": seeds,
+        "user_seeds": user_seeds,
+        "user": user,
+        "user_options": user_options(user_option),
+        "split": split,
+        "persona_ids": persona or (),
+        "personas": personas,
+        "agent_options": user_options(agent_option, "--agent-option"),
+        "chat": chat,
+    }
+    plan = check(BenchPlan, asked, {"split": "--split"})
+    if panel and not persona:
+        drawn = draw_panel(plan.library, plan.split or plan.card.split, panel)
+        plan = plan.model_copy(update={"persona_ids": drawn})
     usual = Path("runs") / plan.folder_name  # made in any case: it names wrong options first
     folder = out or usual
     with open_run(
@@ -259,13 +239,6 @@ def _list_spending(bench_run: Run) -> list[str]:
     return [*lines, f"in the response cache {calls}, {tokens}"]
 
 
-def _panel(size: int | None, personas: str | None, split: str | None, env: str) -> tuple[str, ...]:
-    if size is None:
-        return ()
-    chosen = cast(SplitChoice, split or env_card(env).split)
-    return draw_panel(library(personas), chosen, size)
-
-
 def _announce_cost(bench_run: Run, yes: bool) -> None:
     """What the rest of the run will cost, on standard error; where it costs money, a person at a
     terminal is asked. RunError where there is none to ask.
@@ -293,8 +266,7 @@ def _run_rest(bench_run: Run) -> int:
     now. RunError when a server or budget stops it.
     """
     bar = progress_bar(TimeElapsedColumn(), TextColumn("{task.fields[spent]}", markup=False))
-    console = bar.console
-    bench_run.on_outage(lambda notice: console.print_line(notice, style="yellow"))
+    bench_run.on_outage(lambda told: bar.console.print(Text(told, style="yellow"), soft_wrap=True))
     held = failed = 0
     total = len(bench_run.plan.cases())
     try:

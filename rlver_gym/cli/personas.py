@@ -6,7 +6,6 @@ from typing import Annotated, Any, cast
 
 import typer
 import yaml
-from rich.text import Text
 
 from rlver_gym.agents import uses_server
 from rlver_gym.audit.card_check import check_cards

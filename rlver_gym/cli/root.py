@@ -15,6 +15,7 @@ from rlver_gym.cli import (
     bench,
     cache,
     envs,
+    export,
     general,
     judge,
     opinions,
@@ -22,11 +23,12 @@ from rlver_gym.cli import (
     profile,
     report,
     rescore,
+    sb3,
     serve,
     studio,
     talk,
+    train,
 )
-from rlver_gym.cli.training import export, sb3, train
 from rlver_gym.io.errors import RlverError, RunStopped
 from rlver_gym.io.frozen import explain_problem
 from rlver_gym.io.terminal import SafeConsole, one_line

@@ -5,28 +5,31 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 
 from rlver_gym.agents import uses_server
-from rlver_gym.cli.options import Personas
-from rlver_gym.cli.servers import (
-    BaseUrl,
-    BudgetOption,
-    Concurrency,
-    Omit,
-    PricesOption,
-    TimeoutOption,
-    UserOption,
-    chat_settings,
-    user_options,
-)
-from rlver_gym.io.errors import CardError, needs_extra
-from rlver_gym.io.field_errors import field_errors
+from rlver_gym.cli.model_options import FieldOption, options_of
+from rlver_gym.cli.servers import UserOption, chat_options, user_options
+from rlver_gym.io.errors import needs_extra
+from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.serve.operation import ServeSettings, check_host, read_token
 from rlver_gym.users import SentientUser, make_user
 
+_SETTINGS = {
+    "envs": FieldOption(list[str], flag="--env"),
+    "personas": FieldOption(),
+    "max_episodes": FieldOption(int, min=1),
+    "max_in_flight": FieldOption(int, min=1),
+    "max_requests_per_s": FieldOption(float, min=0, flag="--rate"),
+    "max_connections": FieldOption(int, min=1),
+    "idle_s": FieldOption(float, min=0.1, flag="--idle-seconds"),
+    "privileged": FieldOption(bool),
+}
 
+
+@chat_options("response_cache", "cache_mode", "max_wait_s")
+@options_of(ServeSettings, "settings", _SETTINGS)
 def serve(
+    *,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes a free one.")] = 8_000,
     user: Annotated[
@@ -39,47 +42,14 @@ def serve(
         ),
     ] = None,
     user_option: UserOption = None,
-    base_url: BaseUrl = None,
-    concurrency: Concurrency = 64,
-    budget: BudgetOption = None,
-    prices: PricesOption = None,
-    timeout: TimeoutOption = 60.0,
-    omit: Omit = None,
-    env: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=(
-                "Environment id, or the path of an env card (.yaml); repeat it for more. Default:"
-                " all shipped ones."
-            )
-        ),
-    ] = None,
-    personas: Personas = None,
-    max_episodes: Annotated[int, typer.Option(min=1, help="Most open episodes.")] = 1_000,
-    max_in_flight: Annotated[int, typer.Option(min=1, help="Most turns worked on at once.")] = 64,
-    rate: Annotated[
-        float,
-        typer.Option(min=0, help="Most requests a second from one address; 0 for any number."),
-    ] = 1_000,
-    max_connections: Annotated[
-        int, typer.Option(min=1, help="Most connections from one address at once.")
-    ] = 1_024,
-    idle_seconds: Annotated[
-        float, typer.Option(min=0.1, help="An episode idle for longer is dropped.")
-    ] = 900,
+    chat: ChatSettings,
+    settings: ServeSettings,
     token_file: Annotated[
         Path | None,
         typer.Option(help="Holds the token that clients must send. Default: RLVER_GYM_TOKEN."),
     ] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Serve other machines without a token.")
-    ] = False,
-    privileged: Annotated[
-        bool,
-        typer.Option(
-            "--privileged",
-            help="Send emotion, thoughts and the hidden need too, for the log of a trainer.",
-        ),
     ] = False,
 ) -> None:
     """Serve the environments to other processes and machines.
@@ -94,27 +64,6 @@ def serve(
     """
     token = read_token(token_file)
     check_host(host, token, insecure=insecure)
-    try:
-        settings = ServeSettings(
-            envs=tuple(env or ()),
-            personas=personas,
-            max_episodes=max_episodes,
-            max_in_flight=max_in_flight,
-            max_requests_per_s=rate,
-            max_connections=max_connections,
-            idle_s=idle_seconds,
-            privileged=privileged,
-        )
-    except ValidationError as error:
-        raise CardError("; ".join(field_errors(error))) from None
-    chat = chat_settings(
-        base_url,
-        concurrency=concurrency,
-        budget=budget,
-        prices=prices,
-        timeout_s=timeout,
-        omit=omit,
-    )
     names, options = user or ["embedded"], user_options(user_option)
     users = {name: _make_user(name, dict(chat), options, len(names) == 1) for name in names}
     with needs_extra("serve"):

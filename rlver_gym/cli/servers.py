@@ -2,26 +2,16 @@
 
 import ipaddress
 import json
-from collections.abc import Sequence
-from math import isfinite
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
-from pydantic import ValidationError
 
-from rlver_gym.agents import uses_server
+from rlver_gym.cli.model_options import Command, FieldOption, options_of
 from rlver_gym.io.errors import CardError
-from rlver_gym.io.frozen import explain_problem
-from rlver_gym.llm_client.settings import (
-    Budget,
-    CacheMode,
-    ChatSettings,
-    OmittedField,
-    Prices,
-    public_url,
-)
+from rlver_gym.llm_client.settings import ChatSettings, public_url
 
 User = Annotated[
     str, typer.Option(help="Who is talked to: embedded, openai:MODEL, or MODULE:NAME.")
@@ -37,57 +27,7 @@ UserOption = Annotated[
     ),
 ]
 BaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        help=(
-            "Where openai:MODEL is served; default: OPENAI_BASE_URL. The key is read from"
-            " OPENAI_API_KEY."
-        )
-    ),
-]
-CacheFile = Annotated[
-    Path | None,
-    typer.Option(
-        help=(
-            "The file that keeps what servers answer. Default: response_cache.sqlite in the run"
-            " folder."
-        )
-    ),
-]
-Mode = Annotated[
-    str,
-    typer.Option(
-        help=(
-            "auto: the response cache, and the server for the rest. replay: the cache alone."
-            " record: ask anew. off: no cache."
-        )
-    ),
-]
-Concurrency = Annotated[
-    int, typer.Option(min=1, help="Most requests, and dialogues, under way at once.")
-]
-TimeoutOption = Annotated[
-    float,
-    typer.Option(
-        "--timeout",
-        min=0.1,
-        metavar="SECONDS",
-        help=(
-            "How long a request may take, all its attempts together. Raise it for a slow server;"
-            " waiting behind others does not count."
-        ),
-    ),
-]
-Omit = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="FIELD",
-        help=(
-            "A field that the server does not take and is not sent:"
-            f" {', '.join(get_args(OmittedField))} (its text then begins the first message); repeat"
-            " it for more."
-        ),
-    ),
+    str | None, typer.Option(help=ChatSettings.model_fields["base_url"].description)
 ]
 AgentOption = Annotated[
     list[str] | None,
@@ -99,80 +39,24 @@ AgentOption = Annotated[
         ),
     ),
 ]
-MaxWait = Annotated[
-    float,
-    typer.Option(
-        min=0,
-        metavar="SECONDS",
-        help="How long an outage of a server is waited for before the run stops.",
-    ),
-]
-BudgetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--budget",
-        metavar="LIMIT",
-        help=(
-            "Stop cleanly after calls=N, tokens=N or money=N of a server, money in the currency of"
-            " --prices; repeat it for more."
-        ),
-    ),
-]
-PricesOption = Annotated[
-    str | None,
-    typer.Option(
-        "--prices",
-        metavar="IN,OUT",
-        help=(
-            "What a million prompt and completion tokens cost, as 0.15,0.60: two numbers, in any"
-            " currency. All costs are then in that."
-        ),
-    ),
-]
+
+_CHAT = {
+    "base_url": FieldOption(),
+    "response_cache": FieldOption(Path),
+    "cache_mode": FieldOption(),
+    "concurrency": FieldOption(int, min=1),
+    "budget": FieldOption(list[str], "LIMIT"),
+    "prices": FieldOption(str, "IN,OUT"),
+    "timeout_s": FieldOption(float, "SECONDS", 0.1),
+    "omit": FieldOption(list[str], "FIELD"),
+    "max_wait_s": FieldOption(float, "SECONDS", 0),
+}
 
 
-def chat_settings(
-    base_url: str | None = None,
-    response_cache: Path | None = None,
-    cache_mode: str = "auto",
-    concurrency: int = 64,
-    budget: list[str] | None = None,
-    prices: str | None = None,
-    max_wait_s: float | None = None,
-    timeout_s: float = 60.0,
-    omit: list[str] | None = None,
-) -> ChatSettings:
-    """The settings that the options mean. CardError names what is wrong."""
-    if cache_mode not in get_args(CacheMode):
-        raise CardError(
-            f"--cache-mode {cache_mode!r} is not one of: {', '.join(get_args(CacheMode))}."
-        )
-    for field in omit or ():
-        if field not in get_args(OmittedField):
-            raise CardError(
-                f"--omit {field!r} is no field to leave out: {', '.join(get_args(OmittedField))}."
-            )
-    asked: dict[str, Any] = {
-        "timeout_s": timeout_s,
-        "omit": tuple(omit or ()),
-        "base_url": base_url,
-        "response_cache": response_cache,
-        "cache_mode": cache_mode,
-        "concurrency": concurrency,
-        "budget": dict(map(_parse_limit, budget or ())),
-        "prices": _parse_prices(prices) if prices is not None else None,
-    }
-    if max_wait_s is not None:
-        asked["max_wait_s"] = max_wait_s
-    try:
-        return ChatSettings.model_validate(asked)
-    except ValidationError as error:
-        raise CardError(
-            "; ".join(
-                ": ".join(filter(None, (".".join(map(str, one["loc"])), explain_problem(one))))
-                for one in error.errors()
-            )
-        ) from None
+def chat_options(*leave_out: str) -> Callable[[Command], Command]:
+    """Options of a command that say how chat servers are reached, as its parameter `chat`."""
+    offered = {name: option for name, option in _CHAT.items() if name not in leave_out}
+    return options_of(ChatSettings, "chat", offered)
 
 
 def user_options(words: list[str] | None, option: str = "--user-option") -> dict[str, Any]:
@@ -189,15 +73,6 @@ def user_options(words: list[str] | None, option: str = "--user-option") -> dict
             f"{option} api_key would be written into the run. Set OPENAI_API_KEY instead."
         )
     return options
-
-
-def agent_options(words: list[str] | None, agents: Sequence[str]) -> dict[str, Any]:
-    """The same for agents. CardError where none of them is asked over a server."""
-    if words and not any(map(uses_server, agents)):
-        raise CardError(
-            "--agent-option is for agents of the form openai:MODEL, and none is named (--agent)."
-        )
-    return user_options(words, "--agent-option")
 
 
 def seconds_or_none(value: str, option: str) -> float | None:
@@ -221,29 +96,6 @@ def costs_money(settings: ChatSettings) -> bool:
     except ValueError:
         near = "." not in host or host.endswith((".local", ".internal"))
     return settings.prices is not None and not near
-
-
-def _parse_limit(word: str) -> tuple[str, str]:
-    name, sign, value = (part.strip() for part in word.partition("="))
-    if not sign or name not in Budget.model_fields:
-        raise CardError(
-            f"--budget {word!r} does not say of what. Give money=N, tokens=N or calls=N, such as"
-            " --budget calls=500."
-        )
-    return name, value
-
-
-def _parse_prices(words: str) -> Prices:
-    try:
-        prompt, completion = map(float, words.split(","))
-        if isfinite(prompt + completion):
-            return Prices(prompt=prompt, completion=completion)
-    except ValueError:  # also pydantic's, for a negative one
-        pass
-    raise CardError(
-        f"--prices {words!r} is not IN,OUT: what a million prompt tokens and a million completion"
-        " tokens cost, such as --prices 0.15,0.60."
-    )
 
 
 def _split_pair(word: str, option: str) -> tuple[str, str]:

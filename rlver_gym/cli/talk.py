@@ -15,15 +15,9 @@ from rlver_gym.agents import uses_server
 from rlver_gym.agents.human import read_utterance
 from rlver_gym.cli.options import AsJson, Env, Personas
 from rlver_gym.cli.servers import (
-    BaseUrl,
-    BudgetOption,
-    Mode,
-    Omit,
-    PricesOption,
-    TimeoutOption,
     User,
     UserOption,
-    chat_settings,
+    chat_options,
     user_options,
 )
 from rlver_gym.core.cards import env_card
@@ -34,6 +28,7 @@ from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RunError, UtteranceError
 from rlver_gym.io.terminal import SafeConsole, make_table
+from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.studio.talks import snapshot_before
 from rlver_gym.users import make_user
 
@@ -52,7 +47,9 @@ _COMMANDS = {
 }
 
 
+@chat_options("concurrency", "max_wait_s")
 def talk(
+    *,
     persona: Annotated[
         str | None,
         typer.Option(
@@ -72,15 +69,7 @@ def talk(
     personas: Personas = None,
     user: User = "embedded",
     user_option: UserOption = None,
-    base_url: BaseUrl = None,
-    response_cache: Annotated[
-        Path | None, typer.Option(help="A file that keeps what the server answers.")
-    ] = None,
-    cache_mode: Mode = "auto",
-    budget: BudgetOption = None,
-    prices: PricesOption = None,
-    timeout: TimeoutOption = 60.0,
-    omit: Omit = None,
+    chat: ChatSettings,
 ) -> None:
     """You are the supporter: somebody has something on their mind, and it shows how your words
     land.
@@ -91,15 +80,6 @@ def talk(
     shelf = library(personas)
     demo = shelf.ids("demo") or shelf.ids()
     who = shelf.get(persona or demo[seed % len(demo)])
-    chat = chat_settings(
-        base_url,
-        response_cache,
-        cache_mode,
-        budget=budget,
-        prices=prices,
-        timeout_s=timeout,
-        omit=omit,
-    )
     reached = dict(chat) if uses_server(user) else {}
     session = EmpathySession(
         make_user(user, **{**reached, **user_options(user_option)}), who, env_card(env), seed

@@ -6,6 +6,7 @@ import hashlib
 import os
 from base64 import b64encode
 from collections.abc import Iterator
+from math import isfinite
 from multiprocessing.context import get_spawning_popen
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -63,13 +64,17 @@ class ChatSettings(_Settings):
     password in the address: a pickle finds them in the environment again.
     """
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     base_url: str | None = None
-    """None: OPENAI_BASE_URL, else OpenAI itself."""
+    """Where openai:MODEL is served; default: OPENAI_BASE_URL. The key is read from
+    OPENAI_API_KEY.
+    """
     api_key: SecretStr | None = None
     """None: OPENAI_API_KEY. Servers of one's own usually need none."""
     timeout_s: PositiveFloat = 60.0
-    """For one request with all its attempts and the pauses between them. Waiting for a free place
-    (`concurrency`) does not count, nor waiting behind others in the server.
+    """How long a request may take, all its attempts and the pauses between them together. Raise it
+    for a slow server; waiting behind others does not count.
     """
     attempt_timeout_s: PositiveFloat | None = None
     """For one attempt. None: two thirds of the time that is left, and all of it for the last."""
@@ -78,21 +83,32 @@ class ChatSettings(_Settings):
     failure, and only the time limits it.
     """
     max_wait_s: NonNegativeFloat | None = 600.0
-    """How long an outage of the server is waited for: failures in several dialogues without an
-    answer between, or its own word to come back later. None: nothing is taken for an outage, and
-    every request fails by itself.
+    """How long an outage of a server is waited for before the run stops: failures in several
+    dialogues without an answer between, or its own word to come back later. In Python, None: every
+    request fails by itself.
     """
     concurrency: PositiveInt = 64
-    """Most requests under way at once."""
+    """Most requests, and dialogues, under way at once."""
     omit: tuple[OmittedField, ...] = ()
-    """Fields that are not sent: for servers that refuse them without naming them. system: its text
-    begins the first message.
+    """A field that the server does not take and is not sent: temperature, max_tokens, seed,
+    response_format, system (its text then begins the first message); repeat it for more.
     """
     prices: Prices | None = None
+    """What a million prompt and completion tokens cost, as 0.15,0.60: two numbers, in any currency.
+    All costs are then in that.
+    """
     budget: Budget = Budget()
+    """Stop cleanly after calls=N, tokens=N or money=N of a server, money in the currency of the
+    prices; repeat it for more.
+    """
     response_cache: Path | None = None
-    """A file that keeps every answer, so that a run can be repeated without a server."""
+    """The file that keeps what servers answer, so that a run can be repeated without one. Default
+    of a benchmark: in the run folder.
+    """
     cache_mode: CacheMode = "auto"
+    """auto: the response cache, and the server for the rest. replay: the cache alone. record: ask
+    anew. off: no cache.
+    """
 
     @field_validator("base_url")
     @classmethod
@@ -100,6 +116,40 @@ class ChatSettings(_Settings):
         if url is not None and (problem := find_problem(url)):
             raise ValueError(f"base_url {problem}")
         return url
+
+    @field_validator("budget", mode="before")
+    @classmethod
+    def _read_limits(cls, value: Any) -> Any:
+        """As they are typed: a list of money=N, tokens=N and calls=N."""
+        if not isinstance(value, list):
+            return value
+        limits = {}
+        for word in value:
+            name, sign, number = (part.strip() for part in word.partition("="))
+            if not sign or name not in Budget.model_fields:
+                raise ValueError(
+                    f"{word!r} does not say of what. Give money=N, tokens=N or calls=N, such as"
+                    " calls=500"
+                )
+            limits[name] = number
+        return limits
+
+    @field_validator("prices", mode="before")
+    @classmethod
+    def _read_prices(cls, value: Any) -> Any:
+        """As they are typed: IN,OUT."""
+        if not isinstance(value, str):
+            return value
+        try:
+            prompt, completion = map(float, value.split(","))
+        except ValueError:
+            prompt = completion = -1
+        if min(prompt, completion) >= 0 and isfinite(prompt + completion):
+            return Prices(prompt=prompt, completion=completion)
+        raise ValueError(
+            f"{value!r} is not IN,OUT: what a million prompt tokens and a million completion tokens"
+            " cost, such as --prices 0.15,0.60"
+        )
 
     def model_post_init(self, _: Any) -> None:
         if self.budget.money is not None and self.prices is None:

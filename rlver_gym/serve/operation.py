@@ -4,7 +4,7 @@ import ipaddress
 import os
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from rlver_gym.core.cards import shipped_env_ids
 from rlver_gym.io.errors import CardError
@@ -19,27 +19,35 @@ _MAKE_ONE = "Make one with: openssl rand -hex 32"
 class ServeSettings(Frozen):
     """The limits of a server and what it offers."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     envs: tuple[str, ...] = ()
-    """Ids or paths of environment cards; empty for all shipped ones."""
+    """Environment id, or the path of an env card (.yaml); repeat it for more. Default: all shipped
+    ones.
+    """
     personas: str | None = None
-    """A folder of persona cards; None for the shipped ones."""
+    """A folder of persona cards or a lean card's file instead of the default people, or 'library':
+    the shipped library of stories.
+    """
     max_episodes: int = Field(default=1_000, ge=1)
-    """Episodes that are open at once."""
+    """Most open episodes."""
     max_in_flight: int = Field(default=64, ge=1)
-    """Turns that are worked on at once."""
+    """Most turns worked on at once."""
     max_requests_per_s: float = Field(default=1_000.0, ge=0)
-    """From one address, after a burst of as many; 0 for any number."""
+    """Most requests a second from one address, after a burst of as many; 0 for any number."""
     max_connections: int = Field(default=1_024, ge=1)
-    """From one address at once; the oldest that has sent no request makes room for another one."""
+    """Most connections from one address at once; the oldest that has sent no request makes room for
+    another one.
+    """
     header_timeout_s: float = Field(default=10.0, gt=0)
     """How long the head of a request may take to arrive."""
     idle_s: float = Field(default=900.0, gt=0)
-    """An episode that nobody asked about for so long is dropped."""
+    """An episode idle for longer is dropped."""
     max_body_bytes: int = Field(default=262_144, ge=1_024)
     body_timeout_s: float = Field(default=30.0, gt=0)
     """How long the body of a request may take to arrive."""
     privileged: bool = False
-    """Whether answers hold what a real supporter could not know."""
+    """Send emotion, thoughts and the hidden need too, for the log of a trainer."""
 
     @property
     def served_envs(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from rlver_gym.bench.run import run
 from rlver_gym.bench.score import count_failures, score_agents, score_to_json
 from rlver_gym.bench.verify import verify
 from rlver_gym.cli.root import app
-from rlver_gym.cli.servers import chat_settings, costs_money, user_options
+from rlver_gym.cli.servers import costs_money, user_options
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.io.errors import (
@@ -367,7 +367,8 @@ def test_the_estimate_counts_every_call(
 def test_only_a_public_server_with_prices_costs_money(
     url: str, prices: str | None, asks: bool
 ) -> None:
-    assert costs_money(chat_settings(url, prices=prices)) is asks
+    settings = ChatSettings.model_validate({"base_url": url, "prices": prices})
+    assert costs_money(settings) is asks
 
 
 def test_a_run_that_costs_money_needs_a_yes_where_nobody_can_be_asked(tmp_path: Path) -> None:

@@ -523,7 +523,7 @@ def test_an_option_that_decides_nothing_is_an_error(options, name):
 @pytest.mark.parametrize("preset", sorted(path.stem for path in PRESETS.glob("*.yaml")))
 @pytest.mark.parametrize("algo", ["ppo", "grpo", "rloo", "rft", "dpo"])
 def test_a_preset_goes_with_every_algorithm(preset, algo):
-    from rlver_gym.cli.training.train import build_config
+    from rlver_gym.cli.train import build_config
 
     config = build_config(preset, {"algo": algo})
     assert config.algo == algo
@@ -547,7 +547,7 @@ def test_a_section_of_a_file_holds_nothing_but_its_own_fields(section, tmp_path)
 
 
 def test_a_number_that_a_preset_gives_can_be_taken_away():
-    from rlver_gym.cli.training.train import build_config
+    from rlver_gym.cli.train import build_config
 
     assert build_config("quick", {}).target_kl == 0.1
     assert build_config("quick", {"target_kl": "none"}).target_kl is None
@@ -556,7 +556,7 @@ def test_a_number_that_a_preset_gives_can_be_taken_away():
 
 
 def test_a_server_that_a_file_names_can_be_taken_away(tmp_path):
-    from rlver_gym.cli.training.train import build_config
+    from rlver_gym.cli.train import build_config
 
     (tmp_path / "run.yaml").write_text(
         "vllm: http://127.0.0.1:9/v1\nvllm_folder: /shared\nlora_rank: 8\n"

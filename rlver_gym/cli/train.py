@@ -5,7 +5,6 @@ demonstrations. The options are the fields of the configs, one each.
 import inspect
 import os
 import types
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from statistics import mean
@@ -14,6 +13,7 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 import typer
 from rich.markup import escape
 
+from rlver_gym.cli.model_options import with_options
 from rlver_gym.data.demonstrations import read_demonstrations
 from rlver_gym.export.demonstrations import AGENTS, agent_demonstrations
 from rlver_gym.io.errors import TrainingError, pip_install
@@ -32,19 +32,6 @@ _USUAL = (
     *("reference", "stop_on_gap"),
 )
 """What `--help` shows of the config; `--help-all` shows the rest, too."""
-
-
-def add_config_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with one option for each field of the config, after its own."""
-
-    def run_command(**given: Any) -> None:
-        own = {name: given.pop(name) for name in list(given) if name not in FIELDS}
-        command(fields={name: value for name, value in given.items() if value is not None}, **own)
-
-    own = [one for one in inspect.signature(command).parameters.values() if one.name != "fields"]
-    run_command.__signature__ = inspect.Signature([*own, *map(_make_option, FIELDS)])  # pyright: ignore[reportFunctionMemberAccess]
-    run_command.__doc__, run_command.__name__ = command.__doc__, command.__name__
-    return run_command
 
 
 def _make_option(name: str) -> inspect.Parameter:
@@ -139,9 +126,9 @@ def _show_everything(ctx: typer.Context, asked: bool) -> None:
     raise typer.Exit
 
 
-@add_config_options
+@with_options("fields", map(_make_option, FIELDS), dict)
 def train(
-    fields: dict[str, Any],
+    *,
     preset: Annotated[
         str | None,
         typer.Option(
@@ -177,6 +164,7 @@ def train(
             help="Show this message with every option of the config, and exit.",
         ),
     ] = False,
+    fields: dict[str, Any],
 ) -> None:
     """Train a chat model through a text environment with PPO, GRPO and its kin, or best-of-n
     fine-tuning.

@@ -1,0 +1,105 @@
+"""Options of a command that are fields of a model, and are declared and checked there."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+import typer
+from pydantic import BaseModel, ValidationError
+
+from rlver_gym.io.errors import CardError
+from rlver_gym.io.frozen import explain_problem
+
+Model = TypeVar("Model", bound=BaseModel)
+Command = Callable[..., None]
+
+
+class FieldOption(NamedTuple):
+    """How a field is typed on the command line."""
+
+    kind: Any = str
+    metavar: str | None = None
+    min: float | None = None
+    flag: str | None = None
+    """None: the field's name, without the unit of seconds."""
+
+
+def options_of(
+    model: type[BaseModel], param: str, fields: Mapping[str, FieldOption]
+) -> Callable[[Command], Command]:
+    """Give a command an option for each of these fields of a model, in the place of `param`, which
+    gets the model. Their help is the fields' description.
+    """
+    flags = {name: _flag(name, fields) for name in fields}
+    options = [_make_option(model, name, one, flags[name]) for name, one in fields.items()]
+    return with_options(param, options, lambda values: check(model, values, flags))
+
+
+def with_options(
+    param: str, options: Iterable[inspect.Parameter], make: Callable[[dict[str, Any]], Any]
+) -> Callable[[Command], Command]:
+    """Give a command these options in the place of `param`, which gets what `make` makes of those
+    that are set.
+    """
+    added = list(options)
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def run_command(**given: Any) -> None:
+            chosen = {one.name: given.pop(one.name) for one in added}
+            values = {name: value for name, value in chosen.items() if value is not None}
+            command(**given, **{param: make(values)})
+
+        parameters: list[inspect.Parameter] = []
+        for one in inspect.signature(command).parameters.values():
+            parameters += added if one.name == param else [one]
+        run_command.__signature__ = inspect.Signature(  # pyright: ignore[reportAttributeAccessIssue]
+            [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+        )
+        return run_command
+
+    return decorate
+
+
+def check(model: type[Model], values: Mapping[str, Any], flags: Mapping[str, str]) -> Model:
+    """The model with these values. CardError names the option, by `flags` or its field."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise CardError("; ".join(_explain(one, flags) for one in error.errors())) from None
+
+
+def _explain(item: Mapping[str, Any], flags: Mapping[str, str]) -> str:
+    problem = explain_problem(item)
+    if not item["loc"]:
+        return problem
+    field, *inner = item["loc"]
+    words = [flags.get(field, field), *(str(one) for one in inner if isinstance(one, str))]
+    if item["type"] == "literal_error":
+        words.append(repr(item["input"])[:80])
+    return f"{' '.join(words)}: {problem}"
+
+
+def _flag(name: str, fields: Mapping[str, FieldOption]) -> str:
+    return fields[name].flag or f"--{name.removesuffix('_s').replace('_', '-')}"
+
+
+def _make_option(
+    model: type[BaseModel], name: str, typed: FieldOption, flag: str
+) -> inspect.Parameter:
+    field = model.model_fields[name]
+    default = field.get_default(call_default_factory=True)
+    is_shown = isinstance(default, str | int | float)
+    option = typer.Option(
+        flag,
+        metavar=typed.metavar,
+        min=typed.min,
+        help=" ".join((field.description or "").split()),
+    )
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default if is_shown else None,
+        annotation=Annotated[typed.kind if is_shown else typed.kind | None, option],
+    )
