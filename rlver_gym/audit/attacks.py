@@ -107,7 +107,6 @@ class Attack:
 
 
 def last_user_line(messages: Sequence[Message]) -> str:
-    """What the user said last."""
     return user_lines(messages)[-1]
 
 
@@ -306,7 +305,6 @@ def _shuffle_phrases(persona: Persona, seed: int, messages: Sequence[Message]) -
 
 
 def cycle_phrases(phrases: Sequence[str]) -> Callable[[Persona, int, Sequence[Message]], str]:
-    """An attack that says one phrase after another."""
     return lambda persona, seed, messages: pick_phrase(phrases, seed, messages)
 
 

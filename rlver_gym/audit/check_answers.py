@@ -44,7 +44,6 @@ def _report_missing(place: str, names: Collection[str]) -> Iterator[str]:
 
 
 def _lines(situation: Situation) -> Iterator[tuple[str, str]]:
-    """Every line with its place."""
     for inquiry, lines in situation.answers.items():
         yield from ((f"answers.{inquiry}", line) for line in lines)
     for name, told in situation.about_people.items():

@@ -20,7 +20,6 @@ _MAX_TOKENS = 64
 
 @lru_cache(maxsize=1)
 def load_sets() -> Mapping[str, list[dict[str, Any]]]:
-    """The items of each set."""
     return parse_yaml(
         (files("rlver_gym.audit") / "general.yaml").read_text("utf-8"), "general.yaml"
     )

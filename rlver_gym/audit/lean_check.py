@@ -40,7 +40,6 @@ def check_lean(files: Sequence[Path]) -> Iterator[Problem]:
 
 
 def _find_shared_sentences(cards: Mapping[Path, LeanCard]) -> Iterator[Problem]:
-    """Sentences and persons that stand in two splits."""
     first: dict[str, Path] = {}
     for path, card in cards.items():
         texts = [line for _, line in card.spoken()] + [*card.meets, f"{card.name}, {card.work}"]

@@ -81,7 +81,6 @@ def _files(folder: Path) -> list[Path]:
 
 
 def check_story(path: Path, story: Story) -> Iterator[Problem]:
-    """Every problem of one story."""
     if story.ages[0] > story.ages[1]:
         yield with_line(path, ("ages",), f"{list(story.ages)} must rise.")
     for card in as_cards(story):

@@ -296,7 +296,6 @@ def _run_rest(bench_run: Run) -> int:
 
 
 def _list_failures(failed: dict[str, int]) -> list[Text]:
-    """How many dialogues failed, and the most frequent reasons."""
     if not failed:
         return []
     count = sum(failed.values())

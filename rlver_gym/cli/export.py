@@ -7,15 +7,14 @@ from typing import Annotated, cast, get_args
 import typer
 
 from rlver_gym.bench.check import problems_to_json
-from rlver_gym.cli.options import print_json
-from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.persona import SPLITS, Split
-from rlver_gym.export.choose import VALID, DialogueFilter
+from rlver_gym.cli.model_options import FieldOption, options_of
+from rlver_gym.cli.options import AsJson, print_json
+from rlver_gym.core.persona import Split
+from rlver_gym.export.choose import DialogueFilter
 from rlver_gym.export.export import MORE_PAIRS, ExportResult, Format
 from rlver_gym.export.export import export as write
 from rlver_gym.io.terminal import SafeConsole, format_count, one_line
 
-_OUTCOMES = (*Outcome, "all")
 _ROWS = {"dialogues": "dialogue", "replies": "reply", "pairs": "pair", "turns": "turn"}
 """What one row of each kind is."""
 _MANY_POINTS = 1000
@@ -26,7 +25,18 @@ _LEAK = (
 )
 
 
+_FILTER = {
+    "agents": FieldOption(list[str], flag="--agent"),
+    "outcomes": FieldOption(list[str], flag="--outcome"),
+    "min_emotion": FieldOption(int, min=0, max=100),
+    "max_reply": FieldOption(int, min=1),
+    "split": FieldOption(),
+}
+
+
+@options_of(DialogueFilter, "wanted", _FILTER)
 def export(
+    *,
     runs: Annotated[
         list[Path],
         typer.Argument(
@@ -43,26 +53,7 @@ def export(
             )
         ),
     ] = None,
-    agent: Annotated[
-        list[str] | None, typer.Option(help="Only this agent; repeat it for more.")
-    ] = None,
-    outcome: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=(
-                f"Only dialogues that ended so: {', '.join(_OUTCOMES)}; repeat it for more."
-                " Default: all but failed."
-            )
-        ),
-    ] = None,
-    min_emotion: Annotated[
-        int,
-        typer.Option(min=0, max=100, help="Only dialogues that ended at this emotion or above."),
-    ] = 0,
-    max_reply: Annotated[
-        int | None,
-        typer.Option(min=1, help="Only dialogues without a reply of more than so many characters."),
-    ] = None,
+    wanted: DialogueFilter,
     min_change: Annotated[
         int | None,
         typer.Option(
@@ -84,9 +75,6 @@ def export(
             ),
         ),
     ] = False,
-    split: Annotated[
-        str | None, typer.Option(help=f"Only personas of this split: {', '.join(SPLITS)}.")
-    ] = None,
     personas: Annotated[
         str | None,
         typer.Option(
@@ -112,9 +100,7 @@ def export(
             help="Without metadata, for readers that refuse fields which they do not know.",
         ),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print what was written as JSON.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the dialogues of a benchmark run, or of the corpus of rated replies, as data to train
     on.
@@ -143,11 +129,6 @@ def export(
         raise typer.BadParameter(
             f"{to!r} is not one of: {', '.join(get_args(Format))}", param_hint="--to"
         )
-    if split not in (None, *SPLITS):
-        raise typer.BadParameter(
-            f"{split!r} is not one of: {', '.join(SPLITS)}", param_hint="--split"
-        )
-    wanted = DialogueFilter(tuple(agent or ()), _outcomes(outcome), min_emotion, split, max_reply)
     if min_change is not None and to != "sft":
         raise typer.BadParameter(
             f"chooses replies, which only sft has a row for, not {to}", param_hint="--min-change"
@@ -175,17 +156,6 @@ def export(
             console.print_line(("caution  ", "bold"), " ", (one_line(warning), "yellow"))
 
 
-def _outcomes(names: list[str] | None) -> tuple[Outcome, ...]:
-    for name in names or ():
-        if name not in _OUTCOMES:
-            raise typer.BadParameter(
-                f"{name!r} is not one of: {', '.join(_OUTCOMES)}", param_hint="--outcome"
-            )
-    if not names:
-        return VALID
-    return tuple(Outcome) if "all" in names else tuple(map(Outcome, names))
-
-
 def _result_to_json(done: ExportResult) -> dict[str, object]:
     return {
         "path": str(done.path),
@@ -206,18 +176,11 @@ def _lines(done: ExportResult) -> list[tuple[str, str]]:
     rows = ", ".join(format_count(done.rows[name], _ROWS[name], name) for name in done.rows)
     source = "" if "dialogues" in done.rows else f", from {format_count(len(records), 'dialogue')}"
     lines = [("written", f"{done.path}: {rows}{source}")]
-    if done.chosen.left_out:
-        lines.append(
-            (
-                "left out",
-                ", ".join(f"{count:,} {why}" for why, count in done.chosen.left_out.items()),
-            )
-        )
+    if left_out := ", ".join(f"{count:,} {why}" for why, count in done.chosen.left_out.items()):
+        lines.append(("left out", left_out))
     if done.points is not None:
-        where = (
-            ", ".join(f"{count:,} at turn {turn}" for turn, count in _by_turn(done).items())
-            or "none"
-        )
+        turns = [f"{count:,} at turn {turn}" for turn, count in _by_turn(done).items()]
+        where = ", ".join(turns) or "none"
         few = f". {MORE_PAIRS}" if len(done.points) < _MANY_POINTS else ""
         lines.append(("pairs", f"points that agents have in common: {where}{few}"))
     for split in () if "turns" in done.rows else _HELD_OUT:

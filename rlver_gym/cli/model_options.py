@@ -21,6 +21,7 @@ class FieldOption(NamedTuple):
     kind: Any = str
     metavar: str | None = None
     min: float | None = None
+    max: float | None = None
     flag: str | None = None
     """None: the field's name, without the unit of seconds."""
 
@@ -76,7 +77,7 @@ def _explain(item: Mapping[str, Any], flags: Mapping[str, str]) -> str:
         return problem
     field, *inner = item["loc"]
     words = [flags.get(field, field), *(str(one) for one in inner if isinstance(one, str))]
-    if item["type"] == "literal_error":
+    if item["type"] in ("literal_error", "enum"):
         words.append(repr(item["input"])[:80])
     return f"{' '.join(words)}: {problem}"
 
@@ -95,6 +96,7 @@ def _make_option(
         flag,
         metavar=typed.metavar,
         min=typed.min,
+        max=typed.max,
         help=" ".join((field.description or "").split()),
     )
     return inspect.Parameter(

@@ -84,7 +84,6 @@ def hear_opinions(
 
 
 def to_dict(found: Opinions) -> dict[str, Any]:
-    """As JSON."""
     return {**found._asdict(), "only_score": list(found.only_score)}
 
 

@@ -13,6 +13,7 @@ import typer
 
 from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.table import leaderboard
+from rlver_gym.cli.options import AsJson, print_json
 from rlver_gym.core.library import library
 from rlver_gym.integrations.gyms.discrete_policies import (
     RANDOM,
@@ -44,9 +45,7 @@ def sb3(
     out: Annotated[
         Path | None, typer.Option(help="Where everything goes. Default: runs/sb3-ALGO-SEED.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the results as JSON instead of a table.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train PPO or recurrent PPO on RLVER-Strategy-v0, and test it on people it has never met.
 
@@ -99,7 +98,7 @@ def sb3(
     write_atomically(folder / "curve.svg", curve)
     learned.save(folder)
     if as_json:
-        typer.echo(json.dumps(results))
+        print_json(results)
         return
     time_taken = f"{seconds:.0f} s, {worked:.0f} s of one core"
     _print(
@@ -127,9 +126,6 @@ def _print(evaluation: PolicyEvaluation, seeds: int, where: str) -> None:
     )
     for name in (RANDOM, evaluation.best_fixed_strategy):
         gain = evaluation.difference_to(name)
-        console.print(
-            f"{evaluation.learner} minus {name}: {gain.mean:+.1f}"
-            f" [{format_interval(gain, signed=True)}]",
-            markup=False,
-        )
-    console.print(where, soft_wrap=True, markup=False)
+        interval = format_interval(gain, signed=True)
+        console.print_line(f"{evaluation.learner} minus {name}: {gain.mean:+.1f} [{interval}]")
+    console.print_line(where)

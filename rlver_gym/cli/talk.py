@@ -1,6 +1,5 @@
 """`rlver-gym talk`: be the supporter; `appraise`: what one reply does to one person."""
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from rich.text import Text
 
 from rlver_gym.agents import uses_server
 from rlver_gym.agents.human import read_utterance
-from rlver_gym.cli.options import AsJson, Env, Personas
+from rlver_gym.cli.options import AsJson, Env, Personas, print_json
 from rlver_gym.cli.servers import (
     User,
     UserOption,
@@ -27,7 +26,7 @@ from rlver_gym.environment.render import ENDINGS, appraisal_lines, coloured_emot
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RunError, UtteranceError
-from rlver_gym.io.terminal import SafeConsole, make_table
+from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.studio.talks import snapshot_before
 from rlver_gym.users import make_user
@@ -248,16 +247,7 @@ def appraise(
     before = session.emotion
     turn = session.reply(text[-1])
     if as_json:
-        typer.echo(
-            json.dumps(
-                {
-                    "before": before,
-                    "after": turn.emotion,
-                    **turn.appraisal._asdict(),
-                    "reasons": [reason._asdict() for reason in turn.appraisal.reasons],
-                }
-            )
-        )
+        print_json({"before": before, "after": turn.emotion, **turn.appraisal._asdict()})
         return
     console = SafeConsole()
     heard = session.dialogue.user_lines[-2] if len(text) > 1 else opening
@@ -267,12 +257,12 @@ def appraise(
         Text(f"{emotion_bar(before)} → {emotion_bar(turn.emotion)}   {turn.appraisal.change:+d}")
     )
     console.print(Text(f"“{turn.appraisal.thought}”", style="italic"))
-    table = make_table()
-    table.add_column("points", justify="right")
-    table.add_column("because")
-    table.add_column("reason", style="dim")
-    for reason in sorted(turn.appraisal.reasons, key=lambda one: -abs(one.points)):
-        table.add_row(f"{reason.points:+g}", Text(reason.note), Text(reason.code))
-    table.add_row("", "")
-    table.add_row(f"{turn.appraisal.change:+d}", "in all")
-    console.print(table)
+    reasons = sorted(turn.appraisal.reasons, key=lambda one: -abs(one.points))
+    console.print_table(
+        [
+            ("points", "because", "reason"),
+            *((f"{reason.points:+g}", reason.note, reason.code) for reason in reasons),
+            ("", "", ""),
+            (f"{turn.appraisal.change:+d}", "in all", ""),
+        ]
+    )

@@ -3,15 +3,19 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from pydantic import ConfigDict, Field, field_validator
 
 from rlver_gym.bench.check import Problems, read_run
 from rlver_gym.bench.folder import MANIFEST, read_manifest
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import LIBRARY, are_shipped, library
+from rlver_gym.core.persona import Split
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import RunError, UnknownName
 from rlver_gym.io.files import path_inside
+from rlver_gym.io.frozen import Frozen
 from rlver_gym.io.terminal import format_count
 
 VALID = tuple(outcome for outcome in Outcome if outcome is not Outcome.FAILED)
@@ -28,24 +32,36 @@ class Record(NamedTuple):
     episode: Episode
 
 
-class DialogueFilter(NamedTuple):
+class DialogueFilter(Frozen):
     """What is asked of a dialogue. Empty and None ask nothing, but that it did not fail."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     agents: tuple[str, ...] = ()
+    """Only this agent; repeat it for more."""
     outcomes: tuple[Outcome, ...] = VALID
-    min_emotion: int = 0
-    """The least final emotion."""
-    split: str | None = None
-    max_reply: int | None = None
-    """The longest reply that a dialogue may have, in characters."""
+    """Only dialogues that ended so: content, left, out_of_turns, failed, all; repeat it for more.
+    Default: all but failed.
+    """
+    min_emotion: int = Field(default=0, ge=0, le=100)
+    """Only dialogues that ended at this emotion or above."""
+    max_reply: int | None = Field(default=None, ge=1)
+    """Only dialogues without a reply of more than so many characters."""
+    split: Split | None = None
+    """Only personas of this split: train, validation, test, demo."""
+
+    @field_validator("outcomes", mode="before")
+    @classmethod
+    def _read_all(cls, value: Any) -> Any:
+        return tuple(Outcome) if "all" in value else value
 
 
 class FilteredDialogues(NamedTuple):
-    """The dialogues that are wanted, and how many others there were, by the first thing that was
-    missing.
-    """
+    """What is wanted, and how many dialogues are not, by the first thing that was missing."""
 
     records: list[Record]
+    singles: list[Record]
+    """Of which only the last reply was rated; nothing is asked of their end."""
     left_out: dict[str, int]
 
 
@@ -94,42 +110,34 @@ def filter_records(
             raise UnknownName.of(
                 "agent", agent, known, f"{', '.join(known)} (the agents of the run)"
             )
-    missing = [_reject_reason(record, wanted) for record in records]
-    left_out = dict(Counter(why for why in missing if why))
-    if None not in missing and not any(
-        has_agent_and_split(one, wanted.agents, wanted.split) for one in singles
-    ):
+    reasons = [_reject_reason(record, wanted) for record in records]
+    left_out = dict(Counter(why for why in reasons if why))
+    kept = [record for record, why in zip(records, reasons, strict=True) if why is None]
+    singles = [one for one in singles if _reject_reason(one, wanted, is_single=True) is None]
+    if not kept and not singles:
         why = ", ".join(f"{count} {why}" for why, count in left_out.items())
         raise RunError(
             f"nothing is left of {format_count(len(records), 'dialogue')}: {why}. Ask for less."
         )
-    return FilteredDialogues(
-        [record for record, why in zip(records, missing, strict=True) if why is None], left_out
-    )
+    return FilteredDialogues(kept, singles, left_out)
 
 
-def has_agent_and_split(record: Record, agents: Sequence[str], split: str | None) -> bool:
-    """Whether one of these agents (none: any) spoke with a persona of that split (None: any)."""
-    return (not agents or record.episode.agent in agents) and split in (None, record.split)
-
-
-def is_brief(record: Record, max_reply: int | None) -> bool:
-    """Whether no reply has more than so many characters (None: any number)."""
-    return max_reply is None or all(
-        len(turn.utterance) <= max_reply for turn in record.episode.turns
-    )
-
-
-def _reject_reason(record: Record, wanted: DialogueFilter) -> str | None:
+def _reject_reason(
+    record: Record, wanted: DialogueFilter, *, is_single: bool = False
+) -> str | None:
     """What keeps a dialogue out; None when it is wanted."""
-    episode = record.episode
-    if not has_agent_and_split(record, wanted.agents, None):
+    episode, most = record.episode, wanted.max_reply
+    if wanted.agents and episode.agent not in wanted.agents:
         return "by other agents"
-    if not has_agent_and_split(record, (), wanted.split):
+    if wanted.split not in (None, record.split):
         unknown = (
             "" if record.split else " (whose cards are not there: name them with --personas DIR)"
         )
         return f"not with {wanted.split} personas{unknown}"
+    if most is not None and any(len(turn.utterance) > most for turn in episode.turns):
+        return f"with a reply of more than {most} characters"
+    if is_single:
+        return None
     if not episode.opening or not episode.turns:
         return "in which nobody said a word"
     if episode.outcome not in wanted.outcomes:
@@ -140,8 +148,6 @@ def _reject_reason(record: Record, wanted: DialogueFilter) -> str | None:
         )
     if episode.final < wanted.min_emotion:
         return f"below {wanted.min_emotion} at the end"
-    if not is_brief(record, wanted.max_reply):
-        return f"with a reply of more than {wanted.max_reply} characters"
     return None
 
 

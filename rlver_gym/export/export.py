@@ -11,10 +11,7 @@ from rlver_gym.bench.check import Problems
 from rlver_gym.export.choose import (
     DialogueFilter,
     FilteredDialogues,
-    Record,
     filter_records,
-    has_agent_and_split,
-    is_brief,
     read_records,
 )
 from rlver_gym.export.files import jsonl, write_folder
@@ -81,22 +78,14 @@ def export(
     has_pairs, has_singles = to in ("dpo", "hf"), to in ("dpo", "hf") or min_change is not None
     records, problems = read_records(runs, personas) if runs else ([], ())
     records += [one for folder in corpora for one in read_dialogues(folder, roles=roles)]
-    singles = (
-        [one for folder in corpora for one in read_moments(folder, roles=roles)]
-        if has_singles
-        else []
-    )
+    rated_alone = corpora if has_singles else ()
+    singles = [one for folder in rated_alone for one in read_moments(folder, roles=roles)]
     chosen = filter_records(records, wanted, singles)
-    singles = [
-        one
-        for one in singles
-        if has_agent_and_split(one, wanted.agents, wanted.split) and is_brief(one, wanted.max_reply)
-    ]
-    forks = tuple(find_points(chosen.records, singles)) if has_pairs else None
+    forks = tuple(find_points(chosen.records, chosen.singles)) if has_pairs else None
     views = (
         {"turns": list(table_rows(chosen.records, read_judged(runs)))}
         if to == "table"
-        else _build_views(to, chosen.records, singles, forks, system, min_margin, min_change)
+        else _build_views(to, chosen, forks, system, min_margin, min_change)
     )
     views = {name: rows for name, rows in views.items() if rows}
     if not views:
@@ -124,7 +113,6 @@ MORE_PAIRS = (
 def _explain_no_rows(
     dialogues: int, forks: Sequence[Point] | None, min_margin: float, min_change: int | None
 ) -> str:
-    """Why there is not one row."""
     if min_change is not None:
         return (
             f"no reply of {format_count(dialogues, 'dialogue')}, and none to a single moment,"
@@ -145,14 +133,13 @@ def _explain_no_rows(
 
 def _build_views(
     to: Format,
-    records: Sequence[Record],
-    singles: Sequence[Record],
+    chosen: FilteredDialogues,
     forks: Sequence[Point] | None,
     system: str | None,
     min_margin: float,
     min_change: int | None,
 ) -> dict[str, list[Row]]:
-    """The rows by what one is."""
+    records = chosen.records
     if to == "sharegpt":
         return {"dialogues": list(sharegpt_rows(records, system))}
     views: dict[str, list[Row]] = {}
@@ -161,7 +148,7 @@ def _build_views(
     if to in ("sft", "hf"):
         views["replies"] = list(sft_rows(records, system))
     if to == "sft" and min_change is not None:
-        rows = [*views["replies"], *sft_rows(singles, system, last=True)]
+        rows = [*views["replies"], *sft_rows(chosen.singles, system, last=True)]
         views["replies"] = [row for row in rows if row["metadata"]["change"] >= min_change]
     if forks is not None:
         views["pairs"] = list(dpo_rows(forks, system, min_margin))

@@ -7,7 +7,7 @@ several agents when all that was said before is equal, letter by letter; nearly 
 opening.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from itertools import combinations
 from statistics import fmean
 from typing import NamedTuple
@@ -30,7 +30,6 @@ class Reply(NamedTuple):
     """The emotion at the end of the dialogue, likewise; None when it was rated alone."""
 
     def to_metadata(self) -> Row:
-        """What is told of it."""
         final = {} if self.final is None else {"final": self.final}
         return {"agents": list(self.agents), "change": self.change, **final}
 
@@ -43,32 +42,29 @@ class Point(NamedTuple):
     replies: tuple[Reply, ...]
 
 
-class _Occurrence(NamedTuple):
-    record: Record
-    number: int
-    """Of the turn."""
-    alone: bool
-    """Nothing else of the dialogue was felt."""
-
-
 def find_points(records: Sequence[Record], singles: Sequence[Record] = ()) -> list[Point]:
     """The points at which at least two different replies were given, in the order of the records;
     of `singles` only the last reply was felt.
     """
-    found: dict[tuple[object, ...], list[_Occurrence]] = {}
-    for record in records:
-        for number, turn in enumerate(record.episode.turns):
-            if turn.outcome is not Outcome.FAILED:
-                found.setdefault(_place(record.episode, number), []).append(
-                    _Occurrence(record, number, False)
-                )
-    for record in singles:
-        number = len(record.episode.turns) - 1
-        found.setdefault(_place(record.episode, number), []).append(
-            _Occurrence(record, number, True)
+    places: dict[tuple[object, ...], dict[str, list[Record]]] = {}
+    number_of: dict[tuple[object, ...], int] = {}
+    alone = set(map(id, singles))
+    for record in (*records, *singles):
+        turns = record.episode.turns
+        for number in range(len(turns) - 1 if id(record) in alone else 0, len(turns)):
+            if turns[number].outcome is not Outcome.FAILED:
+                place = _place(record.episode, number)
+                number_of[place] = number
+                said = places.setdefault(place, {})
+                said.setdefault(turns[number].utterance, []).append(record)
+    return [
+        Point(
+            number_of[place],
+            tuple(_reply(text, number_of[place], by, alone) for text, by in said.items()),
         )
-    replies = [(said[0].number, _replies(said)) for said in found.values()]
-    return [Point(number, given) for number, given in replies if len(given) > 1]
+        for place, said in places.items()
+        if len(said) > 1
+    ]
 
 
 def dpo_rows(points: Sequence[Point], system: str | None, min_margin: float = 1) -> Iterator[Row]:
@@ -124,20 +120,12 @@ def _place(episode: Episode, turn: int) -> tuple[object, ...]:
     return *who, episode.opening, before
 
 
-def _replies(said: Sequence[_Occurrence]) -> tuple[Reply, ...]:
-    """The different things that were said at one place."""
-    same: dict[str, list[_Occurrence]] = {}
-    for one in said:
-        same.setdefault(one.record.episode.turns[one.number].utterance, []).append(one)
-    return tuple(_reply(text, by) for text, by in same.items())
-
-
-def _reply(text: str, by: Sequence[_Occurrence]) -> Reply:
-    finals = [one.record.episode.final for one in by if not one.alone]
+def _reply(text: str, number: int, by: Sequence[Record], alone: Set[int]) -> Reply:
+    finals = [one.episode.final for one in by if id(one) not in alone]
     return Reply(
-        record=by[0].record,
+        record=by[0],
         text=text,
-        agents=tuple(dict.fromkeys(one.record.episode.agent for one in by)),
-        change=fmean(one.record.episode.turns[one.number].appraisal.change for one in by),
+        agents=tuple(dict.fromkeys(one.episode.agent for one in by)),
+        change=fmean(one.episode.turns[number].appraisal.change for one in by),
         final=fmean(finals) if finals else None,
     )

@@ -97,7 +97,6 @@ def _all_messages(record: Record, system: str | None) -> list[ChatRow]:
 
 
 def _describe_effect(turn: Turn) -> Row:
-    """What an utterance did."""
     felt = turn.appraisal
     return {
         "change": felt.change,

@@ -95,12 +95,6 @@ def test_paths_are_never_taken_as_markup(tmp_path: Path) -> None:
         assert str(run) in rlver(*words, cwd=tmp_path).stdout
 
 
-def test_talk_says_what_enter_and_ctrl_d_do() -> None:
-    said = " ".join(rlver("talk", "--help").stdout.split())
-    assert "Enter twice is silence" in said
-    assert "Ctrl-D ends the talk" in said
-
-
 def test_verify_goes_on_after_the_first_divergence_and_counts(copy: Path) -> None:
     path = copy / "episodes.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines()

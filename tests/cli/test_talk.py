@@ -202,16 +202,9 @@ def test_lines_of_a_file_are_turns_each(tmp_path: Path) -> None:
 def talk_with(folder: Path, *lines: str) -> str:
     """What a talk without a terminal shows."""
     typed = "\n".join([*lines, "/quit", ""])
-    options = ["--persona", PERSONA]
-    found = subprocess.run(
-        [sys.executable, "-m", "rlver_gym", "talk", *options],
-        input=typed,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
-    assert found.returncode == 0, found.stderr
-    return found.stdout
+    done = run_command("talk", "--persona", PERSONA, input=typed, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_a_turn_is_taken_back_said_otherwise_and_saved(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from commands import run_command
 from typer.testing import CliRunner
 
 from rlver_gym.bench.folder import EPISODES, read_episodes
@@ -388,15 +389,15 @@ def test_personas_to_choose_or_report_with_are_not_exported_without_a_word(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--to", "csv"], "is not one of"),
-        (["--to", "sft", "--split", "dev"], "is not one of"),
-        (["--to", "sft", "--outcome", "well"], "is not one of"),
+        (["--to", "csv"], "'csv' is not one of"),
+        (["--to", "sft", "--split", "dev"], "--split 'dev': must be"),
+        (["--to", "sft", "--outcome", "well"], "--outcome 'well': must be"),
     ],
 )
 def test_what_does_not_exist_is_refused(finished: Path, arguments: list[str], said: str) -> None:
-    result = CliRunner().invoke(app, ["export", str(finished), *arguments], env={"COLUMNS": "200"})
-    assert result.exit_code == 2
-    assert said in result.output
+    done = run_command("export", str(finished), *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
 
 
 def test_what_is_no_run_is_named(tmp_path: Path) -> None:
