@@ -46,7 +46,7 @@ class SafeConsole(Console):
             table.add_column(
                 Text(name),
                 style="" if number else "bold",
-                justify="right" if number and not is_text else "left",
+                justify="left" if is_text else "right",
                 overflow="fold" if number else "ellipsis",
             )
         for first, *others in body:
