@@ -13,7 +13,7 @@ import typer
 
 from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.table import leaderboard
-from rlver_gym.cli.options import AsJson, print_json
+from rlver_gym.cli.options import AsJson
 from rlver_gym.core.library import library
 from rlver_gym.integrations.gyms.discrete_policies import (
     RANDOM,
@@ -98,7 +98,7 @@ def sb3(
     write_atomically(folder / "curve.svg", curve)
     learned.save(folder)
     if as_json:
-        print_json(results)
+        typer.echo(json.dumps(results))
         return
     time_taken = f"{seconds:.0f} s, {worked:.0f} s of one core"
     _print(
