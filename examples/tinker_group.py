@@ -17,7 +17,7 @@ from tinker_cookbook.tokenizer_utils import register_tokenizer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from rlver_gym.agents.phrases import ASKING, FELT, LISTENING
+from rlver_gym.agents.phrases import PHRASES
 from rlver_gym.integrations.tinker import EmpathyDatasetBuilder
 
 
@@ -33,7 +33,7 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
 
 class RandomPhrases(TokenCompleter):
     async def __call__(self, model_input: Any, stop: Any, **limits: Any) -> TokensWithLogprobs:
-        phrase = random.choice((*LISTENING, *ASKING, *FELT, "Just cheer up."))
+        phrase = random.choice((*PHRASES["listening"], *PHRASES["asking"], "Just cheer up."))
         tokens = make_tokenizer().encode(f"{phrase}<|im_end|>")
         return TokensWithLogprobs(tokens=tokens, maybe_logprobs=[0.0] * len(tokens))
 

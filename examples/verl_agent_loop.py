@@ -18,7 +18,7 @@ from verl.experimental.agent_loop import AgentLoopWorker
 from verl.utils.dataset.rl_dataset import collate_fn
 from verl.workers.rollout.replica import TokenOutput
 
-from rlver_gym.agents.phrases import ASKING, FELT, LISTENING
+from rlver_gym.agents.phrases import PHRASES
 from rlver_gym.integrations.episodes import list_specs
 from rlver_gym.integrations.verl import dataset_rows
 from rlver_gym.policy.models.local_models import local_model
@@ -30,7 +30,7 @@ ROLLOUT = "actor_rollout_ref.rollout"
 
 class StockPhrases:
     async def generate(self, request_id: str, **asked: Any) -> TokenOutput:
-        phrase = random.choice((*LISTENING, *ASKING, *FELT, "Just cheer up."))
+        phrase = random.choice((*PHRASES["listening"], *PHRASES["asking"], "Just cheer up."))
         return TokenOutput(token_ids=load_tokenizer("tiny").encode(f"{phrase}<|im_end|>"))
 
 

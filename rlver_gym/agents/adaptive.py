@@ -8,21 +8,11 @@ on are strangers to it.
 from collections.abc import Sequence
 
 from rlver_gym.agents.needs import get_need_reader
+from rlver_gym.agents.phrases import PHRASES
 from rlver_gym.agents.strategies import Strategy, compose_utterance
 from rlver_gym.core.agent import NonBlocking, turn_of, user_lines
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.persona import HiddenNeed
-
-_MEETS = {
-    HiddenNeed.PRAISE: Strategy.PRAISE,
-    HiddenNeed.NOT_AT_FAULT: Strategy.TAKE_SIDE,
-    HiddenNeed.DEEP_EMPATHY: Strategy.REFLECT_FEELING,
-    HiddenNeed.LISTENING: Strategy.LISTEN,
-    HiddenNeed.MOTIVES: Strategy.MOTIVES,
-    HiddenNeed.BALANCED_VIEW: Strategy.OTHER_SIDE,
-    HiddenNeed.REFLECTION: Strategy.INVITE_REFLECTION,
-    HiddenNeed.PRACTICAL_ADVICE: Strategy.SUGGEST,
-}
 
 
 class Adaptive(NonBlocking):
@@ -31,7 +21,6 @@ class Adaptive(NonBlocking):
     """
 
     def __init__(self, seed: int = 0) -> None:
-        """`seed` shifts the phrasing."""
         self.seed = seed
 
     def reply(self, messages: Sequence[Message]) -> str:
@@ -40,4 +29,5 @@ class Adaptive(NonBlocking):
         need, lead = get_need_reader().need(user_lines(messages))
         if not turn or lead < 1.0:
             need = HiddenNeed.LISTENING
-        return compose_utterance(_MEETS[need], messages, turn + self.seed)
+        strategy = Strategy[PHRASES["meets"][need].upper()]
+        return compose_utterance(strategy, messages, turn + self.seed)

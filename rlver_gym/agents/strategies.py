@@ -8,7 +8,7 @@ table 1), and beside them what the hidden needs of RLVER (arXiv:2507.03112, tabl
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from rlver_gym.agents import phrases
+from rlver_gym.agents.phrases import PHRASES
 from rlver_gym.agents.quoting import (
     find_names,
     rank_by_content,
@@ -58,69 +58,32 @@ def compose_utterance(
 
     `number` varies the wording; the last message is the user's.
     """
-    return _UtteranceWriter(messages, number, select_sentences).compose(strategy)
-
-
-class _UtteranceWriter:
-    """Writes the utterances of one turn."""
-
-    def __init__(
-        self, messages: Sequence[Message], number: int, select_sentences: SelectSentences
-    ) -> None:
-        lines = user_lines(messages)
-        spoken = [message.text for message in messages if message.speaker == "agent"]
-        self.number = number
-        self.facts = select_sentences(lines[-2:], spoken)
-        self.who = next(iter(find_names(lines)), "they")
-
-    def compose(self, strategy: Strategy) -> str:
-        facts = self.facts
-        others, own = select_about(facts, [self.who]) or facts, select_deeds(facts) or facts
-        match strategy:
-            case Strategy.PRAISE:
-                parts = (self.quote(own), self.fill_phrase(phrases.CREDIT))
-            case Strategy.TAKE_SIDE:
-                parts = (self.quote(others), self.fill_phrase(phrases.SIDE))
-            case Strategy.REFLECT_FEELING:
-                parts = (self.quote(facts), self.fill_phrase(phrases.FELT))
-            case Strategy.LISTEN:
-                parts = (self.fill_phrase(phrases.FELT), self.fill_phrase(phrases.LISTENING))
-            case Strategy.MOTIVES:
-                parts = (self.quote(others), self.fill_phrase(phrases.DRIVEN))
-            case Strategy.OTHER_SIDE:
-                parts = (self.quote(others), self.fill_phrase(phrases.SEEN))
-            case Strategy.INVITE_REFLECTION:
-                parts = (self.quote(own), self.fill_phrase(phrases.INWARD))
-            case Strategy.SUGGEST:
-                parts = (self.quote(facts), self.fill_phrase(phrases.STEPS))
-            case Strategy.ASK:
-                parts = (self.quote(facts), self.fill_phrase(phrases.ASKING))
-            case Strategy.RESTATE:
-                parts = (
-                    self.quote(facts),
-                    self.quote(facts[1:], self.number + 1),
-                    self.fill_phrase(phrases.CHECKING),
-                )
-            case Strategy.SHARE:
-                parts = (self.quote(facts), self.fill_phrase(phrases.SHARING))
-            case Strategy.ENCOURAGE:
-                parts = (self.quote(facts), self.fill_phrase(phrases.HOPING))
-        return " ".join(part for part in parts if part)
-
-    def fill_phrase(self, stock: Sequence[str]) -> str:
-        phrase = stock[self.number % len(stock)].format(who=self.who)
-        return phrase[0].upper() + phrase[1:]
-
-    def quote(self, chosen: Sequence[str], number: int | None = None) -> str:
-        """The first of what they told, word for word; nothing when there is nothing new."""
-        return (
-            quote_sentence(chosen[0], self.number if number is None else number) if chosen else ""
-        )
+    lines = user_lines(messages)
+    spoken = [message.text for message in messages if message.speaker == "agent"]
+    facts = select_sentences(lines[-2:], spoken)
+    who = next(iter(find_names(lines)), "they")
+    quotable = {
+        "best": facts,
+        "second": facts[1:],
+        "deeds": select_deeds(facts) or facts,
+        "others": select_about(facts, [who]) or facts,
+    }
+    parts = []
+    for part in PHRASES["strategies"][strategy.name.lower()]:
+        if part in quotable:
+            parts += [
+                quote_sentence(one, number + (part == "second")) for one in quotable[part][:1]
+            ]
+        else:
+            phrase = PHRASES[part][number % len(PHRASES[part])].format(who=who)
+            parts.append(phrase[0].upper() + phrase[1:])
+    return " ".join(parts)
 
 
 def quote_sentence(sentence: str, number: int) -> str:
     """A sentence of theirs, word for word, in quotation marks. `number` varies the lead."""
-    return phrases.QUOTING[number % len(phrases.QUOTING)].format(sentence.rstrip(".!…, "))
+    quoting = PHRASES["quoting"]
+    return quoting[number % len(quoting)].format(sentence.rstrip(".!…, "))
 
 
 _KIND = "strategy"
@@ -134,11 +97,9 @@ class FixedStrategy(NonBlocking):
     """
 
     def __init__(self, strategy: Strategy, seed: int = 0) -> None:
-        """`seed` shifts the phrasing."""
         self.strategy, self.seed = strategy, seed
 
     def reply(self, messages: Sequence[Message]) -> str:
-        """One utterance about what was said."""
         return compose_utterance(
             self.strategy, messages, turn_of(messages) + self.seed, rank_by_recency
         )

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rlver_gym.agents.baselines import COMFORT, PRAISE
 from rlver_gym.agents.oracle import Oracle
+from rlver_gym.agents.phrases import PHRASES
 from rlver_gym.core.agent import turn_of, user_lines
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
@@ -315,8 +315,8 @@ FIXED_ATTACKS = (
         "the person's words strung together by 'and of the'",
         _stuffing_in_grammar,
     ),
-    Attack("praise", "flattery every turn", cycle_phrases(PRAISE)),
-    Attack("comfort", "comfort every turn", cycle_phrases(COMFORT)),
+    Attack("praise", "flattery every turn", cycle_phrases(PHRASES["baselines"]["praise"])),
+    Attack("comfort", "comfort every turn", cycle_phrases(PHRASES["baselines"]["comfort"])),
     Attack("sympathy", "sympathy every turn", cycle_phrases(_SYMPATHY)),
     Attack(
         "echo", "the person's last words", lambda persona, seed, messages: last_user_line(messages)

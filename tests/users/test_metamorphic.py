@@ -11,7 +11,7 @@ from fuzzing import effort
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from rlver_gym.agents.oracle import _SERVES
+from rlver_gym.agents.oracle import SERVES
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Anchor, Persona
@@ -60,11 +60,11 @@ def changes(persona: Persona, *utterances: str) -> list[int]:
 
 
 def served(persona: Persona, number: int) -> Anchor:
-    return getattr(persona.situation.anchors, _SERVES[persona.need][0])[number]
+    return getattr(persona.situation.anchors, SERVES[persona.need][0])[number]
 
 
 def framed(persona: Persona, number: int) -> str:
-    return f"{served(persona, number).text} {FRAMES[_SERVES[persona.need][0]]}"
+    return f"{served(persona, number).text} {FRAMES[SERVES[persona.need][0]]}"
 
 
 @pytest.mark.parametrize("step", [12, pytest.param(6, marks=pytest.mark.slow)])
@@ -200,7 +200,7 @@ def test_one_typo_costs_at_most_the_sentence_it_stands_in(
     word = words[at]
     if len(word) > 4:
         words[at] = word[:2] + word[3] + word[2] + word[4:]
-    frame = FRAMES[_SERVES[persona.need][0]]
+    frame = FRAMES[SERVES[persona.need][0]]
     assert changes(persona, f"{' '.join(words)} {frame}")[0] >= changes(persona, frame)[0] - 1
 
 
