@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any, Literal
 
 from rlver_gym.core.chat import make_chat_persona
@@ -15,7 +14,7 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason, Reply
 from rlver_gym.core.ledger import Ledger, round_and_clip
 from rlver_gym.core.user import AsyncSteps, Scene
 from rlver_gym.core.world import Move, World
-from rlver_gym.io.yaml_file import parse_yaml
+from rlver_gym.io.yaml_file import load_yaml
 
 Stance = Literal["agreed", "held", "evaded"]
 _BROUGHT_BACK = 3
@@ -186,4 +185,4 @@ def _choose(scene: Scene, kind: str, said: set[str]) -> str | None:
 
 @lru_cache(maxsize=1)
 def _lines() -> dict[str, Any]:
-    return parse_yaml((files("rlver_gym.users") / "world_en.yaml").read_text("utf-8"), "world_en")
+    return load_yaml("rlver_gym.users", "world_en.yaml")

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rlver_gym.text.english.words import groups_of, words_of
 from rlver_gym.text.tokens import DAYS, token_of
+from rlver_gym.text.words import groups_of, words_of
 
 
 class Quantity(NamedTuple):

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
-from rlver_gym.text.english.choices import HARM
 from rlver_gym.text.english.listen import FACTUAL, Ask, Sentence
 from rlver_gym.text.english.quantities import quantities_in
 from rlver_gym.text.tokens import PRONOUNS, YOU, token_of
 from rlver_gym.text.vectors import SCALE, embed, is_common_word
+from rlver_gym.text.words import PATTERNS, words_of
 from rlver_gym.users.embedded.speech.card import Line, Topic
 from rlver_gym.users.embedded.speech.claims import check_claims
 from rlver_gym.users.embedded.speech.facts import DATES, RELATION_OF, RELATIONS, StoryPerson
@@ -86,7 +86,7 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
             if lines:
                 found.append(Answer(score, lines, topic))
     factual += (1 - none) * (sentence.ask in FACTUAL)
-    if HARM.search(sentence.text):  # whatever else it may ask
+    if PATTERNS["harm"].search(sentence.text):  # whatever else it may ask
         found, factual, ranked = [], 0.0, [("safe", 1.0)]
     for label, probability in ranked:
         if (label == "safe" and probability < _SAFE) or label == "happened":
@@ -121,18 +121,9 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
 
 _TO_OFFERS = frozenset({"check", "offer", "hear_me"})
 _ASK_WHO = frozenset({Ask.WHO, Ask.ABOUT, Ask.WHOM})
-_COUNTS = frozenset(
-    """none all both many much few half most nobody everybody everyone every once twice never always
-    long short since ages days weeks months years hours minutes only often a""".split()
-)
-_TIMES = frozenset(
-    """when before after since last next now then ago today tonight tomorrow yesterday soon later
-    night morning evening never always until once first at in on days weeks months years""".split()
-)
-_ANYBODY = frozenset(
-    """nobody everybody everyone anybody anyone somebody someone people both who myself my me us
-    we""".split()
-)
+_COUNTS = words_of("saying how many")
+_TIMES = words_of("saying when")
+_ANYBODY = words_of("saying who")
 
 
 def _is_of_kind(moment: Moment, sentence: Sentence, line: str) -> bool:
@@ -204,53 +195,28 @@ def _lines_of(moment: Moment, label: str, sentence: Sentence) -> Sequence[str]:
 
 # Themselves, and names.
 
-_ASKS_NAME = re.compile(
-    r"^(?:what (?:is |was |are |were )?)?(?P<whose>(?:your|his|her|their|the|its)\b.*?)"
-    r" (?:first |full |last )?names?(?: is| was| are)?(?: again| then)?$"
-    r"|^what (?:is |was |are |were )?(?P<called>.+?) (?:is |was |are )?called(?: again| then)?$"
-    r"|^what (?:do|did) (?:you|they|people) call (?P<call>him|her|them|it|your \w+|the \w+)$"
-    r"|^(?:who|what) are you (?P<own>called)$"
-)
-"""In the words of a question, which have no apostrophes."""
-_ASKS_AGE = re.compile(r"\bhow old (?:are you|you are)\b|\byour age\b")
-_ASKS_WORK = re.compile(
-    r"\bwhat (?:do you do|you do|is your (?:job|work|profession|occupation)"
-    r"|kind of work|sort of work|work do you)\b"
-    r"(?!.*\b(?:now|about|then|when|if|next|with|to (?!earn))\b)"
-    r"|\bwhere do you work\b|\bdo for (?:a living|work)\b|\bwhat is your job\b"
-    r"|\byour (?:job|line of work)$"
-)
-_ASKS_HOME = re.compile(
-    r"\bwhere (?:do you live|you live|are you (?:from|living|based)|is home)\b"
-    r"|\bwho do you live with\b"
-)
-_ASKS_RELATION = re.compile(
-    r"^(?:and |so )*(?:(?:\w+ )?\w+ is your|how do you know (?:your )?\w+"
-    r"|is (?:\w+ )?\w+ (?:your|an?) \w+ or (?:your |an? )?\w+)$"
-)
-_TELLS_NAME = re.compile(r"\b(?:name|names|named|called)\b", re.IGNORECASE)
 _OWN_TOPICS = (
-    (_ASKS_AGE, ("age",)),
-    (_ASKS_WORK, ("job", "work", "studies", "study", "living", "school")),
-    (_ASKS_HOME, ("home", "live", "flat", "house", "where")),
+    (PATTERNS["asks_age"], ("age",)),
+    (PATTERNS["asks_work"], ("job", "work", "studies", "study", "living", "school")),
+    (PATTERNS["asks_home"], ("home", "live", "flat", "house", "where")),
 )
 _OBJECT = {"he": "him", "she": "her", "they": "them"}
 
 
 def asks_name(sentence: Sentence) -> bool:
     """Whether a question asks what somebody or something is called."""
-    return _ASKS_NAME.match(" ".join(sentence.asked)) is not None
+    return PATTERNS["asks_name"].match(" ".join(sentence.asked)) is not None
 
 
 def own_fact(moment: Moment, sentence: Sentence, phrases: Mapping[str, Any]) -> list[Answer]:
     """What anybody knows of themselves: name, age, work, home; and the names of others."""
     asked = " ".join(sentence.asked)
     persona = moment.scene.persona
-    name = _ASKS_NAME.match(asked)
+    name = PATTERNS["asks_name"].match(asked)
     if name:
         whose = next(filter(None, name.groups()), "")
         return _name_of(moment, sentence, whose, phrases)
-    if _ASKS_RELATION.match(asked):
+    if PATTERNS["asks_relation"].match(asked):
         topics, token = moment.card.topics, moment.whom(sentence.asked)
         found = [
             Answer(0.5 - 0.1 * (topic.kind != "fact"), topic.lines, topic)
@@ -269,7 +235,7 @@ def own_fact(moment: Moment, sentence: Sentence, phrases: Mapping[str, Any]) -> 
             if topic.kind == "fact" and topic.is_personal and key in topic.key.split("-")
         ]
         found = [Answer(0.5, moment.wordings(topic), topic) for topic in topics[:2]]
-        if form is _ASKS_AGE and not found:
+        if form is PATTERNS["asks_age"] and not found:
             lines = [line.format(age=persona.person.age) for line in phrases["age"]]
             found = [Answer(0.5, moment.drop_said(lines)[:1], None)]
         return found
@@ -313,21 +279,18 @@ def _names(line: str) -> bool:
     """Whether a line says what somebody or something is called."""
     first = split_words(line)[0]
     return bool(
-        _TELLS_NAME.search(line)
+        PATTERNS["tells_name"].search(line)
         or re.search(r"(?<=[a-z,] )[A-Z][a-z]{2,}", line)
         or not (is_common_word(first) or first in FUNCTION_WORDS)
     )
 
 
-_INNER = re.compile(
-    r"\b(?:you (?:feel|think|want|wish|need|hope|believe|imagine|fear|mean)"
-    r"|do you see|would you|could you|are you|does it mean|your (?:feeling|heart|wish))\b"
-)
-
-
 def is_inner(sentence: Sentence) -> bool:
     """Whether a question asks for something within them."""
-    return sentence.ask not in FACTUAL and _INNER.search(" ".join(sentence.asked)) is not None
+    return (
+        sentence.ask not in FACTUAL
+        and PATTERNS["inner"].search(" ".join(sentence.asked)) is not None
+    )
 
 
 # About their own last line.
@@ -401,7 +364,7 @@ _BORNE_OUT, _SAYS_ENOUGH = 0.85, 3.0
 that the question must have, in nats.
 """
 _ASKED_OTHERWISE = frozenset("or who whom whose what which where why how".split())
-NEGATIONS = frozenset("not no never nobody none nothing nowhere neither nor without hardly".split())
+NEGATIONS = words_of("negations")
 _YES_NO = frozenset("yes no yeah yep nope nah".split())
 _OF_THEMSELF = frozenset("i my mine me myself".split())
 

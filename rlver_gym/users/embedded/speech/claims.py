@@ -12,9 +12,9 @@ from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import FUNCTION_WORDS, split_words
 from rlver_gym.text.english.listen import listen
 from rlver_gym.text.english.quantities import Quantity, may_count
-from rlver_gym.text.english.words import words_of
 from rlver_gym.text.tokens import DAYS, token_of
 from rlver_gym.text.vectors import is_common_word
+from rlver_gym.text.words import PATTERNS, words_of
 from rlver_gym.users.embedded.speech.facts import (
     DATES,
     MONTHS,
@@ -175,12 +175,14 @@ class _Checker:
                 yield claim.put_right(right.name if right else "", told.statement.text, is_sure)
                 continue
             at = lower.find(name)
-            clause = next((one for one in _CLAUSE.split(lower) if name in one), lower)
+            clause = next(
+                (one for one in PATTERNS["clause_end"].split(lower) if name in one), lower
+            )
             is_own = not _OWN.isdisjoint(split_words(clause)) and "you" not in clause
-            if is_own or _QUOTED.match(sentence[at + len(name) :]):
+            if is_own or PATTERNS["quoted"].match(sentence[at + len(name) :]):
                 yield claim._replace(verdict="unknown")
                 continue
-            acts = bool(_ACTS_AT_ONCE.match(lower[at + len(name) :])) or bool(
+            acts = bool(PATTERNS["acts_at_once"].match(lower[at + len(name) :])) or bool(
                 lower[:at].strip("\"'*(“‘- ")
             )
             yield claim._replace(is_sure=acts and not _ADDRESSED.isdisjoint(claimed.words))
@@ -209,7 +211,10 @@ class _Checker:
         known, sentence = self._known, claim.sentence
         in_card = relation in known.relations_mentioned
         counterpart = None if in_card else known.counterpart(claim.said)
-        clause = next((one for one in _CLAUSE.split(sentence) if claim.said in one.casefold()), "")
+        clause = next(
+            (one for one in PATTERNS["clause_end"].split(sentence) if claim.said in one.casefold()),
+            "",
+        )
         whole = self._near(compile_statement(known, sentence, words), self._told)[:2]
         part = self._near(compile_statement(known, clause, split_words(clause)), self._told)[:2]
         least = 0.45 if in_card else 0.25
@@ -228,7 +233,9 @@ class _Checker:
             return claim
         if counterpart is not None:
             return claim.put_right(counterpart.who, counterpart.told, "?" not in sentence)
-        is_possible = relation in _ANYBODY_HAS or _ASKED_WHETHER.search(sentence) is not None
+        is_possible = (
+            relation in _ANYBODY_HAS or PATTERNS["asked_whether"].search(sentence) is not None
+        )
         return claim._replace(verdict="unknown" if is_possible else "false")
 
     def _named_beside(self, words: tuple[str, ...], at: int) -> StoryPerson | None:
@@ -254,12 +261,12 @@ class _Checker:
                 continue
             claim, before = Claim("false", "work", sentence, word), words[max(0, at - 4) : at]
             text = " ".join(before)
-            if _YOU_WORK.search(text) and not _NOT_SO.search(text):
+            if PATTERNS["you_work"].search(text) and not PATTERNS["not_so"].search(text):
                 is_sure = "?" not in sentence or "right?" in sentence or "are" in words
                 yield claim.put_right(known.work, known.work_answer, is_sure)
                 continue
             named = next((known.name_words[one] for one in before if one in known.name_words), None)
-            if named is not None and _WORKS.search(text):
+            if named is not None and PATTERNS["works"].search(text):
                 yield claim.put_right(named.who, named.told, False)
 
     def _check_quantities(self, claimed: Statement, has: frozenset[str]) -> Iterator[Claim]:
@@ -344,7 +351,7 @@ class _Checker:
     def _check_doers(self, whole: Statement) -> Iterator[Claim]:
         """Somebody of the story to whom a clause gives what was told of another one."""
         known, sentence = self._known, whole.text
-        for clause in _CLAUSE.split(sentence):
+        for clause in PATTERNS["clause_end"].split(sentence):
             words = split_words(clause)
             if len(words) < 3:
                 continue
@@ -377,45 +384,23 @@ def _is_supposed(sentence: str, word: str, has: frozenset[str]) -> bool:
         return True
     if has.isdisjoint(_HYPOTHETICAL):
         return False
-    clause = next((one for one in _CLAUSE.split(sentence) if word in one.casefold()), sentence)
+    clause = next(
+        (one for one in PATTERNS["clause_end"].split(sentence) if word in one.casefold()), sentence
+    )
     return not _HYPOTHETICAL.isdisjoint(split_words(clause))
 
 
-_ASKED_WHETHER = re.compile(
-    r"(?:^|[,;] )(?:and |but |so )?(?:do|does|have|has|is|are|could|can|would|did|might)"
-    r" (?:you|your|there)\b|\b(?:maybe|perhaps|if|or) (?:\w+ ){0,2}your\b",
-    re.IGNORECASE,
-)
-_YOU_WORK = re.compile(
-    r"\b(?:you (?:are|were)(?: working)?|you work|working|your (?:job|work) (?:is|as))"
-    r"(?: \w+){0,2}$"
-)
-_NOT_SO = re.compile(r"\blike an?$|\bnot (?:\w+ )?an?$")
-_WORKS = re.compile(r"\b(?:is|was|works|working|as)(?: \w+)?$")
 _ANYBODY_HAS = words_of("relations that anybody may have")
-_QUOTED = re.compile(
-    r"(?:'s \w+ \w+ |'s )?(?: himself| herself)? ?(?:held|wrote|thought|told himself"
-    r"|would (?:ask|say|call|have|not)|wouldn't|asks|says|complained|advised|called|taught)\b"
-)
-"""What follows the name of somebody who is cited."""
-_CLAUSE = re.compile(r"[,;:–—()]|\b(?:and|but|because|so|when|that|if|while)\b")
-_CAPITALISED = re.compile(
-    r"(?:^|(?<=[\s\"'“‘(*-]))(?:Mr|Mrs|Ms|Dr)?\.?\s?([A-Z][a-zà-ÿ]{2,})\b(?!:)"
-)
-
-
-_MAY_BE_NAME = re.compile(r"[A-Z][a-zà-ÿ]{2,}")
-"""All that may match below, found sooner."""
 
 
 def _names_in(sentence: str, known: frozenset[str]) -> list[str]:
     """The strange names of a sentence, lower-case: capitalised words that nobody writes small, but
     those within a title.
     """
-    words = map(str.casefold, _MAY_BE_NAME.findall(sentence))
+    words = map(str.casefold, PATTERNS["may_be_name"].findall(sentence))
     if all(word in known or is_common_word(word) for word in words):
         return []
-    capitals = list(_CAPITALISED.finditer(sentence))
+    capitals = list(PATTERNS["capitalised"].finditer(sentence))
     if len(capitals) >= 3 and len(capitals) * 2 >= len(sentence.split()):
         return []
     found = []
@@ -425,8 +410,8 @@ def _names_in(sentence: str, known: frozenset[str]) -> list[str]:
             continue
         if is_common_word(word) or word.endswith(_NO_NAME_ENDS):
             continue
-        front = _BEFORE_IN_TITLE.search(sentence[: at.start(1)])
-        behind = _NEXT_IN_TITLE.search(sentence[at.end() :])
+        front = PATTERNS["before_in_title"].search(sentence[: at.start(1)])
+        behind = PATTERNS["next_in_title"].search(sentence[at.end() :])
         beside = [one for one in (front, behind) if one]
         if any((one.group(1) or "").casefold() not in known for one in beside):
             continue
@@ -434,17 +419,7 @@ def _names_in(sentence: str, known: frozenset[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-_ACTS_AT_ONCE = re.compile(
-    r"(?:'s| (?:is|was|has|had|will|did|said|told|took|came|made|wrote|went|\w+ed|\w+[^s]s))\b"
-)
 _NO_NAME_ENDS = ("ing", "ness", "tion", "ment", "ity", "ship", "ance", "ence", "ly", "ed")
-_BEFORE_IN_TITLE = re.compile(
-    r"(?:\b(?!Mr|Mrs|Ms|Dr|Aunt|Uncle|And|But|So|Is|Was|Does|Did|Has|Had|Have|Do|Can|Could|Would"
-    r"|Will|Should|If|When|What|Why|How|Who|Where|For|With|To|From|At|In|On|Not|Or|Then|That|Let"
-    r"|Tell|Ask|Maybe|Perhaps|I\b)([A-Z][a-z]+)(?: (?:to|of|and|the))? |\b(?:the|an?|my|our|this)"
-    r" |\b(?:my|our|an?) (?:\w+ ){1,2})$"
-)
-_NEXT_IN_TITLE = re.compile(r"^(?: (?:(?:to|of|and) )?(?!I\b)([A-Z][a-z]+)|[A-Z]|n?['’](?!s\b))")
 _NO_NAMES = words_of("capitalised but no names")
 
 
