@@ -5,15 +5,16 @@ The types and their checks; `library` finds the files.
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
     Field,
     SerializerFunctionWrapHandler,
     StringConstraints,
+    create_model,
     model_serializer,
     model_validator,
 )
@@ -23,6 +24,7 @@ from rlver_gym.core.inquiries import Feeling, Inquiry, InquiryAboutOther
 from rlver_gym.core.words import words
 from rlver_gym.io.frozen import Frozen, HashedCard
 from rlver_gym.io.terminal import printable
+from rlver_gym.io.yaml_file import load_yaml
 
 
 class HiddenNeed(StrEnum):
@@ -67,35 +69,17 @@ SplitChoice = Literal[Split, "all"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 SPLIT_CHOICES: tuple[SplitChoice, ...] = get_args(SplitChoice)
 Life = Literal["pupil", "student", "employed", "freelance", "parent"]
-Topic = Literal[
-    "study_behaviour",
-    "romance_conflict",
-    "workplace_relations",
-    "parent_child",
-    "dating",
-    "study_pressure",
-    "cold_war",
-    "early_romance",
-    "parents",
-    "self_improvement",
-    "relatives",
-    "marriage_choice",
-    "bullying",
-    "work_pressure",
-    "siblings",
-    "health_ageing",
-    "break_up",
-    "depression_anxiety",
-    "paranoia",
-    "career_choice",
-    "money",
-    "affair",
-    "trauma",
-    "in_laws",
-    "relocation",
-    "debt",
-    "lawsuit",
-]
+_KNOWN: dict[str, Any] = load_yaml("rlver_gym.core", "card_fields.yaml")
+
+
+class Topic(StrEnum):
+    """What a story is about."""
+
+    _ignore_ = "one"
+    for one in _KNOWN["topics"]:
+        vars()[one.upper()] = one
+
+
 AnchorKind = Literal["deeds", "wrongs", "motives", "options", "other_side", "insights", "unspoken"]
 
 
@@ -197,122 +181,35 @@ class Thread(Frozen):
     """What they say when it was mentioned without a question; different things, each once."""
 
 
-class Manner(Frozen):
+class _Kinds(Frozen):
+    """Lines by kind: the fields are those of `card_fields.yaml`."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> tuple[str, ...]: ...
+
+
+def _fields_of(kinds: Mapping[str, tuple[int, str]], entry: Any = Line) -> dict[str, Any]:
+    return {
+        name: (
+            tuple[entry, ...],
+            Field(min_length=least, max_length=MAX_LINES, description=about)
+            if least
+            else Field(default=(), description=about),
+        )
+        for name, (least, about) in kinds.items()
+    }
+
+
+class Manner(create_model("Manner", __base__=_Kinds, **_fields_of(_KNOWN["manner"]))):
     """The lines in which this person reacts, by what the agent did.
 
     Spoken, first person, one or two short sentences each.
     """
 
-    heard: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
-    """The agent put into words what they meant."""
-    warmed: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
-    """The agent praised something they did, or took their side."""
-    thinking: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
-    """The agent showed an angle they had not seen."""
-    helped: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
-    """The agent suggested something they could really do."""
-    asked: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
-    """The agent asked; the line leads over to an answer."""
-    cold: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
-    """The agent said something that would suit anyone."""
-    pushed: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
-    """The agent pushed advice or told them what to do."""
-    repeated: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
-    """The agent said the same again, or only gave their own words back."""
-    puzzled: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
-    """The agent said nothing, nonsense, or something off the matter."""
-    hurt: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
-    """The agent blamed, belittled or insulted them."""
-    goodbye_content: tuple[Line, ...] = Field(min_length=2, max_length=MAX_LINES)
-    """They have what they came for and say goodbye."""
-    goodbye_left: tuple[Line, ...] = Field(min_length=2, max_length=MAX_LINES)
-    """They give up on this talk and leave."""
-    greets: tuple[Line, ...] = ()
-    """The agent only said hello."""
-    thanked: tuple[Line, ...] = ()
-    """The agent thanked them."""
-    apologised: tuple[Line, ...] = ()
-    """The agent said sorry for something it had said."""
-    farewell: tuple[Line, ...] = ()
-    """The agent says goodbye before the person does."""
-    shouted: tuple[Line, ...] = ()
-    """The agent shouts, in capitals."""
-    foreign: tuple[Line, ...] = ()
-    """The agent speaks a language they don't know."""
-    silence: tuple[Line, ...] = ()
-    """The agent said nothing at all."""
-    unknown: tuple[Line, ...] = ()
-    """They were asked something that they don't know."""
-    not_yet: tuple[Line, ...] = ()
-    """They were asked something that they won't say, or not yet."""
-    corrects: tuple[Line, ...] = ()
-    """A short beginning before they put something right; the right thing follows ("No, hang on.").
-    """
-    yes: tuple[Line, ...] = ()
-    """Yes, alone or before a sentence that follows."""
-    no: tuple[Line, ...] = ()
-    """No, alone or before a sentence that follows."""
-    asked_again: tuple[Line, ...] = ()
-    """A short beginning before an answer that they gave already ("As I said:")."""
-    seen: tuple[Line, ...] = ()
-    """The agent put into words exactly what they feel."""
-    retold: tuple[Line, ...] = ()
-    """The agent said facts of their story back."""
-    sympathised: tuple[Line, ...] = ()
-    """The agent is sorry for them."""
-    normalised: tuple[Line, ...] = ()
-    """The agent said that anybody would feel so."""
-    reassured: tuple[Line, ...] = ()
-    """The agent said that it will be all right."""
-    belittled: tuple[Line, ...] = ()
-    """The agent played it down."""
-    invited: tuple[Line, ...] = ()
-    """The agent listens, and lets them go on."""
-    given_time: tuple[Line, ...] = ()
-    """The agent said that they need not answer."""
-    confided: tuple[Line, ...] = ()
-    """The agent told something of their own."""
-    teased: tuple[Line, ...] = ()
-    """The agent made a friendly joke."""
-    encouraged: tuple[Line, ...] = ()
-    """The agent said that they can do it."""
-    explained: tuple[Line, ...] = ()
-    """The agent explained how such things are in general."""
-    offered: tuple[Line, ...] = ()
-    """The agent asked leave: "Shall we look at it together?"."""
-    confirmed: tuple[Line, ...] = ()
-    """The agent asked whether they got it right, and did."""
-    unconfirmed: tuple[Line, ...] = ()
-    """The agent asked whether they got it right, and did not."""
-    machine: tuple[Line, ...] = ()
-    """The agent spoke like a machine."""
-    unsure: tuple[Line, ...] = ()
-    """They were asked about something within them that they have no answer to."""
-    suggested: tuple[Line, ...] = ()
-    """The agent proposed something to do; neither yes nor no."""
-    other_minds: tuple[Line, ...] = ()
-    """The agent guessed why somebody else acted so."""
-    openers: tuple[Line, ...] = ()
-    """Verbal habits before a statement, ending in a comma, a dash or a full stop: "Um,"."""
-    tags: tuple[Line, ...] = ()
-    """The same behind one, as a sentence: "Or something."."""
 
-
-class Thoughts(Frozen):
+class Thoughts(create_model("Thoughts", __base__=_Kinds, **_fields_of(_KNOWN["thoughts"]))):
     """What this person thinks and does not say, in their own words."""
-
-    touched: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
-    """That was about me."""
-    eased: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
-    """A little better."""
-    missed: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
-    """That was not what I need."""
-    cold: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
-    """They would say that to anyone."""
-    hurt: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
-    """That hurt."""
-    puzzled: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
-    """What is this?"""
 
 
 class Person(Frozen):
@@ -425,23 +322,8 @@ class Anchor(Frozen):
         return self
 
 
-class Anchors(Frozen):
+class Anchors(create_model("Anchors", __base__=_Kinds, **_fields_of(_KNOWN["anchors"], Anchor))):
     """What a good answer could touch, by kind."""
-
-    deeds: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
-    """Praiseworthy things they did."""
-    wrongs: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
-    """What was done to them, or lay outside their power: why they are not to blame."""
-    motives: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
-    """Why others may have acted so."""
-    options: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
-    """Practical steps that fit."""
-    other_side: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
-    """How it looks from the other side."""
-    insights: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
-    """What they might see about themselves."""
-    unspoken: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
-    """Feelings they have not spoken."""
 
     def each(self) -> Iterator[tuple[AnchorKind, Anchor]]:
         """Every anchor with its kind, in the order of the card."""
@@ -450,17 +332,11 @@ class Anchors(Frozen):
                 yield kind, anchor
 
 
-class Hints(Frozen):
-    """Lines that let a need show without naming it, in the words of this situation."""
+_OF_NEED = {need.value: (3, "A line in which this need shows.") for need in HiddenNeed}
 
-    not_at_fault: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
-    reflection: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
-    balanced_view: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
-    deep_empathy: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
-    listening: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
-    motives: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
-    practical_advice: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
-    praise: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+
+class Hints(create_model("Hints", __base__=_Kinds, **_fields_of(_OF_NEED))):
+    """Lines that let a need show without naming it, in the words of this situation."""
 
     def of(self, need: HiddenNeed) -> tuple[Line, ...]:
         """The hints of one need."""

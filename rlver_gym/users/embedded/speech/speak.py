@@ -432,7 +432,7 @@ def _reply_to_remarks(moment: Moment) -> list[str]:
                 if lines:
                     return [moment.choose("feeling", lines)]
     manner = reaction_to(moment, at, _REMARKED)
-    if manner in ALONE:
+    if manner is not None and manner in ALONE:
         return _say(moment, manner)
     parts: list[str] = []
     thread = _thread(moment, main)
