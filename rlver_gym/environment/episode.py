@@ -2,8 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Self
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
 
 from rlver_gym.core.cards import MAX_TURNS, EnvCard
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason, Turn
@@ -13,6 +15,7 @@ from rlver_gym.core.persona import MAX_LINES, Disposition, HiddenNeed
 from rlver_gym.environment.session import EmpathySession, give_up_reason
 from rlver_gym.environment.snapshot import follow_turns
 from rlver_gym.io.errors import RunError
+from rlver_gym.io.frozen import explain_problem
 from rlver_gym.io.json_text import parse_json
 from rlver_gym.io.terminal import format_count
 
@@ -112,27 +115,12 @@ class Episode(NamedTuple):
     def from_json(cls, line: str, source: str = "episode") -> Self:
         """Parse a line of `to_json`; RunError names `source` and what is wrong."""
         try:
-            plain = parse_json(line)
-            _check_fields(plain, cls._fields, "the episode")
-            header = {name: plain[name] for name in cls._fields if name != "turns"}
-            _check_types(header, cls.__annotations__, "the episode")
-            _check_types(plain, {"turns": list}, "the episode")
-            _check_ranges(header, _HEADER_RANGES, "the episode")
-            header["need"], header["disposition"] = (
-                HiddenNeed(header["need"]).value,
-                Disposition(header["disposition"]).value,
-            )
-            if len(plain["turns"]) > MAX_TURNS:
-                raise ValueError(
-                    f"{len(plain['turns'])} turns, but no dialogue has more than {MAX_TURNS}"
-                )
-            return cls(
-                **header,
-                turns=tuple(
-                    parse_turn(turn, number) for number, turn in enumerate(plain["turns"], 1)
-                ),
-            )
-        except (ValueError, TypeError) as error:
+            plain = _check(_EPISODE, parse_json(line), "the episode")
+            turns = tuple(map(_make_turn, plain.pop("turns")))
+            texts = {name: plain[name].value for name in ("need", "disposition")}
+            header = {name: plain[name] for name in cls._fields[:-1]} | texts
+            return cls(**header, turns=turns)
+        except ValueError as error:
             raise RunError(
                 f"{source}: not an episode record ({quote(str(error), _MAX_CAUSE_CHARS)}). Was the"
                 " file edited or cut?"
@@ -162,98 +150,82 @@ def turn_to_dict(turn: Turn) -> dict[str, Any]:
     }
 
 
-_TURN = {
-    "utterance": str,
-    "change": int,
-    "emotion": int,
-    "reward": float,
-    "thought": str,
-    "reasons": list,
-    "spread": float,
-    "reply": str,
-    "disclosures": list,
-}
-_OPTIONAL = {"spread", "disclosures"}
-_REQUIRED = (*(name for name in _TURN if name not in _OPTIONAL), "outcome")
-
-
 _MAX_CAUSE_CHARS = 500
 _MAX_POINTS = 1e6
 """Of a reward or a reason: far beyond what any user gives, and small enough to add up."""
 _MAX_DISCLOSURES = 4 * MAX_LINES
 """In one turn: the disclosures and the facts of a card, all told at once."""
-_HEADER_RANGES = {"seed": (0, 10**18), "start": (MIN_EMOTION, MAX_EMOTION)}
-_TURN_RANGES = {
-    "change": (-MAX_CHANGE, MAX_CHANGE),
-    "emotion": (MIN_EMOTION, MAX_EMOTION),
-    "reward": (-_MAX_POINTS, _MAX_POINTS),
-    "spread": (0, 2 * MAX_CHANGE),
-}
+_IN_POINTS = Field(ge=-_MAX_POINTS, le=_MAX_POINTS)
+_Emotion = Annotated[int, Field(ge=MIN_EMOTION, le=MAX_EMOTION)]
 
 
-def parse_turn(plain: dict[str, Any], number: int) -> Turn:
-    """The turn of `turn_to_dict`; ValueError or TypeError names what in it is wrong."""
-    place = f"turn {number}"
-    _check_fields(plain, _REQUIRED, place)
-    _check_types(plain, _TURN, place)
-    _check_ranges(plain, _TURN_RANGES, place)
-    reasons = tuple(_parse_reason(reason, place) for reason in plain["reasons"])
-    outcome = Outcome(plain["outcome"]) if plain["outcome"] is not None else None
-    appraisal = Appraisal(plain["change"], plain["thought"], reasons, plain.get("spread"))
-    disclosures = _parse_disclosures(plain.get("disclosures"), place)
+@with_config(ConfigDict(strict=True))
+class _PlainTurn(TypedDict):
+    utterance: str
+    change: Annotated[int, Field(ge=-MAX_CHANGE, le=MAX_CHANGE)]
+    emotion: _Emotion
+    reward: Annotated[float, _IN_POINTS]
+    outcome: Annotated[Outcome, Field(strict=False)] | None
+    thought: str
+    reasons: list[
+        Annotated[tuple[str, Annotated[int | float, _IN_POINTS], str], Field(strict=False)]
+    ]
+    spread: NotRequired[Annotated[float, Field(ge=0, le=2 * MAX_CHANGE)]]
+    reply: str
+    disclosures: NotRequired[Annotated[list[str], Field(max_length=_MAX_DISCLOSURES)]]
+
+
+@with_config(ConfigDict(strict=True))
+class _PlainEpisode(TypedDict):
+    agent: str
+    env: str
+    env_hash: str
+    persona: str
+    persona_hash: str
+    need: Annotated[HiddenNeed, Field(strict=False)]
+    disposition: Annotated[Disposition, Field(strict=False)]
+    user: str
+    user_version: str
+    seed: Annotated[int, Field(ge=0, le=10**18)]
+    start: _Emotion
+    opening: str
+    turns: Annotated[list[_PlainTurn], Field(max_length=MAX_TURNS)]
+
+
+_TURN, _EPISODE = TypeAdapter(_PlainTurn), TypeAdapter(_PlainEpisode)
+
+
+def parse_turn(plain: object, number: int) -> Turn:
+    """The turn of `turn_to_dict`; ValueError names what in it is wrong."""
+    return _make_turn(_check(_TURN, plain, f"turn {number}"))
+
+
+def _make_turn(plain: _PlainTurn) -> Turn:
+    reasons = tuple([Reason(*reason) for reason in plain["reasons"]])
+    told = plain.get("disclosures")
     return Turn(
         plain["utterance"],
-        appraisal,
+        Appraisal(plain["change"], plain["thought"], reasons, plain.get("spread")),
         plain["emotion"],
         plain["reward"],
-        outcome,
+        plain["outcome"],
         plain["reply"],
-        disclosures,
+        None if told is None else tuple(told),
     )
 
 
-def _parse_disclosures(ids: list[Any] | None, place: str) -> tuple[str, ...] | None:
-    if ids is None:
-        return None
-    if len(ids) > _MAX_DISCLOSURES or not all(type(one) is str for one in ids):
-        raise ValueError(f"disclosures of {place} are not up to {_MAX_DISCLOSURES} texts")
-    return tuple(ids)
-
-
-def _parse_reason(plain: Any, place: str) -> Reason:
-    if not isinstance(plain, list) or len(plain) != len(Reason._fields):
-        raise ValueError(f"a reason of {place} is not a list of {', '.join(Reason._fields)}")
-    code, points, note = plain
-    fields = {"code": code, "points": points, "note": note}
-    _check_types(
-        fields,
-        {"code": str, "points": int if type(points) is int else float, "note": str},
-        f"a reason of {place}",
-    )
-    _check_ranges(fields, {"points": (-_MAX_POINTS, _MAX_POINTS)}, f"a reason of {place}")
-    return Reason(code, points, note)
-
-
-def _check_fields(plain: Any, names: Iterable[str], place: str) -> None:
-    """TypeError for what is no JSON object, ValueError for one that lacks a field."""
-    if not isinstance(plain, dict):
-        raise TypeError(f"{place} is {type(plain).__name__}, not an object with fields")
-    for name in names:
-        if name not in plain:
-            raise ValueError(f"the field {name!r} of {place} is missing")
-
-
-def _check_types(plain: dict[str, Any], types: Mapping[str, Any], place: str) -> None:
-    for name, kind in types.items():
-        if name in plain and type(plain[name]) is not kind:
-            raise TypeError(
-                f"{name} of {place} is {type(plain[name]).__name__}, not {kind.__name__}"
-            )
-
-
-def _check_ranges(
-    plain: dict[str, Any], ranges: Mapping[str, tuple[float, float]], place: str
-) -> None:
-    for name, (low, high) in ranges.items():
-        if name in plain and not low <= plain[name] <= high:
-            raise ValueError(f"{name} of {place} is {plain[name]:g}, not from {low:g} to {high:g}")
+def _check(kind: TypeAdapter[Any], plain: object, place: str) -> Any:
+    """The plain values, of the right kinds and in their ranges; ValueError names the first that is
+    not.
+    """
+    try:
+        return kind.validate_python(plain)
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False)[0]
+        at = list(problem["loc"])
+        if at[:1] == ["turns"] and len(at) > 1:
+            place, at = f"turn {int(at[1]) + 1}", at[2:]
+        name = ".".join(map(str, at))
+        raise ValueError(
+            f"{name + ' of ' if name else ''}{place}: {explain_problem(problem)}"
+        ) from None

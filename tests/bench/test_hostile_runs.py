@@ -278,16 +278,19 @@ def _set(name: str, value: object, turn: int | None = None):
 @pytest.mark.parametrize(
     ("edit", "says"),
     [
-        (_set("emotion", -5, 0), "emotion of turn 1 is -5, not from 0 to 100"),
-        (_set("change", 11, 0), "change of turn 1 is 11, not from -10 to 10"),
+        (_set("emotion", -5, 0), "emotion of turn 1: must be at least 0"),
+        (_set("change", 11, 0), "change of turn 1: must be at most 10"),
         (_set("reward", 1e300, 0), "reward of turn 1"),
-        (_set("reasons", [["a", "1", "b"]], 0), "points of a reason of turn 1 is str"),
-        (_set("reasons", [["a", 1.0, 5]], 0), "note of a reason of turn 1 is int"),
-        (_set("disclosures", "the-dog", 0), "disclosures of turn 1 is str"),
-        (_set("disclosures", ["the-dog"] * 401, 0), "of turn 1 are not up to 400 texts"),
-        (_set("need", "[/nope]"), "not a valid HiddenNeed"),
-        (_set("seed", -1), "seed of the episode is -1"),
-        (_set("turns", [{}] * 21), "21 turns"),
+        (_set("reasons", [["a", "1", "b"]], 0), "reasons.0.1.* of turn 1: must be"),
+        (_set("reasons", [["a", 1.0, 5]], 0), "reasons.0.2 of turn 1: must be text"),
+        (_set("disclosures", "the-dog", 0), "disclosures of turn 1: must be a list"),
+        (
+            _set("disclosures", ["the-dog"] * 401, 0),
+            "disclosures of turn 1: has too many entries",
+        ),
+        (_set("need", "[/nope]"), "need of the episode: must be 'not_at_fault'"),
+        (_set("seed", -1), "seed of the episode: must be at least 0"),
+        (_set("turns", [{}] * 21), "turns of the episode: has too many"),
         (_set("thought", "\ud800", 0), "lone surrogate"),
     ],
 )

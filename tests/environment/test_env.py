@@ -14,7 +14,7 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.bench.score import score_agents
 from rlver_gym.core.cards import env_card, shipped_env_ids
-from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply
+from rlver_gym.core.dialogue import Appraisal, Dialogue
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv, EnvState
@@ -311,17 +311,10 @@ BAD_STATES = {
     ),
     "a turn of another emotion": lambda state: _with_turn(state, emotion=99),
     "a turn of another reward": lambda state: _with_turn(state, reward=10.0),
-    "words that are none": lambda state: _with_turn(state, utterance=7),
     "an appraisal that is none": lambda state: _with_turn(state, appraisal=None),
     "an appraisal out of bounds": lambda state: _with_turn(
         state, appraisal=Appraisal(60, "", ()), emotion=100
     ),
-    "disclosures that are none": lambda state: _with_turn(state, disclosures=(5,)),
-    "disclosures in a list": lambda state: _with_turn(state, disclosures=["the-dog"]),
-    "a reply that is still a draft": lambda state: _with_turn(
-        state, appraisal=Appraisal(0, "", (), None, Reply("x"))
-    ),
-    "reasons that are none": lambda state: _with_turn(state, appraisal=Appraisal(0, "", (1,))),
 }
 
 

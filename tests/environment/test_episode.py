@@ -34,21 +34,15 @@ def edit(line: str, change: Callable[[dict[str, Any]], object]) -> str:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda record: record.pop("persona"), "the field 'persona' of the episode is missing"),
-        (lambda record: record.pop("turns"), "the field 'turns' of the episode is missing"),
-        (
-            lambda record: record["turns"][1].pop("reward"),
-            "the field 'reward' of turn 2 is missing",
-        ),
-        (
-            lambda record: record["turns"][0].pop("outcome"),
-            "the field 'outcome' of turn 1 is missing",
-        ),
-        (lambda record: record.update(turns=5), "turns of the episode is int, not list"),
-        (lambda record: record.update(turns=["a"]), "turn 1 is str, not an object with fields"),
+        (lambda record: record.pop("persona"), "persona of the episode: add this field"),
+        (lambda record: record.pop("turns"), "turns of the episode: add this field"),
+        (lambda record: record["turns"][1].pop("reward"), "reward of turn 2: add this field"),
+        (lambda record: record["turns"][0].pop("outcome"), "outcome of turn 1: add this field"),
+        (lambda record: record.update(turns=5), "turns of the episode: must be a list"),
+        (lambda record: record.update(turns=["a"]), "turn 1: must hold fields"),
         (
             lambda record: record["turns"][0].update(reasons=[["code", 1.0]]),
-            "a reason of turn 1 is not a list of code, points, note",
+            "reasons.0.2 of turn 1: add this field",
         ),
     ],
 )
@@ -62,7 +56,7 @@ def test_what_is_missing_or_of_another_form_is_named_in_words(
 
 @pytest.mark.parametrize("text", ["[1, 2]", '"text"', "null"])
 def test_a_value_that_is_no_object_is_named_in_words(text: str) -> None:
-    assert "not an object with fields" in refusal(text)
+    assert "must hold fields" in refusal(text)
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"agent": 5}', '{"a":1,"a":2}'])
