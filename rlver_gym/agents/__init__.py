@@ -8,9 +8,9 @@ from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any, cast
 
-from rlver_gym.agents.adaptive import Adaptive
 from rlver_gym.agents.baselines import BASELINES
 from rlver_gym.agents.human import Human
+from rlver_gym.agents.needs import Adaptive
 from rlver_gym.agents.oracle import Oracle
 from rlver_gym.agents.own import is_async_own_agent, is_own_agent, own_agent_maker, source_hash
 from rlver_gym.agents.strategies import FixedStrategy, parse_strategy_name

@@ -1,5 +1,6 @@
 """Which hidden need do somebody's words hint at? A naive Bayes reader, taught with the hints of the
-train personas.
+train personas, and the adaptive agent, which answers to what it reads. No privileged information:
+the people it is tested on are strangers to it.
 """
 
 import math
@@ -8,6 +9,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
+from rlver_gym.agents.phrases import PHRASES
+from rlver_gym.agents.strategies import Strategy, compose_utterance
+from rlver_gym.core.agent import NonBlocking, turn_of, user_lines
+from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.words import sentences, stems
@@ -136,3 +141,21 @@ def get_leave_one_out_reader() -> LeaveOneOutReader:
     hints.
     """
     return LeaveOneOutReader(_load_training_hints())
+
+
+class Adaptive(NonBlocking):
+    """Listens until a need shows, then takes up what this person said in the way that need asks
+    for.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    def reply(self, messages: Sequence[Message]) -> str:
+        """One utterance about what was said, in the manner of the inferred need."""
+        turn = turn_of(messages)
+        need, lead = get_need_reader().need(user_lines(messages))
+        if not turn or lead < 1.0:
+            need = HiddenNeed.LISTENING
+        strategy = Strategy[PHRASES["meets"][need].upper()]
+        return compose_utterance(strategy, messages, turn + self.seed)

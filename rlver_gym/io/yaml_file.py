@@ -19,7 +19,7 @@ _TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels. Such files are flatter than
 MAX_NODES = 30_000
 """Texts, numbers, lists and mappings, keys included: an index of the largest size needs fewer."""
 _QUOTED_CHARS = 80
-_KINDS = ("map", "seq", "str", "int", "float", "bool", "null", "timestamp")
+_KINDS = ("map", "seq", "str", "int", "float", "bool", "null")
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -29,7 +29,7 @@ class _Refused(yaml.YAMLError):
 
 
 class _Loader(_Base):
-    """The safe loader for texts, numbers, lists and mappings; it refuses a key given twice."""
+    """The safe loader for texts, dates among them, numbers, lists and mappings; no key twice."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 (declared so by PyYAML)
         first: [pair for pair in pairs if pair[0].rpartition(":")[2] in _KINDS]
@@ -71,14 +71,8 @@ class _Loader(_Base):
             )
         return value
 
-    def construct_yaml_timestamp(self, node: yaml.ScalarNode) -> Any:
-        raise _Refused(
-            node.start_mark.line,
-            f"{_quote(node.value)} is read as a date. Quote texts that look like dates.",
-        )
 
-
-for _kind in ("int", "float", "timestamp"):
+for _kind in ("int", "float"):
     _Loader.add_constructor(
         f"tag:yaml.org,2002:{_kind}", getattr(_Loader, f"construct_yaml_{_kind}")
     )
