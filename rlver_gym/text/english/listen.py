@@ -182,6 +182,8 @@ _OPEN = frozenset(
 
 
 _OF_PREFERENCE = words_of("asking what they prefer")
+_OF_MORE = words_of("asking for more")
+_OF_FRAME = words_of("framing what is asked")
 _BEGINS = words_of("beginning what is asked")
 """Words with which what is asked begins, with what is said to lead to it."""
 
@@ -205,11 +207,11 @@ def _what_is_asked(text: str, words: tuple[str, ...]) -> tuple[Ask | None, tuple
         return (Ask.MORE if PATTERNS["vague"].match(what) else Ask.ABOUT), split_words(what), False
     bare = PATTERNS["last_words"].sub("", text) if "if" in has or "that" in has else text
     begins = not _BEGINS.isdisjoint(words[:1])
-    framed = PATTERNS["frame"].match(bare) if begins else None
+    framed = PATTERNS["frame"].match(bare) if begins and not has.isdisjoint(_OF_FRAME) else None
     if framed:
         asked = framed.group("asked")
         return _kind_of(split_words(asked)), split_words(asked), False
-    if len(words) <= 14 and PATTERNS["more"].search(text):
+    if len(words) <= 14 and not has.isdisjoint(_OF_MORE) and PATTERNS["more"].search(text):
         return Ask.MORE, words, False
     if not is_marked:
         if not begins:
