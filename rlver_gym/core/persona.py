@@ -75,9 +75,7 @@ _KNOWN: dict[str, Any] = load_yaml("rlver_gym.core", "card_fields.yaml")
 class Topic(StrEnum):
     """What a story is about."""
 
-    _ignore_ = "one"
-    for one in _KNOWN["topics"]:
-        vars()[one.upper()] = one
+    locals().update({name.upper(): name for name in _KNOWN["topics"]})
 
 
 AnchorKind = Literal["deeds", "wrongs", "motives", "options", "other_side", "insights", "unspoken"]
