@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from rlver_gym.audit.lean_check import problems_of_lean, with_line
 from rlver_gym.audit.problem import Problem, problems_of_error
-from rlver_gym.core.fit import LibraryStory, explain_misfit
 from rlver_gym.core.lean import LibraryPerson, Story, as_cards
 from rlver_gym.core.library import MAX_PERSONAS, PersonaLibrary, load_card
 from rlver_gym.core.words import split_words
@@ -22,7 +21,7 @@ _NEARLY = 0.25
 
 class _Cards(NamedTuple):
     people: dict[str, LibraryPerson]
-    stories: dict[str, LibraryStory]
+    stories: dict[str, Story]
 
 
 def check_library(folder: Path) -> Iterator[Problem]:
@@ -61,7 +60,7 @@ def problems_of_new(folder: Path, card: LibraryPerson | Story) -> Iterator[str]:
         for place, problem in problems_of_lean(one):
             inside = ("needs", one.need.value) if place[0] in ("hints", "meets") else ()
             yield f"{'.'.join(map(str, (*inside, *place)))}: {problem}"
-    stories = {path.stem: load_card(LibraryStory, path) for path in _files(folder / "stories")}
+    stories = {path.stem: load_card(Story, path) for path in _files(folder / "stories")}
     yield from (one.problem for one in _find_retold(folder, {**stories, "this": card}))
 
 
@@ -71,7 +70,7 @@ def check_library_file(path: Path) -> Iterator[Problem]:
         if path.absolute().parent.name == "people":
             load_card(LibraryPerson, path)
         else:
-            yield from check_story(path, load_card(LibraryStory, path))
+            yield from check_story(path, load_card(Story, path))
     except CardError as error:
         yield from problems_of_error(error, path)
 
@@ -110,7 +109,7 @@ def _check_pairings(shelf: PersonaLibrary, cards: _Cards) -> Iterator[Problem]:
                     f" {pairing.split}. A split must not know another's people.",
                 )
         if person and story:
-            if misfit := explain_misfit(person, story):
+            if misfit := person.explain_misfit(story):
                 yield Problem.of(index, f"{pairing.id}: {misfit}. Pair differently.")
             if pairing.need not in story.needs:
                 yield Problem.of(

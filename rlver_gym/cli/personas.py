@@ -12,8 +12,7 @@ from rlver_gym.audit.card_check import check_cards
 from rlver_gym.audit.generate import FOLDERS, Kind, Writer
 from rlver_gym.cli.options import AsJson, Personas, print_json
 from rlver_gym.cli.servers import BaseUrl
-from rlver_gym.core.fit import LibraryStory
-from rlver_gym.core.lean import TEMPLATE, LeanCard, LibraryPerson
+from rlver_gym.core.lean import TEMPLATE, LeanCard, LibraryPerson, Story
 from rlver_gym.core.library import (
     Index,
     check_lean_name,
@@ -167,7 +166,7 @@ def pair_(
     """Pair each story of a library with people who may have lived it: writes FOLDER/index.yaml."""
     cards: list[dict[str, Any]] = [
         {path.stem: load_card(kind, path) for path in sorted((folder / name).glob("*.yaml"))}
-        for name, kind in (("people", LibraryPerson), ("stories", LibraryStory))
+        for name, kind in (("people", LibraryPerson), ("stories", Story))
     ]
     if not all(cards):
         raise CardError(f"{folder}: needs people/*.yaml and stories/*.yaml. Write both first.")
@@ -259,7 +258,7 @@ def schema(
     """The JSON Schema of a kind of card, for your editor."""
     kinds = {
         "lean": LeanCard,
-        "story": LibraryStory,
+        "story": Story,
         "library-person": LibraryPerson,
         "person": Person,
         "situation": Situation,

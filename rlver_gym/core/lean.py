@@ -28,6 +28,8 @@ from rlver_gym.core.persona import (
 from rlver_gym.io.files import shipped_cards
 from rlver_gym.io.frozen import Frozen
 
+_NOT = "not "
+
 MEETS: dict[HiddenNeed, AnchorKind] = {
     HiddenNeed.NOT_AT_FAULT: "wrongs",
     HiddenNeed.REFLECTION: "insights",
@@ -128,7 +130,17 @@ class LibraryPerson(LeanPerson):
             return f"{self.name} is {self.gender}, the story is for {story.gender}"
         if self.name in story.words:
             return f"somebody else in the story is called {self.name}"
+        for field in ("work", "home"):
+            said = getattr(self, field) or ""
+            for group in getattr(story, field):
+                if _stands(group.removeprefix(_NOT), said) == group.startswith(_NOT):
+                    return f"the {field} of {self.name} is {said!r}, the story is for {group!r}"
         return None
+
+
+def _stands(group: str, said: str) -> bool:
+    """Whether one of the alternatives stands there, as whole words."""
+    return any(re.search(rf"\b{re.escape(one)}\b", said, re.IGNORECASE) for one in group.split("|"))
 
 
 class Story(_Told):
@@ -140,6 +152,12 @@ class Story(_Told):
     ages: tuple[Annotated[int, Field(ge=16)], Annotated[int, Field(le=99)]]
     life: tuple[Literal["any", Way], ...] = Field(min_length=1)
     gender: Literal["any", "female", "male", "nonbinary"] = "any"
+    work: tuple[Line, ...] = Field(default=(), max_length=MAX_LINES)
+    """Groups of alternatives, such as "nurse|care assistant": one of each stands in the person's
+    `work`, and none of a group that begins with "not ".
+    """
+    home: tuple[Line, ...] = Field(default=(), max_length=MAX_LINES)
+    """The same of the person's `home`: "UK|Ireland", "not flat|narrowboat"."""
     needs: dict[HiddenNeed, Wish] = Field(min_length=1)
     split: Split
 

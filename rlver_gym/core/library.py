@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, Field, ValidationError
 
 from rlver_gym.core.expand import Expanded, expand, expand_library_person, expand_story
-from rlver_gym.core.fit import LibraryStory
-from rlver_gym.core.lean import LeanCard, LibraryPerson
+from rlver_gym.core.lean import LeanCard, LibraryPerson, Story
 from rlver_gym.core.persona import HiddenNeed, Person, Persona, Situation, Slug, Split, SplitChoice
 from rlver_gym.core.profiles import read_profiles
 from rlver_gym.io.errors import CardError, UnknownName
@@ -101,7 +100,7 @@ class PersonaLibrary:
         name = LIBRARY if str(folder) == LIBRARY else "en"
         self.folder = shipped_personas_folder(name) if are_shipped(folder) else Path(str(folder))
         self._lean_people: dict[str, LibraryPerson] = {}
-        self._stories: dict[str, LibraryStory] = {}
+        self._stories: dict[str, Story] = {}
         self.has_stories = (self.folder / "stories").is_dir()
         self._people: dict[str, Person] = {}
         self._situations: dict[str, Situation] = {}
@@ -204,9 +203,9 @@ class PersonaLibrary:
         """The person of that id in a folder of stories."""
         return self._card(self._lean_people, LibraryPerson, "person", "people", card_id)
 
-    def story(self, card_id: str) -> LibraryStory:
+    def story(self, card_id: str) -> Story:
         """The story of that id in a folder of stories."""
-        return self._card(self._stories, LibraryStory, "situation", "stories", card_id)
+        return self._card(self._stories, Story, "situation", "stories", card_id)
 
     def person(self, card_id: str) -> Person:
         """The card of that id among `people`, or of that lean card."""

@@ -5,15 +5,14 @@ same cards give the same pairs and panels everywhere.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from rlver_gym.core.fit import LibraryStory, explain_misfit
-from rlver_gym.core.lean import LibraryPerson
+from rlver_gym.core.lean import LibraryPerson, Story
 from rlver_gym.core.library import Pairing, PersonaLibrary
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.io.errors import CardError
 
 
 def pair(
-    people: Mapping[str, LibraryPerson], stories: Mapping[str, LibraryStory], each: int = 4
+    people: Mapping[str, LibraryPerson], stories: Mapping[str, Story], each: int = 4
 ) -> Iterator[Pairing]:
     """`each` people for every story of their split who may have lived it, the rarest stories first
     and whoever has the fewest; the story's needs in turn. A story that fewer fit has fewer.
@@ -22,7 +21,7 @@ def pair(
         name: [
             who
             for who, one in people.items()
-            if one.split == story.split and explain_misfit(one, story) is None
+            if one.split == story.split and one.explain_misfit(story) is None
         ]
         for name, story in stories.items()
     }
