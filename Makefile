@@ -23,7 +23,7 @@ house:           ## rooms and arrows: the structure of the package, and its limi
 test:            ## the fast tests
 	$(PYTHON) -m pytest
 
-LEARNER = tests/policy tests/integrations tests/export tests/users/test_reader.py tests/environment/test_strategy.py
+LEARNER = tests/policy tests/integrations tests/bench/test_export.py tests/bench/test_export_rated.py tests/bench/test_export_readers.py tests/users/test_reader.py tests/environment/test_strategy.py
 
 learner:         ## the fast tests that need torch
 	OMP_WAIT_POLICY=passive $(PYTHON) -m pytest $(LEARNER)

@@ -23,7 +23,7 @@ import numpy as np
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import content_stems
-from rlver_gym.data.corpus import FACTORS, Corpus, RatedReply
+from rlver_gym.corpora.corpus import FACTORS, Corpus, RatedReply
 
 FOLDER = Path(__file__).parents[1] / "recordings" / "en"
 SPLITS = ("train", "test")

@@ -22,7 +22,6 @@ from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rescore import final_emotion, reappraise
-from rlver_gym.io.interval import bootstrap
 from rlver_gym.policy.evaluate import make_distinct_specs
 from rlver_gym.policy.learning.metrics import inline
 from rlver_gym.policy.models.model import load_model, load_tokenizer
@@ -30,6 +29,7 @@ from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.rollout import collect_rollouts
 from rlver_gym.policy.models.sampler import ModelSampler, Sampling
 from rlver_gym.users import make_user
+from rlver_gym.util.interval import bootstrap
 
 ENV, MAX_TOKENS, DRAW = "SAGE-Sentient-v0", 2048, 7
 

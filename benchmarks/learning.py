@@ -18,9 +18,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from rlver_gym.io.interval import bootstrap
-from rlver_gym.io.svg import draw_line_chart
 from rlver_gym.policy.learning.metrics import inline
+from rlver_gym.util.interval import bootstrap
+from rlver_gym.util.svg import draw_line_chart
 
 ALGOS, STYLES = ("ppo", "grpo", "rft"), ("direct", "think")
 Evaluation = dict[str, Any]

@@ -25,12 +25,14 @@ import numpy as np
 import torch
 
 from rlver_gym.core.words import split_words
-from rlver_gym.text.english.recognise import generalise, pairs_of
-from rlver_gym.text.vectors import is_common_word
+from rlver_gym.users.embedded.hearing.recognise import generalise, pairs_of
+from rlver_gym.users.embedded.hearing.vectors import is_common_word
 from rlver_gym.users.embedded.speech.facts import DATES
 
 FOLDER = Path(__file__).parent / "recogniser"
-TARGET = Path(__file__).parents[1] / "rlver_gym" / "text" / "english" / "recogniser.npz"
+TARGET = (
+    Path(__file__).parents[1] / "rlver_gym" / "users" / "embedded" / "hearing" / "recogniser.npz"
+)
 SIZE = 64
 EPOCHS = 15
 DROP = 0.3

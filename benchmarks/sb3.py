@@ -17,8 +17,8 @@ from rich.console import Console
 from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.score import compute_paired_difference, persona_finals, score_agents
 from rlver_gym.bench.table import leaderboard
-from rlver_gym.io.interval import format_interval
-from rlver_gym.io.svg import draw_line_chart
+from rlver_gym.util.interval import format_interval
+from rlver_gym.util.svg import draw_line_chart
 
 ALGOS = ("ppo", "recurrent-ppo")
 

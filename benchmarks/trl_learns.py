@@ -20,9 +20,9 @@ from trl import GRPOConfig, GRPOTrainer
 
 from rlver_gym.core.library import library
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
-from rlver_gym.io.interval import Interval, bootstrap
-from rlver_gym.io.svg import draw_line_chart
 from rlver_gym.policy.models.model import load_model, load_tokenizer
+from rlver_gym.util.interval import Interval, bootstrap
+from rlver_gym.util.svg import draw_line_chart
 
 GROUP, MICRO, AT_ONCE = 8, 8, 8
 """Dialogues of a group; that pass through the model at once; neighbouring steps that make a point

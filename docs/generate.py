@@ -23,7 +23,7 @@ from run_notebook import renew
 from typer.main import get_command
 
 from rlver_gym.agents import make_agent
-from rlver_gym.audit.red_team import redteam
+from rlver_gym.bench.attacks.red_team import redteam
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.score import score_agents
@@ -36,9 +36,9 @@ from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.user import Scene
 from rlver_gym.environment.render import ENDINGS, emotion_bar
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.correlation import correlation_within
-from rlver_gym.io.svg import draw_line_chart
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.correlation import correlation_within
+from rlver_gym.util.svg import draw_line_chart
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "research"))

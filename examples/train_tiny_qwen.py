@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from rlver_gym import Message, env_card
-from rlver_gym.export.demonstrations import agent_demonstrations
+from rlver_gym.bench.export.demonstrations import agent_demonstrations
 from rlver_gym.policy.config import make_config
 from rlver_gym.policy.evaluate import evaluate
 from rlver_gym.policy.sft import warm_start

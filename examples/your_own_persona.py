@@ -11,8 +11,8 @@ import gymnasium as gym
 import yaml
 
 import rlver_gym  # noqa: F401 (registers the environments)
-from rlver_gym.audit.card_check import check_cards
 from rlver_gym.core.library import library
+from rlver_gym.people.card_check import check_cards
 
 MIKA: dict[str, Any] = dict(
     id="mika", name="Mika", age=34, work="Repairs accordions in a shop by the harbour"

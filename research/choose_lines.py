@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from rlver_gym.core.library import library
-from rlver_gym.text.english.listen import FACTUAL, listen
+from rlver_gym.users.embedded.hearing.listen import FACTUAL, listen
 from rlver_gym.users.embedded.speech.card import FEATURES, compile_card
 
 MOST = 150

@@ -16,10 +16,10 @@ import numpy as np
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene, SentientUser
-from rlver_gym.data.corpus import Corpus, RatedReply
-from rlver_gym.io.correlation import correlation_within, spearman
-from rlver_gym.io.errors import RecordingError
+from rlver_gym.corpora.corpus import Corpus, RatedReply
 from rlver_gym.users import make_user
+from rlver_gym.util.correlation import correlation_within, spearman
+from rlver_gym.util.errors import RecordingError
 
 MIN_REPLIES = 8
 """Of a supporter whose mean counts."""

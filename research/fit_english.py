@@ -22,14 +22,14 @@ import numpy as np
 import torch
 from fidelity import describe_agreement
 
-from rlver_gym.audit.attacks import STOCK, others_good_replies, swap_pronouns
+from rlver_gym.bench.attacks.attacks import STOCK, others_good_replies, swap_pronouns
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed, Persona
 from rlver_gym.core.user import Scene
 from rlver_gym.core.words import sentences
-from rlver_gym.data.corpus import FACTORS, Corpus, RatedReply
+from rlver_gym.corpora.corpus import FACTORS, Corpus, RatedReply
 from rlver_gym.users.embedded.english import LIMIT, NEEDS, lay_out
 from rlver_gym.users.embedded.perception import FEATURES, perceive
 from rlver_gym.users.embedded.speech import speak

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 from gymnasium.envs.registration import WrapperSpec
 
-from rlver_gym.io.files import shipped_cards
-from rlver_gym.io.version import __version__
+from rlver_gym.util.files import shipped_cards
+from rlver_gym.util.version import __version__
 
 if TYPE_CHECKING:  # loaded by __getattr__ when first used, so that importing the package is free
     from rlver_gym.agents import make_agent
@@ -24,8 +24,8 @@ if TYPE_CHECKING:  # loaded by __getattr__ when first used, so that importing th
     from rlver_gym.environment.env import EmpathyEnv
     from rlver_gym.environment.session import EmpathySession
     from rlver_gym.environment.vector_env import EmpathyVectorEnv
-    from rlver_gym.io.errors import RlverError
     from rlver_gym.users import make_user
+    from rlver_gym.util.errors import RlverError
 
 __all__ = [
     "Appraisal",
@@ -60,7 +60,7 @@ _HOMES = {
     "Persona": "core.persona",
     "PersonaLibrary": "core.library",
     "Reason": "core.dialogue",
-    "RlverError": "io.errors",
+    "RlverError": "util.errors",
     "Scene": "core.user",
     "Turn": "core.dialogue",
     "env_card": "core.cards",

@@ -12,7 +12,7 @@ from hostile_cards import ESCAPES, MARKUP
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from rlver_gym.io.terminal import printable
+from rlver_gym.util.terminal import printable
 
 Path = tuple[Any, ...]
 """Where a value stands in a JSON document: keys and indices from the root."""

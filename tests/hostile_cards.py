@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rlver_gym.core.library import shipped_personas_folder
-from rlver_gym.io.files import shipped_cards
+from rlver_gym.util.files import shipped_cards
 
 PERSON, SITUATION = "noor", "the-old-dog"
 PERSONA = "mine"

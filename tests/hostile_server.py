@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Self
 
-from rlver_gym.io.errors import UnknownName
 from rlver_gym.testing.http import Connection, Listener, Request
+from rlver_gym.util.errors import UnknownName
 
 _MOST_SENT = 64 << 20
 """Bytes that an endless answer ends after."""

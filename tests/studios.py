@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from rlver_gym.io.errors import MissingExtra, needs_extra
+from rlver_gym.util.errors import MissingExtra, needs_extra
 
 
 class Answer(NamedTuple):

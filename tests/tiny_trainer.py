@@ -10,11 +10,11 @@ import trl
 from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage] (loaded lazily)
 
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
-from rlver_gym.io.errors import UserFailed
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.sampler import Completion, Prompt, Sampling
 from rlver_gym.policy.models.tiny_model import build_tiny
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.errors import UserFailed
 
 TOOL_TEMPLATE = (Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja").read_text(
     encoding="utf-8"

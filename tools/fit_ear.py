@@ -2,7 +2,7 @@
 words for no language at all.
 
 OMP_NUM_THREADS=1 python tools/fit_ear.py        (needs scikit-learn; with one thread the same bytes
-every time; writes rlver_gym/text/act_classifier_en.json)
+every time; writes rlver_gym/users/embedded/hearing/act_classifier_en.json)
 
 It learns from our own sentences: those of the expectation pairs' dev half, each labelled with its
 acts, and the anchors of the train and demo situations, whose kind says what they do. Nobody of the
@@ -24,12 +24,12 @@ from sklearn.linear_model import LogisticRegression
 
 from rlver_gym.core.library import library
 from rlver_gym.core.words import sentences, stems
-from rlver_gym.text.act_classifier import add_boundary_tokens
+from rlver_gym.users.embedded.hearing.act_classifier import add_boundary_tokens
 
 ROOT = Path(__file__).parent.parent
 PAIRS = ROOT / "tests" / "data" / "expectations_en.jsonl"
 SENTENCES = ROOT / "tools" / "sentences_en.txt"
-OUT = ROOT / "rlver_gym" / "text" / "act_classifier_en.json"
+OUT = ROOT / "rlver_gym" / "users" / "embedded" / "hearing" / "act_classifier_en.json"
 ACTS = (
     "reflect_feeling",
     "validate",

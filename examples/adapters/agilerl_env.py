@@ -28,8 +28,8 @@ from rlver_gym.integrations.episodes import (
     TextEpisode,
     list_specs,
 )
-from rlver_gym.io.errors import DialogueError
 from rlver_gym.users import SentientUser
+from rlver_gym.util.errors import DialogueError
 
 _REMEDY = (
     "AgileRL cannot leave it out: see to the user's server, and go on from the last checkpoint."

@@ -18,8 +18,8 @@ from rlver_gym.core.cards import shipped_env_ids
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.integrations.episodes import DEFAULT_ENV
-from rlver_gym.io.errors import needs_extra
 from rlver_gym.users import SentientUser
+from rlver_gym.util.errors import needs_extra
 
 with needs_extra("gem"):
     import gem

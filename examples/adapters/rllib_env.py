@@ -29,7 +29,7 @@ from rlver_gym.core.library import library
 from rlver_gym.environment.env import make_for_loop
 from rlver_gym.environment.strategy_env import EveryNeed
 from rlver_gym.integrations.gyms.discrete_policies import DiscretePolicy, PolicyFactory
-from rlver_gym.io.errors import CardError, TrainingError, needs_extra
+from rlver_gym.util.errors import CardError, TrainingError, needs_extra
 
 with needs_extra("rllib"):
     import torch

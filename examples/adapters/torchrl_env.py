@@ -15,7 +15,7 @@ from typing import Any
 
 from rlver_gym.core.user import SentientUser
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, TextEpisode
-from rlver_gym.io.errors import DialogueError, UserFailed, needs_extra
+from rlver_gym.util.errors import DialogueError, UserFailed, needs_extra
 
 with needs_extra("torchrl"):
     import torch

@@ -23,9 +23,9 @@ from rlver_gym.core.capabilities import HIGHEST, JUDGED, LOWEST
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
-from rlver_gym.io.correlation import correlation
 from rlver_gym.users.embedded.english import predict
 from rlver_gym.users.embedded.perception import FEATURES, perceive
+from rlver_gym.util.correlation import correlation
 
 HERE = Path(__file__).parent
 CORPUS = HERE.parents[1] / "recordings" / "en"

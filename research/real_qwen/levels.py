@@ -21,7 +21,7 @@ import numpy as np
 from research.real_qwen.merge import read_rating
 from research.real_qwen.sheets import REWARDS, SIZES
 from rlver_gym.core.cards import env_card
-from rlver_gym.io.interval import bootstrap
+from rlver_gym.util.interval import bootstrap
 
 FACTORS = ("human", "understood", "false", "change")
 FIRST = "sft"

@@ -11,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-from rlver_gym.data.corpus import Corpus, Rating
+from rlver_gym.corpora.corpus import Corpus, Rating
 
 
 def read_rating(line: str, reader: str) -> Rating:

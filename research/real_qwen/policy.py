@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from rlver_gym.core.agent import agent_prompt
-from rlver_gym.data.corpus import Corpus, RatedReply
+from rlver_gym.corpora.corpus import Corpus, RatedReply
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.sampler import ModelSampler, Prompt, Sampling

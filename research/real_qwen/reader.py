@@ -20,7 +20,7 @@ from benchmarks.corpus import NEEDS
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
-from rlver_gym.data.corpus import FACTORS, Corpus, RatedReply
+from rlver_gym.corpora.corpus import FACTORS, Corpus, RatedReply
 from rlver_gym.policy.models.model import causal_lm, load_model, load_tokenizer
 
 OUTPUTS = ("change", *FACTORS)

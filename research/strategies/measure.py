@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from rlver_gym.bench.strategies import STRATEGIES, label_turn
-from rlver_gym.text.english.hear import hear
-from rlver_gym.text.english.recognise import SentenceInput, classify
+from rlver_gym.users.embedded.hearing.hear import hear
+from rlver_gym.users.embedded.hearing.recognise import SentenceInput, classify
 
 HERE = Path(__file__).parent
 OTHERS = ("self-disclosure", "information", "listening", "motives", "praise")

@@ -8,11 +8,11 @@ import numpy as np
 from word_substitution import content_words, draw_word, replace_words
 
 from rlver_gym.agents import make_agent
+from rlver_gym.bench.export.demonstrations import agent_demonstrations, plan_of
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
 from rlver_gym.core.words import sentences
-from rlver_gym.data.demonstrations import Demonstration
-from rlver_gym.export.demonstrations import agent_demonstrations, plan_of
+from rlver_gym.corpora.demonstrations import Demonstration
 
 
 def demonstrations_for_small(

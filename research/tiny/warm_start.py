@@ -11,11 +11,11 @@ import torch
 from copying import THETA, teach_copying
 from demonstrations import demonstrations_for_small
 
-from rlver_gym.export.demonstrations import AGENTS
-from rlver_gym.io.terminal import progress_bar
+from rlver_gym.bench.export.demonstrations import AGENTS
 from rlver_gym.policy.models.model import export, load_model, load_tokenizer
 from rlver_gym.policy.models.tiny_model import build_tiny
 from rlver_gym.policy.sft import steps_of, warm_start
+from rlver_gym.util.terminal import progress_bar
 
 
 def build_with_copying(folder: Path, seed: int = 0, **sizes: int) -> None:

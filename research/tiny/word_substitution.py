@@ -118,7 +118,7 @@ def find_vocabulary() -> tuple[str, ...]:
     """The words that are people's own, heard in 256 dialogues."""
     from demonstrations import find_substitutable_words
 
-    from rlver_gym.export.demonstrations import AGENTS, agent_demonstrations
+    from rlver_gym.bench.export.demonstrations import AGENTS, agent_demonstrations
 
     return tuple(find_substitutable_words(list(agent_demonstrations(AGENTS, 256))))
 

@@ -21,7 +21,7 @@ from rlver_gym.environment.adaptive import AdaptiveDifficulty
 from rlver_gym.environment.strategy_env import EveryNeed, StrategyAction, TalkFeatures
 from rlver_gym.integrations.gyms.discrete_policies import make_fixed_policies
 from rlver_gym.integrations.gyms.sb3 import DIALOGUES_AT_ONCE, GAMMA, RECIPE
-from rlver_gym.io.interval import bootstrap
+from rlver_gym.util.interval import bootstrap
 
 WORLDS = ("moderate", "challenging", "adaptive")
 TESTED = {"moderate": "RLVER-Empathy-v0", "challenging": "RLVER-Challenging-v0"}

@@ -16,8 +16,8 @@ from rlver_gym.agents.own import is_async_own_agent, is_own_agent, own_agent_mak
 from rlver_gym.agents.strategies import FixedStrategy, parse_strategy_name
 from rlver_gym.core.agent import Agent, AgentMaker, AsyncAgent
 from rlver_gym.core.persona import Persona
-from rlver_gym.io.errors import AgentError, UnknownName, pip_install
 from rlver_gym.llm_client.settings import ChatSettings
+from rlver_gym.util.errors import AgentError, UnknownName, pip_install
 
 __all__ = [
     "AGENT_NAMES",

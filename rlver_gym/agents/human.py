@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.text import Text
 
 from rlver_gym.core.dialogue import Message
-from rlver_gym.io.errors import AgentError
-from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.util.errors import AgentError
+from rlver_gym.util.terminal import SafeConsole
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _PASTE_GAP_S = 0.05

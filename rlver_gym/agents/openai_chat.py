@@ -11,12 +11,12 @@ from pydantic import Field, JsonValue, ValidationError
 
 from rlver_gym.core.answer import explain, read_answer
 from rlver_gym.core.dialogue import Message
-from rlver_gym.io.errors import STOPPING, AgentError, AgentFailed, ChatError, UnknownName
-from rlver_gym.io.event_loop import wait_for
-from rlver_gym.io.frozen import Frozen, explain_problem
 from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.settings import ChatSettings, public_url
 from rlver_gym.llm_client.values import Chat, ChatMessage, ChatRequest
+from rlver_gym.util.errors import STOPPING, AgentError, AgentFailed, ChatError, UnknownName
+from rlver_gym.util.event_loop import wait_for
+from rlver_gym.util.frozen import Frozen, explain_problem
 
 SYSTEM = (
     "You are talking with somebody who has something on their mind. Answer them the way a good"

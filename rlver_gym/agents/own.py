@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from rlver_gym.core.agent import Agent, AgentMaker
 from rlver_gym.core.answer import explain, read_answer, read_words
-from rlver_gym.io.errors import AgentError, AgentFailed
-from rlver_gym.io.user_code import import_own, is_own_name, make_own
+from rlver_gym.util.errors import AgentError, AgentFailed
+from rlver_gym.util.user_code import import_own, is_own_name, make_own
 
 _OTHERS = ("strategy", "openai", "hf")
 """What stands before the colon of agents that are not one's own."""

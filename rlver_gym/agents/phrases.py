@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rlver_gym.io.yaml_file import load_yaml
+from rlver_gym.util.yaml_file import load_yaml
 
 PHRASES: dict[str, Any] = load_yaml("rlver_gym.agents", "phrases.yaml")
 """By what a supporter can do, stock phrases for it; the tables that choose among them."""

@@ -18,7 +18,7 @@ from rlver_gym.agents.quoting import (
 )
 from rlver_gym.core.agent import NonBlocking, turn_of, user_lines
 from rlver_gym.core.dialogue import Message
-from rlver_gym.io.errors import UnknownName
+from rlver_gym.util.errors import UnknownName
 
 
 class Strategy(Enum):

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 from rlver_gym.bench.score import drop_failed
 from rlver_gym.core.dialogue import ReasonCode, Turn
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.terminal import escape_markdown
+from rlver_gym.util.terminal import escape_markdown
 
 DECISIVE = 2
 """How many turns are told of a dialogue, and how many reasons of a turn."""

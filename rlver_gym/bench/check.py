@@ -15,9 +15,9 @@ from rlver_gym.bench.plan import Case, Planned, pin_personas
 from rlver_gym.core.cards import env_card, shipped_env_ids
 from rlver_gym.core.library import are_shipped, library
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.errors import RlverError, RunError
-from rlver_gym.io.files import path_inside
-from rlver_gym.io.terminal import format_count, one_line
+from rlver_gym.util.errors import RlverError, RunError
+from rlver_gym.util.files import path_inside
+from rlver_gym.util.terminal import format_count, one_line
 
 Kind = Literal[
     "unreadable", "unplanned", "doubled", "foreign", "unfinished", "edited", "reordered",

@@ -12,8 +12,8 @@ from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import Planned
 from rlver_gym.bench.score import Score, score_agents
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.errors import RunError
-from rlver_gym.io.terminal import format_count, one_line
+from rlver_gym.util.errors import RunError
+from rlver_gym.util.terminal import format_count, one_line
 
 
 class Protocol(NamedTuple):

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from rlver_gym.agents import uses_server
 from rlver_gym.bench.plan import BenchPlan, Case
-from rlver_gym.io.terminal import format_count
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.spending import Spent, money
+from rlver_gym.util.terminal import format_count
 
 _USER_PROMPT, _USER_PROMPT_A_TURN, _USER_ANSWER = 1_900, 80, 150
 """Tokens of the LLM user's requests: at first, more for each turn on average; of its answer."""

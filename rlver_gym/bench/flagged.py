@@ -3,7 +3,7 @@
 from rich.text import Text
 
 from rlver_gym.environment.alarms import Alert, AnomalyReport
-from rlver_gym.io.terminal import one_line
+from rlver_gym.util.terminal import one_line
 
 _EXCERPT = 110
 

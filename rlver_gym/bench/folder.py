@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.errors import RunError
-from rlver_gym.io.files import path_inside, read_lines, read_text
-from rlver_gym.io.json_text import parse_json
-from rlver_gym.io.terminal import one_line
-from rlver_gym.io.version import __version__
+from rlver_gym.util.errors import RunError
+from rlver_gym.util.files import path_inside, read_lines, read_text
+from rlver_gym.util.json_text import parse_json
+from rlver_gym.util.terminal import one_line
+from rlver_gym.util.version import __version__
 
 EPISODES = "episodes.jsonl"
 MANIFEST = "manifest.json"

@@ -14,7 +14,8 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue, Message
 from rlver_gym.core.emotion import MAX_CHANGE
 from rlver_gym.core.user import Scene, SentientUser, is_async_user
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import (
+from rlver_gym.users import is_own_user
+from rlver_gym.util.errors import (
     STOPPING,
     AgentError,
     AgentFailed,
@@ -23,8 +24,7 @@ from rlver_gym.io.errors import (
     UserError,
     UserFailed,
 )
-from rlver_gym.io.user_code import CodeFailed, CodeRunner, CodeTimeout, describe_error
-from rlver_gym.users import is_own_user
+from rlver_gym.util.user_code import CodeFailed, CodeRunner, CodeTimeout, describe_error
 
 AGENT_TIMEOUT_S = 600.0
 """How long a reply of an agent, or of a user, of one's own may take unless told otherwise."""

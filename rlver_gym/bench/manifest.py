@@ -20,9 +20,9 @@ from rlver_gym.bench.plan import (
     manifest_check,
 )
 from rlver_gym.core.cards import EnvCard
-from rlver_gym.io.errors import RunError
-from rlver_gym.io.frozen import Frozen, explain_problem
 from rlver_gym.llm_client.settings import ChatSettings
+from rlver_gym.util.errors import RunError
+from rlver_gym.util.frozen import Frozen, explain_problem
 
 _MAX_PROBLEMS = 3
 

@@ -9,7 +9,7 @@ from statistics import fmean
 from rlver_gym.bench.compare import Comparison
 from rlver_gym.bench.score import persona_finals
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.interval import REPEATABILITY, AgentSpread, Spread
+from rlver_gym.util.interval import REPEATABILITY, AgentSpread, Spread
 
 NOISE, SHIFT = "noise floor: other seeds of the user", "between the runs: agents in all of them"
 """Titles."""

@@ -16,12 +16,12 @@ from rlver_gym.bench.rescore import Recorded, rescore
 from rlver_gym.core.capabilities import DIMENSIONS, JUDGEMENTS
 from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION
 from rlver_gym.core.user import SentientUser
-from rlver_gym.io.atomic import write_atomically
-from rlver_gym.io.correlation import kendall_tau
-from rlver_gym.io.errors import RunError
-from rlver_gym.io.files import path_inside, read_text
-from rlver_gym.io.json_lines import read_json_lines
-from rlver_gym.io.json_text import parse_json
+from rlver_gym.util.atomic import write_atomically
+from rlver_gym.util.correlation import kendall_tau
+from rlver_gym.util.errors import RunError
+from rlver_gym.util.files import path_inside, read_text
+from rlver_gym.util.json_lines import read_json_lines
+from rlver_gym.util.json_text import parse_json
 
 SCORE = "score"
 RATERS = "rated"

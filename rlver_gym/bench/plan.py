@@ -26,11 +26,11 @@ from rlver_gym.bench.folder import MANIFEST_FORMAT
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.core.persona import SplitChoice
-from rlver_gym.io.errors import RunError
-from rlver_gym.io.frozen import Frozen
-from rlver_gym.io.version import __version__
 from rlver_gym.llm_client.settings import ChatSettings, public_url, resolve_settings
 from rlver_gym.users import SentientUser, make_user
+from rlver_gym.util.errors import RunError
+from rlver_gym.util.frozen import Frozen
+from rlver_gym.util.version import __version__
 
 MAX_SEEDS = 10_000
 MAX_USER_SEEDS = 1_000

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.correlation import correlation_within, varies
-from rlver_gym.io.errors import RunError
-from rlver_gym.io.json_lines import read_json_lines
-from rlver_gym.io.reliability import intraclass_correlation, krippendorff_alpha
+from rlver_gym.util.correlation import correlation_within, varies
+from rlver_gym.util.errors import RunError
+from rlver_gym.util.json_lines import read_json_lines
+from rlver_gym.util.reliability import intraclass_correlation, krippendorff_alpha
 
 RATINGS = "ratings.jsonl"
 MIN_REPLIES = 3

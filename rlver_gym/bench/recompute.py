@@ -21,12 +21,12 @@ from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
 from rlver_gym.core.library import PersonaLibrary, are_shipped, library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import RunError, SourceNeeded
-from rlver_gym.io.terminal import one_line
-from rlver_gym.io.user_code import CodeRunner
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users import SentientUser, is_shipped_user, make_user
 from rlver_gym.users.reader import ReaderUser
+from rlver_gym.util.errors import RunError, SourceNeeded
+from rlver_gym.util.terminal import one_line
+from rlver_gym.util.user_code import CodeRunner
 
 
 class Sources(NamedTuple):

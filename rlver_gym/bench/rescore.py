@@ -17,10 +17,10 @@ from rlver_gym.bench.score import drop_failed
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Turn
 from rlver_gym.core.user import Scene, SentientUser
-from rlver_gym.data.recordings import Recording, read_recordings
+from rlver_gym.corpora.recordings import Recording, read_recordings
 from rlver_gym.environment.rescore import final_emotion, reappraise
-from rlver_gym.io.correlation import centre, correlation, kendall_tau, varies
-from rlver_gym.io.errors import RunError, UserFailed
+from rlver_gym.util.correlation import centre, correlation, kendall_tau, varies
+from rlver_gym.util.errors import RunError, UserFailed
 
 
 class Recorded(NamedTuple):

@@ -24,7 +24,9 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import rollout
 from rlver_gym.environment.rollout import run_episode as talk
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.atomic import (
+from rlver_gym.llm_client.settings import ChatSettings
+from rlver_gym.llm_client.spending import Spending
+from rlver_gym.util.atomic import (
     append_line,
     convert_write_errors,
     drop_partial_line,
@@ -32,10 +34,8 @@ from rlver_gym.io.atomic import (
     rewrite_locked,
     write_atomically,
 )
-from rlver_gym.io.errors import RunError
-from rlver_gym.io.user_code import CodeRunner
-from rlver_gym.llm_client.settings import ChatSettings
-from rlver_gym.llm_client.spending import Spending
+from rlver_gym.util.errors import RunError
+from rlver_gym.util.user_code import CodeRunner
 
 
 def run_case(case: Case, plan: BenchPlan, maker: AgentMaker) -> Episode:

@@ -10,7 +10,7 @@ import numpy as np
 from rlver_gym.bench.plan import Planned
 from rlver_gym.core.emotion import MIN_EMOTION, Outcome
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.interval import Interval, bootstrap
+from rlver_gym.util.interval import Interval, bootstrap
 
 
 class Score(NamedTuple):

@@ -18,9 +18,9 @@ from rlver_gym.bench.table import strategy_rows, variety_rows
 from rlver_gym.bench.truth import count_truth
 from rlver_gym.core.capabilities import AXES, DIMENSIONS, JUDGED, JUDGEMENTS
 from rlver_gym.environment.alarms import check_episodes
-from rlver_gym.io.interval import Interval, bootstrap, format_estimate
-from rlver_gym.io.json_text import to_plain
-from rlver_gym.io.terminal import escape_markdown
+from rlver_gym.util.interval import Interval, bootstrap, format_estimate
+from rlver_gym.util.json_text import to_plain
+from rlver_gym.util.terminal import escape_markdown
 
 Marks = dict[str, dict[str, Interval]]
 _JUDGE_NOTE = (

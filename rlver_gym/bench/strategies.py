@@ -8,9 +8,9 @@ import numpy as np
 
 from rlver_gym.bench.score import drop_failed
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.interval import RESAMPLES, Interval, bootstrap
-from rlver_gym.text.english.hear import hear, read_line
-from rlver_gym.text.english.recognise import SentenceInput, classify
+from rlver_gym.users.embedded.hearing.hear import hear, read_line
+from rlver_gym.users.embedded.hearing.recognise import SentenceInput, classify
+from rlver_gym.util.interval import RESAMPLES, Interval, bootstrap
 
 
 class Measured(NamedTuple):

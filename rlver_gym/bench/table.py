@@ -8,8 +8,8 @@ from rich.text import Text
 
 from rlver_gym.bench.score import Score
 from rlver_gym.bench.strategies import AgentStrategies
-from rlver_gym.io.interval import Interval, Spread, format_estimate, format_interval, format_mean
-from rlver_gym.io.terminal import make_table, one_line
+from rlver_gym.util.interval import Interval, Spread, format_estimate, format_interval, format_mean
+from rlver_gym.util.terminal import make_table, one_line
 
 MAX_AGENT_WIDTH = 15
 """What eighty columns leave for an agent's name, in characters."""

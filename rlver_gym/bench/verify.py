@@ -15,9 +15,9 @@ from rlver_gym.core.agent import Agent
 from rlver_gym.core.dialogue import Dialogue, clean_utterance
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession, give_up_reason
-from rlver_gym.io.errors import AgentFailed, NotInCache, RlverError, RunError
-from rlver_gym.io.files import open_regular, path_inside
-from rlver_gym.io.terminal import format_count
+from rlver_gym.util.errors import AgentFailed, NotInCache, RlverError, RunError
+from rlver_gym.util.files import open_regular, path_inside
+from rlver_gym.util.terminal import format_count
 
 
 def verify(

@@ -11,7 +11,7 @@ from importlib import import_module
 from types import FrameType
 from typing import Any
 
-from rlver_gym.io.machine import set_passive_waiting
+from rlver_gym.util.machine import set_passive_waiting
 
 
 def __getattr__(name: str) -> Any:

@@ -7,18 +7,18 @@ from typing import Annotated
 
 import typer
 
-from rlver_gym.audit.attacks import FIXED_ATTACKS, Attack
-from rlver_gym.audit.realism import compare_realism, read_transcripts
-from rlver_gym.audit.red_team import AttackResult, redteam
-from rlver_gym.audit.search_attacks import SEARCH_ATTACKS, SearchAttack
+from rlver_gym.bench.attacks.attacks import FIXED_ATTACKS, Attack
+from rlver_gym.bench.attacks.red_team import AttackResult, redteam
+from rlver_gym.bench.attacks.search import SEARCH_ATTACKS, SearchAttack
 from rlver_gym.bench.folder import read_episodes
+from rlver_gym.bench.realism import compare_realism, read_transcripts
 from rlver_gym.cli.options import AsJson, Env, Personas, print_json
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
-from rlver_gym.io.errors import UnknownName
-from rlver_gym.io.interval import format_estimate
-from rlver_gym.io.terminal import SafeConsole, format_count, progress_bar
 from rlver_gym.users import make_user
+from rlver_gym.util.errors import UnknownName
+from rlver_gym.util.interval import format_estimate
+from rlver_gym.util.terminal import SafeConsole, format_count, progress_bar
 
 ATTACKS = {attack.name: attack for attack in (*FIXED_ATTACKS, *SEARCH_ATTACKS)}
 

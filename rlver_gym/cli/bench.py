@@ -43,10 +43,12 @@ from rlver_gym.cli.servers import (
     user_options,
 )
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.pairing import draw_panel
 from rlver_gym.core.persona import SPLITS
 from rlver_gym.environment.alarms import check_episodes
-from rlver_gym.io.errors import (
+from rlver_gym.llm_client.settings import ChatSettings
+from rlver_gym.people.pairing import draw_panel
+from rlver_gym.studio.page import write_page
+from rlver_gym.util.errors import (
     STOPPING,
     CacheError,
     CardError,
@@ -55,10 +57,8 @@ from rlver_gym.io.errors import (
     ServerOutage,
     ServerUnreachable,
 )
-from rlver_gym.io.interval import Spread
-from rlver_gym.io.terminal import SafeConsole, format_count, one_line, progress_bar
-from rlver_gym.llm_client.settings import ChatSettings
-from rlver_gym.studio.page import write_page
+from rlver_gym.util.interval import Spread
+from rlver_gym.util.terminal import SafeConsole, format_count, one_line, progress_bar
 
 _MOST_REASONS = 5
 

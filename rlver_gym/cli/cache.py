@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from rlver_gym.cli.options import AsJson, print_json
-from rlver_gym.io.errors import CacheError
-from rlver_gym.io.json_text import dump_json, parse_json
-from rlver_gym.io.terminal import SafeConsole, format_count
 from rlver_gym.llm_client.response_cache import ResponseCache, Row
+from rlver_gym.util.errors import CacheError
+from rlver_gym.util.json_text import dump_json, parse_json
+from rlver_gym.util.terminal import SafeConsole, format_count
 
 app = typer.Typer(
     help="Recorded answers of chat servers: count, prune and export them.", no_args_is_help=True

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from rlver_gym.cli.options import AsJson, print_json
 from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
-from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.util.terminal import SafeConsole
 
 app = typer.Typer(help="The environments: every number of their protocols.", no_args_is_help=True)
 

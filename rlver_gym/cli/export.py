@@ -7,13 +7,13 @@ from typing import Annotated, cast, get_args
 import typer
 
 from rlver_gym.bench.check import problems_to_json
+from rlver_gym.bench.export.choose import DialogueFilter
+from rlver_gym.bench.export.export import MORE_PAIRS, ExportResult, Format
+from rlver_gym.bench.export.export import export as write
 from rlver_gym.cli.model_options import FieldOption, options_of
 from rlver_gym.cli.options import AsJson, print_json
 from rlver_gym.core.persona import Split
-from rlver_gym.export.choose import DialogueFilter
-from rlver_gym.export.export import MORE_PAIRS, ExportResult, Format
-from rlver_gym.export.export import export as write
-from rlver_gym.io.terminal import SafeConsole, format_count, one_line
+from rlver_gym.util.terminal import SafeConsole, format_count, one_line
 
 _ROWS = {"dialogues": "dialogue", "replies": "reply", "pairs": "pair", "turns": "turn"}
 """What one row of each kind is."""

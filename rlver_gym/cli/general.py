@@ -5,14 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
-from rlver_gym.audit.general import load_sets, measure
+from rlver_gym.bench.general import load_sets, measure
 from rlver_gym.cli.options import AsJson, print_json
 from rlver_gym.cli.servers import BaseUrl
-from rlver_gym.io.atomic import write_atomically
-from rlver_gym.io.errors import RunError, UnknownName
-from rlver_gym.io.files import read_text
-from rlver_gym.io.json_text import dump_json, parse_json
-from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.util.atomic import write_atomically
+from rlver_gym.util.errors import RunError, UnknownName
+from rlver_gym.util.files import read_text
+from rlver_gym.util.json_text import dump_json, parse_json
+from rlver_gym.util.terminal import SafeConsole
 
 _MAX_BYTES = 1 << 24
 

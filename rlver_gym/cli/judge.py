@@ -9,9 +9,9 @@ import typer
 from rich.progress import track
 
 from rlver_gym.agents import uses_server
-from rlver_gym.audit.coordinate import draw_coordinate
-from rlver_gym.audit.judge import HEEDED, Heard, Judge
-from rlver_gym.audit.judge_summary import (
+from rlver_gym.bench.judge.ask import HEEDED, Heard, Judge
+from rlver_gym.bench.judge.coordinate import draw_coordinate
+from rlver_gym.bench.judge.summary import (
     Opinion,
     correlate_orders,
     measure_agreement,
@@ -25,13 +25,13 @@ from rlver_gym.cli.report import print_problems
 from rlver_gym.cli.servers import user_options
 from rlver_gym.core.capabilities import AXES, DIMENSIONS
 from rlver_gym.core.dialogue import Dialogue
-from rlver_gym.io.atomic import write_atomically
-from rlver_gym.io.errors import STOPPING, CardError, RunError, RunStopped, ServerOutage
-from rlver_gym.io.files import path_inside
-from rlver_gym.io.terminal import SafeConsole, format_count
 from rlver_gym.llm_client.connect import connect, spending
 from rlver_gym.users.llm.make import sort_options
 from rlver_gym.users.llm.options import LLMOptions
+from rlver_gym.util.atomic import write_atomically
+from rlver_gym.util.errors import STOPPING, CardError, RunError, RunStopped, ServerOutage
+from rlver_gym.util.files import path_inside
+from rlver_gym.util.terminal import SafeConsole, format_count
 
 _CACHE = "judge_cache.sqlite"
 _NOT_OFFERED = (

@@ -8,8 +8,8 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 import typer
 from pydantic import BaseModel, ValidationError
 
-from rlver_gym.io.errors import CardError
-from rlver_gym.io.frozen import explain_problem
+from rlver_gym.util.errors import CardError
+from rlver_gym.util.frozen import explain_problem
 
 Model = TypeVar("Model", bound=BaseModel)
 Command = Callable[..., None]

@@ -7,16 +7,16 @@ from typing import Annotated, Any
 import typer
 from rich.progress import track
 
+from rlver_gym.bench.export.raters import write_corpus
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
 from rlver_gym.bench.opinions import Opinions, gather_opinions, opinion_rows, write_opinions
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import read_dialogues
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, print_json
 from rlver_gym.cli.report import print_problems, print_rows
-from rlver_gym.export.raters import write_corpus
-from rlver_gym.io.terminal import SafeConsole, format_count
-from rlver_gym.io.user_code import CodeRunner
 from rlver_gym.users import make_user
+from rlver_gym.util.terminal import SafeConsole, format_count
+from rlver_gym.util.user_code import CodeRunner
 
 References = Annotated[
     list[str] | None,

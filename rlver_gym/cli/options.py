@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rlver_gym.io.json_text import dump_json, to_plain
-from rlver_gym.io.terminal import SafeConsole, one_line
+from rlver_gym.util.json_text import dump_json, to_plain
+from rlver_gym.util.terminal import SafeConsole, one_line
 
 SOME_FAILED = 4
 """The exit code when some dialogues failed."""

@@ -8,8 +8,6 @@ import typer
 import yaml
 
 from rlver_gym.agents import uses_server
-from rlver_gym.audit.card_check import check_cards
-from rlver_gym.audit.generate import FOLDERS, Kind, Writer
 from rlver_gym.cli.options import AsJson, Personas, print_json
 from rlver_gym.cli.servers import BaseUrl
 from rlver_gym.core.lean import TEMPLATE, LeanCard, LibraryPerson, Story
@@ -20,7 +18,6 @@ from rlver_gym.core.library import (
     load_card,
     shipped_personas_folder,
 )
-from rlver_gym.core.pairing import draw_panel, pair
 from rlver_gym.core.persona import (
     SPLIT_CHOICES,
     SPLITS,
@@ -30,14 +27,17 @@ from rlver_gym.core.persona import (
     Situation,
     Split,
 )
-from rlver_gym.data.lean_profiles import lean_profile
-from rlver_gym.data.recordings import read_lines as read_json_lines
-from rlver_gym.io.atomic import write_atomically
-from rlver_gym.io.errors import CardError
-from rlver_gym.io.files import read_lines
-from rlver_gym.io.terminal import SafeConsole, format_count, one_line
+from rlver_gym.corpora.recordings import read_lines as read_json_lines
 from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.settings import ChatSettings, resolve_settings
+from rlver_gym.people.card_check import check_cards
+from rlver_gym.people.generate import FOLDERS, Kind, Writer
+from rlver_gym.people.lean_profiles import lean_profile
+from rlver_gym.people.pairing import draw_panel, pair
+from rlver_gym.util.atomic import write_atomically
+from rlver_gym.util.errors import CardError
+from rlver_gym.util.files import read_lines
+from rlver_gym.util.terminal import SafeConsole, format_count, one_line
 
 app = typer.Typer(
     help="The people to talk to: list, read and check their cards.", no_args_is_help=True

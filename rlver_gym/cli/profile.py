@@ -13,8 +13,8 @@ from rlver_gym.bench.profile import GROUPS, PersonProfile, profile
 from rlver_gym.cli.options import AsJson, print_json
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
-from rlver_gym.io.errors import RunError
-from rlver_gym.io.terminal import SafeConsole, format_count
+from rlver_gym.util.errors import RunError
+from rlver_gym.util.terminal import SafeConsole, format_count
 
 
 def profile_people(

@@ -38,13 +38,13 @@ from rlver_gym.bench.verify import verify as recompute
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, ScoresAsJson, print_json
 from rlver_gym.cli.servers import UserOption, user_options
 from rlver_gym.environment.alarms import check_episodes
-from rlver_gym.io.errors import RunError, SourceNeeded
-from rlver_gym.io.interval import Spread
-from rlver_gym.io.terminal import SafeConsole, one_line
 from rlver_gym.policy.learning.metrics import read_metrics
 from rlver_gym.studio.page import write_page
 from rlver_gym.studio.runs import Runs
 from rlver_gym.studio.trainings import is_training
+from rlver_gym.util.errors import RunError, SourceNeeded
+from rlver_gym.util.interval import Spread
+from rlver_gym.util.terminal import SafeConsole, one_line
 
 PROTOCOLS_DIFFER = (
     "Runs of different protocols (env card, user, people or seeds): one table each, since a rank"

@@ -14,9 +14,9 @@ from rlver_gym.bench.rescore import rescore as appraise_again
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, exit_if_left_out, print_json
 from rlver_gym.cli.report import print_problems
 from rlver_gym.cli.servers import UserOption, user_options
-from rlver_gym.io.terminal import SafeConsole, format_count
-from rlver_gym.io.user_code import CodeRunner
 from rlver_gym.users import make_user
+from rlver_gym.util.terminal import SafeConsole, format_count
+from rlver_gym.util.user_code import CodeRunner
 
 
 def rescore(

@@ -22,11 +22,11 @@ from rlver_gym.integrations.gyms.discrete_policies import (
     evaluate_policy,
     make_fixed_policies,
 )
-from rlver_gym.io.atomic import write_atomically
-from rlver_gym.io.errors import UnknownName
-from rlver_gym.io.interval import format_interval
-from rlver_gym.io.svg import draw_line_chart
-from rlver_gym.io.terminal import SafeConsole, format_count, progress_bar
+from rlver_gym.util.atomic import write_atomically
+from rlver_gym.util.errors import UnknownName
+from rlver_gym.util.interval import format_interval
+from rlver_gym.util.svg import draw_line_chart
+from rlver_gym.util.terminal import SafeConsole, format_count, progress_bar
 
 PACKAGES = ("rlver-gym", "stable-baselines3", "sb3-contrib", "torch", "gymnasium", "numpy")
 

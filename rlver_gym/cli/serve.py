@@ -9,10 +9,10 @@ import typer
 from rlver_gym.agents import uses_server
 from rlver_gym.cli.model_options import FieldOption, options_of
 from rlver_gym.cli.servers import UserOption, chat_options, user_options
-from rlver_gym.io.errors import needs_extra
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.serve.operation import ServeSettings, check_host, read_token
 from rlver_gym.users import SentientUser, make_user
+from rlver_gym.util.errors import needs_extra
 
 _SETTINGS = {
     "envs": FieldOption(list[str], flag="--env"),

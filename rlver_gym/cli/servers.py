@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import typer
 
 from rlver_gym.cli.model_options import Command, FieldOption, options_of
-from rlver_gym.io.errors import CardError
 from rlver_gym.llm_client.settings import ChatSettings, public_url
+from rlver_gym.util.errors import CardError
 
 User = Annotated[
     str, typer.Option(help="Who is talked to: embedded, openai:MODEL, or MODULE:NAME.")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rlver_gym.cli.options import Personas
-from rlver_gym.io.errors import needs_extra
+from rlver_gym.util.errors import needs_extra
 
 
 def studio(

@@ -24,12 +24,12 @@ from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.render import ENDINGS, appraisal_lines, coloured_emotion_bar, emotion_bar
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.atomic import write_atomically
-from rlver_gym.io.errors import RunError, UtteranceError
-from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.studio.talks import snapshot_before
 from rlver_gym.users import make_user
+from rlver_gym.util.atomic import write_atomically
+from rlver_gym.util.errors import RunError, UtteranceError
+from rlver_gym.util.terminal import SafeConsole
 
 _COMMAND = re.compile(r"\s*(/[a-z]+)(?:[ \t]+(\S[^\n]*?))?\s*")
 _SAID_NOTHING = "You said nothing. Enter again to stay silent; /help shows what can be typed."

@@ -13,14 +13,14 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 import typer
 from rich.markup import escape
 
+from rlver_gym.bench.export.demonstrations import AGENTS, agent_demonstrations
 from rlver_gym.cli.model_options import with_options
-from rlver_gym.data.demonstrations import read_demonstrations
-from rlver_gym.export.demonstrations import AGENTS, agent_demonstrations
-from rlver_gym.io.errors import TrainingError, pip_install
-from rlver_gym.io.machine import keep_freed_memory
-from rlver_gym.io.terminal import SafeConsole, progress_bar
+from rlver_gym.corpora.demonstrations import read_demonstrations
 from rlver_gym.policy.config import FIELDS, RUN_FOLDER, TrainConfig, make_config, read_values
 from rlver_gym.policy.learning.registry import ALGORITHMS, algorithms_with
+from rlver_gym.util.errors import TrainingError, pip_install
+from rlver_gym.util.machine import keep_freed_memory
+from rlver_gym.util.terminal import SafeConsole, progress_bar
 
 _NONE = "none"
 """Typed for what may be missing, such as a preset's target_kl."""

@@ -17,10 +17,10 @@ from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import parse_card
 from rlver_gym.core.persona import SplitChoice, plain_text
 from rlver_gym.core.world import World
-from rlver_gym.io.errors import CardError, UnknownName
-from rlver_gym.io.files import shipped_cards
-from rlver_gym.io.frozen import HashedCard
-from rlver_gym.io.yaml_file import read_yaml
+from rlver_gym.util.errors import CardError, UnknownName
+from rlver_gym.util.files import shipped_cards
+from rlver_gym.util.frozen import HashedCard
+from rlver_gym.util.yaml_file import read_yaml
 
 MAX_TURNS = 20
 """More turns than this and a person would run out of things to say."""

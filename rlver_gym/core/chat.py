@@ -6,9 +6,9 @@ from typing import Any
 from rlver_gym.core.expand import expand
 from rlver_gym.core.lean import LeanCard
 from rlver_gym.core.persona import Disposition, HiddenNeed, Persona
-from rlver_gym.io.files import shipped_cards
-from rlver_gym.io.frozen import Memo, cache_by_identity
-from rlver_gym.io.yaml_file import read_yaml
+from rlver_gym.util.files import shipped_cards
+from rlver_gym.util.frozen import Memo, cache_by_identity
+from rlver_gym.util.yaml_file import read_yaml
 
 _REST = re.compile(r"[,;(].*| (?:that|which|who|where|with|of which|twice) .*")
 """What a card says further of an interest, often as somebody else would say it."""

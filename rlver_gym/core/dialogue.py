@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.io.errors import UtteranceError
+from rlver_gym.util.errors import UtteranceError
 
 
 class Message(NamedTuple):

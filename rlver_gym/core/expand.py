@@ -33,8 +33,8 @@ from rlver_gym.core.persona import (
 )
 from rlver_gym.core.sentences import address, ask_for, content_words, word_groups
 from rlver_gym.core.words import content_stems, split_sentences, split_words, stem
-from rlver_gym.io.files import shipped_cards
-from rlver_gym.io.yaml_file import read_yaml
+from rlver_gym.util.files import shipped_cards
+from rlver_gym.util.yaml_file import read_yaml
 
 _SEX = {
     **dict.fromkeys("brother father dad son husband boyfriend uncle grandfather he".split(), "he"),

@@ -5,7 +5,7 @@ card.
 
 from enum import StrEnum
 
-from rlver_gym.io.yaml_file import load_yaml
+from rlver_gym.util.yaml_file import load_yaml
 
 EXAMPLES: dict[str, dict[str, str]] = load_yaml("rlver_gym.core", "inquiries.yaml")
 """By kind and name: what people say for it; for a feeling, the words that name it."""

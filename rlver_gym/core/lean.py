@@ -25,8 +25,8 @@ from rlver_gym.core.persona import (
     Thread,
     Typing,
 )
-from rlver_gym.io.files import shipped_cards
-from rlver_gym.io.frozen import Frozen
+from rlver_gym.util.files import shipped_cards
+from rlver_gym.util.frozen import Frozen
 
 _NOT = "not "
 

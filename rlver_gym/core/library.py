@@ -15,11 +15,11 @@ from rlver_gym.core.expand import Expanded, expand, expand_library_person, expan
 from rlver_gym.core.lean import LeanCard, LibraryPerson, Story
 from rlver_gym.core.persona import HiddenNeed, Person, Persona, Situation, Slug, Split, SplitChoice
 from rlver_gym.core.profiles import read_profiles
-from rlver_gym.io.errors import CardError, UnknownName
-from rlver_gym.io.field_errors import LineOf, field_errors
-from rlver_gym.io.files import path_inside, shipped_cards
-from rlver_gym.io.frozen import Frozen
-from rlver_gym.io.yaml_file import find_line, read_yaml
+from rlver_gym.util.errors import CardError, UnknownName
+from rlver_gym.util.field_errors import LineOf, field_errors
+from rlver_gym.util.files import path_inside, shipped_cards
+from rlver_gym.util.frozen import Frozen
+from rlver_gym.util.yaml_file import find_line, read_yaml
 
 Card = TypeVar("Card", bound=BaseModel)
 LAYOUT = (

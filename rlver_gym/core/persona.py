@@ -22,9 +22,9 @@ from pydantic import (
 from rlver_gym.core.emotion import Tone
 from rlver_gym.core.inquiries import Feeling, Inquiry, InquiryAboutOther
 from rlver_gym.core.words import words
-from rlver_gym.io.frozen import Frozen, HashedCard
-from rlver_gym.io.terminal import printable
-from rlver_gym.io.yaml_file import load_yaml
+from rlver_gym.util.frozen import Frozen, HashedCard
+from rlver_gym.util.terminal import printable
+from rlver_gym.util.yaml_file import load_yaml
 
 
 class HiddenNeed(StrEnum):

@@ -25,11 +25,11 @@ from rlver_gym.core.persona import (
     Thoughts,
 )
 from rlver_gym.core.record_lines import ProfileLine
-from rlver_gym.io.errors import CardError
-from rlver_gym.io.field_errors import field_errors
-from rlver_gym.io.files import read_lines
-from rlver_gym.io.json_text import parse_json
-from rlver_gym.io.terminal import one_line
+from rlver_gym.util.errors import CardError
+from rlver_gym.util.field_errors import field_errors
+from rlver_gym.util.files import read_lines
+from rlver_gym.util.json_text import parse_json
+from rlver_gym.util.terminal import one_line
 
 _Card = TypeVar("_Card", bound=BaseModel)
 

@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION
-from rlver_gym.io.terminal import one_line
+from rlver_gym.util.terminal import one_line
 
 MAX_TEXT_CHARS = 32_000
 """Of one text: three times the longest that SAGE's agents said."""

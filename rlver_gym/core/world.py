@@ -4,7 +4,7 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from rlver_gym.io.frozen import Frozen
+from rlver_gym.util.frozen import Frozen
 
 Move = Literal[
     "mood_reversal", "escalation", "gaslighting", "fact_against_feeling", "flooding", "pressure",

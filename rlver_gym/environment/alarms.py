@@ -7,8 +7,8 @@ from rlver_gym.agents import PRIVILEGED_AGENTS
 from rlver_gym.agents.baselines import BASELINES
 from rlver_gym.environment.copies import NearCopies, find_near_copies
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.json_text import to_plain
-from rlver_gym.text.english.hear import hear
+from rlver_gym.users.embedded.hearing.hear import hear
+from rlver_gym.util.json_text import to_plain
 
 FEWEST_REPLIES = 8
 """With fewer there are no habits to see."""

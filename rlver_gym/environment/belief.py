@@ -11,7 +11,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.environment.spaces import Utterance
-from rlver_gym.io.errors import UtteranceError
+from rlver_gym.util.errors import UtteranceError
 
 NEEDS = tuple(HiddenNeed)
 _TAG = re.compile(r"^\s*\[belief\b([^\]\n]*)\]\s*", re.IGNORECASE)

@@ -10,7 +10,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from rlver_gym.io.errors import (
+from rlver_gym.util.errors import (
     CardError,
     ChatError,
     DialogueError,

@@ -24,9 +24,9 @@ from rlver_gym.environment.info import (
 from rlver_gym.environment.render import as_text, show_last
 from rlver_gym.environment.session import EmpathySession, Snapshot, run_coroutine
 from rlver_gym.environment.spaces import MAX_REPLY_CHARS, Utterance
-from rlver_gym.io.errors import CardError, DialogueError, ResetNeeded, UnknownName, UserFailed
-from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.users import SentientUser, make_user
+from rlver_gym.util.errors import CardError, DialogueError, ResetNeeded, UnknownName, UserFailed
+from rlver_gym.util.terminal import SafeConsole
 
 if TYPE_CHECKING:
     from rlver_gym.environment.remote import RemoteDialogue

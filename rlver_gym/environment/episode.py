@@ -14,10 +14,10 @@ from rlver_gym.core.ledger import quote
 from rlver_gym.core.persona import MAX_LINES, Disposition, HiddenNeed
 from rlver_gym.environment.session import EmpathySession, give_up_reason
 from rlver_gym.environment.snapshot import follow_turns
-from rlver_gym.io.errors import RunError
-from rlver_gym.io.frozen import explain_problem
-from rlver_gym.io.json_text import parse_json
-from rlver_gym.io.terminal import format_count
+from rlver_gym.util.errors import RunError
+from rlver_gym.util.frozen import explain_problem
+from rlver_gym.util.json_text import parse_json
+from rlver_gym.util.terminal import format_count
 
 FailedBy = Literal["agent", "user"]
 

@@ -6,7 +6,7 @@ from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import Appraisal, Turn
 from rlver_gym.core.emotion import Band, Outcome
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import UnknownName
+from rlver_gym.util.errors import UnknownName
 
 InfoChoice = Literal["public", "privileged"]
 """Whether `info` holds what a supporter could know, or everything."""

@@ -12,7 +12,7 @@ from rlver_gym.core.dialogue import clean_utterance
 from rlver_gym.core.library import parse_card
 from rlver_gym.environment.calls import RemoteServer
 from rlver_gym.environment.env import check_split
-from rlver_gym.io.errors import CardError, ResetNeeded, RlverError, UnknownName
+from rlver_gym.util.errors import CardError, ResetNeeded, RlverError, UnknownName
 
 _DETERMINISTIC = ("embedded", "reader")
 _OPTIONS = ("timeout_s", "patience_s")

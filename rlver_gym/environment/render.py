@@ -7,7 +7,7 @@ from rich.text import Text
 from rlver_gym.core.dialogue import Turn
 from rlver_gym.core.emotion import Band
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.terminal import printable
+from rlver_gym.util.terminal import printable
 
 BAND_COLOURS = {
     Band.S: "bright_green",

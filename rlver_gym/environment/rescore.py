@@ -9,8 +9,8 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn, clean_utterance
 from rlver_gym.core.emotion import Outcome, moved
 from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene, SentientUser, is_async_user
-from rlver_gym.io.errors import UserFailed
 from rlver_gym.users import make_user
+from rlver_gym.util.errors import UserFailed
 
 _AT_ONCE = 16
 """Dialogues under way with a user that waits for a server."""

@@ -18,8 +18,8 @@ from queue import SimpleQueue
 from rlver_gym.core.agent import Agent, AsyncAgent, NonBlocking
 from rlver_gym.core.dialogue import Message
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import AgentFailed
-from rlver_gym.io.event_loop import Worker, submit
+from rlver_gym.util.errors import AgentFailed
+from rlver_gym.util.event_loop import Worker, submit
 
 CONCURRENCY = 256
 """How many dialogues run at once; how many calls a server gets is for its client to find out."""

@@ -19,9 +19,9 @@ from rlver_gym.core.emotion import MAX_CHANGE, REWARDS, Outcome, moved
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import AsyncSentientUser, AsyncSteps, Scene, SentientUser, is_async_user
 from rlver_gym.environment.snapshot import Snapshot, check_snapshot
-from rlver_gym.io.errors import AgentFailed, DialogueError, ResetNeeded, UserFailed
-from rlver_gym.io.event_loop import REQUEST_ORIGIN, RequestOrigin, run_sync, wait_for
 from rlver_gym.users.world import InWorld
+from rlver_gym.util.errors import AgentFailed, DialogueError, ResetNeeded, UserFailed
+from rlver_gym.util.event_loop import REQUEST_ORIGIN, RequestOrigin, run_sync, wait_for
 
 T = TypeVar("T")
 _AGENT_FAILED_NOTE = "the agent failed: "

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.emotion import MAX_CHANGE, REWARDS, Outcome, moved
-from rlver_gym.io.errors import DialogueError
+from rlver_gym.util.errors import DialogueError
 
 
 class Snapshot(NamedTuple):

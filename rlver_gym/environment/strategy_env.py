@@ -47,7 +47,7 @@ from rlver_gym.agents.strategies import STRATEGIES, compose_utterance
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.words import words
-from rlver_gym.io.errors import CardError, ResetNeeded, UtteranceError
+from rlver_gym.util.errors import CardError, ResetNeeded, UtteranceError
 
 NEEDS = tuple(HiddenNeed)
 LONG_TURN = 60

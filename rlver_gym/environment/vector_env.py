@@ -10,8 +10,8 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.io.errors import RlverError, UtteranceError
-from rlver_gym.io.event_loop import run_sync, wait_for
+from rlver_gym.util.errors import RlverError, UtteranceError
+from rlver_gym.util.event_loop import run_sync, wait_for
 
 Step = tuple[
     tuple[str, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]

@@ -27,8 +27,8 @@ from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.environment.env import EmpathyEnv, check_split, refuse_secrets
-from rlver_gym.io.errors import DialogueError, UnknownName, UserFailed, UtteranceError
 from rlver_gym.users import SentientUser, make_user
+from rlver_gym.util.errors import DialogueError, UnknownName, UserFailed, UtteranceError
 
 DEFAULT_ENV = "RLVER-Empathy-v0"
 _log = logging.getLogger(__name__)

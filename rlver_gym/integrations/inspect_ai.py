@@ -22,7 +22,7 @@ from rlver_gym.integrations.episodes import (
     TextEpisode,
     list_specs,
 )
-from rlver_gym.io.errors import DialogueError, needs_extra
+from rlver_gym.util.errors import DialogueError, needs_extra
 
 with needs_extra("inspect-ai"):
     from inspect_ai import Task, task

@@ -19,8 +19,8 @@ from rlver_gym.integrations.episodes import (
     EpisodeSpec,
     list_tasks,
 )
-from rlver_gym.io.errors import DialogueError, needs_extra
 from rlver_gym.users import SentientUser
+from rlver_gym.util.errors import DialogueError, needs_extra
 
 with needs_extra("openreward"):
     from openreward.environments import (

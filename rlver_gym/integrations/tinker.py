@@ -21,8 +21,8 @@ from rlver_gym.integrations.episodes import (
     TextEpisode,
     list_specs,
 )
-from rlver_gym.io.errors import TrainingError, needs_extra
 from rlver_gym.users import SentientUser
+from rlver_gym.util.errors import TrainingError, needs_extra
 
 with needs_extra("tinker"):
     import chz

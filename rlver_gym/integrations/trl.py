@@ -12,7 +12,7 @@ from typing import Any
 from rlver_gym.core.agent import Style, agent_prompt
 from rlver_gym.environment.env import make_for_loop
 from rlver_gym.integrations.episodes import DEFAULT_ENV, EpisodeSpec
-from rlver_gym.io.errors import TrainingError, needs_extra
+from rlver_gym.util.errors import TrainingError, needs_extra
 
 with needs_extra("trl"):
     import torch

@@ -7,7 +7,7 @@ from typing import Any
 from rlver_gym.core.answer import read_words
 from rlver_gym.environment.env import make_for_loop
 from rlver_gym.integrations.trl import parse_prompt
-from rlver_gym.io.errors import DialogueError
+from rlver_gym.util.errors import DialogueError
 
 
 class EmpathyTool:

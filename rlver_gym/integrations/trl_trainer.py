@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from rlver_gym.io.errors import TrainingError, needs_extra, pip_install
+from rlver_gym.util.errors import TrainingError, needs_extra, pip_install
 
 with needs_extra("trl"):
     from accelerate.utils import gather_object

@@ -25,7 +25,7 @@ from rlver_gym.integrations.episodes import (
     TextEpisode,
     list_specs,
 )
-from rlver_gym.io.errors import RlverError, needs_extra
+from rlver_gym.util.errors import RlverError, needs_extra
 
 with needs_extra("verifiers"):
     import verifiers.v1 as vf

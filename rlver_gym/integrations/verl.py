@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.integrations.episodes import EpisodeSpec, TextEpisode, share_host
-from rlver_gym.io.errors import TrainingError, UserFailed, needs_extra
+from rlver_gym.util.errors import TrainingError, UserFailed, needs_extra
 
 with needs_extra("verl"):
     import torch

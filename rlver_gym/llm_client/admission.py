@@ -5,9 +5,9 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from rlver_gym.io.errors import ServerOutage
-from rlver_gym.io.event_loop import REQUEST_ORIGIN
 from rlver_gym.llm_client.refusals import MAX_WAIT_S, Failure, Kind
+from rlver_gym.util.errors import ServerOutage
+from rlver_gym.util.event_loop import REQUEST_ORIGIN
 
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 1.0, 30.0
 _DOUBT_S, _NAP_S = 2.0, 0.25

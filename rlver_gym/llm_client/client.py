@@ -10,7 +10,6 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from rlver_gym.io.errors import ChatError, ServerRefused, ServerUnreachable
 from rlver_gym.llm_client import wire
 from rlver_gym.llm_client.admission import Outage
 from rlver_gym.llm_client.excerpts import mask
@@ -19,6 +18,7 @@ from rlver_gym.llm_client.settings import ChatSettings, public_url, resolve_sett
 from rlver_gym.llm_client.spending import Spending, estimate_tokens
 from rlver_gym.llm_client.transport import BROKE_OFF, Response, Transport
 from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
+from rlver_gym.util.errors import ChatError, ServerRefused, ServerUnreachable
 
 _FIRST_BACKOFF_S, _MAX_BACKOFF_S = 0.25, 8.0
 _DEAD_AFTER = 10

@@ -8,14 +8,14 @@ import os
 import threading
 from dataclasses import dataclass
 
-from rlver_gym.io.errors import STOPPING, CacheError, ChatError, NotInCache, ServerRefused
-from rlver_gym.io.event_loop import REQUEST_ORIGIN, await_on_background_loop, wait_for
 from rlver_gym.llm_client.admission import Outage
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import CacheMode, ChatSettings, public_url, resolve_settings
 from rlver_gym.llm_client.spending import Spending
 from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatRequest
+from rlver_gym.util.errors import STOPPING, CacheError, ChatError, NotInCache, ServerRefused
+from rlver_gym.util.event_loop import REQUEST_ORIGIN, await_on_background_loop, wait_for
 
 
 @dataclass(frozen=True)

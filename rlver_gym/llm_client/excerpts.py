@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from functools import cache
 from importlib.resources import files
 
-from rlver_gym.io.terminal import one_line
+from rlver_gym.util.terminal import one_line
 
 EXCERPT = 200
 """Most characters shown of what a server says."""

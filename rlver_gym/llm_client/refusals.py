@@ -12,9 +12,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from rlver_gym.io.json_text import parse_json
-from rlver_gym.io.yaml_file import parse_yaml
 from rlver_gym.llm_client.excerpts import hide_repeated
+from rlver_gym.util.json_text import parse_json
+from rlver_gym.util.yaml_file import parse_yaml
 
 SYSTEM = "system"
 """Stands among the fields for the system role: without it, its text begins the first message."""

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from rlver_gym.io.errors import CacheError, ChatError
 from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
+from rlver_gym.util.errors import CacheError, ChatError
 
 _APPLICATION, _VERSION = 0x524C5654, 1
 """Marks the file as a response cache ("RLVT"), in SQLite's header."""

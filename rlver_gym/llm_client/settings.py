@@ -22,7 +22,7 @@ from pydantic import (
     field_validator,
 )
 
-from rlver_gym.io.errors import ServerRefused
+from rlver_gym.util.errors import ServerRefused
 
 OPENAI_URL = "https://api.openai.com/v1"
 KEY, URL = "OPENAI_API_KEY", "OPENAI_BASE_URL"

@@ -3,9 +3,9 @@
 import threading
 from typing import NamedTuple
 
-from rlver_gym.io.errors import BudgetSpent
-from rlver_gym.io.terminal import format_count
 from rlver_gym.llm_client.settings import Budget, Prices
+from rlver_gym.util.errors import BudgetSpent
+from rlver_gym.util.terminal import format_count
 
 
 class Spent(NamedTuple):

@@ -16,8 +16,6 @@ from rlver_gym.core.answer import (
     mend_surrogates,
     read_content,
 )
-from rlver_gym.io.json_text import parse_json
-from rlver_gym.io.terminal import one_line
 from rlver_gym.llm_client.refusals import (
     MAX_VALUES,
     OPTIONAL,
@@ -28,6 +26,8 @@ from rlver_gym.llm_client.refusals import (
     quote_message,
 )
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.util.json_text import parse_json
+from rlver_gym.util.terminal import one_line
 
 _MAX_FINISH_REASON_CHARS = 40
 _MAX_EVENTS = 20_000

@@ -9,9 +9,6 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from rlver_gym.io.errors import TrainingError
-from rlver_gym.io.field_errors import field_errors
-from rlver_gym.io.yaml_file import read_yaml
 from rlver_gym.policy.learning.registry import (
     ALGORITHMS,
     CRITIC_OPTIONS,
@@ -19,6 +16,9 @@ from rlver_gym.policy.learning.registry import (
     Aggregate,
     Algorithm,
 )
+from rlver_gym.util.errors import TrainingError
+from rlver_gym.util.field_errors import field_errors
+from rlver_gym.util.yaml_file import read_yaml
 
 PRESETS = Path(__file__).parent / "presets"
 _IGNORED = "{name} would be ignored: {why}. Leave it out."

@@ -4,10 +4,10 @@ see. All other curves are the studio's, TensorBoard's and the trackers'.
 
 from pathlib import Path
 
-from rlver_gym.io.atomic import write_atomically
-from rlver_gym.io.errors import TrainingError
-from rlver_gym.io.svg import draw_line_chart
 from rlver_gym.policy.learning.metrics import read_metrics
+from rlver_gym.util.atomic import write_atomically
+from rlver_gym.util.errors import TrainingError
+from rlver_gym.util.svg import draw_line_chart
 
 PICTURE = "curves.svg"
 _CURVES = {"eval_score": "held out", "emotion": "training", "reference_score": "reference"}

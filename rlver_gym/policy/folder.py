@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rlver_gym.core.cards import shipped_env_ids
-from rlver_gym.io.errors import TrainingError
-from rlver_gym.io.terminal import progress_bar
 from rlver_gym.policy.checkpoints import MODEL, Checkpoints, load, save
 from rlver_gym.policy.config import TrainConfig, folder_name
 from rlver_gym.policy.curves import write_curves
@@ -20,6 +18,8 @@ from rlver_gym.policy.learning.metrics import EVALUATIONS, RunLog
 from rlver_gym.policy.models.distributed import process_group, rank
 from rlver_gym.policy.reference import Reference, explain_stop
 from rlver_gym.policy.train import Iteration, Learner, make_learner, train
+from rlver_gym.util.errors import TrainingError
+from rlver_gym.util.terminal import progress_bar
 
 CONFIG = "config.json"
 

@@ -8,12 +8,12 @@ from statistics import fmean
 
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.rescore import Rescorer, SpokenDialogue
-from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.evaluate import score_of
 from rlver_gym.policy.models.distributed import all_gather, rank
 from rlver_gym.policy.models.trajectory import Trajectory
 from rlver_gym.policy.train import Learner
+from rlver_gym.util.errors import TrainingError
 
 
 class Reference:

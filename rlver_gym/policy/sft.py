@@ -12,8 +12,7 @@ import torch
 from torch import nn
 
 from rlver_gym.core.agent import Style, agent_prompt
-from rlver_gym.data.demonstrations import Demonstration
-from rlver_gym.io.errors import TrainingError
+from rlver_gym.corpora.demonstrations import Demonstration
 from rlver_gym.policy.learning.batch import Batch, micro_batches, pack
 from rlver_gym.policy.models.actor import Actor
 from rlver_gym.policy.models.agent import ReplyConfig
@@ -31,6 +30,7 @@ from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.rollout import SequenceBuilder
 from rlver_gym.policy.models.sampler import Completion
 from rlver_gym.policy.models.trajectory import Trajectory
+from rlver_gym.util.errors import TrainingError
 
 DIALOGUES = 4
 """Dialogues that one step learns from."""

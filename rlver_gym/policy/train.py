@@ -19,7 +19,6 @@ from transformers import PreTrainedModel
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.environment.env import make_for_loop
-from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.learning.algorithms import overlong
 from rlver_gym.policy.learning.batch import Batch, pack
@@ -56,6 +55,7 @@ from rlver_gym.policy.models.rollout import (
 from rlver_gym.policy.models.sampler import ModelSampler, Sampler, Sampling
 from rlver_gym.policy.models.servers import VllmSampler
 from rlver_gym.policy.models.trajectory import OnProgress, Trajectory, ignore_progress
+from rlver_gym.util.errors import TrainingError
 
 
 @dataclass

@@ -13,8 +13,6 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
 from rlver_gym.core.persona import SPLIT_CHOICES, SplitChoice
-from rlver_gym.io.errors import UnknownName
-from rlver_gym.io.version import __version__
 from rlver_gym.serve.episodes import EpisodeTable
 from rlver_gym.serve.guard import Guard, RateLimit, client_of
 from rlver_gym.serve.messages import (
@@ -33,6 +31,8 @@ from rlver_gym.serve.operation import ServeSettings
 from rlver_gym.serve.problems import Refusal, describe_invalid
 from rlver_gym.serve.websocket import Conversation
 from rlver_gym.users import SentientUser, make_user
+from rlver_gym.util.errors import UnknownName
+from rlver_gym.util.version import __version__
 
 EpisodeId = Annotated[str, Path(description="As `POST /v1/episodes` gave it.", max_length=100)]
 

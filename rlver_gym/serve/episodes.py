@@ -13,8 +13,6 @@ from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.core.user import is_async_user
 from rlver_gym.environment.env import draw_scene
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import CardError, ChatError, UnknownName, UtteranceError
-from rlver_gym.io.event_loop import Worker
 from rlver_gym.serve.episode import Episode, Once
 from rlver_gym.serve.messages import (
     EpisodeAnswer,
@@ -28,6 +26,8 @@ from rlver_gym.serve.metrics import Metrics
 from rlver_gym.serve.operation import ServeSettings
 from rlver_gym.serve.problems import Refusal
 from rlver_gym.users import EmbeddedUser, SentientUser
+from rlver_gym.util.errors import CardError, ChatError, UnknownName, UtteranceError
+from rlver_gym.util.event_loop import Worker
 
 DEFAULT_ENV = "RLVER-Empathy-v0"
 

@@ -2,7 +2,7 @@
 
 import socket
 
-from rlver_gym.io.errors import RlverError
+from rlver_gym.util.errors import RlverError
 
 BACKLOG = 2_048
 

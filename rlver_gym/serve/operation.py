@@ -7,9 +7,9 @@ from pathlib import Path
 from pydantic import ConfigDict, Field
 
 from rlver_gym.core.cards import shipped_env_ids
-from rlver_gym.io.errors import CardError
-from rlver_gym.io.files import read_text
-from rlver_gym.io.frozen import Frozen
+from rlver_gym.util.errors import CardError
+from rlver_gym.util.files import read_text
+from rlver_gym.util.frozen import Frozen
 
 TOKEN_VARIABLE = "RLVER_GYM_TOKEN"
 MIN_TOKEN_CHARS = 16

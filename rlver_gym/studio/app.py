@@ -15,10 +15,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rlver_gym.core.cards import shipped_env_ids
-from rlver_gym.io.errors import RlverError
-from rlver_gym.io.field_errors import field_errors
-from rlver_gym.io.json_text import parse_json
-from rlver_gym.io.version import __version__
 from rlver_gym.serve.asgi import App
 from rlver_gym.studio.branches import Branches
 from rlver_gym.studio.confidences import Confidences
@@ -31,6 +27,10 @@ from rlver_gym.studio.ratings import Ratings
 from rlver_gym.studio.runs import Runs
 from rlver_gym.studio.talks import Talks
 from rlver_gym.studio.trainings import Trainings, is_training
+from rlver_gym.util.errors import RlverError
+from rlver_gym.util.field_errors import field_errors
+from rlver_gym.util.json_text import parse_json
+from rlver_gym.util.version import __version__
 
 LOG = logging.getLogger("rlver_gym.studio")
 _TYPES = {

@@ -9,13 +9,13 @@ from rlver_gym.core.cards import MAX_TURNS
 from rlver_gym.core.dialogue import Dialogue, Turn
 from rlver_gym.environment.episode import parse_turn, turn_to_dict
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import RunError, UnknownName
-from rlver_gym.io.json_lines import append_json, read_json_lines
 from rlver_gym.studio.asks import Name, TurnNumber, Words
 from rlver_gym.studio.offline import next_words, offline_user
 from rlver_gym.studio.runs import Run, Runs
 from rlver_gym.studio.talks import snapshot_before
 from rlver_gym.studio.views import Json
+from rlver_gym.util.errors import RunError, UnknownName
+from rlver_gym.util.json_lines import append_json, read_json_lines
 
 FILE = "studio/branches.jsonl"
 YOU = "you"

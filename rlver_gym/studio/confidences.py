@@ -9,12 +9,12 @@ from threading import RLock
 
 from rlver_gym.core.dialogue import Message, clean_utterance
 from rlver_gym.core.emotion import moved
-from rlver_gym.io.errors import DialogueError, UtteranceError
-from rlver_gym.io.json_lines import append_json
 from rlver_gym.studio.asks import Change, Name, Rater, Words
 from rlver_gym.studio.offline import make_offline_agent
 from rlver_gym.studio.talks import Open
 from rlver_gym.studio.views import Json
+from rlver_gym.util.errors import DialogueError, UtteranceError
+from rlver_gym.util.json_lines import append_json
 
 KIND = {"kind": "first_person"}
 RATINGS, DIALOGUES = "ratings.jsonl", "dialogues.jsonl"

@@ -4,13 +4,13 @@ import json
 from threading import Lock
 
 from rlver_gym.core.cards import MAX_TURNS
-from rlver_gym.io.atomic import write_atomically
-from rlver_gym.io.errors import RunError, UnknownName
-from rlver_gym.io.files import path_inside
-from rlver_gym.io.json_lines import read_json_lines
 from rlver_gym.studio.asks import Name, NoteTurn, Words
 from rlver_gym.studio.runs import Run, Runs
 from rlver_gym.studio.views import Json
+from rlver_gym.util.atomic import write_atomically
+from rlver_gym.util.errors import RunError, UnknownName
+from rlver_gym.util.files import path_inside
+from rlver_gym.util.json_lines import read_json_lines
 
 FILE = "notes.jsonl"
 

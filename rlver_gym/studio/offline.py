@@ -9,8 +9,8 @@ from rlver_gym.core.agent import Agent
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import UnknownName
 from rlver_gym.users import make_user
+from rlver_gym.util.errors import UnknownName
 
 OFFLINE_AGENTS = (*SHIPPED_AGENTS, *(f"strategy:{one.name.lower()}" for one in STRATEGIES))
 

@@ -10,13 +10,13 @@ from typing import Literal, NamedTuple
 
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.errors import RunError, UnknownName
-from rlver_gym.io.json_lines import append_json, read_json_lines
-from rlver_gym.io.json_text import to_plain
-from rlver_gym.io.reliability import krippendorff_alpha
 from rlver_gym.studio.asks import Name, Rater
 from rlver_gym.studio.runs import Run, Runs
 from rlver_gym.studio.views import Json
+from rlver_gym.util.errors import RunError, UnknownName
+from rlver_gym.util.json_lines import append_json, read_json_lines
+from rlver_gym.util.json_text import to_plain
+from rlver_gym.util.reliability import krippendorff_alpha
 
 FILE = "preferences.jsonl"
 Side = Literal["left", "right", "even"]

@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rlver_gym.audit.card_check import check_cards
 from rlver_gym.core.lean import TEMPLATE
 from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.core.persona import Persona
+from rlver_gym.people.card_check import check_cards
 from rlver_gym.studio.asks import Name, Words
 from rlver_gym.studio.views import Json, view_person
 

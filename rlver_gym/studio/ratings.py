@@ -15,9 +15,6 @@ from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import read_dialogues
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.errors import RlverError, UnknownName
-from rlver_gym.io.json_lines import append_json
-from rlver_gym.io.json_text import to_plain
 from rlver_gym.studio.asks import (
     Change,
     Factors,
@@ -32,6 +29,9 @@ from rlver_gym.studio.asks import (
 )
 from rlver_gym.studio.runs import Run, Runs
 from rlver_gym.studio.views import Json
+from rlver_gym.util.errors import RlverError, UnknownName
+from rlver_gym.util.json_lines import append_json
+from rlver_gym.util.json_text import to_plain
 
 
 class Ratings:

@@ -31,9 +31,9 @@ from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.persona import Persona
 from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.environment.episode import Episode, turn_to_dict
-from rlver_gym.io.errors import RlverError, UnknownName
 from rlver_gym.studio.asks import Name, Words
 from rlver_gym.studio.views import Json, view_person
+from rlver_gym.util.errors import RlverError, UnknownName
 
 
 class Run(NamedTuple):

@@ -11,11 +11,11 @@ from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.environment.snapshot import Snapshot
-from rlver_gym.io.errors import DialogueError, UnknownName
 from rlver_gym.studio.asks import Name, Seed, Words
 from rlver_gym.studio.offline import next_words, offline_user
 from rlver_gym.studio.people import read_lean_card
 from rlver_gym.studio.views import Json, view_session
+from rlver_gym.util.errors import DialogueError, UnknownName
 
 MAX_OPEN = 200
 T = TypeVar("T")

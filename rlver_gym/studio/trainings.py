@@ -5,8 +5,6 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from rlver_gym.io.errors import TrainingError
-from rlver_gym.io.files import path_inside
 from rlver_gym.policy.learning.metrics import (
     EVALUATIONS,
     METRICS,
@@ -15,6 +13,8 @@ from rlver_gym.policy.learning.metrics import (
     read_metrics,
 )
 from rlver_gym.studio.views import Json
+from rlver_gym.util.errors import TrainingError
+from rlver_gym.util.files import path_inside
 
 MOST_POINTS = 2_000
 """Of a curve: more than a screen has columns."""

@@ -14,11 +14,11 @@ from rlver_gym.core.emotion import Band, moved
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Scene
-from rlver_gym.io.errors import UserFailed
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.llm.profile import profile_line
 from rlver_gym.users.llm.prompts import LANGUAGES, words
 from rlver_gym.users.llm.requests import FIELDS
+from rlver_gym.util.errors import UserFailed
 
 _SPEECHLESS = {"en": "I don't know what to say to that.", "zh": "我也不知道该说什么好。"}
 

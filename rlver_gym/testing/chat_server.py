@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from contextlib import nullcontext
 from typing import Any, Literal, NamedTuple, Self
 
-from rlver_gym.io.errors import ChatError
 from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
 from rlver_gym.testing.http import JSON, Connection, Listener, Request
+from rlver_gym.util.errors import ChatError
 
 Body = Mapping[str, Any]
 """A request's or an answer's JSON object."""

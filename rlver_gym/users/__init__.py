@@ -3,9 +3,9 @@
 from typing import Any
 
 from rlver_gym.core.user import Scene, SentientUser
-from rlver_gym.io.errors import UnknownName
-from rlver_gym.io.user_code import is_own_name, make_own
 from rlver_gym.users.embedded_user import EmbeddedUser
+from rlver_gym.util.errors import UnknownName
+from rlver_gym.util.user_code import is_own_name, make_own
 
 __all__ = ["EmbeddedUser", "Scene", "SentientUser", "is_shipped_user", "make_user"]
 

@@ -4,9 +4,9 @@ point.
 
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason
 from rlver_gym.core.user import Scene
-from rlver_gym.io.errors import UserFailed
 from rlver_gym.users.embedded.appraise import reasons_for
 from rlver_gym.users.embedded.speech import speak
+from rlver_gym.util.errors import UserFailed
 
 _VERSION = 11
 """One more whenever the same words would be felt or answered differently."""

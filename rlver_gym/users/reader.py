@@ -13,9 +13,9 @@ from rlver_gym.core.dialogue import Dialogue, Reason, ReasonCode, Turn
 from rlver_gym.core.ledger import Ledger, round_and_clip
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Scene
-from rlver_gym.io.errors import UnknownName, UserFailed, pip_install
 from rlver_gym.users.embedded.english import FACTORS, VOID
 from rlver_gym.users.embedded_user import EmbeddedUser
+from rlver_gym.util.errors import UnknownName, UserFailed, pip_install
 
 if TYPE_CHECKING:
     from rlver_gym.users.reader_network import ReaderNetwork

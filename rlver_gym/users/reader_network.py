@@ -18,9 +18,9 @@ from transformers import AutoModel, AutoTokenizer
 
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import Persona
-from rlver_gym.io.errors import UserFailed
-from rlver_gym.io.model_cache import hide_progress_bars, make_once
 from rlver_gym.users.embedded.english import FACTORS
+from rlver_gym.util.errors import UserFailed
+from rlver_gym.util.model_cache import hide_progress_bars, make_once
 
 MOST_REPLY, MOST_LAST, MOST_BEFORE, MOST_STORY = 100, 60, 16, 48
 """Tokens of the reply, of the person's last words, of those before, and of their story."""

@@ -14,7 +14,7 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason, Reply
 from rlver_gym.core.ledger import Ledger, round_and_clip
 from rlver_gym.core.user import AsyncSteps, Scene
 from rlver_gym.core.world import Move, World
-from rlver_gym.io.yaml_file import load_yaml
+from rlver_gym.util.yaml_file import load_yaml
 
 Stance = Literal["agreed", "held", "evaded"]
 _BROUGHT_BACK = 3

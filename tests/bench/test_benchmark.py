@@ -17,7 +17,7 @@ from rlver_gym.bench.run import EPISODES, read_episodes
 from rlver_gym.bench.score import compute_paired_difference, score_agents
 from rlver_gym.bench.table import leaderboard, needs_table, shorten_agent
 from rlver_gym.core.library import library
-from rlver_gym.io.interval import bootstrap
+from rlver_gym.util.interval import bootstrap
 
 AGENTS = ("comfort", "listener", "oracle")
 

@@ -16,6 +16,7 @@ import pytest
 from pages import alarms, read_page
 from typer.testing import CliRunner, Result
 
+from rlver_gym.bench.export.export import export
 from rlver_gym.bench.folder import EPISODES, MANIFEST, RESPONSE_CACHE_FILE, read_episodes
 from rlver_gym.bench.plan import PINNED, BenchPlan, manifest_check
 from rlver_gym.bench.plan import fingerprint as compute_fingerprint
@@ -28,12 +29,11 @@ from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.export.export import export
-from rlver_gym.io.errors import RlverError, RunError
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.errors import RlverError, RunError
 
 PEOPLE = ("noor-missed-evening", "elias-unfinished-thesis")
 AGENTS = ("listener", "comfort")
@@ -433,7 +433,7 @@ def test_a_failed_last_turn_that_is_taken_out_hides_no_failure(tmp_path: Path) -
 
 FAILS_WHEN_IT_GOES_BADLY = """
 from rlver_gym.agents import BASELINES
-from rlver_gym.io.errors import AgentFailed
+from rlver_gym.util.errors import AgentFailed
 
 class Agent:
     def __init__(self):

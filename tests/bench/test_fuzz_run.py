@@ -21,8 +21,8 @@ from rlver_gym.bench.run import run
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.library import library
-from rlver_gym.io.errors import RlverError
-from rlver_gym.io.terminal import printable
+from rlver_gym.util.errors import RlverError
+from rlver_gym.util.terminal import printable
 
 UNCHECKED = {"created", "command", "python", "packages"}
 """What a manifest notes for people: when and with what it was made. The rest decides what a run is.

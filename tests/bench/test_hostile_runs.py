@@ -31,15 +31,15 @@ from rlver_gym.bench.run import run
 from rlver_gym.bench.verify import verify
 from rlver_gym.cli.root import app
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.errors import CacheError, RlverError, RunError, UnknownName
-from rlver_gym.io.files import shipped_cards
-from rlver_gym.io.terminal import printable
 from rlver_gym.llm_client.connect import close
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.policy.learning.metrics import METRICS
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
+from rlver_gym.util.errors import CacheError, RlverError, RunError, UnknownName
+from rlver_gym.util.files import shipped_cards
+from rlver_gym.util.terminal import printable
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -31,18 +31,18 @@ from rlver_gym.cli.root import app
 from rlver_gym.cli.servers import costs_money, user_options
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
-from rlver_gym.io.errors import (
+from rlver_gym.llm_client.response_cache import ResponseCache, _checksum
+from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices
+from rlver_gym.studio.page import write_page
+from rlver_gym.testing import ChatServer
+from rlver_gym.testing.answers import EmbeddedAnswers
+from rlver_gym.util.errors import (
     BudgetSpent,
     CacheError,
     CardError,
     RunError,
     ServerUnreachable,
 )
-from rlver_gym.llm_client.response_cache import ResponseCache, _checksum
-from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices
-from rlver_gym.studio.page import write_page
-from rlver_gym.testing import ChatServer
-from rlver_gym.testing.answers import EmbeddedAnswers
 
 PEOPLE = library().ids("demo")[:3]
 AGENTS = ("listener", "openai:agent")

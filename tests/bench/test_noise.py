@@ -27,12 +27,12 @@ from rlver_gym.bench.verify import verify
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.correlation import kendall_tau
-from rlver_gym.io.interval import AgentSpread, Spread
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.studio.runs import Runs
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
+from rlver_gym.util.correlation import kendall_tau
+from rlver_gym.util.interval import AgentSpread, Spread
 
 PEOPLE = library().ids("demo")[:2]
 AGENTS = ("comfort", "gibberish", "listener")

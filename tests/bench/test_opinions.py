@@ -15,7 +15,7 @@ from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import Recorded, read_dialogues
 from rlver_gym.bench.run import run
 from rlver_gym.cli import app
-from rlver_gym.io.errors import RunError
+from rlver_gym.util.errors import RunError
 
 AGENTS = ("oracle", "listener", "comfort")
 PEOPLE = ("theo-by-thirty", "bea-three-dates")

@@ -18,7 +18,7 @@ from rlver_gym.core.dialogue import Appraisal, Turn
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.errors import RunError
+from rlver_gym.util.errors import RunError
 
 
 @pytest.fixture(scope="module")

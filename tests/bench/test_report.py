@@ -15,8 +15,8 @@ from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.cli.root import app
-from rlver_gym.io.errors import RunError
 from rlver_gym.studio.page import write_page
+from rlver_gym.util.errors import RunError
 
 
 @pytest.fixture(scope="module")

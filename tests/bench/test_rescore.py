@@ -12,7 +12,7 @@ from rlver_gym.bench.run import run
 from rlver_gym.core.library import library
 
 OTHERS = """
-from rlver_gym.io.errors import UserFailed
+from rlver_gym.util.errors import UserFailed
 from rlver_gym.users import EmbeddedUser
 
 class Stern(EmbeddedUser):

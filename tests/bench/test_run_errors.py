@@ -25,9 +25,9 @@ from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import open_run, read_episodes, run
 from rlver_gym.core.library import library
-from rlver_gym.io.errors import RunError
-from rlver_gym.io.terminal import format_count
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.errors import RunError
+from rlver_gym.util.terminal import format_count
 
 RLVER = [sys.executable, "-m", "rlver_gym"]
 PERSONA = library().ids("demo")[0]

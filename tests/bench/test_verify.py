@@ -11,7 +11,7 @@ from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import EPISODES, run
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.library import library
-from rlver_gym.io.errors import RunError
+from rlver_gym.util.errors import RunError
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_a_manifest_of_another_format_is_refused_with_the_version_that_reads_it(
         ('{"agent":', '{"agent":"oracle","agent":', "stands twice"),
         ('"reward":', '"reward":9.5,"reward":', "stands twice"),
         ('"seed":0', '"seed": 0', "written anew"),
-        ('"emotion":', '"emotion":"1","was":', "emotion of turn 1 is str"),
+        ('"emotion":', '"emotion":"1","was":', "emotion of turn 1: must be a whole number"),
         ('"opening":', '"was":', "opening"),
         ('"check":', '"was":', "'was' does not belong there"),
     ],

@@ -16,9 +16,9 @@ from rlver_gym.bench.run import run
 from rlver_gym.bench.score import score_agents
 from rlver_gym.bench.table import leaderboard, needs_table
 from rlver_gym.cli.root import app
-from rlver_gym.io import terminal
-from rlver_gym.io.errors import pip_install
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.util import terminal
+from rlver_gym.util.errors import pip_install
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -88,7 +88,7 @@ def test_an_extra_is_installed_from_where_the_package_came_from() -> None:
         "class Found:\n"
         "    def __init__(self, text): self.text = text\n"
         "    def read_text(self, name): return self.text\n"
-        "import rlver_gym.io.errors as errors\n"
+        "import rlver_gym.util.errors as errors\n"
         'clone, other = \'{"url": "file:///x"}\', \'{"url": "https://x/y.whl"}\'\n'
         "for texts in ([clone], [None, clone], [None], [other], []):\n"
         "    errors.distributions = lambda name: map(Found, texts)\n"

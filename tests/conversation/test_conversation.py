@@ -12,13 +12,13 @@ from rlver_gym.core.persona import Disposition
 from rlver_gym.core.user import Scene
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.text.english.choices import choices_in, join_choices
-from rlver_gym.text.english.listen import Act, Ask, listen
-from rlver_gym.text.english.quantities import quantities_in
-from rlver_gym.text.english.recognise import SentenceInput, classify
-from rlver_gym.text.feelings import feelings_in
-from rlver_gym.text.names import introduce, remove_introductions
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.users.embedded.hearing.choices import choices_in, join_choices
+from rlver_gym.users.embedded.hearing.feelings import feelings_in
+from rlver_gym.users.embedded.hearing.listen import Act, Ask, listen
+from rlver_gym.users.embedded.hearing.names import introduce, remove_introductions
+from rlver_gym.users.embedded.hearing.quantities import quantities_in
+from rlver_gym.users.embedded.hearing.recognise import SentenceInput, classify
 from rlver_gym.users.embedded.speech.card import compile_card
 from rlver_gym.users.embedded.speech.moment import Moment
 from rlver_gym.users.embedded.speech.speak import PHRASES

@@ -8,14 +8,14 @@ import pytest
 import yaml
 from hostile_cards import persona_folder
 
-from rlver_gym.audit.card_check import check_cards
 from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
 from rlver_gym.core.library import PersonaLibrary, library, parse_card, shipped_personas_folder
 from rlver_gym.core.persona import SPLITS, Disposition, HiddenNeed, Persona, Topic
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import CardError, UnknownName
-from rlver_gym.io.yaml_file import parse_yaml
+from rlver_gym.people.card_check import check_cards
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.errors import CardError, UnknownName
+from rlver_gym.util.yaml_file import parse_yaml
 
 SITUATION = shipped_personas_folder() / "situations" / "the-old-dog.yaml"
 

@@ -12,17 +12,17 @@ from fuzzing import assert_clear, damaged_bytes, damaged_json, effort
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlver_gym.audit.card_check import problems_of_person, problems_of_situation
 from rlver_gym.core.anchors import AnchorIndex
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.library import Index, library, parse_card, shipped_personas_folder
 from rlver_gym.core.persona import Person, Persona, Situation
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import CardError
-from rlver_gym.io.files import shipped_cards
-from rlver_gym.io.frozen import Frozen
-from rlver_gym.io.yaml_file import parse_yaml
+from rlver_gym.people.card_check import problems_of_person, problems_of_situation
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.errors import CardError
+from rlver_gym.util.files import shipped_cards
+from rlver_gym.util.frozen import Frozen
+from rlver_gym.util.yaml_file import parse_yaml
 
 KINDS: dict[type[Frozen], Path] = {
     Person: shipped_personas_folder() / "people" / "noor.yaml",

@@ -9,16 +9,16 @@ import pytest
 import yaml
 from paths import ROOT
 
-from rlver_gym.audit.card_check import check_cards
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.lean import TEMPLATE
 from rlver_gym.core.library import PersonaLibrary, shipped_personas_folder
 from rlver_gym.core.persona import HiddenNeed, Manner
 from rlver_gym.core.sentences import word_groups
-from rlver_gym.io.errors import CardError
+from rlver_gym.people.card_check import check_cards
 from rlver_gym.users.llm.material import select_material
 from rlver_gym.users.llm.profile import profile_line
 from rlver_gym.users.llm.prompts import words
+from rlver_gym.util.errors import CardError
 
 EXAMPLES = ROOT / "examples" / "people"
 RUTH = EXAMPLES / "ruth-and-the-choir.yaml"

@@ -12,14 +12,14 @@ import yaml
 from paths import ROOT
 from typer.testing import CliRunner
 
-from rlver_gym.audit.card_check import check_cards
 from rlver_gym.cli import app
 from rlver_gym.core.library import PersonaLibrary
-from rlver_gym.core.pairing import draw_panel
 from rlver_gym.core.persona import HiddenNeed, Typing
-from rlver_gym.io.errors import CardError
+from rlver_gym.people.card_check import check_cards
+from rlver_gym.people.pairing import draw_panel
 from rlver_gym.users.llm.profile import profile_line
 from rlver_gym.users.llm.prompts import words
+from rlver_gym.util.errors import CardError
 
 RUTH = ROOT / "examples" / "people" / "ruth-and-the-choir.yaml"
 DEV = ROOT / "examples" / "people" / "dev-and-the-van.yaml"

@@ -11,7 +11,7 @@ from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
 from rlver_gym.core.emotion import Band, Outcome, delta, moved, terminal
 from rlver_gym.core.library import parse_card
 from rlver_gym.core.words import content_stems, sentences, stem, words
-from rlver_gym.io.errors import CardError, UnknownName
+from rlver_gym.util.errors import CardError, UnknownName
 
 
 @pytest.mark.parametrize(

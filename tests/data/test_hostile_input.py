@@ -23,12 +23,12 @@ from hostile_cards import (
     recording,
 )
 
-from rlver_gym.audit.card_check import check_cards
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import PersonaLibrary
 from rlver_gym.core.profiles import profile_persona
-from rlver_gym.data.recordings import read_recordings
-from rlver_gym.io.errors import CardError, RecordingError
+from rlver_gym.corpora.recordings import read_recordings
+from rlver_gym.people.card_check import check_cards
+from rlver_gym.util.errors import CardError, RecordingError
 
 pytestmark = pytest.mark.timeout(300)
 THEIRS = "What happened that evening?"

@@ -7,8 +7,8 @@ from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene
 from rlver_gym.environment.rescore import Rescorer, SpokenDialogue, final_emotion, reappraise
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import UserFailed
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.errors import UserFailed
 
 REPLIES = (
     "What was that like for you?",

@@ -22,13 +22,13 @@ from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import arollout, rollout, run_episode
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import (
+from rlver_gym.users import EmbeddedUser, Scene
+from rlver_gym.util.errors import (
     DialogueError,
     ServerUnreachable,
     UserFailed,
     UtteranceError,
 )
-from rlver_gym.users import EmbeddedUser, Scene
 
 CARD = env_card("RLVER-Empathy-v0")
 IDS = library().ids("train")

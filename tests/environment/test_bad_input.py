@@ -7,7 +7,7 @@ import pytest
 
 from rlver_gym.core.cards import env_card
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.io.errors import UnknownName, UtteranceError
+from rlver_gym.util.errors import UnknownName, UtteranceError
 
 PERSONA = "noor-missed-evening"
 NASTY = {

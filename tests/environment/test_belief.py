@@ -8,7 +8,7 @@ import pytest
 import rlver_gym  # noqa: F401
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.environment.belief import FORM, NEEDS, BeliefChannel, brier, split_belief
-from rlver_gym.io.errors import UtteranceError
+from rlver_gym.util.errors import UtteranceError
 
 PERSONA = "noor-the-old-dog"  # whose need is deep_empathy
 

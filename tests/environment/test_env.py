@@ -20,8 +20,8 @@ from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv, EnvState
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.spaces import Utterance
-from rlver_gym.io.errors import CardError, DialogueError, UnknownName, UserFailed
 from rlver_gym.users import EmbeddedUser, Scene
+from rlver_gym.util.errors import CardError, DialogueError, UnknownName, UserFailed
 
 WORDS = [
     "It sounds as if that weighs on you.",

@@ -8,7 +8,7 @@ import pytest
 
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import RunError
+from rlver_gym.util.errors import RunError
 
 
 @pytest.fixture

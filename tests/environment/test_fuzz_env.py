@@ -18,7 +18,7 @@ from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.vector_env import EmpathyVectorEnv
-from rlver_gym.io.errors import DialogueError
+from rlver_gym.util.errors import DialogueError
 
 PERSONAS = library().ids("demo")
 AGENTS = ("oracle", "oracle", "listener", "comfort", "silent")

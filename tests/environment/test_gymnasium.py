@@ -20,8 +20,8 @@ from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.info import PRIVILEGED
 from rlver_gym.environment.spaces import Utterance
 from rlver_gym.environment.strategy_env import EveryNeed, TalkFeatures
-from rlver_gym.io.errors import CardError, UnknownName, UserFailed
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.errors import CardError, UnknownName, UserFailed
 
 SAY = ("What happened then?", "你好 😀 That sounds hard.", "Everything will be fine.")
 PERSONA = "noor-the-old-dog"

@@ -26,9 +26,9 @@ from rlver_gym.environment.strategy_env import (
     TalkFeatures,
     need_hints,
 )
-from rlver_gym.io.errors import UnknownName
-from rlver_gym.text.english.hear import hear
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.users.embedded.hearing.hear import hear
+from rlver_gym.util.errors import UnknownName
 
 ACTS = {
     Strategy.ASK: "open_question",

@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.vector_env import EmpathyVectorEnv
-from rlver_gym.io.errors import DialogueError, UtteranceError
+from rlver_gym.util.errors import DialogueError, UtteranceError
 
 WORDS = [
     "What happened?",

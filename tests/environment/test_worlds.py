@@ -23,12 +23,12 @@ from rlver_gym.environment.adaptive import AdaptiveDifficulty
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import run_episode
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import CardError
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import EmbeddedUser, make_user
 from rlver_gym.users.llm.prompts import words
 from rlver_gym.users.world import plan_moves, stance
+from rlver_gym.util.errors import CardError
 
 PEOPLE = ("theo-by-thirty", "bea-three-dates", "paul-day-forty", "lucia-day-forty")
 LISTENING = "That sounds hard. What was that like for you?"

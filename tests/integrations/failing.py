@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from rlver_gym.io.errors import UserFailed
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.errors import UserFailed
 
 
 class FailsInTurn(EmbeddedUser):

@@ -26,8 +26,8 @@ from integrations.scripted import RUDE, UTTERANCES, hold_episode
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.io.errors import DialogueError, UnknownName
 from rlver_gym.policy.models.model import load_tokenizer
+from rlver_gym.util.errors import DialogueError, UnknownName
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 PEOPLE = library().ids("train")[:3]

@@ -12,9 +12,9 @@ import pytest
 from integrations.drivers import gymnasium
 
 from rlver_gym.core.library import library
-from rlver_gym.io.errors import UnknownName
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
+from rlver_gym.util.errors import UnknownName
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),

@@ -6,7 +6,7 @@ from integrations.failing import FailsInTurn
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, list_specs
-from rlver_gym.io.errors import DialogueError, UnknownName
+from rlver_gym.util.errors import DialogueError, UnknownName
 
 PERSONA = library().ids("train")[0]
 SPEC = EpisodeSpec(PERSONA, 5)

@@ -25,10 +25,10 @@ from rlver_gym.integrations.inspect_ai import (
     make_samples,
     rlver_empathy,
 )
-from rlver_gym.io.errors import CardError, DialogueError, UnknownName, UserFailed
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.errors import CardError, DialogueError, UnknownName, UserFailed
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The 'initial' parameter:DeprecationWarning"),

@@ -8,7 +8,7 @@ from configparser import ConfigParser
 import pytest
 from paths import ROOT
 
-from rlver_gym.io.errors import (
+from rlver_gym.util.errors import (
     MissingExtra,
     RlverError,
     needs_extra,

@@ -38,8 +38,8 @@ from rlver_gym.integrations.openenv import (
     EmpathyEnvironment,
     make_app,
 )
-from rlver_gym.io.errors import ServerRefused, UserFailed
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.errors import ServerRefused, UserFailed
 
 pytestmark = [
     pytest.mark.usefixtures("close_shared_clients"),

@@ -19,7 +19,7 @@ from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.library import library
 from rlver_gym.integrations.episodes import TextEpisode
 from rlver_gym.integrations.openreward import make_environment
-from rlver_gym.io.errors import ServerRefused, UserFailed
+from rlver_gym.util.errors import ServerRefused, UserFailed
 
 pytestmark = [
     pytest.mark.usefixtures("close_shared_clients"),

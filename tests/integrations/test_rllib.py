@@ -29,8 +29,8 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.integrations.gyms.discrete_policies import run_episodes
-from rlver_gym.io.errors import CardError, TrainingError, UnknownName, UserFailed
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.errors import CardError, TrainingError, UnknownName, UserFailed
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*Overriding environment rllib-single-agent-env"),

@@ -17,7 +17,7 @@ from rlver_gym.integrations.gyms.discrete_policies import (
     make_fixed_policies,
     run_episodes,
 )
-from rlver_gym.io.svg import draw_line_chart
+from rlver_gym.util.svg import draw_line_chart
 
 PEOPLE = ("noor-the-old-dog", "elias-the-old-dog")
 LISTEN = STRATEGIES.index(Strategy.LISTEN)

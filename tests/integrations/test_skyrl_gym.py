@@ -15,9 +15,9 @@ from skyrl_gym.metrics import aggregate_for_environment
 
 from rlver_gym.core.library import library
 from rlver_gym.integrations.gyms.skyrl_gym import EmpathyTextEnv, make_rows, mask_failed
-from rlver_gym.io.errors import CardError, DialogueError, TrainingError, UnknownName
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
+from rlver_gym.util.errors import CardError, DialogueError, TrainingError, UnknownName
 
 PERSONA = library().ids("demo")[0]
 ROW = make_rows(split="demo", seeds=[5])[0]

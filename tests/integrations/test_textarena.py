@@ -14,7 +14,7 @@ from integrations.scripted import RUDE, UTTERANCES, hold_episode
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.io.errors import CardError, DialogueError, UnknownName
+from rlver_gym.util.errors import CardError, DialogueError, UnknownName
 
 PERSONA = library().ids("train")[3]
 

@@ -30,8 +30,8 @@ from rlver_gym.integrations.tinker import (
     EmpathyGroupBuilder,
     EmpathyMessageEnv,
 )
-from rlver_gym.io.errors import CardError, TrainingError
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.errors import CardError, TrainingError
 
 pytestmark = pytest.mark.usefixtures("close_shared_clients")
 SPEC = EpisodeSpec(library().ids("train")[3], 5)

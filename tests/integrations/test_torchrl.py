@@ -26,8 +26,8 @@ from torchrl.objectives.llm import GRPOLoss, MCAdvantage
 
 from rlver_gym.core.library import library
 from rlver_gym.integrations.episodes import EpisodeSpec
-from rlver_gym.io.errors import DialogueError
 from rlver_gym.policy.models.model import load_model, load_tokenizer
+from rlver_gym.util.errors import DialogueError
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),

@@ -12,12 +12,12 @@ import torch
 from tiny_trainer import PEOPLE, FailingUser, Reciting, batch_of, make_trainer
 
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
-from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.learning.algorithms import group_relative
 from rlver_gym.policy.learning.batch import pack
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.rollout import ResetSpec, collect_rollouts
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Sampling
+from rlver_gym.util.errors import TrainingError
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),

@@ -13,7 +13,7 @@ from tiny_trainer import PEOPLE, TOOL_TEMPLATE, FailingUser, batch_of, make_trai
 from rlver_gym.integrations.episodes import EpisodeSpec
 from rlver_gym.integrations.trl import parse_prompt, prompt_rows
 from rlver_gym.integrations.trl_tool import EmpathyTool
-from rlver_gym.io.errors import DialogueError
+from rlver_gym.util.errors import DialogueError
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),

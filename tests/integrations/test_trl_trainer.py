@@ -23,8 +23,8 @@ from trl.generation.vllm_generation import VLLMGeneration
 from rlver_gym.core.library import library
 from rlver_gym.integrations.trl import Rollout, parse_prompt, prompt_rows
 from rlver_gym.integrations.trl_trainer import ColocatedSampler, check_groups, check_settings
-from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.models.sampler import ModelSampler, Prompt, Sampling
+from rlver_gym.util.errors import TrainingError
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),

@@ -34,9 +34,9 @@ with warnings.catch_warnings():  # verl warns of engines that are not installed
 from rlver_gym.core.library import library
 from rlver_gym.integrations.episodes import EpisodeSpec
 from rlver_gym.integrations.verl import dataset_rows
-from rlver_gym.io.errors import DialogueError, TrainingError, UserFailed
 from rlver_gym.policy.models.model import load_tokenizer
 from rlver_gym.policy.models.renderer import Renderer
+from rlver_gym.util.errors import DialogueError, TrainingError, UserFailed
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # verl, Ray and Hydra warn of each other
 SPEC = EpisodeSpec(library().ids("train")[3], 5)

@@ -15,8 +15,6 @@ from failures import show_failure
 from faulty_server import Faults, FaultyServer
 from pydantic import SecretStr, ValidationError
 
-from rlver_gym.io.errors import BudgetSpent, ChatError, ServerRefused, ServerUnreachable
-from rlver_gym.io.event_loop import wait_for
 from rlver_gym.llm_client import wire
 from rlver_gym.llm_client.client import ChatClient, summarise_failures
 from rlver_gym.llm_client.connect import connect, spending
@@ -25,6 +23,8 @@ from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices, public_u
 from rlver_gym.llm_client.spending import Spending
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer
+from rlver_gym.util.errors import BudgetSpent, ChatError, ServerRefused, ServerUnreachable
+from rlver_gym.util.event_loop import wait_for
 
 KEY = "sk-planted-0123456789abcdef"
 SECRET = "my sister stole the inheritance"

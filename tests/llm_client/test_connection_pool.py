@@ -19,7 +19,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
-from rlver_gym.io.errors import ChatError, ServerRefused
 from rlver_gym.llm_client import excerpts, refusals, transport
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.connect import connect
@@ -32,6 +31,7 @@ from rlver_gym.llm_client.settings import (
 )
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing.http import Connection, Listener, Request
+from rlver_gym.util.errors import ChatError, ServerRefused
 
 KEY = "sk-planted-0123456789abcdef"
 GOOD = {

@@ -14,10 +14,10 @@ from fuzzing import damaged_bytes, effort
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlver_gym.io.errors import CacheError, ChatError
-from rlver_gym.io.terminal import printable
 from rlver_gym.llm_client.response_cache import ResponseCache, Row
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.util.errors import CacheError, ChatError
+from rlver_gym.util.terminal import printable
 
 SECRET = "my sister stole the inheritance"
 LONGEST_MESSAGE = 1000

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from machine import slack
 from pydantic import SecretStr
 
-from rlver_gym.io.errors import ChatError
-from rlver_gym.io.terminal import printable
 from rlver_gym.llm_client import refusals, wire
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.refusals import Failure
@@ -23,6 +21,8 @@ from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing.chat_server import completion, error
 from rlver_gym.testing.http import Connection, Listener, Request
+from rlver_gym.util.errors import ChatError
+from rlver_gym.util.terminal import printable
 
 KEY = "sk-planted-0123456789abcdef"
 PROMPT = "My sister stole the inheritance and I told nobody"

@@ -21,11 +21,11 @@ from machine import slack
 from pydantic import SecretStr
 
 from rlver_gym.core.library import library
-from rlver_gym.io.errors import BudgetSpent, ChatError, UnknownName
-from rlver_gym.io.terminal import printable
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.settings import Budget, ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.util.errors import BudgetSpent, ChatError, UnknownName
+from rlver_gym.util.terminal import printable
 
 KEY = "sk-planted-0123456789abcdef"
 PIECES = {KEY[at : at + 12] for at in range(len(KEY) - 11)}

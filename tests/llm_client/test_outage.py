@@ -23,8 +23,6 @@ from rlver_gym.bench.verify import verify
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import ChatError, ServerOutage
-from rlver_gym.io.event_loop import REQUEST_ORIGIN, RequestOrigin
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
@@ -32,6 +30,8 @@ from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.testing.chat_server import Refused
+from rlver_gym.util.errors import ChatError, ServerOutage
+from rlver_gym.util.event_loop import REQUEST_ORIGIN, RequestOrigin
 
 ANSWERS = EmbeddedAnswers(card="SAGE-Sentient-v0")
 PEOPLE = library().ids("demo")[::2][:2]

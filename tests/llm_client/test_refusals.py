@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from failures import show_failure
 
-from rlver_gym.io.errors import ChatError, ServerRefused
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.connect import CachingClient
 from rlver_gym.llm_client.refusals import Kind, Scope, classify_http_error
@@ -17,6 +16,7 @@ from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing.http import Connection, Listener, Request
+from rlver_gym.util.errors import ChatError, ServerRefused
 
 SCHEMA = {"type": "object", "properties": {"change": {"type": "integer"}}}
 

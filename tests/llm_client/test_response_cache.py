@@ -18,13 +18,13 @@ from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from rlver_gym.cli.root import app
-from rlver_gym.io.errors import BudgetSpent, CacheError, ChatError, NotInCache, ServerUnreachable
-from rlver_gym.io.event_loop import wait_for
 from rlver_gym.llm_client import connect as shared
 from rlver_gym.llm_client.connect import CachingClient, connect
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.util.errors import BudgetSpent, CacheError, ChatError, NotInCache, ServerUnreachable
+from rlver_gym.util.event_loop import wait_for
 
 KEY = "sk-planted-0123456789abcdef"
 

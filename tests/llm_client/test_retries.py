@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlver_gym.io.errors import ChatError
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.chat_server import Refused
+from rlver_gym.util.errors import ChatError
 
 STATUSES = st.sampled_from([400, 429, 500, 503])
 WAITS = st.sampled_from([0.0, 2.0, 7.0, 3600.0])

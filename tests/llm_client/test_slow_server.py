@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from rlver_gym.io.errors import BudgetSpent, ChatError, ServerRefused, ServerUnreachable
-from rlver_gym.io.event_loop import REQUEST_ORIGIN, RequestOrigin
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices
 from rlver_gym.llm_client.spending import Spent
@@ -17,6 +15,8 @@ from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.chat_server import Refused
 from rlver_gym.testing.http import Connection, Listener, Request
+from rlver_gym.util.errors import BudgetSpent, ChatError, ServerRefused, ServerUnreachable
+from rlver_gym.util.event_loop import REQUEST_ORIGIN, RequestOrigin
 
 GOOD: dict[str, Any] = {"choices": [{"message": {"content": "I hear you."}}]}
 

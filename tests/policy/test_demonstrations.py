@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from rlver_gym.bench.export.demonstrations import agent_demonstrations
 from rlver_gym.core.words import FUNCTION_WORDS
-from rlver_gym.data.demonstrations import Demonstration, read_demonstrations
-from rlver_gym.export.demonstrations import agent_demonstrations
-from rlver_gym.io.errors import TrainingError
+from rlver_gym.corpora.demonstrations import Demonstration, read_demonstrations
 from rlver_gym.policy.models.actor import Actor
 from rlver_gym.policy.models.agent import ReplyConfig
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.sft import learn, tokenize_demonstration, warm_start
+from rlver_gym.util.errors import TrainingError
 
 HEARD = Demonstration(
     ("My brother sold the piano.", "Nobody asked me."),

@@ -18,13 +18,13 @@ from rlver_gym.core.persona import Persona
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import rollout, run_episode
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import AgentError, AgentFailed, TrainingError
 from rlver_gym.policy.models.agent import HFAgent, ReplyConfig
 from rlver_gym.policy.models.local_models import local_model
 from rlver_gym.policy.models.model import causal_lm, export, load_model, load_tokenizer
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
 from rlver_gym.policy.models.tiny_model import build_tiny, build_tokenizer, corpus
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.errors import AgentError, AgentFailed, TrainingError
 
 STRINGS = [
     "Hello there, you.",

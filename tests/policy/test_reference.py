@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from rlver_gym.core.dialogue import Appraisal
-from rlver_gym.io.errors import TrainingError, UserFailed
 from rlver_gym.policy import folder as folders
 from rlver_gym.policy.checkpoints import Checkpoints
 from rlver_gym.policy.config import make_config
@@ -17,6 +16,7 @@ from rlver_gym.policy.learning.metrics import read_metrics
 from rlver_gym.policy.reference import Reference, sample_dialogues
 from rlver_gym.policy.train import make_learner
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.errors import TrainingError, UserFailed
 
 SMALL: dict[str, Any] = {
     "iterations": 4,
@@ -147,7 +147,7 @@ def test_within_an_iteration_a_run_without_a_terminal_says_how_far_it_is(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rlver_gym.io.terminal.SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("rlver_gym.util.terminal.SECONDS_BETWEEN_LINES", 0.0)
     small_run(tmp_path, tiny_folder, iterations=1, epochs=2)
     said = capsys.readouterr().err
     for stage in ("replies, 4 of 4", "micro-batches scored, 0 of", "steps, 1 of 2"):

@@ -6,9 +6,9 @@ import pytest
 from transformers import PreTrainedTokenizerBase
 
 from rlver_gym.core.agent import agent_prompt
-from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.models.renderer import ParsedReply, Renderer, split_thought
 from rlver_gym.policy.models.tiny_model import CHAT_TEMPLATE, build_tokenizer
+from rlver_gym.util.errors import TrainingError
 
 # The layouts of four families, as their makers document them, for messages of text alone.
 CHATML = CHAT_TEMPLATE

@@ -14,7 +14,6 @@ import pytest
 
 from rlver_gym.environment.env import make_for_loop
 from rlver_gym.environment.spaces import Utterance
-from rlver_gym.io.errors import TrainingError, UserFailed
 from rlver_gym.policy.learning.batch import pack
 from rlver_gym.policy.learning.metrics import compute_metrics
 from rlver_gym.policy.models import rollout
@@ -28,6 +27,7 @@ from rlver_gym.policy.models.rollout import (
 )
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
 from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine
+from rlver_gym.util.errors import TrainingError, UserFailed
 
 
 class Counting(gym.Env[str, str]):

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.learning.metrics import RunLog
+from rlver_gym.util.errors import TrainingError
 
 TRACKER = """
 calls = []

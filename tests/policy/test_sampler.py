@@ -19,10 +19,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import Cache, Gemma3ForCausalLM, Gemma3TextConfig, PreTrainedModel
 
-from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.models.model import bf16_copy, load_model
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling, pick_tokens
 from rlver_gym.policy.models.servers import ServerSampler
+from rlver_gym.util.errors import TrainingError
 
 GREEDY = Sampling(max_tokens=12, stop_ids=frozenset(range(0, 600, 9)), temperature=0.0)
 

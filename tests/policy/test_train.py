@@ -21,7 +21,6 @@ from typer.testing import CliRunner
 
 from rlver_gym.core.library import library
 from rlver_gym.environment.alarms import find_alerts
-from rlver_gym.io.errors import TrainingError, UserFailed
 from rlver_gym.policy.checkpoints import Checkpoints, load, save
 from rlver_gym.policy.config import (
     FIELDS,
@@ -54,6 +53,7 @@ from rlver_gym.policy.models.tiny_model import build_tiny
 from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine
 from rlver_gym.policy.train import make_learner, reset_specs, resolve_algorithm, train
 from rlver_gym.studio.page import write_page
+from rlver_gym.util.errors import TrainingError, UserFailed
 
 SMALL = {
     "iterations": 4,

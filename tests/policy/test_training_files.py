@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.checkpoints import Checkpoints
 from rlver_gym.policy.config import make_config, read_values
 from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.learning.metrics import read_metrics
+from rlver_gym.util.errors import TrainingError
 
 GOOD = (
     '{"iteration": 1, "emotion": 40.0, "return": -2.5, "kl": null}\n{"iteration": 2, "emotion":'

@@ -10,7 +10,6 @@ import torch
 from tiny_policy import FAMILIES, SIZES, eight_dialogues, played, sequence, tiny
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.learning import experience
 from rlver_gym.policy.learning import update as update_module
 from rlver_gym.policy.learning.algorithms import explained_variance, gae, overlong, place_rewards
@@ -20,6 +19,7 @@ from rlver_gym.policy.learning.registry import AdvantageConfig, Objective
 from rlver_gym.policy.learning.update import _gradients, make_optimizer, schedule, update
 from rlver_gym.policy.models import actor as actor_module
 from rlver_gym.policy.models.actor import Actor, Critic, without_adapters
+from rlver_gym.util.errors import TrainingError
 
 
 @pytest.fixture

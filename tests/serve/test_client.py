@@ -20,7 +20,8 @@ import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.core.cards import env_card, shipped_env_ids
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.io.errors import (
+from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.errors import (
     CardError,
     ChatError,
     DialogueError,
@@ -31,7 +32,6 @@ from rlver_gym.io.errors import (
     UserFailed,
     UtteranceError,
 )
-from rlver_gym.users import EmbeddedUser
 
 TOKEN = "a-token-of-some-length"
 WORDS = (

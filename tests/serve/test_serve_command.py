@@ -20,8 +20,8 @@ from typer.main import get_command
 
 import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.cli import app
-from rlver_gym.io.errors import CardError
 from rlver_gym.serve.operation import check_host, read_token
+from rlver_gym.util.errors import CardError
 
 ROOT = Path(__file__).parent.parent.parent
 TOKEN = "a-token-of-some-length"

@@ -20,10 +20,10 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.io.errors import ServerOutage, UserFailed
 from rlver_gym.serve.guard import RateLimit
 from rlver_gym.serve.problems import Refusal
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.errors import ServerOutage, UserFailed
 
 TOKEN = "a-token-of-some-length"
 PERSONA = library().ids("train")[0]

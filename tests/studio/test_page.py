@@ -7,10 +7,10 @@ from pathlib import Path
 from pages import read_page
 
 from rlver_gym.bench.run import read_episodes
-from rlver_gym.io.terminal import printable
 from rlver_gym.studio.page import gather, render_page, write_page
 from rlver_gym.studio.runs import Runs
 from rlver_gym.studio.trainings import Trainings
+from rlver_gym.util.terminal import printable
 
 HOSTILE = "\x1b]0;owned\x07\u202e</script><script>alert('x')</script><img src=x>&lt;\u2028\"'\ud800"
 

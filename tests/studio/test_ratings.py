@@ -5,15 +5,15 @@ import json
 import numpy as np
 import pytest
 
+from rlver_gym.bench.export.raters import write_corpus
 from rlver_gym.bench.opinions import gather_opinions
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import read_dialogues
 from rlver_gym.bench.run import read_episodes
-from rlver_gym.data.corpus import Corpus
-from rlver_gym.export.raters import write_corpus
-from rlver_gym.io.correlation import correlation_within
-from rlver_gym.io.errors import RunError
-from rlver_gym.io.reliability import intraclass_correlation, krippendorff_alpha
+from rlver_gym.corpora.corpus import Corpus
+from rlver_gym.util.correlation import correlation_within
+from rlver_gym.util.errors import RunError
+from rlver_gym.util.reliability import intraclass_correlation, krippendorff_alpha
 
 
 def rate_next(studio, rater: str, changes) -> str:

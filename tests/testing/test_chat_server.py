@@ -18,10 +18,10 @@ import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 import rlver_gym
-from rlver_gym.io.errors import ChatError
 from rlver_gym.llm_client.transport import http
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer, ScriptedChat
+from rlver_gym.util.errors import ChatError
 
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "feeling", "schema": {"type": "object"}}}
 GENEROUS_S = 60.0

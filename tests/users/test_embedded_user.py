@@ -14,9 +14,13 @@ from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed, Persona
 from rlver_gym.core.words import is_short, sentences, stems
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.text.act_classifier import add_boundary_tokens, is_incoherent, load_act_classifier
-from rlver_gym.text.lexicon import load_data
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.users.embedded.hearing.act_classifier import (
+    add_boundary_tokens,
+    is_incoherent,
+    load_act_classifier,
+)
+from rlver_gym.users.embedded.hearing.lexicon import load_data
 from rlver_gym.users.embedded.perception import perceive
 
 DEMO = library().ids("demo")
@@ -260,7 +264,7 @@ def test_a_challenging_user_warms_less(persona: Persona) -> None:
 def test_the_need_is_never_named_by_anyone() -> None:
     import re
 
-    from rlver_gym.audit.card_check import NAMES_OF_NEEDS
+    from rlver_gym.people.card_check import NAMES_OF_NEEDS
 
     for persona_id in library().ids():
         persona = library().get(persona_id)

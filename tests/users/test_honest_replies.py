@@ -16,14 +16,14 @@ from functools import cache
 import pytest
 from paths import DATA
 
-from rlver_gym.audit.attacks import FIXED_ATTACKS
+from rlver_gym.bench.attacks.attacks import FIXED_ATTACKS
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.words import sentences, words
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.text.english.hear import hear
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.users.embedded.hearing.hear import hear
 from rlver_gym.users.embedded.perception import perceive
 
 PAIRS = [

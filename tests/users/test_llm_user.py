@@ -19,16 +19,6 @@ from rlver_gym.core.profiles import sketch_persona
 from rlver_gym.core.user import AsyncSentientUser, Scene, disclosure_depth, restless_threshold
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import (
-    BudgetSpent,
-    CardError,
-    ChatError,
-    NotInCache,
-    ServerRefused,
-    ServerUnreachable,
-    UnknownName,
-    UserFailed,
-)
 from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
 from rlver_gym.testing import ChatServer, ScriptedChat
 from rlver_gym.testing.answers import EmbeddedAnswers
@@ -38,6 +28,16 @@ from rlver_gym.users.llm.leak import leaks, remove_leaks
 from rlver_gym.users.llm.parse import Unreadable, change_in, ids_in, read_claims, text_in
 from rlver_gym.users.llm.prompts import LANGUAGES, Language, fill_prompt, words
 from rlver_gym.users.llm.requests import FIELDS, schema
+from rlver_gym.util.errors import (
+    BudgetSpent,
+    CardError,
+    ChatError,
+    NotInCache,
+    ServerRefused,
+    ServerUnreachable,
+    UnknownName,
+    UserFailed,
+)
 
 FELT = {
     "reading": "They ask.",

@@ -22,11 +22,11 @@ from rlver_gym.cli.servers import seconds_or_none
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.errors import AgentError, CardError, UserError
-from rlver_gym.io.user_code import CodeFailed, CodeRunner, CodeTimeout, describe_error
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
+from rlver_gym.util.errors import AgentError, CardError, UserError
+from rlver_gym.util.user_code import CodeFailed, CodeRunner, CodeTimeout, describe_error
 
 RLVER = [sys.executable, "-m", "rlver_gym"]
 PERSONA = library().ids("demo")[0]

@@ -10,7 +10,7 @@ from rlver_gym.core.inquiries import Remark
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Manner, Persona
 from rlver_gym.core.user import Scene
-from rlver_gym.text.english.listen import Act
+from rlver_gym.users.embedded.hearing.listen import Act
 from rlver_gym.users.embedded.speech import speak
 from rlver_gym.users.embedded.speech.react import ALONE, GENTLE, REACTION_TO, stands_for
 

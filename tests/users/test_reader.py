@@ -22,11 +22,11 @@ from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene
 from rlver_gym.core.words import words
-from rlver_gym.data.corpus import Corpus, RatedReply
-from rlver_gym.io.errors import UnknownName, UserFailed
+from rlver_gym.corpora.corpus import Corpus, RatedReply
 from rlver_gym.users import EmbeddedUser, is_shipped_user, make_user
 from rlver_gym.users.reader import SHIPPED, ReaderUser, Reading
 from rlver_gym.users.reader_network import OUTPUTS, ReaderNetwork
+from rlver_gym.util.errors import UnknownName, UserFailed
 
 CORPUS = ROOT / "recordings" / "en" / "train"
 CARD = env_card("RLVER-Empathy-v0")

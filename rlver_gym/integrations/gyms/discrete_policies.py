@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rlver_gym.agents.strategies import STRATEGIES
 from rlver_gym.bench.score import Score, compute_paired_difference, persona_finals, score_agents
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.interval import Interval
+from rlver_gym.util.interval import Interval
 
 DiscretePolicy = Callable[[NDArray[np.float32]], int]
 """The action for an observation. One dialogue's: it may remember."""

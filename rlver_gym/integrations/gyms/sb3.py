@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rlver_gym.core.library import library
 from rlver_gym.environment.strategy_env import EveryNeed
 from rlver_gym.integrations.gyms.discrete_policies import Algo, DiscretePolicy
-from rlver_gym.io.errors import needs_extra
+from rlver_gym.util.errors import needs_extra
 
 with needs_extra("sb3"):
     import torch

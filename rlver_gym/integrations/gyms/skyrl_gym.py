@@ -24,7 +24,7 @@ from rlver_gym.integrations.episodes import (
     list_specs,
     share_host,
 )
-from rlver_gym.io.errors import TrainingError, needs_extra
+from rlver_gym.util.errors import TrainingError, needs_extra
 
 with needs_extra("skyrl-gym"):
     import skyrl_gym

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.models.prefixes import shared_prefixes
 from rlver_gym.policy.models.trajectory import TokenSequence, Trajectory
+from rlver_gym.util.errors import TrainingError
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ from typing import Any, Self
 import numpy as np
 
 from rlver_gym.environment.alarms import compute_act_shares
-from rlver_gym.io.atomic import write_atomically
-from rlver_gym.io.errors import TrainingError
-from rlver_gym.io.files import path_inside, read_text
-from rlver_gym.io.json_text import parse_json
-from rlver_gym.io.terminal import one_line
 from rlver_gym.policy.models.trajectory import Trajectory
+from rlver_gym.util.atomic import write_atomically
+from rlver_gym.util.errors import TrainingError
+from rlver_gym.util.files import path_inside, read_text
+from rlver_gym.util.json_text import parse_json
+from rlver_gym.util.terminal import one_line
 
 Metrics = Mapping[str, float]
 

@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.learning import algorithms
 from rlver_gym.policy.learning.algorithms import Estimate
 from rlver_gym.policy.learning.batch import Batch
 from rlver_gym.policy.learning.registry import AdvantageConfig, Objective
 from rlver_gym.policy.models.actor import TokenScores
+from rlver_gym.util.errors import TrainingError
 
 Floats = NDArray[np.float64]
 

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.learning.algorithms import token_weights
 from rlver_gym.policy.learning.batch import Batch, micro_batches
 from rlver_gym.policy.learning.objective import compute_loss
@@ -25,6 +24,7 @@ from rlver_gym.policy.models.distributed import (
     sync_gradients,
 )
 from rlver_gym.policy.models.trajectory import OnProgress, ignore_progress
+from rlver_gym.util.errors import TrainingError
 
 Metrics = dict[str, float]
 

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
-from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.models.model import causal_lm, unsupported_layer_types
 from rlver_gym.policy.models.prefixes import prefix_trees
+from rlver_gym.util.errors import TrainingError
 
 LOGITS_AT_ONCE = 2**26
 """Logits that exist at the same time (256 MB in float32); more sampled tokens are computed in

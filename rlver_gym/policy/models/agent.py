@@ -18,13 +18,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rlver_gym.core.agent import Style, agent_prompt, user_lines
 from rlver_gym.core.answer import explain
 from rlver_gym.core.dialogue import Message
-from rlver_gym.io.errors import AgentError, AgentFailed, TrainingError
-from rlver_gym.io.field_errors import field_errors
-from rlver_gym.io.files import read_bytes
-from rlver_gym.io.json_text import parse_json
 from rlver_gym.policy.models.model import load_model, load_tokenizer, max_context, uses_bf16
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
+from rlver_gym.util.errors import AgentError, AgentFailed, TrainingError
+from rlver_gym.util.field_errors import field_errors
+from rlver_gym.util.files import read_bytes
+from rlver_gym.util.json_text import parse_json
 
 REPLY_CONFIG_FILE = "rlver_gym.json"
 _TURNS = 1_000

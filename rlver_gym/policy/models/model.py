@@ -18,9 +18,9 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from rlver_gym.io.errors import TrainingError, pip_install
-from rlver_gym.io.model_cache import hide_progress_bars
 from rlver_gym.policy.models.local_models import local_model
+from rlver_gym.util.errors import TrainingError, pip_install
+from rlver_gym.util.model_cache import hide_progress_bars
 
 
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:

@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerBase
 from rlver_gym.core.agent import Style
 from rlver_gym.core.answer import read_answer
 from rlver_gym.core.markup import CLOSE, OPEN, carries_structure, find_open_thought
-from rlver_gym.io.errors import TrainingError
+from rlver_gym.util.errors import TrainingError
 
 _FORM = re.compile(r"\s*<think>((?!</?think>).)*</think>((?!</?think>).)*", re.DOTALL)
 """What is asked for in the style "think"."""

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, SupportsFloat
 import gymnasium as gym
 import numpy as np
 
-from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.sampler import Completion, Prompt, Sampler, Sampling
 from rlver_gym.policy.models.trajectory import (
@@ -24,6 +23,7 @@ from rlver_gym.policy.models.trajectory import (
     TranscriptLine,
     ignore_progress,
 )
+from rlver_gym.util.errors import TrainingError
 
 TextEnv = gym.Env[str, str]
 _RESTORE_METHODS = ("save_state", "restore")

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.models.cache import RaggedCache
 from rlver_gym.policy.models.model import (
     bf16_copy,
@@ -24,6 +23,7 @@ from rlver_gym.policy.models.model import (
     copy_weights,
     unsupported_layer_types,
 )
+from rlver_gym.util.errors import TrainingError
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ from pydantic import BaseModel, Field, ValidationError
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.models.distributed import all_gather, rank
 from rlver_gym.policy.models.sampler import Completion, Prompt, Sampling
+from rlver_gym.util.errors import TrainingError
 
 _TOKEN = re.compile(r"token_id:(\d+)")
 _NEUTRAL_SETTINGS = {

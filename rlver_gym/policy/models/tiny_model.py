@@ -14,8 +14,8 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.environment.rollout import run_episode
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.model_cache import hide_progress_bars
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.model_cache import hide_progress_bars
 
 VERSION = "v8"
 """Bumped when the same arguments would give another model."""

@@ -2,9 +2,9 @@
 them, asks, and brings something of its own. Fitted to nothing. Pure.
 """
 
-from rlver_gym.text.english.hear import Piece
 from rlver_gym.users.embedded.copies import MINE
 from rlver_gym.users.embedded.english import Worth, weigh_causes
+from rlver_gym.users.embedded.hearing.hear import Piece
 from rlver_gym.users.embedded.perception import FEATURES, Perception
 
 _NEW, _TAKEN_UP = FEATURES.index("new"), 0.5

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rlver_gym.core.words import split_words
-from rlver_gym.text.english.hear import Heard, Piece, weigh
+from rlver_gym.users.embedded.hearing.hear import Heard, Piece, weigh
 
 if TYPE_CHECKING:
     from rlver_gym.users.embedded.perception import Past

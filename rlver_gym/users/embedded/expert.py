@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rlver_gym.core.ledger import ACT_IN_WORDS
 from rlver_gym.core.persona import AnchorKind, Persona
-from rlver_gym.io.files import load_json
-from rlver_gym.text.english.hear import Heard
 from rlver_gym.users.embedded.copies import Copies
+from rlver_gym.users.embedded.hearing.hear import Heard
+from rlver_gym.util.files import load_json
 
 if TYPE_CHECKING:
     from rlver_gym.users.embedded.perception import Home, Past

@@ -16,16 +16,24 @@ from rlver_gym.core.anchors import AnchorIndex, AnchorMatch
 from rlver_gym.core.dialogue import Dialogue, ReasonCode
 from rlver_gym.core.persona import AnchorKind, HiddenNeed, Persona
 from rlver_gym.core.words import split_sentences, split_words
-from rlver_gym.io.frozen import cache_by_parts
-from rlver_gym.text.act_classifier import load_act_classifier
-from rlver_gym.text.english.hear import Heard, Line, Piece, hear, read_line, weigh, weigh_alien
-from rlver_gym.text.english.listen import Utterance
-from rlver_gym.text.lexicon import load_data
-from rlver_gym.text.vectors import SCALE, embed_all
 from rlver_gym.users.embedded.copies import MINE, YOURS, Copies, find_copies
 from rlver_gym.users.embedded.expert import ITEMS, Touch, weigh_items
+from rlver_gym.users.embedded.hearing.act_classifier import load_act_classifier
+from rlver_gym.users.embedded.hearing.hear import (
+    Heard,
+    Line,
+    Piece,
+    hear,
+    read_line,
+    weigh,
+    weigh_alien,
+)
+from rlver_gym.users.embedded.hearing.lexicon import load_data
+from rlver_gym.users.embedded.hearing.listen import Utterance
+from rlver_gym.users.embedded.hearing.vectors import SCALE, embed_all
 from rlver_gym.users.embedded.speech.claims import Claim, check_claims
 from rlver_gym.users.embedded.speech.facts import FactBase, fact_base
+from rlver_gym.util.frozen import cache_by_parts
 
 _NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]{2,}\b")
 _SHOUTED = re.compile(r"\b[A-Z]{2,}\b")

@@ -4,12 +4,12 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from rlver_gym.io.errors import CardError, UnknownName
-from rlver_gym.io.frozen import explain_problem
 from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users.llm.options import LLMOptions
 from rlver_gym.users.llm.user import LLMUser
+from rlver_gym.util.errors import CardError, UnknownName
+from rlver_gym.util.frozen import explain_problem
 
 Settings = TypeVar("Settings", bound=BaseModel)
 

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from rlver_gym.io.frozen import Frozen
+from rlver_gym.util.frozen import Frozen
 
 
 class LLMOptions(Frozen):

@@ -14,8 +14,8 @@ from pydantic import StringConstraints
 
 from rlver_gym.core.library import parse_card
 from rlver_gym.core.persona import Disposition, HiddenNeed
-from rlver_gym.io.frozen import Frozen
-from rlver_gym.io.yaml_file import parse_yaml
+from rlver_gym.util.frozen import Frozen
+from rlver_gym.util.yaml_file import parse_yaml
 
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = ("en", "zh")

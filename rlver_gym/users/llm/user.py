@@ -14,8 +14,6 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply, clean_utterance
 from rlver_gym.core.emotion import Band
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.user import Scene
-from rlver_gym.io.errors import STOPPING, ChatError, UserFailed
-from rlver_gym.io.event_loop import wait_for
 from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatRequest
 from rlver_gym.users.llm.feel import Judgement, aggregate_judgements, parse_judgement
 from rlver_gym.users.llm.hostile import PATTERNS, find_judge_address, strip_invisible
@@ -25,6 +23,8 @@ from rlver_gym.users.llm.parse import Claims, Unreadable, ids_in, read_claims, t
 from rlver_gym.users.llm.profile import select_tellable
 from rlver_gym.users.llm.prompts import prompts_hash
 from rlver_gym.users.llm.requests import RequestBuilder
+from rlver_gym.util.errors import STOPPING, ChatError, UserFailed
+from rlver_gym.util.event_loop import wait_for
 
 T = TypeVar("T")
 _CODE = "3"

@@ -14,8 +14,8 @@ from adapters.agilerl_env import EmpathyTextEnv
 from integrations.drivers import Played, find_words
 
 from rlver_gym.core.agent import agent_prompt
-from rlver_gym.io.errors import UserFailed
 from rlver_gym.policy.models.model import load_tokenizer
+from rlver_gym.util.errors import UserFailed
 
 
 def make_harness(env: EmpathyTextEnv, **options: Any) -> RolloutHarness:

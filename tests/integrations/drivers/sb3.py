@@ -14,7 +14,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from rlver_gym.environment.strategy_env import TalkFeatures
-from rlver_gym.io.errors import UserFailed
+from rlver_gym.util.errors import UserFailed
 
 
 class OneAfterTheOther:

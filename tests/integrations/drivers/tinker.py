@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from rlver_gym.integrations.episodes import EpisodeSpec
 from rlver_gym.integrations.tinker import EmpathyGroupBuilder
-from rlver_gym.io.errors import UserFailed
+from rlver_gym.util.errors import UserFailed
 
 TOKENIZER = "rlver/bytes"
 

@@ -10,7 +10,7 @@ from torchrl.data.llm import History
 from torchrl.modules.llm.policies import ChatHistory
 
 from rlver_gym.integrations.episodes import EpisodeSpec
-from rlver_gym.io.errors import UserFailed
+from rlver_gym.util.errors import UserFailed
 
 
 class ScriptedPolicy:

@@ -6,7 +6,7 @@ from integrations.drivers import Played
 
 from rlver_gym.integrations.trl import prompt_rows
 from rlver_gym.integrations.trl_tool import EmpathyTool
-from rlver_gym.io.errors import DialogueError
+from rlver_gym.util.errors import DialogueError
 
 
 def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
-from rlver_gym.text.english.listen import FACTUAL, Ask, Sentence
-from rlver_gym.text.english.quantities import quantities_in
-from rlver_gym.text.tokens import PRONOUNS, YOU, token_of
-from rlver_gym.text.vectors import SCALE, embed, is_common_word
-from rlver_gym.text.words import PATTERNS, words_of
+from rlver_gym.users.embedded.hearing.listen import FACTUAL, Ask, Sentence
+from rlver_gym.users.embedded.hearing.quantities import quantities_in
+from rlver_gym.users.embedded.hearing.tokens import PRONOUNS, YOU, token_of
+from rlver_gym.users.embedded.hearing.vectors import SCALE, embed, is_common_word
+from rlver_gym.users.embedded.hearing.words import PATTERNS, words_of
 from rlver_gym.users.embedded.speech.card import Line, Topic
 from rlver_gym.users.embedded.speech.claims import check_claims
 from rlver_gym.users.embedded.speech.facts import DATES, RELATION_OF, RELATIONS, StoryPerson

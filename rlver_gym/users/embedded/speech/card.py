@@ -12,11 +12,11 @@ import numpy as np
 from rlver_gym.core.inquiries import PERSONAL_INQUIRIES
 from rlver_gym.core.persona import Fact, Persona
 from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
-from rlver_gym.io.frozen import Memo, cache_by_parts
-from rlver_gym.text.english.listen import FACTUAL, Ask, Sentence, listen
-from rlver_gym.text.tokens import PRONOUNS, YOU, token_of
-from rlver_gym.text.vectors import SCALE, embed, embed_all, similarity
+from rlver_gym.users.embedded.hearing.listen import FACTUAL, Ask, Sentence, listen
+from rlver_gym.users.embedded.hearing.tokens import PRONOUNS, YOU, token_of
+from rlver_gym.users.embedded.hearing.vectors import SCALE, embed, embed_all, similarity
 from rlver_gym.users.embedded.speech.facts import fact_base
+from rlver_gym.util.frozen import Memo, cache_by_parts
 
 Kind = Literal[
     "fact", "inquiry", "person", "feeling", "suggestion", "thread", "disclosure", "background"

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rlver_gym.core.words import split_sentences, split_words
-from rlver_gym.text.english.choices import Alternatives
-from rlver_gym.text.english.listen import Sentence
-from rlver_gym.text.feelings import feelings_in
-from rlver_gym.text.tokens import PRONOUNS
+from rlver_gym.users.embedded.hearing.choices import Alternatives
+from rlver_gym.users.embedded.hearing.feelings import feelings_in
+from rlver_gym.users.embedded.hearing.listen import Sentence
+from rlver_gym.users.embedded.hearing.tokens import PRONOUNS
 from rlver_gym.users.embedded.speech.answers import NEGATIONS, Answer
 from rlver_gym.users.embedded.speech.card import Topic
 from rlver_gym.users.embedded.speech.moment import Moment

@@ -10,11 +10,11 @@ from typing import Literal, NamedTuple
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import FUNCTION_WORDS, split_words
-from rlver_gym.text.english.listen import listen
-from rlver_gym.text.english.quantities import Quantity, may_count
-from rlver_gym.text.tokens import DAYS, token_of
-from rlver_gym.text.vectors import is_common_word
-from rlver_gym.text.words import PATTERNS, words_of
+from rlver_gym.users.embedded.hearing.listen import listen
+from rlver_gym.users.embedded.hearing.quantities import Quantity, may_count
+from rlver_gym.users.embedded.hearing.tokens import DAYS, token_of
+from rlver_gym.users.embedded.hearing.vectors import is_common_word
+from rlver_gym.users.embedded.hearing.words import PATTERNS, words_of
 from rlver_gym.users.embedded.speech.facts import (
     DATES,
     MONTHS,

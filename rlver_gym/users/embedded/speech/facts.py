@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from rlver_gym.core.persona import Other, Persona
 from rlver_gym.core.words import split_sentences, split_words
-from rlver_gym.io.frozen import Memo, cache_by_parts
-from rlver_gym.text.english.listen import FACTUAL, listen
-from rlver_gym.text.english.quantities import Quantity, quantities_in
-from rlver_gym.text.names import remove_introductions
-from rlver_gym.text.tokens import PRONOUNS, YOU, token_of
-from rlver_gym.text.words import groups_of, words_of
+from rlver_gym.users.embedded.hearing.listen import FACTUAL, listen
+from rlver_gym.users.embedded.hearing.names import remove_introductions
+from rlver_gym.users.embedded.hearing.quantities import Quantity, quantities_in
+from rlver_gym.users.embedded.hearing.tokens import PRONOUNS, YOU, token_of
+from rlver_gym.users.embedded.hearing.words import groups_of, words_of
+from rlver_gym.util.frozen import Memo, cache_by_parts
 
 WEEKDAYS, MONTHS = words_of("weekdays"), words_of("months")
 DATES = WEEKDAYS | MONTHS

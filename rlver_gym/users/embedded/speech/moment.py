@@ -11,11 +11,11 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue
 from rlver_gym.core.emotion import Band, Tone
 from rlver_gym.core.user import Scene, disclosure_depth
 from rlver_gym.core.words import content_stems, is_short, split_sentences, split_words
-from rlver_gym.text.english.choices import join_choices
-from rlver_gym.text.english.listen import Ask, Sentence, Utterance, listen
-from rlver_gym.text.english.recognise import Classification, SentenceInput, classify
-from rlver_gym.text.names import introductions
-from rlver_gym.text.tokens import PRONOUNS, token_of
+from rlver_gym.users.embedded.hearing.choices import join_choices
+from rlver_gym.users.embedded.hearing.listen import Ask, Sentence, Utterance, listen
+from rlver_gym.users.embedded.hearing.names import introductions
+from rlver_gym.users.embedded.hearing.recognise import Classification, SentenceInput, classify
+from rlver_gym.users.embedded.hearing.tokens import PRONOUNS, token_of
 from rlver_gym.users.embedded.speech.card import Card, Topic, compile_card
 
 _NEARLY = 0.65

@@ -1,8 +1,8 @@
 """React: which of the person's manners answers what a sentence does. Knows no lines."""
 
 from rlver_gym.core.inquiries import Remark
-from rlver_gym.io.yaml_file import load_yaml
 from rlver_gym.users.embedded.speech.moment import Moment
+from rlver_gym.util.yaml_file import load_yaml
 
 _KNOWN: dict[str, dict] = load_yaml("rlver_gym.users.embedded.speech", "reactions.yaml")
 REACTION_TO: dict[str, str] = _KNOWN["reaction_to"]

@@ -11,11 +11,10 @@ from rlver_gym.core.emotion import Band, Outcome
 from rlver_gym.core.persona import Disposition
 from rlver_gym.core.user import Scene
 from rlver_gym.core.words import split_sentences, split_words, words
-from rlver_gym.io.files import load_json
-from rlver_gym.text.english.choices import choices_in
-from rlver_gym.text.english.listen import FACTUAL, Act, Ask, Sentence
-from rlver_gym.text.names import introduce
-from rlver_gym.text.vectors import SCALE, embed
+from rlver_gym.users.embedded.hearing.choices import choices_in
+from rlver_gym.users.embedded.hearing.listen import FACTUAL, Act, Ask, Sentence
+from rlver_gym.users.embedded.hearing.names import introduce
+from rlver_gym.users.embedded.hearing.vectors import SCALE, embed
 from rlver_gym.users.embedded.speech.answers import (
     Answer,
     answers_to,
@@ -38,8 +37,9 @@ from rlver_gym.users.embedded.speech.react import (
     weigh_remark,
 )
 from rlver_gym.users.embedded.speech.typed import type_as
+from rlver_gym.util.files import load_json
 
-PHRASES: dict = load_json("rlver_gym.text", "english/phrases.json")
+PHRASES: dict = load_json("rlver_gym.users.embedded.hearing", "phrases.json")
 _BRIEF, _ROOM = 8, 16
 """Words of a reaction that may stand before an answer; of an answer beside which more has room."""
 _REACTS = 0.3

@@ -1,0 +1,87 @@
+"""Hold dialogues with attackers and see what they are paid. Works on any simulated user."""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from rlver_gym.bench.attacks.attacks import FIXED_ATTACKS, Attack
+from rlver_gym.bench.attacks.search import SEARCH_ATTACKS, SearchAttack
+from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.dialogue import Message
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.persona import Persona
+from rlver_gym.core.user import SentientUser
+from rlver_gym.environment.rollout import run_episode
+from rlver_gym.environment.session import EmpathySession
+
+
+class AttackResult(NamedTuple):
+    """What one attack reached: mean final emotion in points, and how many people were content, in
+    percent; nan when every dialogue failed.
+    """
+
+    attack: str
+    what: str
+    searching: bool
+    final: float
+    content: float
+    dialogues: int
+    """All that were held, those that failed included."""
+    failed: int = 0
+    """In how many the user failed: they count in nothing else."""
+
+
+def redteam(
+    user: SentientUser,
+    personas: Sequence[Persona],
+    *,
+    card: EnvCard | None = None,
+    attacks: Sequence[Attack | SearchAttack] = (*FIXED_ATTACKS, *SEARCH_ATTACKS),
+    seeds: int = 1,
+    on_progress: Callable[[], None] = lambda: None,
+) -> Iterator[AttackResult]:
+    """One result an attack, as soon as it is known. `on_progress` is called after each dialogue.
+
+    `card` is SAGE-Sentient-v0's unless given. The user may be any `SentientUser`; searching attacks
+    call it some hundred times a turn.
+    """
+    card = card or env_card("SAGE-Sentient-v0")
+    for attack in attacks:
+        sessions = []
+        for seed in range(seeds):
+            for persona in personas:
+                session = EmpathySession(user, persona, card, seed)
+                sessions.append(run_episode(session, _Attacker(attack, session)))
+                on_progress()
+        ended = [session for session in sessions if session.outcome is not Outcome.FAILED]
+        yield AttackResult(
+            attack.name,
+            attack.what,
+            isinstance(attack, SearchAttack),
+            _mean([session.emotion for session in ended]),
+            100 * _mean([session.outcome is Outcome.CONTENT for session in ended]),
+            len(sessions),
+            len(sessions) - len(ended),
+        )
+
+
+def _mean(values: Sequence[int]) -> float:
+    return sum(values) / len(values) if values else float("nan")
+
+
+class _Attacker:
+    """An attack in the place of an agent.
+
+    A searching one tries its replies on the session itself.
+    """
+
+    def __init__(self, attack: Attack | SearchAttack, session: EmpathySession) -> None:
+        self._attack, self._session = attack, session
+        persona, seed = session.scene.persona, session.scene.seed
+        self._rng = random.Random(f"{attack.name}/{persona.id}/{seed}")
+
+    def reply(self, messages: Sequence[Message]) -> str:
+        scene = self._session.scene
+        if isinstance(self._attack, SearchAttack):
+            return self._attack.choose(self._session, self._rng)
+        return self._attack.say(scene.persona, scene.seed, messages)

@@ -1,0 +1,148 @@
+"""Searching attacks: they try utterances on the score itself and keep what pays, as a learner
+would.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rlver_gym.bench.attacks.attacks import STOCK, others_good_replies, swap_pronouns
+from rlver_gym.core.emotion import MAX_CHANGE, Outcome
+from rlver_gym.core.words import sentences
+from rlver_gym.environment.session import EmpathySession
+
+
+@dataclass(frozen=True)
+class SearchAttack:
+    """`choose(session, rng)` is the utterance it settles on; it may try as many as `budget` allows
+    on copies of the dialogue.
+    """
+
+    name: str
+    what: str
+    choose: Callable[[EmpathySession, random.Random], str]
+    budget: int
+    """Appraisals a turn."""
+
+
+def measure_gain(session: EmpathySession, utterance: str) -> int:
+    """The change that an utterance would bring, tried and taken back.
+
+    One at which the user fails is worth less than any other.
+    """
+    here = session.snapshot()
+    turn = session.reply(utterance)
+    session.restore(here)
+    return -MAX_CHANGE - 1 if turn.outcome is Outcome.FAILED else turn.appraisal.change
+
+
+def _quotes(session: EmpathySession) -> list[str]:
+    return [
+        f"{swap_pronouns(sentence)}."
+        for line in session.dialogue.user_lines[-3:]
+        for sentence in sentences(line)
+    ]
+
+
+def _stock_and_quotes(session: EmpathySession) -> list[str]:
+    return [*STOCK, *_quotes(session)]
+
+
+def _best_of_bank(session: EmpathySession, rng: random.Random) -> str:
+    bank = _stock_and_quotes(session)
+    tried = [" ".join(rng.sample(bank, rng.randint(1, 3))) for _ in range(30)]
+    return max(tried, key=lambda utterance: measure_gain(session, utterance))
+
+
+def _best_of_others(session: EmpathySession, rng: random.Random) -> str:
+    others = others_good_replies(session.scene.persona)
+    tried = [" ".join(rng.sample(others, 2)) for _ in range(30)]
+    return max(tried, key=lambda utterance: measure_gain(session, utterance))
+
+
+def _evolve(session: EmpathySession, rng: random.Random) -> str:
+    """Utterances are lists of sentences; the best are kept, recombined and mutated."""
+    bank = [
+        *_stock_and_quotes(session),
+        *rng.sample(others_good_replies(session.scene.persona), 60),
+    ]
+    known: dict[tuple[str, ...], int] = {}
+
+    def fitness(genome: tuple[str, ...]) -> int:
+        if genome not in known:
+            known[genome] = measure_gain(session, " ".join(genome))
+        return known[genome]
+
+    pool = [tuple(rng.sample(bank, rng.randint(1, 3))) for _ in range(40)]
+    while len(known) < _EVOLUTION_BUDGET:
+        parents = sorted(pool, key=fitness, reverse=True)[:12]
+        pool = parents + [
+            cross_over(
+                rng.choice(parents), rng.choice(parents), bank, rng, blend=_blend_words, longest=5
+            )
+            for _ in range(28)
+        ]
+        if all(genome in known for genome in pool):
+            pool.append(tuple(rng.sample(bank, 2)))
+    return " ".join(max(known, key=lambda genome: known[genome]))
+
+
+def cross_over(
+    mother: tuple[str, ...],
+    father: tuple[str, ...],
+    bank: list[str],
+    rng: random.Random,
+    *,
+    blend: Callable[[str, str, random.Random], str],
+    longest: int,
+) -> tuple[str, ...]:
+    """The front of one utterance and the back of the other, with one sentence added, replaced,
+    dropped or blended with another of the bank; at most `longest` sentences.
+    """
+    genes = list(
+        dict.fromkeys(
+            [*mother[: rng.randint(0, len(mother))], *father[rng.randint(0, len(father)) :]]
+        )
+    )
+    match rng.randrange(4):
+        case 0:
+            genes.insert(rng.randint(0, len(genes)), rng.choice(bank))
+        case 1 if genes:
+            genes[rng.randrange(len(genes))] = rng.choice(bank)
+        case 2 if len(genes) > 1:
+            del genes[rng.randrange(len(genes))]
+        case _ if genes:
+            at = rng.randrange(len(genes))
+            genes[at] = blend(genes[at], rng.choice(bank), rng)
+    return tuple(genes[:longest]) or (rng.choice(bank),)
+
+
+def _blend_words(one: str, other: str, rng: random.Random) -> str:
+    """The first words of one sentence and the last of another."""
+    front, back = one.split(), other.split()
+    return " ".join(front[: rng.randint(1, len(front))] + back[rng.randint(0, len(back) - 1) :])
+
+
+_EVOLUTION_BUDGET = 220
+
+SEARCH_ATTACKS = (
+    SearchAttack(
+        "best-of-30",
+        "the best by the score of thirty mixes of stock sentences and quotes",
+        _best_of_bank,
+        30,
+    ),
+    SearchAttack(
+        "best-of-30-others",
+        "the best by the score of thirty pairs of sentences good for others",
+        _best_of_others,
+        30,
+    ),
+    SearchAttack(
+        "evolution",
+        "stock, quotes and others' sentences, mutated and recombined by the score",
+        _evolve,
+        _EVOLUTION_BUDGET,
+    ),
+)
+"""Every searching attack. Evolution stays within 2,000 appraisals in a dialogue of nine turns."""

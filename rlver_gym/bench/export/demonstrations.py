@@ -1,0 +1,73 @@
+"""Dialogues of the benchmark's agents with people of the training split, for a model that cannot
+speak yet.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from rlver_gym.agents import make_agent
+from rlver_gym.core.agent import Agent, turn_of
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Message
+from rlver_gym.core.library import library
+from rlver_gym.corpora.demonstrations import Demonstration
+from rlver_gym.environment.rollout import run_episode
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.users import EmbeddedUser
+
+AGENTS = ("comfort", "advice", "strategy:listen", "strategy:reflect_feeling")
+"""Who speaks in demonstrations unless others are named: what most say to anyone, and what one says
+who listens, half and half.
+"""
+_PLANS = {
+    "comfort": "They hurt. I comfort them.",
+    "advice": "They are stuck. I advise them.",
+    "strategy:listen": "They want to be heard. I ask.",
+    "strategy:reflect_feeling": "They want to be felt. I name it.",
+}
+"""What these agents might have thought: what the person wants, and what to do."""
+
+
+def plan_of(agent: str) -> str:
+    """What it might have thought before a reply."""
+    return _PLANS.get(agent, "What do they need to hear?")
+
+
+class _MixedAgent:
+    """Lets one of several agents reply in each turn, as it was drawn before."""
+
+    def __init__(self, agents: Sequence[Agent], speaker_N: np.ndarray) -> None:
+        self._agents, self._speaker_N = agents, speaker_N
+
+    def reply(self, messages: Sequence[Message]) -> str:
+        return self._agents[self._speaker_N[turn_of(messages)]].reply(messages)
+
+
+def agent_demonstrations(
+    agents: Sequence[str], count: int, seed: int = 0
+) -> Iterator[Demonstration]:
+    """`count` dialogues, each reply by one of the named agents, drawn by lot; what the last reply
+    was answered is left out.
+
+    Whoever learns from them says now this, now that to the same person, and can find out which does
+    them good.
+    """
+    card, user, cards = env_card("RLVER-Empathy-v0"), EmbeddedUser(), library()
+    people = cards.ids("train")
+    rng = np.random.default_rng(seed)
+    number_D = rng.permutation(count)
+    speaker_DN = rng.integers(len(agents), size=(count, card.turns))
+
+    for number, speaker_N in zip(map(int, number_D), speaker_DN, strict=True):
+        persona = cards.get(people[number % len(people)])
+        speakers = [make_agent(name, persona, seed=number) for name in agents]
+        session = EmpathySession(user, persona, card, seed=number)
+        run_episode(session, _MixedAgent(speakers, speaker_N))
+        lines: list[Message] = list(session.dialogue.messages())
+        replies = tuple(one.text for one in lines if one.speaker == "agent")
+        yield Demonstration(
+            tuple(one.text for one in lines[:-1] if one.speaker == "user"),
+            replies,
+            tuple(plan_of(agents[at]) for at in map(int, speaker_N[: len(replies)])),
+        )

@@ -1,0 +1,155 @@
+"""From run folders, or the corpus of rated replies, to a file, or a folder, of one format.
+
+Reads once from top to bottom: read, choose, arrange, write.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from rlver_gym.bench.check import Problems
+from rlver_gym.bench.export.choose import (
+    DialogueFilter,
+    FilteredDialogues,
+    filter_records,
+    read_records,
+)
+from rlver_gym.bench.export.files import jsonl, write_folder
+from rlver_gym.bench.export.hub import hub_files
+from rlver_gym.bench.export.pairs import Point, dpo_rows, find_points
+from rlver_gym.bench.export.rated import is_corpus, read_dialogues, read_moments
+from rlver_gym.bench.export.rows import Row, openai_rows, sft_rows, sharegpt_rows
+from rlver_gym.bench.export.table import read_judged, table_rows, write_table
+from rlver_gym.util.atomic import write_atomically
+from rlver_gym.util.errors import RunError
+from rlver_gym.util.files import path_inside
+from rlver_gym.util.terminal import format_count
+
+Format = Literal["openai", "sharegpt", "sft", "dpo", "hf", "table"]
+
+
+class ExportResult(NamedTuple):
+    """What was written."""
+
+    path: Path
+    rows: dict[str, int]
+    """How many dialogues, replies or pairs."""
+    chosen: FilteredDialogues
+    points: tuple[Point, ...] | None
+    """Where two different replies were given to the same words; None where no pairs were asked for.
+    """
+    problems: tuple[Problems, ...] = ()
+    """Of each run, what in it is not as a run of its plan writes it."""
+
+
+def export(
+    folders: Sequence[Path],
+    to: Format,
+    out: Path | None = None,
+    wanted: DialogueFilter = DialogueFilter(),  # noqa: B008 (a frozen value)
+    *,
+    system: str | None = None,
+    min_margin: float = 1,
+    bare: bool = False,
+    personas: str | None = None,
+    min_change: int | None = None,
+    roles: bool = False,
+) -> ExportResult:
+    """Write the wanted dialogues of runs, or of a corpus of rated replies; `out` is a file (for
+    "hf" a folder), None for one in the first run's folder, named after the format.
+
+    `system`: a message to put before each dialogue. `min_margin`: how far the two replies of a pair
+    are apart at least, in points of change. `bare`: without metadata, for readers that refuse what
+    they do not know. `personas`: the folder of the runs' persona cards, which tell the splits; None
+    for the shipped ones. `min_change`: for "sft", only replies that changed the emotion by at least
+    this, in points. `roles`: of a corpus, only what was said in a role, not by machines.
+
+    A corpus' replies to single moments go into pairs, and into "sft" with `min_change`; what is
+    wanted of a dialogue's end is not asked of them. Raises RunError when a run cannot be read,
+    nothing is left or nothing can be written, RecordingError for a corpus that cannot be read, and
+    UnknownName for an agent that is in none of them.
+    """
+    corpora = [folder for folder in folders if is_corpus(folder)]
+    runs = [folder for folder in folders if folder not in corpora]
+    if out is None and corpora:
+        raise RunError(
+            f"{corpora[0]}: is a corpus, in which nothing is written. Say where to write: --out"
+        )
+    has_pairs, has_singles = to in ("dpo", "hf"), to in ("dpo", "hf") or min_change is not None
+    records, problems = read_records(runs, personas) if runs else ([], ())
+    records += [one for folder in corpora for one in read_dialogues(folder, roles=roles)]
+    rated_alone = corpora if has_singles else ()
+    singles = [one for folder in rated_alone for one in read_moments(folder, roles=roles)]
+    chosen = filter_records(records, wanted, singles)
+    forks = tuple(find_points(chosen.records, chosen.singles)) if has_pairs else None
+    views = (
+        {"turns": list(table_rows(chosen.records, read_judged(runs)))}
+        if to == "table"
+        else _build_views(to, chosen, forks, system, min_margin, min_change)
+    )
+    views = {name: rows for name, rows in views.items() if rows}
+    if not views:
+        raise RunError(_explain_no_rows(len(chosen.records), forks, min_margin, min_change))
+    usual = {"hf": "hf", "table": "table.csv"}.get(to, f"{to}.jsonl")
+    path = out or path_inside(folders[0], usual, error=RunError)
+    if to == "hf":
+        write_folder(path, hub_files(views, chosen.records, bare))
+    elif to == "table":
+        write_table(path, views["turns"])
+    else:
+        (rows,) = views.values()
+        write_atomically(path, jsonl(rows, bare))
+    counts = {name: len(rows) for name, rows in views.items()}
+    return ExportResult(path, counts, chosen, forks, problems)
+
+
+MORE_PAIRS = (
+    "A pair needs two agents that answered the same words of the same person with the same seed."
+    " For more of them: bench more agents or seeds, or give several runs with the same people"
+    " (rlver-gym export RUN OTHER_RUN --to dpo)."
+)
+
+
+def _explain_no_rows(
+    dialogues: int, forks: Sequence[Point] | None, min_margin: float, min_change: int | None
+) -> str:
+    if min_change is not None:
+        return (
+            f"no reply of {format_count(dialogues, 'dialogue')}, and none to a single moment,"
+            f" changed the emotion by {min_change:+d} or more. Ask for less with --min-change."
+        )
+    if forks is None:
+        return (
+            f"not one reply of {format_count(dialogues, 'dialogue')} was felt: the user failed at"
+            " once. See why: rlver-gym report RUN"
+        )
+    if forks:
+        return (
+            f"at {format_count(len(forks), 'point')} agents gave different replies, but no two that"
+            f" are {min_margin:g} apart. Ask for less with --min-margin."
+        )
+    return f"there are no pairs in {format_count(dialogues, 'dialogue')}. {MORE_PAIRS}"
+
+
+def _build_views(
+    to: Format,
+    chosen: FilteredDialogues,
+    forks: Sequence[Point] | None,
+    system: str | None,
+    min_margin: float,
+    min_change: int | None,
+) -> dict[str, list[Row]]:
+    records = chosen.records
+    if to == "sharegpt":
+        return {"dialogues": list(sharegpt_rows(records, system))}
+    views: dict[str, list[Row]] = {}
+    if to in ("openai", "hf"):
+        views["dialogues"] = list(openai_rows(records, system))
+    if to in ("sft", "hf"):
+        views["replies"] = list(sft_rows(records, system))
+    if to == "sft" and min_change is not None:
+        rows = [*views["replies"], *sft_rows(chosen.singles, system, last=True)]
+        views["replies"] = [row for row in rows if row["metadata"]["change"] >= min_change]
+    if forks is not None:
+        views["pairs"] = list(dpo_rows(forks, system, min_margin))
+    return views

@@ -1,0 +1,131 @@
+"""Preference pairs: two replies to the same person, with the same seed, at the same point of the
+same talk.
+
+The better one is the one that changed the emotion more, in that very turn. How a dialogue ended is
+told beside it and decides nothing: the turns after a reply are not its doing. A point is common to
+several agents when all that was said before is equal, letter by letter; nearly always that is the
+opening.
+"""
+
+from collections.abc import Iterator, Sequence, Set
+from itertools import combinations
+from statistics import fmean
+from typing import NamedTuple
+
+from rlver_gym.bench.export.choose import Record
+from rlver_gym.bench.export.rows import Row, episode_metadata, messages_before
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.environment.episode import Episode
+
+
+class Reply(NamedTuple):
+    """One of the replies given at a point, by one agent or several."""
+
+    record: Record
+    text: str
+    agents: tuple[str, ...]
+    change: float
+    """Of the emotion, in points; the mean when it was said in more than one dialogue."""
+    final: float | None
+    """The emotion at the end of the dialogue, likewise; None when it was rated alone."""
+
+    def to_metadata(self) -> Row:
+        final = {} if self.final is None else {"final": self.final}
+        return {"agents": list(self.agents), "change": self.change, **final}
+
+
+class Point(NamedTuple):
+    """A place in a dialogue at which more than one thing was said."""
+
+    turn: int
+    """Counted from 0."""
+    replies: tuple[Reply, ...]
+
+
+def find_points(records: Sequence[Record], singles: Sequence[Record] = ()) -> list[Point]:
+    """The points at which at least two different replies were given, in the order of the records;
+    of `singles` only the last reply was felt.
+    """
+    places: dict[tuple[object, ...], dict[str, list[Record]]] = {}
+    number_of: dict[tuple[object, ...], int] = {}
+    alone = set(map(id, singles))
+    for record in (*records, *singles):
+        turns = record.episode.turns
+        for number in range(len(turns) - 1 if id(record) in alone else 0, len(turns)):
+            if turns[number].outcome is not Outcome.FAILED:
+                place = _place(record.episode, number)
+                number_of[place] = number
+                said = places.setdefault(place, {})
+                said.setdefault(turns[number].utterance, []).append(record)
+    return [
+        Point(
+            number_of[place],
+            tuple(_reply(text, number_of[place], by, alone) for text, by in said.items()),
+        )
+        for place, said in places.items()
+        if len(said) > 1
+    ]
+
+
+def dpo_rows(points: Sequence[Point], system: str | None, min_margin: float = 1) -> Iterator[Row]:
+    """A row for every two replies of a point whose changes are at least `min_margin` points apart:
+    `prompt`, `chosen`, `rejected`.
+    """
+    for point in points:
+        for pair in combinations(point.replies, 2):
+            better, worse = sorted(pair, key=lambda reply: -reply.change)
+            if better.change - worse.change >= min_margin:
+                yield _row(point, better, worse, system)
+
+
+def _row(point: Point, better: Reply, worse: Reply, system: str | None) -> Row:
+    scene = episode_metadata(better.record)
+    shared = (
+        "split",
+        "env",
+        "env_hash",
+        "persona",
+        "persona_hash",
+        "need",
+        "disposition",
+        "user",
+        "user_version",
+        "seed",
+    )
+    return {
+        "prompt": messages_before(better.record, point.turn, system),
+        "chosen": [{"role": "assistant", "content": better.text}],
+        "rejected": [{"role": "assistant", "content": worse.text}],
+        "metadata": {
+            **{name: scene[name] for name in shared if name in scene},
+            "turn": point.turn + 1,
+            "margin": better.change - worse.change,
+            "chosen": better.to_metadata(),
+            "rejected": worse.to_metadata(),
+        },
+    }
+
+
+def _place(episode: Episode, turn: int) -> tuple[object, ...]:
+    """What has to be equal for two replies to be comparable."""
+    before = tuple((one.utterance, one.reply) for one in episode.turns[:turn])
+    who = (
+        episode.env_hash,
+        episode.persona,
+        episode.persona_hash,
+        episode.user,
+        episode.user_version,
+        episode.seed,
+    )
+    return *who, episode.opening, before
+
+
+def _reply(text: str, number: int, by: Sequence[Record], alone: Set[int]) -> Reply:
+    finals = [one.episode.final for one in by if id(one) not in alone]
+    return Reply(
+        record=by[0],
+        text=text,
+        agents=tuple(dict.fromkeys(one.episode.agent for one in by)),
+        change=fmean(one.episode.turns[number].appraisal.change for one in by),
+        final=fmean(finals) if finals else None,
+    )

@@ -1,0 +1,86 @@
+"""The corpus of rated replies as dialogues to learn from: what the supporters said, and what the
+readers made of it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rlver_gym.bench.export.choose import Record
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Appraisal, Turn
+from rlver_gym.core.emotion import REWARDS, moved
+from rlver_gym.core.library import library
+from rlver_gym.corpora.corpus import Corpus, RatedReply
+from rlver_gym.environment.episode import Episode
+
+ENV = "SAGE-Sentient-v0"
+"""Where the dialogues of the corpus were held."""
+USER, RUBRIC = "readers", "1"
+"""Who felt what is exported, and by which version of the rubric."""
+
+
+def is_corpus(folder: Path) -> bool:
+    """Whether a folder holds a corpus, and no run."""
+    return (folder / "supporters.json").is_file() and (folder / "ratings.jsonl").is_file()
+
+
+def read_dialogues(folder: Path, *, roles: bool = False) -> list[Record]:
+    """Its dialogues of which every reply was rated, up to where the readers were content or had
+    left. `roles`: without machines. RecordingError names file and line.
+    """
+    corpus, replies_of = Corpus(folder), defaultdict(list)
+    for one in corpus.rated_replies():
+        if not roles or one.kind == "role":
+            replies_of[one.place].append(one)
+    return [
+        _record(folder, line.seed, replies_of[line.id], line.turns[-1].user)
+        for line in corpus.dialogues
+        if line.turns and len(replies_of[line.id]) == len(line.turns)
+    ]
+
+
+def read_moments(folder: Path, *, roles: bool = False) -> Iterator[Record]:
+    """Its single replies, each as the end of a dialogue whose other replies nobody rated.
+
+    `roles`: without machines.
+    """
+    corpus = Corpus(folder)
+    seeds = {line.id: line.seed for line in corpus.moments}
+    for one in corpus.rated_replies():
+        if one.place in seeds and (not roles or one.kind == "role"):
+            yield _record(folder, seeds[one.place], [one], "")
+
+
+def _record(folder: Path, seed: int, replies: Sequence[RatedReply], last_answer: str) -> Record:
+    """A dialogue that ends with the last of these replies, or before it where the readers' emotion
+    ends it.
+    """
+    card, first, persona = env_card(ENV), replies[0], library().get(replies[0].persona)
+    answers = [*(one.dialogue.turns[-1].reply for one in replies[1:]), last_answer]
+    turns, emotion = list(first.dialogue.turns), card.start
+    for one, answer in zip(replies, answers, strict=True):
+        change = round(one.mean("change"))
+        before, emotion = emotion, moved(emotion, change)
+        outcome = card.outcome(emotion, card.turns if one is replies[-1] else len(turns) + 1)
+        appraisal = Appraisal(change, one.ratings[0].thought, ())
+        reward = REWARDS[card.reward](before, emotion, outcome)
+        turns.append(Turn(one.text, appraisal, emotion, reward, outcome, answer))
+        if outcome is not None:
+            break
+    episode = Episode(
+        agent=first.supporter,
+        env=card.id,
+        env_hash=card.hash,
+        persona=persona.id,
+        persona_hash=persona.hash,
+        need=persona.need.value,
+        disposition=persona.person.disposition.value,
+        user=USER,
+        user_version=RUBRIC,
+        seed=seed,
+        start=card.start,
+        opening=first.dialogue.opening,
+        turns=tuple(turns),
+    )
+    return Record(folder.resolve().name, persona.split, episode)

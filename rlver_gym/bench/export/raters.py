@@ -1,0 +1,132 @@
+"""What people rated in a run, in the form of the corpus of rated replies, and read as that is."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from rlver_gym.bench.export.choose import Record, read_records
+from rlver_gym.bench.export.files import CARD, MARK, write_folder
+from rlver_gym.bench.raters import RATINGS
+from rlver_gym.corpora.corpus import FACTORS, DialogueLine, Rating, Supporter
+from rlver_gym.environment.episode import Episode
+from rlver_gym.util.errors import RunError
+from rlver_gym.util.field_errors import field_errors
+from rlver_gym.util.json_lines import read_json_lines
+
+_NO_THOUGHT = "(nothing was noted)"
+_README = f"""{MARK}
+# Rated replies
+
+Ratings of the run {{run}} by {{readers}}, in the form of rlver-gym's corpus of rated replies.
+`rlver_gym.corpora.corpus.Corpus(folder)` reads it.
+"""
+
+
+class RatedRun(NamedTuple):
+    """What was written."""
+
+    folder: Path
+    ratings: int
+    left_out: int
+    """Ratings without the factors that the corpus asks for, or of no reply of the run."""
+
+
+def write_corpus(run: Path, out: Path, personas: str | None = None) -> RatedRun:
+    """Write the dialogues of a run that people rated, and those ratings that say why, as a corpus.
+    `personas`: the folder of the run's cards, which tell the split, if not the shipped ones.
+
+    RunError where no rating says why, and for what cannot be read or written.
+    """
+    records, _ = read_records([run], personas)
+    by_key = {"/".join(map(str, one.episode.key)): one for one in records}
+    said, total = _read(run, by_key)
+    if not said:
+        raise RunError(
+            f"{run}: no rating in it says why, with all of {', '.join(FACTORS)}. Rate in the studio"
+            " with 'why' open."
+        )
+    rated: dict[str, set[int]] = defaultdict(set)
+    for key, _, turn in said:
+        rated[key].add(turn)
+    chosen = {key: by_key[key] for key in by_key if key in rated}
+    readers = sorted({rating.reader for rating in said.values()})
+    lines = {
+        "dialogues.jsonl": [_dialogue(key, one.episode, rated[key]) for key, one in chosen.items()],
+        "moments.jsonl": [],
+        "ratings.jsonl": [rating.model_dump() for rating in said.values()],
+    }
+    files = {name: _jsonl(values) for name, values in lines.items()}
+    files["supporters.json"] = json.dumps(_supporters(chosen.values()), indent=1) + "\n"
+    files[CARD] = _README.format(run=run.resolve().name, readers=f"{len(readers)} people")
+    write_folder(out, files)
+    return RatedRun(out, len(said), total - len(said))
+
+
+def _read(
+    run: Path, records: Mapping[str, Record]
+) -> tuple[dict[tuple[str, str, int], Rating], int]:
+    """The last rating of each reply by each rater that says why, and how many there are in all."""
+    found: dict[tuple[str, str, int], Rating] = {}
+    places = set()
+    for where, line in read_json_lines(run, RATINGS):
+        key, rater, turn = line.get("dialogue"), line.get("rater"), line.get("turn")
+        if not isinstance(key, str) or not isinstance(rater, str) or not isinstance(turn, int):
+            raise RunError(f"{where}: must name dialogue, rater and turn. Mend or remove the line.")
+        places.add((key, rater, turn))
+        factors = line.get("factors")
+        is_known = key in records and 1 <= turn <= len(records[key].episode.turns)
+        if not isinstance(factors, dict) or not is_known:
+            continue
+        told = {"reply": _reply(key, turn), "reader": rater, "change": line.get("change")}
+        why = {"thought": line.get("thought", _NO_THOUGHT), "words": line.get("words", "")}
+        try:
+            found[key, rater, turn] = Rating.model_validate({**factors, **told, **why})
+        except ValidationError as error:
+            problem = field_errors(error, "the line")[0]
+            raise RunError(f"{where}: {problem}. Mend or remove the line.") from error
+    return found, len(places)
+
+
+def _reply(key: str, turn: int) -> str:
+    return f"{key}#{turn}"
+
+
+def _dialogue(key: str, episode: Episode, rated: set[int]) -> dict[str, Any]:
+    turns = [
+        {
+            "agent": turn.utterance,
+            "user": turn.reply,
+            **({"id": _reply(key, number)} if number in rated else {}),
+        }
+        for number, turn in enumerate(episode.turns, 1)
+    ]
+    line = {
+        "id": key,
+        "supporter": episode.agent,
+        "persona": episode.persona,
+        "seed": episode.seed,
+        "opening": episode.opening,
+        "turns": turns,
+    }
+    return DialogueLine.model_validate(line).model_dump(exclude_none=True)
+
+
+def _supporters(records: Iterable[Record]) -> list[dict[str, Any]]:
+    split_of = {one.episode.agent: one.split for one in records}
+    return [
+        Supporter(
+            name=agent,
+            split="train" if split in ("train", "validation") else "test",
+            kind="machine",
+            brief=f"the agent {agent}"[:2_000],
+        ).model_dump()
+        for agent, split in sorted(split_of.items())
+    ]
+
+
+def _jsonl(values: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in values)

@@ -1,0 +1,91 @@
+"""One tidy table: a row a turn, a column each thing that is known of it, as pandas reads it."""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rlver_gym.bench.export.choose import Record
+from rlver_gym.bench.opinions import read_capabilities
+from rlver_gym.bench.strategies import STRATEGIES, label_turn
+from rlver_gym.core.capabilities import JUDGEMENTS
+from rlver_gym.util.atomic import convert_write_errors, write_atomically
+from rlver_gym.util.errors import RunError
+
+Cell = str | int | float | bool | None
+PARQUET = ".parquet"
+
+
+def table_rows(
+    records: Sequence[Record], judged: Mapping[str, Mapping[str, Mapping[str, float]]]
+) -> Iterator[dict[str, Any]]:
+    """A row for each turn of each dialogue. `judged`: by run and dialogue, the mean mark of each
+    capability.
+
+    Columns: run, env, user, user_version, agent, persona, split, need, disposition, seed, start,
+    turn (from 1), utterance, reply, change, emotion, reward, final and outcome of the dialogue,
+    thought, `uses_STRATEGY` (None for Chinese), and a capability's mark where one was given.
+    """
+    capabilities = sorted({name for run in judged.values() for one in run.values() for name in one})
+    for run, split, episode in records:
+        key = f"{episode.agent}/{episode.persona}/{episode.seed}"
+        marks = judged.get(run, {}).get(key, {})
+        lines = [episode.opening]
+        for number, turn in enumerate(episode.turns, 1):
+            used = label_turn(turn.utterance, lines)
+            lines.append(turn.reply)
+            yield {
+                "run": run,
+                "env": episode.env,
+                "user": episode.user,
+                "user_version": episode.user_version,
+                "agent": episode.agent,
+                "persona": episode.persona,
+                "split": split,
+                "need": episode.need,
+                "disposition": episode.disposition,
+                "seed": episode.seed,
+                "start": episode.start,
+                "turn": number,
+                "utterance": turn.utterance,
+                "reply": turn.reply,
+                "change": turn.appraisal.change,
+                "emotion": turn.emotion,
+                "reward": turn.reward,
+                "final": episode.final,
+                "outcome": str(episode.outcome),
+                "thought": turn.appraisal.thought,
+                **{f"uses_{one}": None if used is None else one in used for one in STRATEGIES},
+                **{name: marks.get(name) for name in capabilities},
+            }
+
+
+def read_judged(folders: Sequence[Path]) -> dict[str, dict[str, dict[str, float]]]:
+    """By a run's name and a dialogue: what `rlver-gym judge` left in each folder."""
+    return {folder.resolve().name: read_capabilities(folder / JUDGEMENTS) for folder in folders}
+
+
+def write_table(path: Path, rows: Sequence[Mapping[str, Cell]]) -> None:
+    """Write CSV, or Parquet where the path ends so; RunError without pyarrow."""
+    if path.suffix == PARQUET:
+        _write_parquet(path, rows)
+        return
+    text = io.StringIO()
+    table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    write_atomically(path, text.getvalue())
+
+
+def _write_parquet(path: Path, rows: Sequence[Mapping[str, Cell]]) -> None:
+    try:
+        import pyarrow as pa  # noqa: PLC0415 (an extra of its own)
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError as error:
+        raise RunError(
+            f"{path}: Parquet needs pyarrow. Run: pip install pyarrow; or write a .csv"
+        ) from error
+    table = pa.table({name: [row[name] for row in rows] for name in rows[0]})
+    with convert_write_errors(path):
+        parquet.write_table(table, path)

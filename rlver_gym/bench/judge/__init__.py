@@ -1,0 +1,1 @@
+"""A language model as the judge of five capabilities, and how far it agrees with readers."""

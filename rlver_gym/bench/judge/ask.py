@@ -1,0 +1,195 @@
+"""RLVER's five core capabilities of whole dialogues, in a language model's opinion. The judge sees
+words alone: no score, no hidden need, and not who the agent is.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import count, pairwise
+from random import Random
+from string import Template
+from typing import Any, NamedTuple
+
+from rlver_gym.bench.judge.answer import Judgement, Unusable, field, read_judgement
+from rlver_gym.core.capabilities import HIGHEST, JUDGED, LOWEST
+from rlver_gym.core.dialogue import Message
+from rlver_gym.llm_client.values import Chat, ChatMessage, ChatRequest
+from rlver_gym.users.llm.hostile import find_judge_address, strip_invisible
+from rlver_gym.users.llm.options import LLMOptions
+from rlver_gym.users.llm.parse import Vocabulary, read_fields
+from rlver_gym.users.llm.profile import json_line
+from rlver_gym.users.llm.prompts import words
+from rlver_gym.util.errors import STOPPING, ChatError
+from rlver_gym.util.event_loop import REQUEST_ORIGIN, RequestOrigin, wait_for
+from rlver_gym.util.yaml_file import load_yaml
+
+_CODE = "1"
+"""Counts up whenever the code, not the prompt, would judge otherwise."""
+_MAX_RAW = 2_000
+"""How much of an unusable answer is shown again."""
+_PLAIN = Vocabulary.of({one: f"{one}|{one.replace('_', ' ')}" for one in JUDGED})
+HEEDED = frozenset(("temperature", "max_tokens", "structured"))
+"""Of the options of an LLM user, beside the number of samples."""
+_numbers = count(-1, -1)
+"""Of dialogues that are judged; those that are held count upwards."""
+
+
+class Heard(NamedTuple):
+    """A dialogue that is judged."""
+
+    key: str
+    """No other dialogue has it."""
+    agent: str
+    persona: str
+    final: float
+    """The final emotion, which the judge is not shown."""
+    messages: tuple[Message, ...]
+    """The person's words and the agent's in turn."""
+
+
+class Judged(NamedTuple):
+    """A dialogue with all judgements of it, or why there are none."""
+
+    heard: Heard
+    judgements: tuple[Judgement, ...]
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A model in the judge's role. Equal words, seeds and options give equal requests."""
+
+    chat: Chat
+    model: str
+    options: LLMOptions
+    seed: int = 0
+    """Of the order of dialogues, and of dimensions in each request."""
+
+    @property
+    def version(self) -> str:
+        """Of the prompt, the reading of answers and what the model is asked with."""
+        content = repr((_prompt(), self.options.model_dump(include=set(HEEDED))))
+        return f"{_CODE}+{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+
+    def judge(self, dialogues: Sequence[Heard], at_once: int = 16) -> Iterator[Judged]:
+        """Every dialogue with all its judgements; one that lacks any of them has failed. Raises the
+        ChatErrors that stop a run.
+        """
+        shuffled = Random(self.seed).sample(list(dialogues), len(dialogues))
+        with ThreadPoolExecutor(at_once) as pool:
+            yield from pool.map(lambda one: wait_for(self._judge_dialogue(one)), shuffled)
+
+    async def _judge_dialogue(self, heard: Heard) -> Judged:
+        REQUEST_ORIGIN.set(origin := RequestOrigin(next(_numbers)))
+        work = (self._judge_once(heard, sample, origin) for sample in range(self.options.samples))
+        found = await asyncio.gather(*work, return_exceptions=True)
+        errors = [one for one in found if isinstance(one, BaseException)]
+        for error in errors:
+            if isinstance(error, STOPPING) or not isinstance(error, ChatError):
+                raise error
+        judgements = tuple(one for one in found if isinstance(one, Judgement))
+        return Judged(heard, () if errors else judgements, str(errors[0]) if errors else "")
+
+    async def _judge_once(self, heard: Heard, sample: int, origin: RequestOrigin) -> Judgement:
+        """One judgement. What failed, perhaps an earlier time, is tried once more past the cache;
+        the gathered samples have a context each.
+        """
+        try:
+            return await self._ask(heard, sample)
+        except STOPPING:
+            raise
+        except ChatError:
+            REQUEST_ORIGIN.set(origin._replace(bypass_cache=True))
+            return await self._ask(heard, sample)
+
+    async def _ask(self, heard: Heard, sample: int) -> Judgement:
+        """An answer that cannot be used is asked for once more."""
+        request, code = self.build(heard, sample)
+        why = ""
+        for _ in range(2):
+            answer = await self.chat.complete(request)
+            try:
+                return read_judgement(answer, code, heard.messages)
+            except Unusable as problem:
+                why = str(problem)
+            raw = json.dumps(strip_invisible(answer.text[:_MAX_RAW]))
+            again = ChatMessage("user", _fill("repair", reason=why, raw=raw))
+            request = replace(request, messages=(*request.messages, again))
+        raise ChatError(f"{self.model} gave no usable judgement, asked twice ({why}).")
+
+    def build(self, heard: Heard, sample: int) -> tuple[ChatRequest, str]:
+        """What is asked, and the code by which an answer to it is known."""
+        conversation = _show(heard.messages)
+        code = hashlib.sha256(f"{self.seed}/{sample}/{conversation}".encode()).hexdigest()[:8]
+        order = Random(code).sample(JUDGED, len(JUDGED))
+        names = [field(one, code, quotes=quotes) for one in order for quotes in (True, False)]
+        criteria = [
+            f"- `{field(one, code)}`: {_prompt()['criteria'][one].strip()}" for one in order
+        ]
+        instructions = _fill("task", criteria="\n".join(criteria), form=self._form(names))
+        request = ChatRequest(
+            model=self.model,
+            messages=(
+                ChatMessage("system", instructions),
+                ChatMessage("user", _fill("ask", conversation=conversation)),
+            ),
+            temperature=self.options.temperature,
+            max_tokens=self.options.max_tokens,
+            seed=int(code, 16) >> 1,
+            sample=sample,
+            schema=_schema(names) if self.options.structured else None,
+        )
+        return request, code
+
+    def _form(self, names: Sequence[str]) -> str:
+        if self.options.structured:
+            return _fill("form_json", keys=", ".join(f"`{one}`" for one in names))
+        values = (_prompt()["line_quotes"], _prompt()["line_score"])
+        lines = [f"{one.replace('_', ' ')}: {values[at % 2]}" for at, one in enumerate(names)]
+        return _fill("form_lines", lines="\n".join(lines))
+
+
+def find_addressed(messages: Sequence[Message]) -> frozenset[int]:
+    """Which messages, counted from 1, speak to whoever judges. They are kept from the judge."""
+    agent = [(at, one.text) for at, one in enumerate(messages, 1) if one.speaker == "agent"]
+    return frozenset(
+        at
+        for (_, before), (at, text) in pairwise([(0, ""), *agent])
+        if find_judge_address(text, before) or read_fields(text, _PLAIN)
+    )
+
+
+def _show(messages: Sequence[Message]) -> str:
+    """The conversation as an LLM user is shown it: one line of JSON, without unseen signs, and
+    without what was meant for the machinery.
+    """
+    withheld, shown = find_addressed(messages), []
+    for turn, (speaker, text) in enumerate(messages, 1):
+        seen = words("en").withheld if turn in withheld else strip_invisible(text)
+        role = "supporter" if speaker == "agent" else "person"
+        shown.append({"turn": turn, "speaker": role, "text": seen})
+    return json_line({"conversation": shown})
+
+
+def _schema(names: Sequence[str]) -> dict[str, Any]:
+    quotes = {"type": "array", "items": {"type": "string"}}
+    score = {"type": "integer", "enum": list(range(LOWEST, HIGHEST + 1))}
+    return {
+        "type": "object",
+        "properties": {one: (quotes, score)[at % 2] for at, one in enumerate(names)},
+        "required": list(names),
+        "additionalProperties": False,
+    }
+
+
+def _fill(name: str, **values: str) -> str:
+    return Template(_prompt()[name]).substitute(values).strip()
+
+
+@lru_cache(maxsize=1)
+def _prompt() -> dict[str, Any]:
+    return load_yaml("rlver_gym.bench.judge", "judge.yaml")

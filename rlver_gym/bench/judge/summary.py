@@ -1,0 +1,127 @@
+"""What judgements come to, by agent and in all, and the file that keeps them."""
+
+import json
+from collections.abc import Sequence
+from itertools import combinations
+from math import isnan, sqrt
+from pathlib import Path
+from statistics import fmean, variance
+from typing import NamedTuple
+
+import numpy as np
+
+from rlver_gym.bench.judge.ask import Judge, Judged, find_addressed
+from rlver_gym.core.capabilities import AXES, DIMENSIONS, JUDGEMENTS
+from rlver_gym.util.atomic import write_atomically
+from rlver_gym.util.correlation import kendall_tau
+from rlver_gym.util.errors import RunError
+from rlver_gym.util.interval import Interval, bootstrap
+
+
+class Opinion(NamedTuple):
+    """What the judge thinks of one agent."""
+
+    agent: str
+    dialogues: int
+    final: float
+    """Mean final emotion of the same dialogues, which the judge does not know."""
+    is_self: bool
+    """Whether the judge is the agent's own model."""
+    addressed: int
+    """Dialogues in which the agent spoke to whoever judges."""
+    quotations: int
+    dropped: int
+    """Quotations beside these, which stand nowhere in their dialogue."""
+    capabilities: dict[str, Interval]
+    """By dimension, over personas."""
+    coordinate: dict[str, Interval]
+    """By axis, from -1 (structured, solution-oriented) to 1 (creative, empathy-oriented)."""
+
+
+def score_agents(judged: Sequence[Judged], model: str) -> list[Opinion]:
+    """The best on the whole first. RunError when not one dialogue has been judged."""
+    if not judged:
+        raise RunError("no dialogue there counts. See what rlver-gym report says of the run.")
+    groups: dict[str, list[Judged]] = {}
+    for one in sorted(judged, key=lambda one: one.heard.key):
+        if not one.failure:
+            groups.setdefault(one.heard.agent, []).append(one)
+    if not groups:
+        raise RunError(f"the judge failed at every dialogue: {judged[0].failure}")
+    found = [_score_agent(agent, group, model) for agent, group in groups.items()]
+    return sorted(found, key=lambda one: -sum(each.mean for each in one.capabilities.values()))
+
+
+def _score_agent(agent: str, group: Sequence[Judged], model: str) -> Opinion:
+    judgements = [each for one in group for each in one.judgements]
+    return Opinion(
+        agent,
+        len(group),
+        fmean(one.heard.final for one in group),
+        _model(agent) == _model(model),
+        sum(bool(find_addressed(one.heard.messages)) for one in group),
+        sum(len(many) for one in judgements for many in one.quotations.values()),
+        sum(one.num_dropped for one in judgements),
+        {name: bootstrap(_persona_means(group, name)) for name in DIMENSIONS},
+        {name: bootstrap((_persona_means(group, name) - 3) / 2) for name in AXES},
+    )
+
+
+def _model(name: str) -> str:
+    """What a model is called, without its maker, its server and who recorded it."""
+    bare = name.partition(" by ")[0].removeprefix("openai:").removeprefix("hf:")
+    return bare.rstrip("/").rpartition("/")[2].casefold()
+
+
+def _persona_means(group: Sequence[Judged], name: str) -> np.ndarray:
+    scores: dict[str, list[float]] = {}
+    for one in group:
+        mean = fmean(judgement.scores[name] for judgement in one.judgements)
+        scores.setdefault(one.heard.persona, []).append(mean)
+    return np.array([fmean(many) for many in scores.values()])
+
+
+def measure_agreement(judged: Sequence[Judged]) -> dict[str, dict[str, float]]:
+    """How far judgements of the same dialogue agree, by dimension: `sd` within a dialogue, pooled,
+    and `within_one`, the percentage of pairs one point apart at most. Empty for one judgement each.
+    """
+    found = {}
+    for name in DIMENSIONS:
+        scores = [[each.scores[name] for each in one.judgements] for one in judged]
+        repeated = [one for one in scores if len(one) > 1]
+        near = [abs(a - b) <= 1 for one in repeated for a, b in combinations(one, 2)]
+        if near:
+            sd = sqrt(fmean(map(variance, repeated)))
+            found[name] = {"sd": sd, "within_one": 100 * fmean(near)}
+    return found
+
+
+def correlate_orders(opinions: Sequence[Opinion]) -> dict[str, float]:
+    """Kendall's tau of the agents' orders by final emotion and by each dimension; empty for fewer
+    than three agents, and without a dimension that ties all.
+    """
+    finals, taus = [one.final for one in opinions], {}
+    for name in DIMENSIONS if len(opinions) > 2 else ():
+        tau = kendall_tau(finals, [one.capabilities[name].mean for one in opinions])
+        taus |= {} if isnan(tau) else {name: tau}
+    return taus
+
+
+def write_judgements(folder: Path, judge: Judge, judged: Sequence[Judged]) -> Path:
+    """Write a line for each judgement, and for each dialogue at which the judge failed, in place of
+    those of an earlier judge; returns the file.
+    """
+    who = {"model": judge.model, "prompt_version": judge.version, "seed": judge.seed}
+    lines = []
+    for heard, judgements, failure in sorted(judged, key=lambda one: one.heard.key):
+        what = {**who, "dialogue": heard.key, "agent": heard.agent, "persona": heard.persona}
+        lines += [{**what, "failure": failure}] if failure else []
+        for sample, one in enumerate(judgements):
+            quotations = {
+                name: [each._asdict() for each in many] for name, many in one.quotations.items()
+            }
+            said = {"scores": one.scores, "quotations": quotations, "dropped": one.num_dropped}
+            lines.append({**what, "sample": sample, **said})
+    path = folder / JUDGEMENTS
+    write_atomically(path, "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in lines))
+    return path

@@ -1,0 +1,216 @@
+"""The corpus of rated replies: what supporters said to the shipped people, and what readers in the
+person's place made of it.
+
+A corpus is a folder: `dialogues.jsonl` and `moments.jsonl` hold the replies, `ratings.jsonl` what
+they were worth, `supporters.json` who spoke. research/corpus.md is its datasheet.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import Field, StringConstraints, ValidationError
+
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
+from rlver_gym.core.record_lines import JsonObject, Name, Text
+from rlver_gym.corpora.recordings import read_lines
+from rlver_gym.util.errors import RecordingError
+from rlver_gym.util.field_errors import field_errors
+from rlver_gym.util.files import read_text
+from rlver_gym.util.json_text import parse_json
+
+FACTORS = ("understood", "about", "gives", "human", "pressure", "false")
+"""What explains a change, in the rubric's words: each 0 to 4, `false` 0 or 1."""
+_START = 40
+"""The emotion with which every rated dialogue began."""
+_MAX_BYTES = 1 << 20
+"""Of the list of supporters."""
+
+Level = Annotated[int, Field(ge=0, le=4)]
+Split = Literal["train", "test"]
+Kind = TypeVar("Kind", bound=JsonObject)
+
+
+class Supporter(JsonObject):
+    """Who spoke: a language model in a role, or a machine of this package."""
+
+    name: Name
+    split: Split
+    kind: Literal["role", "machine"]
+    brief: Annotated[str, StringConstraints(max_length=2_000)]
+
+
+class DialogueTurn(JsonObject):
+    """One turn of a dialogue: the supporter, then the person."""
+
+    agent: Text
+    user: Text
+    id: Name | None = None
+    """The reply's, when it was rated."""
+
+
+class DialogueLine(JsonObject):
+    """A whole dialogue of one supporter with one person."""
+
+    id: Name
+    supporter: Name
+    persona: Name
+    seed: int
+    opening: Text
+    turns: list[DialogueTurn]
+
+
+class Candidate(JsonObject):
+    """One of several replies to a moment."""
+
+    id: Name
+    supporter: Name
+    text: Text
+
+
+class MomentLine(JsonObject):
+    """A dialogue up to some point, and what several supporters said then, each as if it alone came
+    next.
+    """
+
+    id: Name
+    source: Name
+    """Where the turns come from: "opening", a dialogue's id, a machine's name, or "an earlier
+    dialogue" that is not in the corpus.
+    """
+    persona: Name
+    seed: int
+    opening: Text
+    turns: list[DialogueTurn]
+    replies: list[Candidate]
+
+
+class Rating(JsonObject):
+    """What one reader made of one reply, the thought first."""
+
+    reply: Name
+    reader: Name
+    """One sitting."""
+    thought: Annotated[str, StringConstraints(min_length=1, max_length=400)]
+    understood: Level
+    about: Level
+    gives: Level
+    human: Level
+    pressure: Level
+    false: Annotated[int, Field(ge=0, le=1)]
+    words: Annotated[str, StringConstraints(max_length=1_000)]
+    """The false words; empty without any."""
+    change: Annotated[int, Field(ge=-10, le=10)]
+
+    def of(self, name: str) -> int:
+        """One factor, or the change."""
+        return getattr(self, name)
+
+
+@dataclass(frozen=True, slots=True)
+class RatedReply:
+    """A reply in its place, with its ratings."""
+
+    id: str
+    supporter: str
+    kind: Literal["role", "machine"]
+    """What the supporter is."""
+    persona: str
+    """Its id in the library."""
+    place: str
+    """Of the dialogue or the moment."""
+    dialogue: Dialogue
+    """Up to and with the reply."""
+    ratings: tuple[Rating, ...]
+
+    @property
+    def text(self) -> str:
+        """The reply."""
+        return self.dialogue.utterance or ""
+
+    def mean(self, name: str) -> float:
+        """A factor or the change, over the readers."""
+        return fmean(one.of(name) for one in self.ratings)
+
+
+class Corpus:
+    """A split of the corpus."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read a folder; RecordingError names file and line."""
+        self.supporters = {one.name: one for one in _supporters(folder / "supporters.json")}
+        self.dialogues = tuple(_lines(folder / "dialogues.jsonl", DialogueLine))
+        self.moments = tuple(_lines(folder / "moments.jsonl", MomentLine))
+        self.ratings = tuple(_lines(folder / "ratings.jsonl", Rating))
+
+    def rated_replies(self) -> list[RatedReply]:
+        """Every reply that was rated, in the order of the files."""
+        return [one for one in self.replies() if one.ratings]
+
+    def replies(self) -> Iterator[RatedReply]:
+        """Every reply in its place, also those without a rating."""
+        ratings: dict[str, list[Rating]] = defaultdict(list)
+        for one in self.ratings:
+            ratings[one.reply].append(one)
+
+        def reply(
+            name: str, supporter: str, place: DialogueLine | MomentLine, dialogue: Dialogue
+        ) -> RatedReply:
+            kind = self.supporters[supporter].kind if supporter in self.supporters else "role"
+            return RatedReply(
+                name,
+                supporter,
+                kind,
+                place.persona,
+                place.id,
+                dialogue,
+                tuple(ratings.get(name, ())),
+            )
+
+        for whole in self.dialogues:
+            dialogue = Dialogue(whole.opening)
+            for turn in whole.turns:
+                current = dialogue.with_utterance(turn.agent)
+                if turn.id is not None:
+                    yield reply(turn.id, whole.supporter, whole, current)
+                dialogue = _with_answer(current, turn)
+        for moment in self.moments:
+            dialogue = Dialogue(moment.opening)
+            for turn in moment.turns:
+                dialogue = _with_answer(dialogue.with_utterance(turn.agent), turn)
+            for one in moment.replies:
+                yield reply(one.id, one.supporter, moment, dialogue.with_utterance(one.text))
+
+
+def _with_answer(dialogue: Dialogue, turn: DialogueTurn) -> Dialogue:
+    return dialogue.with_turn(Turn(turn.agent, Appraisal(0, "", ()), _START, 0.0, None, turn.user))
+
+
+def _lines(path: Path, kind: type[Kind]) -> Iterator[Kind]:
+    for number, value in read_lines(path):
+        try:
+            yield kind.model_validate(value)
+        except ValidationError as error:
+            problem = field_errors(error, "the whole line")[0]
+            raise RecordingError(
+                f"{path.name}:{number}: is no line of a corpus ({problem})."
+            ) from None
+
+
+def _supporters(path: Path) -> Sequence[Supporter]:
+    text = read_text(
+        path, max_bytes=_MAX_BYTES, error=RecordingError, hint="A corpus says in it who spoke."
+    )
+    try:
+        values = parse_json(text)
+        if not isinstance(values, list):
+            raise ValueError(f"it holds {type(values).__name__}")
+        return [Supporter.model_validate(one) for one in values]
+    except ValueError as error:
+        problem = (
+            field_errors(error, "an entry")[0] if isinstance(error, ValidationError) else str(error)
+        )
+        raise RecordingError(f"{path.name}: is no list of supporters ({problem}).") from None

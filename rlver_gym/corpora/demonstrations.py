@@ -1,0 +1,73 @@
+"""Demonstrations: dialogues to learn from as they were said, read from a file."""
+
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pydantic import Field, ValidationError
+
+from rlver_gym.core.record_lines import JsonObject, Text
+from rlver_gym.corpora.recordings import read_lines
+from rlver_gym.util.errors import TrainingError
+from rlver_gym.util.field_errors import field_errors
+
+
+class Demonstration(NamedTuple):
+    """What was said in a dialogue, line by line: the person begins, the agent ends."""
+
+    users: tuple[str, ...]
+    replies: tuple[str, ...]
+    plans: tuple[str, ...]
+    """What the agent may have thought before each reply; only a policy that thinks learns it."""
+    only_last: bool = False
+    """Only the last reply is to be learned: the others are somebody else's."""
+
+
+class _ChatLine(JsonObject):
+    role: Literal["system", "user", "assistant"]
+    content: Text
+
+
+class _Row(JsonObject):
+    messages: list[_ChatLine] | None = None
+    prompt: list[_ChatLine] = Field(default_factory=list)
+    completion: list[_ChatLine] = Field(default_factory=list)
+
+    def to_demonstration(self) -> Demonstration:
+        """What was said, without system messages. ValueError when it does not go in turn."""
+        lines = [
+            one for one in self.messages or [*self.prompt, *self.completion] if one.role != "system"
+        ]
+        is_in_turn = all(one.role == ("user", "assistant")[at % 2] for at, one in enumerate(lines))
+        if not lines or len(lines) % 2 or not is_in_turn:
+            raise ValueError("it must go user, assistant, user, …, and end with the assistant")
+        users, replies = (
+            tuple(one.content for one in lines[::2]),
+            tuple(one.content for one in lines[1::2]),
+        )
+        return Demonstration(users, replies, ("",) * len(replies), only_last=self.messages is None)
+
+
+def read_demonstrations(path: Path) -> list[Demonstration]:
+    """Those of a JSONL file as `rlver-gym export` writes it: rows of "messages" (--to openai), or
+    of "prompt" and "completion" (--to sft).
+
+    System messages are left out: the policy is given a prompt of its own. TrainingError names file
+    and line, RecordingError one that is no JSON object.
+    """
+    found = []
+    for number, value in read_lines(path):
+        try:
+            found.append(_Row.model_validate(value).to_demonstration())
+        except ValueError as error:
+            problem = (
+                field_errors(error, "the whole line")[0]
+                if isinstance(error, ValidationError)
+                else str(error)
+            )
+            raise TrainingError(
+                f"{path}:{number}: is no demonstration ({problem}). Write the file with: rlver-gym"
+                " export … --to sft, or --to openai"
+            ) from None
+    if not found:
+        raise TrainingError(f"{path}: holds no demonstrations.")
+    return found

@@ -1,0 +1,182 @@
+"""Recorded dialogues with their judgements, from JSONL files.
+
+Knows no user and no statistics.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import Persona
+from rlver_gym.core.profiles import disposition_of, need_of, profile_persona, sketch_persona
+from rlver_gym.core.record_lines import Message, RecordingLine
+from rlver_gym.util import files
+from rlver_gym.util.errors import CardError, RecordingError
+from rlver_gym.util.field_errors import field_errors
+from rlver_gym.util.files import path_inside
+from rlver_gym.util.json_text import parse_json
+
+MAX_BYTES = 256 << 20
+"""Of a file, or all files of a folder: ten times SAGE's."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTurn:
+    """One agent utterance, the judge's emotion after it and its change, and the user's answer."""
+
+    utterance: str
+    change: float
+    """The judge's change of the emotion; a mean when there are several judges."""
+    emotion: int
+    """The judge's emotion score after it."""
+    reply: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One dialogue that was held with a judge (`simulator`) by an agent."""
+
+    simulator: str
+    agent: str
+    persona: Persona
+    opening: str
+    exchanges: tuple[RecordedTurn, ...]
+    final: float
+    """The emotion that the judge named at the end, or else the last one."""
+
+
+def read_recordings(folder: Path) -> list[Recording]:
+    """Every recording in the folder's `SIMULATOR__AGENT.jsonl` files; RecordingError names file and
+    line.
+
+    A persona is a shipped card's id, or told by a SAGE profile (other `.jsonl` files in the folder
+    whose lines have a `player`), or no more than need and disposition are known of it.
+    """
+    profiles: dict[str, Persona] = {}
+    lines: list[tuple[str, dict[str, Any]]] = []
+    for path in _jsonl_files(folder):
+        for number, value in read_lines(path):
+            place = f"{path.name}:{number}"
+            if "player" in value:
+                profile = _parse_profile(value, place)
+                profiles[profile.id] = profile
+            elif "messages" in value:
+                lines.append((place, value))
+    if not lines:
+        raise RecordingError(
+            f"{folder}: no line has 'messages'. Give a folder of recorded dialogues."
+        )
+    return [_parse_recording(value, profiles, place) for place, value in lines]
+
+
+def _jsonl_files(folder: Path) -> list[Path]:
+    """Sorted. RecordingError when there are none, or they are too large, or lead out of the
+    folder.
+    """
+    paths = [
+        path_inside(folder, path.name, error=RecordingError)
+        for path in sorted(folder.glob("*.jsonl"))
+    ]
+    if not paths:
+        raise RecordingError(
+            f"{folder}: there is no .jsonl file. Give a folder of recorded dialogues."
+        )
+    if sum(path.stat().st_size for path in paths) > MAX_BYTES:
+        raise RecordingError(
+            f"{folder}: holds more than {MAX_BYTES >> 20} MiB of .jsonl files. Split the folder."
+        )
+    return paths
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The numbered JSON objects of a file; RecordingError says which line is not one."""
+    for number, line in files.read_lines(path, error=RecordingError, max_bytes=MAX_BYTES):
+        if not line.strip():
+            continue
+        try:
+            value = parse_json(line)
+        except ValueError as error:
+            raise RecordingError(
+                f"{path}:{number}: is not JSON ({error}). Correct or remove the line."
+            ) from None
+        if not isinstance(value, dict):
+            raise RecordingError(
+                f"{path}:{number}: is not a JSON object. Correct or remove the line."
+            )
+        yield number, value
+
+
+def _parse_recording(
+    value: Mapping[str, Any], profiles: Mapping[str, Persona], source: str
+) -> Recording:
+    """One line: simulator, agent, persona, need, disposition, messages (user and agent in turn, the
+    user's with emotion and change).
+    """
+    try:
+        line = RecordingLine.model_validate(value)
+        persona = profiles.get(line.persona) or _persona_of(line)
+        first, *rest = line.messages
+        exchanges = tuple(
+            RecordedTurn(utterance.text, answer.change, round(_emotion(answer)), answer.text)
+            for utterance, answer in zip(rest[::2], rest[1::2], strict=False)
+            if answer.change is not None
+        )
+        if not exchanges:
+            raise ValueError("messages: no answer of the user has a change")
+        _emotion(first)
+    except ValueError as error:
+        raise RecordingError(
+            f"{source}: is no recording ({_first_problem(error)}). A line needs simulator, agent,"
+            " persona, need, disposition and messages."
+        ) from None
+    final = exchanges[-1].emotion if line.final is None else line.final
+    return Recording(
+        line.simulator,
+        line.agent,
+        persona,
+        first.text,
+        exchanges,
+        final,
+    )
+
+
+def _persona_of(line: RecordingLine) -> Persona:
+    """The shipped card, whose disposition counts, with the need that the line names; else what the
+    line itself tells.
+    """
+    if line.persona.partition("/")[0] in library().pairings:
+        shipped = library().get(line.persona)
+        need = need_of(line.need) if line.need else shipped.need
+        return (
+            shipped
+            if need is shipped.need
+            else library().get(f"{line.persona.partition('/')[0]}/{need}")
+        )
+    if line.need is None or line.disposition is None:
+        raise ValueError("need, disposition: must be told of a persona that is not shipped")
+    return sketch_persona(line.persona, need_of(line.need), disposition_of(line.disposition))
+
+
+def _emotion(message: Message) -> float:
+    if message.emotion is None:
+        raise ValueError("messages: what the user says needs an emotion")
+    return message.emotion
+
+
+def _first_problem(error: ValueError) -> str:
+    return (
+        field_errors(error, "the whole line")[0]
+        if isinstance(error, ValidationError)
+        else str(error)
+    )
+
+
+def _parse_profile(value: Mapping[str, Any], place: str) -> Persona:
+    try:
+        return profile_persona(value)
+    except CardError as error:
+        raise RecordingError(f"{place}: {error}") from None

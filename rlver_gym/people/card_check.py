@@ -1,0 +1,226 @@
+"""What is wrong with a card, beyond what its types can see: said so that its author knows what to
+do.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from rlver_gym.core.library import (
+    MAX_PERSONAS,
+    PersonaLibrary,
+    lean_files,
+    load_card,
+    shipped_personas_folder,
+)
+from rlver_gym.core.persona import Manner, Person, Situation
+from rlver_gym.core.words import is_short, sentences
+from rlver_gym.people.check_answers import problems_of_answers
+from rlver_gym.people.check_facts import problems_of_facts, problems_of_introductions
+from rlver_gym.people.lean_check import check_lean
+from rlver_gym.people.library_check import check_library, check_library_file
+from rlver_gym.people.naming import (
+    NAMES_OF_NEEDS,
+    SPOKEN_NEED,
+    find_name_of,
+    find_unmatched_anchors,
+)
+from rlver_gym.people.problem import Problem, problems_of_error
+from rlver_gym.util.errors import CardError
+from rlver_gym.util.files import path_inside
+from rlver_gym.util.yaml_file import read_yaml
+
+_MAX_PROBLEMS = 200
+"""Of one folder: whoever has mended these looks again."""
+
+
+def check_cards(path: Path) -> list[Problem]:
+    """What is wrong with a folder of cards, or with one card file.
+
+    Empty when it can be used as it is; of very many problems the first.
+    """
+    if path.is_dir():
+        found: dict[Problem, None] = {}  # a broken card is met again by its pairings
+        for problem in _check_folder(path):
+            found[problem] = None
+            if len(found) > _MAX_PROBLEMS:
+                return [
+                    *list(found)[:-1],
+                    Problem.of(path, "there are more problems. Mend these first."),
+                ]
+        return list(found)
+    if path.suffix == ".jsonl":
+        PersonaLibrary(path)
+        return []
+    folder = path.absolute().parent
+    if (folder.parent / "stories").is_dir() and folder.name in ("people", "stories"):
+        return list(check_library_file(path))
+    kind = {"people": Person, "situations": Situation}.get(folder.name)
+    return list(_check_file(kind, path) if kind and _is_rich(path) else check_lean([path]))
+
+
+def _is_rich(path: Path) -> bool:
+    """Whether a file in such a folder is a card of its kind, and no lean card that lies there."""
+    try:
+        value = read_yaml(path)
+    except CardError:
+        return True
+    return not (isinstance(value, dict) and "meets" in value)
+
+
+def _check_folder(folder: Path) -> Iterator[Problem]:
+    if files := lean_files(folder):
+        yield from check_lean(files)
+        return
+    if (folder / "stories").exists():
+        yield from check_library(folder)
+        return
+    for name, kind in (("people", Person), ("situations", Situation)):
+        files = list(islice(folder.glob(f"{name}/*.yaml"), MAX_PERSONAS + 1))
+        if len(files) > MAX_PERSONAS:
+            yield Problem.of(
+                folder / name, f"holds more than {MAX_PERSONAS} cards. Split the folder."
+            )
+            return
+        for path in sorted(files):
+            yield from _check_file(
+                kind, path, None if folder == shipped_personas_folder() else folder
+            )
+    try:
+        yield from _check_index(PersonaLibrary(folder))
+    except CardError as error:
+        yield from problems_of_error(error, folder / "index.yaml")
+
+
+def _check_file(
+    kind: type[Person] | type[Situation], path: Path, folder: Path | None = None
+) -> Iterator[Problem]:
+    """Of a card, which must lie in the folder if one is given."""
+    try:
+        if folder is not None:
+            path_inside(folder, *path.relative_to(folder).parts, error=CardError)
+        card = load_card(kind, path)
+    except CardError as error:
+        yield from problems_of_error(error, path)
+        return
+    if isinstance(card, Person):
+        problems = problems_of_person(card)
+    else:
+        problems = [*problems_of_situation(card), *find_unmatched_anchors(card)]
+    yield from (Problem.of(path, problem) for problem in problems)
+
+
+def _check_index(folder: PersonaLibrary) -> Iterator[Problem]:
+    path = folder.folder / "index.yaml"
+    broken: set[tuple[str, str]] = set()
+    split_of: dict[tuple[str, str], str] = {}
+    for pairing in folder.pairings.values():
+        for kind, name in (("person", pairing.person), ("situation", pairing.situation)):
+            other = split_of.setdefault((kind, name), pairing.split)
+            if other != pairing.split:
+                yield Problem.of(
+                    path,
+                    f"{pairing.id}: the {kind} {name!r} is in {other} and in {pairing.split}. A"
+                    " split must not know another's people.",
+                )
+        cards: list[Person | Situation] = []
+        for kind, name, load in (
+            ("people", pairing.person, folder.person),
+            ("situations", pairing.situation, folder.situation),
+        ):
+            if (kind, name) in broken:
+                continue
+            try:
+                cards.append(load(name))
+            except CardError as error:
+                broken.add((kind, name))
+                yield from problems_of_error(error, folder.folder / kind / f"{name}.yaml")
+        match cards:
+            case [Person() as person, Situation() as situation]:
+                yield from (
+                    Problem.of(path, f"{pairing.id}: {problem}")
+                    for problem in _find_misfits(person, situation)
+                )
+
+
+def _find_misfits(person: Person, situation: Situation) -> Iterator[str]:
+    fits = situation.fits
+    if not fits.ages[0] <= person.age <= fits.ages[1]:
+        yield (
+            f"{person.name} is {person.age}, the situation is for {fits.ages[0]} to {fits.ages[1]}."
+            " Pair differently."
+        )
+    if fits.life and not set(fits.life) & set(person.life):
+        yield (
+            f"the situation is for {list(fits.life)}, {person.name} is {list(person.life)}. Pair"
+            " differently."
+        )
+
+
+def problems_of_situation(situation: Situation) -> list[str]:
+    """What types cannot see: a hint that names its need, a sentence that could be said twice.
+
+    Empty when all is well.
+    """
+    found = []
+    for need in NAMES_OF_NEEDS:
+        for number, hint in enumerate(situation.hints.of(need)):
+            if named := find_name_of(need, hint):
+                found.append(
+                    f"hints.{need.value}.{number}: names the need ({named!r}). Let it show"
+                    " through what they say instead."
+                )
+    for place, line in situation.lines():
+        if not place.startswith("hints.") and (named := SPOKEN_NEED.search(line)):
+            found.append(
+                f"{place}: says {named.group()!r}, which names a need. Tell it in other words."
+            )
+    low, high = situation.fits.ages
+    if not 16 <= low <= high <= 99:
+        found.append(f"fits.ages: [{low}, {high}] must rise within 16 to 99.")
+    ids = Counter(disclosure.id for disclosure in situation.disclosures)
+    found += [
+        f"disclosures: the id {name!r} stands twice. Rename one."
+        for name in sorted(ids)
+        if ids[name] > 1
+    ]
+    kinds = Counter(f"{kind}.{anchor.id}" for kind, anchor in situation.anchors.each())
+    found += [
+        f"anchors: {name!r} stands twice. Rename one." for name in sorted(kinds) if kinds[name] > 1
+    ]
+    found += problems_of_facts(situation.facts, set(ids)) + problems_of_introductions(
+        situation.people
+    )
+    found += problems_of_answers(situation)
+    return found + _find_repeats(situation.lines())
+
+
+def problems_of_person(person: Person) -> list[str]:
+    """Sentences of a person that could be said twice in one dialogue. Empty when all is well."""
+    # Only one goodbye is ever said.
+    lines = (
+        ("manner.goodbye" if kind.startswith("goodbye") else f"manner.{kind}.{number}", line)
+        for kind in Manner.model_fields
+        for number, line in enumerate(getattr(person.manner, kind))
+    )
+    return [*problems_of_facts(person.facts), *_find_repeats(lines)]
+
+
+def _find_repeats(lines: Iterator[tuple[str, str]]) -> list[str]:
+    first: dict[str, str] = {}
+    found = []
+    for place, line in lines:
+        for sentence in sentences(line):
+            key = sentence.casefold()
+            if is_short(sentence):  # people say "Yes." again and again
+                continue
+            if (
+                first.get(key, place) != place
+            ):  # tones of one disclosure, and goodbyes, are alternatives
+                found.append(
+                    f"{place}: the sentence {sentence!r} stands at {first[key]} too. Say it"
+                    " differently."
+                )
+            first.setdefault(key, place)
+    return found

@@ -1,0 +1,145 @@
+"""More people and stories of a library, written by a language model: each is checked as a card,
+against all that are there, and asked for once more with what is wrong.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from string import Template
+from typing import Any, Literal, NamedTuple
+
+import yaml
+
+from rlver_gym.core.answer import read_answer
+from rlver_gym.core.lean import MEETS, LibraryPerson, Story
+from rlver_gym.core.ledger import KIND_IN_WORDS
+from rlver_gym.core.library import parse_card
+from rlver_gym.core.persona import HiddenNeed, Split
+from rlver_gym.core.words import split_words
+from rlver_gym.llm_client.values import Chat, ChatMessage, ChatRequest
+from rlver_gym.people.library_check import problems_of_new
+from rlver_gym.util.atomic import write_atomically
+from rlver_gym.util.errors import STOPPING, CardError, ChatError
+from rlver_gym.util.event_loop import wait_for
+from rlver_gym.util.json_text import parse_json
+from rlver_gym.util.yaml_file import load_yaml
+
+Kind = Literal["story", "person"]
+FOLDERS: dict[Kind, str] = {"story": "stories", "person": "people"}
+_DONE = "generated.tsv"
+"""Of a library: the topics that were written."""
+_TRIES = 3
+_MOST_PROBLEMS = 12
+"""That the model is told at once."""
+_SLUG_WORDS = 6
+
+
+class Written(NamedTuple):
+    """What came of one topic."""
+
+    topic: str
+    path: Path | None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A model that writes cards into a library's folder."""
+
+    chat: Chat
+    model: str
+    folder: Path
+    split: Split
+    temperature: float = 0.9
+    max_tokens: int = 4000
+
+    def write(self, kind: Kind, topics: Sequence[str]) -> Iterator[Written]:
+        """A card for each topic, one after the other, because each is checked against those before.
+        Raises the ChatErrors that stop a run.
+        """
+        for number, topic in enumerate(topics):
+            try:
+                yield wait_for(self._write_one(kind, topic, number))
+            except STOPPING:
+                raise
+            except ChatError as error:
+                yield Written(topic, None, str(error))
+
+    def list_missing(self, kind: Kind, topics: Sequence[str]) -> list[str]:
+        """Those of which nothing was written into the folder yet."""
+        path = self.folder / _DONE
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        done = {line.partition("\t")[0] for line in lines}
+        return [topic for topic in topics if f"{kind} {topic}" not in done]
+
+    async def _write_one(self, kind: Kind, topic: str, number: int) -> Written:
+        messages = (ChatMessage("user", _ask(kind, topic, number)),)
+        problems: list[str] = []
+        for sample in range(_TRIES):
+            answer = await self.chat.complete(
+                ChatRequest(
+                    model=self.model,
+                    messages=messages,
+                    temperature=self.temperature,
+                    max_tokens=self.max_tokens,
+                    sample=sample,
+                )
+            )
+            words = read_answer(answer.text).words
+            try:
+                card, fields = self._read(kind, words)
+                problems = list(problems_of_new(self.folder, card))
+                if not problems:
+                    return Written(topic, self._save(kind, topic, card, fields))
+            except CardError as error:
+                problems = str(error).splitlines()
+            told = _fill("again", problems="\n".join(problems[:_MOST_PROBLEMS]))
+            messages = (*messages, ChatMessage("assistant", words), ChatMessage("user", told))
+        return Written(topic, None, f"{self.model} was asked {_TRIES} times: {problems[0]}")
+
+    def _read(self, kind: Kind, words: str) -> tuple[Story | LibraryPerson, dict[str, Any]]:
+        begin, end = words.find("{"), words.rfind("}")
+        try:
+            found = parse_json(words[begin : end + 1]) if begin >= 0 else None
+        except ValueError as error:
+            raise CardError(f"it is no JSON object ({error})") from error
+        if not isinstance(found, dict):
+            raise CardError("it is no JSON object")
+        fields = {**found, "split": self.split}
+        return parse_card(Story if kind == "story" else LibraryPerson, fields, "the card"), fields
+
+    def _save(
+        self, kind: Kind, topic: str, card: Story | LibraryPerson, fields: dict[str, Any]
+    ) -> Path:
+        name = card.title if isinstance(card, Story) else card.name
+        slug = "-".join(split_words(name.replace("'", ""))[:_SLUG_WORDS]) or kind
+        folder = self.folder / FOLDERS[kind]
+        folder.mkdir(parents=True, exist_ok=True)
+        path, count = folder / f"{slug}.yaml", 1
+        while path.exists():
+            count += 1
+            path = folder / f"{slug}-{count}.yaml"
+        text = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=160)
+        write_atomically(path, f"# Written by {self.model}.\n{text}", CardError)
+        with (self.folder / _DONE).open("a", encoding="utf-8") as file:
+            file.write(f"{kind} {topic}\t{path.name}\n")
+        return path
+
+
+def _ask(kind: Kind, topic: str, number: int) -> str:
+    if kind == "person":
+        return _fill("person", topic=topic)
+    needs = [list(HiddenNeed)[(number + step) % len(HiddenNeed)] for step in (0, 3)]
+    meets = "; ".join(f"for {need} what {KIND_IN_WORDS[MEETS[need]]}" for need in needs)
+    return _fill("story", topic=topic, needs=", ".join(needs), meets=meets)
+
+
+def _fill(name: str, **values: str) -> str:
+    return Template(_prompts()[name]).substitute(values).strip()
+
+
+@lru_cache(maxsize=1)
+def _prompts() -> dict[str, str]:
+    name = "generate.yaml"
+    return load_yaml("rlver_gym.people", name)

@@ -1,0 +1,85 @@
+"""What is wrong with lean cards, beyond what their types can see."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from rlver_gym.core.expand import expand_told
+from rlver_gym.core.lean import MEETS, LeanCard
+from rlver_gym.core.library import read_lean
+from rlver_gym.core.persona import SPLITS
+from rlver_gym.core.words import content_stems, is_short
+from rlver_gym.people.naming import SPOKEN_NEED, find_name_of, find_unmatched_anchors
+from rlver_gym.people.problem import Problem, problems_of_error, with_line
+from rlver_gym.util.errors import CardError
+
+_PLACEHOLDER = re.compile(r"<[^<>]+>")
+_NOBODY_KNOWS_WHO = re.compile(r"(?:he|she|they|it|him|her|this|that)\b", re.IGNORECASE)
+
+
+def check_lean(files: Sequence[Path]) -> Iterator[Problem]:
+    """Every problem of these files, and what they share across splits."""
+    cards: dict[Path, LeanCard] = {}
+    for path in files:
+        try:
+            cards[path] = read_lean(path)
+        except CardError as error:
+            yield from problems_of_error(error, path)
+            continue
+        for place, problem in problems_of_lean(cards[path]):
+            yield with_line(path, place, problem)
+    has_split = any(card.split for card in cards.values())
+    for path, card in cards.items():
+        if has_split and card.split is None:
+            yield Problem.of(
+                path,
+                f"split: others here name one, so this person would be in every split. Add split:"
+                f" {', '.join(SPLITS)}.",
+            )
+    yield from _find_shared_sentences(cards)
+
+
+def _find_shared_sentences(cards: Mapping[Path, LeanCard]) -> Iterator[Problem]:
+    first: dict[str, Path] = {}
+    for path, card in cards.items():
+        texts = [line for _, line in card.spoken()] + [*card.meets, f"{card.name}, {card.work}"]
+        for text in texts:
+            other = first.setdefault(text.casefold(), path)
+            if card.split and cards[other].split != card.split:
+                yield Problem.of(
+                    path,
+                    f"{text!r} stands in {other.name} too, which is in the split"
+                    f" {cards[other].split}. A split must not know another's people.",
+                )
+
+
+def problems_of_lean(card: LeanCard) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What types cannot see in a lean card: the place, and what is wrong there with its remedy."""
+    everything = [*card.spoken(), *((("meets", at), line) for at, line in enumerate(card.meets))]
+    for field in ("name", "work", "title"):
+        everything += [((field,), getattr(card, field, ""))]
+    unwritten = [place for place, line in everything if _PLACEHOLDER.search(line)]
+    if unwritten:
+        yield from ((one, "holds the template's <…>. Write your own words.") for one in unwritten)
+        return
+    first: dict[str, str] = {}
+    story = content_stems(" ".join(line for place, line in card.spoken() if place[0] != "hints"))
+    for place, line in everything:
+        field = str(place[0])
+        if field == "hints" and (named := find_name_of(card.need, line)):
+            yield place, f"names the need ({named!r}). Let it show through what they say instead."
+        elif field not in ("hints", "meets") and (named := SPOKEN_NEED.search(line)):
+            yield place, f"says {named.group()!r}, which names a need. Tell it in other words."
+        if field in ("facts", "timeline", "tried") and _NOBODY_KNOWS_WHO.match(line):
+            yield (
+                place,
+                f"begins with {line.split()[0]!r}. It is told alone, so say who or what it is.",
+            )
+        if field == "meets" and len(content_stems(line) & story) < 1:
+            yield place, "says nothing of this story, so it would suit anyone. Take up a fact."
+        if not is_short(line) and first.setdefault(line.casefold(), field) != field:
+            yield place, f"stands in {first[line.casefold()]} too. Say it differently."
+    for problem in find_unmatched_anchors(expand_told("card", card)):
+        if problem.startswith(f"anchors.{MEETS[card.need]}.meets-"):
+            at, _, what = problem.partition("meets-")[2].partition(": ")
+            yield ("meets", int(at)), what.replace("meets-", "meets.")

@@ -1,0 +1,172 @@
+"""What is wrong with a library of people and stories: cards, pairings, and what splits share."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from rlver_gym.core.lean import LibraryPerson, Story, as_cards
+from rlver_gym.core.library import MAX_PERSONAS, PersonaLibrary, load_card
+from rlver_gym.core.words import split_words
+from rlver_gym.people.lean_check import problems_of_lean, with_line
+from rlver_gym.people.problem import Problem, problems_of_error
+from rlver_gym.util.errors import CardError
+
+_RUN = 5
+"""Words in a row by which near-duplicates are found."""
+_NEARLY = 0.25
+"""The share of a story's runs from which it tells another one again."""
+
+
+class _Cards(NamedTuple):
+    people: dict[str, LibraryPerson]
+    stories: dict[str, Story]
+
+
+def check_library(folder: Path) -> Iterator[Problem]:
+    """Every problem of a folder with `index.yaml`, `people/` and `stories/`."""
+    try:
+        shelf = PersonaLibrary(folder)
+    except CardError as error:
+        yield from problems_of_error(error, folder / "index.yaml")
+        return
+    cards = _Cards({}, {})
+    for path in _files(folder / "people"):
+        try:
+            cards.people[path.stem] = shelf.lean_person(path.stem)
+        except CardError as error:
+            yield from problems_of_error(error, path)
+    for path in _files(folder / "stories"):
+        try:
+            cards.stories[path.stem] = shelf.story(path.stem)
+        except CardError as error:
+            yield from problems_of_error(error, path)
+    for name, story in cards.stories.items():
+        yield from check_story(folder / "stories" / f"{name}.yaml", story)
+    yield from _check_pairings(shelf, cards)
+    yield from _find_names_in_two_splits(folder, cards.people)
+    yield from _find_retold(folder, cards.stories)
+
+
+def problems_of_new(folder: Path, card: LibraryPerson | Story) -> Iterator[str]:
+    """What speaks against taking a new card into a folder: itself, or what is there already."""
+    if isinstance(card, LibraryPerson):
+        people = {path.stem: load_card(LibraryPerson, path) for path in _files(folder / "people")}
+        if any(one.name.casefold() == card.name.casefold() for one in people.values()):
+            yield f"name: {card.name!r} is taken. Choose another name, from anywhere."
+        return
+    for one in as_cards(card):
+        for place, problem in problems_of_lean(one):
+            inside = ("needs", one.need.value) if place[0] in ("hints", "meets") else ()
+            yield f"{'.'.join(map(str, (*inside, *place)))}: {problem}"
+    stories = {path.stem: load_card(Story, path) for path in _files(folder / "stories")}
+    yield from (one.problem for one in _find_retold(folder, {**stories, "this": card}))
+
+
+def check_library_file(path: Path) -> Iterator[Problem]:
+    """Every problem of one person or story, looked at alone."""
+    try:
+        if path.absolute().parent.name == "people":
+            load_card(LibraryPerson, path)
+        else:
+            yield from check_story(path, load_card(Story, path))
+    except CardError as error:
+        yield from problems_of_error(error, path)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(islice(folder.glob("*.yaml"), MAX_PERSONAS))
+
+
+def check_story(path: Path, story: Story) -> Iterator[Problem]:
+    if story.ages[0] > story.ages[1]:
+        yield with_line(path, ("ages",), f"{list(story.ages)} must rise.")
+    for card in as_cards(story):
+        for place, problem in problems_of_lean(card):
+            inside = ("needs", card.need.value) if place[0] in ("hints", "meets") else ()
+            yield with_line(path, (*inside, *place), problem)
+
+
+def _check_pairings(shelf: PersonaLibrary, cards: _Cards) -> Iterator[Problem]:
+    index = shelf.folder / "index.yaml"
+    for pairing in shelf.pairings.values():
+        person, story = cards.people.get(pairing.person), cards.stories.get(pairing.situation)
+        for field, name, card in (
+            ("person", pairing.person, person),
+            ("situation", pairing.situation, story),
+        ):
+            if card is None:
+                kind = "people" if field == "person" else "stories"
+                if not (shelf.folder / kind / f"{name}.yaml").exists():
+                    yield Problem.of(
+                        index, f"{pairing.id}: {field}: {kind}/{name}.yaml is not there."
+                    )
+            elif card.split != pairing.split:
+                yield Problem.of(
+                    index,
+                    f"{pairing.id}: the {field} {name!r} is in {card.split} and here in"
+                    f" {pairing.split}. A split must not know another's people.",
+                )
+        if person and story:
+            if misfit := person.explain_misfit(story):
+                yield Problem.of(index, f"{pairing.id}: {misfit}. Pair differently.")
+            if pairing.need not in story.needs:
+                yield Problem.of(
+                    index,
+                    f"{pairing.id}: the story has nothing for {pairing.need.value!r}. It has"
+                    f" {', '.join(story.needs)}.",
+                )
+
+
+def _find_names_in_two_splits(
+    folder: Path, people: Mapping[str, LibraryPerson]
+) -> Iterator[Problem]:
+    first: dict[str, str] = {}
+    for card_id, person in people.items():
+        other = first.setdefault(f"{person.name}, {person.work}".casefold(), card_id)
+        if other != card_id:
+            yield Problem.of(
+                folder / "people" / f"{card_id}.yaml",
+                f"name, work: the same person is people/{other}.yaml. Keep one.",
+            )
+
+
+def _find_retold(folder: Path, stories: Mapping[str, Story]) -> Iterator[Problem]:
+    """Sentences that stand in two splits, and stories that share too many runs of words."""
+    sentences: dict[str, str] = {}
+    runs: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    of_story: dict[str, set[tuple[str, ...]]] = {}
+    for name, story in stories.items():
+        own: set[tuple[str, ...]] = set()
+        for line in _sentences(story):
+            other = sentences.setdefault(line.casefold(), name)
+            if stories[other].split != story.split:
+                yield Problem.of(
+                    folder / "stories" / f"{name}.yaml",
+                    f"{line!r} stands in stories/{other}.yaml too, which is in the split"
+                    f" {stories[other].split}. Say it differently.",
+                )
+            words = split_words(line)
+            own |= {tuple(words[at : at + _RUN]) for at in range(len(words) - _RUN + 1)}
+        of_story[name] = own
+        shared = Counter(other for run in own for other in runs[run])
+        for other, count in shared.most_common(1):
+            least = min(len(own), len(of_story[other]))
+            if count >= _NEARLY * least:
+                yield Problem.of(
+                    folder / "stories" / f"{name}.yaml",
+                    f"tells stories/{other}.yaml again ({count} of {least} runs of {_RUN} words are"
+                    " the same). Tell another story.",
+                )
+        for run in own:
+            runs[run].add(name)
+
+
+def _sentences(story: Story) -> Iterator[str]:
+    seen = set()
+    for card in as_cards(story):
+        for line in (*(line for place, line in card.spoken() if place[0] != "people"), *card.meets):
+            if line not in seen:
+                seen.add(line)
+                yield line

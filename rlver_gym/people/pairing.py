@@ -1,0 +1,82 @@
+"""Who lives which story, and balanced choices among people. Deterministic: no draw, so that the
+same cards give the same pairs and panels everywhere.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from rlver_gym.core.lean import LibraryPerson, Story
+from rlver_gym.core.library import Pairing, PersonaLibrary
+from rlver_gym.core.persona import SplitChoice
+from rlver_gym.util.errors import CardError
+
+
+def pair(
+    people: Mapping[str, LibraryPerson], stories: Mapping[str, Story], each: int = 4
+) -> Iterator[Pairing]:
+    """`each` people for every story of their split who may have lived it, the rarest stories first
+    and whoever has the fewest; the story's needs in turn. A story that fewer fit has fewer.
+    """
+    fits = {
+        name: [
+            who
+            for who, one in people.items()
+            if one.split == story.split and one.explain_misfit(story) is None
+        ]
+        for name, story in stories.items()
+    }
+    taken: Counter[str] = Counter()
+    chosen: dict[str, list[str]] = {}
+    for name in sorted(stories, key=lambda name: (len(fits[name]), name)):
+        dispositions: Counter[str] = Counter()
+        chosen[name] = []
+        while left := [who for who in fits[name] if who not in chosen[name]]:
+            if len(chosen[name]) == each:
+                break
+            who = min(
+                left, key=lambda who: (taken[who], dispositions[people[who].disposition], who)
+            )
+            chosen[name].append(who)
+            taken[who] += 1
+            dispositions[people[who].disposition] += 1
+    for name, story in stories.items():
+        needs = list(story.needs)
+        for at, who in enumerate(sorted(chosen[name])):
+            yield Pairing(
+                id=f"{who}-{name}",
+                person=who,
+                situation=name,
+                need=needs[at % len(needs)],
+                split=story.split,
+            )
+
+
+def draw_panel(shelf: PersonaLibrary, split: SplitChoice, size: int) -> tuple[str, ...]:
+    """That many people of a split, balanced over needs, dispositions, stories and persons, in the
+    order of the index; CardError when there are fewer.
+    """
+    left = dict.fromkeys(shelf.ids(split))
+    if len(left) < size:
+        raise CardError(
+            f"a panel of {size} was asked for, but the split {split!r} has {len(left)}. Ask for"
+            " fewer."
+        )
+    seen: Counter[tuple[str, str]] = Counter()
+
+    def traits(persona_id: str) -> list[tuple[str, str]]:
+        pairing, persona = shelf.pairings[persona_id], shelf.get(persona_id)
+        return [
+            ("need", pairing.need),
+            ("disposition", persona.person.disposition),
+            ("story", pairing.situation),
+            ("person", pairing.person),
+        ]
+
+    traits_of = {persona_id: traits(persona_id) for persona_id in left}
+    panel: set[str] = set()
+    while len(panel) < size:
+        best = min(left, key=lambda one: (sum(seen[trait] for trait in traits_of[one]), one))
+        panel.add(best)
+        del left[best]
+        seen.update(traits_of[best])
+    return tuple(one for one in shelf.ids(split) if one in panel)

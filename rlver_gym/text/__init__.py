@@ -1,1 +1,0 @@
-"""Words, sentences and acts of an utterance, whoever it is said to."""

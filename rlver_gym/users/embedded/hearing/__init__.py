@@ -1,0 +1,1 @@
+"""English as the embedded user hears it: words, sentences, acts, questions. Knows no card."""

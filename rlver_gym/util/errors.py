@@ -1,0 +1,194 @@
+"""Every error that rlver-gym raises on purpose. Each message says what was wrong and what to do
+about it.
+
+RlverError
+  + CardError (ValueError)        a persona, person, situation, index or env card cannot be used
+  + UnknownName (LookupError)     no persona, environment, agent or user has that name
+  + UtteranceError (ValueError, gymnasium.error.InvalidAction)  not usable text, or no action
+  + DialogueError (RuntimeError)  a state that cannot be restored, an episode that is gone
+      + ResetNeeded (gymnasium.error.ResetNeeded)  a reply before the start or after the end
+  + RunError (ValueError)         a run folder cannot be read, or belongs to another command
+      + RunStopped                a server was out for too long; the same command goes on later
+      + SourceNeeded              a run was made with something of somebody's own, to be named
+  + AgentError (RuntimeError)     an agent could not be made, or its code failed
+      + AgentFailed               an agent gave no reply in one dialogue, which ends as failed
+  + UserFailed (RuntimeError)     a user cannot appraise or answer; the dialogue ends as failed
+  + UserError (RuntimeError)      the code of a user of one's own failed; stops a run
+  + RecordingError (ValueError)   recorded dialogues or ratings cannot be read
+  + CacheError (ValueError)        a response cache cannot be read, or was changed by hand
+  + TrainingError (RuntimeError)  a training run cannot begin, go on or be saved
+  + MissingExtra (ModuleNotFoundError)  a package that an extra installs is not there
+  + ChatError (RuntimeError)      a chat server gave no usable answer to one request
+      + ServerUnreachable         nothing answers at that address at all
+      + ServerOutage              the server that answered before fails everybody, for too long
+      + ServerRefused             it answers, but refuses (wrong key, no such model)
+      + BudgetSpent               the money, tokens or calls allowed for this run are used up
+      + NotInCache (LookupError)  a response cache is replayed that does not hold this request
+"""
+
+import difflib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import distributions
+
+import gymnasium.error
+
+from rlver_gym.util.terminal import printable
+
+
+class RlverError(Exception):
+    """The root of the tree: its message, whatever it quotes, is fit to print."""
+
+    def __str__(self) -> str:
+        """The message, without what a terminal would obey."""
+        return printable(super().__str__())
+
+
+class CardError(RlverError, ValueError):
+    """A card is missing, malformed or inconsistent. The message names file, field and remedy."""
+
+
+class UnknownName(RlverError, LookupError):
+    """No such persona, environment, agent or user. The message lists near matches."""
+
+    @classmethod
+    def of(cls, kind: str, name: object, known: Iterable[str], see: str) -> "UnknownName":
+        """The error for `name`, with the closest `known` names, and `see`, which lists them."""
+        names = list(known)
+        begin = [one for one in names if name and one.startswith(str(name))]
+        near = list(
+            dict.fromkeys([*begin, *difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)])
+        )[:3]
+        hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
+        return cls(f"there is no {kind} {str(name)[:80]!r}. {hint}All of them: {see}")
+
+
+class UtteranceError(RlverError, ValueError, gymnasium.error.InvalidAction):
+    """What was said is no string, has a lone surrogate, or is too long; or is no action."""
+
+
+class DialogueError(RlverError, RuntimeError):
+    """A dialogue cannot do this where it stands."""
+
+
+class ResetNeeded(DialogueError, gymnasium.error.ResetNeeded):
+    """A reply was given before the dialogue started or after it had ended."""
+
+
+class RunError(RlverError, ValueError):
+    """A run folder cannot be read, or was made by a different plan than the one asked for."""
+
+
+class RunStopped(RunError):
+    """A server's outage stopped a run: what is finished is kept, and the command goes on later."""
+
+
+class SourceNeeded(RunError):
+    """A run was made with a user, cards or a response cache of somebody's own, which are used only
+    when they are named.
+    """
+
+
+class AgentError(RlverError, RuntimeError):
+    """An agent could not be made, or failed to answer."""
+
+
+class AgentFailed(AgentError):
+    """An agent gave no reply in this dialogue, which ends as failed."""
+
+
+class UserFailed(RlverError, RuntimeError):
+    """A simulated user cannot appraise or answer; the dialogue ends as failed, never a score."""
+
+    def __init__(self, message: str, answer: str = "") -> None:
+        """`answer`: an unusable one, for the record; the message may end in logs."""
+        super().__init__(message)
+        self.answer = answer
+
+
+class UserError(RlverError, RuntimeError):
+    """The code of somebody's own user failed. Stops a run; what was finished is kept."""
+
+
+class RecordingError(RlverError, ValueError):
+    """Recorded dialogues or ratings cannot be read. The message names file, line and remedy."""
+
+
+class CacheError(RlverError, ValueError):
+    """A response cache cannot be read or written, or an answer on it was changed by hand. Stops a
+    run.
+    """
+
+
+class ChatError(RlverError, RuntimeError):
+    """A chat server gave no usable answer to one request, after all attempts."""
+
+
+class ServerUnreachable(ChatError):
+    """Nothing answers at that address. Stops a run instead of failing its dialogues one by one."""
+
+
+class ServerOutage(ChatError):
+    """A server that answered fails everybody for too long. Stops a run; what is done is kept."""
+
+
+class ServerRefused(ChatError):
+    """The server refuses every such request: wrong key, no such model, no credit. Stops a run."""
+
+    def __init__(self, message: str, *, if_answered: str = "") -> None:
+        """`if_answered`: what to say instead, of the one request, where the model has answered
+        others with the same settings. Empty for what no such answer excuses.
+        """
+        super().__init__(message)
+        self.if_answered = if_answered
+
+
+class BudgetSpent(ChatError):
+    """The money, tokens or calls of a run are used up: it stops, and keeps what is finished."""
+
+
+class NotInCache(ChatError, LookupError):
+    """A response cache is replayed that does not hold this request."""
+
+
+class TrainingError(RlverError, RuntimeError):
+    """A training run cannot begin, go on or be saved: which setting to change, what was kept."""
+
+
+class MissingExtra(RlverError, ModuleNotFoundError):
+    """A package is not there, or not in a version that fits. The message says how to get it."""
+
+
+@cache
+def pip_install(extra: str) -> str:
+    """The command that installs an extra of the package, or of the clone's folder."""
+    found = list(distributions(name="rlver-gym"))  # in a clone, its egg-info among them
+    sources = [one.read_text("direct_url.json") or "" for one in found]
+    if found and not any('"file:' in source for source in sources):
+        return f"pip install 'rlver-gym[{extra}]'"
+    return f"pip install '.[{extra}]' (in the folder of the clone)"
+
+
+@contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """For imports of what an extra installs: MissingExtra when one of them fails."""
+    with needs_packages(f"Install it with: {pip_install(extra)}"):
+        yield
+
+
+@contextmanager
+def needs_packages(remedy: str) -> Iterator[None]:
+    """As `needs_extra`, for packages of no extra; `remedy` says how to get them."""
+    try:
+        yield
+    except ImportError as error:
+        if isinstance(error, MissingExtra) or (error.name or "").startswith("rlver_gym"):
+            raise
+        raise MissingExtra(f"{error}. {remedy}", name=error.name, path=error.path) from error
+
+
+STOPPING = (ServerUnreachable, ServerOutage, ServerRefused, BudgetSpent, NotInCache)
+"""The ChatErrors that concern more than one request: users and agents let them through, so that
+they stop the run and fail no dialogue.
+"""

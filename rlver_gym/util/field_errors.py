@@ -1,0 +1,58 @@
+"""What is wrong with the fields of a card, a config or a line of a file, in words with remedies."""
+
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from rlver_gym.util.frozen import explain_problem
+from rlver_gym.util.terminal import one_line
+
+LineOf = Callable[[Sequence[str | int]], int | None]
+"""The line of a field in a file, by its place."""
+_MAX_ERRORS = 20
+"""Of one card: whoever has mended these looks again."""
+_QUOTED_CHARS = 60
+
+
+def field_errors(
+    error: ValidationError,
+    whole: str = "the whole card",
+    lines: LineOf | None = None,
+    kind: type[BaseModel] | None = None,
+) -> list[str]:
+    """A line for each field that is wrong, with its remedy; `whole` names what holds the fields,
+    `lines` gives the line of a field, and of the fields of `kind` the nearest is proposed.
+
+    What they quote of the fields is cut.
+    """
+    items = error.errors(include_url=False)[:_MAX_ERRORS]
+    found = [
+        _line_in_front(item, lines) + _field_error(item, whole) + _propose(item, kind)
+        for item in items
+    ]
+    more = error.error_count() - len(found)
+    return [*found, f"{whole}: {more} more fields are wrong. Mend these first."] if more else found
+
+
+def _line_in_front(item: Mapping[str, Any], lines: LineOf | None) -> str:
+    number = lines(item["loc"]) if lines else None
+    return f"line {number}: " if number else ""
+
+
+def _propose(item: Mapping[str, Any], kind: type[BaseModel] | None) -> str:
+    """The field that a misspelt one may mean."""
+    if item["type"] != "extra_forbidden" or kind is None or len(item["loc"]) != 1:
+        return ""
+    near = get_close_matches(str(item["loc"][0])[:_QUOTED_CHARS], kind.model_fields, n=1)
+    return f". Did you mean {near[0]!r}?" if near else ""
+
+
+def _field_error(item: Mapping[str, Any], whole: str) -> str:
+    place = ".".join(one_line(str(part), max_chars=_QUOTED_CHARS) for part in item["loc"]) or whole
+    problem = f"{place}: {one_line(explain_problem(item), max_chars=4 * _QUOTED_CHARS)}"
+    if item["type"] in ("missing", "extra_forbidden") or isinstance(item["input"], dict):
+        return problem
+    found = item["input"] if isinstance(item["input"], str) else repr(item["input"])
+    return f"{problem} (found '{one_line(found, max_chars=_QUOTED_CHARS)}')"

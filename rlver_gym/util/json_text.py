@@ -1,0 +1,131 @@
+"""JSON that somebody else wrote: parsed only when it is small, flat, and means one thing."""
+
+import json
+import re
+from collections import Counter
+from math import isfinite, isnan
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pydantic import BaseModel
+
+from rlver_gym.util.terminal import COMMANDS
+
+MAX_DEPTH = 64
+MAX_DIGITS = 18
+"""Of an integer: what fits 64 bits. Longer ones slow down or break what computes with them."""
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def parse_json(
+    text: str | bytes,
+    *,
+    max_depth: int = MAX_DEPTH,
+    max_values: int | None = None,
+    allow_nan: bool = False,
+    allow_surrogates: bool = False,
+) -> Any:
+    """The value of a JSON text.
+
+    ValueError for what is no JSON, nested deeper than `max_depth`, holds a key twice (the last
+    would silently win), an integer of more than `MAX_DIGITS` digits, a float that is infinite and,
+    unless they are allowed, a lone surrogate, NaN and Infinity. `max_values`: where time counts,
+    refuse a text with more commas and brackets than that, without parsing it.
+    """
+    try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8")
+        if max_values is not None and sum(map(text.count, ",[{")) > max_values:
+            raise ValueError(f"more than {max_values:,} values")
+        value = json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_int=_integer,
+            parse_float=_finite,
+            parse_constant=float if allow_nan else _refuse_constant,
+        )
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 text (byte {error.start})") from None
+    if _depth(value, max_depth) > max_depth:
+        raise ValueError(_TOO_DEEP)
+    if not allow_surrogates and _SURROGATE.search(text):
+        _refuse_surrogates(value)
+    return value
+
+
+_TOO_DEEP = "nested too deeply"
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    plain = dict(pairs)
+    if len(plain) < len(pairs):
+        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"the key {twice[:80]!r} stands twice")
+    return plain
+
+
+def _integer(digits: str) -> int:
+    if len(digits.lstrip("-")) > MAX_DIGITS:
+        raise ValueError(f"an integer of more than {MAX_DIGITS} digits")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not isfinite(value):
+        raise ValueError("a number too large for a float")
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _depth(value: Any, enough: int) -> int:
+    """How deep lists and objects are nested, counted up to one more than `enough`."""
+    level, depth = [value], 0
+    while depth <= enough:
+        level = [one for one in level if isinstance(one, dict | list)]
+        if not level:
+            break
+        depth += 1
+        level = [
+            inner for one in level for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+    return depth
+
+
+def _refuse_surrogates(value: Any) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError("a lone surrogate, which is no text") from None
+
+
+def to_plain(value: Any) -> Any:
+    """Named tuples by their names, models as they dump, paths as text, and None for nan, which JSON
+    does not know.
+    """
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        value = value._asdict()  # pyright: ignore[reportAttributeAccessIssue]
+    if isinstance(value, dict):
+        return {name: to_plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(one) for one in value]
+    return None if isinstance(value, float) and isnan(value) else value
+
+
+def dump_json(value: Any) -> str:
+    """JSON for a terminal: escapes what it would obey. `parse_json` gives the same value."""
+    return COMMANDS.sub(_escape, json.dumps(value, ensure_ascii=False))
+
+
+def _escape(found: re.Match[str]) -> str:
+    """As JSON writes it in ASCII: beyond 16 bits as a pair."""
+    return json.dumps(found[0])[1:-1]

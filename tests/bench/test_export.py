@@ -1,0 +1,408 @@
+"""A run as data to train on: what was said comes out as it was said, and everything else stands
+beside it.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from commands import run_command
+from typer.testing import CliRunner
+
+from rlver_gym.bench.export.choose import DialogueFilter, filter_records, read_records
+from rlver_gym.bench.export.export import Format, export
+from rlver_gym.bench.export.files import write_folder
+from rlver_gym.bench.folder import EPISODES, read_episodes
+from rlver_gym.cli.root import app
+from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.dialogue import Appraisal, Reason, Turn
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import Persona, Split
+from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.errors import RunError, UnknownName, UserFailed
+
+Row = dict[str, Any]
+
+
+def rows(folder: Path, to: Format, tmp_path: Path, **options: Any) -> list[Row]:
+    out = tmp_path / f"{to}.jsonl"
+    assert export([folder], to, out, **options).path == out
+    return [json.loads(line) for line in out.read_text(encoding="utf-8").split("\n")[:-1]]
+
+
+def episode_of(row: Row) -> Episode:
+    """The record again, from nothing but the row."""
+    told = row["metadata"]
+    said = [one["content"] for one in row["messages"]] + [told["last_reply"]]
+    felt = told["turns"]
+    turns = tuple(
+        Turn(
+            utterance,
+            Appraisal(
+                one["change"],
+                one["thought"],
+                tuple(Reason(**why) for why in one["reasons"]),
+                one.get("spread"),
+            ),
+            one["emotion"],
+            one["reward"],
+            Outcome(told["outcome"]) if number == len(felt) else None,
+            reply,
+        )
+        for number, (utterance, reply, one) in enumerate(
+            zip(said[1::2], said[2::2], felt, strict=True), 1
+        )
+    )
+    header = {name: told[name] for name in Episode._fields if name not in ("opening", "turns")}
+    return Episode(**header, opening=said[0], turns=turns)
+
+
+def test_a_chat_row_holds_the_whole_record_of_its_dialogue(finished: Path, tmp_path: Path) -> None:
+    found = rows(finished, "openai", tmp_path)
+    assert [episode_of(row).to_json() for row in found] == [
+        one.to_json() for one in read_episodes(finished)
+    ]
+    for row in found:
+        roles = [one["role"] for one in row["messages"]]
+        assert roles == ["user", "assistant"] * (len(roles) // 2)
+        assert row["metadata"]["split"] == "demo"
+        assert row["metadata"]["valid"] is True
+
+
+def test_sharegpt_says_the_same(finished: Path, tmp_path: Path) -> None:
+    names = {"human": "user", "gpt": "assistant"}
+    chats, shared = rows(finished, "openai", tmp_path), rows(finished, "sharegpt", tmp_path)
+    for chat, other in zip(chats, shared, strict=True):
+        said = [
+            {"role": names[one["from"]], "content": one["value"]} for one in other["conversations"]
+        ]
+        assert said == chat["messages"]
+        assert other["metadata"] == chat["metadata"]
+
+
+def test_each_reply_is_a_row_with_all_that_was_said_before_it(
+    finished: Path, tmp_path: Path
+) -> None:
+    episodes = read_episodes(finished)
+    found = iter(rows(finished, "sft", tmp_path))
+    for episode in episodes:
+        said = [episode.opening]
+        for number, turn in enumerate(episode.turns, 1):
+            row = next(found)
+            assert [one["content"] for one in row["prompt"]] == said
+            assert row["completion"] == [{"role": "assistant", "content": turn.utterance}]
+            told = row["metadata"]
+            assert (told["agent"], told["turn"]) == (episode.agent, number)
+            assert (told["change"], told["emotion"], told["reward"], told["reply"]) == (
+                turn.appraisal.change,
+                turn.emotion,
+                turn.reward,
+                turn.reply,
+            )
+            said += [turn.utterance, turn.reply]
+    assert next(found, None) is None
+
+
+def test_of_a_pair_the_chosen_reply_is_felt_to_be_better(finished: Path, tmp_path: Path) -> None:
+    found = rows(finished, "dpo", tmp_path)
+    assert len(found) > 30
+    card = env_card("SAGE-Sentient-v0")
+    for row in found:
+        told = row["metadata"]
+        session = EmpathySession(EmbeddedUser(), library().get(told["persona"]), card, told["seed"])
+        assert row["prompt"][0] == {"role": "user", "content": session.start()}
+        for message in row["prompt"][1::2]:
+            session.reply(message["content"])
+        here = session.snapshot()
+        changes = []
+        for side in ("chosen", "rejected"):
+            (reply,) = row[side]
+            changes.append(session.reply(reply["content"]).appraisal.change)
+            session.restore(here)
+            assert told[side]["change"] == changes[-1]
+        assert told["margin"] == changes[0] - changes[1] >= 1
+
+
+def test_pairs_branch_wherever_the_talk_was_the_same_so_far(
+    tmp_path: Path, persona: Persona, card: EnvCard
+) -> None:
+    better, worse = "You carried him down two floors. That took heart.", "Cheer up."
+    _write(
+        tmp_path,
+        [
+            _held(persona, card, name, ["Tell me more.", end])
+            for name, end in (("a", worse), ("b", better))
+        ],
+    )
+    (row,) = rows(tmp_path, "dpo", tmp_path)
+    assert (row["metadata"]["turn"], len(row["prompt"])) == (2, 3)
+    assert row["metadata"]["chosen"]["agents"] == ["b"]
+    assert row["rejected"][0]["content"] == worse
+
+
+def test_replies_that_were_felt_the_same_or_to_others_make_no_pair(
+    tmp_path: Path, persona: Persona, card: EnvCard
+) -> None:
+    same = [_held(persona, card, name, ["Tell me more."]) for name in ("a", "b")]
+    elsewhere = _held(persona, card, "c", ["Cheer up."], seed=1)
+    _write(tmp_path, [*same, elsewhere])
+    with pytest.raises(RunError, match="bench more agents or seeds"):
+        export([tmp_path], "dpo")
+
+
+def test_a_margin_that_no_pair_has_is_named(finished: Path, tmp_path: Path) -> None:
+    wide = rows(finished, "dpo", tmp_path, min_margin=8)
+    assert 0 < len(wide) < len(rows(finished, "dpo", tmp_path))
+    assert min(row["metadata"]["margin"] for row in wide) >= 8
+    with pytest.raises(RunError, match="--min-margin"):
+        export([finished], "dpo", tmp_path / "none.jsonl", min_margin=21)
+    assert not (tmp_path / "none.jsonl").exists()
+
+
+class Failing(EmbeddedUser):
+    """Has had enough after so many turns."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self.after = after
+
+    def open(self, scene, emotion):
+        if self.after < 0:
+            raise UserFailed("no server")
+        return super().open(scene, emotion)
+
+    def appraise(self, scene, emotion, dialogue):
+        if len(dialogue.turns) >= self.after:
+            raise UserFailed("no server")
+        return super().appraise(scene, emotion, dialogue)
+
+
+def _held(
+    persona: Persona,
+    card: EnvCard,
+    agent: str,
+    said: list[str],
+    seed: int = 0,
+    user: EmbeddedUser | None = None,
+) -> Episode:
+    session = EmpathySession(
+        user or EmbeddedUser(), persona, card.model_copy(update={"turns": len(said)}), seed
+    )
+    session.start()
+    for utterance in said:
+        if session.outcome is None:
+            session.reply(utterance)
+    return Episode.of(session, agent)
+
+
+def _write(folder: Path, episodes: list[Episode]) -> None:
+    (folder / EPISODES).write_text(
+        "".join(f"{one.to_json()}\n" for one in episodes), encoding="utf-8"
+    )
+
+
+@pytest.fixture
+def broken(tmp_path: Path, persona: Persona, card: EnvCard) -> Path:
+    """A run of four dialogues: one whole, one that failed in its second turn, one in its first, one
+    before its first words.
+    """
+    said = ["What was that like?", "Go on."]
+    _write(
+        tmp_path,
+        [_held(persona, card, f"a{after}", said, user=Failing(after)) for after in (9, 1, 0, -1)],
+    )
+    return tmp_path
+
+
+def test_failed_dialogues_are_left_out_unless_asked_for(broken: Path) -> None:
+    done = export([broken], "openai")
+    assert len(done.chosen.records) == 1
+    assert done.chosen.left_out == {
+        "failed (--outcome all takes them too)": 2,
+        "in which nobody said a word": 1,
+    }
+    taken = rows(broken, "openai", broken, wanted=DialogueFilter(outcomes=tuple(Outcome)))
+    assert [row["metadata"]["valid"] for row in taken] == [True, False, False]
+    assert episode_of(taken[1]) == read_episodes(broken)[1]
+
+
+def test_a_reply_that_nobody_felt_is_no_example_and_no_half_of_a_pair(broken: Path) -> None:
+    everything = DialogueFilter(outcomes=tuple(Outcome))
+    assert [row["metadata"]["agent"] for row in rows(broken, "sft", broken, wanted=everything)] == [
+        "a9",
+        "a9",
+        "a1",
+    ]
+    with pytest.raises(RunError, match="no pairs"):
+        export([broken], "dpo", wanted=everything)
+    with pytest.raises(RunError, match="the user failed at once"):
+        export([broken], "sft", wanted=DialogueFilter(agents=("a0",), outcomes=tuple(Outcome)))
+
+
+def test_filters_keep_what_was_asked_for(finished: Path) -> None:
+    records = read_records([finished]).records
+
+    def kept(**wanted: Any) -> list[Episode]:
+        return [
+            record.episode for record in filter_records(records, DialogueFilter(**wanted)).records
+        ]
+
+    assert {one.agent for one in kept(agents=("listener", "oracle"))} == {"listener", "oracle"}
+    assert kept(min_emotion=70) == [one.episode for one in records if one.episode.final >= 70]
+    assert {one.outcome for one in kept(outcomes=(Outcome.LEFT,))} == {Outcome.LEFT}
+    longest = sorted(max(len(turn.utterance) for turn in one.episode.turns) for one in records)
+    assert (
+        0
+        < sum(size <= longest[20] for size in longest)
+        == len(kept(max_reply=longest[20]))
+        < len(records)
+    )
+    assert len(kept(split="demo")) == len(records)
+    with pytest.raises(
+        RunError, match=r"nothing is left of 48 dialogues: 48 not with test personas"
+    ):
+        filter_records(records, DialogueFilter(split="test"))
+    with pytest.raises(UnknownName, match="Did you mean 'listener'"):
+        filter_records(records, DialogueFilter(agents=("listner",)))
+
+
+def test_a_system_message_stands_first_in_every_format(finished: Path, tmp_path: Path) -> None:
+    for to, where in (("openai", "messages"), ("sft", "prompt"), ("dpo", "prompt")):
+        found = rows(finished, to, tmp_path, system="Listen.")  # pyright: ignore[reportArgumentType]
+        assert {json.dumps(row[where][0]) for row in found} == {
+            '{"role": "system", "content": "Listen."}'
+        }
+        assert all(one["role"] != "system" for row in found for one in row[where][1:])
+    first = rows(finished, "sharegpt", tmp_path, system="Listen.")[0]["conversations"][0]
+    assert first == {"from": "system", "value": "Listen."}
+
+
+def test_bare_rows_hold_the_format_and_nothing_else(finished: Path, tmp_path: Path) -> None:
+    assert {tuple(row) for row in rows(finished, "openai", tmp_path, bare=True)} == {("messages",)}
+    assert {tuple(row) for row in rows(finished, "dpo", tmp_path, bare=True)} == {
+        ("prompt", "chosen", "rejected")
+    }
+
+
+def test_several_runs_give_pairs_that_none_has_alone(
+    tmp_path: Path, persona: Persona, card: EnvCard
+) -> None:
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder, words in zip(
+        folders, ("Cheer up.", "You carried him down two floors. That took heart."), strict=True
+    ):
+        folder.mkdir()
+        _write(folder, [_held(persona, card, "policy", [words])])
+        with pytest.raises(RunError, match="no pairs"):
+            export([folder], "dpo")
+    assert export(folders, "dpo").rows == {"pairs": 1}
+    assert [
+        json.loads(line)["metadata"]["run"] for line in _lines(export(folders, "openai").path)
+    ] == ["one", "two"]
+
+
+def test_the_folder_for_the_hub_says_which_files_are_which_split(
+    finished: Path, tmp_path: Path
+) -> None:
+    done = export([finished], "hf", tmp_path / "data")
+    card = (done.path / "README.md").read_text(encoding="utf-8")
+    head = yaml.safe_load(card.split("---")[1])
+    assert (
+        [one["config_name"] for one in head["configs"]]
+        == list(done.rows)
+        == ["dialogues", "replies", "pairs"]
+    )
+    for config in head["configs"]:
+        (file,) = config["data_files"]
+        assert file["split"] == "demo"
+        assert len(_lines(done.path / file["path"])) == done.rows[config["config_name"]]
+    assert "| oracle | 16 |" in card
+    assert "oracle was told the hidden need" in card
+
+
+def test_an_earlier_export_is_replaced_and_nothing_else_is(finished: Path, tmp_path: Path) -> None:
+    out = tmp_path / "data"
+    export([finished], "hf", out)
+    assert "pairs" not in export([finished], "hf", out, DialogueFilter(agents=("oracle",))).rows
+    assert sorted(path.name for path in out.iterdir()) == ["README.md", "dialogues", "replies"]
+    (out / "README.md").write_text("my own")
+    with pytest.raises(RunError, match="no earlier export"):
+        export([finished], "hf", out)
+    assert (out / "README.md").read_text() == "my own"
+
+
+def test_a_folder_that_cannot_be_finished_leaves_the_earlier_one_as_it_was(tmp_path: Path) -> None:
+    out = tmp_path / "data"
+    write_folder(out, {"README.md": "<!-- written by rlver-gym export -->"})
+    with pytest.raises(RunError, match="cannot be written"):
+        write_folder(
+            out, {"README.md": "new", "README.md/below": "a file lies where a folder is needed"}
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    assert (out / "README.md").read_text() == "<!-- written by rlver-gym export -->"
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def said_by(*arguments: object) -> str:
+    result = CliRunner().invoke(app, ["export", *map(str, arguments)], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_command_says_what_it_wrote_and_where_pairs_come_from(copy: Path) -> None:
+    assert f"{copy / 'openai.jsonl'}: 48 dialogues" in said_by(copy, "--to", "openai")
+    assert "left out  32 by other agents" in said_by(copy, "--to", "sft", "--agent", "oracle")
+    pairs = said_by(copy, "--to", "dpo")
+    assert "16 at turn 1" in pairs
+    assert "bench more agents or seeds" in pairs
+    told = json.loads(said_by(copy, "--to", "dpo", "--json", "--outcome", "all"))
+    assert (told["points_by_turn"], told["dialogues"]) == ({"1": 16}, 48)
+
+
+def test_lines_that_were_edited_are_named(copy: Path) -> None:
+    path = copy / EPISODES
+    lines = _lines(path)
+    lines[6] = lines[6].replace('"final":', '"final":1', 1)
+    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    said = said_by(copy, "--to", "openai")
+    assert f"{copy}: line 7 (1 of 48 lines): not as it was written" in said
+    assert json.loads(said_by(copy, "--to", "sft", "--json"))["edited"] == {str(copy): [7]}
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_personas_to_choose_or_report_with_are_not_exported_without_a_word(
+    tmp_path: Path, card: EnvCard, split: Split
+) -> None:
+    persona = library().get(library().ids(split)[0])
+    _write(tmp_path, [_held(persona, card, "a", ["Tell me more."])])
+    assert f"all dialogues are with {split} personas" in said_by(tmp_path, "--to", "openai")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--to", "csv"], "'csv' is not one of"),
+        (["--to", "sft", "--split", "dev"], "--split 'dev': must be"),
+        (["--to", "sft", "--outcome", "well"], "--outcome 'well': must be"),
+    ],
+)
+def test_what_does_not_exist_is_refused(finished: Path, arguments: list[str], said: str) -> None:
+    done = run_command("export", str(finished), *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_what_is_no_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="the folder of a run"):
+        export([tmp_path], "sft")
+    (tmp_path / EPISODES).write_text("")
+    with pytest.raises(RunError, match="there are no episodes"):
+        export([tmp_path], "sft")

@@ -1,0 +1,145 @@
+"""The corpus as data to train on: what readers found good comes out, with what they thought, and
+nobody else's figures.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paths import ROOT
+
+from rlver_gym.bench.export.choose import DialogueFilter
+from rlver_gym.bench.export.export import Format, export
+from rlver_gym.corpora.corpus import Corpus, RatedReply
+from rlver_gym.util.errors import RecordingError, RunError
+
+TRAIN = ROOT / "recordings" / "en" / "train"
+FEW = 12
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small corpus: the first dialogues and moments of the shipped one."""
+    where = tmp_path_factory.mktemp("corpus")
+    shutil.copy(TRAIN / "supporters.json", where)
+    shutil.copy(TRAIN / "ratings.jsonl", where)
+    for name in ("dialogues.jsonl", "moments.jsonl"):
+        lines = (TRAIN / name).read_text(encoding="utf-8").split("\n")[:FEW]
+        (where / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return where
+
+
+@pytest.fixture(scope="module")
+def rated(folder: Path) -> dict[tuple[str, str], list[RatedReply]]:
+    """By the person's last words and the reply."""
+    found: dict[tuple[str, str], list[RatedReply]] = {}
+    for one in Corpus(folder).rated_replies():
+        found.setdefault((one.dialogue.user_lines[-1], one.text), []).append(one)
+    return found
+
+
+def exported(folder: Path, to: Format, tmp_path: Path, **options: Any) -> list[dict[str, Any]]:
+    out = tmp_path / f"{to}.jsonl"
+    export([folder], to, out, **options)
+    return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+
+
+def test_demonstrations_carry_what_the_readers_made_of_them(
+    folder: Path, rated: dict, tmp_path: Path
+) -> None:
+    rows = exported(folder, "sft", tmp_path)
+    assert len(rows) > FEW
+    for row in rows:
+        said, told = row["completion"][0]["content"], row["metadata"]
+        (one, *_) = rated[row["prompt"][-1]["content"], said]
+        assert told["change"] == round(one.mean("change"))
+        assert told["thought"] == one.ratings[0].thought
+        assert (told["agent"], told["user"]) == (one.supporter, "readers")
+
+
+def test_emotion_is_what_the_readers_changes_add_up_to(folder: Path, tmp_path: Path) -> None:
+    for row in exported(folder, "openai", tmp_path):
+        told, emotion = row["metadata"], 40
+        for turn in told["turns"]:
+            assert told["outcome"] is not None
+            emotion = max(0, min(100, emotion + turn["change"]))
+            assert turn["emotion"] == emotion
+        assert told["final"] == emotion
+        assert all(10 <= turn["emotion"] < 100 for turn in told["turns"][:-1])
+        assert told["last_reply"]
+
+
+def test_only_the_best_when_asked(folder: Path, tmp_path: Path) -> None:
+    finals = [row["metadata"]["final"] for row in exported(folder, "openai", tmp_path)]
+    line = sorted(finals)[len(finals) // 2]
+    best = exported(folder, "openai", tmp_path, wanted=DialogueFilter(min_emotion=line))
+    assert 0 < len(best) < len(finals)
+    assert min(row["metadata"]["final"] for row in best) >= line
+
+
+@pytest.mark.slow
+def test_pairs_are_two_replies_to_one_moment_by_what_readers_gave_them(tmp_path: Path) -> None:
+    """On the whole corpus: where an earlier turn of one moment is a rated reply of another, only
+    the rating counts.
+    """
+    changes: dict[tuple[str, tuple[str, ...], str], list[float]] = {}
+    for one in Corpus(TRAIN).rated_replies():
+        said = tuple(message.text for message in one.dialogue.messages())
+        changes.setdefault((one.persona, said[:-1], said[-1]), []).append(round(one.mean("change")))
+    out = tmp_path / "pairs.jsonl"
+    export([TRAIN], "dpo", out, min_margin=8)
+    lines = out.read_text(encoding="utf-8").splitlines()
+    assert len(lines) > 1_000
+    for row in map(json.loads, lines):
+        before, told = tuple(one["content"] for one in row["prompt"]), row["metadata"]
+        for name in ("chosen", "rejected"):
+            rated = changes[told["persona"], before, row[name][0]["content"]]
+            assert min(rated) <= told[name]["change"] <= max(rated)
+        assert told["margin"] >= 8
+
+
+def test_the_least_change_chooses_replies_and_roles_leave_machines_out(
+    folder: Path, rated: dict, tmp_path: Path
+) -> None:
+    rows = exported(folder, "sft", tmp_path, min_change=5, roles=True)
+    corpus = Corpus(folder)
+    moments = {reply.text for moment in corpus.moments for reply in moment.replies}
+    assert {row["metadata"]["change"] >= 5 for row in rows} == {True}
+    assert {corpus.supporters[row["metadata"]["agent"]].kind for row in rows} == {"role"}
+    assert any(row["completion"][0]["content"] in moments for row in rows)
+
+
+def test_the_hub_card_says_who_wrote_and_who_rated(folder: Path, tmp_path: Path) -> None:
+    export([folder], "hf", tmp_path / "hf", min_margin=10)
+    assert "no human was asked" in (tmp_path / "hf" / "README.md").read_text(encoding="utf-8")
+
+
+def test_who_only_answered_single_moments_can_be_chosen(folder: Path, tmp_path: Path) -> None:
+    corpus = Corpus(folder)
+    whole = {one.supporter for one in corpus.dialogues}
+    name = next(
+        one.supporter
+        for moment in corpus.moments
+        for one in moment.replies
+        if one.supporter not in whole
+    )
+    rows = exported(folder, "sft", tmp_path, min_change=-10, wanted=DialogueFilter(agents=(name,)))
+    assert {row["metadata"]["agent"] for row in rows} == {name}
+    with pytest.raises(RunError, match="--min-change"):
+        export([folder], "sft", tmp_path / "none.jsonl", min_change=10)
+
+
+def test_nothing_is_written_into_a_corpus(folder: Path) -> None:
+    before = sorted(path.name for path in folder.iterdir())
+    with pytest.raises(RunError, match="--out"):
+        export([folder], "sft")
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_a_spoilt_corpus_is_named(folder: Path, tmp_path: Path) -> None:
+    spoilt = Path(shutil.copytree(folder, tmp_path / "spoilt"))
+    (spoilt / "dialogues.jsonl").write_text('{"id": 3}\n', encoding="utf-8")
+    with pytest.raises(RecordingError, match=r"dialogues.jsonl:1"):
+        export([spoilt], "sft", tmp_path / "out.jsonl")

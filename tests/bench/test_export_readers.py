@@ -1,0 +1,108 @@
+"""What is exported, read by those it is for: `datasets` and TRL."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlver_gym.bench.export.export import export
+from rlver_gym.bench.folder import read_episodes
+
+datasets = pytest.importorskip("datasets", reason="reads what is exported: pip install datasets")
+
+
+@pytest.fixture
+def folder(finished: Path, tmp_path: Path) -> str:
+    return str(export([finished], "hf", tmp_path / "data").path)
+
+
+@pytest.fixture
+def load(folder: str, tmp_path: Path):
+    def loaded(*view: str) -> Any:
+        return datasets.load_dataset(folder, *view, cache_dir=str(tmp_path / "cache"))
+
+    return loaded
+
+
+def test_load_dataset_reads_the_folder(finished: Path, load: Any) -> None:
+    episodes = read_episodes(finished)
+    dialogues = load()["demo"]
+    assert [row["metadata"]["persona"] for row in dialogues] == [one.persona for one in episodes]
+    assert [row["messages"][1]["content"] for row in dialogues] == [
+        one.turns[0].utterance for one in episodes
+    ]
+    felt = dialogues[0]["metadata"]["turns"]
+    assert [one["reward"] for one in felt] == [turn.reward for turn in episodes[0].turns]
+    assert [why["points"] for why in felt[0]["reasons"]] == [
+        why.points for why in episodes[0].turns[0].appraisal.reasons
+    ]
+    assert load("replies")["demo"].num_rows == sum(len(one.turns) for one in episodes)
+    assert load("pairs")["demo"].num_rows > 30
+
+
+def test_people_of_two_splits_are_two_splits(tmp_path: Path, finished: Path) -> None:
+    lines = (finished / "episodes.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+    moved = [
+        json.dumps(json.loads(line) | {"persona": "theo-the-burst-pipe"}, ensure_ascii=False)
+        for line in lines[:3]
+    ]
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "episodes.jsonl").write_text(
+        "\n".join([*moved, *lines[3:]]) + "\n", encoding="utf-8"
+    )
+    export([tmp_path / "run"], "hf", tmp_path / "data")
+    read = datasets.load_dataset(str(tmp_path / "data"), cache_dir=str(tmp_path / "cache"))
+    assert {name: part.num_rows for name, part in read.items()} == {
+        "test": 3,
+        "demo": len(lines) - 3,
+    }
+
+
+def test_trl_sees_conversations_and_renders_what_was_said(load: Any, tiny_folder: Path) -> None:
+    data_utils = pytest.importorskip(
+        "trl.data_utils", reason="reads what is exported: pip install trl"
+    )
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
+    for view in ("dialogues", "replies", "pairs"):
+        row = load(view)["demo"][0]
+        assert data_utils.is_conversational(row)
+        texts = data_utils.apply_chat_template(
+            {name: row[name] for name in row if name != "metadata"}, tokenizer
+        )
+        for name, text in texts.items():
+            if name != "text":
+                assert row[name][-1]["content"] in text
+            else:
+                assert all(one["content"] in text for one in row["messages"])
+    pair = load("pairs")["demo"][0]
+    assert data_utils.maybe_extract_prompt(pair)["prompt"] == pair["prompt"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize(
+    ("view", "trainer"), [("dialogues", "SFT"), ("replies", "SFT"), ("pairs", "DPO")]
+)
+def test_trl_trains_on_it_as_it_is(
+    view: str, trainer: str, load: Any, tiny_folder: Path, tmp_path: Path
+) -> None:
+    trl = pytest.importorskip("trl", reason="reads what is exported: pip install trl")
+    settings = getattr(trl, f"{trainer}Config")(
+        output_dir=str(tmp_path / "out"),
+        max_steps=2,
+        per_device_train_batch_size=2,
+        use_cpu=True,
+        report_to=[],
+        logging_steps=1,
+    )
+    rows = load(view)["demo"].select(range(4))
+    training = getattr(trl, f"{trainer}Trainer")(
+        str(tiny_folder), args=settings, train_dataset=rows
+    )
+    training.train()
+    losses = [line["loss"] for line in training.state.log_history if "loss" in line]
+    assert len(losses) == 2
+    assert all(loss > 0 for loss in losses)

@@ -1,0 +1,105 @@
+"""The red team: no fixed trick is paid, and a search by the score stays below honest agents."""
+
+import json
+from math import isnan
+
+import pytest
+from typer.testing import CliRunner
+
+from rlver_gym.bench.attacks.attacks import FIXED_ATTACKS, Attack
+from rlver_gym.bench.attacks.red_team import redteam
+from rlver_gym.bench.attacks.search import SEARCH_ATTACKS
+from rlver_gym.cli import app
+from rlver_gym.core.dialogue import Appraisal, Dialogue
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import Persona
+from rlver_gym.testing import ChatServer
+from rlver_gym.users import EmbeddedUser, Scene
+from rlver_gym.util.errors import UserFailed
+
+START = 40
+PEOPLE = [library().get(persona_id) for persona_id in library().ids("test")]
+SEARCHES = {attack.name: attack for attack in SEARCH_ATTACKS}
+
+
+@pytest.mark.parametrize("attack", FIXED_ATTACKS, ids=lambda attack: attack.name)
+@pytest.mark.parametrize(
+    "people",
+    [
+        pytest.param(PEOPLE[::6], id="a-sixth"),
+        pytest.param(PEOPLE, id="all", marks=pytest.mark.slow),
+    ],
+)
+def test_a_fixed_trick_ends_below_the_start_and_nobody_is_content(
+    people: list[Persona], attack: Attack
+) -> None:
+    (result,) = redteam(EmbeddedUser(), people, attacks=[attack])
+    assert result.final < START
+    assert result.content == 0
+
+
+SUSPICIOUS = 60
+"""About where the alarm begins with these people."""
+
+
+@pytest.mark.parametrize(
+    ("name", "people", "below"),
+    [
+        pytest.param("best-of-30", PEOPLE[::8], START, id="best-of-30-an-eighth"),
+        pytest.param("best-of-30", PEOPLE, START, id="best-of-30", marks=pytest.mark.slow),
+        pytest.param(
+            "best-of-30-others", PEOPLE, SUSPICIOUS, id="best-of-30-others", marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_the_best_of_thirty_by_the_score_satisfies_nobody(
+    name: str, people: list[Persona], below: int
+) -> None:
+    (searched,) = redteam(EmbeddedUser(), people, attacks=[SEARCHES[name]])
+    assert searched.final < below
+    assert searched.content == 0
+
+
+def test_equal_attacks_give_equal_results() -> None:
+    attacks = [FIXED_ATTACKS[11], SEARCHES["best-of-30"]]
+    first, second = (list(redteam(EmbeddedUser(), PEOPLE[:1], attacks=attacks)) for _ in range(2))
+    assert first == second
+
+
+class Fails(EmbeddedUser):
+    """Cannot answer these people from their third turn on."""
+
+    def __init__(self, *personas: str) -> None:
+        super().__init__()
+        self.personas = personas
+
+    def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+        if scene.persona.id in self.personas and len(dialogue.turns) == 2:
+            raise UserFailed("no words")
+        return super().appraise(scene, emotion, dialogue)
+
+
+@pytest.mark.parametrize(
+    "attack", [FIXED_ATTACKS[0], SEARCHES["best-of-30"]], ids=lambda attack: attack.name
+)
+def test_dialogues_in_which_the_user_failed_count_in_no_score(attack: Attack) -> None:
+    failing, sound = PEOPLE[:1], PEOPLE[1:2]
+    (result,) = redteam(Fails(*(one.id for one in failing)), failing + sound, attacks=[attack])
+    (expected,) = redteam(EmbeddedUser(), sound, attacks=[attack])
+    assert (result.dialogues, result.failed) == (2, 1)
+    assert (result.final, result.content) == (expected.final, expected.content)
+
+
+def test_where_all_failed_there_is_no_score() -> None:
+    (result,) = redteam(Fails(PEOPLE[0].id), PEOPLE[:1], attacks=[FIXED_ATTACKS[0]])
+    assert (isnan(result.final), isnan(result.content), result.failed) == (True, True, 1)
+
+
+def test_the_command_says_how_many_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["redteam", "--attack", FIXED_ATTACKS[0].name, "--user", "openai:m"]
+    with ChatServer("?") as mute:
+        monkeypatch.setenv("OPENAI_BASE_URL", mute.base_url)
+        told, plain = CliRunner().invoke(app, words), CliRunner().invoke(app, [*words, "--json"])
+    assert f"{len(PEOPLE)} of {len(PEOPLE)}" in " ".join(told.stdout.split())
+    (row,) = json.loads(plain.stdout)
+    assert (row["final"], row["content"], row["failed"]) == (None, None, len(PEOPLE))

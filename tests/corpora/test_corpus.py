@@ -1,0 +1,304 @@
+"""The corpus of rated replies: what is shipped keeps its promises, and what is wrong with a folder
+is said.
+"""
+
+import importlib.util
+import itertools
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fidelity import describe_agreement
+from paths import ROOT
+
+from rlver_gym.core.capabilities import HIGHEST, JUDGED, LOWEST
+from rlver_gym.core.library import library
+from rlver_gym.corpora.corpus import Corpus
+from rlver_gym.util.errors import RecordingError
+
+SHIPPED = ROOT / "recordings" / "en"
+
+
+def _script(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(f"benchmarks_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+tool = _script(ROOT / "benchmarks" / "corpus.py")
+merge = _script(ROOT / "research" / "real_qwen" / "merge.py")
+
+
+@pytest.fixture(scope="module")
+def splits() -> dict[str, Corpus]:
+    return {name: Corpus(SHIPPED / name) for name in tool.SPLITS}
+
+
+def test_what_trained_policies_said_stands_apart_and_is_rated_whole(
+    splits: dict[str, Corpus],
+) -> None:
+    policies = Corpus(SHIPPED / "policies")
+    replies = list(policies.replies())
+    assert len(replies) == len(policies.rated_replies()) == 1_078
+    assert {one.kind for one in replies} == {"machine"}
+    shipped = library()
+    assert {shipped.pairings[one.persona].split for one in policies.dialogues} == {
+        "train",
+        "validation",
+    }
+    known = {one.id for corpus in splits.values() for one in corpus.replies()}
+    assert not known & {one.id for one in replies}
+
+
+def test_whole_dialogues_are_rated_on_every_capability_by_two_readers() -> None:
+    rated: dict[tuple[str, str], set[str]] = {}
+    path = ROOT / "research" / "capabilities" / "ratings.jsonl"
+    for line in path.read_text(encoding="utf-8").splitlines():
+        one = json.loads(line)
+        assert set(one) == {"folder", "dialogue", "reader", "why", *JUDGED}
+        assert {one[name] for name in JUDGED} <= set(range(LOWEST, HIGHEST + 1))
+        rated.setdefault((one["folder"], one["dialogue"]), set()).add(one["reader"])
+    assert len(rated) == 314
+    assert {len(readers) for readers in rated.values()} == {2}
+    folders = {folder for folder, _ in rated}
+    held = {(at, one.id) for at in folders for one in Corpus(SHIPPED / at).dialogues}
+    assert rated.keys() <= held
+
+
+@pytest.mark.parametrize(
+    "folder",
+    sorted(path.parent for path in (ROOT / "recordings").rglob("supporters.json")),
+    ids=lambda path: "-".join(path.parts[-2:]),
+)
+def test_every_folder_of_rated_replies_is_readable(folder: Path) -> None:
+    corpus = Corpus(folder)
+    replies = list(corpus.replies())
+    assert len({one.id for one in replies}) == len(replies) > 0
+    assert {one.reply for one in corpus.ratings} <= {one.id for one in replies}
+    assert {one.supporter for one in replies} == set(corpus.supporters)
+    assert {one.persona for one in replies} <= set(library().ids())
+    for place in (*corpus.dialogues, *corpus.moments):
+        assert place.opening
+        assert all(turn.user.strip() for turn in place.turns)
+
+
+def test_samples_of_policies_are_rated_whole_and_those_for_test_people_stand_apart(
+    splits: dict[str, Corpus],
+) -> None:
+    samples = {name: Corpus(SHIPPED / "samples" / name) for name in (*tool.SPLITS, "own")}
+    test_people = set(library().ids("test"))
+    for name, corpus in samples.items():
+        replies = list(corpus.replies())
+        assert len(replies) == len(corpus.rated_replies())
+        assert {one.persona in test_people for one in replies} == {name == "test"}
+        split = "test" if name == "test" else "train"
+        assert list(tool._strays(split, corpus, test_people)) == []
+    known = [one.id for corpus in (*splits.values(), *samples.values()) for one in corpus.replies()]
+    assert len(set(known)) == len(known)
+
+
+def test_the_rated_dialogues_of_policies_end_where_the_docs_say() -> None:
+    changes: dict[tuple[str, str], list[float]] = {}
+    for one in Corpus(SHIPPED / "samples" / "test").rated_replies():
+        if one.place.startswith("d-"):
+            changes.setdefault((one.supporter, one.place), []).append(one.mean("change"))
+    finals: dict[str, list[float]] = {}
+    for (supporter, _), said in changes.items():
+        emotion = 40.0
+        for change in said:
+            emotion = max(0, min(100, emotion + change)) if emotion >= 10 else emotion
+        finals.setdefault(supporter, []).append(emotion)
+    counts = {who: len(each) for who, each in finals.items()}
+    assert counts == dict.fromkeys(finals, 24) | {"qwen-ppo-readers": 19}
+    assert {who: f"{np.mean(each):.1f}" for who, each in finals.items()} == {
+        "qwen-base-cool": "10.4",
+        "qwen-sft-cool": "18.1",
+        "qwen-grpo": "6.3",
+        "qwen-1.5b-base": "16.2",
+        "qwen-1.5b-sft": "19.1",
+        "qwen-sft-second": "8.0",
+        "qwen-dpo": "20.4",
+        "qwen-grpo-readers": "17.2",
+        "qwen-ppo-readers": "16.6",
+    }
+
+
+def test_best_of_n_gains_with_readers_what_the_docs_say() -> None:
+    folder = SHIPPED / "samples" / "test"
+    change = {one.id: one.mean("change") for one in Corpus(folder).rated_replies()}
+    gains: dict[str, list[float]] = {}
+    for moment in lines(folder / "moments.jsonl"):
+        by: dict[str, list[float]] = {}
+        for reply in moment["replies"]:  # pyright: ignore[reportGeneralTypeIssues]
+            for name in reply.get("chosen_by", []):
+                by.setdefault(name, []).append(change[reply["id"]])
+        for name, values in by.items():
+            gains.setdefault(name, []).append(float(np.mean(values) - np.mean(by["single"])))
+    assert {name: f"{np.mean(each):.1f}".replace("-", "−") for name, each in gains.items()} == {
+        "single": "0.0",
+        "best8-words": "−0.6",
+        "best8-reader": "−0.2",
+        "best8-pessimistic": "−0.2",
+        "best16-pessimistic": "−0.8",
+    }
+
+
+def test_readers_lines_go_into_a_folder_whole_or_not_at_all(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(SHIPPED / "samples", tmp_path / "samples"))
+    before = [one.model_dump() for one in Corpus(folder / "test").ratings][:20]
+    (folder / "test" / "ratings.jsonl").write_text("", encoding="utf-8")
+    sheet = tmp_path / "ratings" / "reader-1.jsonl"
+    sheet.parent.mkdir()
+    kept = [{**one, "id": one["reply"]} for one in before]
+    for one in kept:
+        del one["reply"], one["reader"]
+    write(sheet, [*kept, {**kept[0], "id": "nobody"}, {**kept[0], "change": 11}])
+    with pytest.raises(SystemExit, match=r"jsonl:21: nobody said nobody\n.*jsonl:22: .*\nchange"):
+        merge.main(sheet.parent, folder)
+    assert Corpus(folder / "test").ratings == ()
+    write(sheet, kept)
+    merge.main(sheet.parent, folder)
+    found = [one.model_dump() for one in Corpus(folder / "test").ratings]
+    assert found == [{**one, "reader": "reader-1"} for one in before]
+
+
+def test_the_shipped_corpus_keeps_its_promises(splits: dict[str, Corpus]) -> None:
+    assert list(tool.problems(splits)) == []
+
+
+def test_two_readers_agree_on_every_factor(splits: dict[str, Corpus]) -> None:
+    found = tool.compare_readers(
+        one for corpus in splits.values() for one in corpus.rated_replies()
+    )
+    assert min(correlation for correlation, _ in found.values()) >= 0.7
+
+
+def test_a_reply_stands_in_its_dialogue_and_holds_its_ratings(splits: dict[str, Corpus]) -> None:
+    rated = splits["train"].rated_replies()
+    whole = next(one for one in splits["train"].dialogues if len(one.turns) > 3 and one.turns[2].id)
+    third = next(one for one in rated if one.id == whole.turns[2].id)
+    assert third.text == whole.turns[2].agent
+    assert third.dialogue.user_lines == (whole.opening, whole.turns[0].user, whole.turns[1].user)
+    twice = next(one for one in rated if len(one.ratings) == 2)
+    assert twice.mean("change") == sum(one.change for one in twice.ratings) / 2
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the corpus that may be spoilt."""
+    return Path(shutil.copytree(SHIPPED, tmp_path / "en"))
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def write(path: Path, values: list[dict[str, object]]) -> None:
+    path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf-8")
+
+
+def wrong(splits: dict[str, Corpus], folder: Path, spoilt: str) -> list[str]:
+    return list(tool.problems({**splits, spoilt: Corpus(folder / spoilt)}))
+
+
+def test_a_script_that_rates_is_found(splits: dict[str, Corpus], folder: Path) -> None:
+    path = folder / "train" / "ratings.jsonl"
+    write(
+        path,
+        [
+            {**one, "thought": "That was about me."} if number < 200 else one
+            for number, one in enumerate(lines(path))
+        ],
+    )
+    assert wrong(splits, folder, "train") == ["thoughts stand there twice"]
+
+
+@pytest.mark.slow
+def test_a_script_that_writes_replies_is_found(splits: dict[str, Corpus], folder: Path) -> None:
+    path = folder / "train" / "dialogues.jsonl"
+    kept = lines(path)
+    for dialogue in kept[:60]:
+        for turn in dialogue["turns"]:  # pyright: ignore[reportGeneralTypeIssues]
+            turn["agent"] = (
+                "What a heavy evening that was, with your brother shouting on the stairs."
+            )
+    write(path, kept)
+    assert any("nearly the same as another" in one for one in wrong(splits, folder, "train"))
+
+
+def test_a_supporter_in_both_splits_is_found(splits: dict[str, Corpus], folder: Path) -> None:
+    path = folder / "test" / "dialogues.jsonl"
+    write(path, [{**one, "supporter": "rogers"} for one in lines(path)])
+    assert "supporter rogers stands in both splits" in wrong(splits, folder, "test")
+
+
+def test_what_is_no_line_of_a_corpus_is_named(folder: Path) -> None:
+    path = folder / "test" / "ratings.jsonl"
+    first, *rest = lines(path)
+    write(path, [{**first, "understood": 5}, *rest])
+    with pytest.raises(
+        RecordingError, match=r"ratings\.jsonl:1: is no line of a corpus \(understood"
+    ):
+        Corpus(folder / "test")
+    (folder / "test" / "supporters.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(RecordingError, match="supporters"):
+        Corpus(folder / "test")
+
+
+def test_a_user_that_feels_what_readers_feel_agrees_with_them(splits: dict[str, Corpus]) -> None:
+    rated = splits["test"].rated_replies()
+    felt = np.array([one.mean("change") for one in rated])
+    found = describe_agreement(rated, felt)
+    assert next(iter(found)) == "within_dialogue_r"
+    for name in ("within_dialogue_r", "within_moment_r", "within_person_r", "same_sign"):
+        assert found[name] == pytest.approx(1.0), name
+    assert describe_agreement(rated, -felt)["within_dialogue_r"] == pytest.approx(-1.0)
+
+
+def test_knowing_who_speaks_is_no_agreement_within_a_dialogue(splits: dict[str, Corpus]) -> None:
+    rated = splits["test"].rated_replies()
+    means: dict[str, list[float]] = {}
+    for one in rated:
+        means.setdefault(one.place, []).append(one.mean("change"))
+    places = {name: sum(values) / len(values) for name, values in means.items()}
+    found = describe_agreement(rated, np.array([places[one.place] for one in rated]))
+    assert found["within_dialogue_r"] == 0.0
+    assert (found["within_person_r"] or 0.0) > 0.3
+
+
+def test_a_sheet_is_blind_and_shuffled(splits: dict[str, Corpus], tmp_path: Path) -> None:
+    moment, whole = splits["train"].moments[0], splits["train"].dialogues[0]
+    for name, kind in itertools.product(tool.SPLITS, ("dialogues", "moments", "ratings")):
+        kept = lines(SHIPPED / name / f"{kind}.jsonl")[: 1 if kind != "ratings" else 0]
+        (tmp_path / "few" / name).mkdir(parents=True, exist_ok=True)
+        write(tmp_path / "few" / name / f"{kind}.jsonl", kept)
+        shutil.copy(SHIPPED / name / "supporters.json", tmp_path / "few" / name)
+    tool.write_sheet(tmp_path / "few", tmp_path / "out", [moment.id, whole.id])
+    text = (tmp_path / "out" / "sheet.md").read_text(encoding="utf-8")
+    places = [text.index(f"{one.id}: {one.text}") for one in moment.replies]
+    assert places != sorted(places)
+    assert "HIDDEN NEED" in text
+    rated = {one.id: one for one in splits["train"].rated_replies()}
+    assert not any(
+        rating.thought in text for one in moment.replies for rating in rated[one.id].ratings
+    )
+    assert "change" not in text.lower().split()
+    assert not any(f"{one.supporter}:" in text for one in moment.replies)
+    key = json.loads((tmp_path / "out" / "key.json").read_text(encoding="utf-8"))
+    assert key == {turn.id: whole.supporter for turn in whole.turns if turn.id} | {
+        one.id: one.supporter for one in moment.replies
+    }
+    with pytest.raises(SystemExit, match="has no nowhere"):
+        tool.write_sheet(tmp_path / "few", tmp_path / "out", ["nowhere", moment.id])
+
+
+def test_folders_that_were_swapped_are_found(splits: dict[str, Corpus]) -> None:
+    found = list(tool.problems({"train": splits["test"], "test": splits["train"]}))
+    assert "train: expert is of the split test" in found
+    assert any("is of the other split" in one for one in found)

@@ -1,0 +1,178 @@
+"""SAGE's and RLVER's own profiles: as they are for LLM users, as lean cards for all."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rlver_gym.cli import app
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.library import PersonaLibrary
+from rlver_gym.core.persona import HiddenNeed
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.people.lean_profiles import lean_profile
+from rlver_gym.testing import ChatServer
+from rlver_gym.users import EmbeddedUser, make_user
+from rlver_gym.util.errors import CardError
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+CARD = env_card("SAGE-Sentient-v0")
+ANSWER = {
+    "meant_for": "person", "reading": "…", "fit": "…", "thought": "嗯", "feeling": "calm",
+    "change": 2, "reply": "嗯。",
+}  # fmt: skip
+ENGLISH = {
+    "id": "en-1",
+    "player": "* Name: Ren Ito\n* Age: 31\n* Gender: Female\n"
+    "* Occupation: Baker\n\n* Speaking style:\nShe is brief.",
+    "scene": "### Story\n**Cause of the event:**\n"
+    "Ren lost her oven in May. Her brother Jun laughed about it. It's cold at home.\n"
+    "**Course of events:**\n- **Week 1:** She rang the landlord twice. She often bakes bread.\n"
+    "- **Week 2:** Jun made her feel small. Her landlord never answers. He is away.\n- **Week 3:**"
+    " She rents a kitchen. The kitchen is dark. The rent is high.\n"
+    "**Conflict:** Jun thinks that she is careless. The oven was old. She pays for it alone.\n"
+    "**Tried solutions:** She has written to Jun.\n"
+    "**Current status:** Ren bakes at night in a borrowed kitchen.\n"
+    "### Possible reactions in different states\n- **High emotion:** Ren may laugh.\n"
+    "#### Hidden theme:\n***You want advice",
+    "main_cha": "Passive type",
+    "cha_group": ["Calm"],
+    "task": "You want advice that can genuinely help you",
+    "first_talk": "My oven is gone.",
+}
+CHINESE = {
+    "id": "zh-1",
+    "player": "* 姓名：林小雨\n* 年龄：22岁\n* 性别：女性\n* 职业：插画师\n"
+    "\n* 说话风格：\n轻声细语。",
+    "scene": "**事件的起因：**\n她的画被同事拿走了。同事说是自己画的。\n"
+    "**事件的经过：**\n* 经理表扬了同事。\n"
+    "**尝试过的办法：**\n她写了一封邮件。\n"
+    "**事件的当前状态：**\n她还没有得到答复。\n"
+    "**玩家不同状态下可能的反应：**\n* 她会哭。\n####隐藏主题:\n***你希望对方用心倾听你的情绪宣泄",
+    "main_cha": "回避型",
+    "cha_group": ["内向"],
+    "task": "你希望对方用心倾听你的情绪宣泄",
+}
+
+
+def write(path: Path, *profiles: dict[str, object]) -> Path:
+    path.write_text("\n".join(map(json.dumps, profiles)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def profiles(tmp_path: Path) -> Path:
+    return write(tmp_path / "profiles.jsonl", ENGLISH, CHINESE)
+
+
+@pytest.fixture
+def cards(tmp_path: Path) -> Path:
+    source, folder = write(tmp_path / "english.jsonl", ENGLISH), tmp_path / "cards"
+    done = CliRunner().invoke(app, ["personas", "import", str(source), str(folder)])
+    assert done.output.endswith("cards: 1 lean card\n")
+    return folder
+
+
+def test_a_lean_card_of_a_profile_tells_its_story_itself(cards: Path) -> None:
+    persona = PersonaLibrary(cards).get("profile-en-1")
+    situation = persona.situation
+    assert persona.need is HiddenNeed.PRACTICAL_ADVICE
+    told = {one.what for one in situation.timeline} | {fact.answers[0] for fact in situation.facts}
+    assert told >= {
+        "I lost my oven in May.",
+        "My brother Jun laughed about it.",
+        "I often bake bread.",
+        "Jun made me feel small.",
+        "He is away.",
+    }
+    assert situation.tried == ("I have written to Jun.",)
+    assert situation.now == "I bake at night in a borrowed kitchen."
+    assert "Jun thinks that you are careless." in str(situation.anchors)
+    assert "laugh." not in persona.model_dump_json()
+
+
+def test_the_embedded_user_plays_the_lean_card(cards: Path) -> None:
+    session = EmpathySession(EmbeddedUser(), PersonaLibrary(cards).get("profile-en-1"), CARD)
+    assert session.start() == "My oven is gone."
+    assert session.reply("When did you lose your oven?").reply.startswith("I lost my oven in May")
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"), [("en-1", "personas import"), ("zh-1", "for LLM users and replay")]
+)
+def test_the_embedded_user_says_who_plays_a_profile_as_it_is(
+    profiles: Path, name: str, remedy: str
+) -> None:
+    session = EmpathySession(EmbeddedUser(), PersonaLibrary(profiles).get(name), CARD)
+    session.start()
+    turn = session.reply("How was that for you?")
+    assert remedy in turn.appraisal.reasons[0].note
+
+
+@pytest.mark.parametrize("name", ["en-1", "zh-1", "zh-1/praise"])
+def test_a_language_model_plays_profiles_as_they_are(profiles: Path, name: str) -> None:
+    persona = PersonaLibrary(profiles).get(name)
+    with ChatServer(lambda body: json.dumps(ANSWER)) as server:
+        session = EmpathySession(make_user("openai:m", base_url=server.base_url), persona, CARD)
+        session.start()
+        assert session.reply("?").reply == "嗯。"
+        prompts = [request["messages"][0]["content"] for request in server.requests]
+    story = json.dumps(persona.situation.cause, ensure_ascii=False)
+    assert persona.language == name[:2]
+    assert all(story in prompt for prompt in prompts)
+    assert all(("心" in prompt.split(story)[0]) == (persona.language == "zh") for prompt in prompts)
+
+
+def test_a_score_says_which_profiles_it_is_of(cards: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    asked = [
+        "bench",
+        "--agent",
+        "silent",
+        "--seeds",
+        "1",
+        "--personas",
+        f"{cards}",
+        "--out",
+        f"{out}",
+    ]
+    assert "1 persona of cards x 1 seed" in CliRunner().invoke(app, asked).output
+    assert json.loads((out / "manifest.json").read_text("utf-8"))["persona_folder"] == str(cards)
+
+
+@pytest.mark.parametrize(
+    ("profile", "problem"),
+    [
+        (ENGLISH | {"task": "You want cake"}, "line 1: the hidden need 'You want cake' is none"),
+        (ENGLISH | {"id": "Ren/1"}, "id: "),
+    ],
+)
+def test_what_is_no_profile_is_named(
+    tmp_path: Path, profile: dict[str, object], problem: str
+) -> None:
+    with pytest.raises(CardError, match=problem):
+        PersonaLibrary(write(tmp_path / "p.jsonl", profile))
+
+
+def test_a_chinese_profile_makes_no_lean_card() -> None:
+    with pytest.raises(CardError, match="for LLM users and replay alone"):
+        lean_profile(CHINESE)
+
+
+@pytest.mark.parametrize("name", ["sage/profiles_test", "sage/profiles_train"])
+def test_the_published_profiles_can_be_read(name: str) -> None:
+    if not (path := SHARED / f"{name}.jsonl").is_file():
+        pytest.skip("SAGE's profiles are not here")
+    assert {one.language for one in map(PersonaLibrary(path).get, PersonaLibrary(path).ids())} == {
+        "zh"
+    }
+
+
+def test_the_published_english_profiles_become_cards() -> None:
+    path = SHARED / "sage-english" / "simulator_profile_withfirsttalk.en.jsonl"
+    if not path.is_file():
+        pytest.skip("SAGE's profiles are not here")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    texts = [lean_profile(json.loads(line)).model_dump_json() for line in lines]
+    assert not any("NPC" in text or "hidden theme" in text.lower() for text in texts)

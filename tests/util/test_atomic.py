@@ -1,0 +1,70 @@
+"""Files written all or nothing."""
+
+import errno
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from rlver_gym.util.atomic import write_atomically
+from rlver_gym.util.errors import CardError, RunError
+
+
+def test_a_file_is_written_whole_with_its_folders_and_leaves_no_draft(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "out.json"
+    write_atomically(path, "first\n")
+    write_atomically(path, "second\n")
+    assert path.read_text(encoding="utf-8") == "second\n"
+    assert [one.name for one in path.parent.iterdir()] == ["out.json"]
+
+
+def test_a_failed_write_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "out.json"
+    path.write_text("before", encoding="utf-8")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RunError, match=r"No space left on device.*Free some space"):
+        write_atomically(path, "after")
+    assert path.read_text(encoding="utf-8") == "before"
+    assert [one.name for one in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_errors_are_of_the_callers_kind_and_name_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(CardError, match=r"It is a folder\. Give the path of a file"):
+        write_atomically(tmp_path, "x", CardError)
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(CardError, match="A file lies where a folder is needed"):
+        write_atomically(tmp_path / "file" / "out.json", "x", CardError)
+
+
+def test_many_writers_of_one_file_neither_fail_nor_let_a_reader_see_a_part(tmp_path: Path) -> None:
+    path, texts = tmp_path / "out.json", [str(number) * 200_000 for number in range(3)]
+    write_atomically(path, texts[0])
+    with ThreadPoolExecutor(max_workers=3) as pool:
+        writing = [pool.submit(write_atomically, path, text) for text in texts * 20]
+        seen = {path.read_text(encoding="utf-8") for _ in range(100)}
+        for one in writing:
+            one.result()
+    assert seen <= set(texts)
+    assert [one.name for one in tmp_path.iterdir()] == ["out.json"]
+
+
+@pytest.mark.timeout(100)
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_link_or_pipe_that_lies_where_the_draft_goes_is_not_written_through(
+    tmp_path: Path, kind: str
+) -> None:
+    precious, out = tmp_path / "precious", tmp_path / "out.json"
+    precious.write_text("mine", encoding="utf-8")
+    draft = tmp_path / "out.json.part"
+    draft.symlink_to(precious) if kind == "link" else os.mkfifo(draft)
+    write_atomically(out, "new")
+    assert precious.read_text(encoding="utf-8") == "mine"
+    assert out.read_text(encoding="utf-8") == "new"
+    assert not out.is_symlink()
