@@ -148,7 +148,6 @@ HOSTILE_FOLDERS: dict[str, Callable[[Path], object]] = {
         *_SITUATION, old="ages: [20, 70]", new=f"ages: [20, 0x{'f' * 90_000}]"
     ),
     "a card with an endless number": _replace(*_PERSON, old="age: ", new="age: .inf #"),
-    "a card with a date": _replace(*_SITUATION, old=_TITLE, new="title: 2026-01-01"),
     "a card with words that are none": _replace(
         *_SITUATION, old='words: ["slept|sleeping|lay beside"', new='words: ["-|\'"'
     ),
