@@ -1,4 +1,4 @@
-"""PPO on the strategy view, trained in one world and tested in two: `python research/worlds/train.py
+"""PPO on the strategy view, trained in one world and tested in all: `python research/worlds/train.py
 WORLD SEED OUT.json`, WORLD one of moderate, challenging, adaptive. Needs the extra sb3.
 """
 
@@ -24,7 +24,13 @@ from rlver_gym.integrations.gyms.sb3 import DIALOGUES_AT_ONCE, GAMMA, RECIPE
 from rlver_gym.util.interval import bootstrap
 
 WORLDS = ("moderate", "challenging", "adaptive")
-TESTED = {"moderate": "RLVER-Empathy-v0", "challenging": "RLVER-Challenging-v0"}
+TESTED = {
+    "moderate": "RLVER-Empathy-v0",
+    "challenging": "RLVER-Challenging-v0",
+    "reserved": "RLVER-Reserved-v0",
+    "adversarial": "RLVER-Adversarial-v0",
+    "honest": "RLVER-Honest-v0",
+}
 STEPS = 61_440
 SEEDS = 3
 
