@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.languages import Language
 from rlver_gym.core.library import parse_card
 from rlver_gym.core.persona import SplitChoice, plain_text
 from rlver_gym.core.world import World
@@ -58,7 +59,7 @@ class EnvCard(HashedCard):
     """A function of `rlver_gym.core.emotion`."""
     split: SplitChoice
     """Which personas `reset` draws from."""
-    language: Literal["en", "zh"] = "en"
+    language: Language = "en"
     difficulty: Literal["moderate", "challenging"] = "moderate"
     """How readily the user warms: moderate as in RLVER's main results, challenging as in its
     section 3.6.

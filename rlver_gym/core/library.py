@@ -7,11 +7,12 @@ import re
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
 from rlver_gym.core.expand import Expanded, expand, expand_library_person, expand_story
+from rlver_gym.core.languages import Language
 from rlver_gym.core.lean import LeanCard, LibraryPerson, Story
 from rlver_gym.core.persona import HiddenNeed, Person, Persona, Situation, Slug, Split, SplitChoice
 from rlver_gym.core.profiles import read_profiles
@@ -52,7 +53,7 @@ class Pairing(Frozen):
 class Index(Frozen):
     """The personas of one folder."""
 
-    language: Literal["en", "zh"]
+    language: Language
     personas: Annotated[tuple[Pairing, ...], Field(min_length=1, max_length=MAX_PERSONAS)]
 
 

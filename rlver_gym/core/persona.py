@@ -21,6 +21,7 @@ from pydantic import (
 
 from rlver_gym.core.emotion import Tone
 from rlver_gym.core.inquiries import Feeling, Inquiry, InquiryAboutOther
+from rlver_gym.core.languages import Language
 from rlver_gym.core.words import words
 from rlver_gym.util.frozen import Frozen, HashedCard
 from rlver_gym.util.terminal import printable
@@ -429,4 +430,4 @@ class Persona(HashedCard):
     situation: Situation
     need: HiddenNeed
     split: Split
-    language: Literal["en", "zh"] = "en"
+    language: Language = "en"

@@ -1,4 +1,4 @@
-"""SAGE's and RLVER's own profiles (JSON Lines, Chinese or English) as personas, as they are.
+"""SAGE's and RLVER's own profiles (JSON Lines, of any language) as personas, as they are.
 
 They tell a story but have no anchors and no lines: for LLM users and replay.
 """
@@ -6,10 +6,11 @@ They tell a story but have no anchors and no lines: for LLM users and replay.
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from rlver_gym.core.languages import Language
 from rlver_gym.core.persona import (
     Anchors,
     Conflict,
@@ -113,7 +114,7 @@ def sketch_persona(
     card: str = "",
     traits: tuple[str, ...] = (),
     opening: str = "",
-    language: Literal["en", "zh"] = "zh",
+    language: Language = "zh",
 ) -> Persona:
     """A persona of which no more is known than these fields.
 
@@ -187,7 +188,7 @@ def profile_persona(profile: Mapping[str, Any]) -> Persona:
         card=line.player,
         traits=line.cha_group,
         opening=line.first_talk,
-        language="zh" if _CHINESE.search(line.player) else "en",
+        language=line.language or ("zh" if _CHINESE.search(line.player) else "en"),
     )
 
 

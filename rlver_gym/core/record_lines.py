@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION
+from rlver_gym.core.languages import Language
 from rlver_gym.util.terminal import one_line
 
 MAX_TEXT_CHARS = 32_000
@@ -94,3 +95,5 @@ class ProfileLine(JsonObject):
     task: Text
     cha_group: Annotated[tuple[Text, ...], BeforeValidator(_as_traits), Field(max_length=100)] = ()
     first_talk: Text = ""
+    language: Language | None = None
+    """None: Chinese where it holds Chinese characters, else English."""

@@ -18,12 +18,13 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.answer import read_words
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.languages import Language
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.environment.env import EmpathyEnv, check_split, refuse_secrets
@@ -141,7 +142,7 @@ class TextEpisode:
         """One a turn."""
 
     @property
-    def language(self) -> Literal["en", "zh"]:
+    def language(self) -> Language:
         return self._env.session.scene.persona.language
 
     @property

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import env_card
+from rlver_gym.core.languages import AGENT_TEXTS
 from rlver_gym.core.persona import SPLITS
 from rlver_gym.integrations.episodes import (
     DEFAULT_ENV,
@@ -32,13 +33,6 @@ with needs_extra("openreward"):
         tool,
     )
 
-_HOW_TO_SPEAK = {
-    "en": (
-        "You speak to them by calling the tool `say`, one call at a time; it returns what they"
-        " answer. They have spoken first."
-    ),
-    "zh": "你要说的话，用工具 say 说出来，一次调用说一句；它返回对方的回答。对方先开口。",
-}
 _REMEDY = "Leave it out, or play the task again."
 
 
@@ -89,7 +83,7 @@ class EmpathyEnvironment(Environment):
 
     def get_prompt(self) -> list[TextBlock]:
         language = self._episode.language
-        told = f"{agent_prompt(language)}\n\n{_HOW_TO_SPEAK[language]}"
+        told = f"{agent_prompt(language)}\n\n{AGENT_TEXTS[language].tool}"
         return [TextBlock(text=told), TextBlock(text=self._opening)]
 
     def get_messages(self) -> list[Message]:

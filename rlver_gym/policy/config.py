@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
+from rlver_gym.core.languages import Language
 from rlver_gym.policy.learning.registry import (
     ALGORITHMS,
     CRITIC_OPTIONS,
@@ -41,7 +42,7 @@ class TrainConfig(BaseModel):
     """Passed on to gym.make, such as user=openai:MODEL."""
     style: Literal["direct", "think"] = "direct"
     """think: the policy thinks in <think>…</think> before it replies; nobody hears that."""
-    language: Literal["en", "zh"] = "en"
+    language: Language = "en"
     """Of the prompt that the policy is given."""
     seed: int = Field(default=0, ge=0)
     """Decides the personas, what is sampled, and the order of learning."""

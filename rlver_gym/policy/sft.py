@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from rlver_gym.core.agent import Style, agent_prompt
+from rlver_gym.core.languages import Language
 from rlver_gym.corpora.demonstrations import Demonstration
 from rlver_gym.policy.learning.batch import Batch, micro_batches, pack
 from rlver_gym.policy.models.actor import Actor
@@ -116,7 +117,7 @@ def warm_start(
     demonstrations: Iterable[Demonstration],
     *,
     style: Style = "direct",
-    language: Literal["en", "zh"] = "en",
+    language: Language = "en",
     epochs: int = 3,
     lr: float = 1e-3,
     seed: int = 0,

@@ -20,7 +20,8 @@ from rlver_gym.users.llm.prompts import LANGUAGES, words
 from rlver_gym.users.llm.requests import FIELDS
 from rlver_gym.util.errors import UserFailed
 
-_SPEECHLESS = {"en": "I don't know what to say to that.", "zh": "我也不知道该说什么好。"}
+_SPEECHLESS = "…"
+"""In any language."""
 
 
 class EmbeddedAnswers:
@@ -75,7 +76,7 @@ class EmbeddedAnswers:
         emotion, lines = state["mood_points"], tuple(one["text"] for one in state["conversation"])
         if not lines:
             reply = self._user.open(scene, emotion)
-            return {"reply": reply or _SPEECHLESS[persona.language]}
+            return {"reply": reply or _SPEECHLESS}
         dialogue, appraisal, _ = self._felt(persona.id, lines)
         if step != "speak":
             appraisal = self._user.appraise(scene, emotion, dialogue)
@@ -103,7 +104,7 @@ class EmbeddedAnswers:
         try:
             return self._user.speak(scene, emotion, dialogue, appraisal)
         except UserFailed:  # a profile without lines
-            return _SPEECHLESS[scene.persona.language]
+            return _SPEECHLESS
 
     def _replay_dialogue(self, persona_id: str, lines: tuple[str, ...]) -> "_DialogueState":
         scene = Scene(self._by_id[persona_id], self._card, self._seed)

@@ -48,7 +48,7 @@ class EmbeddedUser:
         if persona.language != "en":
             raise UserFailed(
                 f"{persona.id} speaks {persona.language!r}, and the {self.kind} user understands"
-                " English alone. Chinese is for LLM users and replay: --user openai:MODEL."
+                " English alone. Other languages are for LLM users and replay: --user openai:MODEL."
             )
         challenging = scene.card.difficulty == "challenging"
         return reasons_for(

@@ -3,6 +3,7 @@
 import json
 import re
 from contextlib import suppress
+from string import Template
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from rlver_gym.agents import make_agent
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply
 from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.languages import AGENT_TEXTS, Language
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Disposition, HiddenNeed, Persona
 from rlver_gym.core.profiles import sketch_persona
@@ -26,7 +28,7 @@ from rlver_gym.users import EmbeddedUser, make_user
 from rlver_gym.users.llm import LLMOptions, LLMUser
 from rlver_gym.users.llm.leak import leaks, remove_leaks
 from rlver_gym.users.llm.parse import Unreadable, change_in, ids_in, read_claims, text_in
-from rlver_gym.users.llm.prompts import LANGUAGES, Language, fill_prompt, words
+from rlver_gym.users.llm.prompts import LANGUAGES, fill_prompt, words
 from rlver_gym.users.llm.requests import FIELDS, schema
 from rlver_gym.util.errors import (
     BudgetSpent,
@@ -844,18 +846,17 @@ def test_schemas_are_such_as_strict_servers_take(step: str) -> None:
     )  # pyright: ignore[reportArgumentType]
 
 
-def test_both_languages_have_the_same_prompts() -> None:
-    values = dict.fromkeys(
-        "profile difficulty hints reached_by keys but lines state reason raw".split(),
-        "x",
-    )
-    for name in "who appraise speak both open form_json form_text ask repair".split():
-        texts = [fill_prompt(language, name, **values) for language in LANGUAGES]
-        assert all(texts)
-        assert len({text.count("\n- `") for text in texts}) == 1
-    english, other = (words(language).model_dump() for language in LANGUAGES)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_language_has_the_texts_of_english(language: Language) -> None:
+    english, other = (words(one).model_dump() for one in ("en", language))
+    assert english["prompts"].keys() == other["prompts"].keys()
+    for name, text in english["prompts"].items():
+        fields = dict.fromkeys(Template(text).get_identifiers(), "x")
+        assert fields.keys() == set(Template(other["prompts"][name]).get_identifiers())
+        assert text.count("\n- `") == fill_prompt(language, name, **fields).count("\n- `")
     for name, value in english.items():
         assert not isinstance(value, dict) or value.keys() == other[name].keys()
+    assert all(AGENT_TEXTS[language])
 
 
 def test_options_are_sorted_and_misspelt_ones_named() -> None:

@@ -4,6 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from rlver_gym.core.languages import Language
 from rlver_gym.util.frozen import Frozen
 
 
@@ -38,7 +39,7 @@ class LLMOptions(Frozen):
     """Who begins: the model, which says the card's opening in the person's own voice, or the card's
     own words, which cost no request.
     """
-    language: Literal["en", "zh"] | None = None
+    language: Language | None = None
     """In which language the user is prompted and speaks; None for the persona's."""
     structured: bool = True
     """Ask for JSON by a schema. False asks for labelled lines, for servers that cannot."""

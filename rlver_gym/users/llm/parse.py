@@ -13,25 +13,24 @@ from typing import Any, NamedTuple
 
 from rlver_gym.core.answer import mend_surrogates, read_answer
 from rlver_gym.core.markup import holds_markup
+from rlver_gym.users.llm.prompts import LANGUAGES, words
 
 MAX_CHARS = 50_000
 """No answer is longer than this."""
 _MAX_OBJECTS = 50
 _MAX_TEXT = 2_000
-_NAMES = {
-    "meant_for": "meant_for|meant for|说给谁",
-    "reading": "reading|content|解读|内容",
-    "fit": "fit|target completion|targetcompletion|契合|契合度",
-    "thought": "thought|thoughts|inner monologue|activity|心声|内心|内心活动|心理活动",
-    "feeling": "feeling|feelings|analyse|感受|分析",
-    "change": "change|emotion change|emotional change|mood change|change of mood"
-    "|变化|情绪变化|心情变化|变化值|变化分数",
-    "attitude": "attitude|态度",
-    "aim": "aim|goal|意图|目的|目标",
-    "tone": "tone|语气",
-    "reply": "reply|response|回复|回答|回应",
-    "told": "told|讲出",
+_MORE_NAMES = {
+    "meant_for": "meant_for",
+    "reading": "content|内容",
+    "fit": "target completion|targetcompletion|契合度",
+    "thought": "thoughts|inner monologue|activity|内心|内心活动|心理活动",
+    "feeling": "feelings|analyse|分析",
+    "change": "emotion change|emotional change|mood change|change of mood"
+    "|情绪变化|心情变化|变化值|变化分数",
+    "aim": "goal|目的|目标",
+    "reply": "response|回答|回应",
 }
+"""What models call the fields instead of the labels that they are given."""
 
 
 class Vocabulary(NamedTuple):
@@ -53,7 +52,17 @@ class Vocabulary(NamedTuple):
         return cls(field_of, re.compile(label, re.IGNORECASE | re.MULTILINE))
 
 
-_APPRAISAL = Vocabulary.of(_NAMES)
+_APPRAISAL = Vocabulary.of(
+    {
+        field: "|".join(
+            [
+                _MORE_NAMES.get(field, field),
+                *(words(one).labels[field].lower() for one in LANGUAGES),
+            ]
+        )
+        for field in words("en").labels
+    }
+)
 _PLUS = re.compile(r"([:：]\s*)[+＋]\s*(?=\d)")
 _SPACED_SIGN = re.compile(r"\A([+-])\s+(?=\d)")
 _BULLET = re.compile(r"[-−–—﹣‐‑⁻][ \t]+\d")

@@ -1,4 +1,4 @@
-"""The prompts: words in files, a folder a language, filled with plain text.
+"""The prompts: words in files, one a language, filled with plain text.
 
 Knows no persona and no request.
 """
@@ -8,24 +8,24 @@ from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from string import Template
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import StringConstraints
 
+from rlver_gym.core.languages import Language
 from rlver_gym.core.library import parse_card
 from rlver_gym.core.persona import Disposition, HiddenNeed
 from rlver_gym.util.frozen import Frozen
 from rlver_gym.util.yaml_file import parse_yaml
 
-Language = Literal["en", "zh"]
-LANGUAGES: tuple[Language, ...] = ("en", "zh")
+LANGUAGES: tuple[Language, ...] = get_args(Language)
 _LOW_BELOW, _HIGH_FROM = 35, 65
-_FILES = ("who", "appraise", "speak", "both", "open", "form_json", "form_text", "ask", "repair")
 
 
 class Words(Frozen):
-    """The short texts of a language that prompts are filled with."""
+    """The texts of a language: its prompts, and the short ones that they are filled with."""
 
+    prompts: Mapping[str, str]
     needs: Mapping[HiddenNeed, str]
     """What each hidden need is."""
     named: Mapping[HiddenNeed, tuple[str, ...]]
@@ -73,17 +73,17 @@ class Words(Frozen):
 
 
 def fill_prompt(language: Language, name: str, **values: str) -> str:
-    """The prompt file with its $names replaced, once: a value that itself holds a $name stays as it
-    is. KeyError when one is missing.
+    """The prompt with its $names replaced, once: a value that itself holds a $name stays as it is.
+    KeyError when one is missing.
     """
-    return Template(_text(language, f"{name}.md")).substitute(values).strip()
+    return Template(words(language).prompts[name]).substitute(values).strip()
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2 * len(LANGUAGES))
 def words(language: Language, *, is_chat: bool = False) -> Words:
     """The short texts of a language; `is_chat`: for people who bring an interest, not a story."""
-    name = f"{language}/words.yaml"
-    usual = parse_card(Words, parse_yaml(_text(language, "words.yaml"), name), name)
+    name = f"{language}.yaml"
+    usual = parse_card(Words, parse_yaml(_text(language), name), name)
     chat = {"needs": usual.chat, "reached_by": usual.chat_reached_by}
     changed = {field: dict.fromkeys(HiddenNeed, text) for field, text in chat.items()}
     return usual.model_copy(update=changed) if is_chat else usual
@@ -91,16 +91,10 @@ def words(language: Language, *, is_chat: bool = False) -> Words:
 
 @lru_cache(maxsize=1)
 def prompts_hash() -> str:
-    """SHA-256 over every prompt file, in hex."""
-    names = [*(f"{name}.md" for name in _FILES), "words.yaml"]
-    texts = [_text(language, name) for language in LANGUAGES for name in names]
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+    """SHA-256 over the files of all languages, in hex."""
+    return hashlib.sha256("\0".join(map(_text, LANGUAGES)).encode()).hexdigest()
 
 
-@lru_cache(maxsize=64)
-def _text(language: Language, name: str) -> str:
-    return (
-        (files("rlver_gym.users.llm") / "prompts" / language / name)
-        .read_text(encoding="utf-8")
-        .replace("\r\n", "\n")
-    )
+def _text(language: Language) -> str:
+    path = files("rlver_gym.users.llm") / "prompts" / f"{language}.yaml"
+    return path.read_text(encoding="utf-8").replace("\r\n", "\n")
