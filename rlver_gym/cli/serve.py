@@ -11,7 +11,7 @@ from rlver_gym.cli.model_options import FieldOption, options_of
 from rlver_gym.cli.servers import UserOption, chat_options, user_options
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.serve.operation import ServeSettings, check_host, read_token
-from rlver_gym.users import SentientUser, make_user
+from rlver_gym.users import PLAIN_USERS, SentientUser, make_user
 from rlver_gym.util.errors import needs_extra
 
 _SETTINGS = {
@@ -83,5 +83,5 @@ def _make_user(
     """A user. How servers are reached is for those that use one, options for all that take any."""
     if uses_server(name):
         return make_user(name, **{**chat, **options})
-    takes_options = is_only or not name.startswith("embedded")
+    takes_options = is_only or name not in PLAIN_USERS
     return make_user(name, **(options if takes_options else {}))

@@ -12,9 +12,9 @@ from rlver_gym.core.dialogue import clean_utterance
 from rlver_gym.core.library import parse_card
 from rlver_gym.environment.calls import RemoteServer
 from rlver_gym.environment.env import check_split
+from rlver_gym.users import is_shipped_user
 from rlver_gym.util.errors import CardError, ResetNeeded, RlverError, UnknownName
 
-_DETERMINISTIC = ("embedded", "reader")
 _OPTIONS = ("timeout_s", "patience_s")
 
 
@@ -77,7 +77,7 @@ class RemoteDialogue:
         users, self._people = described["users"], described["personas"]
         if self.user not in (None, *users):
             raise UnknownName.of("user", self.user, users, ", ".join(users))
-        self.is_deterministic = (self.user or users[0]).partition(":")[0] in _DETERMINISTIC
+        self.is_deterministic = is_shipped_user((self.user or users[0]).partition(":")[0])
 
     def list_personas(self, split: str, persona: str | None) -> tuple[str, ...]:
         """Whom a reset draws from. UnknownName for a split or persona that is not there."""

@@ -9,12 +9,14 @@ from rlver_gym.util.user_code import is_own_name, make_own
 
 __all__ = ["EmbeddedUser", "Scene", "SentientUser", "is_shipped_user", "make_user"]
 
-_SHIPPED = ("embedded", "openai", "reader")
+PLAIN_USERS: dict[str, type[SentientUser]] = {"embedded": EmbeddedUser}
+"""Users by the names that they are asked for; they are made without options."""
+_SHIPPED = (*PLAIN_USERS, "openai", "reader")
 _ENV_ARGUMENTS = ("user", "split", "persona", "personas", "render_mode")
 _READER_OPTIONS = ("base", "device")
 _USER_FORMS = (
-    "embedded, reader, reader:FILE, openai:MODEL, MODULE:NAME, or an object with open, appraise"
-    " and speak"
+    f"{', '.join(PLAIN_USERS)}, reader, reader:FILE, openai:MODEL, MODULE:NAME, or an object with"
+    " open, appraise and speak"
 )
 
 
@@ -36,9 +38,9 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
         from rlver_gym.users.llm.make import llm_user  # noqa: PLC0415
 
         return llm_user(rest, options)
-    if user == "embedded":
+    if user in PLAIN_USERS:
         _refuse_options(kind, options)
-        return EmbeddedUser()
+        return PLAIN_USERS[user]()
     if kind == "reader":
         # only who asks for it needs what it imports
         from rlver_gym.users.reader import ReaderUser  # noqa: PLC0415
@@ -51,7 +53,7 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
         return ReaderUser(**options, **({"weights": rest} if rest else {}))
     if is_own_user(user):
         return _make_own_user(user, options)
-    raise UnknownName.of("user", user, ["embedded", "reader", "openai:MODEL"], _USER_FORMS)
+    raise UnknownName.of("user", user, [*PLAIN_USERS, "reader", "openai:MODEL"], _USER_FORMS)
 
 
 def is_own_user(name: str) -> bool:
@@ -60,11 +62,11 @@ def is_own_user(name: str) -> bool:
 
 
 def is_shipped_user(user: str) -> bool:
-    """Whether making the user of that name runs nobody's code and opens nobody's file: "embedded",
-    "reader" and "openai:MODEL".
+    """Whether making the user of that name runs nobody's code and opens nobody's file: those
+    without options, "reader" and "openai:MODEL".
     """
     kind, _, rest = user.partition(":")
-    return user in ("embedded", "reader") or (kind == "openai" and bool(rest))
+    return user in (*PLAIN_USERS, "reader") or (kind == "openai" and bool(rest))
 
 
 def _refuse_options(user: str, options: dict[str, Any]) -> None:

@@ -25,7 +25,8 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.util.errors import AgentError, CardError, UserError
+from rlver_gym.users import PLAIN_USERS, EmbeddedUser, is_shipped_user, make_user
+from rlver_gym.util.errors import AgentError, CardError, UnknownName, UserError
 from rlver_gym.util.user_code import CodeFailed, CodeRunner, CodeTimeout, describe_error
 
 RLVER = [sys.executable, "-m", "rlver_gym"]
@@ -225,6 +226,16 @@ def test_whatever_a_user_of_ones_own_does_wrong_is_named(
         hold(tmp_path, "comfort", user=f"own_users:{name}")
     assert f"user 'own_users:{name}' with {PERSONA}, seed 0, {says}" in str(error.value)
     assert "Mend the user" in str(error.value)
+
+
+def test_a_user_to_ship_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PLAIN_USERS, "calm", type("Calm", (EmbeddedUser,), {"kind": "calm"}))
+    assert make_user("calm").kind == "calm"
+    assert is_shipped_user("calm")
+    with pytest.raises(UnknownName, match="'calm' takes no options"):
+        make_user("calm", samples=3)
+    with pytest.raises(UnknownName, match="calm"):
+        make_user("clam")
 
 
 def test_a_user_that_never_answers_fails_the_dialogue(own: Path, tmp_path: Path) -> None:
