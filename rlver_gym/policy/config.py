@@ -172,7 +172,7 @@ class TrainConfig(BaseModel):
                 call_default_factory=True
             ):
                 raise ValueError(_IGNORED.format(name=name, why=why))
-        if not self.algorithm.has_critic and self.group_size < 2:
+        if "group_size" not in self.algorithm.ignores and self.group_size < 2:
             what = {"replies": "replies to a turn", "dialogues": "dialogues of a group"}
             raise ValueError(
                 f"{self.algo} compares {what[self.algorithm.compares]}: group_size must be 2 or"
@@ -236,7 +236,8 @@ class TrainConfig(BaseModel):
     @property
     def group(self) -> int:
         """Dialogues that share persona and seed."""
-        is_alone = self.algorithm.has_critic or self.algorithm.compares == "replies"
+        algorithm = self.algorithm
+        is_alone = "group_size" in algorithm.ignores or algorithm.compares == "replies"
         return 1 if is_alone else self.group_size
 
     @property

@@ -226,8 +226,6 @@ def test_the_value_loss_is_added_where_values_are():
 
 
 def test_the_algorithms_differ_where_their_papers_do():
-    published = "ppo grpo dr_grpo dapo gspo cispo rloo rft dpo"
-    assert set(ALGORITHMS) == set(published.split())
     assert total(ALGORITHMS["grpo"].objective) == pytest.approx(-0.2)
     assert total(ALGORITHMS["dapo"].objective) == pytest.approx((-1.28 + 0.8) / 2)
     assert total(ALGORITHMS["gspo"].objective) == pytest.approx(0)

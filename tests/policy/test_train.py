@@ -44,6 +44,7 @@ from rlver_gym.policy.learning.objective import winners
 from rlver_gym.policy.learning.registry import (
     ALGORITHMS,
     CRITIC_OPTIONS,
+    GROUP_OPTIONS,
     AdvantageConfig,
     Algorithm,
     Objective,
@@ -698,6 +699,8 @@ def test_a_new_algorithm_is_one_entry(model, monkeypatch):
     (iteration,) = train(learner)
     assert iteration.metrics["reference_kl"] == pytest.approx(0, abs=1e-9)
     assert (learner.objective.clip_high, learner.objective.kl) == (0.5, 0.01)
+    monkeypatch.setitem(ALGORITHMS, "alone", mine._replace(ignores=CRITIC_OPTIONS | GROUP_OPTIONS))
+    assert make_config({"algo": "alone"}, "the test").group == 1
     with pytest.raises(TrainingError, match="min_std would be ignored: mine has none"):
         make_config(values | {"min_std": 0.5}, "the test")
 
