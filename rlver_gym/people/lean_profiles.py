@@ -50,13 +50,13 @@ _ADVERB = r"\bI ((?:also|often|always|still|never|now|\w+ly) )?"
 
 def lean_profile(profile: Mapping[str, Any]) -> LeanCard:
     """One line of an English profile file as a lean card; CardError names what is missing, and says
-    for whom Chinese is.
+    for whom other languages are.
     """
     persona = profile_persona(profile)
     if persona.language != "en":
         raise CardError(
-            "the profile is Chinese, which is for LLM users and replay alone. Give its file as it"
-            " is: --personas FILE.jsonl --user openai:MODEL."
+            f"the profile's language is {persona.language!r}, which is for LLM users and replay"
+            " alone. Give its file as it is: --personas FILE.jsonl --user openai:MODEL."
         )
     try:
         return LeanCard.model_validate(_fields(persona))

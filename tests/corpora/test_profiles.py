@@ -146,6 +146,7 @@ def test_a_score_says_which_profiles_it_is_of(cards: Path, tmp_path: Path) -> No
     [
         (ENGLISH | {"task": "You want cake"}, "line 1: the hidden need 'You want cake' is none"),
         (ENGLISH | {"id": "Ren/1"}, "id: "),
+        (ENGLISH | {"language": "xx"}, "language: "),
     ],
 )
 def test_what_is_no_profile_is_named(
@@ -155,9 +156,10 @@ def test_what_is_no_profile_is_named(
         PersonaLibrary(write(tmp_path / "p.jsonl", profile))
 
 
-def test_a_chinese_profile_makes_no_lean_card() -> None:
-    with pytest.raises(CardError, match="for LLM users and replay alone"):
-        lean_profile(CHINESE)
+@pytest.mark.parametrize("profile", [CHINESE, ENGLISH | {"language": "zh"}])
+def test_a_profile_in_another_language_makes_no_lean_card(profile: dict[str, object]) -> None:
+    with pytest.raises(CardError, match="'zh', which is for LLM users and replay alone"):
+        lean_profile(profile)
 
 
 @pytest.mark.parametrize("name", ["sage/profiles_test", "sage/profiles_train"])
