@@ -17,6 +17,7 @@ from rlver_gym.core.library import are_shipped, library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.util.errors import RlverError, RunError
 from rlver_gym.util.files import path_inside
+from rlver_gym.util.groups import group
 from rlver_gym.util.terminal import format_count, one_line
 
 Kind = Literal[
@@ -76,10 +77,7 @@ class Problems(NamedTuple):
 
     @property
     def by_kind(self) -> dict[Kind, list[Finding]]:
-        found: dict[Kind, list[Finding]] = {}
-        for one in self.findings:
-            found.setdefault(one.kind, []).append(one)
-        return found
+        return group((one.kind, one) for one in self.findings)
 
     @property
     def lines(self) -> dict[Kind, list[int]]:

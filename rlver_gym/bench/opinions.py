@@ -20,6 +20,7 @@ from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.correlation import kendall_tau
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.files import path_inside, read_text
+from rlver_gym.util.groups import group, mean_by
 from rlver_gym.util.json_lines import read_json_lines
 from rlver_gym.util.json_text import parse_json
 
@@ -60,10 +61,10 @@ def gather_opinions(
     """
     if not dialogues:
         raise RunError("no dialogue there counts. See what rlver-gym report says of the run.")
-    emotions = {SCORE: _means((one.agent, one.final) for one in dialogues)}
+    emotions = {SCORE: mean_by((one.agent, one.final) for one in dialogues)}
     for name, user in references.items():
         felt = [one for one in rescore(user, dialogues) if not one.failure]
-        emotions[name] = _means((one.recorded.agent, one.final) for one in felt)
+        emotions[name] = mean_by((one.recorded.agent, one.final) for one in felt)
     if rated := _rated(folder, dialogues):
         emotions[RATERS] = rated
     found = Opinions(emotions, _capabilities(folder / JUDGEMENTS), {}, ())
@@ -95,13 +96,6 @@ def read_opinions(folder: Path) -> Opinions | None:
     return found
 
 
-def _means(values: Iterator[tuple[str, float]]) -> dict[str, float]:
-    groups: dict[str, list[float]] = {}
-    for agent, value in values:
-        groups.setdefault(agent, []).append(value)
-    return {agent: fmean(group) for agent, group in groups.items()}
-
-
 def read_capabilities(path: Path) -> dict[str, dict[str, float]]:
     """By dialogue (AGENT/PERSONA/SEED), the mean mark of each capability over the judgements of a
     file that `rlver-gym judge` wrote; empty when there is none.
@@ -113,16 +107,17 @@ def read_capabilities(path: Path) -> dict[str, dict[str, float]]:
             raise RunError(f"{where}: must name dialogue and scores. Judge the run again.")
         marks = [(str(name), _number(value, where)) for name, value in scores.items()]
         said.setdefault(dialogue, []).extend(marks)
-    return {dialogue: _means(iter(marks)) for dialogue, marks in said.items()}
+    return {dialogue: mean_by(marks) for dialogue, marks in said.items()}
 
 
 def _capabilities(path: Path) -> dict[str, dict[str, float]]:
     """By capability, then by agent."""
-    said: dict[str, list[tuple[str, float]]] = {}
-    for dialogue, marks in read_capabilities(path).items():
-        for name, mark in marks.items():
-            said.setdefault(name, []).append((dialogue.rsplit("/", 2)[0], mark))
-    return {name: _means(iter(values)) for name, values in said.items()}
+    said = group(
+        (name, (dialogue.rsplit("/", 2)[0], mark))
+        for dialogue, marks in read_capabilities(path).items()
+        for name, mark in marks.items()
+    )
+    return {name: mean_by(values) for name, values in said.items()}
 
 
 def _number(value: object, where: str) -> float:
@@ -135,13 +130,14 @@ def _rated(folder: Path, dialogues: Sequence[Recorded]) -> dict[str, float]:
     """Mean final emotion by people's ratings of each reply, over dialogues that somebody rated
     whole; several raters of one count alike.
     """
-    known = {f"{one.agent}/{one.scene.persona.id}/{one.scene.seed}": one for one in dialogues}
-    finals: dict[str, list[float]] = {}
-    for key, by_rater in read_ratings(folder).items():
-        for changes in by_rater.values():
-            if key in known and is_rated_whole(len(known[key].turns), changes):
-                finals.setdefault(key, []).append(_follow(known[key], changes))
-    return _means((known[key].agent, fmean(each)) for key, each in finals.items())
+    known = {one.key: one for one in dialogues}
+    finals = mean_by(
+        (key, _follow(known[key], changes))
+        for key, by_rater in read_ratings(folder).items()
+        for changes in by_rater.values()
+        if key in known and is_rated_whole(len(known[key].turns), changes)
+    )
+    return mean_by((known[key].agent, final) for key, final in finals.items())
 
 
 def _follow(one: Recorded, changes: Mapping[int, float]) -> float:

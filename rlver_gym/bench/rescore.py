@@ -21,6 +21,7 @@ from rlver_gym.corpora.recordings import Recording, read_recordings
 from rlver_gym.environment.rescore import final_emotion, reappraise
 from rlver_gym.util.correlation import centre, correlation, kendall_tau, varies
 from rlver_gym.util.errors import RunError, UserFailed
+from rlver_gym.util.groups import group
 
 
 class Recorded(NamedTuple):
@@ -32,6 +33,10 @@ class Recorded(NamedTuple):
     opening: str
     turns: tuple[Turn, ...]
     final: float
+
+    @property
+    def key(self) -> str:
+        return f"{self.agent}/{self.scene.persona.id}/{self.scene.seed}"
 
 
 class Rescored(NamedTuple):
@@ -115,20 +120,15 @@ def _from_recordings(recordings: Sequence[Recording]) -> list[Recorded]:
 def rescore(user: SentientUser, dialogues: Iterable[Recorded]) -> Iterator[Rescored]:
     """Each dialogue by the user's own emotion; what follows its end is compared."""
     for one in dialogues:
+        card, exchanges = one.scene.card, [(turn.utterance, turn.reply) for turn in one.turns]
         try:
-            yield _rescore_dialogue(user, one)
+            felt = list(reappraise(user, one.scene, one.opening, exchanges))
         except UserFailed as failure:
-            yield Rescored(one, (), one.scene.card.start, str(failure) or "it failed")
-
-
-def _rescore_dialogue(user: SentientUser, one: Recorded) -> Rescored:
-    exchanges = [(turn.utterance, turn.reply) for turn in one.turns]
-    felt = list(reappraise(user, one.scene, one.opening, exchanges))
-    changes = tuple(
-        (turn.appraisal.change, found.appraisal.change)
-        for turn, found in zip(one.turns, felt, strict=True)
-    )
-    return Rescored(one, changes, final_emotion(one.scene.card, felt))
+            yield Rescored(one, (), card.start, str(failure) or "it failed")
+            continue
+        paid = [turn.appraisal.change for turn in one.turns]
+        changes = zip(paid, (found.appraisal.change for found in felt), strict=True)
+        yield Rescored(one, tuple(changes), final_emotion(card, felt))
 
 
 def compare_scores(rescored: Sequence[Rescored]) -> Rescore:
@@ -137,23 +137,24 @@ def compare_scores(rescored: Sequence[Rescored]) -> Rescore:
         raise RunError("no dialogue there counts. See what rlver-gym report says of the run.")
     if not (whole := [one for one in rescored if not one.failure]):
         raise RunError(f"the user failed at every dialogue: {rescored[0].failure}")
-    names = dict.fromkeys(one.recorded.agent for one in whole)
-    agents = [_pair(name, [one for one in whole if one.recorded.agent == name]) for name in names]
+    by_agent = group((one.recorded.agent, one) for one in whole)
+    agents = [_pair(agent, rescored) for agent, rescored in by_agent.items()]
     agents.sort(key=lambda one: -one.recorded)
     tau = kendall_tau([one.recorded for one in agents], [one.other for one in agents])
     failed = tuple(one for one in rescored if one.failure)
     return Rescore(tuple(agents), _pair("", whole), None if isnan(tau) else tau, failed)
 
 
-def _pair(agent: str, group: Sequence[Rescored]) -> Pairing:
-    pairs = [np.array(one.changes, float).reshape(-1, 2) for one in group]
+def _pair(agent: str, rescored: Sequence[Rescored]) -> Pairing:
+    pairs = [np.array(one.changes, float).reshape(-1, 2) for one in rescored]
     paid, felt = np.concatenate(pairs).T
     overpaid = paid[(paid > 0) & (felt <= 0)]
-    recorded, other = fmean(one.recorded.final for one in group), fmean(one.final for one in group)
-    start = fmean(one.recorded.scene.card.start for one in group)
+    recorded = fmean(one.recorded.final for one in rescored)
+    other = fmean(one.final for one in rescored)
+    start = fmean(one.recorded.scene.card.start for one in rescored)
     return Pairing(
         agent,
-        len(group),
+        len(rescored),
         len(paid),
         recorded,
         other,

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +9,9 @@ import numpy as np
 from rlver_gym.bench.plan import Planned
 from rlver_gym.core.emotion import MIN_EMOTION, Outcome
 from rlver_gym.environment.episode import Episode
+from rlver_gym.util.groups import group, mean_by
 from rlver_gym.util.interval import Interval, bootstrap
+from rlver_gym.util.json_text import to_plain
 
 
 class Score(NamedTuple):
@@ -49,8 +50,7 @@ def score_agents(episodes: Sequence[Episode], planned: Planned | None = None) ->
     last, with a mean of nan. `planned`: what the plan has, for what is missing.
     """
     by_agent: dict[str, list[Episode]] = {agent: [] for agent in planned.agents} if planned else {}
-    for episode in episodes:
-        by_agent.setdefault(episode.agent, []).append(episode)
+    by_agent |= group((episode.agent, episode) for episode in episodes)
     at_worst = {agent: _means_at_worst(group, planned) for agent, group in by_agent.items()}
     finals = {agent: _persona_means(group) for agent, group in by_agent.items()}
     ranked = sorted(by_agent, key=lambda agent: (not finals[agent], -_mean(at_worst[agent])))
@@ -78,24 +78,16 @@ def count_failed_by(episodes: Iterable[Episode]) -> dict[str, dict[str, int]]:
 
 def count_failures(episodes: Iterable[Episode]) -> dict[str, int]:
     """Why dialogues failed, and how many did so: the most frequent first."""
-    last = (
-        episode.turns[-1].appraisal for episode in episodes if episode.outcome is Outcome.FAILED
-    )
-    return dict(
-        Counter(reason.note for appraisal in last for reason in appraisal.reasons[:1]).most_common()
-    )
+    failed = (one.turns[-1].appraisal for one in episodes if one.outcome is Outcome.FAILED)
+    return dict(Counter(reason.note for one in failed for reason in one.reasons[:1]).most_common())
 
 
 def score_to_json(score: Score) -> dict[str, Any]:
-    """Values for JSON, which knows no nan: None stands for it."""
+    """For JSON: an interval is a list of mean, low and high."""
     values = {**score._asdict(), "failed_by_user": score.failed_by_user}
-    return {name: _without_nan(value) for name, value in values.items()}
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_without_nan(one) for one in value]
-    return None if isinstance(value, float) and isnan(value) else value
+    return to_plain(
+        {name: list(one) if isinstance(one, Interval) else one for name, one in values.items()}
+    )
 
 
 def _score(
@@ -129,9 +121,7 @@ def _score(
 
 def compute_paired_difference(ours: dict[str, float], theirs: dict[str, float]) -> Interval:
     """The mean of ours minus theirs over the personas in both, by persona."""
-    return bootstrap(
-        np.array([ours[persona] - theirs[persona] for persona in ours if persona in theirs])
-    )
+    return bootstrap(np.array([ours[one] - theirs[one] for one in ours if one in theirs]))
 
 
 def persona_finals(episodes: Sequence[Episode], agent: str) -> dict[str, float]:
@@ -139,10 +129,7 @@ def persona_finals(episodes: Sequence[Episode], agent: str) -> dict[str, float]:
 
 
 def _persona_means(episodes: Sequence[Episode]) -> dict[str, float]:
-    finals: dict[str, list[int]] = {}
-    for episode in drop_failed(episodes):
-        finals.setdefault(episode.persona, []).append(episode.final)
-    return {persona: sum(values) / len(values) for persona, values in sorted(finals.items())}
+    return mean_by(sorted((one.persona, one.final) for one in drop_failed(episodes)))
 
 
 def _means_at_worst(episodes: Sequence[Episode], planned: Planned | None) -> dict[str, float]:

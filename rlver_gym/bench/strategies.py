@@ -1,7 +1,7 @@
 """Which support strategies the turns of a benchmark use, and how the emotion moves in them."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ from rlver_gym.bench.score import drop_failed
 from rlver_gym.environment.episode import Episode
 from rlver_gym.users.embedded.hearing.hear import hear, read_line
 from rlver_gym.users.embedded.hearing.recognise import SentenceInput, classify
+from rlver_gym.util.groups import group, mean_by
 from rlver_gym.util.interval import RESAMPLES, Interval, bootstrap
 
 
@@ -104,9 +105,11 @@ class AgentStrategies(NamedTuple):
 
 def analyse_strategies(episodes: Sequence[Episode]) -> list[AgentStrategies]:
     """One an agent, in their order, of dialogues that did not fail and turns in English."""
-    by_agent: dict[str, list[LabelledTurn]] = {}
-    for episode in drop_failed(episodes):
-        by_agent.setdefault(episode.agent, []).extend(_label_episode(episode))
+    by_agent = group(
+        (episode.agent, turn)
+        for episode in drop_failed(episodes)
+        for turn in _label_episode(episode)
+    )
     return [
         AgentStrategies(
             agent,
@@ -116,7 +119,6 @@ def analyse_strategies(episodes: Sequence[Episode]) -> list[AgentStrategies]:
             {strategy: _describe_use(strategy, turns) for strategy in STRATEGIES},
         )
         for agent, turns in by_agent.items()
-        if turns
     ]
 
 
@@ -131,13 +133,14 @@ def _label_episode(episode: Episode) -> Iterator[LabelledTurn]:
 
 
 def _describe_use(strategy: str, turns: Sequence[LabelledTurn]) -> StrategyUse:
+    turns = sorted(turns, key=lambda one: one.persona)
     percents = [100.0 * (strategy in turn.used) for turn in turns]
-    used = _means([(one.persona, one.change) for one in turns if strategy in one.used])
-    unused = _means([(one.persona, one.change) for one in turns if strategy not in one.used])
+    used = mean_by((one.persona, one.change) for one in turns if strategy in one.used)
+    unused = mean_by((one.persona, one.change) for one in turns if strategy not in one.used)
     differences = [used[one] - unused[one] for one in used if one in unused]
     return StrategyUse(
         _over_personas(turns, percents),
-        _means([(turn.need, percent) for turn, percent in zip(turns, percents, strict=True)]),
+        mean_by(sorted((one.need, percent) for one, percent in zip(turns, percents, strict=True))),
         bootstrap(np.array(list(used.values()))),
         bootstrap(np.array(list(unused.values()))),
         bootstrap(np.array(differences if len(differences) >= FEWEST else [])),
@@ -169,12 +172,5 @@ def estimate_stickiness(turns: Sequence[LabelledTurn]) -> Interval:
 
 
 def _over_personas(turns: Sequence[LabelledTurn], values: Sequence[float]) -> Interval:
-    people = [one.persona for one in turns]
-    return bootstrap(np.array(list(_means(zip(people, values, strict=True)).values())))
-
-
-def _means(values: Iterable[tuple[str, float]]) -> dict[str, float]:
-    groups: dict[str, list[float]] = {}
-    for key, value in values:
-        groups.setdefault(key, []).append(value)
-    return {key: sum(group) / len(group) for key, group in sorted(groups.items())}
+    by_persona = sorted(zip((one.persona for one in turns), values, strict=True))
+    return bootstrap(np.array(list(mean_by(by_persona).values())))

@@ -30,7 +30,7 @@ from rlver_gym.bench.score import (
 from rlver_gym.bench.table import leaderboard, needs_table
 from rlver_gym.bench.truth import Truth, count_truth
 from rlver_gym.cli.model_options import check
-from rlver_gym.cli.opinions import References, hear_opinions, print_opinions, to_dict
+from rlver_gym.cli.opinions import References, hear_opinions, print_opinions
 from rlver_gym.cli.options import SOME_FAILED, Env, Personas, ScoresAsJson, print_json
 from rlver_gym.cli.report import print_noise
 from rlver_gym.cli.servers import (
@@ -221,7 +221,7 @@ def bench(
 
 
 def _beside_scores(heard: Opinions | None, truth: Sequence[Truth]) -> dict[str, Any]:
-    opinions = {"opinions": to_dict(heard)} if heard else {}
+    opinions = {"opinions": heard} if heard else {}
     return opinions | ({"truth": [one._asdict() for one in truth]} if truth else {})
 
 

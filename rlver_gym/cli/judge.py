@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import track
 
 from rlver_gym.agents import uses_server
 from rlver_gym.bench.judge.ask import HEEDED, Heard, Judge
@@ -18,10 +17,9 @@ from rlver_gym.bench.judge.summary import (
     score_agents,
     write_judgements,
 )
-from rlver_gym.bench.recompute import Sources
-from rlver_gym.bench.rescore import Recorded, read_dialogues
+from rlver_gym.bench.rescore import Recorded
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, exit_if_left_out, print_json
-from rlver_gym.cli.report import print_problems
+from rlver_gym.cli.report import recorded_dialogues, show_progress
 from rlver_gym.cli.servers import user_options
 from rlver_gym.core.capabilities import AXES, DIMENSIONS
 from rlver_gym.core.dialogue import Dialogue
@@ -89,9 +87,7 @@ def judge(
         raise CardError(_NOT_OFFERED)
     if not uses_server(model):
         raise CardError(f"--judge {model!r} is no model behind a server. Name it as openai:MODEL.")
-    folder, console, errors = out or run, SafeConsole(), SafeConsole(stderr=True)
-    dialogues, problems = read_dialogues(run, Sources(personas=personas, env=env))
-    print_problems(errors, problems)
+    folder, dialogues = out or run, recorded_dialogues(run, personas, env)
     name = model.removeprefix("openai:")
     asked = user_options(judge_option, "--judge-option")
     if other := sorted(asked.keys() & (LLMOptions.model_fields.keys() - HEEDED)):
@@ -104,9 +100,8 @@ def judge(
     who = Judge(connect(settings), name, options, seed)
     heard = list(_hear(dialogues))
     work = who.judge(heard, settings.concurrency)
-    bar = track(work, "judging", total=len(heard), console=errors, transient=True)
     try:
-        judged = list(bar)
+        judged = list(show_progress(work, "judging", len(heard)))
     except STOPPING as error:
         stopped = RunStopped if isinstance(error, ServerOutage) else RunError
         raise stopped(f"{error} What was answered is kept: the same command goes on.") from error
@@ -132,7 +127,8 @@ def judge(
         print_json(found)
     else:
         title = f"{run}: the opinion of {name}, 1 to 5"
-        console.print_table(_rows(opinions, found["agreement"]), title, _describe(opinions, found))
+        rows = _rows(opinions, found["agreement"])
+        SafeConsole().print_table(rows, title, _describe(opinions, found))
     exit_if_left_out(failures.items())
 
 
@@ -140,12 +136,10 @@ def _hear(dialogues: Sequence[Recorded]) -> Iterator[Heard]:
     """Those with the same agent, persona and seed, as recordings have, are counted."""
     seen: Counter[str] = Counter()
     for one in dialogues:
-        persona = one.scene.persona.id
-        key = f"{one.agent}/{persona}/{one.scene.seed}"
-        seen[key] += 1
-        key += f"#{seen[key]}" if seen[key] > 1 else ""
+        seen[one.key] += 1
+        key = one.key + (f"#{seen[one.key]}" if seen[one.key] > 1 else "")
         said = Dialogue(one.opening, one.turns).messages()
-        yield Heard(key, one.agent, persona, one.final, tuple(said))
+        yield Heard(key, one.agent, one.scene.persona.id, one.final, tuple(said))
 
 
 def _rows(opinions: Sequence[Opinion], agreement: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

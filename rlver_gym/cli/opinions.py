@@ -2,18 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.progress import track
 
 from rlver_gym.bench.export.raters import write_corpus
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
 from rlver_gym.bench.opinions import Opinions, gather_opinions, opinion_rows, write_opinions
-from rlver_gym.bench.recompute import Sources
-from rlver_gym.bench.rescore import read_dialogues
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, print_json
-from rlver_gym.cli.report import print_problems, print_rows
+from rlver_gym.cli.report import print_rows, recorded_dialogues, show_progress
 from rlver_gym.users import make_user
 from rlver_gym.util.terminal import SafeConsole, format_count
 from rlver_gym.util.user_code import CodeRunner
@@ -63,7 +60,7 @@ def opinions(
         return
     found = hear_opinions(run, reference or (), personas, env)
     if as_json:
-        print_json(to_dict(found))
+        print_json(found)
         return
     print_opinions(SafeConsole(), found)
 
@@ -72,19 +69,13 @@ def hear_opinions(
     run: Path, references: Sequence[str], personas: str | None, env: str | None
 ) -> Opinions:
     """The opinions of a run, with a bar while other users are asked; kept for its report."""
-    errors = SafeConsole(stderr=True)
-    dialogues, problems = read_dialogues(run, Sources(personas=personas, env=env))
-    print_problems(errors, problems)
+    dialogues = recorded_dialogues(run, personas, env)
     runner = CodeRunner(AGENT_TIMEOUT_S)
     users = {name: guard_user(name, make_user(name), runner) for name in references}
-    shown = track(users, "second opinions", console=errors, transient=True)
+    shown = show_progress(users, "second opinions", len(users))
     found = gather_opinions(run, dialogues, {name: users[name] for name in shown})
     write_opinions(run, found)
     return found
-
-
-def to_dict(found: Opinions) -> dict[str, Any]:
-    return {**found._asdict(), "only_score": list(found.only_score)}
 
 
 def print_opinions(console: SafeConsole, found: Opinions | None) -> None:

@@ -4,7 +4,7 @@ recompute a run.
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.progress import track
@@ -21,6 +21,7 @@ from rlver_gym.bench.noise import (
     spread_over_user_seeds,
 )
 from rlver_gym.bench.recompute import Sources
+from rlver_gym.bench.rescore import Recorded, read_dialogues
 from rlver_gym.bench.score import Score, score_to_json
 from rlver_gym.bench.sections import render_markdown, sections_to_json
 from rlver_gym.bench.strategies import STRATEGIES, STRATEGY_NOTES, analyse_strategies
@@ -46,6 +47,7 @@ from rlver_gym.util.errors import RunError, SourceNeeded
 from rlver_gym.util.interval import Spread
 from rlver_gym.util.terminal import SafeConsole, one_line
 
+T = TypeVar("T")
 PROTOCOLS_DIFFER = (
     "Runs of different protocols (env card, user, people or seeds): one table each, since a rank"
     " across them would mean nothing."
@@ -135,13 +137,22 @@ def print_problems(console: SafeConsole, problems: Iterable[Problems]) -> None:
             console.print_line(one_line(line), style="yellow")
 
 
+def recorded_dialogues(run: Path, personas: str | None, env: str | None) -> list[Recorded]:
+    """What can be appraised or judged again; what is wrong in the folder on standard error."""
+    dialogues, problems = read_dialogues(run, Sources(personas=personas, env=env))
+    print_problems(SafeConsole(stderr=True), problems)
+    return dialogues
+
+
+def show_progress(work: Iterable[T], what: str, total: int | None = None) -> Iterable[T]:
+    """The same, under a bar on standard error."""
+    return track(work, what, total, console=SafeConsole(stderr=True), transient=True)
+
+
 def _judge(
     folder: Path, results: Iterable[Finding | None], response_cache: Path | None = None
 ) -> Verdict:
-    """What recomputing comes to, under a bar on standard error."""
-    console = SafeConsole(stderr=True)
-    bar = track(results, description="recomputing", console=console, transient=True)
-    return judge(folder, bar, response_cache)
+    return judge(folder, show_progress(results, "recomputing"), response_cache)
 
 
 def _scores_to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:

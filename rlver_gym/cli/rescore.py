@@ -1,18 +1,15 @@
 """`rlver-gym rescore`: recorded dialogues by another user's score."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import track
 
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
-from rlver_gym.bench.recompute import Sources
-from rlver_gym.bench.rescore import Pairing, Rescore, compare_scores, read_dialogues
+from rlver_gym.bench.rescore import Pairing, Rescore, compare_scores
 from rlver_gym.bench.rescore import rescore as appraise_again
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, exit_if_left_out, print_json
-from rlver_gym.cli.report import print_problems
+from rlver_gym.cli.report import recorded_dialogues, show_progress
 from rlver_gym.cli.servers import UserOption, user_options
 from rlver_gym.users import make_user
 from rlver_gym.util.terminal import SafeConsole, format_count
@@ -50,17 +47,9 @@ def rescore(
     """
     options = user_options(user_option)
     appraiser = guard_user(user, make_user(user, **options), CodeRunner(AGENT_TIMEOUT_S))
-    dialogues, problems = read_dialogues(run, Sources(personas=personas, env=env))
-    errors = SafeConsole(stderr=True)
-    print_problems(errors, problems)
-    rescored = track(
-        appraise_again(appraiser, dialogues),
-        description="appraising",
-        total=len(dialogues),
-        console=errors,
-        transient=True,
-    )
-    found = compare_scores(list(rescored))
+    dialogues = recorded_dialogues(run, personas, env)
+    work = appraise_again(appraiser, dialogues)
+    found = compare_scores(list(show_progress(work, "appraising", len(dialogues))))
     recorded = ", ".join(sorted({one.user for one in dialogues}))
     if as_json:
         names = {"recorded_user": recorded, "user": user, "user_version": appraiser.version}
@@ -71,18 +60,13 @@ def rescore(
         rows = [heading, *map(_cells, (*found.agents, found.total))]
         title = f"{run}: recorded ({recorded}) and {user}"
         SafeConsole().print_table(rows, title, _describe(found))
-    exit_if_left_out(_failures(found))
+    exit_if_left_out((one.recorded.key, one.failure) for one in found.failures)
 
 
 def _to_dict(found: Rescore) -> dict[str, Any]:
     total = {name: value for name, value in found.total._asdict().items() if name != "agent"}
-    failures = [{"dialogue": name, "why": why} for name, why in _failures(found)]
+    failures = [{"dialogue": one.recorded.key, "why": one.failure} for one in found.failures]
     return {**total, "kendall_tau": found.kendall_tau, "agents": found.agents, "failures": failures}
-
-
-def _failures(found: Rescore) -> Iterator[tuple[str, str]]:
-    for one, _, _, why in found.failures:
-        yield f"{one.agent}/{one.scene.persona.id}/{one.scene.seed}", why
 
 
 def _cells(one: Pairing) -> tuple[str, ...]:

@@ -4,16 +4,23 @@ reference, another user that nothing is learned from.
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from statistics import fmean
 
+from rlver_gym.core.library import library
+from rlver_gym.core.user import Scene, is_async_user
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.environment.rescore import Rescorer, SpokenDialogue
+from rlver_gym.environment.rescore import rescore_texts
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.evaluate import score_of
 from rlver_gym.policy.models.distributed import all_gather, rank
 from rlver_gym.policy.models.trajectory import Trajectory
 from rlver_gym.policy.train import Learner
+from rlver_gym.users import make_user
 from rlver_gym.util.errors import TrainingError
+
+_AT_ONCE = 16
+"""Dialogues under way with a user that waits for a server."""
 
 
 class Reference:
@@ -29,10 +36,8 @@ class Reference:
                 f"{self.config.env} has no persona and env cards on this machine, by which a"
                 " reference could appraise its dialogues. Leave out --reference."
             )
-        personas = self.config.env_options.get("personas")
-        self._rescorer = Rescorer(
-            env.card, self.config.reference, personas, **self.config.reference_options
-        )
+        self._card, self._library = env.card, library(self.config.env_options.get("personas"))
+        self._user = make_user(self.config.reference, **self.config.reference_options)
 
     def is_due(self, iteration: int) -> bool:
         return iteration in (1, self.config.iterations) or (
@@ -55,12 +60,8 @@ class Reference:
 
     def _appraise(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
         chosen = sample_dialogues(trajectories, self.config.reference_dialogues)
-        scores = self._rescorer.score(
-            [
-                SpokenDialogue(one.info["persona"], one.seed, [line.text for line in one.lines])
-                for one in chosen
-            ]
-        )
+        with ThreadPoolExecutor(_AT_ONCE if is_async_user(self._user) else 1) as pool:
+            scores = pool.map(self._score, chosen)
         pairs = [
             (score_of(one), score)
             for one, score in zip(chosen, scores, strict=True)
@@ -72,6 +73,10 @@ class Reference:
             "reference_score": fmean(found),
             "reference_failed": float(len(chosen) - len(pairs)),
         }
+
+    def _score(self, one: Trajectory) -> int | None:
+        scene = Scene(self._library.get(one.info["persona"]), self._card, one.seed)
+        return rescore_texts(self._user, scene, [line.text for line in one.lines])
 
 
 def sample_dialogues(trajectories: Sequence[Trajectory], count: int) -> list[Trajectory]:

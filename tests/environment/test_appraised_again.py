@@ -5,7 +5,7 @@ from typing import Any
 from rlver_gym.core.dialogue import Appraisal
 from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene
-from rlver_gym.environment.rescore import Rescorer, SpokenDialogue, final_emotion, reappraise
+from rlver_gym.environment.rescore import final_emotion, reappraise, rescore_texts
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import UserFailed
@@ -18,20 +18,20 @@ REPLIES = (
 )
 
 
-def hold(card: Any, persona_id: str) -> tuple[EmpathySession, SpokenDialogue]:
+def hold(card: Any, persona_id: str) -> EmpathySession:
     session = EmpathySession(EmbeddedUser(), library().get(persona_id), card, seed=3)
     session.start()
     for reply in REPLIES:
         if session.outcome is None:
             session.reply(reply)
-    texts = [one.text for one in session.dialogue.messages()]
-    return session, SpokenDialogue(persona_id, 3, texts)
+    return session
 
 
 def test_the_same_user_feels_what_it_felt(card: Any) -> None:
-    held = [hold(card, persona) for persona in library().ids("demo")]
-    scores = Rescorer(card, "embedded").score([spoken for _, spoken in held])
-    assert scores == [session.emotion for session, _ in held]
+    for persona in library().ids("demo"):
+        session = hold(card, persona)
+        texts = [one.text for one in session.dialogue.messages()]
+        assert rescore_texts(EmbeddedUser(), session.scene, texts) == session.emotion
 
 
 class Leaving(EmbeddedUser):
@@ -47,9 +47,9 @@ def test_what_follows_the_end_of_another_user_counts_no_more_and_a_failure_is_no
     card: Any,
 ) -> None:
     texts = ["It hurts.", "One.", "a", "Two.", "b", "Three.", "c", "Four.", "d", "Buy a boat."]
-    persona = library().ids("demo")[0]
-    leaves, fails = (SpokenDialogue(persona, 0, one) for one in (texts, texts[:1] + texts[-1:]))
-    assert Rescorer(card, Leaving()).score([leaves, fails]) == [0, None]
+    scene = Scene(library().get(library().ids("demo")[0]), card, 0)
+    assert rescore_texts(Leaving(), scene, texts) == 0
+    assert rescore_texts(Leaving(), scene, texts[:1] + texts[-1:]) is None
 
 
 def test_what_is_said_after_the_end_of_another_user_is_appraised_at_the_start_emotion(

@@ -15,7 +15,9 @@ from rlver_gym.core.capabilities import AXES, DIMENSIONS, JUDGEMENTS
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.correlation import kendall_tau
 from rlver_gym.util.errors import RunError
+from rlver_gym.util.groups import group, mean_by
 from rlver_gym.util.interval import Interval, bootstrap
+from rlver_gym.util.json_text import to_plain
 
 
 class Opinion(NamedTuple):
@@ -42,28 +44,26 @@ def score_agents(judged: Sequence[Judged], model: str) -> list[Opinion]:
     """The best on the whole first. RunError when not one dialogue has been judged."""
     if not judged:
         raise RunError("no dialogue there counts. See what rlver-gym report says of the run.")
-    groups: dict[str, list[Judged]] = {}
-    for one in sorted(judged, key=lambda one: one.heard.key):
-        if not one.failure:
-            groups.setdefault(one.heard.agent, []).append(one)
+    in_order = sorted(judged, key=lambda one: one.heard.key)
+    groups = group((one.heard.agent, one) for one in in_order if not one.failure)
     if not groups:
         raise RunError(f"the judge failed at every dialogue: {judged[0].failure}")
-    found = [_score_agent(agent, group, model) for agent, group in groups.items()]
+    found = [_score_agent(agent, each, model) for agent, each in groups.items()]
     return sorted(found, key=lambda one: -sum(each.mean for each in one.capabilities.values()))
 
 
-def _score_agent(agent: str, group: Sequence[Judged], model: str) -> Opinion:
-    judgements = [each for one in group for each in one.judgements]
+def _score_agent(agent: str, judged: Sequence[Judged], model: str) -> Opinion:
+    judgements = [each for one in judged for each in one.judgements]
     return Opinion(
         agent,
-        len(group),
-        fmean(one.heard.final for one in group),
+        len(judged),
+        fmean(one.heard.final for one in judged),
         _model(agent) == _model(model),
-        sum(bool(find_addressed(one.heard.messages)) for one in group),
+        sum(bool(find_addressed(one.heard.messages)) for one in judged),
         sum(len(many) for one in judgements for many in one.quotations.values()),
         sum(one.num_dropped for one in judgements),
-        {name: bootstrap(_persona_means(group, name)) for name in DIMENSIONS},
-        {name: bootstrap((_persona_means(group, name) - 3) / 2) for name in AXES},
+        {name: bootstrap(_persona_means(judged, name)) for name in DIMENSIONS},
+        {name: bootstrap((_persona_means(judged, name) - 3) / 2) for name in AXES},
     )
 
 
@@ -73,12 +73,12 @@ def _model(name: str) -> str:
     return bare.rstrip("/").rpartition("/")[2].casefold()
 
 
-def _persona_means(group: Sequence[Judged], name: str) -> np.ndarray:
-    scores: dict[str, list[float]] = {}
-    for one in group:
-        mean = fmean(judgement.scores[name] for judgement in one.judgements)
-        scores.setdefault(one.heard.persona, []).append(mean)
-    return np.array([fmean(many) for many in scores.values()])
+def _persona_means(judged: Sequence[Judged], name: str) -> np.ndarray:
+    means = mean_by(
+        (one.heard.persona, fmean(judgement.scores[name] for judgement in one.judgements))
+        for one in judged
+    )
+    return np.array(list(means.values()))
 
 
 def measure_agreement(judged: Sequence[Judged]) -> dict[str, dict[str, float]]:
@@ -117,11 +117,8 @@ def write_judgements(folder: Path, judge: Judge, judged: Sequence[Judged]) -> Pa
         what = {**who, "dialogue": heard.key, "agent": heard.agent, "persona": heard.persona}
         lines += [{**what, "failure": failure}] if failure else []
         for sample, one in enumerate(judgements):
-            quotations = {
-                name: [each._asdict() for each in many] for name, many in one.quotations.items()
-            }
-            said = {"scores": one.scores, "quotations": quotations, "dropped": one.num_dropped}
-            lines.append({**what, "sample": sample, **said})
+            said = {"scores": one.scores, "quotations": to_plain(one.quotations)}
+            lines.append({**what, "sample": sample, **said, "dropped": one.num_dropped})
     path = folder / JUDGEMENTS
     write_atomically(path, "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in lines))
     return path
