@@ -7,59 +7,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from rlver_gym.core.markup import split_thoughts
+from rlver_gym.util.yaml_file import load_yaml
 
 Ending = Literal["finished", "cut", "withheld", "broken"]
 """How an answer ended: by itself; at the limit of tokens; by a filter; by a failure."""
 Silence = Literal["empty", "thoughts", "thoughts_cut", "withheld", "broken"]
 """Why an answer holds no words."""
 _ENDINGS: dict[str, Ending] = {
-    **dict.fromkeys(
-        (
-            "length",
-            "max_tokens",
-            "max_output_tokens",
-            "max_completion_tokens",
-            "max_length",
-            "model_length",
-            "model_context_window_exceeded",
-            "token_limit",
-            "limit",
-            "incomplete",
-            "truncated",
-        ),
-        "cut",
-    ),
-    **dict.fromkeys(
-        (
-            "content_filter",
-            "content_filtered",
-            "safety",
-            "recitation",
-            "blocklist",
-            "prohibited_content",
-            "spii",
-            "sensitive",
-            "refusal",
-            "guardrail_intervened",
-        ),
-        "withheld",
-    ),
-    **dict.fromkeys(
-        (
-            "error",
-            "abort",
-            "aborted",
-            "cancel",
-            "cancelled",
-            "canceled",
-            "failed",
-            "interrupted",
-            "timeout",
-            "network_error",
-            "insufficient_system_resource",
-        ),
-        "broken",
-    ),
+    name: ending
+    for ending, names in load_yaml("rlver_gym.core", "endings.yaml").items()
+    for name in names
 }
 SILENCES: dict[Silence, str] = {
     "empty": "it holds no text",

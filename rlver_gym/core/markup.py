@@ -2,34 +2,25 @@
 of turns. Knows the spellings of model families, and no server.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from rlver_gym.util.json_text import FoundObject, find_objects
+from rlver_gym.util.yaml_file import load_yaml
+
 OPEN, CLOSE = "<think>", "</think>"
 """The tags that this package asks a policy for."""
-_NAMES = (
-    r"(?:think(?:ing)?|thoughts?|reason(?:ing)?(?:_content|_scratchpad)?|analysis|reflection"
-    r"|scratch_?pad|planning|monologue|(?:inner|internal)_(?:thoughts?|monologue|reasoning)"
-    r"|chain_of_thought|cot(?:_budget_reflect)?|antthinking)"
-)
-_B = r"[ \t]{0,3}"
-_TAG = re.compile(
-    rf"(?:[<＜〈◁]|&lt;){_B}\|?{_B}(?P<slash>[/\\]?){_B}(?!(?:begin|start|end)_)"
-    r"(?:\w{1,12}[:_])?"
-    rf"(?P<name>{_NAMES}(?:_process)?)"
-    rf"(?:\s{{1,3}}[\w-]{{1,30}}{_B}=[^<>\n]{{0,80}})?{_B}(?P<void>/?){_B}\|?{_B}(?:[>＞〉▷]|&gt;)"
-    rf"|\[{_B}(?P<bracket_slash>/?){_B}(?P<bracket>think(?:ing)?|thoughts?|reasoning){_B}\]"
-    r"|<\|?(?P<edge>begin|start|end)_of_(?:thoughts?|thinking|reasoning)\|?>"
-    r"|<\|(?P<first>start|end)_(?:thinking|reasoning)\|>"
-    r"|<\|(?:think|thinking|thought|reasoning)_(?P<last>start|begin|end)\|>"
-    r"|<\|inner_(?P<inner>prefix|suffix)\|>"
-    r"|<(?:unused|ctrl)9(?P<unused>4>(?: ?thought\b)?|5>)"
-    r"|\[unused1(?P<pangu>6|7)\]"
-    r"|(?P<gemma><\|channel> ?thought\b|<channel\|>)",
-    re.IGNORECASE,
-)
+_SPELLINGS: dict[str, list[str]] = load_yaml("rlver_gym.core", "markup.yaml")
+
+
+def _any_of(name: str) -> str:
+    """The spellings of that name in markup.yaml as one pattern."""
+    pattern = "|".join(_SPELLINGS[name])
+    return pattern.replace("{B}", r"[ \t]{0,3}").replace("{NAMES}", "|".join(_SPELLINGS["names"]))
+
+
+_TAG = re.compile(_any_of("thoughts"), re.IGNORECASE)
 _CLOSING = frozenset({"/", "\\", "end", "suffix", "5>", "7", "<channel|>"})
 _CHANNEL = re.compile(
     r"(?:<\|start\|>[ \t]*assistant[^<\n]{0,80})?"
@@ -43,21 +34,8 @@ _PROSE = re.compile(
     r"\A\s*here(?: is|'s) my thought process:?(.*?)(?:here(?: is|'s) my response:?|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
-_HEADER = re.compile(
-    r"\s*(?:(?<!.)assistant\n|<\|im_start\|>[ \t]*assistant|<\|start\|>[ \t]*assistant"
-    r"|<\|message\|>"
-    r"|<\|start_header_id\|>[ \t]*assistant[ \t]*<\|end_header_id\|>|<start_of_turn>[ \t]*model"
-    r"|<\|turn>[ \t]*model|<\|(?:assistant|bot|begin_of_text|bos|startoftext|start_response)\|>"
-    r"|<｜(?:assistant|begin▁of▁sentence)｜>|<s>|<bos>|<pad>|\[/INST\]|<\|chatbot_token\|>)",
-    re.IGNORECASE,
-)
-_END = re.compile(
-    r"<[|｜](?:im_end|im_start|eot_id|eot|eom_id|eos|end|return|call|start|start_header_id|user"
-    r"|system|observation|endoftext|end_of_text|end[_▁]of[_▁](?:turn|sentence|message)|stop"
-    r"|end_of_turn_token|end_response|endofassistant|endofresponse|pad|assistant)[|｜]>"
-    r"|<(?:end|start)_of_turn>|<turn\|>|<eos>|<pad>|\[/?INST\]",
-    re.IGNORECASE,
-)
+_HEADER = re.compile(rf"\s*(?:{_any_of('headers')})", re.IGNORECASE)
+_END = re.compile(_any_of("ends"), re.IGNORECASE)
 _TOKEN = re.compile(r"<[|｜][\w▁:-]{1,40}[|｜]>")
 """Any other token of a template: nobody says such a thing."""
 _END_OF_STRING = re.compile(r"</s>", re.IGNORECASE)
@@ -73,8 +51,6 @@ _STRUCTURE = re.compile(r"<\|(?:channel|message|start|end|constrain)\|>", re.IGN
 _QUOTES = "`\"'“”‘’「」"
 _NEAR = 120
 """How far around a tag is looked."""
-_MAX_OBJECTS = 50
-_DECODER = json.JSONDecoder(strict=False)
 
 
 class Split(NamedTuple):
@@ -148,7 +124,7 @@ def _split_channels(text: str, thoughts: list[str]) -> tuple[str, bool]:
     if (prose := _PROSE.match(text)) and prose[1].strip():
         thoughts.append(prose[1])
         return text[prose.end() :], prose.end() == len(text)
-    inside = _json_spans(text)
+    inside = list(find_objects(text))
     headers = [one for one in _CHANNEL.finditer(text) if not _is_within(one.start(), inside)]
     if not headers:
         return text, False
@@ -203,7 +179,7 @@ def _find_closing(tags: list[_Tag]) -> list[_Tag | None]:
 
 def _iterate_tags(text: str) -> Iterator[_Tag]:
     """The tags of thoughts that are no mere mention of one."""
-    inside = _json_spans(text)
+    inside = list(find_objects(text))
     marks = ("slash", "bracket_slash", "edge", "first", "last", "inner", "unused", "pangu", "gemma")
     for found in _TAG.finditer(text):
         if _is_within(found.start(), inside) or _is_mention(text, found):
@@ -232,25 +208,8 @@ def _is_mention(text: str, found: re.Match[str]) -> bool:
     return bool(re.search(r"\w \Z", line) and re.match(rf" \w[^<>]* {other}(?: \w|[.,;!?])", rest))
 
 
-def _json_spans(text: str) -> list[tuple[int, int]]:
-    """Where the outermost JSON objects of the text stand."""
-    spans: list[tuple[int, int]] = []
-    at = text.find("{")
-    for _ in range(_MAX_OBJECTS):
-        if at < 0:
-            break
-        try:
-            _, end = _DECODER.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            at = text.find("{", at + 1)
-            continue
-        spans.append((at, end))
-        at = text.find("{", end)
-    return spans
-
-
-def _is_within(place: int, spans: list[tuple[int, int]]) -> bool:
-    return any(start <= place < end for start, end in spans)
+def _is_within(place: int, objects: list[FoundObject]) -> bool:
+    return any(one.start <= place < one.end for one in objects)
 
 
 def _cut_turn(text: str) -> str:
@@ -261,7 +220,7 @@ def _cut_turn(text: str) -> str:
     ):
         begin = header.end()
     text = text[begin:].strip()
-    inside, lower = _json_spans(text), text.lower()
+    inside, lower = list(find_objects(text)), text.lower()
     endings = [*_END.finditer(text), *_TOKEN.finditer(text)]
     if lower.find("</s>", max(0, lower.find("<s>"))) >= 0 > lower.find("<s>"):
         endings += _END_OF_STRING.finditer(text)  # otherwise it is the end of struck words

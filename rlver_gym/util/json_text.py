@@ -3,9 +3,10 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from math import isfinite, isnan
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from pydantic import BaseModel
 
@@ -102,6 +103,42 @@ def _refuse_surrogates(value: Any) -> None:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
         raise ValueError("a lone surrogate, which is no text") from None
+
+
+class Pairs(list[tuple[str, Any]]):
+    """A JSON object as it was written, keys that stand twice included."""
+
+
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=Pairs)
+_MAX_OBJECTS = 50
+
+
+class FoundObject(NamedTuple):
+    """An object in a text, from `start` to `end`."""
+
+    value: Any
+    """`Pairs`; None where what begins is none or has no end: `end` is behind its bracket then."""
+    start: int
+    end: int
+
+
+def scan_objects(text: str) -> Iterator[FoundObject]:
+    """The first outermost JSON objects of a text, and what begins as one."""
+    at = text.find("{")
+    for _ in range(_MAX_OBJECTS):
+        if at < 0:
+            return
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            value, end = None, at + 1
+        yield FoundObject(value, at, end)
+        at = text.find("{", end)
+
+
+def find_objects(text: str) -> Iterator[FoundObject]:
+    """The first outermost JSON objects of a text."""
+    return (one for one in scan_objects(text) if one.value is not None)
 
 
 def to_plain(value: Any) -> Any:

@@ -3,7 +3,6 @@
 What is ambiguous is refused, never guessed.
 """
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,11 +13,11 @@ from typing import Any, NamedTuple
 from rlver_gym.core.answer import mend_surrogates, read_answer
 from rlver_gym.core.markup import holds_markup
 from rlver_gym.users.llm.prompts import LANGUAGES, words
+from rlver_gym.util.json_text import Pairs, find_objects, scan_objects
 
 MAX_CHARS = 50_000
 """No answer is longer than this."""
-_MAX_OBJECTS = 50
-_MAX_TEXT = 2_000
+_MAX_LISTED, _MAX_TEXT = 50, 2_000
 _MORE_NAMES = {
     "meant_for": "meant_for",
     "reading": "content|内容",
@@ -85,11 +84,6 @@ class Unreadable(ValueError):
         self.code = code
 
 
-class _Pairs(list[tuple[str, Any]]):
-    """A JSON object as it was written, keys that stand twice included."""
-
-
-_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_Pairs)
 Claims = dict[str, list[Any]]
 """All that an answer says about each field."""
 
@@ -119,7 +113,7 @@ def find_fields(text: str) -> str | None:
     a number, or whom the words are meant for. None for other text, words after an everyday label
     among them.
     """
-    for pairs, start, end in _objects(text):
+    for pairs, start, end in find_objects(text):
         if any(True for _ in _fields(pairs)):
             return text[start:end]
     claims = _claims(text)
@@ -152,7 +146,7 @@ def _cut_quotes(text: str, utterances: Iterable[str]) -> str:
         lines = [
             line for line in one.splitlines() if _APPRAISAL.label.search(line) or holds_markup(line)
         ]
-        parts = [*(one[start:end] for _, start, end in _objects(one)), *lines]
+        parts = [*(one[start:end] for _, start, end in find_objects(one)), *lines]
         for quotes in ([one], parts):
             before = text
             for quote in filter(None, map(str.strip, quotes)):
@@ -229,7 +223,7 @@ def ids_in(claims: Claims, field: str, known: Iterable[str]) -> tuple[str, ...] 
 
 def _ids(value: str | list[Any]) -> Iterator[str]:
     """The ids in a text, or in the texts of a list."""
-    for text in [value] if isinstance(value, str) else value[:_MAX_OBJECTS]:
+    for text in [value] if isinstance(value, str) else value[:_MAX_LISTED]:
         if isinstance(text, str):
             yield from _ID.findall(text[:_MAX_TEXT].casefold())
 
@@ -271,7 +265,7 @@ def _claims(text: str, vocabulary: Vocabulary = _APPRAISAL) -> Claims:
     claims: Claims = {}
     text = text[: _find_unfinished(text)]
     outside, at = [], 0
-    for pairs, start, end in _objects(text):
+    for pairs, start, end in find_objects(text):
         outside.append(text[at:start])
         at = end
         for field, value in _fields(pairs, vocabulary):
@@ -284,49 +278,27 @@ def _claims(text: str, vocabulary: Vocabulary = _APPRAISAL) -> Claims:
     return claims
 
 
-def _objects(text: str) -> Iterator[tuple[_Pairs, int, int]]:
-    """The outermost JSON objects of the text, with where they start and end."""
-    at = text.find("{")
-    for _ in range(_MAX_OBJECTS):
-        if at < 0:
-            return
-        try:
-            value, end = _DECODER.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            at = text.find("{", at + 1)
-            continue
-        yield value, at, end
-        at = text.find("{", end)
-
-
 def _find_unfinished(text: str) -> int:
     """Where an object begins that never ends, so that its last value may be half of one; the length
     of a text without any.
     """
-    at = text.find("{")
-    for _ in range(_MAX_OBJECTS):
-        if at < 0:
-            break
-        try:
-            _, end = _DECODER.raw_decode(text, at)
-        except (ValueError, RecursionError):
+    for value, at, end in scan_objects(text):
+        if value is None and text[end:].lstrip()[:1] == '"':
             rest = _STRING.sub("", text[at:])
-            if text[at + 1 :].lstrip()[:1] == '"' and rest.count("{") > rest.count("}"):
+            if rest.count("{") > rest.count("}"):
                 return at
-            end = at + 1
-        at = text.find("{", end)
     return len(text)
 
 
 def _fields(
-    pairs: _Pairs, vocabulary: Vocabulary = _APPRAISAL, depth: int = 0
+    pairs: Pairs, vocabulary: Vocabulary = _APPRAISAL, depth: int = 0
 ) -> Iterator[tuple[str, Any]]:
     """The known fields of an object, or of objects within it."""
     for key, value in pairs:
         field = vocabulary.field_of.get(key.strip(" *_`").casefold())
         if field:
             yield field, value
-        elif isinstance(value, _Pairs) and depth < 2:
+        elif isinstance(value, Pairs) and depth < 2:
             yield from _fields(value, vocabulary, depth + 1)
 
 
