@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, cast, get_args
+from typing import Annotated
 
 import typer
 
@@ -43,7 +43,7 @@ def export(
             help="Run folders, or a corpus of rated replies. Several are taken together."
         ),
     ],
-    to: Annotated[str, typer.Option(help=f"The format: {', '.join(get_args(Format))}.")],
+    to: Annotated[Format, typer.Option(help="The format.")],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -125,17 +125,13 @@ def export(
     Demonstrations, by readers' ratings: rlver-gym export recordings/en/train --to sft --roles
     --min-change 5 --split train --out good.jsonl
     """
-    if to not in get_args(Format):
-        raise typer.BadParameter(
-            f"{to!r} is not one of: {', '.join(get_args(Format))}", param_hint="--to"
-        )
     if min_change is not None and to != "sft":
         raise typer.BadParameter(
             f"chooses replies, which only sft has a row for, not {to}", param_hint="--min-change"
         )
     done = write(
         runs,
-        cast(Format, to),
+        to,
         out,
         wanted,
         system=system,

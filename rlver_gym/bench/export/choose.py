@@ -130,10 +130,8 @@ def _reject_reason(
     if wanted.agents and episode.agent not in wanted.agents:
         return "by other agents"
     if wanted.split not in (None, record.split):
-        unknown = (
-            "" if record.split else " (whose cards are not there: name them with --personas DIR)"
-        )
-        return f"not with {wanted.split} personas{unknown}"
+        unknown = " (whose cards are not there: name them with --personas DIR)"
+        return f"not with {wanted.split} personas{'' if record.split else unknown}"
     if most is not None and any(len(turn.utterance) > most for turn in episode.turns):
         return f"with a reply of more than {most} characters"
     if is_single:
@@ -141,11 +139,8 @@ def _reject_reason(
     if not episode.opening or not episode.turns:
         return "in which nobody said a word"
     if episode.outcome not in wanted.outcomes:
-        return (
-            "failed (--outcome all takes them too)"
-            if episode.outcome is Outcome.FAILED
-            else f"{episode.outcome}"
-        )
+        hint = " (--outcome all takes them too)" if episode.outcome is Outcome.FAILED else ""
+        return f"{episode.outcome}{hint}"
     if episode.final < wanted.min_emotion:
         return f"below {wanted.min_emotion} at the end"
     return None
@@ -157,9 +152,8 @@ def _splits(folder: Path, personas: str | None) -> Mapping[str, str]:
     Empty for a run with other cards than the shipped ones, when they are not named: what its
     manifest names is not opened.
     """
-    manifest = (
-        read_manifest(folder) if path_inside(folder, MANIFEST, error=RunError).exists() else {}
-    )
+    has_manifest = path_inside(folder, MANIFEST, error=RunError).exists()
+    manifest = read_manifest(folder) if has_manifest else {}
     cards_of_run = manifest.get("persona_folder", personas)
     shipped = "persona_folder" in manifest and are_shipped(cards_of_run)
     if manifest and not shipped and personas is None:

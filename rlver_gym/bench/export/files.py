@@ -18,11 +18,8 @@ _MAX_CARD_BYTES = 16 << 20
 
 def jsonl(rows: Sequence[Row], bare: bool = False) -> str:
     """One row a line; `bare` leaves the metadata out."""
-    shown = (
-        ({name: value for name, value in row.items() if name != "metadata"} for row in rows)
-        if bare
-        else rows
-    )
+    hidden = {"metadata"} if bare else set()
+    shown = ({name: row[name] for name in row if name not in hidden} for row in rows)
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in shown)
 
 

@@ -17,6 +17,13 @@ from rlver_gym.bench.export.rows import Row, episode_metadata, messages_before
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.episode import Episode
 
+_SAME = ("env_hash", "persona", "persona_hash", "user", "user_version", "seed", "opening")
+_SCENE = (
+    "split", "env", "env_hash", "persona", "persona_hash", "need", "disposition", "user",
+    "user_version", "seed",
+)  # fmt: skip
+_Place = tuple[int, tuple[object, ...], tuple[tuple[str, str], ...]]
+
 
 class Reply(NamedTuple):
     """One of the replies given at a point, by one agent or several."""
@@ -46,23 +53,17 @@ def find_points(records: Sequence[Record], singles: Sequence[Record] = ()) -> li
     """The points at which at least two different replies were given, in the order of the records;
     of `singles` only the last reply was felt.
     """
-    places: dict[tuple[object, ...], dict[str, list[Record]]] = {}
-    number_of: dict[tuple[object, ...], int] = {}
+    places: dict[_Place, dict[str, list[Record]]] = {}
     alone = set(map(id, singles))
     for record in (*records, *singles):
         turns = record.episode.turns
         for number in range(len(turns) - 1 if id(record) in alone else 0, len(turns)):
             if turns[number].outcome is not Outcome.FAILED:
-                place = _place(record.episode, number)
-                number_of[place] = number
-                said = places.setdefault(place, {})
+                said = places.setdefault(_place(record.episode, number), {})
                 said.setdefault(turns[number].utterance, []).append(record)
     return [
-        Point(
-            number_of[place],
-            tuple(_reply(text, number_of[place], by, alone) for text, by in said.items()),
-        )
-        for place, said in places.items()
+        Point(turn, tuple(_reply(text, turn, by, alone) for text, by in said.items()))
+        for (turn, *_), said in places.items()
         if len(said) > 1
     ]
 
@@ -80,24 +81,12 @@ def dpo_rows(points: Sequence[Point], system: str | None, min_margin: float = 1)
 
 def _row(point: Point, better: Reply, worse: Reply, system: str | None) -> Row:
     scene = episode_metadata(better.record)
-    shared = (
-        "split",
-        "env",
-        "env_hash",
-        "persona",
-        "persona_hash",
-        "need",
-        "disposition",
-        "user",
-        "user_version",
-        "seed",
-    )
     return {
         "prompt": messages_before(better.record, point.turn, system),
         "chosen": [{"role": "assistant", "content": better.text}],
         "rejected": [{"role": "assistant", "content": worse.text}],
         "metadata": {
-            **{name: scene[name] for name in shared if name in scene},
+            **{name: scene[name] for name in _SCENE if name in scene},
             "turn": point.turn + 1,
             "margin": better.change - worse.change,
             "chosen": better.to_metadata(),
@@ -106,18 +95,10 @@ def _row(point: Point, better: Reply, worse: Reply, system: str | None) -> Row:
     }
 
 
-def _place(episode: Episode, turn: int) -> tuple[object, ...]:
+def _place(episode: Episode, turn: int) -> _Place:
     """What has to be equal for two replies to be comparable."""
     before = tuple((one.utterance, one.reply) for one in episode.turns[:turn])
-    who = (
-        episode.env_hash,
-        episode.persona,
-        episode.persona_hash,
-        episode.user,
-        episode.user_version,
-        episode.seed,
-    )
-    return *who, episode.opening, before
+    return turn, tuple(getattr(episode, name) for name in _SAME), before
 
 
 def _reply(text: str, number: int, by: Sequence[Record], alone: Set[int]) -> Reply:

@@ -1,7 +1,6 @@
 """What people rated in a run, in the form of the corpus of rated replies, and read as that is."""
 
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,12 +8,13 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from rlver_gym.bench.export.choose import Record, read_records
-from rlver_gym.bench.export.files import CARD, MARK, write_folder
+from rlver_gym.bench.export.files import CARD, MARK, jsonl, write_folder
 from rlver_gym.bench.raters import RATINGS
 from rlver_gym.corpora.corpus import FACTORS, DialogueLine, Rating, Supporter
 from rlver_gym.environment.episode import Episode
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.field_errors import field_errors
+from rlver_gym.util.groups import group
 from rlver_gym.util.json_lines import read_json_lines
 
 _NO_THOUGHT = "(nothing was noted)"
@@ -49,9 +49,7 @@ def write_corpus(run: Path, out: Path, personas: str | None = None) -> RatedRun:
             f"{run}: no rating in it says why, with all of {', '.join(FACTORS)}. Rate in the studio"
             " with 'why' open."
         )
-    rated: dict[str, set[int]] = defaultdict(set)
-    for key, _, turn in said:
-        rated[key].add(turn)
+    rated = group((key, turn) for key, _, turn in said)
     chosen = {key: by_key[key] for key in by_key if key in rated}
     readers = sorted({rating.reader for rating in said.values()})
     lines = {
@@ -59,7 +57,7 @@ def write_corpus(run: Path, out: Path, personas: str | None = None) -> RatedRun:
         "moments.jsonl": [],
         "ratings.jsonl": [rating.model_dump() for rating in said.values()],
     }
-    files = {name: _jsonl(values) for name, values in lines.items()}
+    files = {name: jsonl(values) for name, values in lines.items()}
     files["supporters.json"] = json.dumps(_supporters(chosen.values()), indent=1) + "\n"
     files[CARD] = _README.format(run=run.resolve().name, readers=f"{len(readers)} people")
     write_folder(out, files)
@@ -95,15 +93,12 @@ def _reply(key: str, turn: int) -> str:
     return f"{key}#{turn}"
 
 
-def _dialogue(key: str, episode: Episode, rated: set[int]) -> dict[str, Any]:
-    turns = [
-        {
-            "agent": turn.utterance,
-            "user": turn.reply,
-            **({"id": _reply(key, number)} if number in rated else {}),
-        }
-        for number, turn in enumerate(episode.turns, 1)
+def _dialogue(key: str, episode: Episode, rated: Iterable[int]) -> dict[str, Any]:
+    turns: list[dict[str, Any]] = [
+        {"agent": turn.utterance, "user": turn.reply} for turn in episode.turns
     ]
+    for number in rated:
+        turns[number - 1]["id"] = _reply(key, number)
     line = {
         "id": key,
         "supporter": episode.agent,
@@ -126,7 +121,3 @@ def _supporters(records: Iterable[Record]) -> list[dict[str, Any]]:
         ).model_dump()
         for agent, split in sorted(split_of.items())
     ]
-
-
-def _jsonl(values: Iterable[Mapping[str, Any]]) -> str:
-    return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in values)
