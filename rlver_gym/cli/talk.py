@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
 
@@ -22,7 +21,13 @@ from rlver_gym.cli.servers import (
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
-from rlver_gym.environment.render import ENDINGS, appraisal_lines, coloured_emotion_bar, emotion_bar
+from rlver_gym.environment.render import (
+    ENDINGS,
+    appraisal_lines,
+    coloured_emotion_bar,
+    emotion_bar,
+    speech,
+)
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.studio.talks import snapshot_before
@@ -86,28 +91,25 @@ def talk(
     console = SafeConsole()
     opening = session.start()
     console.print(_introduction(session))
-    _say(console, who.person.name, opening)
-    console.print(coloured_emotion_bar(session.emotion))
     talk = _Talk(console, session, explain)
+    talk.show_person(opening)
     try:
         talk.converse()
     except (EOFError, KeyboardInterrupt) as end:
-        console.print(
-            Text(f"\nYou leave. {who.person.name} is at {session.emotion}.", style="italic")
-        )
+        told = f"\nYou leave. {who.person.name} is at {session.emotion}."
+        console.print_line(told, style="italic")
         raise typer.Exit(130 if isinstance(end, KeyboardInterrupt) else 0) from None
     assert session.outcome is not None
     ending = ENDINGS[session.outcome].format(name=who.person.name)
-    console.print(
-        Text(f"\n{ending} They wanted: {who.need.value.replace('_', ' ')}.", style="italic")
-    )
+    wanted = who.need.value.replace("_", " ")
+    console.print_line(f"\n{ending} They wanted: {wanted}.", style="italic")
 
 
 @dataclass
 class _Talk:
     """A talk at the terminal, and where it is to be saved."""
 
-    console: Console
+    console: SafeConsole
     session: EmpathySession
     explain: bool
     file: Path | None = None
@@ -143,12 +145,11 @@ class _Talk:
             self._save(words)
         elif command not in _COMMANDS:
             told = f"There is no {command}. What there is: {', '.join(_COMMANDS)}."
-            self.console.print(Text(told, style="red"))
+            self.console.print_line(told, style="red")
         elif not turns:
             self._hint("Nothing has moved them yet: say something first.")
         elif command == "/why":
-            for line in appraisal_lines(turns[-1], explain=True):
-                self.console.print(line)
+            self.console.print(*appraisal_lines(turns[-1], explain=True), sep="\n")
         elif command == "/retry" and not words:
             self._hint("Say what: /retry WORDS")
         else:
@@ -160,8 +161,16 @@ class _Talk:
         session = self.session
         session.restore(snapshot_before(session, session.dialogue, len(session.dialogue.turns)))
         self._hint("Your last words are taken back.")
-        _say(self.console, session.scene.persona.person.name, session.dialogue.user_lines[-1])
-        self.console.print(coloured_emotion_bar(session.emotion))
+        self.show_person(session.dialogue.user_lines[-1])
+
+    def show_person(self, words: str) -> None:
+        """What they said, and how they feel."""
+        self._say(words)
+        self.console.print(coloured_emotion_bar(self.session.emotion))
+
+    def _say(self, words: str) -> None:
+        self.console.print()
+        self.console.print(speech(self.session.scene.persona.person.name, words))
 
     def _save(self, name: str) -> None:
         if not name:
@@ -174,7 +183,7 @@ class _Talk:
         try:
             self._write(path)
         except RunError as error:
-            self.console.print(Text(str(error), style="red"))
+            self.console.print_line(str(error), style="red")
             return
         self.file = path
         self._hint(f"Saved as {path}; it is written again when the talk ends.")
@@ -186,16 +195,15 @@ class _Talk:
         try:
             turn = self.session.reply(words)
         except UtteranceError as error:
-            self.console.print(Text(str(error), style="red"))
+            self.console.print_line(str(error), style="red")
             return
-        for line in appraisal_lines(turn, self.explain):
-            self.console.print(line)
-        _say(self.console, self.session.scene.persona.person.name, turn.reply)
+        self.console.print(*appraisal_lines(turn, self.explain), sep="\n")
+        self._say(turn.reply)
         if self.file and turn.outcome is not None:
             self._write(self.file)
 
     def _hint(self, words: str) -> None:
-        self.console.print(Text(words, style="dim"))
+        self.console.print_line(words, style="dim")
 
 
 def _introduction(session: EmpathySession) -> Panel:
@@ -209,10 +217,6 @@ def _introduction(session: EmpathySession) -> Panel:
         title_align="left",
         border_style="dim",
     )
-
-
-def _say(console: Console, name: str, words: str) -> None:
-    console.print(Text.assemble("\n", (f"{name}  ", "bold"), words))
 
 
 def appraise(

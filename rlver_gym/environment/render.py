@@ -24,6 +24,10 @@ ENDINGS = {
 }
 
 
+def speech(name: str, words: str) -> Text:
+    return Text.assemble((f"{name}  ", "bold"), words)
+
+
 def emotion_bar(emotion: int, width: int = 20) -> str:
     """The emotion as `width` cells, with the score and its band: "########............ 40 B"."""
     filled = round(emotion / 100 * width)
@@ -61,13 +65,13 @@ def show_last(session: EmpathySession, console: Console, *, explain: bool = True
     name = session.scene.persona.person.name
     turns = session.dialogue.turns
     if not turns:
-        console.print(Text.assemble((f"{name}  ", "bold"), session.dialogue.opening))
+        console.print(speech(name, session.dialogue.opening))
         console.print(Padding(coloured_emotion_bar(session.emotion), (0, 0, 1, 2)))
         return
     turn = turns[-1]
     console.print(Text.assemble(("agent  ", "bold cyan"), turn.utterance))
     console.print(Padding(Group(*appraisal_lines(turn, explain)), (0, 0, 0, 2)))
-    console.print(Text.assemble((f"{name}  ", "bold"), turn.reply))
+    console.print(speech(name, turn.reply))
     if session.outcome:
         console.print(Text(f"\n{ENDINGS[session.outcome].format(name=name)}", style="italic"))
     console.print()
