@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import (
+    ConfigDict,
     Field,
     JsonValue,
     SecretStr,
@@ -82,7 +83,6 @@ class Planned:
         return self._agents[agent], seed, self._personas[persona]
 
     def __iter__(self) -> Iterator[Case]:
-        """All of them, in the plan's order."""
         return (
             Case(agent, persona, seed)
             for agent in self.agents
@@ -102,14 +102,19 @@ class Planned:
 class Plan(Frozen):
     """What of a benchmark is written into its manifest."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     env: Name = "SAGE-Sentient-v0"
-    """An environment id, or the path of an env card."""
+    """Environment id, or the path of an env card (.yaml)."""
     agents: tuple[Name, ...] = Field(default=SHIPPED_AGENTS, min_length=1, max_length=MAX_AGENTS)
     seeds: int = Field(default=3, ge=1, le=MAX_SEEDS)
-    """Dialogues of each agent with each persona; seed 0, 1, … of the user and the agent."""
+    """Dialogues of each agent with each persona."""
     user_seeds: int = Field(default=1, ge=1, le=MAX_USER_SEEDS)
-    """Replicates: all that once more with other seeds of the user and equal ones of the agents."""
+    """Hold all that so often, each time under other seeds of the user and equal ones of the agents,
+    and say how far scores and order move: the noise floor. 5 is a good number.
+    """
     user: Name = "embedded"
+    """Who is talked to: embedded, openai:MODEL, or MODULE:NAME."""
     user_options: dict[Word, JsonValue] = Field(default_factory=dict, max_length=100)
     """What `make_user` takes beside the name, such as `samples` of "openai:MODEL". What only says
     how its server is reached is not recorded.
@@ -117,9 +122,9 @@ class Plan(Frozen):
     agent_options: dict[Word, JsonValue] = Field(default_factory=dict, max_length=100)
     """What agents that are chat models are asked with, such as `temperature`."""
     split: SplitChoice | None = None
-    """Which personas; None takes the card's split."""
+    """train, validation, test, demo or all; default: the card's."""
     persona_ids: tuple[Name, ...] = Field(default=(), max_length=MAX_PERSONAS)
-    """Only these personas, whatever their split."""
+    """Only this persona, whatever its split; repeat it for more."""
 
     def to_dict(self) -> dict[str, Any]:
         plain = self.model_dump(mode="json", include=set(Plan.model_fields))
@@ -159,7 +164,6 @@ class BenchPlan(Plan):
         return self
 
     def _user_chat(self, chat: ChatSettings) -> ChatSettings:
-        """How the user's server is reached: as `chat` and its own options say."""
         own = self.user_options
         known = {name: own[name] for name in ChatSettings.model_fields if name in own}
         return ChatSettings.model_validate({**dict(chat), **known})
@@ -171,7 +175,6 @@ class BenchPlan(Plan):
         return [resolve_settings(settings) for settings in reached]
 
     def make_user(self, chat: ChatSettings | None = None) -> SentientUser:
-        """The user of the plan, its server reached as `chat` says."""
         reached = dict(chat or self.chat) if uses_server(self.user) else {}
         return make_user(self.user, **{**reached, **self.user_options})
 
@@ -225,7 +228,6 @@ class BenchPlan(Plan):
         return f"{self.card.id}-{self.fingerprint}"
 
     def manifest(self) -> dict[str, Any]:
-        """What is written beside the episodes."""
         plain = {
             "format": MANIFEST_FORMAT,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),

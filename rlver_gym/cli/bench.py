@@ -1,7 +1,7 @@
 """`rlver-gym bench`: agents against personas, with a table, a run folder and a report."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,13 +29,12 @@ from rlver_gym.bench.score import (
 )
 from rlver_gym.bench.table import leaderboard, needs_table
 from rlver_gym.bench.truth import Truth, count_truth
-from rlver_gym.cli.model_options import check
+from rlver_gym.cli.model_options import FieldOption, check, list_options, with_options
 from rlver_gym.cli.opinions import References, hear_opinions, print_opinions
-from rlver_gym.cli.options import SOME_FAILED, Env, Personas, ScoresAsJson, print_json
+from rlver_gym.cli.options import SOME_FAILED, Personas, ScoresAsJson, print_json
 from rlver_gym.cli.report import print_noise
 from rlver_gym.cli.servers import (
     AgentOption,
-    User,
     UserOption,
     chat_options,
     costs_money,
@@ -43,7 +42,6 @@ from rlver_gym.cli.servers import (
     user_options,
 )
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.persona import SPLITS
 from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.people.pairing import draw_panel
@@ -63,10 +61,20 @@ from rlver_gym.util.terminal import SafeConsole, format_count, one_line, progres
 _MOST_REASONS = 5
 
 
+_PLAN = {
+    "env": FieldOption(),
+    "seeds": FieldOption(int, min=1, max=MAX_SEEDS),
+    "user_seeds": FieldOption(int, min=1, max=MAX_USER_SEEDS),
+    "split": FieldOption(),
+    "persona_ids": FieldOption(list[str], flag="--persona"),
+    "user": FieldOption(),
+}
+
+
 @chat_options()
+@with_options("asked", list_options(BenchPlan, _PLAN), dict)
 def bench(
     *,
-    env: Env = "SAGE-Sentient-v0",
     agent: Annotated[
         list[str] | None,
         typer.Option(
@@ -76,33 +84,13 @@ def bench(
             )
         ),
     ] = None,
-    seeds: Annotated[
-        int, typer.Option(min=1, max=MAX_SEEDS, help="Dialogues of each agent with each persona.")
-    ] = 3,
-    user_seeds: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=MAX_USER_SEEDS,
-            help=(
-                "Hold all that so often, each time under other seeds of the user, and say how far"
-                " scores and order move: the noise floor. 5 is a good number."
-            ),
-        ),
-    ] = 1,
-    split: Annotated[
-        str | None, typer.Option(help=f"{', '.join(SPLITS)} or all; default: the card's.")
-    ] = None,
-    persona: Annotated[
-        list[str] | None, typer.Option(help="Only this persona; repeat it for more.")
-    ] = None,
+    asked: dict[str, Any],
     panel: Annotated[
         int | None,
         typer.Option(min=1, help="Only this many of the split, balanced and always the same ones."),
     ] = None,
     personas: Personas = None,
     agent_option: AgentOption = None,
-    user: User = "embedded",
     user_option: UserOption = None,
     chat: ChatSettings,
     agent_timeout: Annotated[
@@ -159,28 +147,21 @@ def bench(
             f"--agent {twice} is named twice. Name each agent once; for more dialogues of each,"
             " raise --seeds."
         )
-    asked = {
-        "env": env,
+    asked |= {
         "agents": agent or SHIPPED_AGENTS,
-        "seeds": seeds,
-        "user_seeds": user_seeds,
-        "user": user,
         "user_options": user_options(user_option),
-        "split": split,
-        "persona_ids": persona or (),
         "personas": personas,
         "agent_options": user_options(agent_option, "--agent-option"),
         "chat": chat,
     }
     plan = check(BenchPlan, asked, {"split": "--split"})
-    if panel and not persona:
+    if panel and not plan.persona_ids:
         drawn = draw_panel(plan.library, plan.split or plan.card.split, panel)
         plan = plan.model_copy(update={"persona_ids": drawn})
     usual = Path("runs") / plan.folder_name  # made in any case: it names wrong options first
     folder = out or usual
-    with open_run(
-        plan, folder, agent_timeout_s=seconds_or_none(agent_timeout, "--agent-timeout")
-    ) as bench_run:
+    timeout_s = seconds_or_none(agent_timeout, "--agent-timeout")
+    with open_run(plan, folder, agent_timeout_s=timeout_s) as bench_run:
         _announce_cost(bench_run, yes)
         held = _run_rest(bench_run)
         spent = _list_spending(bench_run)
@@ -188,8 +169,8 @@ def bench(
         report = write_page([folder])
     ranked, watched = score_agents(episodes, planned), check_episodes(episodes)
     failed, truth = count_failures(episodes), count_truth(episodes)
-    noise = spread_over_user_seeds(episodes, seeds, user_seeds)
-    heard = hear_opinions(folder, reference, personas, env) if reference else None
+    noise = spread_over_user_seeds(episodes, plan.seeds, plan.user_seeds)
+    heard = hear_opinions(folder, reference, personas, plan.env) if reference else None
     if as_json:
         found = {
             "run": folder,
@@ -295,23 +276,18 @@ def _run_rest(bench_run: Run) -> int:
     return held
 
 
-def _list_failures(failed: dict[str, int]) -> list[Text]:
+def _list_failures(failed: dict[str, int]) -> Iterator[Text]:
     if not failed:
-        return []
-    count = sum(failed.values())
-    first = [
-        Text(
-            f"{format_count(count, 'dialogue')} failed and {'counts' if count == 1 else 'count'} in"
-            " no mean, but with 0 in the score at worst, which ranks; the same command holds"
-            f" {'it' if count == 1 else 'them'} again:",
-            style="yellow",
-        )
-    ]
-    shown = [
-        Text(f"{count:12d}  {one_line(why)}", style="dim")
-        for why, count in list(failed.items())[:_MOST_REASONS]
-    ]
-    return first + shown
+        return
+    count, is_one = sum(failed.values()), sum(failed.values()) == 1
+    yield Text(
+        f"{format_count(count, 'dialogue')} failed and {'counts' if is_one else 'count'} in no"
+        " mean, but with 0 in the score at worst, which ranks; the same command holds"
+        f" {'it' if is_one else 'them'} again:",
+        style="yellow",
+    )
+    for why, count in list(failed.items())[:_MOST_REASONS]:
+        yield Text(f"{count:12d}  {one_line(why)}", style="dim")
 
 
 def _print(
@@ -321,17 +297,11 @@ def _print(
     suspects: Sequence[Text],
     where: dict[str, str],
 ) -> None:
-    console = SafeConsole()
+    console, seeds = SafeConsole(), format_seeds(plan.seeds, plan.user_seeds)
     people = format_count(len(plan.planned.personas), "persona")
     of = f" of {one_line(Path(plan.personas).name)}" if plan.personas else ""
-    console.print(
-        leaderboard(
-            ranked,
-            f"{plan.card.id}: {people}{of} x {format_seeds(plan.seeds, plan.user_seeds)},"
-            f" {plan.user} user",
-            console.width,
-        )
-    )
+    title = f"{plan.card.id}: {people}{of} x {seeds}, {plan.user} user"
+    console.print(leaderboard(ranked, title, console.width))
     console.print(needs_table(ranked))
     print_noise(console, noise, ranked)
     for line in suspects:

@@ -33,8 +33,15 @@ def options_of(
     gets the model. Their help is the fields' description.
     """
     flags = {name: _flag(name, fields) for name in fields}
-    options = [_make_option(model, name, one, flags[name]) for name, one in fields.items()]
-    return with_options(param, options, lambda values: check(model, values, flags))
+    return with_options(
+        param, list_options(model, fields), lambda values: check(model, values, flags)
+    )
+
+
+def list_options(
+    model: type[BaseModel], fields: Mapping[str, FieldOption]
+) -> list[inspect.Parameter]:
+    return [_make_option(model, name, one, _flag(name, fields)) for name, one in fields.items()]
 
 
 def with_options(
