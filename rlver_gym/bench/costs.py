@@ -59,7 +59,6 @@ def estimate(plan: BenchPlan, cases: Sequence[Case]) -> Estimate:
 
 
 def _count_calls_per_turn(plan: BenchPlan) -> int:
-    """Requests of the user at each turn: its judgements, and a reply unless one does both."""
     samples, calls = plan.user_options.get("samples", 1), plan.user_options.get("calls", 2)
     return (samples if isinstance(samples, int) else 1) + (0 if calls == 1 else 1)
 

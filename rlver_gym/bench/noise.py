@@ -54,7 +54,6 @@ def _measure_spread(replicates: Mapping[str, Sequence[Episode]]) -> Spread | Non
 
 
 def describe_noise(spread: Spread) -> list[str]:
-    """What replicates with other seeds of the user say, in plain sentences."""
     count, floor = len(spread.replicates), spread.noise_floor
     most = max(spread.agents, key=lambda one: one.sd)
     level = (
@@ -66,7 +65,6 @@ def describe_noise(spread: Spread) -> list[str]:
 
 
 def describe_shift(spread: Spread) -> list[str]:
-    """What runs say whose users differ, in plain sentences."""
     most = max(spread.agents, key=lambda one: one.range)
     level = (
         f"Level: scores differ by {fmean(one.range for one in spread.agents):.1f} points on"

@@ -49,7 +49,6 @@ class Opinions(NamedTuple):
 
     @property
     def columns(self) -> dict[str, dict[str, float]]:
-        """All of them, the score first."""
         return self.emotions | self.capabilities
 
 
@@ -75,7 +74,6 @@ def gather_opinions(
 
 
 def write_opinions(folder: Path, found: Opinions) -> None:
-    """Keep them beside the run, where its report finds them."""
     path = path_inside(folder, OPINIONS, error=RunError)
     write_atomically(path, json.dumps(found._asdict(), ensure_ascii=False))
 

@@ -74,7 +74,6 @@ class Run(NamedTuple):
 
     @property
     def missing_cases(self) -> list[Case]:
-        """The dialogues of the plan that were not there yet when it began."""
         done = frozenset(self.finished_keys)
         return [case for case in self.plan.cases() if case not in done]
 

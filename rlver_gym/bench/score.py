@@ -120,7 +120,6 @@ def _score(
 
 
 def compute_paired_difference(ours: dict[str, float], theirs: dict[str, float]) -> Interval:
-    """The mean of ours minus theirs over the personas in both, by persona."""
     return bootstrap(np.array([ours[one] - theirs[one] for one in ours if one in theirs]))
 
 

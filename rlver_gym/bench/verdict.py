@@ -58,7 +58,6 @@ class Verdict(NamedTuple):
         }
 
     def describe(self, run: str) -> str:
-        """A few sentences for those who know the run by this name."""
         if self.refused:
             return f"{run}: not recomputed. {self.refused.replace(self.run, run)}"
         if self.first:

@@ -69,7 +69,6 @@ def attack(
 
 
 def _select_attacks(names: Sequence[str] | None) -> list[Attack | SearchAttack]:
-    """The attacks of those names, or all; UnknownName says which there are."""
     for name in names or ():
         if name not in ATTACKS:
             raise UnknownName.of("attack", name, ATTACKS, ", ".join(ATTACKS))

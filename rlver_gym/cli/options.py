@@ -37,7 +37,6 @@ RunEnv = Annotated[
 
 
 def print_json(value: Any) -> None:
-    """On standard output, in what `to_plain` makes of it."""
     typer.echo(dump_json(to_plain(value)))
 
 

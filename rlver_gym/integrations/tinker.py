@@ -54,7 +54,6 @@ class EmpathyMessageEnv(MessageEnv):
         self._messages: list[Message] = []
 
     async def initial_observation(self) -> list[Message]:
-        """The system prompt, and the person's first words as the user's message."""
         await self._episode.abegin()
         self._messages = [Message(**one) for one in self._episode.messages]
         return list(self._messages)

@@ -36,7 +36,6 @@ class ConnectionLimits:
         return True
 
     def forget(self, protocol: "BoundedProtocol") -> None:
-        """It is closed, or has become a WebSocket, which are counted elsewhere."""
         mine = self._by_address.get(protocol.address, {})
         mine.pop(protocol, None)
         if not mine:

@@ -68,7 +68,6 @@ class Guard:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it with a problem."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return

@@ -13,7 +13,6 @@ MAX_SEED = 2**53 - 1
 
 
 def _check_text(text: Any) -> Any:
-    """UtteranceError, which becomes an answer 422, for a lone surrogate."""
     if isinstance(text, str):
         clean_utterance(text, 0, "truncate")
     return text

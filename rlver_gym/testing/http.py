@@ -112,7 +112,6 @@ class Connection(asyncio.Protocol):
         self.abort()
 
     def abort(self) -> None:
-        """Close at once, whatever is under way."""
         self._transport.abort()
 
     def _next(self) -> None:
