@@ -221,14 +221,7 @@ def test_a_spent_budget_stops_the_run_and_the_same_command_goes_on(
 def test_a_lost_server_stops_the_run_and_keeps_what_was_finished(
     recorded: Path, tmp_path: Path
 ) -> None:
-    calls = 0
-
-    def then_dies(body: dict[str, Any]) -> str:
-        nonlocal calls
-        calls += 1
-        return ANSWERS(body)
-
-    with ChatServer(then_dies) as dying:
+    with ChatServer(ANSWERS) as dying:
         list(run(plan(dying, agents=AGENTS[:1]), tmp_path / "part"))
         cache = tmp_path / "part" / RESPONSE_CACHE_FILE
     with pytest.raises(ServerUnreachable, match=r"nothing answers at http://127\.0\.0\.1"):

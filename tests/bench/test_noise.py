@@ -59,23 +59,20 @@ def test_kendall_tau_by_hand(one: tuple[float, ...], other: tuple[float, ...], t
     assert kendall_tau(one, other) == pytest.approx(tau, nan_ok=True)
 
 
-def test_the_noise_floor_by_hand() -> None:
+def test_the_noise_floor_and_how_far_runs_are_apart_by_hand() -> None:
     # Variances 8 and 0: pooled 4, so 1.96 * sqrt(2) * 2.
     found = spread(a=(50.0, 54.0), b=(51.0, 51.0))
     assert [one.sd for one in found.agents] == pytest.approx([sqrt(8), 0])
     assert found.noise_floor == pytest.approx(5.5437, abs=1e-4)
+    assert describe_shift(spread(a=(50.0, 30.0), b=(20.0, 26.0), c=(10.0, 10.0))) == [
+        "Level: scores differ by 8.7 points on average, by 20.0 at most (a).",
+        "Order: Kendall tau 1.00.",
+    ]
     # 1.96 * sqrt(2) * sqrt(8) for a alone, 5.5437 / sqrt(2) for means over both.
     assert describe_noise(found) == [
         "Differences below 5.5 points are noise of the user (95 %, pooled over agents; 7.8 for a,"
         " which moves most); of means over all 2 user seeds, below 3.9.",
         "Order: Kendall tau -1.00.",
-    ]
-
-
-def test_how_far_runs_are_apart_by_hand() -> None:
-    assert describe_shift(spread(a=(50.0, 30.0), b=(20.0, 26.0), c=(10.0, 10.0))) == [
-        "Level: scores differ by 8.7 points on average, by 20.0 at most (a).",
-        "Order: Kendall tau 1.00.",
     ]
 
 
@@ -231,11 +228,9 @@ def test_runs_with_other_users_are_compared_where_they_share_agents(
     for sentence in describe_shift(found):
         assert sentence in shown
         assert sentence in page
+    list(run(PLAN.model_copy(update={"agents": ("silent",), "user_seeds": 1}), tmp_path / "other"))
+    strangers = [folder, tmp_path / "other"]
+    assert spread_over_runs(read_comparisons(strangers)) is None
+    assert Runs(strangers).overview["shift"] is None
     plain = json.loads(run_command("report", *map(str, runs), *out, "--json").stdout)
     assert plain["between_runs"] == json.loads(json.dumps(found.to_dict()))
-
-
-def test_runs_without_an_agent_in_common_are_not_compared(folder: Path, tmp_path: Path) -> None:
-    list(run(PLAN.model_copy(update={"agents": ("silent",), "user_seeds": 1}), tmp_path))
-    assert spread_over_runs(read_comparisons([folder, tmp_path])) is None
-    assert Runs([folder, tmp_path]).overview["shift"] is None

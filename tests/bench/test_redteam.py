@@ -1,7 +1,6 @@
 """The red team: no fixed trick is paid, and a search by the score stays below honest agents."""
 
 import json
-from math import isnan
 
 import pytest
 from typer.testing import CliRunner
@@ -88,11 +87,6 @@ def test_dialogues_in_which_the_user_failed_count_in_no_score(attack: Attack) ->
     (expected,) = redteam(EmbeddedUser(), sound, attacks=[attack])
     assert (result.dialogues, result.failed) == (2, 1)
     assert (result.final, result.content) == (expected.final, expected.content)
-
-
-def test_where_all_failed_there_is_no_score() -> None:
-    (result,) = redteam(Fails(PEOPLE[0].id), PEOPLE[:1], attacks=[FIXED_ATTACKS[0]])
-    assert (isnan(result.final), isnan(result.content), result.failed) == (True, True, 1)
 
 
 def test_the_command_says_how_many_failed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ import os
 import random
 import resource
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -17,7 +16,6 @@ from typing import Any
 
 import pytest
 from commands import run_command
-from interrupts import heeding_ctrl_c
 
 from rlver_gym.agents import openai_chat
 from rlver_gym.bench import plan as plans
@@ -298,24 +296,6 @@ def test_a_server_that_is_not_there_is_named_once(tmp_path: Path) -> None:
     told = rlver(*SMALL, "--agent", "openai:m", "--out", str(tmp_path / "run"), code=2, env=env)
     assert "nothing answers at http://127.0.0.1:9/v1" in told
     assert "6 of 9 dialogues are kept: the same command goes on" in told
-
-
-def test_ctrl_c_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
-    with heeding_ctrl_c():
-        process = subprocess.Popen(
-            [*RLVER, "bench", "--seeds", "200", "--out", str(tmp_path)],
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-        )
-    deadline = time.monotonic() + 200
-    while not (tmp_path / EPISODES).exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=200)
-    assert process.returncode == 130, errors
-    assert "Traceback" not in errors
 
 
 def test_ctrl_c_while_the_commands_are_imported_is_heard_too(tmp_path: Path) -> None:

@@ -55,11 +55,7 @@ class Terminal:
                 stderr=follower,
                 cwd=cwd,
                 start_new_session=True,
-                env={
-                    **os.environ,
-                    "TERM": "xterm",
-                    "PYTHONPATH": f"{ROOT}",
-                },
+                env={**os.environ, "TERM": "xterm", "PYTHONPATH": f"{ROOT}"},
                 preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
             )
         os.close(follower)
@@ -184,7 +180,7 @@ def test_ctrl_c_ends_any_command_with_a_line_that_says_so(tmp_path: Path) -> Non
     try:
         terminal.wait_for("0:00:0")
         terminal.type("\x03")
-        terminal.wait_for("stopped.\r\n")
+        assert "Traceback" not in terminal.wait_for("stopped.\r\n")
         assert terminal.process.wait(10) == 130
     finally:
         terminal.close()
