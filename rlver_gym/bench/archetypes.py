@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 from rlver_gym.bench.score import drop_failed
 from rlver_gym.core.dialogue import ReasonCode, Turn
 from rlver_gym.environment.episode import Episode
+from rlver_gym.util.groups import group
 from rlver_gym.util.terminal import escape_markdown
 
 DECISIVE = 2
@@ -44,9 +45,8 @@ class Archetype(NamedTuple):
 
 def find_archetypes(episodes: Sequence[Episode]) -> list[Archetype]:
     """Two an agent, in their order, of dialogues that did not fail; one of an agent with one."""
-    ended, found = drop_failed(episodes), []
-    for agent in dict.fromkeys(one.agent for one in ended):
-        own = [one for one in ended if one.agent == agent]
+    found: list[Archetype] = []
+    for own in group((one.agent, one) for one in drop_failed(episodes)).values():
         best = max(own, key=lambda one: (one.final, -len(one.turns)))
         worst = min(own, key=lambda one: (one.final, len(one.turns)))
         found.append(_describe(best, "best"))

@@ -3,11 +3,11 @@ the score.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import nan
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,15 +60,23 @@ class RaterAgreement(NamedTuple):
 def read_ratings(folder: Path) -> Changes:
     """All of them; empty where there is no such file. RunError names a line that is no rating."""
     found: Changes = defaultdict(lambda: defaultdict(dict))
-    for where, line in read_json_lines(folder, RATINGS):
-        key, rater, turn = line.get("dialogue"), line.get("rater"), line.get("turn")
-        if not isinstance(key, str) or not isinstance(rater, str) or not isinstance(turn, int):
-            raise RunError(f"{where}: must name dialogue, rater and turn. Mend or remove the line.")
+    for where, (key, rater, turn), line in read_lines(folder):
         change = line.get("change")
         if isinstance(change, bool) or not isinstance(change, int | float):
             raise RunError(f"{where}: {change!r} must be a number. Mend or remove the line.")
         found[key][rater][turn] = float(change)
     return found
+
+
+def read_lines(folder: Path) -> Iterator[tuple[str, tuple[str, str, int], dict[str, Any]]]:
+    """Of each line where it stands, its dialogue, rater and turn, and all of it. RunError for one
+    that does not name these.
+    """
+    for where, line in read_json_lines(folder, RATINGS):
+        key, rater, turn = line.get("dialogue"), line.get("rater"), line.get("turn")
+        if not isinstance(key, str) or not isinstance(rater, str) or not isinstance(turn, int):
+            raise RunError(f"{where}: must name dialogue, rater and turn. Mend or remove the line.")
+        yield where, (key, rater, turn), line
 
 
 def is_rated_whole(num_turns: int, said: Mapping[int, float]) -> bool:
@@ -110,12 +118,10 @@ def _describe_rater(
     score: Mapping[Place, float],
 ) -> Rater:
     mine = {place: by[name] for place, by in said.items() if name in by}
-    whole = [
-        key
-        for key, by in rated.items()
-        if is_rated_whole(len(episodes[key].turns), by.get(name, {}))
-    ]
-    return Rater(name, len(mine), len(whole), fmean(mine.values()), _within(mine, score))
+    whole = sum(
+        is_rated_whole(len(episodes[key].turns), by.get(name, {})) for key, by in rated.items()
+    )
+    return Rater(name, len(mine), whole, fmean(mine.values()), _within(mine, score))
 
 
 def _within(rated: Mapping[Place, float], score: Mapping[Place, float]) -> float:

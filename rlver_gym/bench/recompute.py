@@ -69,11 +69,9 @@ class Scenes:
 
     def session(self, case: Case, recorded: Episode, *, rerun: bool = False) -> EmpathySession:
         """The dialogue, not begun; its user recalls what cannot be computed exactly again."""
-        user = (
-            self.user.recall(recorded.turns, rerun=rerun)
-            if isinstance(self.user, ReaderUser)
-            else self.user
-        )
+        user = self.user
+        if isinstance(user, ReaderUser):
+            user = user.recall(recorded.turns, rerun=rerun)
         return EmpathySession(user, self.library.get(case.persona), self.card, case.seed)
 
 
@@ -175,30 +173,18 @@ def _user(
         )
     name, options = sources.user or plan.user, plan.user_options
     if not is_shipped_user(name):
-        options = {
-            key: value
-            for key, value in sources.user_options.items()
-            if key not in ChatSettings.model_fields
-        }
-        if options != plan.user_options:
+        named = sources.user_options
+        if {key: named[key] for key in named.keys() - ChatSettings.model_fields} != options:
             raise SourceNeeded(
                 f"{folder} was made with the options {excerpt(plan.user_options)} of its user. Name"
                 " the same: --user-option NAME=VALUE"
             )
-        return guard_user(
-            name, make_user(name, **sources.user_options), CodeRunner(AGENT_TIMEOUT_S)
-        )
-    reached = (
-        dict(
-            ChatSettings(
-                response_cache=_find_response_cache(folder, manifest, response_cache),
-                cache_mode="replay",
-            )
-        )
-        if uses_server(name)
-        else {}
-    )
-    return make_user(name, **{**reached, **options})
+        user = make_user(name, **sources.user_options)
+        return guard_user(name, user, CodeRunner(AGENT_TIMEOUT_S))
+    if uses_server(name):
+        cache = _find_response_cache(folder, manifest, response_cache)
+        options = {**dict(ChatSettings(response_cache=cache, cache_mode="replay")), **options}
+    return make_user(name, **options)
 
 
 def _find_response_cache(folder: Path, manifest: Manifest, response_cache: Path | None) -> Path:
@@ -207,11 +193,9 @@ def _find_response_cache(folder: Path, manifest: Manifest, response_cache: Path 
     """
     path = response_cache or find_response_cache(folder)
     if not path.exists():
-        elsewhere = (
-            f" Its manifest says that it was at {excerpt(manifest.response_cache)}."
-            if manifest.response_cache
-            else ""
-        )
+        elsewhere = ""
+        if manifest.response_cache:
+            elsewhere = f" Its manifest says that it was at {excerpt(manifest.response_cache)}."
         raise (SourceNeeded if manifest.response_cache else RunError)(
             f"{path}: there is no response cache, so nothing can be recomputed without the server."
             f"{elsewhere} Put the run's response cache there, or name it with --response-cache."

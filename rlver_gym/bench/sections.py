@@ -3,7 +3,6 @@ second opinions, and each agent at its best and worst.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,11 @@ from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.opinions import Opinions, opinion_rows, read_capabilities, read_opinions
 from rlver_gym.bench.score import Score
 from rlver_gym.bench.strategies import STRATEGY_NOTES, analyse_strategies
-from rlver_gym.bench.table import strategy_rows, variety_rows
+from rlver_gym.bench.table import need_rows, strategy_rows, variety_rows
 from rlver_gym.bench.truth import count_truth
 from rlver_gym.core.capabilities import AXES, DIMENSIONS, JUDGED, JUDGEMENTS
 from rlver_gym.environment.alarms import check_episodes
+from rlver_gym.util.groups import group, mean_by
 from rlver_gym.util.interval import Interval, bootstrap, format_estimate
 from rlver_gym.util.json_text import to_plain
 from rlver_gym.util.terminal import escape_markdown
@@ -45,21 +45,23 @@ def sections_to_json(comparison: Comparison) -> dict[str, Any]:
 
 def collect_marks(comparison: Comparison) -> Marks:
     """By agent and by what was judged, the mean mark over personas."""
-    marks: dict[str, dict[str, dict[str, list[float]]]] = {}
+    found: list[tuple[tuple[str, str], tuple[str, float]]] = []
     named = iter(comparison.episodes)
     for problems, own in zip(comparison.problems, comparison.episodes_by_run, strict=True):
         judged = read_capabilities(problems.folder / JUDGEMENTS)
         for episode, shown in zip(own, named, strict=False):
-            for name, mark in judged.get("/".join(map(str, episode.key)), {}).items():
-                by_name = marks.setdefault(shown.agent, {}).setdefault(name, {})
-                by_name.setdefault(episode.persona, []).append(mark)
+            of_dialogue = judged.get("/".join(map(str, episode.key)), {})
+            found += [
+                ((shown.agent, name), (episode.persona, mark)) for name, mark in of_dialogue.items()
+            ]
+    marks = {key: mean_by(by_persona) for key, by_persona in group(found).items()}
     return {
         agent: {
-            name: bootstrap(np.array([fmean(each) for each in by_name[name].values()]))
+            name: bootstrap(np.array([*marks[agent, name].values()]))
             for name in JUDGED
-            if name in by_name
+            if (agent, name) in marks
         }
-        for agent, by_name in marks.items()
+        for agent in dict.fromkeys(agent for agent, _ in marks)
     }
 
 
@@ -82,7 +84,7 @@ def _render(comparison: Comparison, page: str) -> Iterator[str]:
     alerts = [line.plain for line in format_alerts(check_episodes(episodes))]
     notes = [*alerts, *(one.describe() for one in count_truth(episodes))]
     yield from _section("Final emotion", _score_rows(ranked), notes)
-    yield from _section("By hidden need", _need_rows(ranked))
+    yield from _section("By hidden need", need_rows(ranked))
     if found:
         yield from _section("Support strategies", variety_rows(found))
         yield from _section("", strategy_rows(found), STRATEGY_NOTES)
@@ -115,14 +117,6 @@ def _score_rows(ranked: Sequence[Score]) -> list[list[str]]:
             f"{one.turns:.1f}",
             format_estimate(one.to_best, signed=True) if one.to_best else "best",
         ]
-        for one in ranked
-    ]
-
-
-def _need_rows(ranked: Sequence[Score]) -> list[list[str]]:
-    needs = sorted({need for score in ranked for need in score.needs})
-    return [["agent", *(need.replace("_", " ") for need in needs)]] + [
-        [one.agent, *(f"{one.needs[need]:.0f}" if need in one.needs else "" for need in needs)]
         for one in ranked
     ]
 

@@ -66,28 +66,30 @@ def _count_lacks(score: Score) -> tuple[int, ...]:
 
 
 def _estimate(interval: Interval, whole: bool, *, signed: bool = False) -> str:
-    """The mean, with its interval in a whole table."""
     mean = format_mean(interval, signed=signed)
     return f"{mean} [{format_interval(interval, signed=signed)}]" if whole else mean
 
 
 def needs_table(ranked: Sequence[Score]) -> Table:
-    needs = sorted({need for score in ranked for need in score.needs})
+    (_, *needs), *rows = need_rows(ranked)
     table = make_table("final emotion by hidden need", gap=1)
     table.add_column("agent", style="bold", overflow="fold", max_width=24)
     for need in needs:
-        table.add_column(
-            Text("\n".join(need.replace("_", " ").rsplit(" ", 1))),
-            justify="right",
-            vertical="bottom",
-        )
+        heading = Text("\n".join(need.rsplit(" ", 1)))
+        table.add_column(heading, justify="right", vertical="bottom")
     agents = [score.agent for score in ranked]
-    for score in ranked:
-        table.add_row(
-            Text(one_line(shorten_agent(score.agent, agents))),
-            *(f"{score.needs[need]:.0f}" if need in score.needs else "" for need in needs),
-        )
+    for agent, *finals in rows:
+        table.add_row(Text(one_line(shorten_agent(agent, agents))), *finals)
     return table
+
+
+def need_rows(ranked: Sequence[Score]) -> list[list[str]]:
+    """A heading, and the mean final emotion of each agent by hidden need."""
+    needs = sorted({need for score in ranked for need in score.needs})
+    return [["agent", *(need.replace("_", " ") for need in needs)]] + [
+        [one.agent, *(f"{one.needs[need]:.0f}" if need in one.needs else "" for need in needs)]
+        for one in ranked
+    ]
 
 
 def noise_rows(spread: Spread, ranked: Sequence[Score]) -> list[list[str]]:

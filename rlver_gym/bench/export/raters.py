@@ -9,13 +9,12 @@ from pydantic import ValidationError
 
 from rlver_gym.bench.export.choose import Record, read_records
 from rlver_gym.bench.export.files import CARD, MARK, jsonl, write_folder
-from rlver_gym.bench.raters import RATINGS
+from rlver_gym.bench.raters import read_lines
 from rlver_gym.corpora.corpus import FACTORS, DialogueLine, Rating, Supporter
 from rlver_gym.environment.episode import Episode
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.field_errors import field_errors
 from rlver_gym.util.groups import group
-from rlver_gym.util.json_lines import read_json_lines
 
 _NO_THOUGHT = "(nothing was noted)"
 _README = f"""{MARK}
@@ -70,10 +69,7 @@ def _read(
     """The last rating of each reply by each rater that says why, and how many there are in all."""
     found: dict[tuple[str, str, int], Rating] = {}
     places = set()
-    for where, line in read_json_lines(run, RATINGS):
-        key, rater, turn = line.get("dialogue"), line.get("rater"), line.get("turn")
-        if not isinstance(key, str) or not isinstance(rater, str) or not isinstance(turn, int):
-            raise RunError(f"{where}: must name dialogue, rater and turn. Mend or remove the line.")
+    for where, (key, rater, turn), line in read_lines(run):
         places.add((key, rater, turn))
         factors = line.get("factors")
         is_known = key in records and 1 <= turn <= len(records[key].episode.turns)

@@ -11,6 +11,7 @@ from rlver_gym.agents.strategies import STRATEGIES
 from rlver_gym.bench.score import Score, compute_paired_difference, persona_finals, score_agents
 from rlver_gym.environment.episode import Episode
 from rlver_gym.util.interval import Interval
+from rlver_gym.util.json_text import to_plain
 
 DiscretePolicy = Callable[[NDArray[np.float32]], int]
 """The action for an observation. One dialogue's: it may remember."""
@@ -77,14 +78,8 @@ class PolicyEvaluation(NamedTuple):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        others = (RANDOM, self.best_fixed_strategy)
-        minus = {name: self.difference_to(name)._asdict() for name in others}
-        return {"minus": minus, "scores": [_score_to_dict(one) for one in self.scores]}
-
-
-def _score_to_dict(score: Score) -> dict[str, Any]:
-    best = score.to_best and score.to_best._asdict()
-    return {**score._asdict(), "final": score.final._asdict(), "to_best": best}
+        minus = {name: self.difference_to(name) for name in (RANDOM, self.best_fixed_strategy)}
+        return to_plain({"minus": minus, "scores": self.scores})
 
 
 def evaluate_policy(
