@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 import yaml
@@ -19,19 +19,18 @@ from rlver_gym.core.library import (
     shipped_personas_folder,
 )
 from rlver_gym.core.persona import (
-    SPLIT_CHOICES,
-    SPLITS,
     HiddenNeed,
     Person,
     Persona,
     Situation,
     Split,
+    SplitChoice,
 )
 from rlver_gym.corpora.recordings import read_lines as read_json_lines
 from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.settings import ChatSettings, resolve_settings
 from rlver_gym.people.card_check import check_cards
-from rlver_gym.people.generate import FOLDERS, Kind, Writer
+from rlver_gym.people.generate import Kind, Writer
 from rlver_gym.people.lean_profiles import lean_profile
 from rlver_gym.people.pairing import draw_panel, pair
 from rlver_gym.util.atomic import write_atomically
@@ -50,7 +49,7 @@ _SITUATION = {"title", "cause", "timeline", "conflict", "tried", "now"}
 
 @app.command("list")
 def list_(
-    split: Annotated[str, typer.Option(help=f"{', '.join(SPLITS)} or all.")] = "all",
+    split: Annotated[SplitChoice, typer.Option(help="Only this split.")] = "all",
     need: Annotated[HiddenNeed | None, typer.Option(help="Only this hidden need.")] = None,
     panel: Annotated[
         int | None,
@@ -60,8 +59,6 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """All personas: who, in which situation, with which hidden need."""
-    if split not in SPLIT_CHOICES:
-        raise CardError(f"--split {split!r} is not one of {', '.join(SPLIT_CHOICES)}.")
     shelf = library(personas)
     ids = shelf.ids(split, need)
     if panel is not None:
@@ -213,8 +210,8 @@ def generate(
     ],
     model: Annotated[str, typer.Option(help="Who writes: openai:MODEL.")],
     n: Annotated[int, typer.Option(min=1, max=1000, help="How many, of the first topics.")] = 20,
-    kind: Annotated[str, typer.Option(help="story or person.")] = "story",
-    split: Annotated[str, typer.Option(help=f"{', '.join(SPLITS)}.")] = "train",
+    kind: Annotated[Kind, typer.Option(help="What is written.")] = "story",
+    split: Annotated[Split, typer.Option(help="Whom the stories or people are for.")] = "train",
     base_url: BaseUrl = None,
 ) -> None:
     """Have a language model write stories or people into a library.
@@ -223,20 +220,17 @@ def generate(
     with what is wrong. Answers are kept in generate_cache.sqlite: the same command goes on where it
     stopped. Read what it wrote before you train on it.
     """
-    if kind not in FOLDERS or split not in SPLITS or not uses_server(model):
-        raise CardError(
-            "--kind is story or person, --split one of"
-            f" {', '.join(SPLITS)}, and --model a model behind a server, such as openai:MODEL."
-        )
+    if not uses_server(model):
+        raise CardError(f"--model {model!r} is no model behind a server. Name it as openai:MODEL.")
     lines = [one.strip() for _, one in read_lines(topics, error=CardError) if one.strip()][:n]
     folder.mkdir(parents=True, exist_ok=True)
     settings = resolve_settings(
         ChatSettings(base_url=base_url, response_cache=folder / "generate_cache.sqlite")
     )
-    writer = Writer(connect(settings), model.removeprefix("openai:"), folder, cast(Split, split))
-    left = writer.list_missing(cast(Kind, kind), lines)
+    writer = Writer(connect(settings), model.removeprefix("openai:"), folder, split)
+    left = writer.list_missing(kind, lines)
     console, written = SafeConsole(), 0
-    for one in writer.write(cast(Kind, kind), left):
+    for one in writer.write(kind, left):
         written += one.path is not None
         said = f"{one.path or 'left out'}: {one.topic}{one.problem and ': '}{one.problem}"
         console.print_line(one_line(said, max_chars=400))

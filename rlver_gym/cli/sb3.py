@@ -7,7 +7,7 @@ import time
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any
 
 import typer
 
@@ -23,7 +23,6 @@ from rlver_gym.integrations.gyms.discrete_policies import (
     make_fixed_policies,
 )
 from rlver_gym.util.atomic import write_atomically
-from rlver_gym.util.errors import UnknownName
 from rlver_gym.util.interval import format_interval
 from rlver_gym.util.svg import draw_line_chart
 from rlver_gym.util.terminal import SafeConsole, format_count, progress_bar
@@ -32,7 +31,7 @@ PACKAGES = ("rlver-gym", "stable-baselines3", "sb3-contrib", "torch", "gymnasium
 
 
 def sb3(
-    algo: Annotated[str, typer.Option(help=f"Who learns: {' or '.join(get_args(Algo))}.")] = "ppo",
+    algo: Annotated[Algo, typer.Option(help="Who learns.")] = "ppo",
     steps: Annotated[
         int, typer.Option(min=1, help="Turns of training, rounded up to whole rounds of 1,024.")
     ] = 61_440,
@@ -59,17 +58,13 @@ def sb3(
 
     Example: rlver-gym sb3 --algo recurrent-ppo
     """
-    if algo not in get_args(Algo):
-        raise UnknownName.of("algorithm", algo, get_args(Algo), ", ".join(get_args(Algo)))
     learning = _import_sb3()
     people = library().ids("test")
     folder = out or Path("runs") / f"sb3-{algo}-{seed}"
     began, worked = time.monotonic(), time.process_time()
     with progress_bar() as bar:
         task = bar.add_task(f"training {algo}", total=steps)
-        learned = learning.train(
-            cast(Algo, algo), steps, seed, lambda done: bar.update(task, completed=done)
-        )
+        learned = learning.train(algo, steps, seed, lambda done: bar.update(task, completed=done))
         seconds, worked = time.monotonic() - began, time.process_time() - worked
         task = bar.add_task("testing", total=(1 + len(make_fixed_policies())) * len(people) * seeds)
         evaluation = evaluate_policy(
