@@ -318,6 +318,7 @@ def explain(told: dict[str, Any]) -> str:
     """What a verdict names."""
     if "refused" in told:
         return told["refused"]
+    assert set(told["divergence"]) == {"line", "episode", "turn", "what"}
     return f"turn {told['divergence']['turn']}: {told['divergence']['what']}"
 
 

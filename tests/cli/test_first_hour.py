@@ -8,13 +8,8 @@ from pathlib import Path
 import pytest
 from hostile_cards import INDEX, persona_folder
 from paths import ROOT
-from rich.console import Console
 from typer.testing import CliRunner
 
-from rlver_gym.bench.plan import BenchPlan
-from rlver_gym.bench.run import run
-from rlver_gym.bench.score import score_agents
-from rlver_gym.bench.table import leaderboard, needs_table
 from rlver_gym.cli.root import app
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util import terminal
@@ -66,20 +61,6 @@ def test_the_help_of_train_is_short_and_all_of_it_can_be_had() -> None:
     assert "--gae-lambda" not in usual
     assert "--gae-lambda" in everything
     assert set(re.findall(r"--[a-z-]+", usual)) <= set(re.findall(r"--[a-z-]+", everything))
-
-
-def test_names_of_agents_are_whole_at_80_columns(tmp_path: Path) -> None:
-    names = ("strategy:reflect_feeling", "strategy:invite_reflection")
-    plan = BenchPlan(agents=names, persona_ids=("noor-the-old-dog",), seeds=1)
-    ranked = score_agents(list(run(plan, tmp_path)))
-    for table in (leaderboard(ranked, "x"), needs_table(ranked)):
-        console = Console(width=80, color_system=None)
-        with console.capture() as captured:
-            console.print(table)
-        first = "".join(line.split(" ")[0] for line in captured.get().splitlines())
-        for name in names:
-            assert name in first
-        assert "…" not in captured.get()
 
 
 def test_an_extra_is_installed_from_where_the_package_came_from() -> None:
