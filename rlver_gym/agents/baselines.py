@@ -48,7 +48,6 @@ class Gibberish(NonBlocking):
         self.seed = seed
 
     def reply(self, messages: Sequence[Message]) -> str:
-        """Twelve "words" of random letters."""
         rng = random.Random(f"{self.seed}/{turn_of(messages)}")
         return " ".join(
             "".join(rng.choices(string.ascii_lowercase, k=rng.randint(3, 9))) for _ in range(12)

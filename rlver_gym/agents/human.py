@@ -64,7 +64,6 @@ class Human:
     """Shows what the user said and reads the answer from the terminal. Enter alone is silence."""
 
     def __init__(self) -> None:
-        """On the standard streams."""
         self._console = SafeConsole()
 
     def reply(self, messages: Sequence[Message]) -> str:

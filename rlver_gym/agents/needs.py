@@ -109,7 +109,6 @@ class LeaveOneOutReader(NeedReader):
             self._without |= dict.fromkeys(of_story, others)
 
     def evidence(self, sentence: str) -> dict[HiddenNeed, float]:
-        """As of NeedReader."""
         return (
             self._without[sentence].evidence(sentence)
             if sentence in self._without

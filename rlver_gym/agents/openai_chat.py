@@ -60,7 +60,6 @@ class OpenAIChat:
             self._cache = None
 
     def reply(self, messages: Sequence[Message]) -> str:
-        """See `areply`."""
         return wait_for(self.areply(messages))
 
     async def areply(self, messages: Sequence[Message]) -> str:

@@ -28,9 +28,7 @@ class AsyncAgent(Agent, Protocol):
     It answers in many dialogues at once.
     """
 
-    async def areply(self, messages: Sequence[Message]) -> str:
-        """See `Agent.reply`."""
-        ...
+    async def areply(self, messages: Sequence[Message]) -> str: ...
 
 
 class NonBlocking:

@@ -24,7 +24,6 @@ class AnchorMatch(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The anchor's name within its situation."""
         return f"{self.kind}/{self.id}"
 
 
@@ -56,7 +55,6 @@ class AnchorIndex:
     """The anchors of one situation, ready to be looked up word by word."""
 
     def __init__(self, situation: Situation) -> None:
-        """Compile the anchors' word groups."""
         self._anchors = list(situation.anchors.each())
         self._needed = [_hits_needed(anchor) for _, anchor in self._anchors]
         self._words: dict[str, list[_Phrase]] = {}

@@ -264,7 +264,6 @@ def _about_people(card: LeanCard) -> dict[Line, dict[InquiryAboutOther, Lines]]:
 
 
 def _feelings(card: LeanCard) -> dict[Feeling, Lines]:
-    """Those that a sentence of theirs names."""
     found: dict[Feeling, Lines] = {}
     for line in (*card.facts, *card.timeline.values(), *split_sentences(card.now)):
         for word in split_words(line):

@@ -47,7 +47,6 @@ class Ledger:
     """Reasons as they come up, in quarter points, without the empty ones."""
 
     def __init__(self) -> None:
-        """Empty."""
         self.reasons: list[Reason] = []
 
     def add(self, code: str, points: float, note: str) -> None:
@@ -58,7 +57,6 @@ class Ledger:
 
     @property
     def total(self) -> float:
-        """The exact sum so far."""
         return sum([reason.points for reason in self.reasons])
 
 

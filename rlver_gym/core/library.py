@@ -82,7 +82,6 @@ def parse_card(kind: type[Card], value: Any, source: str, lines: LineOf | None =
 
 
 def shipped_personas_folder(language: str = "en") -> Path:
-    """The folder of the personas that come with the package."""
     return shipped_cards("personas") / language
 
 
@@ -234,7 +233,6 @@ class PersonaLibrary:
         return known[card_id]
 
     def _explain_demand(self, field: str, card_id: str) -> str:
-        """Which entry of the index asks for a card, and what to do when there is none."""
         asking = [one.id for one in self.pairings.values() if getattr(one, field) == card_id]
         if not asking:
             return "Check the path."

@@ -166,7 +166,6 @@ def sketch_persona(
 
 
 def _empty(card: type[_Card]) -> _Card:
-    """A card of lists with nothing in them."""
     nothing: dict[str, Any] = dict.fromkeys(card.model_fields, ())
     return card.model_construct(None, **nothing)
 

@@ -52,19 +52,13 @@ class SentientUser(Protocol):
 class AsyncSteps(Protocol):
     """The three functions of `SentientUser`, for sessions that can wait."""
 
-    async def aopen(self, scene: Scene, emotion: int) -> str:
-        """See `SentientUser.open`."""
-        ...
+    async def aopen(self, scene: Scene, emotion: int) -> str: ...
 
-    async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
-        """See `SentientUser.appraise`."""
-        ...
+    async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal: ...
 
     async def aspeak(
         self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal
-    ) -> str | Reply:
-        """See `SentientUser.speak`."""
-        ...
+    ) -> str | Reply: ...
 
 
 @runtime_checkable

@@ -128,7 +128,6 @@ class RatedReply:
 
     @property
     def text(self) -> str:
-        """The reply."""
         return self.dialogue.utterance or ""
 
     def mean(self, name: str) -> float:

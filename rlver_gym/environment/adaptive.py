@@ -49,7 +49,6 @@ class AdaptiveDifficulty(gym.Wrapper[str, str, str, str], RecordConstructorArgs)
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
-        """Begin a dialogue with somebody who warms as the dialogues before it say."""
         world = self._world.model_copy(update={"warming": self.warming})
         self._inner.card = self._card.model_copy(update={"world": world})
         observation, info = self.env.reset(seed=seed, options=options)

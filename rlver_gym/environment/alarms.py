@@ -40,7 +40,6 @@ class AnomalyReport(NamedTuple):
     """Agents that were told what no agent can know."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
         return to_plain(self)
 
 

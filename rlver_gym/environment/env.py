@@ -345,7 +345,6 @@ class EmpathyEnv(gym.Env[str, str]):
         return turn.reply, turn.reward, is_failed, describe_turn(session, turn, cut)
 
     def _make_failure(self) -> UserFailed:
-        """The error for a dialogue whose user failed; the dialogue is then over."""
         cause = "the user failed on the server"
         if self._remote:
             self._remote.leave()

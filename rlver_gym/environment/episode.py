@@ -66,12 +66,10 @@ class Episode(NamedTuple):
 
     @property
     def final(self) -> int:
-        """The last emotion score."""
         return self.turns[-1].emotion if self.turns else self.start
 
     @property
     def outcome(self) -> Outcome | None:
-        """How it ended."""
         return self.turns[-1].outcome if self.turns else None
 
     @property

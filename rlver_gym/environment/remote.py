@@ -70,7 +70,6 @@ class RemoteDialogue:
             raise
 
     def _learn(self, card: str) -> None:
-        """Ask for the card, the users and the people."""
         path = f"/v1/envs/{quote(str(card), safe='')}"
         described = self._server.call("GET", path)
         self.card = parse_card(EnvCard, described.get("card"), f"{self._server.url}{path}")

@@ -73,7 +73,6 @@ def rollout(
 async def arollout(
     dialogues: Iterable[tuple[EmpathySession, Agent]], *, concurrency: int = CONCURRENCY
 ) -> AsyncGenerator[EmpathySession, None]:
-    """See `rollout`."""
     worker, source_worker, source = Worker(), Worker(), iter(dialogues)
     started: asyncio.Queue[asyncio.Task[EmpathySession] | None] = asyncio.Queue()
     running: set[asyncio.Task[EmpathySession]] = set()
@@ -132,7 +131,6 @@ async def arun_episode(session: EmpathySession, agent: Agent, worker: Worker) ->
 
 
 def _async_reply(agent: Agent, worker: Worker) -> Callable[[Sequence[Message]], Awaitable[str]]:
-    """A coroutine function that gets a reply of this agent from the event loop."""
 
     async def reply_on_loop(messages: Sequence[Message]) -> str:
         return agent.reply(messages)

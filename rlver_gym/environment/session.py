@@ -219,7 +219,6 @@ def run_coroutine(work: Coroutine[Any, Any, T], is_async: bool) -> T:
 
 
 def _failure_turn(words: str, emotion: int, failure: UserFailed) -> Turn:
-    """The turn with which a failed user ends a dialogue: why, and what its model answered."""
     reasons = [Reason(ReasonCode.FAILED, 0.0, f"the user failed: {failure}")]
     reasons += [Reason(ReasonCode.ANSWER, 0.0, failure.answer)] if failure.answer else []
     return Turn(words, Appraisal(0, "", tuple(reasons)), emotion, 0.0, Outcome.FAILED, "")

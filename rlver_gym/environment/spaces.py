@@ -52,11 +52,9 @@ class Utterance(spaces.Text):
 
     @property
     def character_list(self) -> Any:
-        """All of Unicode, in the order of code points."""
         return _UNICODE
 
     def character_index(self, char: str) -> np.int32:
-        """The code point."""
         return np.int32(ord(char))
 
     def sample(self, mask: Any = None, probability: Any = None) -> str:
@@ -80,11 +78,9 @@ class Utterance(spaces.Text):
         )
 
     def __eq__(self, other: object) -> bool:
-        """Equal to utterance spaces of the same length."""
         return isinstance(other, Utterance) and other.max_length == self.max_length
 
     def __repr__(self) -> str:
-        """Such as Utterance(4000)."""
         return f"Utterance({self.max_length})"
 
 

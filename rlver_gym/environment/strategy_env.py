@@ -65,7 +65,6 @@ class StrategyAction(gym.Wrapper[str, Any, str, Any], RecordConstructorArgs):
     """
 
     def __init__(self, env: gym.Env[str, str]) -> None:
-        """`env` takes and gives text."""
         RecordConstructorArgs.__init__(self)
         gym.Wrapper.__init__(self, env)
         self.action_space = spaces.Discrete(len(STRATEGIES))
@@ -76,7 +75,6 @@ class StrategyAction(gym.Wrapper[str, Any, str, Any], RecordConstructorArgs):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
-        """Begin a dialogue; see the environment."""
         text, info = self.env.reset(seed=seed, options=options)
         if seed is not None:
             self._wording_rng = np.random.default_rng(seed)
@@ -145,13 +143,11 @@ class TalkFeatures(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Begin a dialogue; see the environment."""
         text, info = self.env.reset(seed=seed, options=options)
         self._strategies_used = []
         return self._make_observation(text, info), info
 
     def step(self, action: Any) -> tuple[NDArray[np.float32], Any, bool, bool, dict[str, Any]]:
-        """One turn; see the environment."""
         text, reward, terminated, truncated, info = self.env.step(action)
         self._strategies_used.append(info.get("strategy"))
         return self._make_observation(text, info), reward, terminated, truncated, info

@@ -123,7 +123,6 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         return tuple(self._texts), rewards, terminated, truncated, infos
 
     async def _step_one(self, number: int, action: str) -> "_StepResult":
-        """One step of one dialogue, with its autoreset."""
         env = self.envs[number]
         if self._is_over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP:
             text, info = await env.areset()
@@ -155,7 +154,6 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
             raise
 
     def _check(self, actions: object) -> None:
-        """Raise what any of the dialogues would raise for its utterance."""
         if isinstance(actions, str | bytes) or not isinstance(actions, Sequence | np.ndarray):
             raise UtteranceError(
                 f"the utterances must be a tuple or list of {self.num_envs} strings, not"

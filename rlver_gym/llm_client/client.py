@@ -190,7 +190,6 @@ class ChatClient:
                 behind.since = self._clock()
 
     async def _send(self, call: _Call) -> ChatAnswer | Failure:
-        """What one request comes to, with what may be shown of the server's words."""
         texts = [message.content for message in call.request.messages]
         result = await self._transport.post(wire.build_body(call.request, call.left_out))
         if isinstance(result, Response) and 200 <= result.status < 300:
@@ -302,7 +301,6 @@ def _kind(result: ChatAnswer | Failure) -> Kind | None:
 
 
 def _settings_of(request: ChatRequest) -> tuple[object, ...]:
-    """The model and what it is asked with, but for the words."""
     options = json.dumps(dict(request.options or {}), sort_keys=True)
     has_schema = request.schema is not None
     return request.model, request.temperature, request.max_tokens, has_schema, options

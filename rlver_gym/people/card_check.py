@@ -96,7 +96,6 @@ def _check_folder(folder: Path) -> Iterator[Problem]:
 def _check_file(
     kind: type[Person] | type[Situation], path: Path, folder: Path | None = None
 ) -> Iterator[Problem]:
-    """Of a card, which must lie in the folder if one is given."""
     try:
         if folder is not None:
             path_inside(folder, *path.relative_to(folder).parts, error=CardError)

@@ -18,7 +18,6 @@ _NOBODY_KNOWS_WHO = re.compile(r"(?:he|she|they|it|him|her|this|that)\b", re.IGN
 
 
 def check_lean(files: Sequence[Path]) -> Iterator[Problem]:
-    """Every problem of these files, and what they share across splits."""
     cards: dict[Path, LeanCard] = {}
     for path in files:
         try:

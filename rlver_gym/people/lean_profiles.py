@@ -100,7 +100,6 @@ def _plain(text: str) -> str:
 
 
 def _sentences(story: str) -> Iterator[tuple[str, str]]:
-    """Each sentence of a story with the part of a card that it belongs to."""
     part = "timeline"
     for line in map(_plain, story.split("\n")):
         head, colon, text = line.partition(":")

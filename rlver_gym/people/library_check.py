@@ -65,7 +65,6 @@ def problems_of_new(folder: Path, card: LibraryPerson | Story) -> Iterator[str]:
 
 
 def check_library_file(path: Path) -> Iterator[Problem]:
-    """Every problem of one person or story, looked at alone."""
     try:
         if path.absolute().parent.name == "people":
             load_card(LibraryPerson, path)

@@ -27,7 +27,6 @@ class Problem(NamedTuple):
 
 
 def problems_of_error(error: CardError, path: Path) -> Iterator[Problem]:
-    """One a line: each names its file first."""
     file = one_line(str(path))
     for line in str(error).split("\n"):
         yield Problem.of(path, line.removeprefix(f"{path}: ").removeprefix(f"{file}: "))

@@ -24,7 +24,6 @@ class EmbeddedUser:
     kind = "embedded"
 
     def __init__(self) -> None:
-        """It keeps nothing between calls."""
         self.version = f"{_VERSION}"
 
     def open(self, scene: Scene, emotion: int) -> str:

@@ -74,7 +74,6 @@ def plan_moves(world: World, scene: Scene) -> dict[int, Move]:
 
 
 def _draw(scene: Scene, purpose: str) -> float:
-    """A number in [0, 1), the same on every machine."""
     key = f"{scene.seed}/{scene.persona.id}/{purpose}"
     return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big") / 2**64
 
@@ -87,13 +86,11 @@ class InWorld:
         self._user, self._world = user, world
 
     def _set(self, scene: Scene) -> Scene:
-        """The scene as the user plays it."""
         if self._world.topic == "story":
             return scene
         return replace(scene, persona=make_chat_persona(scene.persona, scene.seed))
 
     async def aopen(self, scene: Scene, emotion: int) -> str:
-        """As the user does."""
         return await self._user.aopen(self._set(scene), emotion)
 
     async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
@@ -170,7 +167,6 @@ class InWorld:
         return left > 0
 
     def _flood(self, scene: Scene, said: set[str]) -> str:
-        """Much of the story at once."""
         heard = "\n".join(said)
         told = [one.normal for one in scene.persona.situation.disclosures]
         fresh = [line for line in told if line not in heard][:4]
@@ -178,7 +174,6 @@ class InWorld:
 
 
 def _choose(scene: Scene, kind: str, said: set[str]) -> str | None:
-    """One of the lines of a kind that was not said yet; None when there is none."""
     fresh = [line for line in _lines().get(kind, ()) if line not in said]
     return fresh[int(_draw(scene, f"line {kind} {len(fresh)}") * len(fresh))] if fresh else None
 

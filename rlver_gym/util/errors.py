@@ -41,7 +41,6 @@ class RlverError(Exception):
     """The root of the tree: its message, whatever it quotes, is fit to print."""
 
     def __str__(self) -> str:
-        """The message, without what a terminal would obey."""
         return printable(super().__str__())
 
 

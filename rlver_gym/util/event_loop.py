@@ -87,7 +87,6 @@ class Worker:
     """Does one thing after the other, and never keeps the process from ending."""
 
     def __init__(self) -> None:
-        """The thread begins with the first thing to do."""
         self._calls: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None] = (
             SimpleQueue()
         )

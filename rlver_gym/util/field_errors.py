@@ -42,7 +42,6 @@ def _line_in_front(item: Mapping[str, Any], lines: LineOf | None) -> str:
 
 
 def _propose(item: Mapping[str, Any], kind: type[BaseModel] | None) -> str:
-    """The field that a misspelt one may mean."""
     if item["type"] != "extra_forbidden" or kind is None or len(item["loc"]) != 1:
         return ""
     near = get_close_matches(str(item["loc"][0])[:_QUOTED_CHARS], kind.model_fields, n=1)

@@ -81,7 +81,6 @@ class Memo(dict[Key, Value]):
     """What `compute` gives for each key, kept until there are `most`; then all is forgotten."""
 
     def __init__(self, compute: Callable[[Key], Value], most: int) -> None:
-        """Empty."""
         self._compute, self._most = compute, most
 
     def __missing__(self, key: Key) -> Value:

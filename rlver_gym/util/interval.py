@@ -81,7 +81,6 @@ class Spread(NamedTuple):
         return tuple(tau for tau in taus if not isnan(tau))
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
         taus = self.rank_correlations
         return {
             "replicates": self.replicates,

@@ -45,7 +45,6 @@ def make_once(name: str, make: Callable[[Path], None], error: Callable[[str], Ex
 
 @contextmanager
 def hide_progress_bars() -> Iterator[None]:
-    """No progress bars from transformers in this block."""
     was_enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:

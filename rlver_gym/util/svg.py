@@ -51,12 +51,10 @@ class Plot:
         self._parts.append(_element(name, escape(text), attributes))
 
     def line(self, start: Point, end: Point, **style: str | float) -> None:
-        """A straight line between two points."""
         (x1, y1), (x2, y2) = self._place((start, end))
         self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, **style)
 
     def path(self, points: Iterable[Point], **style: str | float) -> None:
-        """A line through points."""
         self.add("polyline", points=self._join(points), **style)
 
     def dot(self, at: Point, radius: float, **style: str | float) -> None:

@@ -97,7 +97,6 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _responds(loop: asyncio.AbstractEventLoop | None) -> bool:
-    """Whether the loop goes on, and is not blocked by what runs on it."""
     if loop is None:
         return False
     sign = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop))

@@ -164,7 +164,6 @@ def read_yaml(path: Path, error: MakeError = CardError, hint: str = "Check the p
 
 
 def load_yaml(package: str, name: str) -> Any:
-    """A YAML file that is shipped inside of a package, such as its phrases."""
     return parse_yaml((files(package) / name).read_text(encoding="utf-8"), name)
 
 

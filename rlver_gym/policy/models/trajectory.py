@@ -15,8 +15,7 @@ OnProgress = Callable[[str, int, int], None]
 """Told within an iteration: what is going on, and how much of how much of it is done."""
 
 
-def ignore_progress(stage: str, done: int, total: int) -> None:
-    """Nobody looks."""
+def ignore_progress(stage: str, done: int, total: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

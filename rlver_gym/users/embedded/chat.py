@@ -43,7 +43,6 @@ def weigh_chat(perceived: Perception) -> list[Worth]:
 
 
 def _is_own(piece: Piece, takes_up: bool) -> bool:
-    """Whether a sentence tells of the agent itself and of what they talk about."""
     words = frozenset(piece.words)
     is_about_it = takes_up or not _IT.isdisjoint(words)
     return len(piece.words) >= _LEAST_OWN and is_about_it and not _MINE.isdisjoint(words)

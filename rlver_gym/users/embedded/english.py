@@ -95,7 +95,6 @@ def _network() -> _Network:
 
 
 def lay_out(perceived: Perception) -> np.ndarray:
-    """The inputs of the network."""
     return np.concatenate([perceived.values, _NEED[perceived.need]])
 
 

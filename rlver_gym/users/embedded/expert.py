@@ -63,7 +63,6 @@ def weigh_items(
     homes: Sequence["Home"],
     touched: Sequence[Touch],
 ) -> list[float]:
-    """The values of ITEMS."""
     expert, need = _expert_points(), persona.need
     found = [0.0] * len(ITEMS)
     empty = copies.parroted | copies.torn

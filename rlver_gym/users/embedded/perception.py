@@ -68,7 +68,6 @@ class Person:
 
 @cache_by_parts("situation", "person")
 def compile_person(persona: Persona) -> Person:
-    """Compile a card, once."""
     facts, situation = fact_base(persona), persona.situation
     each = sorted(situation.anchors.each(), key=lambda one: _KINDS.index(one[0]))
     kinds = [_KINDS.index(kind) for kind, _ in each]
@@ -186,7 +185,6 @@ class Perception(NamedTuple):
 
 
 def perceive(persona: Persona, dialogue: Dialogue) -> Perception:
-    """Perceive the last utterance of a dialogue."""
     said = tuple([text for turn in dialogue.turns for text in (turn.utterance, turn.reply)])
     person, text = compile_person(persona), dialogue.utterance or ""
     past, heard = _past(person, dialogue.opening, said), hear(text)

@@ -29,7 +29,6 @@ class Judgement(NamedTuple):
 
 
 def addresses_judge(appraisal: Appraisal) -> bool:
-    """Whether the utterance was found to speak to whoever judges."""
     return any(reason.code == ReasonCode.JUDGE_ADDRESSED for reason in appraisal.reasons)
 
 

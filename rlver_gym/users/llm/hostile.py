@@ -125,7 +125,6 @@ def _find_attempt(text: str) -> str | None:
 
 
 def _iterate_readings(text: str) -> Iterator[str]:
-    """The text as it reads once each disguise is taken off."""
     plain = normalise(text)
     yield plain
     together = _SPELLED_OUT.sub(lambda run: re.sub(r"[ .\-_*·|/]", "", run.group()), plain)

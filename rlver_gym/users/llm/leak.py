@@ -31,7 +31,6 @@ def _normalise(text: str) -> str:
 
 @lru_cache(maxsize=16)
 def _compile_forbidden(need: HiddenNeed) -> re.Pattern[str]:
-    """The need's label, its other names and its description, and the words of the machinery."""
     phrases = {need.value, need.value.replace("_", " ")} - _SINGLE
     for language in LANGUAGES:
         said = words(language)

@@ -35,7 +35,6 @@ class Material(NamedTuple):
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Of all that may be told."""
         return tuple(dict.fromkeys((*self.disclosures, *self.facts)))
 
 

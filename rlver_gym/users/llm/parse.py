@@ -79,7 +79,6 @@ class Unreadable(ValueError):
     """An answer that cannot be used. `code` is a key of the prompts' `unreadable`."""
 
     def __init__(self, code: str) -> None:
-        """See the class."""
         super().__init__(code.replace("_", " "))
         self.code = code
 
@@ -222,7 +221,6 @@ def ids_in(claims: Claims, field: str, known: Iterable[str]) -> tuple[str, ...] 
 
 
 def _ids(value: str | list[Any]) -> Iterator[str]:
-    """The ids in a text, or in the texts of a list."""
     for text in [value] if isinstance(value, str) else value[:_MAX_LISTED]:
         if isinstance(text, str):
             yield from _ID.findall(text[:_MAX_TEXT].casefold())
@@ -293,7 +291,6 @@ def _find_unfinished(text: str) -> int:
 def _fields(
     pairs: Pairs, vocabulary: Vocabulary = _APPRAISAL, depth: int = 0
 ) -> Iterator[tuple[str, Any]]:
-    """The known fields of an object, or of objects within it."""
     for key, value in pairs:
         field = vocabulary.field_of.get(key.strip(" *_`").casefold())
         if field:

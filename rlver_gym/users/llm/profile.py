@@ -135,7 +135,6 @@ def _build_conversation(
 
 
 def _drop_empty_fields(value: Any) -> Any:
-    """Without the fields that a sketched persona leaves empty."""
     if not isinstance(value, dict):
         return value
     parts = {name: _drop_empty_fields(part) for name, part in value.items()}

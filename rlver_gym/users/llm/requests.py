@@ -49,12 +49,10 @@ class RequestBuilder:
 
     @property
     def language(self) -> Language:
-        """In which the model is prompted and the person speaks."""
         return self.options.language or self.scene.persona.language
 
     @property
     def words(self) -> Words:
-        """The short texts of that language."""
         return words(self.language, is_chat=self.scene.card.is_chat)
 
     def build(

@@ -64,15 +64,12 @@ class LLMUser:
         self._chat = chat
 
     def open(self, scene: Scene, emotion: int) -> str:
-        """See `aopen`. Waits."""
         return wait_for(self.aopen(scene, emotion))
 
     def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
-        """See `aappraise`. Waits."""
         return wait_for(self.aappraise(scene, emotion, dialogue))
 
     def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> Reply:
-        """See `aspeak`. Waits."""
         return wait_for(self.aspeak(scene, emotion, dialogue, appraisal))
 
     async def aopen(self, scene: Scene, emotion: int) -> str:

@@ -145,5 +145,4 @@ def is_incoherent(evidence: np.ndarray) -> list[bool]:
 
 @lru_cache(maxsize=1)
 def load_act_classifier() -> ActClassifier:
-    """The shipped English classifier."""
     return ActClassifier(load_data("act_classifier_en.json"))

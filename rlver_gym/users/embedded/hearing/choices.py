@@ -14,7 +14,6 @@ _MOST_WORDS = 12
 
 
 def choices_in(sentence: Sentence) -> Alternatives:
-    """What a question offers to choose between: two things or none."""
     text = sentence.text.rstrip("?!.\"'”’) ")
     found = list(PATTERNS["or"].finditer(text))
     if sentence.ask not in _ASKS or "?" not in sentence.text or not found:

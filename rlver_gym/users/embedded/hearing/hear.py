@@ -140,7 +140,6 @@ class Piece(NamedTuple):
 
     @property
     def clear_acts(self) -> list[str]:
-        """The acts that it clearly does."""
         return [act for act, share in self.acts.items() if share >= _CLEAR]
 
 
@@ -176,7 +175,6 @@ class _Columns(NamedTuple):
 
 
 def _look_up(each: Sequence[tuple[str, ...]]) -> _Columns | None:
-    """The words of each sentence, looked up; None where there is none."""
     words = tuple(chain.from_iterable(each))
     if not words:
         return None

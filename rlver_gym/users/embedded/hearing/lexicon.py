@@ -77,7 +77,6 @@ class Lexicon:
                     )
 
     def phrases(self, stem: str) -> tuple[Phrase, ...]:
-        """The phrases that are looked up by that stem."""
         return self._by_word.get(stem, ())
 
     def acts(
@@ -111,7 +110,6 @@ class Lexicon:
 
 
 def _common(words: Iterable[str]) -> tuple[int, int, int]:
-    """How common the words are, for choosing the rarest."""
     return (
         sum(word in _FUNCTION_STEMS for word in words),
         sum(1 for _ in words),
@@ -156,6 +154,5 @@ def load_data(name: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def load_lexicon() -> Lexicon:
-    """The shipped English lexicon."""
     data = load_data("lexicon_en.json")
     return Lexicon(data["acts"], frozenset(data["negatable"]))

@@ -78,7 +78,6 @@ class Utterance(NamedTuple):
 
     @property
     def questions(self) -> list[Sentence]:
-        """The sentences that ask."""
         return [one for one in self.sentences if one.ask is not None]
 
 

@@ -29,7 +29,6 @@ class Introductions:
     """The introductions of a story, and what lines are without them."""
 
     def __init__(self, situation: Situation) -> None:
-        """Compile them."""
         self.each = _introductions(situation)
         self.remove = Memo(self._remove, 1_000).__getitem__
         """The text as the card has it: introductions are names again."""
@@ -43,7 +42,6 @@ class Introductions:
 
 @cache_by_identity
 def introductions(situation: Situation) -> Introductions:
-    """The introductions of a story, compiled once."""
     return Introductions(situation)
 
 
@@ -86,7 +84,6 @@ def introduce(situation: Situation, text: str, earlier_text: str) -> str:
 
 
 def _is_introduced(one: Introduction, text: str, at: int) -> bool:
-    """Whether the sentence says who they are by itself."""
     start = 0
     for sentence in split_sentences(text):
         start = text.index(sentence, start)

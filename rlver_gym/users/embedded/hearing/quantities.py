@@ -38,7 +38,6 @@ _DIGIT = re.compile(r"\d")
 
 
 def may_count(words: Sequence[str]) -> bool:
-    """Whether there may be a number in a sentence at all."""
     return not _NUMBERS.isdisjoint(words) or _DIGIT.search(" ".join(words)) is not None
 
 

@@ -41,12 +41,10 @@ class Classification(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The best one."""
         return self.ranked[0][0]
 
     @property
     def probability(self) -> float:
-        """That of the best one."""
         return self.ranked[0][1]
 
 

@@ -286,7 +286,6 @@ def _names(line: str) -> bool:
 
 
 def is_inner(sentence: Sentence) -> bool:
-    """Whether a question asks for something within them."""
     return (
         sentence.ask not in FACTUAL
         and PATTERNS["inner"].search(" ".join(sentence.asked)) is not None
@@ -328,7 +327,6 @@ def explain_last_line(moment: Moment, preferences: Sequence[str] = ()) -> list[A
 
 
 def say_whom(moment: Moment, sentence: Sentence) -> list[Answer]:
-    """Whom they meant by what they said last."""
     card = moment.card
     of_last = [
         token

@@ -109,7 +109,6 @@ class _Index:
         return found
 
     def count(self, tokens: Iterable[str]) -> np.ndarray:
-        """Of each text, how many of the tokens it has."""
         found = [at for at in map(self._postings.get, tokens) if at is not None]
         return (
             np.bincount(np.concatenate(found), minlength=self.size)
@@ -122,7 +121,6 @@ class Card:
     """All that one persona can say."""
 
     def __init__(self, persona: Persona) -> None:
-        """Compile it."""
         self.facts = fact_base(persona)
         self._token_of = Memo(self._find_token, _MOST_KEPT).__getitem__
         self.topics = tuple(_topics(self, persona))
@@ -211,7 +209,6 @@ class Card:
         )
 
     def tokens(self, words: Iterable[str]) -> frozenset[str]:
-        """The tokens of some words, people by one token each."""
         return frozenset(map(self._token_of, words)) - _NOTHING
 
     def content(self, words: Iterable[str]) -> frozenset[str]:
@@ -385,5 +382,4 @@ def stands_alone(text: str) -> bool:
 
 @cache_by_parts("person", "situation")
 def compile_card(persona: Persona) -> Card:
-    """What a persona can say, compiled once."""
     return Card(persona)

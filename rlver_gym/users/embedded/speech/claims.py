@@ -68,7 +68,6 @@ _SOME, _ENOUGH = 2.0, 4.5
 
 
 def check_claims(persona: Persona, dialogue: Dialogue) -> tuple[Claim, ...]:
-    """What the last utterance says about the story, sentence by sentence."""
     if dialogue.utterance is None or persona.language != "en":
         return ()
     exchanges = tuple(zip(("", *dialogue.earlier_utterances), dialogue.user_lines, strict=True))
@@ -111,7 +110,6 @@ class _Checker:
         self._told_relations = {RELATION_OF[word] for word in words & RELATIONS}
 
     def check(self, sentence: str, words: tuple[str, ...]) -> Iterator[Claim]:
-        """The claims of a sentence."""
         known = self._known
         has = frozenset(words)
         names = _names_in(sentence, known.words)
@@ -379,7 +377,6 @@ class _Checker:
 
 
 def _is_supposed(sentence: str, word: str, has: frozenset[str]) -> bool:
-    """Whether the clause with a word suggests or supposes rather than states."""
     if not has.isdisjoint(_PROPOSING):
         return True
     if has.isdisjoint(_HYPOTHETICAL):

@@ -60,7 +60,6 @@ class FactBase:
     """All that one card states."""
 
     def __init__(self, persona: Persona) -> None:
-        """Compile it."""
         situation, person = persona.situation, persona.person
         self._situation = situation
         self.people = tuple(map(_story_person, situation.people))
@@ -134,7 +133,6 @@ class FactBase:
 
     @cached_property
     def people_tokens(self) -> frozenset[str]:
-        """All tokens that mean somebody of the story."""
         return frozenset(self._alias)
 
     @cached_property
@@ -148,15 +146,12 @@ class FactBase:
         return math.fsum([weights.get(token, 2.0) for token in tokens])
 
     def alias(self, token: str) -> str | None:
-        """The token of whom a word means."""
         return self._alias.get(token)
 
     def person(self, token: str) -> StoryPerson | None:
-        """The one of that token."""
         return next((one for one in self.people if one.token == token), None)
 
     def by_relation(self, word: str) -> StoryPerson | None:
-        """The only one who has a relation."""
         relation = RELATION_OF[word]
         found = [one for one in self.people if relation in _own_relations(one.who)]
         return found[0] if len(found) == 1 else None
@@ -209,7 +204,6 @@ def _story_person(other: Other) -> StoryPerson:
 
 
 def _texts_of(persona: Persona) -> Iterable[str]:
-    """All sentences that the card states as true."""
     situation, person = persona.situation, persona.person
     for text in (
         situation.title,
@@ -247,7 +241,6 @@ def _texts_of(persona: Persona) -> Iterable[str]:
 
 
 def compile_statement(known: FactBase, text: str, words: Sequence[str]) -> Statement:
-    """A sentence with whom it names and what it counts."""
     content = set(map(token_of, words)) - _NO_MATTER
     named = content & known.people_tokens
     content -= named
@@ -269,7 +262,6 @@ def compile_statement(known: FactBase, text: str, words: Sequence[str]) -> State
 
 @cache_by_parts("person", "situation")
 def fact_base(persona: Persona) -> FactBase:
-    """The facts of a persona, compiled once."""
     return FactBase(persona)
 
 

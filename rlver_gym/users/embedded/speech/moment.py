@@ -40,7 +40,6 @@ def fold(sentence: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def split_line(line: str) -> SplitLine:
-    """A line in sentences. Cached, because lines come again."""
     sentences = list(map(fold, split_sentences(line)))
     telling = frozenset(one for one in sentences if not is_short(one))
     return SplitLine(line, telling or frozenset(sentences), content_stems(line))
@@ -129,7 +128,6 @@ class Moment:
         self._mentioned: list[str] | None = None
 
     def labels(self, at: int) -> Classification:
-        """What the sentence at a place asks or does, by the recogniser."""
         if self._labels is None:
             self._labels = classify(
                 [

@@ -56,7 +56,6 @@ def reaction_to(moment: Moment, at: int, least: float) -> str | None:
 
 
 def to_advice(change: int) -> str:
-    """The manner that answers advice which the card has no answer to."""
     return "helped" if change >= _WELCOME else "pushed" if change <= _CHILLED else "suggested"
 
 

@@ -55,7 +55,6 @@ _OPTIONAL = frozenset({Ask.MEANING, Ask.WHOM, Ask.PREFERENCE, Ask.MORE})
 
 
 def opening(scene: Scene, emotion: int) -> str:
-    """The first words, in the tone of the start emotion."""
     said = scene.persona.situation.openings.in_tone(Band.of(emotion).tone)
     return type_as(scene.persona, introduce(scene.persona.situation, said, ""))
 
@@ -81,7 +80,6 @@ def thought(scene: Scene, dialogue: Dialogue, reasons: tuple[Reason, ...], chang
 
 
 def answer(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
-    """What they say to the last utterance."""
     moment = Moment(scene, emotion, dialogue, appraisal)
     outcome = scene.card.outcome(emotion, len(dialogue.turns) + 1)
     if outcome is Outcome.CONTENT or outcome is Outcome.LEFT:
@@ -100,7 +98,6 @@ def answer(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal)
 
 
 def _manner(moment: Moment, name: str) -> list[str]:
-    """The unsaid lines of a manner, or of the one that stands in for it where a card has none."""
     lines = getattr(moment.manner, name) or getattr(moment.manner, stands_for(name))
     return moment.drop_said(lines)
 
@@ -111,7 +108,6 @@ def _say(moment: Moment, name: str) -> list[str]:
 
 
 def _phrase(moment: Moment, name: str, **given: str) -> list[str]:
-    """A phrase of the language, filled in, that was not said yet."""
     lines = [_capitalise(line.format(**given)) for line in PHRASES[name]]
     fresh = [line for line in lines if fold(line) not in moment.said]
     return [moment.choose(name, fresh)] if fresh else []
@@ -124,7 +120,6 @@ def _say_goodbye(moment: Moment, outcome: Outcome) -> str:
 
 
 def _answer_act(moment: Moment) -> list[str] | None:
-    """The answer to silence, a greeting, a farewell and their kind, when that is all there is."""
     acts, count = moment.heard.acts, len(moment.heard.words)
     asks = any(not one.is_guess for one in moment.heard.questions)
     for act in (Act.SILENCE, Act.COMMAND, Act.FOREIGN, Act.SHOUTS, Act.FAREWELL):
@@ -270,7 +265,6 @@ def _expects_answer(sentence: Sentence) -> bool:
 
 
 def _two_of(asking: list[_Asked]) -> list[_Asked]:
-    """The two of several questions that they know most about."""
     if len(asking) <= 2:
         return asking
     best = sorted(
@@ -300,7 +294,6 @@ def _answers(moment: Moment, sentence: Sentence, at: int) -> Sequence[Answer]:
 
 
 def _only_invites(moment: Moment, sentence: Sentence, at: int) -> bool:
-    """Whether a question asks for no more than the story: "What happened?"."""
     if sentence.ask in _OPTIONAL:
         return False
     label, probability = moment.labels(at).ranked[0]
@@ -316,7 +309,6 @@ def _preference(moment: Moment) -> tuple[str, ...]:
 
 
 def _give(moment: Moment, asked: _Asked, parts: Sequence[str]) -> list[str]:
-    """What is said to one question; nothing when there is no answer."""
     if asked.invites:
         return _tell(moment, parts)
     for one in asked.answers:
@@ -345,7 +337,6 @@ def _give(moment: Moment, asked: _Asked, parts: Sequence[str]) -> list[str]:
 
 
 def _best_wordings(moment: Moment, sentence: Sentence, lines: Sequence[str]) -> list[str]:
-    """Those of several lines that say most of what was asked."""
     if len(lines) == 1:
         return list(lines)
     card = moment.card
@@ -387,7 +378,6 @@ def _asks_own(sentence: Sentence) -> bool:
 
 
 def _acknowledge(moment: Moment, answered: Sequence[str]) -> list[str]:
-    """Now and then, a few words in front of an answer to what else was said."""
     said = [
         at
         for at, one in enumerate(moment.heard.sentences)
@@ -411,7 +401,6 @@ def _acknowledge(moment: Moment, answered: Sequence[str]) -> list[str]:
 
 
 def _reply_to_remarks(moment: Moment) -> list[str]:
-    """A reply to the remark that asks most for it."""
     sentences = moment.heard.sentences
     if not sentences:
         return []
@@ -448,7 +437,6 @@ def _reply_to_remarks(moment: Moment) -> list[str]:
 
 
 def _react_by_worth(moment: Moment, manner: str | None) -> list[str]:
-    """A few words of agreement or of doubt, by what a remark was worth to them."""
     if manner is not None or not moment.appraisal.change:
         return []
     return _say(moment, "confirmed" if moment.appraisal.change > 0 else "unconfirmed")
@@ -473,7 +461,6 @@ def _guesses_a_feeling(sentence: Sentence) -> bool:
 
 
 def _to_suggestion(moment: Moment, sentence: Sentence) -> Sequence[str]:
-    """What they say to what a sentence suggests; nothing when they had not thought of it."""
     card = moment.card
     tokens = card.content(sentence.words)
     suggested = card.suggested
@@ -491,7 +478,6 @@ def _to_suggestion(moment: Moment, sentence: Sentence) -> Sequence[str]:
 
 
 def _thread(moment: Moment, sentence: Sentence) -> str | None:
-    """Something more about the matter of the story that a sentence takes up."""
     card = moment.card
     tokens = card.content(sentence.words)
     best, found = 1.8, None
@@ -517,7 +503,6 @@ def _thread(moment: Moment, sentence: Sentence) -> str | None:
 
 
 def _go_on(moment: Moment) -> list[str]:
-    """Let the need show, or tell what comes next to what was spoken about."""
     chance = 0.35 if moment.turn == 0 or moment.appraisal.change <= 0 else 0.2
     return _hint(moment, chance) or _tell(moment, ())
 
@@ -591,7 +576,6 @@ def _tell(moment: Moment, parts: Sequence[str], *, is_near: bool = False) -> lis
 
 
 def _tell_beside(moment: Moment, parts: Sequence[str]) -> list[str]:
-    """Something more that stands by itself and lies near to some texts."""
     card = moment.card
     words = split_words(" ".join(parts))
     tokens = card.content(words)
@@ -634,7 +618,6 @@ def _finish(moment: Moment, parts: Sequence[str], *, is_plain: bool) -> str:
 
 
 def _habit(moment: Moment, text: str) -> list[str]:
-    """One of their verbal habits behind a text, now and then."""
     if moment.draw("habit") >= _TAGGED or len(split_words(text)) < 5 or not text.endswith("."):
         return []
     fresh = [tag for tag in moment.manner.tags if fold(tag) not in moment.said]
@@ -644,7 +627,6 @@ def _habit(moment: Moment, text: str) -> list[str]:
 
 
 def _says_again(line: str, parts: Sequence[str]) -> bool:
-    """Whether a line says nearly what one of some parts says."""
     stems = split_line(line).stems
     return len(stems) >= 2 and any(
         len(stems & split_line(part).stems) >= 0.6 * len(stems) for part in parts
