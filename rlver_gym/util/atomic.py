@@ -3,7 +3,7 @@
 import errno
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
@@ -47,20 +47,32 @@ def write_atomically(path: Path, text: str, error: MakeError = RunError) -> None
     of them wrote, and the last one's stays. `error` when it cannot be written: what was there
     before is intact then.
     """
+    _replace(path, text, error, lambda file: file.close())
+
+
+def rewrite_locked(path: Path, text: str) -> FileIO:
+    """Replace a file of `open_locked`, all or nothing: the new one, open and locked throughout."""
+    return _replace(path, text, RunError, lambda file: _acquire_lock(file, path))
+
+
+def _replace(path: Path, text: str, error: MakeError, finish: Callable[[FileIO], object]) -> FileIO:
+    """The file that took the place of the one there, `finish`ed just before."""
     draft = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(8)}.part")
     with convert_write_errors(path, error):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        file = draft.open("xb", buffering=0)
         try:
-            with draft.open("x", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
+            append_text(file, text)
+            os.fsync(file.fileno())
+            finish(file)
             draft.replace(path)
-        except OSError:
+        except BaseException:
+            file.close()
             draft.unlink(missing_ok=True)
             raise
+    return file
 
 
 @contextmanager
@@ -88,24 +100,6 @@ def _acquire_lock(file: FileIO, path: Path) -> None:
                 f"{path.parent}: another process is writing here. Wait until it is done, or choose"
                 " another folder with --out."
             ) from None
-
-
-def rewrite_locked(path: Path, text: str) -> FileIO:
-    """Replace a file of `open_locked`, all or nothing: the new one, open and locked throughout."""
-    draft = path.with_name(path.name + ".part")
-    with convert_write_errors(path):
-        draft.unlink(missing_ok=True)  # what lies there may be a link to elsewhere
-        file = draft.open("xb", buffering=0)
-        try:
-            _acquire_lock(file, draft)
-            append_text(file, text)
-            os.fsync(file.fileno())
-            draft.replace(path)
-        except BaseException:
-            file.close()
-            draft.unlink(missing_ok=True)
-            raise
-    return file
 
 
 def append_line(file: FileIO, line: str) -> None:

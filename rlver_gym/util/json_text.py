@@ -21,14 +21,13 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 def parse_json(
     text: str | bytes,
     *,
-    max_depth: int = MAX_DEPTH,
     max_values: int | None = None,
     allow_nan: bool = False,
     allow_surrogates: bool = False,
 ) -> Any:
     """The value of a JSON text.
 
-    ValueError for what is no JSON, nested deeper than `max_depth`, holds a key twice (the last
+    ValueError for what is no JSON, nested deeper than `MAX_DEPTH`, holds a key twice (the last
     would silently win), an integer of more than `MAX_DIGITS` digits, a float that is infinite and,
     unless they are allowed, a lone surrogate, NaN and Infinity. `max_values`: where time counts,
     refuse a text with more commas and brackets than that, without parsing it.
@@ -49,7 +48,7 @@ def parse_json(
         raise ValueError(_TOO_DEEP) from None
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 text (byte {error.start})") from None
-    if _depth(value, max_depth) > max_depth:
+    if _is_deep(value):
         raise ValueError(_TOO_DEEP)
     if not allow_surrogates and _SURROGATE.search(text):
         _refuse_surrogates(value)
@@ -84,18 +83,16 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
 
 
-def _depth(value: Any, enough: int) -> int:
-    """How deep lists and objects are nested, counted up to one more than `enough`."""
-    level, depth = [value], 0
-    while depth <= enough:
-        level = [one for one in level if isinstance(one, dict | list)]
-        if not level:
-            break
-        depth += 1
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
         level = [
-            inner for one in level for inner in (one.values() if isinstance(one, dict) else one)
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
         ]
-    return depth
+    return any(isinstance(one, dict | list) for one in level)
 
 
 def _refuse_surrogates(value: Any) -> None:

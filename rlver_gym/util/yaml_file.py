@@ -19,6 +19,9 @@ _TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels. Such files are flatter than
 MAX_NODES = 30_000
 """Texts, numbers, lists and mappings, keys included: an index of the largest size needs fewer."""
 _QUOTED_CHARS = 80
+_ALIAS = "YAML anchors and aliases (& and *) are not allowed. Write the value out."
+_TAG = "YAML tags (!…) are not allowed: remove the tag, or quote the text if it begins with '!'."
+_SECOND = "a second document begins here (---). Give each a file of its own."
 _KINDS = ("map", "seq", "str", "int", "float", "bool", "null")
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -50,19 +53,11 @@ class _Loader(_Base):
             keys.add(key)
         return super().construct_mapping(node, deep=deep)
 
-    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
-        if len(node.value) > MAX_DIGITS:
-            raise _Refused(
-                node.start_mark.line,
-                f"a number of more than {MAX_DIGITS} digits. Shorten it, or quote it if it is"
-                " text.",
-            )
-        return super().construct_yaml_int(node)
-
-    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
-        value = (
-            super().construct_yaml_float(node) if len(node.value) <= _QUOTED_CHARS else float("inf")
-        )
+    def construct_number(self, node: yaml.ScalarNode) -> float:
+        is_int = node.tag.endswith(":int")
+        construct = self.construct_yaml_int if is_int else self.construct_yaml_float
+        long = len(node.value) > (MAX_DIGITS if is_int else _QUOTED_CHARS)
+        value = float("inf") if long else construct(node)
         if not isfinite(value):
             raise _Refused(
                 node.start_mark.line,
@@ -73,9 +68,7 @@ class _Loader(_Base):
 
 
 for _kind in ("int", "float"):
-    _Loader.add_constructor(
-        f"tag:yaml.org,2002:{_kind}", getattr(_Loader, f"construct_yaml_{_kind}")
-    )
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _Loader.construct_number)
 
 
 def parse_yaml(text: str, source: str, error: MakeError = CardError) -> Any:
@@ -95,7 +88,7 @@ def parse_yaml(text: str, source: str, error: MakeError = CardError) -> Any:
     except _Refused as problem:
         line, reason = problem.args
         raise error(f"{source}: line {line + 1}: {reason}") from None
-    except yaml.YAMLError as problem:
+    except (yaml.YAMLError, ValueError) as problem:  # ValueError: 0x_, a lone surrogate
         place = getattr(problem, "problem_mark", None)
         line = f" line {place.line + 1}:" if place else ""
         what = one_line(
@@ -107,46 +100,24 @@ def parse_yaml(text: str, source: str, error: MakeError = CardError) -> Any:
             f"{source}:{line} not valid YAML: {what}. Quote texts that hold ': ' or begin with a"
             " sign."
         ) from problem
-    except UnicodeEncodeError as problem:
-        raise error(
-            f"{source}: holds a lone surrogate, which is no text. Save it as UTF-8."
-        ) from problem
-    except ValueError as problem:  # a number of YAML's own kinds that is none, such as 0x_
-        what = one_line(str(problem), max_chars=2 * _QUOTED_CHARS)
-        raise error(
-            f"{source}: not valid YAML: {what}. Quote texts that look like numbers."
-        ) from problem
 
 
 def _check_plain(text: str) -> None:
     depth = documents = nodes = 0
     for event in yaml.parse(text, Loader=_Base):
-        line = event.start_mark.line
         nodes += isinstance(event, yaml.NodeEvent)
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise _Refused(
-                line, "YAML anchors and aliases (& and *) are not allowed. Write the value out."
-            )
-        if getattr(event, "tag", None):
-            raise _Refused(
-                line,
-                "YAML tags (!…) are not allowed: remove the tag, or quote the text if it begins"
-                " with '!'.",
-            )
-        if isinstance(event, yaml.DocumentStartEvent):
-            documents += 1
-        elif isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if documents > 1:
-            raise _Refused(
-                line, "a second document begins here (---). Give each a file of its own."
-            )
-        if nodes > MAX_NODES:
-            raise _Refused(line, f"more than {MAX_NODES:,} values. Split the file.")
-        if depth > MAX_DEPTH:
-            raise _Refused(line, _TOO_DEEP)
+        documents += isinstance(event, yaml.DocumentStartEvent)
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        for is_so, reason in (
+            (getattr(event, "anchor", None), _ALIAS),
+            (getattr(event, "tag", None), _TAG),
+            (documents > 1, _SECOND),
+            (nodes > MAX_NODES, f"more than {MAX_NODES:,} values. Split the file."),
+            (depth > MAX_DEPTH, _TOO_DEEP),
+        ):
+            if is_so:
+                raise _Refused(event.start_mark.line, reason)
 
 
 def _quote(value: Any) -> str:
