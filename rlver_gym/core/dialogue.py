@@ -22,44 +22,25 @@ class ReasonCode(StrEnum):
     "temper:DISPOSITION", "world:…", and the names of the factors that readers rate.
     """
 
-    SILENCE = "silence"
-    """Nothing, or next to nothing, was said."""
-    NONSENSE = "nonsense"
-    """No sentence that anyone could follow."""
-    BROKEN = "broken"
-    """A part of it does not hang together."""
-    TORN = "torn"
-    """Pieces out of their own words, put together."""
-    COPYING = "copying"
-    """Their own words given back."""
-    REPETITION = "repetition"
-    """What the agent has said before."""
-    WHOLE = "whole"
-    """The reply as a whole, for what they hope for."""
-    READER = "reader"
-    """What the encoder reads in the dialogue."""
-    MODEL = "model"
-    """What a language model judged."""
-    SAMPLES = "samples"
-    """That the judgement is the median of several."""
-    READING = "reading"
-    """What a language model takes the utterance to mean to them."""
-    FEELING = "feeling"
-    """How they feel after it, by a language model."""
-    JUDGE_ADDRESSED = "judge_addressed"
-    """The utterance speaks to whoever judges; bounds its change."""
-    ROUNDING = "rounding"
-    """To a whole point."""
-    LIMIT = "limit"
-    """At most ten points a turn."""
-    SCALE_END = "scale_end"
-    """The emotion stays within its scale."""
-    FAILED = "failed"
-    """The user failed: no score."""
-    ANSWER = "answer"
-    """What the user's server answered instead."""
-    AGENT_FAILED = "agent_failed"
-    """The agent had no word to say: no score."""
+    SILENCE = "silence"  # nothing, or next to nothing, was said
+    NONSENSE = "nonsense"  # no sentence that anyone could follow
+    BROKEN = "broken"  # a part of it does not hang together
+    TORN = "torn"  # pieces out of their own words, put together
+    COPYING = "copying"  # their own words given back
+    REPETITION = "repetition"  # what the agent has said before
+    WHOLE = "whole"  # the reply as a whole, for what they hope for
+    READER = "reader"  # what the encoder reads in the dialogue
+    MODEL = "model"  # what a language model judged
+    SAMPLES = "samples"  # that the judgement is the median of several
+    READING = "reading"  # what a language model takes the utterance to mean to them
+    FEELING = "feeling"  # how they feel after it, by a language model
+    JUDGE_ADDRESSED = "judge_addressed"  # the utterance speaks to whoever judges; bounds its change
+    ROUNDING = "rounding"  # to a whole point
+    LIMIT = "limit"  # at most ten points a turn
+    SCALE_END = "scale_end"  # the emotion stays within its scale
+    FAILED = "failed"  # the user failed: no score
+    ANSWER = "answer"  # what the user's server answered instead
+    AGENT_FAILED = "agent_failed"  # the agent had no word to say: no score
 
 
 class Reason(NamedTuple):

@@ -2,45 +2,10 @@
 
 from rlver_gym.core.dialogue import Reason, ReasonCode
 from rlver_gym.core.emotion import MAX_CHANGE, moved
+from rlver_gym.util.yaml_file import load_yaml
 
-KIND_IN_WORDS = {
-    "deeds": "named something they really did",
-    "wrongs": "saw what was unfair to them",
-    "motives": "offered a reason for what somebody did",
-    "options": "found a step that fits",
-    "other_side": "showed how it looks from the other side",
-    "insights": "pointed at something about themselves",
-    "unspoken": "put an unspoken feeling into words",
-}
-ACT_IN_WORDS = {
-    "reflect_feeling": "spoke of their feelings",
-    "validate": "found their reaction natural",
-    "side": "took their side",
-    "praise": "gave credit",
-    "invite": "invited them to go on",
-    "open_question": "asked an open question",
-    "motives": "looked for the others' reasons",
-    "other_side": "looked at the other side",
-    "reflect_prompt": "turned the question to themselves",
-    "advice": "suggested what to do",
-    "cliche": "said what one says to anyone",
-    "referral": "sent them to somebody else",
-    "minimise": "made it small",
-    "blame": "blamed them",
-    "insult": "insulted them",
-    "threat": "threatened",
-    "ai": "spoke as a machine",
-    "meta": "spoke to the score, not to the person",
-    "promise": "promised what nobody can",
-    "agree_all": "agreed without looking",
-    "command": "told them what to do",
-    "hedge": "stayed vague",
-    "concrete": "was concrete",
-    "self_care": "told them to look after themselves",
-    "emphasis": "spoke with feeling",
-    "contrast": "said 'but'",
-    "sympathy": "said that they understand",
-}
+_WORDS: dict[str, dict[str, str]] = load_yaml("rlver_gym.core", "reasons.yaml")
+ACT_IN_WORDS, KIND_IN_WORDS = _WORDS["acts"], _WORDS["kinds"]
 
 
 class Ledger:

@@ -6,47 +6,15 @@ import re
 from collections.abc import Collection, Iterator
 
 from rlver_gym.core.words import FUNCTION_WORDS, content_stem, split_words, stem
+from rlver_gym.util.yaml_file import load_yaml
 
-_YOURS = {
-    "i'm": "you're", "i": "you", "me": "you", "my": "your", "mine": "yours",
-    "myself": "yourself", "am": "are", "we": "you", "us": "you", "our": "your", "ours": "yours",
-}  # fmt: skip
+_DATA = load_yaml("rlver_gym.core", "words.yaml")
+_YOURS: dict[str, str] = _DATA["address"]
 _OWN = re.compile(rf"\b(?:{'|'.join(_YOURS)})\b", re.IGNORECASE)
-_WHEN = re.compile(
-    r"\b(?:ago|since|last|next|until|yesterday|today|tomorrow|tonight|morning|evening|night|noon"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|july|august"
-    r"|september|october|november|december|spring|summer|autumn|winter|o'clock|\d+[.:]\d\d|when)\b",
-    re.IGNORECASE,
-)
-_WHERE = re.compile(
-    r"\b(?:in|at|on|under|behind|beside|near|from|to|into|by) (?:the|a|an|my|our|his|her|their"
-    r"|[A-Z]\w+)\b"
-)
-_WHY = re.compile(r"\b(?:because|since|so that|in order to|otherwise|afraid)\b", re.IGNORECASE)
-_NUMBERS = (
-    "one two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty"
-    " fifty sixty hundred thousand half dozen once twice every".split()
-)
-_COUNT = re.compile(rf"\b(?:\d+|{'|'.join(_NUMBERS)})\b", re.IGNORECASE)
-_SPAN = re.compile(
-    r"\b(?:minutes?|hours?|days?|nights?|weeks?|months?|years?|summers?)\b", re.IGNORECASE
-)
-_ASKS = (
-    (_WHEN, "When did"),
-    (_WHERE, "Where did"),
-    (_WHY, "Why did"),
-    (re.compile(rf"{_COUNT.pattern} (?:\w+ )?{_SPAN.pattern}", re.IGNORECASE), "How long did"),
-    (_COUNT, "How many"),
-    (re.compile(r"\b(?:is|was|were) (?:an?|the)\b"), "What kind of"),
-    (re.compile(rf"\b(?:is|am|was|turned) (?:{_COUNT.pattern})", re.IGNORECASE), "How old"),
-)
+_QUESTIONS = [(re.compile("".join(one["where"])), one["ask"]) for one in _DATA["questions"]]
 _CLAUSE = re.compile(r"[,;:]|\b(?:and|but|because|so that|which|who)\b|[.!?…](?=\s|$)")
 _MOST_WORDS = 9
-_EMPTY = frozenset(
-    stem(word)
-    for word in """sound sounds seem maybe perhaps feel feels felt must might person somebody
-    anybody everything nothing something thing way lot bit thought thinking says said""".split()
-)
+_EMPTY = frozenset(map(stem, _DATA["vague"].split()))
 """Stems that say too little to recognise a sentence by."""
 
 
@@ -63,7 +31,7 @@ def ask_for(text: str, names: Collection[str]) -> tuple[str, ...]:
     clauses = [one for one in map(str.strip, _CLAUSE.split(text)) if len(one.split()) > 1] or [text]
     chief = " ".join(content_words(clauses[0])[:2])
     found = [f"Did {_ask_of(clauses[0])}?", f"Tell me about {_ask_of(clauses[0])}?"]
-    for pattern, ask in _ASKS:
+    for pattern, ask in _QUESTIONS:
         clause = next((one for one in clauses if pattern.search(one)), None)
         if clause is not None or pattern.search(text):
             subject = "" if clause in (None, clauses[0]) else chief

@@ -7,6 +7,9 @@ import re
 from functools import lru_cache
 from itertools import chain
 from sys import intern
+from typing import Any
+
+from rlver_gym.util.yaml_file import load_yaml
 
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
 _LETTERS = bytes(
@@ -14,37 +17,14 @@ _LETTERS = bytes(
     for code in range(256)
 )
 """A table for `bytes.translate`: blanks for all that is in no word."""
+_DATA: dict[str, Any] = load_yaml("rlver_gym.core", "words.yaml")
 _IRREGULAR_CONTRACTIONS = {
-    "can't": ("can", "not"),
-    "cannot": ("can", "not"),
-    "won't": ("will", "not"),
-    "shan't": ("shall", "not"),
-    "let's": ("let", "us"),
-    "i'm": ("i", "am"),
+    word: tuple(written_out.split()) for word, written_out in _DATA["contractions"].items()
 }
-_CONTRACTION_ENDS = {"re": "are", "ve": "have", "ll": "will", "d": "would"}
-_IS = frozenset({"it", "that", "there", "here", "what", "who", "how", "where", "he", "she"})
+_IS = frozenset(_DATA["takes_is"].split())
 _SENTENCE = re.compile(r"[^.!?…\n]+[.!?…]*[\"'”’)]*")
 
-FUNCTION_WORDS = frozenset(
-    """a about above after again all almost alone along already also although always am among an
-    and another any anyone anything are around as ask at away back be became because become
-    been before began being below best better between both bring but by call came can come
-    could day did do does done down during each either else enough even ever every everyone
-    everything far feel felt few find first for from gave get getting give go goes going
-    gone good got had has have having he hear heard her here hers herself him himself his
-    how however i if in into is it its itself just keep kept kind know known last least less
-    let like little long look made make many may maybe me mean might mine more most much
-    must my myself need never next no nobody none nor not nothing now of off often oh ok
-    okay on once one only onto or other others our ours out over own part people perhaps
-    person please put quite rather really right said same saw say see seem seems seen sent
-    set shall she should since so some somebody someone something sometimes soon sort still
-    stop such sure take taken tell than thank thanks that the their theirs them themselves
-    then there these they thing things think this those though thought through time to today
-    together told too took toward try two under until up upon us use used very want wanted
-    was way we well went were what whatever when where whether which while who whole whom
-    whose why will with within without would yes yet you your yours yourself""".split()
-)
+FUNCTION_WORDS = frozenset(_DATA["function_words"].split())
 """Words too common to say what a text is about."""
 
 
@@ -59,17 +39,6 @@ def is_short(sentence: str) -> bool:
     return sentence.count(" ") < _SHORT_SENTENCE
 
 
-_ENDINGS = (
-    ("ies", "y"),
-    ("ied", "y"),
-    ("sses", "ss"),
-    ("ing", ""),
-    ("edly", ""),
-    ("ed", ""),
-    ("ly", ""),
-    ("es", "e"),
-    ("s", ""),
-)
 _SHORT_WITH_E = re.compile(r"[^aeiou][aeiou][^aeiouwxy]")
 
 
@@ -87,7 +56,7 @@ def stem(word: str) -> str:
 
 
 def _strip_ending(word: str) -> str:
-    for ending, tail in _ENDINGS:
+    for ending, tail in _DATA["endings"]:
         if (
             word.endswith(ending)
             and len(word) - len(ending) >= 3
@@ -121,7 +90,7 @@ def _expand_contraction(word: str) -> tuple[str, ...]:
         return (front[:-1], "not")
     if end == "s":
         return (front, "is") if front in _IS else (front,)
-    return (front, _CONTRACTION_ENDS[end]) if end in _CONTRACTION_ENDS else (front, end)
+    return (front, _DATA["contraction_ends"].get(end, end))
 
 
 @lru_cache(maxsize=1_024)

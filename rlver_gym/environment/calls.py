@@ -90,15 +90,15 @@ class RemoteServer:
         began, attempt = time.monotonic(), 0
         while True:
             attempt += 1
-            backoff_s = random.random() * min(_MAX_WAIT_S, _FIRST_WAIT_S * 2 ** min(attempt, 10))
+            wait_s = random.random() * min(_MAX_WAIT_S, _FIRST_WAIT_S * 2 ** min(attempt, 10))
             error: RlverError
             try:
                 answer = self._exchange(method, path, content)
             except (OSError, HTTPException) as failure:
                 self.close()
-                wait_s, error = backoff_s, self._unreachable(failure)
-                most_s = (
-                    patience_s if self._has_answered else min(patience_s, _WAIT_FOR_FIRST_ANSWER_S)
+                error = ServerUnreachable(
+                    f"{self.url} does not answer ({failure or type(failure).__name__}). Is the"
+                    " server running there (rlver-gym serve)?"
                 )
             else:
                 self._has_answered = True
@@ -106,11 +106,12 @@ class RemoteServer:
                     return answer.value
                 if not _asks_to_wait(answer):
                     raise self._error(answer)
-                wait_s, most_s = max(backoff_s, answer.retry_after_s), patience_s
+                wait_s = max(wait_s, answer.retry_after_s)
                 error = ServerOutage(
                     f"{self.url} had no room for {patience_s:g} s: {_detail(answer)} Use fewer"
                     " environments, start it with higher limits, or raise patience_s."
                 )
+            most_s = patience_s if self._has_answered else min(patience_s, _WAIT_FOR_FIRST_ANSWER_S)
             if time.monotonic() - began + wait_s > most_s:
                 raise error
             time.sleep(wait_s)
@@ -135,12 +136,6 @@ class RemoteServer:
         after = response.headers.get("retry-after", "")
         wait_s = float(after) if after.isdecimal() and len(after) < 6 else 0.0
         return _Answer(response.status, wait_s, value)
-
-    def _unreachable(self, failure: Exception) -> ServerUnreachable:
-        return ServerUnreachable(
-            f"{self.url} does not answer ({failure or type(failure).__name__}). Is the server"
-            " running there (rlver-gym serve)?"
-        )
 
     def _error(self, answer: _Answer) -> RlverError:
         kind = _kind(answer)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 import gymnasium as gym
 import numpy as np
@@ -27,9 +27,6 @@ from rlver_gym.environment.spaces import MAX_REPLY_CHARS, Utterance
 from rlver_gym.users import SentientUser, make_user
 from rlver_gym.util.errors import CardError, DialogueError, ResetNeeded, UnknownName, UserFailed
 from rlver_gym.util.terminal import SafeConsole
-
-if TYPE_CHECKING:
-    from rlver_gym.environment.remote import RemoteDialogue
 
 FailureChoice = Literal["raise", "truncate"]
 """Whether a failed user raises UserFailed, or ends the episode as truncated and not valid."""
@@ -139,6 +136,9 @@ class EmpathyEnv(gym.Env[str, str]):
     }
     privileged_info: ClassVar[tuple[str, ...]] = PRIVILEGED
 
+    is_remote: ClassVar[bool] = False
+    """Whether a server plays the person: there is no session and no state to save here."""
+
     def __init__(
         self,
         card: str | EnvCard = "RLVER-Empathy-v0",
@@ -149,7 +149,6 @@ class EmpathyEnv(gym.Env[str, str]):
         personas: str | None = None,
         info: InfoChoice = "public",
         on_failure: FailureChoice = "raise",
-        url: str | None = None,
         render_mode: str | None = None,
         **options: Any,
     ) -> None:
@@ -158,46 +157,10 @@ class EmpathyEnv(gym.Env[str, str]):
         Raises CardError, or UnknownName for a persona, card, split, user or option that does not
         exist.
         """
-        self.info_choice: InfoChoice = check_info_choice(info)
-        if on_failure not in get_args(FailureChoice):
-            raise UnknownName.of("on_failure", on_failure, get_args(FailureChoice), "the two")
-        self.on_failure = on_failure
-        self.user: Any = None
-        """Who plays the person; with a `url` the name that the server is asked for."""
-        if url is not None:
-            self.metadata = self.metadata | {"render_modes": ["ansi"]}
-        modes = self.metadata["render_modes"]
-        if render_mode not in (None, *modes):
-            raise UnknownName.of("render mode", render_mode, modes, f"{', '.join(modes)} or None")
-        self.render_mode = render_mode
-        self._remote: RemoteDialogue | None = None
-        self._session: EmpathySession | None = None
-        if url is None:
-            self._be_local(card, user, split, persona, personas, options)
-        else:
-            options |= {} if personas is None else {"personas": personas}
-            self._be_remote(url, card, user, split, persona, options)
-        if not self._ids:
-            place = "the server" if self._remote else self._library.folder / "index.yaml"
-            raise CardError(
-                f"{place} has no persona of split {split or self.card.split!r}. Choose another"
-                " split, or pair some."
-            )
-        self.action_space = Utterance(self.card.max_utterance_chars)
-        self.observation_space = Utterance(MAX_REPLY_CHARS)
-
-    def _be_local(
-        self,
-        card: str | EnvCard,
-        user: str | SentientUser | None,
-        split: SplitChoice | None,
-        persona: str | None,
-        personas: str | None,
-        options: dict[str, Any],
-    ) -> None:
-        self.card = env_card(card)
+        self._set_choices(info, on_failure, render_mode)
+        card = env_card(card)
         refuse_secrets(options, "the environment's spec", _MAKE_USER)
-        self.user = made = make_user("embedded" if user is None else user, **options)
+        made = make_user("embedded" if user is None else user, **options)
         if not isinstance(made, SentientUser):
             raise UnknownName.of(
                 "user",
@@ -205,35 +168,47 @@ class EmpathyEnv(gym.Env[str, str]):
                 ["embedded"],
                 'user="embedded", or an object with kind, version, open, appraise and speak',
             )
-        self.is_async = is_async_user(made)
+        is_async = is_async_user(made)
+        self._library = library(personas)
+        ids = self._library.ids(check_split(split or card.split))
+        if persona is not None:
+            ids = (self._library.get(persona).id,)
+        self._set_people(card, ids, split, self._library.folder / "index.yaml")
+        self._set_user(made, is_async=is_async, is_deterministic=not is_async)
+        self._session: EmpathySession | None = None
+
+    def _set_choices(
+        self, info: InfoChoice, on_failure: FailureChoice, render_mode: str | None
+    ) -> None:
+        self.info_choice: InfoChoice = check_info_choice(info)
+        if on_failure not in get_args(FailureChoice):
+            raise UnknownName.of("on_failure", on_failure, get_args(FailureChoice), "the two")
+        self.on_failure = on_failure
+        modes = self.metadata["render_modes"]
+        if render_mode not in (None, *modes):
+            raise UnknownName.of("render mode", render_mode, modes, f"{', '.join(modes)} or None")
+        self.render_mode = render_mode
+
+    def _set_people(
+        self, card: EnvCard, ids: tuple[str, ...], split: SplitChoice | None, place: object
+    ) -> None:
+        if not ids:
+            raise CardError(
+                f"{place} has no persona of split {split or card.split!r}. Choose another split, or"
+                " pair some."
+            )
+        self.card = card
+        self._ids = ids
+        self.action_space = Utterance(card.max_utterance_chars)
+        self.observation_space = Utterance(MAX_REPLY_CHARS)
+
+    def _set_user(self, user: Any, *, is_async: bool, is_deterministic: bool) -> None:
+        self.user = user
+        """Who plays the person; with a `url` the name that the server is asked for."""
+        self.is_async = is_async
         """Whether the user is asynchronous: it calls something that takes time, such as a server.
         """
-        self._is_deterministic = not self.is_async
-        self._library = library(personas)
-        self._ids = self._library.ids(check_split(split or self.card.split))
-        if persona is not None:
-            self._ids = (self._library.get(persona).id,)
-
-    def _be_remote(
-        self,
-        url: str,
-        card: str | EnvCard,
-        user: str | SentientUser | None,
-        split: SplitChoice | None,
-        persona: str | None,
-        options: dict[str, Any],
-    ) -> None:
-        # only who gives a url needs a client
-        from rlver_gym.environment.remote import RemoteDialogue  # noqa: PLC0415
-
-        self._remote = RemoteDialogue(url, card, user, options)
-        self.card, self.user, self.is_async = self._remote.card, self._remote.user, False
-        self._is_deterministic = self._remote.is_deterministic
-        try:
-            self._ids = self._remote.list_personas(split or self.card.split, persona)
-        except BaseException:
-            self._remote.close()
-            raise
+        self._is_deterministic = is_deterministic
 
     @property
     def spec(self) -> EnvSpec | None:
@@ -253,26 +228,16 @@ class EmpathyEnv(gym.Env[str, str]):
     @property
     def has_begun(self) -> bool:
         """Whether there is a dialogue: reset() was called."""
-        return self._remote.has_begun if self._remote else self._session is not None
+        return self._session is not None
 
     @property
     def has_failed_to_open(self) -> bool:
         """Whether the user failed before its first words."""
-        return (self._remote or self.session).has_failed_to_open
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether a server plays the person: there is no session and no state to save here."""
-        return self._remote is not None
+        return self.session.has_failed_to_open
 
     @property
     def session(self) -> EmpathySession:
         """The dialogue going on. ResetNeeded before the first reset, DialogueError with a `url`."""
-        if self._remote:
-            raise DialogueError(
-                "the dialogue is on a server: its session is not here, and cannot be saved or"
-                " restored. Leave out url for one that is."
-            )
         if self._session is None:
             raise ResetNeeded("the dialogue has not begun. Call reset() first.")
         return self._session
@@ -281,12 +246,11 @@ class EmpathyEnv(gym.Env[str, str]):
         """Another environment like this one that shares its user or connection, not yet begun."""
         other = copy(self)
         other._session, other._np_random = None, None
-        other._remote = self._remote.fork() if self._remote else None
         return other
 
     def validate_utterance(self, utterance: str) -> str:
         """The utterance as it would be said; raises what `step` would raise for it."""
-        return (self._remote or self.session).validate_utterance(utterance)
+        return self.session.validate_utterance(utterance)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -300,19 +264,8 @@ class EmpathyEnv(gym.Env[str, str]):
         """See `reset`."""
         super().reset(seed=seed)
         asked = _check_options(options)
-        persona_id, user_seed = draw_scene(self.np_random, (asked,) if asked else self._ids)
-        if self._remote:
-            opening, info = self._remote.begin(persona_id, user_seed)
-            if self.info_choice == "privileged":
-                self._remote.require_privileged()
-        else:
-            persona = self._library.get(persona_id)
-            session = EmpathySession(self.user, persona, self.card, user_seed)
-            opening = await session.astart()
-            self._session = session
-            if self.render_mode == "human":
-                show_last(session, SafeConsole())
-            info = describe_turn(session, None, 0)
+        persona, scene_seed = draw_scene(self.np_random, (asked,) if asked else self._ids)
+        opening, info = await self._begin(persona, scene_seed)
         if self.has_failed_to_open and self.on_failure == "raise":
             raise self._make_failure()
         return opening, select_info(info, self.info_choice, self.card)
@@ -323,15 +276,23 @@ class EmpathyEnv(gym.Env[str, str]):
 
     async def astep(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """See `step`."""
-        reply, reward, is_failed, info = (
-            self._remote.step(action) if self._remote else await self._astep_here(action)
-        )
+        reply, reward, is_failed, info = await self._say(action)
         if is_failed and self.on_failure == "raise":
             raise self._make_failure()
         is_over = info["outcome"] is not None and not is_failed
         return reply, reward, is_over, is_failed, select_info(info, self.info_choice, self.card)
 
-    async def _astep_here(self, action: str) -> tuple[str, float, bool, dict[str, Any]]:
+    async def _begin(self, persona: str, scene_seed: int) -> tuple[str, dict[str, Any]]:
+        """The first words of an episode, and everything that may be in its `info`."""
+        session = EmpathySession(self.user, self._library.get(persona), self.card, scene_seed)
+        opening = await session.astart()
+        self._session = session
+        if self.render_mode == "human":
+            show_last(session, SafeConsole())
+        return opening, describe_turn(session, None, 0)
+
+    async def _say(self, action: str) -> tuple[str, float, bool, dict[str, Any]]:
+        """The reply, the reward, whether the user failed, and everything for `info`."""
         session = self.session
         turn = (
             session.dialogue.turns[0]
@@ -345,28 +306,21 @@ class EmpathyEnv(gym.Env[str, str]):
         return turn.reply, turn.reward, is_failed, describe_turn(session, turn, cut)
 
     def _make_failure(self) -> UserFailed:
-        cause = "the user failed on the server"
-        if self._remote:
-            self._remote.leave()
-        else:
-            cause = self.session.dialogue.turns[-1].appraisal.reasons[0].note
-        self._session = None
         return UserFailed(
-            f"{cause.rstrip('.')}. This dialogue is over and no score: call reset() for another, or"
-            ' make the environment with on_failure="truncate", which ends it with info["valid"]'
-            " False."
+            f"{self._end_failed().rstrip('.')}. This dialogue is over and no score: call reset()"
+            ' for another, or make the environment with on_failure="truncate", which ends it with'
+            ' info["valid"] False.'
         )
 
-    def close(self) -> None:
-        """Tell a server that the dialogue is not needed any more."""
-        if self._remote:
-            self._remote.close()
+    def _end_failed(self) -> str:
+        """Forget the dialogue whose user failed; returns why it did."""
+        cause = self.session.dialogue.turns[-1].appraisal.reasons[0].note
+        self._session = None
+        return cause
 
     def render(self) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The dialogue so far as text in mode "ansi"; "human" has shown each turn already."""
-        if self.render_mode != "ansi":
-            return None
-        return "\n".join(self._remote.lines) if self._remote else as_text(self.session)
+        return as_text(self.session) if self.render_mode == "ansi" else None
 
     def save_state(self) -> EnvState:
         """Everything needed to go on from here, as a value that can be pickled."""
@@ -407,6 +361,18 @@ class EmpathyEnv(gym.Env[str, str]):
             session,
             _random_state(self.np_random, state.random),
         )
+
+
+def make_env(
+    card: str | EnvCard = "RLVER-Empathy-v0", *, url: str | None = None, **options: Any
+) -> EmpathyEnv:
+    """What `gym.make` makes: an EmpathyEnv, or with a `url` one whose person a server plays."""
+    if url is None:
+        return EmpathyEnv(card, **options)
+    # only who gives a url needs a client
+    from rlver_gym.environment.remote import RemoteEmpathyEnv  # noqa: PLC0415
+
+    return RemoteEmpathyEnv(url, card, **options)
 
 
 def draw_scene(generator: np.random.Generator, ids: Sequence[str]) -> tuple[str, int]:

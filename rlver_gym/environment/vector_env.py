@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.environment.env import EmpathyEnv, make_env
 from rlver_gym.util.errors import RlverError, UtteranceError
 from rlver_gym.util.event_loop import run_sync, wait_for
 
@@ -54,7 +54,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
                 f"num_envs ({num_envs}) must be a positive multiple of group_size ({group_size})."
                 " Change one of them."
             )
-        first = EmpathyEnv(**kwargs)
+        first = make_env(**kwargs)
         # All with the same user, so with one client.
         self.envs = [
             first,

@@ -168,7 +168,7 @@ def test_making_an_environment_loads_no_client_and_a_url_changes_no_class() -> N
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == "[] EmpathyEnv", done.stderr
     for env_id in [*shipped_env_ids(), "RLVER-Strategy-v0"]:
-        assert gym.spec(env_id).entry_point == "rlver_gym.environment.env:EmpathyEnv"
+        assert gym.spec(env_id).entry_point == "rlver_gym.environment.env:make_env"
 
 
 def test_info_holds_nothing_that_a_supporter_could_not_know() -> None:

@@ -19,7 +19,7 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.core.cards import env_card, shipped_env_ids
 from rlver_gym.core.library import library
-from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.environment.env import EmpathyEnv, make_env
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import (
     CardError,
@@ -226,7 +226,7 @@ def test_errors_are_those_of_the_environment(serve: Any, remote: Any) -> None:
 )
 def test_options_that_cannot_be_had_are_named(plain: Any, options: Any, match: str) -> None:
     with pytest.raises((UnknownName, CardError), match=match):
-        EmpathyEnv(**{"url": plain.url, **options})
+        make_env(**{"url": plain.url, **options})
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_options_that_cannot_be_had_are_named(plain: Any, options: Any, match: s
 )  # fmt: skip
 def test_what_is_no_address_is_refused_and_not_repeated(url: Any) -> None:
     with pytest.raises(CardError, match="address of a server") as caught:
-        EmpathyEnv(url=url)
+        make_env(url=url)
     assert "secret" not in str(caught.value)
 
 
@@ -255,7 +255,7 @@ def test_a_server_that_is_not_there_is_named_soon() -> None:
         port = taken.getsockname()[1]
     began = time.monotonic()
     with pytest.raises(ServerUnreachable, match=r"rlver-gym serve"):
-        EmpathyEnv(url=f"http://127.0.0.1:{port}")
+        make_env(url=f"http://127.0.0.1:{port}")
     assert time.monotonic() - began < 60, "half of its patience"
 
 
@@ -263,7 +263,7 @@ def test_another_kind_of_server_is_recognised() -> None:
     from rlver_gym.testing import ChatServer
 
     with ChatServer("x") as server, pytest.raises(ServerRefused, match="not as rlver-gym serve"):
-        EmpathyEnv(url=server.base_url.removesuffix("/v1"))
+        make_env(url=server.base_url.removesuffix("/v1"))
 
 
 def test_a_dropped_episode_says_to_reset(serve: Any, remote: Any, caller: Any) -> None:
@@ -377,7 +377,7 @@ def test_a_step_that_timed_out_can_be_taken_again_and_is_taken_once(
     user = Slow()
     env = remote(server=serve(users={"slow": user}))
     env.reset(seed=0)
-    server = env.unwrapped._remote._server
+    server = env.unwrapped._server
     server.close()
     server.timeout_s, server.patience_s = 1.0, 2.0
     with pytest.raises(ServerUnreachable, match="timed out"):
@@ -433,6 +433,25 @@ def test_every_vectorization_mode_gives_the_texts_of_this_machine(serve: Any, mo
         return seen
 
     assert play(vectorization_mode=mode, url=serve().url) == play()
+
+
+def test_a_url_makes_an_environment_of_the_same_kind_without_a_session(remote: Any) -> None:
+    env = remote().unwrapped
+    assert isinstance(env, EmpathyEnv)
+    env.reset(seed=0)
+    for local in (lambda: env.session, env.save_state):
+        with pytest.raises(DialogueError, match="on a server"):
+            local()
+
+
+def test_what_a_server_does_not_tell_cannot_be_asked_for(serve: Any, remote: Any) -> None:
+    with pytest.raises(CardError, match="--privileged"):
+        remote(info="privileged").reset(seed=0)
+
+
+def test_the_need_that_was_asked_for_is_not_in_the_info(serve: Any, remote: Any) -> None:
+    _, info = remote().reset(options={"persona": "noor-the-old-dog/praise"})
+    assert info["persona"] == "noor-the-old-dog"
 
 
 def test_no_argument_is_swallowed_with_a_url(serve: Any) -> None:
