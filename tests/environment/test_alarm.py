@@ -130,18 +130,9 @@ def test_near_copies_are_found_in_any_script(one: str, other: str, alike: bool) 
 def test_only_people_with_other_stories_are_somebody_else() -> None:
     words = "That was unfair of him, and it is not on you at all."
     assert find_near_copies([told(words), told(words)]).copies == 0
-    assert (
-        find_near_copies(
-            [
-                told(words, persona="ada", opening="Same."),
-                told(words, persona="ben", opening="Same."),
-            ]
-        ).copies
-        == 0
-    )
-    assert (
-        find_near_copies([told(words, persona="ada"), told(words, persona="ben")]).to_others == 100
-    )
+    ada, ben = (told(words, persona=name, opening="Same.") for name in ("ada", "ben"))
+    assert find_near_copies([ada, ben]).copies == 0
+    assert find_near_copies([told(words), told(words, persona="ben")]).to_others == 100
 
 
 def test_who_repeats_one_good_reply_to_each_is_marked() -> None:

@@ -261,13 +261,9 @@ def test_a_vector_step_that_is_stopped_while_others_begin_anew_has_moved_nobody(
         assert data_equivalence(breaking.step(said), sound.step(said)), step
 
 
-def test_rollouts_are_what_one_dialogue_after_the_other_gives() -> None:
-    for user in (EmbeddedUser(), Patient()):
-        assert [one.snapshot() for one in rollout(pairs(user, 6))] == one_by_one()
-
-
-def test_a_rollout_holds_no_more_at_once_than_it_may() -> None:
+def test_rollouts_give_what_one_after_the_other_gives_with_no_more_at_once_than_allowed() -> None:
     patient = Patient()
+    assert [one.snapshot() for one in rollout(pairs(EmbeddedUser(), 6))] == one_by_one()
     assert [one.snapshot() for one in rollout(pairs(patient, 6), concurrency=5)] == one_by_one()
     assert patient.most == 5
 

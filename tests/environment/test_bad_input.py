@@ -1,6 +1,7 @@
 """What an agent may throw at the environment."""
 
 import sys
+from typing import Any
 
 import gymnasium as gym
 import pytest
@@ -46,20 +47,19 @@ def test_nasty_text_is_heard_or_cut_as_documented(name: str) -> None:
     assert "\x1b" not in env.render()
 
 
-@pytest.mark.parametrize("thing", [None, 5, b"bytes", ["a"], {"text": "a"}, 1.5])
-def test_what_is_no_string_gets_a_clear_error(thing: object) -> None:
+@pytest.mark.parametrize(
+    ("thing", "says"),
+    [
+        *((thing, "must be a string") for thing in (None, 5, b"bytes", ["a"], {"text": "a"})),
+        ("half a smile \ud83d", r"U\+D83D.*errors='replace'"),
+    ],
+)
+def test_what_is_no_text_gets_a_clear_error_and_costs_no_turn(thing: Any, says: str) -> None:
     env = EmpathyEnv(persona=PERSONA)
     env.reset(seed=0)
-    with pytest.raises(UtteranceError, match="must be a string"):
-        env.step(thing)  # pyright: ignore[reportArgumentType]
-
-
-def test_a_lone_surrogate_gets_a_clear_error() -> None:
-    env = EmpathyEnv(persona=PERSONA)
-    env.reset(seed=0)
-    with pytest.raises(UtteranceError, match=r"U\+D83D.*errors='replace'"):
-        env.step("half a smile \ud83d")
-    assert env.step("A whole one.")[0]
+    with pytest.raises(UtteranceError, match=says):
+        env.step(thing)
+    assert env.step("A whole one.")[4]["turn"] == 1
 
 
 def test_a_strict_card_refuses_what_is_too_long() -> None:

@@ -2,14 +2,14 @@
 
 import json
 import pickle
-import warnings
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
-from gymnasium.utils.env_checker import check_env, data_equivalence
+from gymnasium.utils.env_checker import data_equivalence
 
 import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.bench.score import score_agents
@@ -42,13 +42,6 @@ def rollout(env: gym.Env[str, str], seed: int, steps: int = 20) -> list[object]:
 
 
 @pytest.mark.parametrize("env_id", shipped_env_ids())
-def test_gymnasiums_checker_passes_with_warnings_as_errors(env_id: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        check_env(gym.make(env_id, render_mode="ansi").unwrapped)
-
-
-@pytest.mark.parametrize("env_id", shipped_env_ids())
 def test_seeded_rollouts_are_equal(env_id: str) -> None:
     a, b = rollout(gym.make(env_id), 7), rollout(gym.make(env_id), 7)
     assert data_equivalence(a, b)
@@ -70,13 +63,6 @@ def test_the_spec_survives_json(env_id: str) -> None:
     spec = EnvSpec.from_json(env.spec.to_json())
     assert spec == env.spec
     assert data_equivalence(rollout(gym.make(spec), 1), rollout(env, 1))
-
-
-def test_closing_twice_is_fine() -> None:
-    env = gym.make("RLVER-Empathy-v0")
-    env.reset(seed=0)
-    env.close()
-    env.close()
 
 
 def test_info_explains_the_turn() -> None:
@@ -257,71 +243,59 @@ def _talked() -> EmpathyEnv:
     return env
 
 
-def _with_turn(state: EnvState, **changes: object) -> EnvState:
-    """The state with other values in its last turn."""
-    dialogue = state.snapshot.dialogue
-    assert dialogue is not None
-    turns = (*dialogue.turns[:-1], dialogue.turns[-1]._replace(**changes))
-    return state._replace(
-        snapshot=state.snapshot._replace(dialogue=Dialogue(dialogue.opening, turns))
-    )
-
-
-BAD_STATES = {
-    "no random state": lambda state: state._replace(random=None),
-    "an empty random state": lambda state: state._replace(random={}),
-    "another generator": lambda state: state._replace(random=dict(np.random.MT19937(0).state)),
-    "half a random state": lambda state: state._replace(random={**state.random, "uinteger": "x"}),
-    "a random state too large": lambda state: state._replace(
-        random={**state.random, "state": {"state": 1 << 200, "inc": 1}}
-    ),
-    "a seed that is none": lambda state: state._replace(seed="5"),
-    "a seed below zero": lambda state: state._replace(seed=-1),
-    "a persona that is none": lambda state: state._replace(persona=["x"]),
-    "a persona that is not here": lambda state: state._replace(persona="nobody"),
-    "another persona": lambda state: state._replace(persona="noor-missed-evening"),
-    "no snapshot": lambda state: state._replace(snapshot=None),
-    "an emotion off the scale": lambda state: state._replace(
-        snapshot=state.snapshot._replace(emotion=10**30)
-    ),
-    "an emotion below zero": lambda state: state._replace(
-        snapshot=state.snapshot._replace(emotion=-5)
-    ),
-    "another emotion than the last": lambda state: state._replace(
-        snapshot=state.snapshot._replace(emotion=41)
-    ),
-    "an emotion that is NaN": lambda state: state._replace(
-        snapshot=state.snapshot._replace(emotion=float("nan"))
-    ),
-    "an outcome that is none": lambda state: state._replace(
-        snapshot=state.snapshot._replace(outcome="left")
-    ),
-    "an end that did not come": lambda state: state._replace(
-        snapshot=state.snapshot._replace(outcome=Outcome.LEFT)
-    ),
-    "a dialogue that is none": lambda state: state._replace(
-        snapshot=state.snapshot._replace(dialogue="hello")
-    ),
-    "an unanswered utterance": lambda state: state._replace(
-        snapshot=state.snapshot._replace(dialogue=state.snapshot.dialogue.with_utterance("hello"))
-    ),
-    "no dialogue": lambda state: state._replace(snapshot=state.snapshot._replace(dialogue=None)),
-    "a turn that is none": lambda state: state._replace(
-        snapshot=state.snapshot._replace(dialogue=Dialogue("hello", (("a", "b"),)))
-    ),
-    "a turn of another emotion": lambda state: _with_turn(state, emotion=99),
-    "a turn of another reward": lambda state: _with_turn(state, reward=10.0),
-    "an appraisal that is none": lambda state: _with_turn(state, appraisal=None),
-    "an appraisal out of bounds": lambda state: _with_turn(
-        state, appraisal=Appraisal(60, "", ()), emotion=100
-    ),
+BAD_STATES: dict[str, dict[str, Any]] = {
+    "no random state": {"random": None},
+    "an empty random state": {"random": {}},
+    "another generator": {"random": dict(np.random.MT19937(0).state)},
+    "half a random state": {"random": {**np.random.PCG64(0).state, "uinteger": "x"}},
+    "a random state too large": {
+        "random": {**np.random.PCG64(0).state, "state": {"state": 1 << 200, "inc": 1}}
+    },
+    "a seed that is none": {"seed": "5"},
+    "a seed below zero": {"seed": -1},
+    "a persona that is none": {"persona": ["x"]},
+    "a persona that is not here": {"persona": "nobody"},
+    "another persona": {"persona": "noor-missed-evening"},
+    "no snapshot": {"snapshot": None},
+}
+BAD_SNAPSHOTS: dict[str, dict[str, Any]] = {
+    "an emotion off the scale": {"emotion": 10**30},
+    "an emotion below zero": {"emotion": -5},
+    "another emotion than the last": {"emotion": 41},
+    "an emotion that is NaN": {"emotion": float("nan")},
+    "an outcome that is none": {"outcome": "left"},
+    "an end that did not come": {"outcome": Outcome.LEFT},
+    "a dialogue that is none": {"dialogue": "hello"},
+    "no dialogue": {"dialogue": None},
+    "a turn that is none": {"dialogue": Dialogue("hello", (("a", "b"),))},  # pyright: ignore[reportArgumentType]
+}
+BAD_TURNS: dict[str, dict[str, Any]] = {
+    "another emotion": {"emotion": 99},
+    "another reward": {"reward": 10.0},
+    "an appraisal that is none": {"appraisal": None},
+    "an appraisal out of bounds": {"appraisal": Appraisal(60, "", ()), "emotion": 100},
 }
 
 
-@pytest.mark.parametrize("name", BAD_STATES)
+def _damage(name: str, state: EnvState) -> EnvState:
+    snapshot = state.snapshot
+    dialogue = snapshot.dialogue
+    assert dialogue is not None
+    if name in BAD_STATES:
+        return state._replace(**BAD_STATES[name])
+    if name in BAD_TURNS:
+        turns = (*dialogue.turns[:-1], dialogue.turns[-1]._replace(**BAD_TURNS[name]))
+        return state._replace(
+            snapshot=snapshot._replace(dialogue=Dialogue(dialogue.opening, turns))
+        )
+    unanswered = {"dialogue": dialogue.with_utterance("hello")}
+    return state._replace(snapshot=snapshot._replace(**BAD_SNAPSHOTS.get(name, unanswered)))
+
+
+@pytest.mark.parametrize("name", [*BAD_STATES, *BAD_SNAPSHOTS, *BAD_TURNS, "unanswered"])
 def test_a_state_that_cannot_be_restored_leaves_everything_where_it_was(name: str) -> None:
     env, twin = _talked(), _talked()
-    bad = BAD_STATES[name](env.save_state())
+    bad = _damage(name, env.save_state())
     env.step(WORDS[2])
     twin.step(WORDS[2])
     with pytest.raises((DialogueError, UnknownName)) as error:

@@ -327,51 +327,17 @@ def test_neither_key_nor_words_are_in_errors_tracebacks_logs_or_printed_values(
     assert not [word for word in ("planted", "hunter2", "inheritance") if word in text]
 
 
-@pytest.mark.parametrize(
-    ("body", "kind", "says"),
-    [
-        (b"", Kind.MALFORMED, "no complete JSON"),
-        (b"[1, 2]", Kind.MALFORMED, "no chat completion"),
-        (b'{"choices": [{"message": {"content": null}}]}', Kind.MALFORMED, "without text"),
-        (b'{"choices": [{"message": {"content": " \\n"}}]}', Kind.MALFORMED, "without text"),
-        (
-            b'{"choices": [{"message": {"content": ""}, "finish_reason": "length"}]}',
-            Kind.MALFORMED,
-            "max_tokens",
-        ),
-        (b'{"choices": [{"message": {"content": "\\ud800"}}]}', Kind.MALFORMED, "without text"),
-        (
-            b'{"error": {"message": "upstream is down", "code": 502}}',
-            Kind.MALFORMED,
-            "upstream is down",
-        ),
-        (
-            b'{"choices": [{"message": {"content": null, "refusal": "no"}}]}',
-            Kind.DECLINED,
-            "declined",
-        ),
-    ],
-)
-def test_a_body_that_holds_no_answer_is_named(body: bytes, kind: Kind, says: str) -> None:
-    result = wire.parse_answer(body, "application/json").result
-    assert isinstance(result, Failure)
-    assert result.kind is kind
-    assert says in show_failure(result)
-
-
 def test_reasons_are_counted_except_for_waiting() -> None:
-    failures = [
-        Failure(Kind.BUSY, "busy"),
-        Failure(Kind.BROKEN, "b"),
-        Failure(Kind.BUSY, "busy"),
-        Failure(Kind.BROKEN, "b"),
-    ]
+    failures = [Failure(Kind.BUSY, "busy"), Failure(Kind.BROKEN, "b")] * 2
     assert summarise_failures(failures) == "busy; b (2×)"
 
 
+def body_of(choice: dict[str, object]) -> bytes:
+    return json.dumps({"choices": [choice]}).encode()
+
+
 def read_body(choice: dict[str, object]) -> ChatAnswer | Failure:
-    body = json.dumps({"choices": [choice]}).encode()
-    return wire.parse_answer(body, "application/json").result
+    return wire.parse_answer(body_of(choice), "application/json").result
 
 
 @pytest.mark.parametrize(
@@ -389,49 +355,42 @@ def test_text_in_parts_is_an_answer_without_its_thoughts(message: dict[str, obje
     assert answer == ChatAnswer("hi", "stop", 0, 0)
 
 
+def no_answer(content: object, ending: str | None = None, **message: object) -> bytes:
+    return body_of({"message": {"content": content, **message}, "finish_reason": ending})
+
+
 @pytest.mark.parametrize(
-    ("choice", "kind", "says"),
+    ("body", "says"),
     [
+        (b"", "no complete JSON"),
+        (b"[1, 2]", "no chat completion"),
+        (b'{"error": {"message": "upstream is down", "code": 502}}', "upstream is down"),
+        (no_answer(None), "without text"),
+        (no_answer(" \n"), "without text"),
+        (no_answer("\ud800"), "without text"),
+        (no_answer("", "length"), "max_tokens"),
         (
-            {"message": {"content": "", "reasoning_content": "hm"}, "finish_reason": "length"},
-            Kind.MALFORMED,
+            no_answer("", "length", reasoning_content="hm"),
             "thoughts took all the tokens that it may have. Raise max_tokens",
         ),
+        (no_answer(None, "stop", reasoning_content="hm"), "thoughts and no words"),
+        (no_answer([{"type": "thinking", "thinking": "hm"}]), "thoughts and no words"),
+        (no_answer("I told him", "error"), "broke off"),
         (
-            {"message": {"content": None, "reasoning_content": "hm"}, "finish_reason": "stop"},
-            Kind.MALFORMED,
-            "thoughts and no words",
-        ),
-        (
-            {"message": {"content": [{"type": "thinking", "thinking": "hm"}]}},
-            Kind.MALFORMED,
-            "thoughts and no words",
-        ),
-        (
-            {"message": {"content": "I told him"}, "finish_reason": "error"},
-            Kind.MALFORMED,
+            body_of({"message": {"content": "I"}, "error": {"code": 502}, "finish_reason": "stop"}),
             "broke off",
         ),
-        (
-            {"message": {"content": "I told"}, "error": {"code": 502}, "finish_reason": "stop"},
-            Kind.MALFORMED,
-            "broke off",
-        ),
-        ({"message": {"content": "I t"}, "finish_reason": "SAFETY"}, Kind.DECLINED, "filter"),
-        (
-            {"message": {"content": [{"type": "refusal", "refusal": "no"}]}},
-            Kind.DECLINED,
-            "declined",
-        ),
+        (no_answer(None, refusal="no"), "declined"),
+        (no_answer([{"type": "refusal", "refusal": "no"}]), "declined"),
+        (no_answer("I t", "SAFETY"), "filter"),
     ],
 )
-def test_a_completion_that_is_no_answer_says_why_and_what_helps(
-    choice: dict[str, object], kind: Kind, says: str
-) -> None:
-    result = read_body(choice)
+def test_a_body_that_holds_no_answer_says_why_and_what_helps(body: bytes, says: str) -> None:
+    result = wire.parse_answer(body, "application/json").result
     assert isinstance(result, Failure)
-    assert result.kind is kind
-    assert says in result.reason
+    is_declined = says in ("declined", "filter")
+    assert result.kind is (Kind.DECLINED if is_declined else Kind.MALFORMED)
+    assert says in show_failure(result)
 
 
 def test_half_a_character_at_the_end_of_an_answer_is_mended() -> None:

@@ -378,11 +378,8 @@ def test_the_median_of_several_judgements_counts_and_their_spread_is_told(
     asked = chat.requests[:5]
     assert [request.sample for request in asked] == [0, 1, 2, 3, 4]
     assert len({request.seed for request in asked}) == 5
-
-
-def test_of_two_middle_judgements_the_lower_counts(persona: Persona, card: EnvCard) -> None:
     session, _ = talk([felt(change=6), felt(change=-1), spoken()], persona, card, samples=2)
-    assert session.reply("Hello.").appraisal.change == -1
+    assert session.reply("Hello.").appraisal.change == -1, "of two middle ones the lower counts"
 
 
 def test_one_call_a_turn_gives_both(persona: Persona, card: EnvCard) -> None:
@@ -444,16 +441,14 @@ def test_a_reply_that_names_the_need_is_caught(need: HiddenNeed, language: str) 
 def test_a_reply_that_names_the_need_is_said_anew_or_cut(persona: Persona, card: EnvCard) -> None:
     naming = "What I want is Deep  Empathy. Never mind that."
     assert persona.need is HiddenNeed.DEEP_EMPATHY
-    assert (
-        talk([felt(), spoken(naming), spoken("Never mind.")], persona, card)[0].reply("Hm?").reply
-        == "Never mind."
-    )
-    assert (
-        talk([felt(), spoken(naming), spoken(naming)], persona, card)[0].reply("Hm?").reply
-        == "Never mind that."
-    )
-    failed = talk([felt(), spoken("Empathy!"), spoken("Empathy!")], persona, card)[0].reply("Hm?")
-    assert failed.outcome is Outcome.FAILED
+    for first, second, said in (
+        (naming, "Never mind.", "Never mind."),
+        (naming, naming, "Never mind that."),
+        ("Empathy!", "Empathy!", ""),
+    ):
+        session, _ = talk([felt(), spoken(first), spoken(second)], persona, card)
+        assert session.reply("Hm?").reply == said
+        assert (session.outcome is Outcome.FAILED) == (not said)
 
 
 def test_no_line_of_the_shipped_people_counts_as_naming_their_need() -> None:
@@ -463,17 +458,16 @@ def test_no_line_of_the_shipped_people_counts_as_naming_their_need() -> None:
         assert not [line for line in (*hints, *others) if leaks(line, one.need)]
 
 
-def test_the_opening_is_the_cards_in_the_persons_own_voice(persona: Persona, card: EnvCard) -> None:
+def test_the_opening_is_the_cards_or_costs_a_request_to_be_in_their_own_voice(
+    persona: Persona, card: EnvCard
+) -> None:
+    theirs = persona.situation.openings.normal
+    session, chat = talk([], persona, card, opening="card")
+    assert (session.dialogue.opening, chat.requests) == (theirs, [])
     session, chat = talk([json.dumps({"reply": "Well. The dog."})], persona, card, opening="model")
     assert session.dialogue.opening == "Well. The dog."
-    assert state_in(chat.requests[0])["opening"] == persona.situation.openings.normal
+    assert state_in(chat.requests[0])["opening"] == theirs
     assert "in their own way of talking" in chat.requests[0].messages[0].content
-
-
-def test_the_cards_own_opening_costs_nothing(persona: Persona, card: EnvCard) -> None:
-    session, chat = talk([], persona, card, opening="card")
-    assert session.dialogue.opening == persona.situation.openings.normal
-    assert not chat.requests
 
 
 def chinese(opening: str = "") -> Persona:
@@ -566,27 +560,20 @@ def offered(request: ChatRequest, kind: str = "may_tell") -> list[str]:
     return list(listed)
 
 
-def test_what_the_model_says_it_told_is_no_longer_offered_whatever_the_words(
-    persona: Persona, card: EnvCard
-) -> None:
-    first = persona.situation.disclosures[0].id
-    says = spoken("Never mind how.", told=[first, "no-such-thing", 7, first])
-    session, chat = talk([felt(), says, felt(), spoken()], persona, card)
-    assert session.reply("Hello.").disclosures == (first,)
-    session.reply("I see.")
-    assert offered(chat.requests[1])[0] == first
-    assert first not in offered(chat.requests[3])
-
-
-def test_where_the_model_does_not_say_what_it_told_the_text_does(
-    persona: Persona, card: EnvCard
+@pytest.mark.parametrize("says_what_it_told", [True, False])
+def test_what_was_told_is_no_longer_offered_whether_the_model_or_the_text_says_so(
+    says_what_it_told: bool, persona: Persona, card: EnvCard
 ) -> None:
     first = persona.situation.disclosures[0]
-    silent = spoken(first.low, told=None)
-    session, chat = talk([felt(), silent, felt(), spoken()], persona, card)
-    assert session.reply("Hello.").disclosures is None
+    told = (
+        spoken("Never mind how.", told=[first.id, "no-such-thing", 7, first.id])
+        if says_what_it_told
+        else spoken(first.low, told=None)
+    )
+    session, chat = talk([felt(), told, felt(), spoken()], persona, card)
+    assert session.reply("Hello.").disclosures == ((first.id,) if says_what_it_told else None)
     session.reply("I see.")
-    assert first.id in offered(chat.requests[1])
+    assert offered(chat.requests[1])[0] == first.id
     assert first.id not in offered(chat.requests[3])
 
 
