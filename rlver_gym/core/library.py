@@ -229,18 +229,12 @@ class PersonaLibrary:
     ) -> Card:
         if card_id not in known:
             path = self._path(folder, f"{card_id}.yaml")
-            known[card_id] = load_card(kind, path, self._explain_demand(field, card_id))
+            index = self.folder / "index.yaml"
+            hint = (
+                f"{index} asks for it: {field} {card_id!r}. Write the card, or correct the index."
+            )
+            known[card_id] = load_card(kind, path, hint)
         return known[card_id]
-
-    def _explain_demand(self, field: str, card_id: str) -> str:
-        asking = [one.id for one in self.pairings.values() if getattr(one, field) == card_id]
-        if not asking:
-            return "Check the path."
-        more = f" and {len(asking) - 1} more" if len(asking) > 1 else ""
-        return (
-            f"{self.folder / 'index.yaml'} asks for it: {field} {card_id!r} of {asking[0]!r}{more}."
-            " Write the card, or correct the index."
-        )
 
 
 def _parse_need(name: str) -> HiddenNeed:

@@ -3,13 +3,21 @@ point.
 """
 
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason
+from rlver_gym.core.ledger import Ledger, round_and_clip
+from rlver_gym.core.persona import Disposition
 from rlver_gym.core.user import Scene
-from rlver_gym.users.embedded.appraise import reasons_for
+from rlver_gym.users.embedded.chat import weigh_chat
+from rlver_gym.users.embedded.english import weigh_reply
+from rlver_gym.users.embedded.perception import perceive
 from rlver_gym.users.embedded.speech import speak
 from rlver_gym.util.errors import UserFailed
 
 _VERSION = 11
 """One more whenever the same words would be felt or answered differently."""
+_BIAS = {Disposition.NEGATIVE: -0.22, Disposition.PASSIVE: 0.187, Disposition.AVOIDANT: 0.042}
+"""Points a turn by disposition: how far readers of rated replies differ from the mean."""
+_CHALLENGING_GAIN = 0.65
+"""What everything good counts for with difficulty "challenging"."""
 
 
 class EmbeddedUser:
@@ -49,10 +57,15 @@ class EmbeddedUser:
                 f"{persona.id} speaks {persona.language!r}, and the {self.kind} user understands"
                 " English alone. Other languages are for LLM users and replay: --user openai:MODEL."
             )
-        challenging = scene.card.difficulty == "challenging"
-        return reasons_for(
-            persona, emotion, dialogue, challenging=challenging, is_chat=scene.card.is_chat
-        )
+        ledger = Ledger()
+        gain = _CHALLENGING_GAIN if scene.card.difficulty == "challenging" else 1.0
+        weigh = weigh_chat if scene.card.is_chat else weigh_reply
+        for code, points, note in weigh(perceive(persona, dialogue)):
+            ledger.add(code, points * (gain if points > 0 else 1.0), note)
+        disposition = persona.person.disposition
+        ledger.add(f"temper:{disposition}", _BIAS[disposition], f"their nature: {disposition}")
+        round_and_clip(ledger, emotion)
+        return tuple(ledger.reasons)
 
     def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
         """Reaction, disclosure and hint, or goodbye; UserFailed for a profile that has no lines to

@@ -237,14 +237,11 @@ class ReaderNetwork(nn.Module):
                 " research/train_reader.py."
             )
         expected = {name: value.shape for name, value in network.learned_weights().items()}
-        if expected != {name: value.shape for name, value in values.items()}:
+        is_whole = expected == {name: value.shape for name, value in values.items()}
+        if not is_whole or not all(value.isfinite().all() for value in values.values()):
             raise UserFailed(
                 f"{path} holds no weights of a reader: its tensors are not those of adapters and"
-                f" head on {base}."
-            )
-        if not all(value.isfinite().all() for value in values.values()):
-            raise UserFailed(
-                f"{path} holds weights that are not finite. Train again: research/train_reader.py."
+                f" head on {base}, or not finite. Train again: research/train_reader.py."
             )
         network.load_state_dict(values, strict=False)  # the rest is the base's
         return network.eval()

@@ -200,12 +200,6 @@ def test_who_asks_what_they_mean_hears_more_about_their_last_line() -> None:
     assert not any(line in said for line in NADIA.person.manner.unknown)
 
 
-def test_who_asks_whom_they_mean_hears_who_it_is() -> None:
-    persona = library().get("noor-the-flatmate")
-    said = reply("Sorry, who do you mean?", persona.id, before=("What does she owe you?",)).reply
-    assert "flatmate" in said
-
-
 def test_two_questions_in_one_get_both_answers() -> None:
     said = reply("Who is on the lease, and how much does she owe you?", "noor-the-flatmate").reply
     assert "lease" in said
@@ -213,16 +207,45 @@ def test_two_questions_in_one_get_both_answers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("persona_id", "question", "says"),
     [
-        ("What do you do for work?", "cinema"),
-        ("How old are you?", "twenty-five"),
-        ("Where do you live?", "flat"),
-        ("Can I ask what your name is?", "Noor"),
+        ("noor-the-flatmate", "What do you do for work?", "cinema"),
+        ("noor-the-flatmate", "How old are you?", "twenty-five"),
+        ("noor-the-flatmate", "Where do you live?", "flat"),
+        ("noor-the-flatmate", "Can I ask what your name is?", "Noor"),
+        ("marcus-sunday-lunch", "What's his name?", "My partner Rhys."),
+        ("marcus-sunday-lunch", "Can I ask what your partner's name is?", "My partner Rhys."),
+        ("marcus-sunday-lunch", "What is your boyfriend called?", "My partner Rhys."),
+        ("marcus-sunday-lunch", "And what's his mother's name?", "My partner's mother Gwen."),
+        (
+            "marcus-sunday-lunch",
+            "Can I ask your name, and would you mind telling me his name?",
+            "I'm Marcus.",
+        ),
+        ("petra-the-parents-house", "What's his name?", "I just call him Dad."),
+        ("grace-the-screenshots", "What's your name, if you don't mind?", "I'm Grace."),
+        ("zoe-lab-report", "Are you angry, or more sad?", "angry"),
+        ("zoe-lab-report", "Do you work or are you a student?", "school"),
+        ("mei-phone-in-drawer", "Did you shout, or did you walk away?", "shout"),
     ],
 )
-def test_easy_facts_about_themselves_are_told(words: str, says: str) -> None:
-    assert says.casefold() in reply(words, "noor-the-flatmate").reply.casefold()
+def test_what_they_know_of_themselves_and_the_one_of_two_things_is_told(
+    persona_id: str, question: str, says: str
+) -> None:
+    assert says.casefold() in reply(question, persona_id).reply.casefold()
+
+
+@pytest.mark.parametrize(
+    ("persona_id", "before", "question", "says"),
+    [
+        ("noor-the-flatmate", "What does she owe you?", "Sorry, who do you mean?", "flatmate"),
+        ("marcus-sunday-lunch", "What's his name?", "What's his name?", "Rhys"),
+    ],
+)
+def test_whom_they_mean_is_said_when_asked_and_a_name_twice(
+    persona_id: str, before: str, question: str, says: str
+) -> None:
+    assert says in reply(question, persona_id, before=(before,)).reply
 
 
 def test_an_insult_gets_no_confession() -> None:
@@ -383,26 +406,6 @@ def test_the_answer_depends_on_what_was_said_and_on_the_seed() -> None:
     assert len({reply(words[0], seed=seed).reply for seed in range(6)}) > 1
 
 
-@pytest.mark.parametrize(
-    ("persona_id", "question", "says"),
-    [
-        ("marcus-sunday-lunch", "What's his name?", "My partner Rhys."),
-        ("marcus-sunday-lunch", "Can I ask what your partner's name is?", "My partner Rhys."),
-        ("marcus-sunday-lunch", "What is your boyfriend called?", "My partner Rhys."),
-        ("marcus-sunday-lunch", "And what's his mother's name?", "My partner's mother Gwen."),
-        (
-            "marcus-sunday-lunch",
-            "Can I ask your name, and would you mind telling me his name?",
-            "I'm Marcus.",
-        ),
-        ("petra-the-parents-house", "What's his name?", "I just call him Dad."),
-        ("grace-the-screenshots", "What's your name, if you don't mind?", "I'm Grace."),
-    ],
-)
-def test_who_is_asked_for_a_name_says_it(persona_id: str, question: str, says: str) -> None:
-    assert says.casefold() in reply(question, persona_id).reply.casefold()
-
-
 def test_a_name_that_no_card_has_is_kept_back_and_not_made_another_s() -> None:
     manner = library().get("marcus-sunday-lunch").person.manner
     answer = reply("What is your dog's name?", "marcus-sunday-lunch").reply
@@ -411,11 +414,6 @@ def test_a_name_that_no_card_has_is_kept_back_and_not_made_another_s() -> None:
         line in reply("Where were you born?", "marcus-sunday-lunch").reply
         for line in manner.not_yet
     ), "nobody does not know that"
-
-
-def test_a_name_that_was_asked_for_twice_is_said_twice() -> None:
-    first = reply("What's his name?", "marcus-sunday-lunch", before=("What's his name?",))
-    assert "Rhys" in first.reply
 
 
 @pytest.mark.parametrize(
@@ -467,20 +465,6 @@ def test_an_either_or_question_is_heard_with_what_it_offers(
     sentences = join_choices(text, listen(text).sentences)
     found = next((choices_in(one) for one in sentences if choices_in(one)), ())
     assert tuple(" ".join(words) for words in found) == offered
-
-
-@pytest.mark.parametrize(
-    ("persona_id", "question", "says"),
-    [
-        ("zoe-lab-report", "Are you angry, or more sad?", "angry"),
-        ("zoe-lab-report", "Do you work or are you a student?", "school"),
-        ("mei-phone-in-drawer", "Did you shout, or did you walk away?", "shout"),
-    ],
-)
-def test_of_two_things_the_one_that_the_card_bears_out_is_said(
-    persona_id: str, question: str, says: str
-) -> None:
-    assert says in reply(question, persona_id).reply.casefold()
 
 
 def test_of_two_things_of_which_the_card_is_silent_neither_is_claimed() -> None:

@@ -51,19 +51,6 @@ class Writing(EmbeddedUser):
         return Reply("\x00 naïve 你好 👩‍👩‍👧 \U0010ffff می‌خواهم")
 
 
-class Remote(EmbeddedUser):
-    """Has what an asynchronous user has, as one behind a server."""
-
-    async def aopen(self, *args: Any) -> Any:
-        return self.open(*args)
-
-    async def aappraise(self, *args: Any) -> Any:
-        return self.appraise(*args)
-
-    async def aspeak(self, *args: Any) -> Any:
-        return self.speak(*args)
-
-
 def play_vector(mode: str | None, steps: int = 12, **options: Any) -> list[Any]:
     """Everything that two dialogues side by side give, beyond the end of both."""
     env = gym.make_vec("RLVER-Empathy-v0", num_envs=2, vectorization_mode=mode, **options)
@@ -241,8 +228,10 @@ def test_when_one_of_many_fails_no_dialogue_has_moved() -> None:
 
 
 def test_a_language_model_makes_the_spec_nondeterministic() -> None:
+    from test_async import Patient
+
     for env_id in ("RLVER-Empathy-v0", "RLVER-Strategy-v0"):
-        ours, theirs = gym.make(env_id), gym.make(env_id, user=Remote())
+        ours, theirs = gym.make(env_id), gym.make(env_id, user=Patient())
         assert ours.spec is not None
         assert theirs.spec is not None
         assert (ours.spec.nondeterministic, theirs.spec.nondeterministic) == (False, True)

@@ -8,7 +8,6 @@ import gymnasium as gym
 import pytest
 import yaml
 
-import rlver_gym
 from rlver_gym.agents import make_agent
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
@@ -248,8 +247,3 @@ def test_a_language_model_is_told_of_the_interest_and_of_no_story() -> None:
     assert words("en").chat in prompt
     assert persona.situation.cause not in prompt
     assert persona.person.interests[1] in prompt
-
-
-def test_the_shipped_worlds_are_registered() -> None:
-    assert rlver_gym.env_card("RLVER-Honest-v0").world is not None
-    assert {"RLVER-Honest-v0", "RLVER-Adversarial-v0", "RLVER-Reserved-v0"} <= set(gym.registry)

@@ -43,13 +43,13 @@ def test_a_tracker_that_is_none_or_not_installed_is_named(
         RunLog(tmp_path, {}, track=name)
 
 
-def test_a_folder_without_metrics_has_no_curves(tmp_path: Path) -> None:
-    (tmp_path / "metrics.jsonl").touch()
-    with pytest.raises(TrainingError, match="holds no metrics yet"):
-        write_curves(tmp_path)
-
-
-def test_a_folder_that_tells_no_emotions_is_sent_to_tensorboard(tmp_path: Path) -> None:
-    (tmp_path / "metrics.jsonl").write_text('{"iteration": 1, "return": 3.0}\n', encoding="utf-8")
-    with pytest.raises(TrainingError, match="tensorboard --logdir"):
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [("", "holds no metrics yet"), ('{"iteration": 1, "return": 3.0}\n', "tensorboard --logdir")],
+)
+def test_a_folder_that_tells_no_emotions_has_no_curves(
+    line: str, says: str, tmp_path: Path
+) -> None:
+    (tmp_path / "metrics.jsonl").write_text(line, encoding="utf-8")
+    with pytest.raises(TrainingError, match=says):
         write_curves(tmp_path)
