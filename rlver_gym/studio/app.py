@@ -33,6 +33,9 @@ from rlver_gym.util.json_text import parse_json
 from rlver_gym.util.version import __version__
 
 LOG = logging.getLogger("rlver_gym.studio")
+_LIMITS = (
+    "https://github.com/rlver-gym/rlver-gym/blob/main/docs/embedded-user.md#what-it-cannot-see"
+)
 _TYPES = {
     ".html": "text/html",
     ".js": "text/javascript",
@@ -56,6 +59,7 @@ def make_app(folders: Sequence[Path], token: str, out: Path, personas: str | Non
         "envs": shipped_env_ids(),
         "trainings": trainings.names,
         "out": str(out),
+        "limits": _LIMITS,
         "version": __version__,
     }
     overview = {**runs.overview, **about}

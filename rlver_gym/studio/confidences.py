@@ -35,7 +35,7 @@ class Confiding:
     def hear(self, words: str) -> None:
         """Say something; the agent replies. UtteranceError for nothing."""
         if not words.strip():
-            raise UtteranceError("say what is on your mind first.")
+            raise UtteranceError("Say what is on your mind first.")
         said = [*self.said, clean_utterance(words, MAX_CHARS, "truncate")]
         messages = []
         for at, text in enumerate(said):

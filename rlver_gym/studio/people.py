@@ -4,14 +4,17 @@ import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rlver_gym.core.lean import TEMPLATE
+import yaml
+
+from rlver_gym.core.lean import MEETS, TEMPLATE
 from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.core.persona import Persona
 from rlver_gym.people.card_check import check_cards
 from rlver_gym.studio.asks import Name, Words
 from rlver_gym.studio.views import Json, view_person
 
-_LINE = re.compile(r"(?:line (\d+): )?(?:([a-z_]+(?:\.[a-z0-9_]+)*): )?(.*)", re.DOTALL)
+_LINE = re.compile(r"(?:line (\d+): )?(?:([a-z_]+(?:\.[^.:\n]+)*): )?(.*)", re.DOTALL)
+_COLON = "not valid YAML: mapping values are not allowed in this context."
 _CARD = "your-card"
 
 
@@ -32,16 +35,60 @@ class People:
         anchors = [[kind, anchor.text] for kind, anchor in found.situation.anchors.each()]
         return {**view_person(found), "split": found.split, "anchors": anchors}
 
-    def template(self) -> Json:
-        """A lean card to fill in."""
+    def template(self, persona: Name = "") -> Json:
+        """A lean card to fill in, or somebody's card to change."""
+        if persona:
+            return {"card": _as_lean(self._shelf.get(persona))}
         return {"card": TEMPLATE.read_text(encoding="utf-8")}
 
     def check(self, card: Words) -> list[Json]:
-        """What is wrong with a lean card: line, field and what to do; empty when it can be used."""
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / f"{_CARD}.yaml"
-            path.write_text(card, encoding="utf-8")
-            return [_split(one.problem.replace(str(path), path.name)) for one in check_cards(path)]
+        """As `check_lean_text`."""
+        return check_lean_text(card)
+
+
+def check_lean_text(card: str) -> list[Json]:
+    """What is wrong with a lean card, by line: line, field and what to do; empty when it can be
+    used.
+    """
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"{_CARD}.yaml"
+        path.write_text(card, encoding="utf-8")
+        found = [_split(one.problem.replace(str(path), path.name)) for one in check_cards(path)]
+    return sorted(found, key=lambda one: one["line"] or 0)
+
+
+def _as_lean(persona: Persona) -> str:
+    """Somebody's card in the form that is written here: what a lean card has no place for is left
+    out.
+    """
+    person, story = persona.person, persona.situation
+    fields: Json = {
+        "name": person.name,
+        "age": person.age,
+        "gender": person.gender,
+        "work": person.work,
+        "disposition": person.disposition.value,
+        "traits": list(person.traits),
+        "speaks": " ".join(person.way_of_speaking.split()),
+        "title": story.title,
+        "timeline": {one.when: one.what for one in story.timeline},
+        "people": {one.name: f"{one.introduction} ({one.pronoun})" for one in story.people},
+        "tried": list(story.tried),
+        "now": " ".join(story.now.split()),
+        "openings": story.openings.model_dump(include={"normal", "low", "high"}),
+        "facts": [one.normal for one in story.disclosures],
+        "need": persona.need.value,
+        "hints": list(story.hints.of(persona.need)),
+        "meets": [
+            anchor.text for kind, anchor in story.anchors.each() if kind == MEETS[persona.need]
+        ],
+    }
+    text = yaml.safe_dump(fields, allow_unicode=True, sort_keys=False, width=1_000)
+    for one in reversed(check_lean_text(text)):
+        name, _, at = one["field"].partition(".")
+        if name in ("facts", "meets"):  # a sentence that needs those before it
+            del fields[name][int(at)]
+    return yaml.safe_dump(fields, allow_unicode=True, sort_keys=False, width=1_000)
 
 
 def read_lean_card(card: str) -> Persona:
@@ -55,4 +102,5 @@ def read_lean_card(card: str) -> Persona:
 def _split(problem: str) -> Json:
     found = _LINE.fullmatch(problem.removeprefix(f"{_CARD}.yaml: "))
     line, field, remedy = found.groups() if found else (None, None, problem)
+    remedy = remedy.replace(_COLON, "a colon within a text.")
     return {"line": int(line) if line else None, "field": field or "", "remedy": remedy}

@@ -32,6 +32,7 @@ from rlver_gym.core.persona import Persona
 from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.environment.episode import Episode, turn_to_dict
 from rlver_gym.studio.asks import Name, Words
+from rlver_gym.studio.search import Part, list_sentences, parts_of, search
 from rlver_gym.studio.views import Json, view_person
 from rlver_gym.util.errors import RlverError, UnknownName
 
@@ -84,6 +85,9 @@ class Runs:
         return {
             "shift": shift and _spread(SHIFT, shift_rows(shift), describe_shift(shift)),
             "tables": [self._table(one) for one in self.comparisons],
+            "reasons": list_sentences(
+                episode for run in self.runs.values() for episode in run.dialogues.values()
+            ),
             "runs": [[one.label, one.manifest.plan.user] for one in self.runs.values()],
             "dialogues": [
                 _row(run, key, episode)
@@ -149,26 +153,13 @@ class Runs:
         return self._strategies
 
     @cached_property
-    def _texts(self) -> list[tuple[str, frozenset[str]]]:
-        """What can be searched in each dialogue, in the overview's order: text and reasons."""
-        return [
-            (_text_of(one), frozenset(_codes_of(one)))
-            for run in self.runs.values()
-            for one in run.dialogues.values()
-        ]
+    def _texts(self) -> list[list[Part]]:
+        """What can be searched in each dialogue, in the overview's order."""
+        return [parts_of(one) for run in self.runs.values() for one in run.dialogues.values()]
 
-    def search(self, q: Words) -> list[int]:
-        """The numbers of the dialogues (in the overview) that hold every word of `q`; a word
-        "reason:CODE" means that the reason occurs.
-        """
-        words = q.casefold().split()
-        codes = {word.removeprefix("reason:") for word in words if word.startswith("reason:")}
-        plain = [word for word in words if not word.startswith("reason:")]
-        return [
-            number
-            for number, (text, reasons) in enumerate(self._texts)
-            if codes <= reasons and all(word in text for word in plain)
-        ]
+    def search(self, q: Words, reason: Words = "") -> list[tuple[int, int]]:
+        """As `search`, over the overview's dialogues."""
+        return search(self._texts, q, reason)
 
     def cards(self, run: Run, episode: Episode) -> tuple[EnvCard, Persona]:
         """What a dialogue was held with. RlverError when that is not here."""
@@ -262,18 +253,3 @@ def _row(run: Run, key: str, episode: Episode) -> dict[str, Any]:
         "outcome": episode.outcome,
         "line": [episode.start, *(turn.emotion for turn in episode.turns)],
     }
-
-
-def _text_of(episode: Episode) -> str:
-    parts = [*episode.key[:2], episode.need, episode.disposition, episode.opening]
-    for turn in episode.turns:
-        notes = [reason.note for reason in turn.appraisal.reasons]
-        parts += [turn.utterance, turn.reply, turn.appraisal.thought, *notes]
-    return "\n".join(parts).casefold()
-
-
-def _codes_of(episode: Episode) -> list[str]:
-    """The codes of its reasons, and their families."""
-    reasons = (reason for turn in episode.turns for reason in turn.appraisal.reasons)
-    codes = [reason.code.casefold() for reason in reasons]
-    return codes + [code.partition(":")[0] for code in codes]

@@ -1,8 +1,8 @@
 // One dialogue: who this is, what was said and felt, another reply from any turn, and two side by side.
 import { useEffect, useState } from "preact/hooks";
-import { address, download, fixed, get, go, OUTCOMES, post, useAction, useAnswer, useKeys, words } from "./lib.js";
+import { address, download, fixed, get, go, OUTCOMES, post, shown, useAction, useAnswer, useKeys, words } from "./lib.js";
+import { toMarkdown } from "./markdown.js";
 import { Composer, EmotionLine, Ending, Felt, Person, Problem, Say, Waiting } from "./ui.jsx";
-import { shown } from "./runs.jsx";
 
 export function DialoguePage({ overview, params }) {
   const run = params.get("run") || "", id = params.get("id") || "";
@@ -35,7 +35,7 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
   const action = useAction();
   const { run, id } = dialogue;
   const notes = useAnswer(() => get("notes", { run }), run);
-  shown.last = `${run} ${id}`;
+  useEffect(() => { shown.last = `${run} ${id}`; }, [run, id]);
   const fields = Object.fromEntries(params);
   const turn = Number(fields.turn) || 0;
   const left = columnOf(dialogue);
@@ -47,7 +47,7 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
   const siblings = overview.dialogues.filter((one) => one.persona === dialogue.persona && one.seed === dialogue.seed && !(one.id === id && one.run === run));
   const list = shown.rows.some((one) => one.id === id && one.run === run) ? shown.rows : overview.dialogues.filter((one) => one.agent === dialogue.agent);
   const at = list.findIndex((one) => one.id === id && one.run === run);
-  const step = (by) => { const to = list[(at + by + list.length) % list.length]; go("dialogue", { run: to.run, id: to.id }); };
+  const step = (by) => { const to = list[(at + by + list.length) % list.length]; go("dialogue", { run: to.run, id: to.id, turn: to.turn }); };
   useKeys({ j: () => pick(turn + 1), k: () => pick(turn - 1), n: () => step(1), p: () => step(-1), ...(overview.still ? {} : { b: () => setWriting(turn || 1) }), u: () => history.back() });
   const keep = (work) => action.run(work).then((made) => {
     if (!made) return made;
@@ -60,6 +60,8 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
   const goOn = (what) => keep(() => post("branch-on", { run, branch: branch.id, ...what }));
   const lines = [{ name: left.title, values: left.line }, ...(right ? [{ name: right.title, values: right.line, from: right.lineFrom }] : [])];
   const name = dialogue.person?.name;
+  const markdown = () => toMarkdown({ title: `${dialogue.persona.replaceAll("-", " ")}, seed ${dialogue.seed}`, below: `Hidden need: ${words(dialogue.need)}`, name: name || dialogue.persona,
+    opening: dialogue.opening, columns: right ? [left, right] : [left] });
   const said = (notes.value || []).filter((one) => one.dialogue === id);
   const noteOf = (at, isOpen) => {
     const text = said.find((one) => one.turn === at)?.text || "";
@@ -90,7 +92,7 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
                     turn {one.turn}: {[...new Set(one.by)].join(", ")} → {one.turns[one.turns.length - 1].emotion}</button></li>))}</ul></div>)}
             {dialogue.capabilities && <p class="chips marks">{Object.entries(dialogue.capabilities).map(([name, mark]) => <span key={name} title="by the judge, 1 to 5">{words(name)} <b>{fixed(mark)}</b></span>)}</p>}
             {noteOf(0, true)}
-            <p><button class="quiet" onClick={() => download("dialogue.md", toMarkdown(dialogue), "text/markdown")}>Markdown</button>
+            <p><button class="quiet" onClick={() => download("dialogue.md", markdown(), "text/markdown")}>Markdown</button>
               <button class="quiet" onClick={() => download("dialogue.json", JSON.stringify(dialogue, null, 1), "application/json")}>JSON</button></p>
           </div>
         </div>
@@ -139,14 +141,7 @@ function Cell({ turn, number, name, isPicked, pick, write, second, note }) {
       <Felt turn={turn} open={isPicked} />
       {turn.reply && <Say who="user" name={name} text={turn.reply} />}
       {note}
-      {write && <p class="act"><span class="dim">turn {number}</span><button class="quiet" onClick={(event) => { event.stopPropagation(); write(); }}>another reply</button></p>}
+      {!second && <p class="act"><span class="dim">turn {number}</span>{write && <button class="quiet" onClick={(event) => { event.stopPropagation(); write(); }}>another reply</button>}</p>}
     </article>
   );
-}
-
-function toMarkdown(one) {
-  const name = one.person?.name || one.persona;
-  const quote = (text) => (text || "(silence)").replaceAll("\n", " ");
-  const turns = one.turns.flatMap((turn, at) => [`**${one.agent}** (turn ${at + 1}): ${quote(turn.utterance)}`, `*${turn.change >= 0 ? "+" : ""}${turn.change}, now ${turn.emotion}: ${quote(turn.thought)}*`, `**${name}**: ${quote(turn.reply)}`]);
-  return [`# ${one.agent} with ${name}, seed ${one.seed}`, `${ending(one)}; hidden need: ${words(one.need)}`, `**${name}**: ${quote(one.opening)}`, ...turns].join("\n\n") + "\n";
 }

@@ -1,4 +1,6 @@
 // The pages as one file (`rlver-gym report`): what a studio would answer is packed inside, and nothing can be changed.
+import { sentenceOf } from "./reasons.js";
+
 const packed = document.getElementById("data");
 export const isFile = packed !== null;
 
@@ -10,8 +12,8 @@ async function unpack() {
 const held = isFile ? unpack() : null;
 
 const same = (run, id) => (one) => one.run === run && (one.id === id || one.dialogue === id);
-const textOf = (one) => [one.id, one.need, one.disposition, one.opening, ...one.turns.flatMap((turn) => [turn.utterance, turn.reply, turn.thought, ...turn.reasons.map(([, , note]) => note)])].join("\n").toLowerCase();
-const codesOf = (one) => new Set(one.turns.flatMap((turn) => turn.reasons.flatMap(([code]) => [code.toLowerCase(), code.toLowerCase().split(":")[0]])));
+const partsOf = (one) => [[[one.id, one.need, one.disposition, one.opening], []], ...one.turns.map((turn) => [[turn.utterance, turn.reply, turn.thought, ...turn.reasons.map(([, , note]) => note)],
+  turn.reasons.flatMap(([code, , note]) => [code, code.split(":")[0], sentenceOf(note)])])].map(([texts, codes]) => [texts.join("\n").toLowerCase(), new Set(codes.map((code) => code.toLowerCase()))]);
 let texts = null; // made when the first search needs them
 
 const ANSWERS = {
@@ -25,11 +27,15 @@ const ANSWERS = {
     if (!found) throw new Error(`There is no dialogue ${dialogue} in this file. Open it from the list.`);
     return { ...found, person: Object.hasOwn(data.people, found.person) ? data.people[found.person] : null };
   },
-  search(data, { q }) {
-    texts ||= data.dialogues.map((one) => [textOf(one), codesOf(one)]);
-    const asked = q.toLowerCase().split(/\s+/).filter(Boolean);
-    const holds = ([text, codes], word) => (word.startsWith("reason:") ? codes.has(word.slice(7)) : text.includes(word));
-    return texts.flatMap((one, number) => (asked.every((word) => holds(one, word)) ? [number] : []));
+  search(data, { q, reason = "" }) {
+    texts ||= data.dialogues.map(partsOf);
+    const asked = q.toLowerCase().split(/\s+/).filter(Boolean).map((word) => (word.startsWith("reason:") ? ([, codes]) => codes.has(word.slice(7)) : ([text]) => text.includes(word)));
+    if (reason) asked.push(([, codes]) => codes.has(reason.toLowerCase()));
+    return texts.flatMap((parts, number) => {
+      if (!asked.every((holds) => parts.some(holds))) return [];
+      const counts = parts.map((part) => asked.filter((holds) => holds(part)).length);
+      return [[number, counts.indexOf(Math.max(...counts))]];
+    });
   },
 };
 

@@ -64,6 +64,9 @@ export function go(page, fields, { replace = false } = {}) {
   } else location.hash = to;
 }
 
+// The list as it was shown last, which the dialogue page goes through with n and p, and the dialogue that was open last.
+export const shown = { rows: [], last: "" };
+
 const isTyping = (target) => target.closest("input, textarea, select, [contenteditable]");
 
 // Keys of a page; none while something is typed or held down with them.
@@ -99,9 +102,15 @@ const cell = (value) => {
 };
 export const toCsv = (rows) => rows.map((row) => row.map(cell).join(",")).join("\n") + "\n";
 
-export const words = (code) => (code || "").replaceAll("_", " ");
+export const words = (code, between = "_") => (code || "").replaceAll(between, " ");
 export const signed = (points) => (points > 0 ? "+" : points < 0 ? "−" : "±") + Math.abs(points);
-export const fixed = (value, digits = 1) => (value === null || value === undefined ? "–" : value.toFixed(digits).replace("-", "−"));
+// As Python rounds, so that a terminal shows the same: an exact half goes to the even digit.
+export function fixed(value, digits = 1) {
+  if (value === null || value === undefined) return "–";
+  const text = value.toFixed(digits), isHalf = /50{29}$/.test(value.toFixed(digits + 30));
+  const rounded = isHalf && text.at(-1) % 2 ? (Number(text) - Math.sign(value) * 10 ** -digits).toFixed(digits) : text;
+  return rounded.replace("-", "−");
+}
 export const tone = (change) => (change > 0 ? "up" : change < 0 ? "down" : "level");
 export const OUTCOMES = { content: "content", left: "left", out_of_turns: "out of turns", failed: "failed" };
 export const ENDINGS = {
@@ -114,7 +123,7 @@ export const ENDINGS = {
 // Text of models and cards is shown, never obeyed: markup cannot come about in text nodes, and what turns the
 // direction of writing or hides in it is replaced in every element.
 const OBEYED = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
-const printable = (value) =>
+export const printable = (value) =>
   typeof value === "string" ? value.replace(OBEYED, "\ufffd") : Array.isArray(value) ? value.map(printable) : value;
 const before = options.vnode;
 options.vnode = (vnode) => {

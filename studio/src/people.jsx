@@ -49,33 +49,53 @@ function Browse({ params }) {
   );
 }
 
+// A field of a complaint in words: "facts.0" is the first of the facts.
+const placeOf = (field) => field.replace(/\.(\d+)$/, (_, at) => ` ${Number(at) + 1}`).replace(".", ": ");
+
+// What is wrong is said of lines that were written here, and of all on demand.
 function Card() {
   const [text, setText] = useState(draft.card || localStorage.getItem("card") || "");
+  const [begun, setBegun] = useState(null); // the lines of the card from which this one began
+  const [before, setBefore] = useState("");
   const [problems, setProblems] = useState(null);
+  const [wantsAll, setWantsAll] = useState(false);
+  const people = useAnswer(() => get("people"), "people");
   const action = useAction();
-  const area = useRef(null);
-  useEffect(() => { if (!text) action.run(() => get("template")).then((found) => found && setText(found.card)); }, []);
+  const area = useRef(null), gutter = useRef(null);
+  const lines = text.split("\n");
+  const begin = (persona, isAnew) => action.run(() => get("template", { persona })).then((found) => {
+    if (!found) return;
+    setBegun(new Set(found.card.split("\n")));
+    if (isAnew || !text) { setBefore(text); setText(found.card); setWantsAll(false); }
+  });
+  useEffect(() => { begin(""); }, []);
   useEffect(() => {
     draft.card = text;
     if (!text) return undefined;
     localStorage.setItem("card", text);
-    const timer = setTimeout(() => action.run(() => post("check", { card: text })).then((found) => found && setProblems(found)), 500);
+    const timer = setTimeout(() => action.run(() => post("check", { card: text })).then((found) => found && setProblems(found)), problems ? 500 : 0);
     return () => clearTimeout(timer);
   }, [text]);
   const jump = (line) => {
-    const lines = text.split("\n");
     const from = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
     area.current.focus();
     area.current.setSelectionRange(from, from + (lines[line - 1] || "").length);
     area.current.scrollTop = (line - 4) * parseFloat(getComputedStyle(area.current).lineHeight);
   };
+  const told = (problems || []).filter((one) => wantsAll || (begun && one.line && !begun.has(lines[one.line - 1])));
+  const rest = (problems || []).length - told.length;
   return (
     <div class="editor">
-      <textarea ref={area} class="code" aria-label="the card" spellcheck={false} value={text} onInput={(event) => setText(event.target.value)} />
+      <div class="lined"><pre ref={gutter} class="code" aria-hidden="true">{lines.map((_, at) => at + 1).join("\n")}</pre>
+        <textarea ref={area} class="code" aria-label="the card" wrap="off" spellcheck={false} value={text} onInput={(event) => setText(event.target.value)} onScroll={() => { gutter.current.scrollTop = area.current.scrollTop; }} /></div>
       <div>
+        <p>Fill in where &lt;…&gt; stands, or change somebody's card.</p>
+        <div class="filters"><Select label="begin from" value="" all="choose…" options={["an empty card", ...(people.value || []).map((one) => one.id)]} title={(id) => words(id, "-")} onChange={(id) => id && begin(id === "an empty card" ? "" : id, true)} />
+          {before && <button onClick={() => { setText(before); setBefore(""); }}>Back to the card before</button>}</div>
         {problems && (problems.length === 0 ? <p class="good">Nothing is wrong with this card. <a class="button main" href={address("talk", { card: 1 })}>Talk to them</a></p>
-          : <><p>{problems.length} to mend:</p><ol class="problems">{problems.map((one, at) => (
-            <li key={at}>{one.line ? <button class="link" onClick={() => jump(one.line)}>line {one.line}</button> : null} {one.field && <b>{one.field}</b>} {one.remedy}</li>))}</ol></>)}
+          : <>{told.length > 0 && <><p>{told.length} to mend:</p><ol class="problems">{told.map((one, at) => (
+            <li key={at}>{one.line ? <button class="link" onClick={() => jump(one.line)}>line {one.line}</button> : null} {one.field && <b>{placeOf(one.field)}</b>} {one.remedy}</li>))}</ol></>}
+            {rest > 0 && <p>{rest} {told.length ? "more" : "to write or to mend"}. <button onClick={() => setWantsAll(true)}>Check all</button></p>}</>)}
         <button class="quiet" onClick={() => download("card.yaml", text, "application/yaml")}>Save as a file</button>
         <Problem text={action.problem} />
       </div>

@@ -1,6 +1,6 @@
 // Rate: people say blindly how replies would feel, and how far they agree.
 import { useEffect, useState } from "preact/hooks";
-import { fixed, get, go, post, useAction, useAnswer, useKeys } from "./lib.js";
+import { address, fixed, get, go, post, useAction, useAnswer, useKeys } from "./lib.js";
 import { Person, Problem, Say, Scale, Select, Waiting } from "./ui.jsx";
 
 export function RatePage({ overview, params }) {
@@ -49,7 +49,7 @@ function Begin({ run, view }) {
       <form class="card setup" onSubmit={(event) => { event.preventDefault(); if (name.trim()) begin(name.trim()); }}>
         <p>Several people can rate the same run: each under a name, all in the same order, and each goes on where they stopped.</p>
         <div class="filters"><label class="field"><span>your name, or any sign</span><input value={name} maxLength={60} required onInput={(event) => setName(event.target.value)} /></label><button class="main">Begin</button></div>
-        {known.value?.raters.length > 0 && <p class="chips">go on as {known.value.raters.map((one) => <button type="button" key={one.name} onClick={() => begin(one.name)}>{one.name} ({one.replies})</button>)}</p>}
+        {known.value?.raters.length > 0 && <p class="chips">go on as {known.value.raters.map((one) => <button type="button" key={one.name} onClick={() => begin(one.name)}>{one.name} ({one.replies} replies)</button>)}</p>}
         <Problem text={known.problem} />
       </form>
       {view !== "pairs" && <Rubric open />}
@@ -65,6 +65,8 @@ function Queue({ run, rater }) {
   const rated = state?.next?.turns.filter((_, at) => state.next.mine[at + 1] !== undefined).length;
   // The next reply waits for its rating: arrow keys and Enter are enough.
   useEffect(() => { if (rated) document.querySelector(`[aria-label="turn ${rated + 1}"] [tabindex="0"]`)?.focus(); }, [rated]);
+  const isWhole = state?.next && rated === state.next.turns.length;
+  useEffect(() => { if (isWhole) document.getElementById("next")?.scrollIntoView({ block: "end", behavior: "smooth" }); }, [isWhole]);
   if (!state) return action.problem ? <Problem text={action.problem} /> : <Waiting />;
   const one = state.next;
   if (!one) return <section class="card empty"><h2>All {state.total} dialogues are rated.</h2><p><button class="main" onClick={() => go("rate", { run, rater, view: "agreement" })}>See the agreement</button></p></section>;
@@ -76,12 +78,11 @@ function Queue({ run, rater }) {
       if (kept) set((now) => (now.next?.name === one.name ? { ...now, next: add(now.next) } : now));
     });
   };
-  const isWhole = rated === one.turns.length;
   return (
     <div class="dialogue">
       <div class="side"><Person person={one.person} need={one.need} shown /><Rubric /></div>
       <div class="turns">
-        <p class="progress"><span>{rater}: dialogue {state.done + 1} of {state.total}</span><progress value={state.done} max={state.total} /></p>
+        <p class="progress"><span>{rater}: dialogue {state.done + 1} of {state.total}</span><a href={address("rate", { run })}>change rater</a><progress value={state.done} max={state.total} /></p>
         <Say who="user" name={one.person?.name} text={one.opening} />
         {one.turns.map(([utterance, reply], at) => {
           const turn = at + 1, mine = one.mine[turn];
@@ -92,14 +93,14 @@ function Queue({ run, rater }) {
               <Scale label={`turn ${turn}`} value={mine} onRate={(change) => rate(turn, { change })} />
               {mine !== undefined && <Why name={`why, turn ${turn}`} told={one.told?.[turn]} say={(why) => rate(turn, why)} />}
               {mine !== undefined && <Say who="user" name={one.person?.name} text={reply} />}
-              {mine !== undefined && reply && <p class="fit"><span class="dim">Does this answer the reply?</span>{[[2, "yes"], [1, "partly"], [0, "no"]].map(([fit, title]) => (
-                <button key={fit} class={`quiet ${one.told?.[turn]?.fit === fit ? "picked" : ""}`} onClick={() => rate(turn, { fit })}>{title}</button>))}</p>}
+              {mine !== undefined && reply && <p class="fit"><span class="dim">If you like: does this answer the reply?</span>{[[2, "yes"], [1, "partly"], [0, "no"]].map(([fit, title]) => (
+                <button key={fit} aria-pressed={one.told?.[turn]?.fit === fit} onClick={() => rate(turn, { fit })}>{title}</button>))}</p>}
             </article>
           );
         })}
         <Problem text={action.problem} />
         {isWhole && <AtTheEnd name={one.person?.name} told={one.told?.[one.turns.length]} say={(said) => rate(one.turns.length, said)} />}
-        {isWhole ? <p class="buttons"><button class="main" onClick={() => load().then(() => scrollTo(0, 0))}>Next dialogue</button></p>
+        {isWhole ? <p class="buttons" id="next"><button class="main" onClick={() => load().then(() => scrollTo(0, 0))}>Next dialogue</button></p>
           : <p class="dim">{one.turns.length - rated} to go. What they say next is shown when the reply is rated; each rating is kept at once.</p>}
       </div>
     </div>
@@ -122,6 +123,9 @@ function Number({ title, value, digits = 2, says }) {
   return <div class="card number"><span class="dim">{title}</span><b>{value === null || value === undefined ? "–" : digits ? fixed(value, digits) : value}</b><span class="dim">{says}</span></div>;
 }
 
+// What a rater must not know before they are done.
+const Unblinding = ({ title, children }) => <details class="spread"><summary>{title}: only for who has no more to rate</summary>{children}</details>;
+
 function Agreement({ run }) {
   const { value, problem } = useAnswer(() => get("agreement", { run }), run);
   if (problem) return <Problem text={problem} />;
@@ -139,9 +143,9 @@ function Agreement({ run }) {
       <section><h2>Raters</h2>
         <div class="scroll"><table class="board"><thead><tr><th>rater</th><th>replies</th><th>whole dialogues</th><th>mean</th><th>r with the score</th></tr></thead>
           <tbody>{value.raters.map((one) => <tr key={one.name}><th scope="row">{one.name}</th><td>{one.replies}</td><td>{one.dialogues}</td><td>{fixed(one.mean)}</td><td>{fixed(one.within_dialogue_r, 2)}</td></tr>)}</tbody></table></div></section>
-      {agents.length > 0 && <section><h2>Agents</h2><p class="dim">Mean final emotion over the dialogues that somebody rated whole.</p>
+      {agents.length > 0 && <Unblinding title="Agents by name"><p class="dim">Mean final emotion over the dialogues that somebody rated whole.</p>
         <div class="scroll"><table class="board"><thead><tr><th>agent</th><th>by people</th><th>by the score</th></tr></thead>
-          <tbody>{agents.map(([agent, [score, rated]]) => <tr key={agent}><th scope="row">{agent}</th><td>{fixed(rated)}</td><td>{fixed(score)}</td></tr>)}</tbody></table></div></section>}
+          <tbody>{agents.map(([agent, [score, rated]]) => <tr key={agent}><th scope="row">{agent}</th><td>{fixed(rated)}</td><td>{fixed(score)}</td></tr>)}</tbody></table></div></Unblinding>}
       <p class="note">Kept in the run's ratings.jsonl, which <code>rlver-gym opinions RUN</code> reads; with <code>--corpus DIR</code> it writes those that say why in the form of the corpus of rated replies.</p>
     </>
   );
@@ -181,7 +185,7 @@ function Pairs({ run, rater }) {
   if (!one) return <section class="card empty"><h2>{state.total ? `All ${state.total} pairs are compared.` : "No two agents talked with the same person here."}</h2></section>;
   return (
     <>
-      <p class="progress"><span>{rater}: pair {state.done + 1} of {state.total}</span><progress value={state.done} max={state.total} aria-label="pairs compared" /></p>
+      <p class="progress"><span>{rater}: pair {state.done + 1} of {state.total}</span><a href={address("rate", { run, view: "pairs" })}>change rater</a><progress value={state.done} max={state.total} aria-label="pairs compared" /></p>
       <Person key={one.name} person={one.person} need={one.need} shown />
       <p>Be that person. Which of the two supporters helped more? Each conversation is a whole one, with the same beginning; you are not told who they are, nor the score.</p>
       <div class="versus">{one.turns.map((turns, side) => (
@@ -204,8 +208,8 @@ function Tally({ run }) {
         <Number title="Krippendorff's alpha" value={value.alpha} says="left 1, neither 0, right −1" />
         <Number title="with the score" value={value.with_score} says={`share of ${value.decided} decided comparisons whose preferred side ended higher; 0.5 by chance`} />
       </div>
-      <div class="scroll"><table class="board"><thead><tr><th>agent</th><th>preferred</th><th>comparisons</th></tr></thead>
-        <tbody>{Object.entries(value.agents).map(([agent, [share, count]]) => <tr key={agent}><th scope="row">{agent}</th><td>{fixed(100 * share, 0)} %</td><td>{count}</td></tr>)}</tbody></table></div>
+      <Unblinding title="Agents by preference"><div class="scroll"><table class="board"><thead><tr><th>agent</th><th>preferred</th><th>comparisons</th></tr></thead>
+        <tbody>{Object.entries(value.agents).map(([agent, [share, count]]) => <tr key={agent}><th scope="row">{agent}</th><td>{fixed(100 * share, 0)} %</td><td>{count}</td></tr>)}</tbody></table></div></Unblinding>
       <p class="note">“Neither” counts a half for both. Kept in the run's preferences.jsonl.</p></section>
   );
 }

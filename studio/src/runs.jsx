@@ -1,13 +1,12 @@
 // Runs: who leaves people better, and the list of dialogues behind it.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { address, download, fixed, get, go, OUTCOMES, signed, toCsv, tone, useAnswer, useKeys, words } from "./lib.js";
+import { address, download, fixed, get, go, OUTCOMES, shown, signed, toCsv, tone, useAnswer, useKeys, words } from "./lib.js";
 import { Chart } from "./chart.jsx";
+import { reasons } from "./reasons.js";
 import { MeanBar, Select, Spark, Waiting } from "./ui.jsx";
 
 const FIELDS = ["agent", "need", "disposition", "outcome", "persona", "run"];
 const PER_PAGE = 40; // more take too long to be drawn anew with each filter
-// The list as it was shown last, which the dialogue page goes through with n and p, and the dialogue that was open last.
-export const shown = { rows: [], last: "" };
 
 const overlaps = (score) => score.to_best && score.to_best[1] <= 0 && score.to_best[2] >= 0;
 const COLUMNS = [
@@ -43,8 +42,9 @@ function Lists({ overview, params }) {
   // A fresh page opens on the best competitor.
   const filter = params.size ? fields : { agent: best };
   const set = (changes) => go("runs", { any: "1", ...filter, ...changes }, { replace: true });
-  const query = (filter.q || "").trim();
-  const found = useAnswer(() => get("search", { q: query }), query ? `q ${query}` : null);
+  const asked = { q: (filter.q || "").trim(), reason: filter.reason || "" };
+  const query = asked.q || asked.reason ? JSON.stringify(asked) : "";
+  const found = useAnswer(() => get("search", asked), query || null);
   const hits = useRef([]); // the last ones stay until the next are found
   if (!query || found.value) hits.current = found.value;
   const rows = useMemo(() => select(overview.dialogues, filter, hits.current), [overview, JSON.stringify(filter), hits.current]);
@@ -60,9 +60,10 @@ function Lists({ overview, params }) {
   );
 }
 
-function select(dialogues, filter, numbers) {
-  const hits = numbers && new Set(numbers);
-  const rows = dialogues.filter((one, number) => (!hits || hits.has(number)) && FIELDS.every((name) => !filter[name] || one[name] === filter[name]));
+// `found`: [number, turn] of what was searched for; a row of it opens at that turn.
+function select(dialogues, filter, found) {
+  const hits = found ? found.map(([number, turn]) => ({ ...dialogues[number], turn: turn || null })) : dialogues;
+  const rows = hits.filter((one) => FIELDS.every((name) => !filter[name] || one[name] === filter[name]));
   const [name, way] = (filter.sort || "final up").split(" ");
   const value = name === "turns" ? (one) => one.line.length : (one) => one[name];
   const order = way === "down" ? -1 : 1;
@@ -85,6 +86,7 @@ function Board({ number, table, filter, set, several }) {
   const value = COLUMNS.find((column) => column[1] === name)[2];
   const order = way === "down" ? -1 : 1;
   const sorted = (scores) => [...scores].sort((a, b) => order * (value(a) > value(b) ? 1 : value(a) < value(b) ? -1 : 0));
+  const better = table.scores.filter((score) => !score.privileged && score.final[1] !== null && score.final[1] > table.start);
   const isWhole = table.scores.every((score) => !score.failed && !score.missing);
   const needs = [...new Set(table.scores.flatMap((score) => Object.keys(score.needs)))].sort();
   const told = table.scores.filter((score) => score.privileged);
@@ -94,6 +96,7 @@ function Board({ number, table, filter, set, several }) {
     <section>
       <div class="title"><h1>{several ? table.title : "Who leaves people better than they came"}</h1>
         <button class="quiet" onClick={() => download("scores.csv", toCsv([["agent", "final", "low", "high", "content", "left", "turns"], ...rows.map((s) => [s.agent, ...s.final, s.content, s.left, s.turns])]), "text/csv")}>CSV</button></div>
+      <p>{better.length ? `Better than they came, with the whole interval above the start (${table.start}): ${better.map((score) => score.agent).join(", ")}.` : `None does for certain: no agent's interval is wholly above the start (${table.start}).`}</p>
       <p class="dim">{several ? `Of another protocol than the other tables: not to be ranked with them. ${table.runs.join(", ")}` : table.title}</p>
       {table.notes.map((note) => <p key={note} class="problem">{note}</p>)}
       <div class="scroll">
@@ -104,7 +107,7 @@ function Board({ number, table, filter, set, several }) {
           {told.length > 0 && <tbody class="told"><tr><th colSpan={12}>Told what no agent can know: the theoretical top, no competitor</th></tr>{told.map(row)}</tbody>}
         </table>
       </div>
-      <p class="note">Mean over people with its 95 % bootstrap interval; the thin mark is the start, {table.start}. “To the best” is the paired difference over the same people.
+      <p class="note">Mean over people with its 95 % bootstrap interval; the thin mark is the start, {table.start}. “To the best” is the paired difference over the same people to the best competitor, with its interval.
         Where its interval holds 0, the two are not separable here. {isWhole ? "" : "At worst: 0 for every dialogue that failed or is missing."}</p>
       <details>
         <summary>By hidden need</summary>
@@ -135,8 +138,8 @@ function Row({ score, table, filter, set, isWhole }) {
         {score.flags.length > 0 && <span class="badge" title={score.flags.map(([says]) => says).join("; ")}>look closer</span>}</th>
       <td><div class="score"><b>{fixed(score.final[0])}</b><MeanBar interval={score.final} start={table.start} /></div></td>
       <td class="wide dim">{fixed(score.final[1])} to {fixed(score.final[2])}</td>
-      <td>{!score.to_best ? <span class="dim">{score.privileged ? "" : "best"}</span> : overlaps(score) ? <span class="badge" title={`${signed(score.to_best[0].toFixed(1))}: the interval holds 0`}>not separable</span>
-        : <span title={`95 %: ${fixed(score.to_best[1])} to ${fixed(score.to_best[2])}`}>{fixed(score.to_best[0])}</span>}</td>
+      <td>{!score.to_best ? <span class="dim">{score.privileged ? "" : "best"}</span> : <>{overlaps(score) ? <span class="badge">not separable</span> : fixed(score.to_best[0])}
+        <span class="wide dim"> {overlaps(score) ? fixed(score.to_best[0]) : ""} [{fixed(score.to_best[1])} to {fixed(score.to_best[2])}]</span></>}</td>
       <td>{fixed(score.content, 0)} %</td><td>{fixed(score.left, 0)} %</td><td class="wide">{fixed(score.turns)}</td><td class="wide">{score.episodes}</td>
       {!isWhole && <><td>{fixed(score.at_worst[0])}</td><td>{score.failed_by_agent}</td><td>{score.failed_by_user}</td><td>{score.missing}</td></>}
     </tr>
@@ -198,35 +201,39 @@ function Dialogues({ all, rows, filter, set, isSearching, problem }) {
   const sort = filter.sort || "final up";
   shown.rows = rows;
   useEffect(() => document.querySelector("tr.at")?.scrollIntoView({ block: "nearest" }), [at]);
-  const open = (one) => go("dialogue", { run: one.run, id: one.id });
+  // Who comes from a reason sees first what is searched for.
+  useEffect(() => { if (at < 0 && (filter.reason || filter.q)) document.getElementById("dialogues").scrollIntoView(); }, []);
+  const placeOf = (one) => ({ run: one.run, id: one.id, turn: one.turn });
+  const open = (one) => go("dialogue", placeOf(one));
   useKeys({
     j: () => setAt(Math.min(rows.length - 1, at + 1)),
     k: () => setAt(Math.max(0, at - 1)),
     ...(rows[at] ? { Enter: () => open(rows[at]) } : {}),
   });
   const choices = useMemo(() => Object.fromEntries(FIELDS.map((name) => [name, [...new Set(all.map((one) => one[name]))].sort()])), [all]);
-  const isFiltered = FIELDS.some((name) => filter[name]) || filter.q;
+  const isFiltered = [...FIELDS, "reason"].some((name) => filter[name]);
   const csv = () => toCsv([["run", "id", "agent", "persona", "seed", "need", "disposition", "start", "final", "outcome"], ...rows.map((r) => [r.run, r.id, r.agent, r.persona, r.seed, r.need, r.disposition, r.start, r.final, r.outcome])]);
   const head = (title, name, wide, first) => <Head key={name} title={title} name={name} sort={sort} wide={wide} first={first} onSort={(to) => set({ sort: to })} />;
   return (
     <section id="dialogues">
       <div class="title"><h2>{rows.length.toLocaleString("en")} dialogues{filter.agent ? ` of ${filter.agent}` : ""}</h2>
-        {isFiltered && <button class="quiet" onClick={() => set(Object.fromEntries([...FIELDS, "q"].map((name) => [name, ""])))}>Show all</button>}
+        {isFiltered && <button class="quiet" onClick={() => set(Object.fromEntries([...FIELDS, "reason"].map((name) => [name, ""])))}>Clear filters</button>}
         <button class="quiet" onClick={() => download("dialogues.csv", csv(), "text/csv")}>CSV</button></div>
       <div class="filters">
         <label class="field grow"><span>search in what was said</span>
-          <input id="search" type="search" value={filter.q || ""} placeholder="words, or reason:copying" onInput={(event) => set({ q: event.target.value })} /></label>
+          <input id="search" type="search" value={filter.q || ""} placeholder="words" onInput={(event) => set({ q: event.target.value })} /></label>
         {FIELDS.filter((name) => name !== "run" || choices.run.length > 1).map((name) => <Select key={name} label={name === "persona" ? "person" : name} value={filter[name] || ""} options={choices[name]} all="all" onChange={(value) => set({ [name]: value })} />)}
+        <Select label="reason" value={filter.reason || ""} options={reasons.all} all="all" title={String} onChange={(reason) => set({ reason })} />
       </div>
       {problem && <p class="problem">{problem}</p>}
       {isSearching && <Waiting text="searching…" />}
-      {rows.length === 0 ? !isSearching && <p class="card empty">No dialogue is like that. Take a filter away.</p> : (
+      {rows.length === 0 ? !isSearching && <p class="card empty">No dialogue is like that. Clear the filters, or search for other words.</p> : (
         <table class="list">
           <thead><tr><th>emotion</th>{head("final", "final")}{head("agent", "agent")}{head("person", "persona")}{head("need", "need", true)}{head("disposition", "disposition", true)}{head("outcome", "outcome", true)}{head("turns", "turns", true)}{head("seed", "seed", true)}</tr></thead>
           <tbody>{rows.slice(0, Math.max(count, at + 1)).map((one, number) => (
             <tr key={number} class={number === at ? "at" : ""} onClick={() => open(one)}>
               <td><Spark values={one.line} /></td><td><b class={tone(one.final - one.start)}>{one.final}</b></td><td>{one.agent}</td>
-              <td><a href={address("dialogue", { run: one.run, id: one.id })} onClick={(event) => event.stopPropagation()}>{one.persona.replaceAll("-", " ")}</a></td>
+              <td><a href={address("dialogue", placeOf(one))} onClick={(event) => event.stopPropagation()}>{one.persona.replaceAll("-", " ")}</a></td>
               <td class="wide">{words(one.need)}</td><td class="wide">{one.disposition}</td><td class="wide">{OUTCOMES[one.outcome]}</td><td class="wide">{one.line.length - 1}</td><td class="wide">{one.seed}</td>
             </tr>))}</tbody>
         </table>

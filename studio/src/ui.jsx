@@ -1,17 +1,18 @@
 // Small parts that several pages are made of.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { address, ENDINGS, signed, tone, words } from "./lib.js";
+import { address, ENDINGS, shown, signed, tone, words } from "./lib.js";
+import { searchFor } from "./reasons.js";
 
 export const Problem = ({ text }) => (text ? <p class="problem" role="alert">{text}</p> : null);
 export const Waiting = ({ text = "one moment…" }) => <p class="dim waiting">{text}</p>;
 
-export function Select({ label, value, options, onChange, all }) {
+export function Select({ label, value, options, onChange, all, title = words }) {
   return (
     <label class="field">
       <span>{label}</span>
       <select value={value} onChange={(event) => onChange(event.target.value)}>
         {all && <option value="">{all}</option>}
-        {options.map((one) => <option key={one} value={one}>{words(one)}</option>)}
+        {options.map((one) => <option key={one} value={one}>{title(one)}</option>)}
       </select>
     </label>
   );
@@ -85,10 +86,11 @@ export function Felt({ turn, open = false }) {
         <q dir="auto">{turn.thought}</q>
       </summary>
       <ul>
-        {turn.reasons.map(([code, points, note], at) => (
-          <li key={at}><b class={tone(points)}>{signed(points)}</b><span dir="auto">{note}</span>
-            <a href={address("runs", { q: `reason:${code}` })} title="all dialogues in which this reason occurs">{code}</a></li>
+        {turn.reasons.filter(([code]) => code !== "rounding").map(([code, points, note], at) => (
+          <li key={at}><b class={tone(points)}>{signed(points)}</b>
+            <a dir="auto" href={address("runs", { any: 1, ...searchFor(code, note) })} title="all dialogues in which this reason occurs" onClick={(event) => { event.stopPropagation(); shown.last = ""; }}>{note}</a></li>
         ))}
+        {turn.reasons.filter(([code]) => code === "rounding").map(([, points, note]) => <li key={note} class="rounding"><b>{signed(points)}</b><span>{note}</span></li>)}
       </ul>
     </details>
   );
@@ -148,8 +150,10 @@ function Need({ need, hints = [], shown }) {
 }
 
 // Words to say, or an agent who says some.
-export function Composer({ agents, onSay, onAgent, busy, placeholder, label = "Say it", autofocus }) {
+export function Composer({ agents, onSay, onAgent, busy, placeholder, label = "Say it", autofocus, fill }) {
   const [text, setText] = useState("");
+  // `fill`: words that come back into the box, before what is in it.
+  useEffect(() => { if (fill) setText((now) => [fill.text, now].filter(Boolean).join("\n")); }, [fill]);
   const [agent, setAgent] = useState(agents?.includes("listener") ? "listener" : agents?.[0]);
   const [toTheEnd, setToTheEnd] = useState(false);
   const area = useRef(null);

@@ -87,8 +87,15 @@ def test_a_talk_is_held_taken_back_and_saved(studio: Any, visit: Any) -> None:
         page.get_by_role("button", name="Save").click()
     line = json.loads(Path(saved.value.path()).read_text(encoding="utf-8"))
     assert line["turns"][0]["utterance"] == "That sounds lonely. What happened?"
+    expect(page.get_by_role("status")).to_contain_text(saved.value.suggested_filename)
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Markdown").click()
+    text = Path(saved.value.path()).read_text(encoding="utf-8")
+    assert "**you** (turn 1): That sounds lonely. What happened?" in text
+    assert "\n- +" in text
     page.get_by_role("button", name="Undo").click()
     expect(page.locator(".felt")).to_have_count(0)
+    expect(box).to_have_value("That sounds lonely. What happened?")
 
 
 def test_somebody_in_need_says_how_each_reply_feels(studio: Any, visit: Any) -> None:
@@ -139,6 +146,9 @@ def test_two_people_rate_blindly_and_read_how_far_they_agree(studio: Any, visit:
     page.get_by_role("tab", name="Agreement").click()
     expect(page.locator(".number b").nth(1)).to_have_text(re.compile(r"^0\.\d\d$"))
     expect(page.locator("tbody tr")).to_contain_text(["Ann", "Bo"])
+    assert not re.search(r"\b(echo|listener|oracle)\b", page.locator("main").inner_text())
+    page.get_by_text("Agents by name").click()
+    expect(page.get_by_role("columnheader", name="by people")).to_be_visible()
 
 
 def test_replies_are_rated_by_the_keyboard_alone(studio: Any, visit: Any) -> None:
@@ -160,15 +170,30 @@ def test_replies_are_rated_by_the_keyboard_alone(studio: Any, visit: Any) -> Non
 def test_a_reason_leads_to_every_dialogue_in_which_it_occurs(studio: Any, visit: Any) -> None:
     page = visit(studio)
     show(page, f"#/dialogue?run={studio.run}&id=echo/gus-the-flatmate/0&turn=1")
-    page.locator("#turn-1").get_by_role("link", name="copying").click()
-    found = studio.get("search", q="reason:copying")
-    expect(page.get_by_role("heading", name=f"{len(found)} dialogues")).to_be_visible()
+    sentence = "gave their own words back"
+    page.locator("#turn-1").get_by_role("link", name=sentence).click()
+    found = studio.get("search", q="", reason=sentence)
+    heading = page.get_by_role("heading", name=f"{len(found)} dialogues")
+    expect(heading).to_be_in_viewport()
+    expect(page.get_by_label("reason")).to_have_value(sentence)
+    page.locator("table.list tbody tr").nth(1).click()
+    expect(page.locator(".row.picked").get_by_role("link", name=sentence)).to_be_visible()
+    page.go_back()
+    page.locator("#search").fill("zyzzyva")
+    page.get_by_role("button", name="Clear filters").click()
+    expect(page.get_by_label("reason")).to_have_value("")
+    expect(page.locator("#search")).to_have_value("zyzzyva")
 
 
 def test_a_card_is_written_checked_and_talked_to(studio: Any, visit: Any) -> None:
     page = visit(studio)
     show(page, "#/people?write=1")
+    page.get_by_role("button", name="Check all").click()
     expect(page.locator(".problems li").first).to_contain_text("line")
+    page.get_by_label("begin from").select_option("elias-unfinished-thesis")
+    expect(page.get_by_role("link", name="Talk to them")).to_be_visible()
+    page.get_by_label("the card").fill("name: a: b")
+    expect(page.locator(".problems li")).to_contain_text("line 1 a colon within a text")
     card = (ROOT / "examples/people/ruth-and-the-choir.yaml").read_text(encoding="utf-8")
     page.get_by_label("the card").fill(card)
     page.get_by_role("link", name="Talk to them").click()
@@ -197,7 +222,7 @@ def test_the_keyboard_alone_leads_through_a_run(studio: Any, visit: Any) -> None
     expect(page.get_by_placeholder("What would you say here?")).to_have_value("j?/")
     page.locator("body").click(position={"x": 2, "y": 400})
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="keys")).to_be_visible()
+    expect(page.get_by_role("dialog", name="keys and words")).to_be_visible()
     page.keyboard.press("Escape")
     show(page, "#/runs")
     expect(page.locator("tr.at")).to_be_in_viewport()

@@ -63,7 +63,7 @@ def test_search_finds_every_word_that_was_said_and_every_reason(shared) -> None:
         for turn in episode_of(shared, row["id"]).turns
         if "sounds" in f"{turn.utterance} {turn.reply}".lower()
     }
-    assert said <= set(shared.get("search", q="SOUNDS"))
+    assert said <= {number for number, _ in shared.get("search", q="SOUNDS")}
     assert shared.get("search", q="zyzzyva") == []
     copied = {
         "/".join(map(str, one.key))
@@ -71,7 +71,13 @@ def test_search_finds_every_word_that_was_said_and_every_reason(shared) -> None:
         if any(reason.code == "copying" for turn in one.turns for reason in turn.appraisal.reasons)
     }
     assert copied
-    assert {rows[number]["id"] for number in shared.get("search", q="reason:copying")} == copied
+    found = shared.get("search", q="reason:copying")
+    assert {rows[number]["id"] for number, _ in found} == copied
+    assert shared.get("search", q="", reason="gave their own words back") == found
+    assert "gave their own words back" in shared.get("overview")["reasons"]
+    for number, turn in found:
+        reasons = episode_of(shared, rows[number]["id"]).turns[turn - 1].appraisal.reasons
+        assert "copying" in {reason.code for reason in reasons}
 
 
 def test_a_branch_that_says_the_same_again_is_the_record(studio) -> None:
