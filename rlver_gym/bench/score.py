@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rlver_gym.agents import PRIVILEGED_AGENTS
 from rlver_gym.bench.plan import Planned
 from rlver_gym.core.emotion import MIN_EMOTION, Outcome
+from rlver_gym.environment.alarms import agent_name
 from rlver_gym.environment.episode import Episode
 from rlver_gym.util.groups import group, mean_by
 from rlver_gym.util.interval import Interval, bootstrap
@@ -25,7 +27,9 @@ class Score(NamedTuple):
     needs: dict[str, float]
     """Mean final emotion by hidden need."""
     to_best: Interval | None
-    """Mean difference to the best over the personas of both, at worst; None for the best itself."""
+    """Mean difference to the best competitor over the personas of both, at worst; None for that one
+    itself. Who is told what no agent can know is none, unless all are.
+    """
     episodes: int
     failed: int
     failed_by_agent: int
@@ -54,13 +58,15 @@ def score_agents(episodes: Sequence[Episode], planned: Planned | None = None) ->
     at_worst = {agent: _means_at_worst(group, planned) for agent, group in by_agent.items()}
     finals = {agent: _persona_means(group) for agent, group in by_agent.items()}
     ranked = sorted(by_agent, key=lambda agent: (not finals[agent], -_mean(at_worst[agent])))
+    competitors = [agent for agent in ranked if agent_name(agent) not in PRIVILEGED_AGENTS]
+    best = (competitors or ranked)[0] if ranked else ""
     return [
         _score(
             agent,
             by_agent[agent],
             finals[agent],
             at_worst[agent],
-            None if agent == ranked[0] else at_worst[ranked[0]],
+            None if agent == best else at_worst[best],
             planned,
         )
         for agent in ranked

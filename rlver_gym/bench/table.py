@@ -127,7 +127,9 @@ def variety_rows(found: Sequence[AgentStrategies]) -> list[list[str]]:
 
 
 def strategy_rows(found: Sequence[AgentStrategies]) -> list[list[str]]:
-    """A heading, and for each agent and strategy its share of turns and the change in them."""
+    """A heading, and for each agent and strategy that it uses the share of turns and the change in
+    them.
+    """
     heading = ["agent", "strategy", "% of turns", "change", "without", "difference [95 %]"]
     return [heading] + [
         [
@@ -139,6 +141,7 @@ def strategy_rows(found: Sequence[AgentStrategies]) -> list[list[str]]:
         ]
         for one in found
         for strategy, use in one.uses.items()
+        if use.share.mean
     ]
 
 

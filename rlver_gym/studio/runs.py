@@ -5,7 +5,6 @@ package, or that the caller names.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +22,7 @@ from rlver_gym.bench.noise import (
 )
 from rlver_gym.bench.opinions import read_capabilities
 from rlver_gym.bench.recompute import Sources, find_cards
-from rlver_gym.bench.score import Score, score_agents, score_to_json
+from rlver_gym.bench.score import Score, score_to_json
 from rlver_gym.bench.strategies import STRATEGY_NOTES, analyse_strategies, label_turn
 from rlver_gym.bench.table import noise_rows, shift_rows, strategy_rows, variety_rows
 from rlver_gym.core.capabilities import JUDGEMENTS
@@ -97,24 +96,13 @@ class Runs:
         }
 
     def _table(self, one: Comparison) -> Json:
-        """Competitors are ranked among themselves; who was told what no agent can know is apart."""
+        """Who was told what no agent can know comes last."""
         found = check_episodes(one.episodes)
         flags: dict[str, list[list[str]]] = {}
         for alert in found.alarms:
             if not alert.expected:
                 flags.setdefault(alert.agent, []).append([alert.says, *format_evidence(alert)])
-        groups = [
-            [name for name in one.planned.agents if (name in found.privileged) is privileged]
-            for privileged in (False, True)
-        ]
-        scores = [
-            score
-            for names in groups
-            for score in score_agents(
-                [episode for episode in one.episodes if episode.agent in names],
-                replace(one.planned, agents=tuple(names)),
-            )
-        ]
+        scores = sorted(one.score(), key=lambda score: score.agent in found.privileged)
         problems = [
             text for each in one.problems for text in each.describe(each.folder.resolve().name)
         ]

@@ -49,7 +49,7 @@ function Begin({ run, view }) {
       <form class="card setup" onSubmit={(event) => { event.preventDefault(); if (name.trim()) begin(name.trim()); }}>
         <p>Several people can rate the same run: each under a name, all in the same order, and each goes on where they stopped.</p>
         <div class="filters"><label class="field"><span>your name, or any sign</span><input value={name} maxLength={60} required onInput={(event) => setName(event.target.value)} /></label><button class="main">Begin</button></div>
-        {known.value?.raters.length > 0 && <p class="chips">go on as {known.value.raters.map((one) => <button type="button" key={one.name} onClick={() => begin(one.name)}>{one.name} ({one.replies} replies)</button>)}</p>}
+        {known.value?.raters.length > 0 && <p class="chips">go on as {known.value.raters.map((one) => <button type="button" key={one.name} onClick={() => begin(one.name)}>{one.name} ({one.replies === 1 ? "1 reply" : `${one.replies} replies`})</button>)}</p>}
         <Problem text={known.problem} />
       </form>
       {view !== "pairs" && <Rubric open />}
@@ -113,7 +113,7 @@ function AtTheEnd({ name, told = {}, say }) {
       <p>If you like: how would you feel now, from 0 to 100 (it began at 40), and how human do {name ? `${name}'s` : "the person's"} own lines read?</p>
       <div class="filters">
         <label class="field"><span>at the end</span><input type="number" min="0" max="100" value={told.final} onChange={(event) => event.target.checkValidity() && event.target.value !== "" && say({ final: event.target.valueAsNumber })} /></label>
-        <div class="field"><span>a machine … a human</span><div>{[1, 2, 3, 4, 5, 6, 7].map((natural) => <button key={natural} class={`quiet ${told.natural === natural ? "picked" : ""}`} onClick={() => say({ natural })}>{natural}</button>)}</div></div>
+        <div class="field"><span>a machine … a human</span><div class="fit">{[1, 2, 3, 4, 5, 6, 7].map((natural) => <button key={natural} aria-pressed={told.natural === natural} onClick={() => say({ natural })}>{natural}</button>)}</div></div>
       </div>
     </div>
   );

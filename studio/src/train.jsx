@@ -24,7 +24,7 @@ export function TrainPage({ overview }) {
     <>
       <div class="title"><h1>Train</h1>{!overview.still && <button class="quiet" onClick={again}>Read again</button>}</div>
       {value.map((run) => run.problem && <p key={run.name} class="problem">{run.name}: {run.problem}</p>)}
-      <div class="filters"><Select label="curves" value={metric} all="reward and reference" options={names} onChange={setMetric} />
+      <div class="filters"><Select label="curves" value={metric} all="main curves" options={names} onChange={setMetric} />
         <label class="field"><span>smoothing: {smooth}</span><input type="range" min="0" max="20" value={smooth} onInput={(event) => setSmooth(Number(event.target.value))} /></label>
         {["x", "y"].map((axis) => <label key={axis}><input type="checkbox" checked={log[axis]} onChange={(event) => setLog({ ...log, [axis]: event.target.checked })} /> log {axis}</label>)}</div>
       {series.length ? <Chart series={series} logX={log.x} logY={log.y} label="curves" file="curves.png" /> : <p class="card empty">No such numbers in these runs.</p>}
