@@ -1,12 +1,13 @@
 """Dialogues appraised again, by another user than the one who heard them: nothing is said anew."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn, clean_utterance
 from rlver_gym.core.emotion import Outcome, moved
 from rlver_gym.core.user import Scene, SentientUser
+from rlver_gym.users import make_user
 from rlver_gym.util.errors import UserFailed
 
 
@@ -46,6 +47,11 @@ def final_emotion(card: EnvCard, felt: Iterable[Felt]) -> int:
 
 def _ends(card: EnvCard, emotion: int) -> bool:
     return card.outcome(emotion, 0) in (Outcome.CONTENT, Outcome.LEFT)
+
+
+def make_reference(user: str | SentientUser, **options: Any) -> SentientUser:
+    """Who appraises again; raises what `make_user` raises."""
+    return make_user(user, **options)
 
 
 def rescore_texts(user: SentientUser, scene: Scene, texts: Sequence[str]) -> int | None:

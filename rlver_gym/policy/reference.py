@@ -10,13 +10,12 @@ from statistics import fmean
 from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene, is_async_user
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.environment.rescore import rescore_texts
+from rlver_gym.environment.rescore import make_reference, rescore_texts
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.evaluate import score_of
 from rlver_gym.policy.models.distributed import all_gather, rank
 from rlver_gym.policy.models.trajectory import Trajectory
 from rlver_gym.policy.train import Learner
-from rlver_gym.users import make_user
 from rlver_gym.util.errors import TrainingError
 
 _AT_ONCE = 16
@@ -37,7 +36,7 @@ class Reference:
                 " reference could appraise its dialogues. Leave out --reference."
             )
         self._card, self._library = env.card, library(self.config.env_options.get("personas"))
-        self._user = make_user(self.config.reference, **self.config.reference_options)
+        self._user = make_reference(self.config.reference, **self.config.reference_options)
 
     def is_due(self, iteration: int) -> bool:
         return iteration in (1, self.config.iterations) or (
