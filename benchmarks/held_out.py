@@ -23,7 +23,7 @@ from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rescore import final_emotion, reappraise
 from rlver_gym.policy.evaluate import make_distinct_specs
-from rlver_gym.policy.learning.metrics import inline
+from rlver_gym.policy.learning.metrics import escape_inline_markdown
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.rollout import collect_rollouts
@@ -154,10 +154,11 @@ def transcripts(episodes: dict[str, list[Episode]], people: int = 3) -> str:
             one = found[at]
             parts.append(
                 f"## {one.persona}: {name}, final emotion {one.final}\n\n**Person:**"
-                f" {inline(one.opening)}"
+                f" {escape_inline_markdown(one.opening)}"
             )
             parts += [
-                f"> {inline(turn.utterance)}\n\n**Person:** {inline(turn.reply)}"
+                f"> {escape_inline_markdown(turn.utterance)}\n\n"
+                f"**Person:** {escape_inline_markdown(turn.reply)}"
                 for turn in one.turns
             ]
     return "\n\n".join(parts) + "\n"

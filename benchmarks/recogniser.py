@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from rlver_gym.core.words import split_words
-from rlver_gym.users.embedded.hearing.recognise import generalise, pairs_of
+from rlver_gym.users.embedded.hearing.recognise import list_word_pairs, mask_names
 from rlver_gym.users.embedded.hearing.vectors import is_common_word
 from rlver_gym.users.embedded.speech.facts import DATES
 
@@ -71,7 +71,7 @@ def names_in(text: str) -> list[str]:
 def generalised(text: str) -> list[str]:
     """The words of a sentence as the recogniser has them."""
     plain = text.replace("’", "'")
-    return generalise(
+    return mask_names(
         split_words(plain),
         frozenset(name.casefold() for name in _NAME.findall(plain)),
         asks=plain.endswith("?"),
@@ -139,7 +139,7 @@ def numbers(
             [of_word.get(word, 0) for word in row], dtype=torch.long
         )
         found[1][at, : len(row) + 1] = torch.tensor(
-            [of_pair.get(pair, 0) for pair in pairs_of(row)]
+            [of_pair.get(pair, 0) for pair in list_word_pairs(row)]
         )
     return *found, torch.tensor([max(1, len(row)) for row in rows], dtype=torch.float32)
 
@@ -199,7 +199,7 @@ def train(
     """A model of these sentences with its words and pairs."""
     torch.manual_seed(0)
     words = sorted(set(vectors) | {word for _, row in rows for word in row})
-    count = Counter(pair for _, row in rows for pair in set(pairs_of(row)))
+    count = Counter(pair for _, row in rows for pair in set(list_word_pairs(row)))
     pairs = sorted(pair for pair, number in count.items() if number >= 2)
     model = Model(words, pairs, len(labels), vectors)
     wanted = torch.tensor([labels.index(label) for label, _ in rows])

@@ -15,8 +15,8 @@ from pathlib import Path
 from rich.console import Console
 
 from rlver_gym.bench.folder import read_episodes
-from rlver_gym.bench.score import compute_paired_difference, persona_finals, score_agents
-from rlver_gym.bench.table import leaderboard
+from rlver_gym.bench.score import compute_paired_difference, compute_persona_finals, score_agents
+from rlver_gym.bench.table import build_leaderboard
 from rlver_gym.util.interval import format_interval
 from rlver_gym.util.svg import draw_line_chart
 
@@ -75,11 +75,13 @@ def main() -> None:
         )
     console = Console()
     console.print(
-        leaderboard(ranked, f"RLVER-Strategy-v0, test personas, {args.seeds} trainings of each")
+        build_leaderboard(
+            ranked, f"RLVER-Strategy-v0, test personas, {args.seeds} trainings of each"
+        )
     )
     for other in ("random", fixed):
         gain = compute_paired_difference(
-            persona_finals(together, "ppo"), persona_finals(together, other)
+            compute_persona_finals(together, "ppo"), compute_persona_finals(together, other)
         )
         console.print(
             f"ppo minus {other}, all: {gain.mean:+.1f} [{format_interval(gain, signed=True)}]",
@@ -90,7 +92,7 @@ def main() -> None:
         ("all", together),
     ]:
         gain = compute_paired_difference(
-            *(persona_finals(episodes, algo) for algo in reversed(ALGOS))
+            *(compute_persona_finals(episodes, algo) for algo in reversed(ALGOS))
         )
         console.print(
             f"recurrent-ppo minus ppo, {name}: {gain.mean:+.1f}"

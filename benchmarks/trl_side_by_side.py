@@ -34,7 +34,7 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
-from rlver_gym.policy.train import make_learner, reset_specs, train
+from rlver_gym.policy.train import make_learner, make_reset_specs, train
 
 ENV, TURNS, GROUP, MICRO = "RLVER-Empathy-v0", 8, 8, 8
 CARD = env_card(ENV).model_copy(update={"leave_below": 0, "turns": TURNS})
@@ -171,7 +171,7 @@ def with_trl(
     seeds = [
         one.seed
         for iteration in range(asked.steps + 1)
-        for one in reset_specs(config, iteration)[::GROUP]
+        for one in make_reset_specs(config, iteration)[::GROUP]
     ]
     rows = [prompt_rows([env.reset(seed=seed)[1]["persona"]], [seed]) for seed in seeds]
     trainer = GRPOTrainer(

@@ -23,18 +23,18 @@ from run_notebook import renew
 from typer.main import get_command
 
 from rlver_gym.agents import make_agent
-from rlver_gym.bench.attacks.red_team import redteam
+from rlver_gym.bench.attacks.red_team import run_attacks
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.score import score_agents
-from rlver_gym.bench.table import leaderboard, needs_table
+from rlver_gym.bench.table import build_leaderboard, build_needs_table
 from rlver_gym.cli import app
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue, Message, Turn
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.user import Scene
-from rlver_gym.environment.render import ENDINGS, emotion_bar
+from rlver_gym.environment.render import ENDINGS, render_emotion_bar
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.correlation import correlation_within
@@ -91,7 +91,7 @@ def transcript(
         persona.person.name,
     )
     turns = len(replies) or 99
-    lines = [f"**{name}:** {session.start()}", f"`{emotion_bar(session.emotion)}`"]
+    lines = [f"**{name}:** {session.start()}", f"`{render_emotion_bar(session.emotion)}`"]
     while session.outcome is None and len(session.dialogue.turns) < turns:
         turn = session.reply(supporter.reply(tuple(session.dialogue.messages())))
         notes = [
@@ -101,7 +101,7 @@ def transcript(
         lines += [
             f"> **{agent}:** {turn.utterance.replace(chr(10), ' ')}",
             (
-                f"`{emotion_bar(turn.emotion)}`"
+                f"`{render_emotion_bar(turn.emotion)}`"
                 f" **{turn.appraisal.change:+d}**{because}<br>\n*“{turn.appraisal.thought}”*"
             ),
             f"**{name}:** {turn.reply}",
@@ -116,9 +116,11 @@ def baselines() -> str:
     with tempfile.TemporaryDirectory() as folder:
         ranked = score_agents(list(run(BenchPlan(), Path(folder))))
     console = Console(file=io.StringIO(), width=84, color_system=None)
-    console.print(leaderboard(ranked, "SAGE-Sentient-v0: 24 personas x 3 seeds, embedded user"))
+    console.print(
+        build_leaderboard(ranked, "SAGE-Sentient-v0: 24 personas x 3 seeds, embedded user")
+    )
     console.print()
-    console.print(needs_table(ranked))
+    console.print(build_needs_table(ranked))
     text = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
     return (
         "```text\n" + "\n".join(line.rstrip() for line in text.strip("\n").splitlines()) + "\n```"
@@ -263,7 +265,9 @@ def picture() -> str:
 def tricks() -> str:
     """The attacks of the red team that reach most with the test personas."""
     shelf = library()
-    results = redteam(EmbeddedUser(), [shelf.get(persona_id) for persona_id in shelf.ids("test")])
+    results = run_attacks(
+        EmbeddedUser(), [shelf.get(persona_id) for persona_id in shelf.ids("test")]
+    )
     lines = [f"{'attack':22s} final emotion  content  what it does"]
     lines += [
         f"{one.attack:22s} {one.final:13.1f} {one.content:6.0f} %  {one.what}"

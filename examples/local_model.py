@@ -13,7 +13,7 @@ from typing import Any
 from rlver_gym import EmpathySession, env_card, make_user
 from rlver_gym.agents.openai_chat import OpenAIChat
 from rlver_gym.core.library import library
-from rlver_gym.environment.render import appraisal_lines
+from rlver_gym.environment.render import render_appraisal
 from rlver_gym.llm_client.settings import ChatSettings
 
 FRIEND = "You are a kind friend who listens. Answer in one or two short sentences."
@@ -50,7 +50,7 @@ def main() -> None:
     print(f"Noor   {session.start()}", flush=True)
     while session.outcome is None:
         turn = session.reply(agent.reply(tuple(session.dialogue.messages())))
-        why = appraisal_lines(turn, explain=True)
+        why = render_appraisal(turn, explain=True)
         print(f"\nagent  {turn.utterance}", *why, f"Noor   {turn.reply}", sep="\n", flush=True)
     print(f"\n{session.outcome}")
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import torch
 
 from rlver_gym import Message, env_card
-from rlver_gym.bench.export.demonstrations import agent_demonstrations
+from rlver_gym.bench.export.demonstrations import generate_demonstrations
 from rlver_gym.policy.config import make_config
 from rlver_gym.policy.evaluate import evaluate
-from rlver_gym.policy.sft import warm_start
+from rlver_gym.policy.sft import train_on_demonstrations
 from rlver_gym.policy.train import Learner, make_learner, train
 
 ORDERS = ("Move on with life.", "Cheer up.", "Make a plan.", "Get more sleep.", "Forget about it.")
@@ -45,8 +45,8 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         warm = Path(folder) / "warm"
-        demonstrations = list(agent_demonstrations(["train_tiny_qwen:Habits"], 200))
-        losses = list(warm_start("tiny", warm, demonstrations, epochs=2, lr=3e-3))
+        demonstrations = list(generate_demonstrations(["train_tiny_qwen:Habits"], 200))
+        losses = list(train_on_demonstrations("tiny", warm, demonstrations, epochs=2, lr=3e-3))
         print(f"learning to speak: loss {losses[0]:.2f} to {losses[-1]:.2f} nats a token")
         learner = make_learner(make_config({"model": str(warm), **SETTINGS}, "this example"))
     show("before:", learner)

@@ -21,7 +21,7 @@ from verl.workers.rollout.replica import TokenOutput
 from rlver_gym.agents.phrases import PHRASES
 from rlver_gym.integrations.episodes import list_specs
 from rlver_gym.integrations.verl import dataset_rows
-from rlver_gym.policy.models.local_models import local_model
+from rlver_gym.policy.models.local_models import find_local_model
 from rlver_gym.policy.models.model import load_tokenizer
 
 LOOP = "[{name: rlver_empathy, _target_: rlver_gym.integrations.verl.EmpathyAgentLoop}]"
@@ -37,7 +37,7 @@ class StockPhrases:
 def main(folder: Path, group_size: int = 4) -> None:
     (folder / "agent_loop.yaml").write_text(LOOP)
     settings = [
-        f"actor_rollout_ref.model.path={local_model('tiny')}",
+        f"actor_rollout_ref.model.path={find_local_model('tiny')}",
         f"{ROLLOUT}.name=vllm",
         f"{ROLLOUT}.agent.agent_loop_config_path={folder / 'agent_loop.yaml'}",
         "data.max_response_length=4096",

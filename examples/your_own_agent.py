@@ -17,7 +17,7 @@ from rlver_gym.agents.strategies import Strategy, compose_utterance
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.score import score_agents
-from rlver_gym.bench.table import leaderboard
+from rlver_gym.bench.table import build_leaderboard
 
 
 class Heartfelt:
@@ -39,7 +39,7 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         episodes = list(run(plan, Path(folder)))
-    Console(width=100).print(leaderboard(score_agents(episodes), "eight demo personas"))
+    Console(width=100).print(build_leaderboard(score_agents(episodes), "eight demo personas"))
 
 
 if __name__ == "__main__":

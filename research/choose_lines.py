@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from rlver_gym.core.library import library
-from rlver_gym.users.embedded.hearing.listen import FACTUAL, listen
+from rlver_gym.users.embedded.hearing.utterance_parser import FACTUAL, parse_utterance
 from rlver_gym.users.embedded.speech.card import FEATURES, compile_card
 
 MOST = 150
@@ -36,7 +36,7 @@ def examples(rng):
         flat = [way for topic in card.topics for way in topic.ways]
         for at, owner in rng.sample(facts, min(len(facts), MOST)):
             words = flat[at]
-            s = listen(" ".join(words) + "?").sentences
+            s = parse_utterance(" ".join(words) + "?").sentences
             if not s or s[-1].ask is None or len(words) < 3:
                 continue
             query = card.query(s[-1])

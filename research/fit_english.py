@@ -22,7 +22,11 @@ import numpy as np
 import torch
 from fidelity import describe_agreement
 
-from rlver_gym.bench.attacks.attacks import STOCK, others_good_replies, swap_pronouns
+from rlver_gym.bench.attacks.attacks import (
+    STOCK,
+    collect_other_situations_anchor_sentences,
+    swap_pronouns,
+)
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.library import library
@@ -30,7 +34,7 @@ from rlver_gym.core.persona import HiddenNeed, Persona
 from rlver_gym.core.user import Scene
 from rlver_gym.core.words import sentences
 from rlver_gym.corpora.corpus import FACTORS, Corpus, RatedReply
-from rlver_gym.users.embedded.english import LIMIT, NEEDS, lay_out
+from rlver_gym.users.embedded.english import LIMIT, NEEDS, order_network_inputs
 from rlver_gym.users.embedded.perception import FEATURES, perceive
 from rlver_gym.users.embedded.speech import speak
 
@@ -65,7 +69,12 @@ def lay_out_all(replies: list[RatedReply], is_policy: bool = False) -> Rows:
     """Perceive every reply."""
     shelf = library()
     return Rows(
-        np.array([lay_out(perceive(shelf.get(one.persona), one.dialogue)) for one in replies]),
+        np.array(
+            [
+                order_network_inputs(perceive(shelf.get(one.persona), one.dialogue))
+                for one in replies
+            ]
+        ),
         np.array([[one.mean(name) for name in (*FACTORS, "change")] for one in replies]),
         np.array([one.supporter for one in replies]),
         np.array([one.place for one in replies]),
@@ -93,7 +102,9 @@ def displace(replies: list[RatedReply], count: int = 2_500) -> Unrated:
             there = shelf.get(other.persona)
             if there.situation.id != own and other.dialogue.turns:
                 break
-        inputs.append(lay_out(perceive(there, other.dialogue.with_utterance(one.text))))
+        inputs.append(
+            order_network_inputs(perceive(there, other.dialogue.with_utterance(one.text)))
+        )
     level = _level(replies, "misplaced")
     return Unrated(np.array(inputs), np.tile(level, (len(inputs), 1)))
 
@@ -114,7 +125,7 @@ def mix(replies: list[RatedReply], count: int = 9_000) -> Unrated:
         at = chance.choice(roles)
         persona, lines = shelf.get(at.persona), at.dialogue.user_lines[-3:]
         quotes = [f"{swap_pronouns(part)}." for line in lines for part in sentences(line)]
-        others = others_good_replies(persona)
+        others = collect_other_situations_anchor_sentences(persona)
         if number % 3 == 0:
             said = chance.sample(others, 2)
         elif number % 3 == 1:
@@ -126,7 +137,9 @@ def mix(replies: list[RatedReply], count: int = 9_000) -> Unrated:
                 said[0] = " ".join([*front[: cut[0]], *back[cut[1] :]])
         else:
             said = chance.sample([*STOCK, *quotes], chance.randint(1, 3))
-        inputs.append(lay_out(perceive(persona, at.dialogue.with_utterance(" ".join(said)))))
+        inputs.append(
+            order_network_inputs(perceive(persona, at.dialogue.with_utterance(" ".join(said))))
+        )
         targets.append(levels[number % 3])
     return Unrated(np.array(inputs), np.array(targets))
 
@@ -153,7 +166,9 @@ def read_pairs() -> tuple[np.ndarray, np.ndarray]:
             persona = persona.model_copy(update={"need": HiddenNeed(pair["need"])})
         dialogue = _unmoved(persona, pair.get("before", ()))
         for name, found in (("better", better), ("worse", worse)):
-            found.append(lay_out(perceive(persona, dialogue.with_utterance(pair[name]))))
+            found.append(
+                order_network_inputs(perceive(persona, dialogue.with_utterance(pair[name])))
+            )
     return np.array(better), np.array(worse)
 
 
@@ -161,10 +176,10 @@ def _unmoved(persona: Persona, before: list[str]) -> Dialogue:
     """The dialogue in which these words changed nothing."""
     scene, nothing = Scene(persona, env_card("SAGE-Sentient-v0"), 0), Appraisal(0, "", ())
     start = scene.card.start
-    dialogue = Dialogue(speak.opening(scene, start))
+    dialogue = Dialogue(speak.compose_opening(scene, start))
     for text in before:
         said = dialogue.with_utterance(text)
-        reply = speak.answer(scene, start, said, nothing)
+        reply = speak.compose_reply(scene, start, said, nothing)
         dialogue = said.with_turn(Turn(text, nothing, start, 0.0, None, reply))
     return dialogue
 

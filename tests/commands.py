@@ -59,7 +59,7 @@ def _forget(words: tuple[str, ...], folder: Path | None) -> None:
     Servers and response caches are closed, as at the end of one.
     """
     shared.close()
-    cards._read.cache_clear()
+    cards._read_env_card.cache_clear()
     if "--personas" in words:  # the shipped ones are always the same
         shipped = library()
         library.cache_clear()

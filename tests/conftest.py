@@ -140,8 +140,8 @@ def one_thread() -> None:
 @pytest.fixture(scope="session")
 def tiny_folder(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model and its tokenizer, on disk. Do not write to it."""
-    from rlver_gym.policy.models.tiny_model import build_tiny
+    from rlver_gym.policy.models.tiny_model import build_tiny_model
 
     folder = tmp_path_factory.mktemp("models") / "tiny"
-    build_tiny(folder, seed=3, hidden=64, layers=2, vocab=600)
+    build_tiny_model(folder, seed=3, hidden=64, layers=2, vocab=600)
     return folder

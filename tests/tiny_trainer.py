@@ -12,7 +12,7 @@ from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUs
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.sampler import Completion, Prompt, Sampling
-from rlver_gym.policy.models.tiny_model import build_tiny
+from rlver_gym.policy.models.tiny_model import build_tiny_model
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import UserFailed
 
@@ -26,7 +26,7 @@ PEOPLE = ("noor-the-old-dog", "clara-silent-kitchen")
 @lru_cache(maxsize=1)
 def _model() -> tuple[tempfile.TemporaryDirectory[str], str]:
     kept = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-    build_tiny(Path(kept.name), seed=3, vocab=600)
+    build_tiny_model(Path(kept.name), seed=3, vocab=600)
     return kept, kept.name
 
 

@@ -23,7 +23,7 @@ from rlver_gym.core.capabilities import HIGHEST, JUDGED, LOWEST
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
-from rlver_gym.users.embedded.english import predict
+from rlver_gym.users.embedded.english import predict_reader_ratings
 from rlver_gym.users.embedded.perception import FEATURES, perceive
 from rlver_gym.util.correlation import correlation
 
@@ -82,7 +82,7 @@ def perceive_turns(persona: Persona, opening: str, said: Sequence[dict[str, str]
     for one in said:
         found = perceive(persona, Dialogue(opening, tuple(turns), one["agent"]))
         values.append(found.values)
-        factors.append(predict(found))
+        factors.append(predict_reader_ratings(found))
         turns.append(Turn(one["agent"], Appraisal(0, "", ()), 0, 0.0, None, one["user"]))
     return Perceived(np.array(values), np.array(factors))
 

@@ -21,7 +21,7 @@ from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
 from rlver_gym.corpora.corpus import FACTORS, Corpus, RatedReply
-from rlver_gym.policy.models.model import causal_lm, load_model, load_tokenizer
+from rlver_gym.policy.models.model import find_causal_lm, load_model, load_tokenizer
 
 OUTPUTS = ("change", *FACTORS)
 MEAN = (-1.0, 1.2, 1.7, 0.7, 1.6, 0.9, 0.2)
@@ -47,7 +47,7 @@ class Reader(nn.Module):
         for at, row in enumerate(rows):
             id_BT[at, : len(row)] = torch.tensor(row)
         with torch.autocast(self.device.type, torch.bfloat16, self.device.type == "cuda"):
-            trunk = causal_lm(self.lm).base_model
+            trunk = find_causal_lm(self.lm).base_model
             hidden_BTD = trunk(input_ids=id_BT.to(self.device), use_cache=False).last_hidden_state
         last_B = torch.tensor([len(row) - 1 for row in rows], device=self.device)
         at_B = torch.arange(len(rows), device=self.device)

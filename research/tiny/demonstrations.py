@@ -8,7 +8,7 @@ import numpy as np
 from word_substitution import content_words, draw_word, replace_words
 
 from rlver_gym.agents import make_agent
-from rlver_gym.bench.export.demonstrations import agent_demonstrations, plan_of
+from rlver_gym.bench.export.demonstrations import generate_demonstrations, write_plan_before_reply
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
 from rlver_gym.core.words import sentences
@@ -22,7 +22,7 @@ def demonstrations_for_small(
     words exchanged, so that a small model learns to repeat and not to recite.
     """
     yield from substitute_words(
-        splice_sentences(agent_demonstrations(agents, count, seed), agents, share, seed),
+        splice_sentences(generate_demonstrations(agents, count, seed), agents, share, seed),
         share,
         seed,
     )
@@ -64,7 +64,7 @@ def splice_sentences(
             )
             speaker = int(rng.integers(len(speakers)))
             said.append(Message("agent", speakers[speaker].reply(tuple(said))))
-            plans.append(plan_of(agents[speaker]))
+            plans.append(write_plan_before_reply(agents[speaker]))
         yield Demonstration(
             tuple(one.text for one in said[::2]),
             tuple(one.text for one in said[1::2]),

@@ -12,20 +12,20 @@ from copying import THETA, teach_copying
 from demonstrations import demonstrations_for_small
 
 from rlver_gym.bench.export.demonstrations import AGENTS
-from rlver_gym.policy.models.model import export, load_model, load_tokenizer
-from rlver_gym.policy.models.tiny_model import build_tiny
-from rlver_gym.policy.sft import steps_of, warm_start
+from rlver_gym.policy.models.model import export_model, load_model, load_tokenizer
+from rlver_gym.policy.models.tiny_model import build_tiny_model
+from rlver_gym.policy.sft import count_optimizer_steps, train_on_demonstrations
 from rlver_gym.util.terminal import progress_bar
 
 
 def build_with_copying(folder: Path, seed: int = 0, **sizes: int) -> None:
     """`build_tiny`, with the circuit written into it."""
-    build_tiny(folder, seed=seed, rope_theta=THETA, **sizes)
+    build_tiny_model(folder, seed=seed, rope_theta=THETA, **sizes)
     model, tokenizer = load_model(str(folder), device="cpu"), load_tokenizer(str(folder))
     torch.manual_seed(seed)
     pieces = [str(tokenizer.decode([number])) for number in range(len(tokenizer))]
     teach_copying(model, pieces)  # pyright: ignore[reportArgumentType]
-    export(model, tokenizer, folder)
+    export_model(model, tokenizer, folder)
 
 
 def main() -> None:
@@ -42,9 +42,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         build_with_copying(Path(folder), asked.seed)
         how = {"style": asked.style, "epochs": asked.epochs, "lr": asked.lr, "seed": asked.seed}
-        losses = warm_start(folder, asked.out, told, max_reply_tokens=64, **how)
+        losses = train_on_demonstrations(folder, asked.out, told, max_reply_tokens=64, **how)
         with progress_bar() as bar:
-            for _ in bar.track(losses, steps_of(asked.dialogues, asked.epochs)):
+            for _ in bar.track(losses, count_optimizer_steps(asked.dialogues, asked.epochs)):
                 pass
     print(f"model {asked.out}")
 

@@ -118,9 +118,9 @@ def find_vocabulary() -> tuple[str, ...]:
     """The words that are people's own, heard in 256 dialogues."""
     from demonstrations import find_substitutable_words
 
-    from rlver_gym.bench.export.demonstrations import AGENTS, agent_demonstrations
+    from rlver_gym.bench.export.demonstrations import AGENTS, generate_demonstrations
 
-    return tuple(find_substitutable_words(list(agent_demonstrations(AGENTS, 256))))
+    return tuple(find_substitutable_words(list(generate_demonstrations(AGENTS, 256))))
 
 
 def make_env(share: float = 0.9, **options: Any) -> WordSubstitution:

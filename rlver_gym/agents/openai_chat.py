@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field, JsonValue, ValidationError
 
-from rlver_gym.core.answer import explain, read_answer
+from rlver_gym.core.answer import explain_missing_words, read_answer
 from rlver_gym.core.dialogue import Message
 from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.settings import ChatSettings, public_url
@@ -89,7 +89,9 @@ class OpenAIChat:
             raise AgentFailed(f"{self._where}: {error}{again}") from error
         reply = read_answer(answer.text, answer.finish_reason)
         if reply.silence:
-            raise AgentFailed(f"{self._where} answered without text: {explain(reply.silence)}")
+            raise AgentFailed(
+                f"{self._where} answered without text: {explain_missing_words(reply.silence)}"
+            )
         return reply.words
 
     def _to_chat_messages(self, messages: Sequence[Message]) -> Iterator[ChatMessage]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rlver_gym.core.agent import Agent, AgentMaker
-from rlver_gym.core.answer import explain, read_answer, read_words
+from rlver_gym.core.answer import explain_missing_words, read_answer, read_words
 from rlver_gym.util.errors import AgentError, AgentFailed
 from rlver_gym.util.user_code import import_own, is_own_name, make_own
 
@@ -40,7 +40,9 @@ def require_text(said: object, verb: str = "reply") -> str:
     if isinstance(said, str):
         words = read_words(said)
         if said.strip() and not words:
-            raise AgentFailed(f"its reply is no words: {explain(read_answer(said).silence)}")
+            raise AgentFailed(
+                f"its reply is no words: {explain_missing_words(read_answer(said).silence)}"
+            )
         return words
     if inspect.iscoroutine(said):
         said.close()

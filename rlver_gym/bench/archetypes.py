@@ -16,7 +16,7 @@ _MAX_CHARS = 160
 _NO_CAUSE = (ReasonCode.ROUNDING, ReasonCode.LIMIT)
 
 
-class Moment(NamedTuple):
+class DecisiveTurn(NamedTuple):
     """A turn that moved the emotion."""
 
     turn: int
@@ -39,7 +39,7 @@ class Archetype(NamedTuple):
     start: int
     final: int
     outcome: str
-    moments: tuple[Moment, ...]
+    moments: tuple[DecisiveTurn, ...]
     """The turns that moved the emotion most, in order."""
 
 
@@ -49,12 +49,12 @@ def find_archetypes(episodes: Sequence[Episode]) -> list[Archetype]:
     for own in group((one.agent, one) for one in drop_failed(episodes)).values():
         best = max(own, key=lambda one: (one.final, -len(one.turns)))
         worst = min(own, key=lambda one: (one.final, len(one.turns)))
-        found.append(_describe(best, "best"))
-        found += [_describe(worst, "worst")] if worst is not best else []
+        found.append(_describe_archetype(best, "best"))
+        found += [_describe_archetype(worst, "worst")] if worst is not best else []
     return found
 
 
-def _describe(episode: Episode, which: Literal["best", "worst"]) -> Archetype:
+def _describe_archetype(episode: Episode, which: Literal["best", "worst"]) -> Archetype:
     lines = [episode.opening, *(turn.reply for turn in episode.turns)]
     moved = [at for at, turn in enumerate(episode.turns) if turn.appraisal.change]
     strongest = sorted(moved, key=lambda at: -abs(episode.turns[at].appraisal.change))[:DECISIVE]
@@ -65,18 +65,21 @@ def _describe(episode: Episode, which: Literal["best", "worst"]) -> Archetype:
         episode.start,
         episode.final,
         str(episode.outcome),
-        tuple(_tell(at + 1, episode.turns[at], lines[at]) for at in sorted(strongest)),
+        tuple(
+            _describe_decisive_turn(at + 1, episode.turns[at], lines[at])
+            for at in sorted(strongest)
+        ),
     )
 
 
-def _tell(number: int, turn: Turn, after: str) -> Moment:
+def _describe_decisive_turn(number: int, turn: Turn, after: str) -> DecisiveTurn:
     change, reasons = turn.appraisal.change, turn.appraisal.reasons
     causes = [one for one in reasons if one.points * change > 0 and one.code not in _NO_CAUSE]
     told = sorted(causes, key=lambda one: -abs(one.points))[:DECISIVE]
-    return Moment(number, change, tuple(one.note for one in told), after, turn.utterance)
+    return DecisiveTurn(number, change, tuple(one.note for one in told), after, turn.utterance)
 
 
-def list_in_markdown(found: Sequence[Archetype], page: str, run: str) -> Iterator[str]:
+def render_archetypes_as_markdown(found: Sequence[Archetype], page: str, run: str) -> Iterator[str]:
     """An item each, what agents and people wrote escaped; links lead into the report's `page`."""
     for one in found:
         link = f"{quote(page)}#/dialogue?{urlencode({'run': run, 'id': one.key})}"

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from rlver_gym.bench.folder import EPISODES, MANIFEST, episode_lines
+from rlver_gym.bench.folder import EPISODES, MANIFEST, read_episode_lines
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import Case, Planned, pin_personas
 from rlver_gym.core.cards import env_card, shipped_env_ids
@@ -188,7 +188,7 @@ class Line(NamedTuple):
 
 def match_lines(folder: Path, planned: Planned | None) -> Iterator[Line]:
     seen: set[Case | Episode] = set()
-    for number, line in episode_lines(folder):
+    for number, line in read_episode_lines(folder):
         try:
             episode = Episode.from_json(line)
         except RunError as error:

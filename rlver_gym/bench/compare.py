@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rlver_gym.bench.check import Problems, read_run
-from rlver_gym.bench.folder import episode_lines
+from rlver_gym.bench.folder import read_episode_lines
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import Planned
 from rlver_gym.bench.score import Score, score_agents
@@ -62,13 +62,13 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
     """The runs in order, by protocol. RunError for no run, one twice, or no episode at all."""
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise RunError("a run folder is given twice. Name each once.")
-    if not any(line for folder in folders for _, line in episode_lines(folder)):
+    if not any(line for folder in folders for _, line in read_episode_lines(folder)):
         places = ", ".join(map(str, folders))
         raise RunError(f"there are no episodes in {places}. Run: rlver-gym bench")
     manifests = [Manifest.read(folder) for folder in folders]
     checked = [read_run(folder) for folder in folders]
     runs = [one.episodes for one in checked]
-    labels = _labels(folders)
+    labels = _label_runs(folders)
     names = _name_agents(labels, [manifest.planned.agents for manifest in manifests])
     named = [
         [episode._replace(agent=own[episode.agent]) for episode in episodes]
@@ -77,7 +77,7 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
     groups: dict[Protocol, list[int]] = {}
     for at, manifest in enumerate(manifests):
         if checked[at].problems.total:
-            groups.setdefault(_protocol(manifest), []).append(at)
+            groups.setdefault(_make_protocol(manifest), []).append(at)
     return [
         Comparison(
             protocol,
@@ -95,7 +95,7 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
     ]
 
 
-def _protocol(manifest: Manifest) -> Protocol:
+def _make_protocol(manifest: Manifest) -> Protocol:
     user, people = manifest.user, frozenset(manifest.personas.items())
     return Protocol(
         manifest.env_card.id,
@@ -112,7 +112,7 @@ def format_seeds(seeds: int, user_seeds: int) -> str:
     return format_count(seeds, "seed") + (f" x {user_seeds} user seeds" if user_seeds > 1 else "")
 
 
-def _labels(folders: Sequence[Path]) -> list[str]:
+def _label_runs(folders: Sequence[Path]) -> list[str]:
     """The folders' names, or their whole paths where names are alike."""
     names = [folder.resolve().name for folder in folders]
     return [

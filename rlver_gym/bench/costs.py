@@ -36,7 +36,7 @@ class Estimate(NamedTuple):
         return f"at most {calls}, about {tokens:,.2f} million tokens{cost}"
 
 
-def estimate(plan: BenchPlan, cases: Sequence[Case]) -> Estimate:
+def estimate_requests_and_tokens(plan: BenchPlan, cases: Sequence[Case]) -> Estimate:
     """What these dialogues of the plan will ask chat servers for, if nothing is in a response
     cache yet.
     """
@@ -63,7 +63,7 @@ def _count_calls_per_turn(plan: BenchPlan) -> int:
     return (samples if isinstance(samples, int) else 1) + (0 if calls == 1 else 1)
 
 
-def read_spent(path: Path | None) -> Spent:
+def read_response_cache_spending(path: Path | None) -> Spent:
     """What the answers in a response cache came to; zeros without one."""
     if not path or not path.is_file() or not path.stat().st_size:
         return Spent()

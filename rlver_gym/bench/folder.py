@@ -44,18 +44,18 @@ def read_manifest(folder: Path) -> dict[str, object]:
         raise RunError(f"{path}: not a manifest. Was it edited?")
     if (found := manifest.get("format")) != MANIFEST_FORMAT:
         raise RunError(
-            f"{path}: its format is {_quote(found)}, and rlver-gym {__version__} reads format"
+            f"{path}: its format is {_quote_value(found)}, and rlver-gym {__version__} reads format"
             f" {MANIFEST_FORMAT}. Install the version of rlver-gym that the manifest names:"
-            f" {_quote(manifest.get('package'))}."
+            f" {_quote_value(manifest.get('package'))}."
         )
     return manifest
 
 
-def _quote(value: object) -> str:
+def _quote_value(value: object) -> str:
     return "not named" if value is None else one_line(repr(value), max_chars=40)
 
 
-def episode_lines(folder: Path) -> Iterator[tuple[int, str]]:
+def read_episode_lines(folder: Path) -> Iterator[tuple[int, str]]:
     """The numbered lines of a run's episodes, read one at a time; the last may be cut off."""
     return read_lines(
         path_inside(folder, EPISODES, error=RunError),
@@ -68,6 +68,6 @@ def read_episodes(folder: Path) -> list[Episode]:
     path = folder / EPISODES
     return [
         Episode.from_json(line, f"{path}, line {number}")
-        for number, line in episode_lines(folder)
+        for number, line in read_episode_lines(folder)
         if line
     ]

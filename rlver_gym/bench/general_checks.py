@@ -8,7 +8,7 @@ _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*")
 _MARKS = " \t\n`'\"“”*.!"
 
 
-def is_right(answer: str, item: dict[str, Any]) -> bool:
+def is_answer_correct(answer: str, item: dict[str, Any]) -> bool:
     """Whether an answer fits `is`, `number`, `says` or `rule`; see general.yaml. ValueError for an
     item that has none of them.
     """

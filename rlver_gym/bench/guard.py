@@ -141,7 +141,7 @@ def _is_reason(reason: object) -> bool:
     return False
 
 
-def _guarded(step: str, check: Callable[[object], Any]) -> Callable[..., Any]:
+def _wrap_step(step: str, check: Callable[[object], Any]) -> Callable[..., Any]:
     def ask(self: "_UserGuard", *asked: Any) -> Any:
         with self.locate_errors(*asked):
             return check(self.code.call(getattr(self.user, step), *asked))
@@ -149,7 +149,7 @@ def _guarded(step: str, check: Callable[[object], Any]) -> Callable[..., Any]:
     return ask
 
 
-def _aguarded(step: str, check: Callable[[object], Any]) -> Callable[..., Any]:
+def _wrap_async_step(step: str, check: Callable[[object], Any]) -> Callable[..., Any]:
     async def ask(self: "_UserGuard", *asked: Any) -> Any:
         with self.locate_errors(*asked):
             return check(await self.code.acall(getattr(self.user, step), *asked))
@@ -164,9 +164,9 @@ class _UserGuard:
         self.name, self.user, self.code = name, user, code
         self.kind, self.version = str(user.kind), str(user.version)
 
-    open = _guarded("open", _require_text)
-    appraise = _guarded("appraise", _require_appraisal)
-    speak = _guarded("speak", _require_text)
+    open = _wrap_step("open", _require_text)
+    appraise = _wrap_step("appraise", _require_appraisal)
+    speak = _wrap_step("speak", _require_text)
 
     @contextmanager
     def locate_errors(
@@ -185,6 +185,6 @@ class _UserGuard:
 
 
 class _AsyncUserGuard(_UserGuard):
-    aopen = _aguarded("aopen", _require_text)
-    aappraise = _aguarded("aappraise", _require_appraisal)
-    aspeak = _aguarded("aspeak", _require_text)
+    aopen = _wrap_async_step("aopen", _require_text)
+    aappraise = _wrap_async_step("aappraise", _require_appraisal)
+    aspeak = _wrap_async_step("aspeak", _require_text)

@@ -16,8 +16,8 @@ from rlver_gym.bench.plan import (
     Plan,
     Planned,
     Word,
+    compute_manifest_checksum,
     fingerprint,
-    manifest_check,
 )
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.llm_client.settings import ChatSettings
@@ -83,7 +83,7 @@ class Manifest(Frozen):
         try:
             computed = {
                 "pinned": fingerprint({name: plain[name] for name in PINNED if name in plain}),
-                "is_as_written": plain.get("check") == manifest_check(plain),
+                "is_as_written": plain.get("check") == compute_manifest_checksum(plain),
             }
             return cls.model_validate_json(json.dumps(plain | computed), strict=True)
         except ValidationError as error:

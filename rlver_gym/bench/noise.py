@@ -7,7 +7,7 @@ from math import sqrt
 from statistics import fmean
 
 from rlver_gym.bench.compare import Comparison
-from rlver_gym.bench.score import persona_finals
+from rlver_gym.bench.score import compute_persona_finals
 from rlver_gym.environment.episode import Episode
 from rlver_gym.util.interval import REPEATABILITY, AgentSpread, Spread
 
@@ -15,7 +15,7 @@ NOISE, SHIFT = "noise floor: other seeds of the user", "between the runs: agents
 """Titles."""
 
 
-def spread_over_user_seeds(
+def measure_spread_over_user_seeds(
     episodes: Sequence[Episode], seeds: int, user_seeds: int
 ) -> Spread | None:
     """The spread over a run's replicates of `seeds` dialogues a persona; None for one."""
@@ -27,7 +27,7 @@ def spread_over_user_seeds(
     )
 
 
-def spread_over_runs(comparisons: Sequence[Comparison]) -> Spread | None:
+def measure_spread_over_runs(comparisons: Sequence[Comparison]) -> Spread | None:
     """The spread over run folders; None for one folder, or when they share no agent and persona."""
     return _measure_spread(
         {
@@ -45,7 +45,7 @@ def _measure_spread(replicates: Mapping[str, Sequence[Episode]]) -> Spread | Non
     found: list[AgentSpread] = []
     agents = {one.agent for episodes in replicates.values() for one in episodes}
     for agent in sorted(agents) if len(replicates) > 1 else ():
-        finals = [persona_finals(episodes, agent) for episodes in replicates.values()]
+        finals = [compute_persona_finals(episodes, agent) for episodes in replicates.values()]
         if shared := [persona for persona in finals[0] if all(persona in one for one in finals)]:
             means = tuple(fmean(one[persona] for persona in shared) for one in finals)
             found.append(AgentSpread(agent, means))
@@ -53,7 +53,7 @@ def _measure_spread(replicates: Mapping[str, Sequence[Episode]]) -> Spread | Non
     return Spread(tuple(replicates), tuple(found)) if found else None
 
 
-def describe_noise(spread: Spread) -> list[str]:
+def describe_seed_noise(spread: Spread) -> list[str]:
     count, floor = len(spread.replicates), spread.noise_floor
     most = max(spread.agents, key=lambda one: one.sd)
     level = (
@@ -61,19 +61,19 @@ def describe_noise(spread: Spread) -> list[str]:
         f" {REPEATABILITY * most.sd:.1f} for {most.agent}, which moves most); of means over all"
         f" {count} user seeds, below {floor / sqrt(count):.1f}."
     )
-    return [level, *_describe_order(spread)]
+    return [level, *_describe_ranking_stability(spread)]
 
 
-def describe_shift(spread: Spread) -> list[str]:
+def describe_shift_between_users(spread: Spread) -> list[str]:
     most = max(spread.agents, key=lambda one: one.range)
     level = (
         f"Level: scores differ by {fmean(one.range for one in spread.agents):.1f} points on"
         f" average, by {most.range:.1f} at most ({most.agent})."
     )
-    return [level, *_describe_order(spread)]
+    return [level, *_describe_ranking_stability(spread)]
 
 
-def _describe_order(spread: Spread) -> list[str]:
+def _describe_ranking_stability(spread: Spread) -> list[str]:
     """Nothing where there is no order, such as with a single agent."""
     taus = spread.rank_correlations
     if len(taus) > 1:

@@ -39,7 +39,7 @@ def measure_openness(
     """
     accepted: dict[str, list[bool]] = defaultdict(list)
     told: dict[str, list[bool]] = defaultdict(list)
-    tells = lru_cache(maxsize=None)(lambda name: _own_sentences(personas.get(name)))
+    tells = lru_cache(maxsize=None)(lambda name: _list_persona_sentences(personas.get(name)))
     for episode in episodes:
         changes = (
             [turn.appraisal.change for turn in episode.turns]
@@ -47,7 +47,7 @@ def measure_openness(
             else _reappraise(episode, personas.get(episode.persona), card)
         )
         accepted[episode.agent] += [change > 0 for change in changes]
-        told[episode.agent] += _tells(episode, tells)
+        told[episode.agent] += _check_for_disclosures(episode, tells)
     return Openness(_mean_over_agents(accepted.values()), _mean_over_agents(told.values()))
 
 
@@ -63,7 +63,9 @@ def _reappraise(episode: Episode, persona: Persona, card: EnvCard) -> Iterator[i
         emotion = turn.emotion
 
 
-def _tells(episode: Episode, own: Callable[[str], frozenset[tuple[str, ...]]]) -> Iterator[bool]:
+def _check_for_disclosures(
+    episode: Episode, own: Callable[[str], frozenset[tuple[str, ...]]]
+) -> Iterator[bool]:
     for turn in episode.turns:
         if turn.outcome is None:
             yield bool(turn.disclosures) or any(
@@ -72,17 +74,17 @@ def _tells(episode: Episode, own: Callable[[str], frozenset[tuple[str, ...]]]) -
             )
 
 
-def _own_sentences(persona: Persona) -> frozenset[tuple[str, ...]]:
+def _list_persona_sentences(persona: Persona) -> frozenset[tuple[str, ...]]:
     """All that their situation lets them say, in words."""
     told = persona.situation.model_dump(mode="json", exclude=_NOT_SAID)
     return frozenset(
-        tuple(split_words(one)) for text in _texts(told) for one in split_sentences(text)
+        tuple(split_words(one)) for text in _list_texts(told) for one in split_sentences(text)
     )
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _list_texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, (dict, list)):
         for one in value.values() if isinstance(value, dict) else value:
-            yield from _texts(one)
+            yield from _list_texts(one)

@@ -64,12 +64,13 @@ def gather_opinions(
     for name, user in references.items():
         felt = [one for one in rescore(user, dialogues) if not one.failure]
         emotions[name] = mean_by((one.recorded.agent, one.final) for one in felt)
-    if rated := _rated(folder, dialogues):
+    if rated := _compute_human_rated_finals(folder, dialogues):
         emotions[RATERS] = rated
-    found = Opinions(emotions, _capabilities(folder / JUDGEMENTS), {}, ())
+    found = Opinions(emotions, _group_capability_scores(folder / JUDGEMENTS), {}, ())
     start = fmean(one.scene.card.start for one in dialogues)
     return found._replace(
-        taus=_taus(found.columns), only_score=tuple(_find_only_score(found, start))
+        taus=_correlate_with_score(found.columns),
+        only_score=tuple(_find_agents_only_the_score_prefers(found, start)),
     )
 
 
@@ -103,12 +104,12 @@ def read_capabilities(path: Path) -> dict[str, dict[str, float]]:
         scores, dialogue = line.get("scores", {}), line.get("dialogue")
         if not isinstance(scores, dict) or not isinstance(dialogue, str):
             raise RunError(f"{where}: must name dialogue and scores. Judge the run again.")
-        marks = [(str(name), _number(value, where)) for name, value in scores.items()]
+        marks = [(str(name), _check_number(value, where)) for name, value in scores.items()]
         said.setdefault(dialogue, []).extend(marks)
     return {dialogue: mean_by(marks) for dialogue, marks in said.items()}
 
 
-def _capabilities(path: Path) -> dict[str, dict[str, float]]:
+def _group_capability_scores(path: Path) -> dict[str, dict[str, float]]:
     """By capability, then by agent."""
     said = group(
         (name, (dialogue.rsplit("/", 2)[0], mark))
@@ -118,19 +119,19 @@ def _capabilities(path: Path) -> dict[str, dict[str, float]]:
     return {name: mean_by(values) for name, values in said.items()}
 
 
-def _number(value: object, where: str) -> float:
+def _check_number(value: object, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise RunError(f"{where}: {value!r} must be a number. Write the file anew.")
     return float(value)
 
 
-def _rated(folder: Path, dialogues: Sequence[Recorded]) -> dict[str, float]:
+def _compute_human_rated_finals(folder: Path, dialogues: Sequence[Recorded]) -> dict[str, float]:
     """Mean final emotion by people's ratings of each reply, over dialogues that somebody rated
     whole; several raters of one count alike.
     """
     known = {one.key: one for one in dialogues}
     finals = mean_by(
-        (key, _follow(known[key], changes))
+        (key, _accumulate_changes(known[key], changes))
         for key, by_rater in read_ratings(folder).items()
         for changes in by_rater.values()
         if key in known and is_rated_whole(len(known[key].turns), changes)
@@ -138,7 +139,7 @@ def _rated(folder: Path, dialogues: Sequence[Recorded]) -> dict[str, float]:
     return mean_by((known[key].agent, final) for key, final in finals.items())
 
 
-def _follow(one: Recorded, changes: Mapping[int, float]) -> float:
+def _accumulate_changes(one: Recorded, changes: Mapping[int, float]) -> float:
     card = one.scene.card
     emotion = float(card.start)
     for turn in sorted(changes):
@@ -148,7 +149,7 @@ def _follow(one: Recorded, changes: Mapping[int, float]) -> float:
     return emotion
 
 
-def _taus(columns: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+def _correlate_with_score(columns: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     found = {}
     for name, column in columns.items():
         shared = sorted(columns[SCORE].keys() & column.keys())
@@ -158,7 +159,7 @@ def _taus(columns: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     return found
 
 
-def _find_only_score(found: Opinions, start: float) -> Iterator[str]:
+def _find_agents_only_the_score_prefers(found: Opinions, start: float) -> Iterator[str]:
     others = [column for name, column in found.emotions.items() if name != SCORE]
     for agent, final in found.emotions[SCORE].items():
         likes = [column[agent] > start for column in others if agent in column]
@@ -169,7 +170,7 @@ def _find_only_score(found: Opinions, start: float) -> Iterator[str]:
             yield agent
 
 
-def opinion_rows(found: Opinions) -> list[list[str]]:
+def build_opinion_rows(found: Opinions) -> list[list[str]]:
     """A heading, each agent by every opinion, and Kendall's tau of each with the score."""
     agents = sorted(found.emotions[SCORE], key=lambda one: -found.emotions[SCORE][one])
     rows = [["agent", *(name.replace("_", " ") for name in found.columns), ""]]

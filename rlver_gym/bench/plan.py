@@ -231,7 +231,7 @@ class BenchPlan(Plan):
         plain = {
             "format": MANIFEST_FORMAT,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "command": ["rlver-gym", *map(_without_credentials, sys.argv[1:])],
+            "command": ["rlver-gym", *map(_remove_credentials, sys.argv[1:])],
             "fingerprint": self.fingerprint,
             **self.pins,
             "persona_folder": self.personas,
@@ -243,11 +243,11 @@ class BenchPlan(Plan):
             "env_card": self.card.model_dump(mode="json"),
             "python": platform.python_version(),
             "packages": {
-                name: _version(name)
+                name: _find_package_version(name)
                 for name in ("rlver-gym", "gymnasium", "numpy", "pydantic", "openai")
             },
         }
-        return {**plain, "check": manifest_check(plain)}
+        return {**plain, "check": compute_manifest_checksum(plain)}
 
 
 def select_personas(library: PersonaLibrary, plan: Plan, card: EnvCard) -> tuple[str, ...]:
@@ -276,7 +276,7 @@ def pin_scenes(
     }
 
 
-def manifest_check(plain: dict[str, Any]) -> str:
+def compute_manifest_checksum(plain: dict[str, Any]) -> str:
     """The checksum of a manifest: 12 hex digits of SHA-256 over all else in it."""
     rest = {name: value for name, value in plain.items() if name != "check"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()[:12]
@@ -287,12 +287,12 @@ def fingerprint(pinned: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(pinned, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def _without_credentials(word: str) -> str:
+def _remove_credentials(word: str) -> str:
     """A word of a command, addresses in it without user, password and query."""
     return re.sub(r"(https?://)(?:[^/\s]*@)?([^?\s]*)(?:\?\S*)?", r"\1\2", word)
 
 
-def _version(package: str) -> str | None:
+def _find_package_version(package: str) -> str | None:
     try:
         return version(package)
     except PackageNotFoundError:

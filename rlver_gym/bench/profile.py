@@ -38,7 +38,7 @@ class PersonProfile(NamedTuple):
     """The best dialogue with this person of any agent."""
 
 
-def profile(episodes: Iterable[Episode], agent: str) -> list[PersonProfile]:
+def profile_training_signal(episodes: Iterable[Episode], agent: str) -> list[PersonProfile]:
     """Every person whom an agent talked to, the ones with the widest spread first.
 
     `regret` and `highest` are over all agents of the episodes.
@@ -47,14 +47,14 @@ def profile(episodes: Iterable[Episode], agent: str) -> list[PersonProfile]:
     for episode in episodes:
         finals[episode.persona][episode.agent].append(episode.final)
     found = [
-        _profile(persona, by_agent[agent], by_agent)
+        _profile_persona(persona, by_agent[agent], by_agent)
         for persona, by_agent in finals.items()
         if by_agent.get(agent)
     ]
     return sorted(found, key=lambda one: (-one.spread, one.persona))
 
 
-def _profile(
+def _profile_persona(
     persona: str, own: Sequence[int], by_agent: Mapping[str, Sequence[int]]
 ) -> PersonProfile:
     best = max(fmean(finals) for finals in by_agent.values() if finals)
@@ -63,13 +63,13 @@ def _profile(
         len(own),
         fmean(own),
         pstdev(own),
-        {size: _share_silent(own, size) for size in GROUPS},
+        {size: _share_of_groups_without_signal(own, size) for size in GROUPS},
         best - fmean(own),
         max(final for finals in by_agent.values() for final in finals),
     )
 
 
-def _share_silent(finals: Sequence[int], size: int) -> float | None:
+def _share_of_groups_without_signal(finals: Sequence[int], size: int) -> float | None:
     if len(finals) < size:
         return None
     groups: Iterable[Sequence[int]] = combinations(finals, size)

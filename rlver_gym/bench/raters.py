@@ -106,7 +106,9 @@ def compare_raters(episodes: Mapping[str, Episode], rated: Changes) -> RaterAgre
         krippendorff_alpha([[*by.values()] for by in said.values()]),
         intraclass_correlation(np.array(whole)),
         len(whole),
-        _within({place: fmean(by.values()) for place, by in said.items()}, score),
+        _correlate_within_dialogues(
+            {place: fmean(by.values()) for place, by in said.items()}, score
+        ),
     )
 
 
@@ -121,10 +123,14 @@ def _describe_rater(
     whole = sum(
         is_rated_whole(len(episodes[key].turns), by.get(name, {})) for key, by in rated.items()
     )
-    return Rater(name, len(mine), whole, fmean(mine.values()), _within(mine, score))
+    return Rater(
+        name, len(mine), whole, fmean(mine.values()), _correlate_within_dialogues(mine, score)
+    )
 
 
-def _within(rated: Mapping[Place, float], score: Mapping[Place, float]) -> float:
+def _correlate_within_dialogues(
+    rated: Mapping[Place, float], score: Mapping[Place, float]
+) -> float:
     ours = np.array(list(rated.values()))
     theirs = np.array([score[place] for place in rated])
     if len(rated) < MIN_REPLIES or not (varies(ours) and varies(theirs)):

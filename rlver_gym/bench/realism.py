@@ -28,12 +28,18 @@ _MAX_BYTES = 1 << 28
 _DRAWS = 200
 MEASURES: dict[str, Callable[[Sequence[str]], float]] = {
     "words a turn, median": lambda said: float(np.median([len(one.split()) for one in said])),
-    "at most five words, %": lambda said: _share(said, lambda one: len(one.split()) <= _FEW),
-    "without an end mark, %": lambda said: _share(said, lambda one: not _END.search(one)),
-    "begins in lower case, %": lambda said: _share(said, lambda one: one[:1].islower()),
-    "asks back, %": lambda said: _share(said, lambda one: "?" in one),
-    "thanks, %": lambda said: _share(said, lambda one: bool(_THANKS.search(one))),
-    "corrects the other, %": lambda said: _share(said, lambda one: bool(_CORRECTS.search(one))),
+    "at most five words, %": lambda said: _percent_of_turns(
+        said, lambda one: len(one.split()) <= _FEW
+    ),
+    "without an end mark, %": lambda said: _percent_of_turns(
+        said, lambda one: not _END.search(one)
+    ),
+    "begins in lower case, %": lambda said: _percent_of_turns(said, lambda one: one[:1].islower()),
+    "asks back, %": lambda said: _percent_of_turns(said, lambda one: "?" in one),
+    "thanks, %": lambda said: _percent_of_turns(said, lambda one: bool(_THANKS.search(one))),
+    "corrects the other, %": lambda said: _percent_of_turns(
+        said, lambda one: bool(_CORRECTS.search(one))
+    ),
 }
 """Each of the turns of some people, all together."""
 
@@ -46,7 +52,7 @@ class Realism(NamedTuple):
     simulated: Interval
 
 
-def _share(said: Sequence[str], holds: Callable[[str], bool]) -> float:
+def _percent_of_turns(said: Sequence[str], holds: Callable[[str], bool]) -> float:
     return 100 * sum(map(holds, said)) / len(said)
 
 
@@ -57,12 +63,16 @@ def compare_realism(
     dialogue.
     """
     return [
-        Realism(name, _measure(transcripts, measure), _measure(simulated, measure))
+        Realism(
+            name,
+            _measure_with_interval(transcripts, measure),
+            _measure_with_interval(simulated, measure),
+        )
         for name, measure in MEASURES.items()
     ]
 
 
-def _measure(
+def _measure_with_interval(
     dialogues: Sequence[Sequence[str]], measure: Callable[[Sequence[str]], float]
 ) -> Interval:
     def of(chosen: Sequence[Sequence[str]]) -> float:
@@ -93,7 +103,7 @@ def read_transcripts(path: Path) -> list[list[str]]:
                 " one list."
             ) from error
     dialogues: list[Any] = found[0] if is_list else found
-    said = [list(_turns(dialogue)) for dialogue in dialogues]
+    said = [list(_list_person_turns(dialogue)) for dialogue in dialogues]
     if not any(said):
         raise RecordingError(
             f"{path}: no turn of a person is in it. Each dialogue needs turns with role and"
@@ -102,7 +112,7 @@ def read_transcripts(path: Path) -> list[list[str]]:
     return [one for one in said if one]
 
 
-def _turns(dialogue: Any) -> Iterator[str]:
+def _list_person_turns(dialogue: Any) -> Iterator[str]:
     if isinstance(dialogue, dict):
         dialogue = next((dialogue[name] for name in _LISTS if name in dialogue), [])
     for turn in dialogue if isinstance(dialogue, list) else []:

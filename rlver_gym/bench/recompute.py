@@ -49,7 +49,7 @@ NO_SOURCES = Sources()
 
 
 @dataclass(frozen=True)
-class Scenes:
+class RecomputedScenes:
     """Every dialogue that the plan of a run has, ready to be held again."""
 
     user: SentientUser
@@ -77,27 +77,27 @@ class Scenes:
 
 def load_scenes(
     folder: Path, manifest: Manifest, response_cache: Path | None, sources: Sources
-) -> Scenes:
+) -> RecomputedScenes:
     """What a run is recomputed with; `response_cache`: None for the one in the folder.
 
     RunError when something has to be named, or is not what the manifest pins.
     """
     card, cards = find_cards(folder, manifest, sources)
-    user = _user(folder, manifest, response_cache, sources)
+    user = _make_recorded_user(folder, manifest, response_cache, sources)
     pins, there = pin_scenes(manifest.plan, card, cards, user), manifest.model_dump(mode="json")
     for name, value in {**pins, "env_card": card.model_dump(mode="json")}.items():
         if there[name] != value:
             raise RunError(
                 f"{folder} was made with other cards, another user version or an edited manifest:"
-                f" {name} is {excerpt(there[name])}, here it is {excerpt(value)}. So it cannot be"
-                " recomputed. Use the package version in its manifest."
+                f" {name} is {format_excerpt(there[name])}, here it is {format_excerpt(value)}. So"
+                " it cannot be recomputed. Use the package version in its manifest."
             )
     if manifest.edit:
         raise RunError(
             f"{folder} has an edited manifest: {manifest.edit}. So nothing in it is believed."
         )
     makers = find_repeatable(folder, manifest, response_cache)
-    return Scenes(user, card, cards, manifest.planned, makers, manifest.plan.seeds)
+    return RecomputedScenes(user, card, cards, manifest.planned, makers, manifest.plan.seeds)
 
 
 def find_repeatable(
@@ -123,14 +123,16 @@ def find_cards(
     folder: Path, manifest: Manifest, sources: Sources
 ) -> tuple[EnvCard, PersonaLibrary]:
     """The env card and the people of a run; SourceNeeded for what has to be named."""
-    return _card(folder, manifest, sources), _library(folder, manifest, sources)
+    return _find_env_card(folder, manifest, sources), _find_persona_library(
+        folder, manifest, sources
+    )
 
 
-def excerpt(value: object) -> str:
+def format_excerpt(value: object) -> str:
     return one_line(repr(value), max_chars=160)
 
 
-def _card(folder: Path, manifest: Manifest, sources: Sources) -> EnvCard:
+def _find_env_card(folder: Path, manifest: Manifest, sources: Sources) -> EnvCard:
     """The card that was named, the shipped one, or the manifest's own."""
     if sources.env is not None:
         return env_card(sources.env)
@@ -145,19 +147,19 @@ def _card(folder: Path, manifest: Manifest, sources: Sources) -> EnvCard:
     return card
 
 
-def _library(folder: Path, manifest: Manifest, sources: Sources) -> PersonaLibrary:
+def _find_persona_library(folder: Path, manifest: Manifest, sources: Sources) -> PersonaLibrary:
     if sources.personas is not None:
         return library(sources.personas)
     if are_shipped(manifest.persona_folder):
         return library(manifest.persona_folder)
     raise SourceNeeded(
-        f"{folder} was made with the persona cards in {excerpt(manifest.persona_folder)}, a folder"
-        " of whoever made it, which is not opened on its word. If you have these cards, name their"
-        " folder: --personas DIR"
+        f"{folder} was made with the persona cards in {format_excerpt(manifest.persona_folder)}, a"
+        " folder of whoever made it, which is not opened on its word. If you have these cards, name"
+        " their folder: --personas DIR"
     )
 
 
-def _user(
+def _make_recorded_user(
     folder: Path, manifest: Manifest, response_cache: Path | None, sources: Sources
 ) -> SentientUser:
     """The user, made from what the package brings or the caller sources.
@@ -167,7 +169,7 @@ def _user(
     plan = manifest.plan
     if sources.user is None and not is_shipped_user(plan.user):
         raise SourceNeeded(
-            f"{folder} was made with the user {excerpt(plan.user)}, which does not come with"
+            f"{folder} was made with the user {format_excerpt(plan.user)}, which does not come with"
             " rlver-gym, and on a manifest's word no code is run and no file opened. If you have"
             " that user and trust it, name it: --user MODULE:NAME (or --user reader:FILE)"
         )
@@ -176,8 +178,8 @@ def _user(
         named = sources.user_options
         if {key: named[key] for key in named.keys() - ChatSettings.model_fields} != options:
             raise SourceNeeded(
-                f"{folder} was made with the options {excerpt(plan.user_options)} of its user. Name"
-                " the same: --user-option NAME=VALUE"
+                f"{folder} was made with the options {format_excerpt(plan.user_options)} of its"
+                " user. Name the same: --user-option NAME=VALUE"
             )
         user = make_user(name, **sources.user_options)
         return guard_user(name, user, CodeRunner(AGENT_TIMEOUT_S))
@@ -195,7 +197,9 @@ def _find_response_cache(folder: Path, manifest: Manifest, response_cache: Path 
     if not path.exists():
         elsewhere = ""
         if manifest.response_cache:
-            elsewhere = f" Its manifest says that it was at {excerpt(manifest.response_cache)}."
+            elsewhere = (
+                f" Its manifest says that it was at {format_excerpt(manifest.response_cache)}."
+            )
         raise (SourceNeeded if manifest.response_cache else RunError)(
             f"{path}: there is no response cache, so nothing can be recomputed without the server."
             f"{elsewhere} Put the run's response cache there, or name it with --response-cache."

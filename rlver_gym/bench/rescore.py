@@ -49,7 +49,7 @@ class Rescored(NamedTuple):
     failure: str = ""
 
 
-class Pairing(NamedTuple):
+class ScoreComparison(NamedTuple):
     """Two scores of the same replies. None stands for what these replies cannot tell."""
 
     agent: str
@@ -73,9 +73,9 @@ class Pairing(NamedTuple):
 class Rescore(NamedTuple):
     """Two scores of all dialogues."""
 
-    agents: tuple[Pairing, ...]
+    agents: tuple[ScoreComparison, ...]
     """The best by the record first."""
-    total: Pairing
+    total: ScoreComparison
     kendall_tau: float | None
     failures: tuple[Rescored, ...]
     """Left out of both."""
@@ -138,35 +138,37 @@ def compare_scores(rescored: Sequence[Rescored]) -> Rescore:
     if not (whole := [one for one in rescored if not one.failure]):
         raise RunError(f"the user failed at every dialogue: {rescored[0].failure}")
     by_agent = group((one.recorded.agent, one) for one in whole)
-    agents = [_pair(agent, rescored) for agent, rescored in by_agent.items()]
+    agents = [_compare_agent_scores(agent, rescored) for agent, rescored in by_agent.items()]
     agents.sort(key=lambda one: -one.recorded)
     tau = kendall_tau([one.recorded for one in agents], [one.other for one in agents])
     failed = tuple(one for one in rescored if one.failure)
-    return Rescore(tuple(agents), _pair("", whole), None if isnan(tau) else tau, failed)
+    return Rescore(
+        tuple(agents), _compare_agent_scores("", whole), None if isnan(tau) else tau, failed
+    )
 
 
-def _pair(agent: str, rescored: Sequence[Rescored]) -> Pairing:
+def _compare_agent_scores(agent: str, rescored: Sequence[Rescored]) -> ScoreComparison:
     pairs = [np.array(one.changes, float).reshape(-1, 2) for one in rescored]
     paid, felt = np.concatenate(pairs).T
     overpaid = paid[(paid > 0) & (felt <= 0)]
     recorded = fmean(one.recorded.final for one in rescored)
     other = fmean(one.final for one in rescored)
     start = fmean(one.recorded.scene.card.start for one in rescored)
-    return Pairing(
+    return ScoreComparison(
         agent,
         len(rescored),
         len(paid),
         recorded,
         other,
         recorded - other,
-        _correlate(pairs),
+        _correlate_within_dialogues(pairs),
         100 * len(overpaid) / max(1, len(paid)),
         float(overpaid.mean()) if len(overpaid) else None,
         other <= start < recorded,
     )
 
 
-def _correlate(pairs: Sequence[np.ndarray]) -> float | None:
+def _correlate_within_dialogues(pairs: Sequence[np.ndarray]) -> float | None:
     """Pearson's r without each dialogue's means; None when one side does not vary."""
     dialogue = np.repeat(np.arange(len(pairs)), [len(one) for one in pairs])
     paid, felt = (centre(side, dialogue) for side in np.concatenate(pairs).T)

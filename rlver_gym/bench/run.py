@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rlver_gym.agents import HUMAN, Agent, AgentMaker, is_async_agent
 from rlver_gym.bench.check import read_run
-from rlver_gym.bench.costs import read_spent
+from rlver_gym.bench.costs import read_response_cache_spending
 from rlver_gym.bench.folder import (
     EPISODES,
     MANIFEST,
@@ -172,7 +172,7 @@ def open_run(
             failed,
             num_dropped,
             _count_spending(plan, chat),
-            read_spent(chat.response_cache).calls > 0,
+            read_response_cache_spending(chat.response_cache).calls > 0,
         )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from rlver_gym.agents import PRIVILEGED_AGENTS
 from rlver_gym.bench.plan import Planned
 from rlver_gym.core.emotion import MIN_EMOTION, Outcome
-from rlver_gym.environment.alarms import agent_name
+from rlver_gym.environment.alarms import strip_run_suffix
 from rlver_gym.environment.episode import Episode
 from rlver_gym.util.groups import group, mean_by
 from rlver_gym.util.interval import Interval, bootstrap
@@ -55,13 +55,15 @@ def score_agents(episodes: Sequence[Episode], planned: Planned | None = None) ->
     """
     by_agent: dict[str, list[Episode]] = {agent: [] for agent in planned.agents} if planned else {}
     by_agent |= group((episode.agent, episode) for episode in episodes)
-    at_worst = {agent: _means_at_worst(group, planned) for agent, group in by_agent.items()}
-    finals = {agent: _persona_means(group) for agent, group in by_agent.items()}
+    at_worst = {
+        agent: _compute_worst_case_means(group, planned) for agent, group in by_agent.items()
+    }
+    finals = {agent: _compute_persona_means(group) for agent, group in by_agent.items()}
     ranked = sorted(by_agent, key=lambda agent: (not finals[agent], -_mean(at_worst[agent])))
-    competitors = [agent for agent in ranked if agent_name(agent) not in PRIVILEGED_AGENTS]
+    competitors = [agent for agent in ranked if strip_run_suffix(agent) not in PRIVILEGED_AGENTS]
     best = (competitors or ranked)[0] if ranked else ""
     return [
-        _score(
+        _score_agent(
             agent,
             by_agent[agent],
             finals[agent],
@@ -96,7 +98,7 @@ def score_to_json(score: Score) -> dict[str, Any]:
     )
 
 
-def _score(
+def _score_agent(
     agent: str,
     episodes: list[Episode],
     finals: dict[str, float],
@@ -109,11 +111,13 @@ def _score(
     return Score(
         agent=agent,
         final=bootstrap(np.array(list(finals.values()))),
-        content=_percent(ended, Outcome.CONTENT),
-        left=_percent(ended, Outcome.LEFT),
+        content=_percent_with_outcome(ended, Outcome.CONTENT),
+        left=_percent_with_outcome(ended, Outcome.LEFT),
         turns=sum(len(episode.turns) for episode in ended) / max(1, len(ended)),
         needs={
-            need: _mean(_persona_means([episode for episode in ended if episode.need == need]))
+            need: _mean(
+                _compute_persona_means([episode for episode in ended if episode.need == need])
+            )
             for need in needs
         },
         to_best=None if best is None else compute_paired_difference(at_worst, best),
@@ -129,15 +133,17 @@ def compute_paired_difference(ours: dict[str, float], theirs: dict[str, float]) 
     return bootstrap(np.array([ours[one] - theirs[one] for one in ours if one in theirs]))
 
 
-def persona_finals(episodes: Sequence[Episode], agent: str) -> dict[str, float]:
-    return _persona_means([episode for episode in episodes if episode.agent == agent])
+def compute_persona_finals(episodes: Sequence[Episode], agent: str) -> dict[str, float]:
+    return _compute_persona_means([episode for episode in episodes if episode.agent == agent])
 
 
-def _persona_means(episodes: Sequence[Episode]) -> dict[str, float]:
+def _compute_persona_means(episodes: Sequence[Episode]) -> dict[str, float]:
     return mean_by(sorted((one.persona, one.final) for one in drop_failed(episodes)))
 
 
-def _means_at_worst(episodes: Sequence[Episode], planned: Planned | None) -> dict[str, float]:
+def _compute_worst_case_means(
+    episodes: Sequence[Episode], planned: Planned | None
+) -> dict[str, float]:
     """By persona, with the lowest emotion for what failed or is missing; empty for an agent without
     dialogues, of whom a stranger's plan may have a thousand.
     """
@@ -157,7 +163,7 @@ def drop_failed(episodes: Sequence[Episode]) -> list[Episode]:
     return [episode for episode in episodes if episode.outcome is not Outcome.FAILED]
 
 
-def _percent(episodes: Sequence[Episode], outcome: Outcome) -> float:
+def _percent_with_outcome(episodes: Sequence[Episode], outcome: Outcome) -> float:
     return 100 * sum(episode.outcome is outcome for episode in episodes) / max(1, len(episodes))
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from rlver_gym.bench.archetypes import find_archetypes, list_in_markdown
+from rlver_gym.bench.archetypes import find_archetypes, render_archetypes_as_markdown
 from rlver_gym.bench.compare import Comparison
 from rlver_gym.bench.flagged import format_alerts
-from rlver_gym.bench.opinions import Opinions, opinion_rows, read_capabilities, read_opinions
+from rlver_gym.bench.opinions import Opinions, build_opinion_rows, read_capabilities, read_opinions
 from rlver_gym.bench.score import Score
 from rlver_gym.bench.strategies import STRATEGY_NOTES, analyse_strategies
-from rlver_gym.bench.table import need_rows, strategy_rows, variety_rows
-from rlver_gym.bench.truth import count_truth
+from rlver_gym.bench.sycophancy import count_sycophantic_replies
+from rlver_gym.bench.table import build_strategy_rows, build_strategy_variety_rows, need_rows
 from rlver_gym.core.capabilities import AXES, DIMENSIONS, JUDGED, JUDGEMENTS
 from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.util.groups import group, mean_by
@@ -36,14 +36,14 @@ def sections_to_json(comparison: Comparison) -> dict[str, Any]:
     found = {
         "strategies": {one.agent: one for one in analyse_strategies(comparison.episodes)},
         "archetypes": find_archetypes(comparison.episodes),
-        "capabilities": collect_marks(comparison),
-        "opinions": dict(_opinions(comparison)),
-        "truth": count_truth(comparison.episodes),
+        "capabilities": collect_judge_scores(comparison),
+        "opinions": dict(_read_run_opinions(comparison)),
+        "truth": count_sycophantic_replies(comparison.episodes),
     }
     return to_plain({name: value for name, value in found.items() if value})
 
 
-def collect_marks(comparison: Comparison) -> Marks:
+def collect_judge_scores(comparison: Comparison) -> Marks:
     """By agent and by what was judged, the mean mark over personas."""
     found: list[tuple[tuple[str, str], tuple[str, float]]] = []
     named = iter(comparison.episodes)
@@ -65,7 +65,7 @@ def collect_marks(comparison: Comparison) -> Marks:
     }
 
 
-def _opinions(comparison: Comparison) -> Iterator[tuple[str, Opinions]]:
+def _read_run_opinions(comparison: Comparison) -> Iterator[tuple[str, Opinions]]:
     for run, problems in zip(comparison.runs, comparison.problems, strict=True):
         if found := read_opinions(problems.folder):
             yield run, found
@@ -73,40 +73,46 @@ def _opinions(comparison: Comparison) -> Iterator[tuple[str, Opinions]]:
 
 def render_markdown(comparisons: Sequence[Comparison], page: str) -> str:
     """The report as Markdown. `page`: the file that links to dialogues lead into."""
-    return "\n".join(line for one in comparisons for line in _render(one, page))
+    return "\n".join(line for one in comparisons for line in _render_comparison(one, page))
 
 
-def _render(comparison: Comparison, page: str) -> Iterator[str]:
+def _render_comparison(comparison: Comparison, page: str) -> Iterator[str]:
     ranked, episodes = comparison.score(), comparison.episodes
-    found, marks = analyse_strategies(episodes), collect_marks(comparison)
+    found, marks = analyse_strategies(episodes), collect_judge_scores(comparison)
     yield f"# {escape_markdown(' and '.join(comparison.runs))}\n"
     yield escape_markdown(str(comparison.protocol))
     alerts = [line.plain for line in format_alerts(check_episodes(episodes))]
-    notes = [*alerts, *(one.describe() for one in count_truth(episodes))]
-    yield from _section("Final emotion", _score_rows(ranked), notes)
-    yield from _section("By hidden need", need_rows(ranked))
+    notes = [*alerts, *(one.describe() for one in count_sycophantic_replies(episodes))]
+    yield from _render_section("Final emotion", _build_score_rows(ranked), notes)
+    yield from _render_section("By hidden need", need_rows(ranked))
     if found:
-        yield from _section("Support strategies", variety_rows(found))
-        yield from _section("", strategy_rows(found), STRATEGY_NOTES)
+        yield from _render_section("Support strategies", build_strategy_variety_rows(found))
+        yield from _render_section("", build_strategy_rows(found), STRATEGY_NOTES)
     if marks:
-        yield from _section("Capabilities, in a judge's opinion", _mark_rows(marks), [_JUDGE_NOTE])
-    for run, opinions in _opinions(comparison):
-        yield from _section(f"Opinions beside the score: {run}", opinion_rows(opinions))
+        yield from _render_section(
+            "Capabilities, in a judge's opinion", _build_judge_score_rows(marks), [_JUDGE_NOTE]
+        )
+    for run, opinions in _read_run_opinions(comparison):
+        yield from _render_section(
+            f"Opinions beside the score: {run}", build_opinion_rows(opinions)
+        )
     yield "\n## Best and worst dialogues\n"
     for run, own in zip(comparison.runs, comparison.episodes_by_run, strict=True):
         if len(comparison.runs) > 1:
             yield f"\n### {escape_markdown(run)}\n"
-        yield from list_in_markdown(find_archetypes(own), page, run)
+        yield from render_archetypes_as_markdown(find_archetypes(own), page, run)
 
 
-def _section(title: str, rows: Sequence[Sequence[str]], notes: Iterable[str] = ()) -> Iterator[str]:
+def _render_section(
+    title: str, rows: Sequence[Sequence[str]], notes: Iterable[str] = ()
+) -> Iterator[str]:
     yield f"\n## {escape_markdown(title)}\n" if title else ""
     heading, *body = (f"| {' | '.join(map(escape_markdown, row))} |" for row in rows)
     yield from (heading, f"|{'---|' * len(rows[0])}", *body)
     yield from (f"\n{escape_markdown(note)}" for note in notes)
 
 
-def _score_rows(ranked: Sequence[Score]) -> list[list[str]]:
+def _build_score_rows(ranked: Sequence[Score]) -> list[list[str]]:
     heading = ["agent", "final emotion [95 %]", "content", "left", "turns", "to the best [95 %]"]
     return [heading] + [
         [
@@ -121,7 +127,7 @@ def _score_rows(ranked: Sequence[Score]) -> list[list[str]]:
     ]
 
 
-def _mark_rows(marks: Mapping[str, Mapping[str, Interval]]) -> list[list[str]]:
+def _build_judge_score_rows(marks: Mapping[str, Mapping[str, Interval]]) -> list[list[str]]:
     return [["agent", *(name.replace("_", " ") for name in (*DIMENSIONS, *AXES))]] + [
         [agent, *(format_estimate(by_name[one]) if one in by_name else "–" for one in JUDGED)]
         for agent, by_name in marks.items()

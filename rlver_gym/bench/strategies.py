@@ -8,13 +8,16 @@ import numpy as np
 
 from rlver_gym.bench.score import drop_failed
 from rlver_gym.environment.episode import Episode
-from rlver_gym.users.embedded.hearing.hear import hear, read_line
-from rlver_gym.users.embedded.hearing.recognise import SentenceInput, classify
+from rlver_gym.users.embedded.hearing.recognise import SentenceInput, classify_sentences
+from rlver_gym.users.embedded.hearing.utterance_features import (
+    extract_line_features,
+    extract_utterance_features,
+)
 from rlver_gym.util.groups import group, mean_by
 from rlver_gym.util.interval import RESAMPLES, Interval, bootstrap
 
 
-class Measured(NamedTuple):
+class ClassifierAgreement(NamedTuple):
     """Agreement of a label with a reader's, on 300 turns of test supporters."""
 
     precision: float
@@ -22,11 +25,11 @@ class Measured(NamedTuple):
 
 
 STRATEGIES = {
-    "question": Measured(0.95, 0.96),
-    "restatement": Measured(0.79, 0.64),
-    "reflection": Measured(0.62, 0.45),
-    "affirmation": Measured(0.81, 0.55),
-    "suggestion": Measured(0.61, 0.40),
+    "question": ClassifierAgreement(0.95, 0.96),
+    "restatement": ClassifierAgreement(0.79, 0.64),
+    "reflection": ClassifierAgreement(0.62, 0.45),
+    "affirmation": ClassifierAgreement(0.81, 0.55),
+    "suggestion": ClassifierAgreement(0.61, 0.40),
 }
 """Those of ESC (arXiv:2106.01144) whose label has a precision of 0.6 (`research/strategies.py`)."""
 STRATEGY_NOTES = (
@@ -49,9 +52,9 @@ def label_turn(utterance: str, lines: Sequence[str]) -> frozenset[str] | None:
     """Which of `STRATEGIES` it uses, after these lines of the person; None if it is Chinese."""
     if 2 * len(_HAN.findall(utterance)) > len(utterance):
         return None
-    heard = hear(utterance)
+    heard = extract_utterance_features(utterance)
     pieces = [SentenceInput(one.words, "?" in one.text[-4:]) for one in heard.pieces if one.words]
-    classified = classify(pieces) if pieces else []
+    classified = classify_sentences(pieces) if pieces else []
     remarks = {one.label for one in classified}
     acts = {act for act, (probability, _) in heard.acts.items() if probability >= _PROBABLE}
     is_reflecting = heard.acts.get("reflect_feeling", (0.0, ""))[0] >= _ACT_REFLECTS or any(
@@ -60,7 +63,7 @@ def label_turn(utterance: str, lines: Sequence[str]) -> frozenset[str] | None:
     found = {
         "question": "?" in utterance,
         "restatement": "retell" in remarks
-        or any(heard.line.runs & read_line(line).runs for line in lines),
+        or any(heard.line.runs & extract_line_features(line).runs for line in lines),
         "reflection": is_reflecting,
         "affirmation": bool((acts | remarks) & _AFFIRMING),
         "suggestion": bool((acts | remarks) & _SUGGESTING),
@@ -114,7 +117,7 @@ def analyse_strategies(episodes: Sequence[Episode]) -> list[AgentStrategies]:
         AgentStrategies(
             agent,
             len(turns),
-            _over_personas(turns, [len(turn.used) for turn in turns]),
+            _bootstrap_over_personas(turns, [len(turn.used) for turn in turns]),
             estimate_stickiness(turns),
             {strategy: _describe_use(strategy, turns) for strategy in STRATEGIES},
         )
@@ -139,7 +142,7 @@ def _describe_use(strategy: str, turns: Sequence[LabelledTurn]) -> StrategyUse:
     unused = mean_by((one.persona, one.change) for one in turns if strategy not in one.used)
     differences = [used[one] - unused[one] for one in used if one in unused]
     return StrategyUse(
-        _over_personas(turns, percents),
+        _bootstrap_over_personas(turns, percents),
         mean_by(sorted((one.need, percent) for one, percent in zip(turns, percents, strict=True))),
         bootstrap(np.array(list(used.values()))),
         bootstrap(np.array(list(unused.values()))),
@@ -171,6 +174,6 @@ def estimate_stickiness(turns: Sequence[LabelledTurn]) -> Interval:
     return Interval(float(rate), float(low), float(high))
 
 
-def _over_personas(turns: Sequence[LabelledTurn], values: Sequence[float]) -> Interval:
+def _bootstrap_over_personas(turns: Sequence[LabelledTurn], values: Sequence[float]) -> Interval:
     by_persona = sorted(zip((one.persona for one in turns), values, strict=True))
     return bootstrap(np.array(list(mean_by(by_persona).values())))

@@ -19,14 +19,14 @@ _WHOLE_WIDTH, _LACKS_WIDTH = 76, 32
 """Columns that the leaderboard needs with its intervals, and for dialogues without an end."""
 
 
-def leaderboard(ranked: Sequence[Score], title: str, width: int = 80) -> Table:
+def build_leaderboard(ranked: Sequence[Score], title: str, width: int = 80) -> Table:
     """One row an agent: final emotion, rates, turns, paired difference to the best; where dialogues
     failed or are missing, how many, and the score at worst, which ranks.
 
     In a terminal of less than 76 columns (`width`; 108 with these) the intervals are left out, and
     the title says so: cut numbers and names are worth less than few.
     """
-    counts = [_count_lacks(score) for score in ranked]
+    counts = [_count_failed_and_missing(score) for score in ranked]
     lacks = [at for at in range(len(_LACKS)) if any(row[at] for row in counts)]
     whole = width >= (_WHOLE_WIDTH + _LACKS_WIDTH if lacks else _WHOLE_WIDTH)
     told = title if whole else f"{title} (95 % intervals: in a wider terminal)"
@@ -44,12 +44,12 @@ def leaderboard(ranked: Sequence[Score], title: str, width: int = 80) -> Table:
     agents = [score.agent for score in ranked]
     for score, lacking in zip(ranked, counts, strict=True):
         row = [
-            one_line(shorten_agent(score.agent, agents)),
-            _estimate(score.final, whole),
+            one_line(shorten_agent_path(score.agent, agents)),
+            _format_score(score.final, whole),
             f"{score.content:.0f} %",
             f"{score.left:.0f} %",
             f"{score.turns:.1f}",
-            _estimate(score.to_best, whole, signed=True) if score.to_best else "best",
+            _format_score(score.to_best, whole, signed=True) if score.to_best else "best",
         ]
         row += [format_mean(score.at_worst)] if lacks else []
         row += [str(lacking[at]) for at in lacks]
@@ -61,16 +61,16 @@ _LACKS = ("failed by agent", "failed by user", "missing")
 """Why a dialogue has no end."""
 
 
-def _count_lacks(score: Score) -> tuple[int, ...]:
+def _count_failed_and_missing(score: Score) -> tuple[int, ...]:
     return score.failed_by_agent, score.failed_by_user, score.missing
 
 
-def _estimate(interval: Interval, whole: bool, *, signed: bool = False) -> str:
+def _format_score(interval: Interval, whole: bool, *, signed: bool = False) -> str:
     mean = format_mean(interval, signed=signed)
     return f"{mean} [{format_interval(interval, signed=signed)}]" if whole else mean
 
 
-def needs_table(ranked: Sequence[Score]) -> Table:
+def build_needs_table(ranked: Sequence[Score]) -> Table:
     (_, *needs), *rows = need_rows(ranked)
     table = make_table("final emotion by hidden need", gap=1)
     table.add_column("agent", style="bold", overflow="fold", max_width=24)
@@ -79,7 +79,7 @@ def needs_table(ranked: Sequence[Score]) -> Table:
         table.add_column(heading, justify="right", vertical="bottom")
     agents = [score.agent for score in ranked]
     for agent, *finals in rows:
-        table.add_row(Text(one_line(shorten_agent(agent, agents))), *finals)
+        table.add_row(Text(one_line(shorten_agent_path(agent, agents))), *finals)
     return table
 
 
@@ -92,7 +92,7 @@ def need_rows(ranked: Sequence[Score]) -> list[list[str]]:
     ]
 
 
-def noise_rows(spread: Spread, ranked: Sequence[Score]) -> list[list[str]]:
+def build_seed_noise_rows(spread: Spread, ranked: Sequence[Score]) -> list[list[str]]:
     """A heading, and how far the score of each agent moves between seeds of the user; beside it how
     far it would move with other personas.
     """
@@ -108,7 +108,7 @@ def noise_rows(spread: Spread, ranked: Sequence[Score]) -> list[list[str]]:
     ]
 
 
-def shift_rows(spread: Spread) -> list[list[str]]:
+def build_user_shift_rows(spread: Spread) -> list[list[str]]:
     """A heading, and the score of each agent in each run."""
     return [["agent", *spread.replicates, "range"]] + [
         [one.agent, *(f"{mean:.1f}" for mean in one.means), f"{one.range:.1f}"]
@@ -116,7 +116,7 @@ def shift_rows(spread: Spread) -> list[list[str]]:
     ]
 
 
-def variety_rows(found: Sequence[AgentStrategies]) -> list[list[str]]:
+def build_strategy_variety_rows(found: Sequence[AgentStrategies]) -> list[list[str]]:
     """A heading, and how many strategies the turns of each agent use, and how often they return."""
     heading = ["agent", "turns", "strategies a turn [95 %]", "stickiness [95 %]"]
     return [heading] + [
@@ -126,7 +126,7 @@ def variety_rows(found: Sequence[AgentStrategies]) -> list[list[str]]:
     ]
 
 
-def strategy_rows(found: Sequence[AgentStrategies]) -> list[list[str]]:
+def build_strategy_rows(found: Sequence[AgentStrategies]) -> list[list[str]]:
     """A heading, and for each agent and strategy that it uses the share of turns and the change in
     them.
     """
@@ -145,7 +145,7 @@ def strategy_rows(found: Sequence[AgentStrategies]) -> list[list[str]]:
     ]
 
 
-def shorten_agent(agent: str, agents: Collection[str]) -> str:
+def shorten_agent_path(agent: str, agents: Collection[str]) -> str:
     """A path too long for its column without the folders that another agent's begins with too
     (alone, all but the last two): cut at the end, they would look the same.
     """

@@ -10,7 +10,13 @@ from rlver_gym.bench.check import Finding, Line, match_lines
 from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import Case
-from rlver_gym.bench.recompute import NO_SOURCES, Scenes, Sources, excerpt, load_scenes
+from rlver_gym.bench.recompute import (
+    NO_SOURCES,
+    RecomputedScenes,
+    Sources,
+    format_excerpt,
+    load_scenes,
+)
 from rlver_gym.core.agent import Agent
 from rlver_gym.core.dialogue import Dialogue, clean_utterance
 from rlver_gym.environment.episode import Episode
@@ -43,7 +49,7 @@ def verify(
     """
     manifest = Manifest.read(folder)
     scenes = load_scenes(folder, manifest, response_cache, sources)
-    if _is_cut(folder):
+    if _is_last_line_cut(folder):
         raise RunError(
             f"{folder / EPISODES}: the last line is cut off. Run the same bench command again to"
             " finish it."
@@ -68,7 +74,7 @@ def verify(
         yield Finding("missing", number + 1, first, what, num_episodes=unexplained)
 
 
-def _is_cut(folder: Path) -> bool:
+def _is_last_line_cut(folder: Path) -> bool:
     with open_regular(
         path_inside(folder, EPISODES, error=RunError),
         error=RunError,
@@ -84,7 +90,7 @@ _Difference = tuple[str, int]
 
 
 def _check_episode(
-    line: Line, recorded: Episode, case: Case, scenes: Scenes, rerun: bool
+    line: Line, recorded: Episode, case: Case, scenes: RecomputedScenes, rerun: bool
 ) -> _Difference | None:
     session = scenes.session(case, recorded, rerun=rerun)
     try:
@@ -92,18 +98,20 @@ def _check_episode(
     except RlverError as error:
         turn = len(session.dialogue.turns) + 1 if session.has_begun else 0
         return _NOT_IN_CACHE if isinstance(error, NotInCache) else str(error), turn
-    if found := _first_difference(json.loads(line.text), json.loads(again)):
+    if found := _find_first_difference(json.loads(line.text), json.loads(again)):
         return found
     if recorded.outcome is None:
         turns = len(recorded.turns)
         return f"it is cut off after {format_count(turns, 'turn')}: nobody has ended it", turns
-    if (agent := scenes.agent(case)) and (found := _find_foreign_words(agent, recorded, session)):
+    if (agent := scenes.agent(case)) and (
+        found := _find_unrepeatable_turn(agent, recorded, session)
+    ):
         return found
     anew = "its values are right, but they were written anew", 0
     return None if line.text == again else anew
 
 
-def _find_foreign_words(
+def _find_unrepeatable_turn(
     agent: Agent, recorded: Episode, session: EmpathySession
 ) -> _Difference | None:
     """The first turn in which an agent, asked again, does not say what is recorded."""
@@ -117,13 +125,13 @@ def _find_foreign_words(
             words = clean_utterance(words, card.max_utterance_chars, card.overlong)
             if words == turn.utterance and not has_failed:
                 continue
-            now = excerpt(words)
+            now = format_excerpt(words)
         except (AgentFailed, NotInCache) as error:
             if has_failed:
                 return None
             is_lost = isinstance(error, NotInCache)
             now = "nothing: the response cache lacks it" if is_lost else str(error)
-        was = "fail" if has_failed else f"say {excerpt(turn.utterance)}"
+        was = "fail" if has_failed else f"say {format_excerpt(turn.utterance)}"
         return f"{recorded.agent} is recorded to {was}, asked again it says {now}", number
     return None
 
@@ -135,24 +143,24 @@ _NOT_IN_CACHE = (
 )
 
 
-def _first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> _Difference | None:
+def _find_first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> _Difference | None:
     """Header fields, then turn by turn, then the summary; None when the records are equal."""
     header = [name for name in {**theirs, **ours} if name not in (*_SUMMARY, "turns")]
-    if found := _find_mismatch(theirs, ours, header):
+    if found := _find_mismatched_field(theirs, ours, header):
         return found, 0
     their_turns, our_turns = theirs["turns"], ours["turns"]
     for turn, (recorded, recomputed) in enumerate(zip(their_turns, our_turns, strict=False), 1):
-        if found := _find_mismatch(recorded, recomputed, {**recorded, **recomputed}):
+        if found := _find_mismatched_field(recorded, recomputed, {**recorded, **recomputed}):
             return found, turn
     last = len(our_turns)
     if len(their_turns) != last:
         count = format_count(len(their_turns), "turn")
         return f"the record has {count}, but it ends after {last}", last
-    found = _find_mismatch(theirs, ours, _SUMMARY)
+    found = _find_mismatched_field(theirs, ours, _SUMMARY)
     return (found, last) if found else None
 
 
-def _find_mismatch(
+def _find_mismatched_field(
     theirs: Mapping[str, Any], ours: Mapping[str, Any], names: Iterable[str]
 ) -> str | None:
     for name in names:
@@ -164,7 +172,8 @@ def _find_mismatch(
         if recorded != recomputed or type(recorded) is not type(recomputed):
             if name == "check":
                 return "its text was changed after it was recorded (the checksum does not fit)"
-            return f"{name} is recorded as {excerpt(recorded)}, recomputed {excerpt(recomputed)}"
+            was, is_now = format_excerpt(recorded), format_excerpt(recomputed)
+            return f"{name} is recorded as {was}, recomputed {is_now}"
     return None
 
 

@@ -23,7 +23,7 @@ def __getattr__(name: str) -> Any:
 def main() -> None:
     """Run the command line. Ctrl-C ends it with 130, also while the commands are imported."""
     # Some libraries make another error of a KeyboardInterrupt in their import.
-    before = signal.signal(signal.SIGINT, _stop)
+    before = signal.signal(signal.SIGINT, _exit_on_interrupt)
     set_passive_waiting()
     root = import_module("rlver_gym.cli.root")
     signal.signal(signal.SIGINT, before)
@@ -36,6 +36,6 @@ def main() -> None:
         raise
 
 
-def _stop(number: int, frame: FrameType | None) -> None:
+def _exit_on_interrupt(number: int, frame: FrameType | None) -> None:
     print("\nstopped.", file=sys.stderr, flush=True)
     os._exit(130)

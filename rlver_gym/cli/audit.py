@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rlver_gym.bench.attacks.attacks import FIXED_ATTACKS, Attack
-from rlver_gym.bench.attacks.red_team import AttackResult, redteam
+from rlver_gym.bench.attacks.red_team import AttackResult, run_attacks
 from rlver_gym.bench.attacks.search import SEARCH_ATTACKS, SearchAttack
 from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.realism import compare_realism, read_transcripts
@@ -50,7 +50,7 @@ def attack(
     with progress_bar() as progress:
         task = progress.add_task("attacking", total=len(chosen) * len(people) * seeds)
         results = list(
-            redteam(
+            run_attacks(
                 attacked,
                 people,
                 card=card,
@@ -63,7 +63,7 @@ def attack(
         print_json(results)
         return
     SafeConsole().print_table(
-        [("attack", "final emotion", "content", "what it does"), *map(_row, results)],
+        [("attack", "final emotion", "content", "what it does"), *map(_format_attack_row, results)],
         f"{card.id}, {format_count(len(people), 'persona')}, {user} user: start {card.start}",
     )
 
@@ -75,7 +75,7 @@ def _select_attacks(names: Sequence[str] | None) -> list[Attack | SearchAttack]:
     return [ATTACKS[name] for name in names or ATTACKS]
 
 
-def _row(result: AttackResult) -> tuple[str, ...]:
+def _format_attack_row(result: AttackResult) -> tuple[str, ...]:
     dialogues = format_count(result.dialogues, "dialogue")
     failed = f" ({result.failed} of {dialogues} failed)" if result.failed else ""
     final, content = (

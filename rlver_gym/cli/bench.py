@@ -12,11 +12,11 @@ from rich.text import Text
 from rlver_gym.agents import AGENT_NAMES, SHIPPED_AGENTS
 from rlver_gym.bench.check import read_run
 from rlver_gym.bench.compare import format_seeds
-from rlver_gym.bench.costs import estimate, read_spent
+from rlver_gym.bench.costs import estimate_requests_and_tokens, read_response_cache_spending
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.folder import MANIFEST
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S
-from rlver_gym.bench.noise import spread_over_user_seeds
+from rlver_gym.bench.noise import measure_spread_over_user_seeds
 from rlver_gym.bench.opinions import Opinions
 from rlver_gym.bench.plan import MAX_SEEDS, MAX_USER_SEEDS, BenchPlan
 from rlver_gym.bench.run import Run, open_run
@@ -27,19 +27,19 @@ from rlver_gym.bench.score import (
     score_agents,
     score_to_json,
 )
-from rlver_gym.bench.table import leaderboard, needs_table
-from rlver_gym.bench.truth import Truth, count_truth
-from rlver_gym.cli.model_options import FieldOption, check, list_options, with_options
-from rlver_gym.cli.opinions import References, hear_opinions, print_opinions
+from rlver_gym.bench.sycophancy import SycophancyCounts, count_sycophantic_replies
+from rlver_gym.bench.table import build_leaderboard, build_needs_table
+from rlver_gym.cli.model_options import FieldOption, add_options, list_options, validate_options
+from rlver_gym.cli.opinions import References, gather_run_opinions, print_opinions
 from rlver_gym.cli.options import SOME_FAILED, Personas, ScoresAsJson, print_json
 from rlver_gym.cli.report import print_noise
 from rlver_gym.cli.servers import (
     AgentOption,
     UserOption,
-    chat_options,
-    costs_money,
-    seconds_or_none,
-    user_options,
+    add_chat_options,
+    has_prices,
+    parse_seconds,
+    parse_user_options,
 )
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.alarms import check_episodes
@@ -71,8 +71,8 @@ _PLAN = {
 }
 
 
-@chat_options()
-@with_options("asked", list_options(BenchPlan, _PLAN), dict)
+@add_chat_options()
+@add_options("asked", list_options(BenchPlan, _PLAN), dict)
 def bench(
     *,
     agent: Annotated[
@@ -149,28 +149,28 @@ def bench(
         )
     asked |= {
         "agents": agent or SHIPPED_AGENTS,
-        "user_options": user_options(user_option),
+        "user_options": parse_user_options(user_option),
         "personas": personas,
-        "agent_options": user_options(agent_option, "--agent-option"),
+        "agent_options": parse_user_options(agent_option, "--agent-option"),
         "chat": chat,
     }
-    plan = check(BenchPlan, asked, {"split": "--split"})
+    plan = validate_options(BenchPlan, asked, {"split": "--split"})
     if panel and not plan.persona_ids:
         drawn = draw_panel(plan.library, plan.split or plan.card.split, panel)
         plan = plan.model_copy(update={"persona_ids": drawn})
     usual = Path("runs") / plan.folder_name  # made in any case: it names wrong options first
     folder = out or usual
-    timeout_s = seconds_or_none(agent_timeout, "--agent-timeout")
+    timeout_s = parse_seconds(agent_timeout, "--agent-timeout")
     with open_run(plan, folder, agent_timeout_s=timeout_s) as bench_run:
-        _announce_cost(bench_run, yes)
-        held = _run_rest(bench_run)
+        _announce_cost_and_confirm(bench_run, yes)
+        held = _run_missing_cases(bench_run)
         spent = _list_spending(bench_run)
         episodes, planned = read_run(folder).episodes, plan.planned
         report = write_page([folder])
     ranked, watched = score_agents(episodes, planned), check_episodes(episodes)
-    failed, truth = count_failures(episodes), count_truth(episodes)
-    noise = spread_over_user_seeds(episodes, plan.seeds, plan.user_seeds)
-    heard = hear_opinions(folder, reference, personas, plan.env) if reference else None
+    failed, truth = count_failures(episodes), count_sycophantic_replies(episodes)
+    noise = measure_spread_over_user_seeds(episodes, plan.seeds, plan.user_seeds)
+    heard = gather_run_opinions(folder, reference, personas, plan.env) if reference else None
     if as_json:
         found = {
             "run": folder,
@@ -180,7 +180,7 @@ def bench(
             **({"noise": noise.to_dict()} if noise else {}),
             **({"failures": failed, "failed": count_failed_by(episodes)} if failed else {}),
             **({"spent": spent} if spent else {}),
-            **_beside_scores(heard, truth),
+            **_results_beside_scores(heard, truth),
         }
         print_json(found)
         raise typer.Exit(_exit_code(failed, allow_failures))
@@ -195,13 +195,19 @@ def bench(
         "check it": f"rlver-gym verify {folder}",
         **({"spent": "; ".join(spent)} if spent else {}),
     }
-    notes = [*_list_failures(failed), *format_alerts(watched), *map(Truth.describe, truth)]
-    _print(plan, ranked, noise, notes, where)
+    notes = [
+        *_list_failures(failed),
+        *format_alerts(watched),
+        *map(SycophancyCounts.describe, truth),
+    ]
+    _print_results(plan, ranked, noise, notes, where)
     print_opinions(SafeConsole(), heard)
     raise typer.Exit(_exit_code(failed, allow_failures))
 
 
-def _beside_scores(heard: Opinions | None, truth: Sequence[Truth]) -> dict[str, Any]:
+def _results_beside_scores(
+    heard: Opinions | None, truth: Sequence[SycophancyCounts]
+) -> dict[str, Any]:
     opinions = {"opinions": heard} if heard else {}
     return opinions | ({"truth": [one._asdict() for one in truth]} if truth else {})
 
@@ -215,12 +221,12 @@ def _list_spending(bench_run: Run) -> list[str]:
     lines = [spending.summary() for spending in bench_run.spending]
     if not lines or not bench_run.has_earlier_answers:
         return lines
-    paid = read_spent(bench_run.chat.response_cache)
+    paid = read_response_cache_spending(bench_run.chat.response_cache)
     calls, tokens = format_count(paid.calls, "call"), format_count(paid.tokens, "token")
     return [*lines, f"in the response cache {calls}, {tokens}"]
 
 
-def _announce_cost(bench_run: Run, yes: bool) -> None:
+def _announce_cost_and_confirm(bench_run: Run, yes: bool) -> None:
     """What the rest of the run will cost, on standard error; where it costs money, a person at a
     terminal is asked. RunError where there is none to ask.
     """
@@ -229,9 +235,10 @@ def _announce_cost(bench_run: Run, yes: bool) -> None:
         return
     dialogues = format_count(len(rest), "dialogue")
     SafeConsole(stderr=True).print_line(
-        f"{dialogues}: {estimate(plan, rest)}; what the response cache holds is free"
+        f"{dialogues}: {estimate_requests_and_tokens(plan, rest)}; what the response cache holds is"
+        " free"
     )
-    if yes or not any(map(costs_money, plan.servers(plan.chat))):
+    if yes or not any(map(has_prices, plan.servers(plan.chat))):
         return
     if not sys.stdin.isatty():
         raise RunError(
@@ -242,7 +249,7 @@ def _announce_cost(bench_run: Run, yes: bool) -> None:
         raise typer.Exit(2)
 
 
-def _run_rest(bench_run: Run) -> int:
+def _run_missing_cases(bench_run: Run) -> int:
     """Hold the rest of a run under a progress bar on standard error; how many dialogues were held
     now. RunError when a server or budget stops it.
     """
@@ -290,7 +297,7 @@ def _list_failures(failed: dict[str, int]) -> Iterator[Text]:
         yield Text(f"{count:12d}  {one_line(why)}", style="dim")
 
 
-def _print(
+def _print_results(
     plan: BenchPlan,
     ranked: Sequence[Score],
     noise: Spread | None,
@@ -301,8 +308,8 @@ def _print(
     people = format_count(len(plan.planned.personas), "persona")
     of = f" of {one_line(Path(plan.personas).name)}" if plan.personas else ""
     title = f"{plan.card.id}: {people}{of} x {seeds}, {plan.user} user"
-    console.print(leaderboard(ranked, title, console.width))
-    console.print(needs_table(ranked))
+    console.print(build_leaderboard(ranked, title, console.width))
+    console.print(build_needs_table(ranked))
     print_noise(console, noise, ranked)
     for line in suspects:
         console.print_line(line)

@@ -27,7 +27,7 @@ def stats(response_cache: File, as_json: AsJson = False) -> None:
 
     Exit code 1 when answers were changed since they were recorded.
     """
-    counts = _counts(response_cache)
+    counts = _count_cache_contents(response_cache)
     if as_json:
         print_json({"response_cache": response_cache, **counts})
     else:
@@ -108,7 +108,7 @@ def _open_cache(response_cache: Path, *, read_only: bool = True) -> closing[Resp
     return closing(ResponseCache(response_cache, must_exist=True, read_only=read_only))
 
 
-def _counts(response_cache: Path) -> dict[str, Any]:
+def _count_cache_contents(response_cache: Path) -> dict[str, Any]:
     models, servers = Counter[str](), Counter[str]()
     requests = failures = damaged = prompt = completion = 0
     with _open_cache(response_cache) as opened:

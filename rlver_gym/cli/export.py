@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from rlver_gym.bench.check import problems_to_json
-from rlver_gym.bench.export.choose import DialogueFilter
 from rlver_gym.bench.export.export import MORE_PAIRS, ExportResult, Format
 from rlver_gym.bench.export.export import export as write
-from rlver_gym.cli.model_options import FieldOption, options_of
+from rlver_gym.bench.export.select_dialogues import DialogueFilter
+from rlver_gym.cli.model_options import FieldOption, add_model_options
 from rlver_gym.cli.options import AsJson, print_json
 from rlver_gym.core.persona import Split
 from rlver_gym.util.terminal import SafeConsole, format_count, one_line
@@ -34,7 +34,7 @@ _FILTER = {
 }
 
 
-@options_of(DialogueFilter, "wanted", _FILTER)
+@add_model_options(DialogueFilter, "wanted", _FILTER)
 def export(
     *,
     runs: Annotated[
@@ -145,7 +145,7 @@ def export(
         print_json(_result_to_json(done))
         return
     console = SafeConsole()
-    for name, text in _lines(done):
+    for name, text in _summarise_export(done):
         console.print_line((f"{name:9s}", "bold"), " ", text)
     for problems in done.problems:
         for warning in problems.describe(str(problems.folder)):
@@ -158,16 +158,16 @@ def _result_to_json(done: ExportResult) -> dict[str, object]:
         "rows": done.rows,
         "dialogues": len(done.chosen.records),
         "left_out": done.chosen.left_out,
-        "points_by_turn": _by_turn(done),
+        "points_by_turn": _count_pairs_by_turn(done),
         **problems_to_json(done.problems),
     }
 
 
-def _by_turn(done: ExportResult) -> dict[int, int]:
+def _count_pairs_by_turn(done: ExportResult) -> dict[int, int]:
     return dict(sorted(Counter(point.turn + 1 for point in done.points or ()).items()))
 
 
-def _lines(done: ExportResult) -> list[tuple[str, str]]:
+def _summarise_export(done: ExportResult) -> list[tuple[str, str]]:
     records = done.chosen.records
     rows = ", ".join(format_count(done.rows[name], _ROWS[name], name) for name in done.rows)
     source = "" if "dialogues" in done.rows else f", from {format_count(len(records), 'dialogue')}"
@@ -175,7 +175,7 @@ def _lines(done: ExportResult) -> list[tuple[str, str]]:
     if left_out := ", ".join(f"{count:,} {why}" for why, count in done.chosen.left_out.items()):
         lines.append(("left out", left_out))
     if done.points is not None:
-        turns = [f"{count:,} at turn {turn}" for turn, count in _by_turn(done).items()]
+        turns = [f"{count:,} at turn {turn}" for turn, count in _count_pairs_by_turn(done).items()]
         where = ", ".join(turns) or "none"
         few = f". {MORE_PAIRS}" if len(done.points) < _MANY_POINTS else ""
         lines.append(("pairs", f"points that agents have in common: {where}{few}"))

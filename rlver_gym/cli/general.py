@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rlver_gym.bench.general import load_sets, measure
+from rlver_gym.bench.general import load_sets, run_general_benchmarks
 from rlver_gym.cli.options import AsJson, print_json
 from rlver_gym.cli.servers import BaseUrl
 from rlver_gym.util.atomic import write_atomically
@@ -44,8 +44,8 @@ def general(
     """
     if unknown := next((name for name in sets or () if name not in load_sets()), None):
         raise UnknownName.of("set", unknown, load_sets(), ", ".join(load_sets()))
-    earlier = _read(before) if before else None
-    found = measure(model, base_url, tuple(sets or ()), device)
+    earlier = _read_earlier_results(before) if before else None
+    found = run_general_benchmarks(model, base_url, tuple(sets or ()), device)
     if out:
         write_atomically(out, dump_json(found) + "\n")
     if as_json:
@@ -53,12 +53,12 @@ def general(
         return
     rows = [["set", "right", *(("before", "gained", "lost") if earlier else ())]]
     for name, one in found["sets"].items():
-        compared = _compare(one, earlier["sets"].get(name)) if earlier else []
+        compared = _compare_results(one, earlier["sets"].get(name)) if earlier else []
         rows.append([name, f"{one['right']:.0f} % ± {one['error']:.0f}", *compared])
     SafeConsole().print_table(rows, f"{model}, lm-evaluation-harness {found['harness']}")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_earlier_results(path: Path) -> dict[str, Any]:
     try:
         found = parse_json(read_text(path, max_bytes=_MAX_BYTES, error=RunError))
     except ValueError as error:
@@ -68,7 +68,7 @@ def _read(path: Path) -> dict[str, Any]:
     return found
 
 
-def _compare(now: dict[str, Any], then: dict[str, Any] | None) -> list[str]:
+def _compare_results(now: dict[str, Any], then: dict[str, Any] | None) -> list[str]:
     """Of the same items: what was right before, and which answers became right and wrong."""
     if then is None or len(then["is_right"]) != len(now["is_right"]):
         return ["–", "–", "–"]

@@ -8,19 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from rlver_gym.agents import uses_server
-from rlver_gym.bench.judge.ask import HEEDED, Heard, Judge
+from rlver_gym.bench.judge.ask import HEEDED, Judge, JudgeInput
 from rlver_gym.bench.judge.coordinate import draw_coordinate
 from rlver_gym.bench.judge.summary import (
     Opinion,
-    correlate_orders,
+    correlate_agent_rankings,
     measure_agreement,
     score_agents,
     write_judgements,
 )
 from rlver_gym.bench.rescore import Recorded
-from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, exit_if_left_out, print_json
+from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, exit_if_any_skipped, print_json
 from rlver_gym.cli.report import recorded_dialogues, show_progress
-from rlver_gym.cli.servers import user_options
+from rlver_gym.cli.servers import parse_user_options
 from rlver_gym.core.capabilities import AXES, DIMENSIONS
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.llm_client.connect import connect, spending
@@ -89,7 +89,7 @@ def judge(
         raise CardError(f"--judge {model!r} is no model behind a server. Name it as openai:MODEL.")
     folder, dialogues = out or run, recorded_dialogues(run, personas, env)
     name = model.removeprefix("openai:")
-    asked = user_options(judge_option, "--judge-option")
+    asked = parse_user_options(judge_option, "--judge-option")
     if other := sorted(asked.keys() & (LLMOptions.model_fields.keys() - HEEDED)):
         raise CardError(
             f"--judge-option {other[0]} is for users. See --help for what a judge takes."
@@ -98,7 +98,7 @@ def judge(
     asked = {"response_cache": cache, **asked, "samples": samples}
     options, settings = sort_options(name, asked)
     who = Judge(connect(settings), name, options, seed)
-    heard = list(_hear(dialogues))
+    heard = list(_number_dialogues(dialogues))
     work = who.judge(heard, settings.concurrency)
     try:
         judged = list(show_progress(work, "judging", len(heard)))
@@ -117,7 +117,7 @@ def judge(
         "seed": seed,
         "agents": opinions,
         "agreement": measure_agreement(judged),
-        "kendall_tau": correlate_orders(opinions),
+        "kendall_tau": correlate_agent_rankings(opinions),
         "failures": [{"dialogue": key, "why": why} for key, why in failures.items()],
         "judgements": path,
         "coordinate": picture,
@@ -127,22 +127,24 @@ def judge(
         print_json(found)
     else:
         title = f"{run}: the opinion of {name}, 1 to 5"
-        rows = _rows(opinions, found["agreement"])
-        SafeConsole().print_table(rows, title, _describe(opinions, found))
-    exit_if_left_out(failures.items())
+        rows = _build_score_rows(opinions, found["agreement"])
+        SafeConsole().print_table(rows, title, _describe_judge_reliability(opinions, found))
+    exit_if_any_skipped(failures.items())
 
 
-def _hear(dialogues: Sequence[Recorded]) -> Iterator[Heard]:
+def _number_dialogues(dialogues: Sequence[Recorded]) -> Iterator[JudgeInput]:
     """Those with the same agent, persona and seed, as recordings have, are counted."""
     seen: Counter[str] = Counter()
     for one in dialogues:
         seen[one.key] += 1
         key = one.key + (f"#{seen[one.key]}" if seen[one.key] > 1 else "")
         said = Dialogue(one.opening, one.turns).messages()
-        yield Heard(key, one.agent, one.scene.persona.id, one.final, tuple(said))
+        yield JudgeInput(key, one.agent, one.scene.persona.id, one.final, tuple(said))
 
 
-def _rows(opinions: Sequence[Opinion], agreement: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def _build_score_rows(
+    opinions: Sequence[Opinion], agreement: Mapping[str, Any]
+) -> Iterator[tuple[str, ...]]:
     yield "agent", "n", *(name.replace("_", "\n") for name in DIMENSIONS)
     for one in opinions:
         marks = one.capabilities.values()
@@ -154,7 +156,9 @@ def _rows(opinions: Sequence[Opinion], agreement: Mapping[str, Any]) -> Iterator
         yield "within 1 point", "", *(f"{one['within_one']:.0f} %" for one in pairs)
 
 
-def _describe(opinions: Sequence[Opinion], found: Mapping[str, Any]) -> Iterator[str]:
+def _describe_judge_reliability(
+    opinions: Sequence[Opinion], found: Mapping[str, Any]
+) -> Iterator[str]:
     for one in opinions:
         if one.is_self:
             yield f"{one.agent} is judged by its own model: models tend to like their own words."

@@ -26,25 +26,27 @@ class FieldOption(NamedTuple):
     """None: the field's name, without the unit of seconds."""
 
 
-def options_of(
+def add_model_options(
     model: type[BaseModel], param: str, fields: Mapping[str, FieldOption]
 ) -> Callable[[Command], Command]:
     """Give a command an option for each of these fields of a model, in the place of `param`, which
     gets the model. Their help is the fields' description.
     """
-    flags = {name: _flag(name, fields) for name in fields}
-    return with_options(
-        param, list_options(model, fields), lambda values: check(model, values, flags)
+    flags = {name: _format_flag(name, fields) for name in fields}
+    return add_options(
+        param, list_options(model, fields), lambda values: validate_options(model, values, flags)
     )
 
 
 def list_options(
     model: type[BaseModel], fields: Mapping[str, FieldOption]
 ) -> list[inspect.Parameter]:
-    return [_make_option(model, name, one, _flag(name, fields)) for name, one in fields.items()]
+    return [
+        _make_option(model, name, one, _format_flag(name, fields)) for name, one in fields.items()
+    ]
 
 
-def with_options(
+def add_options(
     param: str, options: Iterable[inspect.Parameter], make: Callable[[dict[str, Any]], Any]
 ) -> Callable[[Command], Command]:
     """Give a command these options in the place of `param`, which gets what `make` makes of those
@@ -70,15 +72,19 @@ def with_options(
     return decorate
 
 
-def check(model: type[Model], values: Mapping[str, Any], flags: Mapping[str, str]) -> Model:
+def validate_options(
+    model: type[Model], values: Mapping[str, Any], flags: Mapping[str, str]
+) -> Model:
     """The model with these values. CardError names the option, by `flags` or its field."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise CardError("; ".join(_explain(one, flags) for one in error.errors())) from None
+        raise CardError(
+            "; ".join(_explain_invalid_option(one, flags) for one in error.errors())
+        ) from None
 
 
-def _explain(item: Mapping[str, Any], flags: Mapping[str, str]) -> str:
+def _explain_invalid_option(item: Mapping[str, Any], flags: Mapping[str, str]) -> str:
     problem = explain_problem(item)
     if not item["loc"]:
         return problem
@@ -89,7 +95,7 @@ def _explain(item: Mapping[str, Any], flags: Mapping[str, str]) -> str:
     return f"{' '.join(words)}: {problem}"
 
 
-def _flag(name: str, fields: Mapping[str, FieldOption]) -> str:
+def _format_flag(name: str, fields: Mapping[str, FieldOption]) -> str:
     return fields[name].flag or f"--{name.removesuffix('_s').replace('_', '-')}"
 
 

@@ -8,7 +8,7 @@ import typer
 
 from rlver_gym.bench.export.raters import write_corpus
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
-from rlver_gym.bench.opinions import Opinions, gather_opinions, opinion_rows, write_opinions
+from rlver_gym.bench.opinions import Opinions, build_opinion_rows, gather_opinions, write_opinions
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, print_json
 from rlver_gym.cli.report import print_rows, recorded_dialogues, show_progress
 from rlver_gym.users import make_user
@@ -58,14 +58,14 @@ def opinions(
             f" reply, and left out: {done.left_out}"
         )
         return
-    found = hear_opinions(run, reference or (), personas, env)
+    found = gather_run_opinions(run, reference or (), personas, env)
     if as_json:
         print_json(found)
         return
     print_opinions(SafeConsole(), found)
 
 
-def hear_opinions(
+def gather_run_opinions(
     run: Path, references: Sequence[str], personas: str | None, env: str | None
 ) -> Opinions:
     """The opinions of a run, with a bar while other users are asked; kept for its report."""
@@ -82,7 +82,7 @@ def print_opinions(console: SafeConsole, found: Opinions | None) -> None:
     """A row an agent, a column an opinion; nothing for None."""
     if found is None:
         return
-    print_rows(console, "opinions: final emotion, and marks from 1 to 5", opinion_rows(found))
+    print_rows(console, "opinions: final emotion, and marks from 1 to 5", build_opinion_rows(found))
     if len(found.columns) == 1:
         hint = "The score is alone: name another user with --reference, or judge the run."
         console.print_line(hint, style="yellow")

@@ -40,7 +40,7 @@ def print_json(value: Any) -> None:
     typer.echo(dump_json(to_plain(value)))
 
 
-def exit_if_left_out(failures: Iterable[tuple[str, str]]) -> None:
+def exit_if_any_skipped(failures: Iterable[tuple[str, str]]) -> None:
     """Name what was left out and why on standard error, and exit with 4 if there was anything."""
     console, failed = SafeConsole(stderr=True), False
     for name, why in failures:

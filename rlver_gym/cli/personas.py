@@ -31,8 +31,8 @@ from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.settings import ChatSettings, resolve_settings
 from rlver_gym.people.card_check import check_cards
 from rlver_gym.people.generate import Kind, Writer
-from rlver_gym.people.lean_profiles import lean_profile
-from rlver_gym.people.pairing import draw_panel, pair
+from rlver_gym.people.lean_profiles import convert_profile_to_lean_card
+from rlver_gym.people.pairing import draw_panel, pair_people_with_stories
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import CardError
 from rlver_gym.util.files import read_lines
@@ -88,12 +88,12 @@ def show(
         return
     console = SafeConsole()
     shown = yaml.safe_dump(
-        _portrait(persona), sort_keys=False, allow_unicode=True, width=console.width
+        _persona_to_dict(persona), sort_keys=False, allow_unicode=True, width=console.width
     )
     console.print(shown, end="", soft_wrap=True)
 
 
-def _portrait(persona: Persona) -> dict[str, Any]:
+def _persona_to_dict(persona: Persona) -> dict[str, Any]:
     situation = persona.situation
     touched = {
         kind: [one.text for one in getattr(situation.anchors, kind)]
@@ -167,7 +167,7 @@ def pair_(
     ]
     if not all(cards):
         raise CardError(f"{folder}: needs people/*.yaml and stories/*.yaml. Write both first.")
-    pairs = sorted(pair(*cards, each=each), key=lambda one: (one.split, one.id))
+    pairs = sorted(pair_people_with_stories(*cards, each=each), key=lambda one: (one.split, one.id))
     lines = [f"  - {{{', '.join(f'{k}: {v}' for k, v in one)}}}" for one in pairs]
     text = "\n".join(["language: en", "personas:", *lines, ""])
     write_atomically(folder / "index.yaml", text)
@@ -189,7 +189,7 @@ def import_(
     cards: dict[str, LeanCard] = {}
     for number, value in read_json_lines(profiles):
         try:
-            card = lean_profile(value)
+            card = convert_profile_to_lean_card(value)
         except CardError as error:
             raise CardError(f"{profiles}, line {number}: {error}") from None
         cards[f"profile-{str(value['id'])[:8].lower()}"] = card

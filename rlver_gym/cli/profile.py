@@ -9,7 +9,7 @@ import typer
 
 from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.openness import measure_openness
-from rlver_gym.bench.profile import GROUPS, PersonProfile, profile
+from rlver_gym.bench.profile import GROUPS, PersonProfile, profile_training_signal
 from rlver_gym.cli.options import AsJson, print_json
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
@@ -52,7 +52,7 @@ def profile_people(
     name = agent or counts.most_common(1)[0][0]
     if name not in counts:
         raise RunError(f"{run}: has no agent {name!r}. It has {', '.join(sorted(counts))}.")
-    found = profile(episodes, name)
+    found = profile_training_signal(episodes, name)
     card = env_card(env) if env else None
     openness = measure_openness(episodes, library(personas), card)
     if as_json:
@@ -60,7 +60,7 @@ def profile_people(
         return
     silent = [f"silent of {size}" for size in GROUPS]
     heading = ["person", "dialogues", "mean", "spread", *silent, "regret", "highest"]
-    rows = list(map(_cells, found))
+    rows = list(map(_format_profile_row, found))
     if len(rows) > 2 * top:
         rows[top:-top] = [["…"] * len(heading)]
     where = f" in {env}" if env else ""
@@ -69,10 +69,10 @@ def profile_people(
         f" {100 * openness.expression:.1f} %."
     )
     title = f"{name} in {run}: {format_count(len(found), 'person', 'people')}"
-    SafeConsole().print_table([heading, *rows], title, [_summary(found), over_all])
+    SafeConsole().print_table([heading, *rows], title, [_summarise_profiles(found), over_all])
 
 
-def _cells(one: PersonProfile) -> list[str]:
+def _format_profile_row(one: PersonProfile) -> list[str]:
     silent = [one.silent[size] for size in GROUPS]
     return [
         one.persona,
@@ -85,7 +85,7 @@ def _cells(one: PersonProfile) -> list[str]:
     ]
 
 
-def _summary(found: list[PersonProfile]) -> str:
+def _summarise_profiles(found: list[PersonProfile]) -> str:
     said = [f"Mean spread {fmean(one.spread for one in found):.1f} points."]
     for size in GROUPS:
         shares = [one.silent[size] for one in found]

@@ -15,10 +15,10 @@ from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.noise import (
     NOISE,
     SHIFT,
-    describe_noise,
-    describe_shift,
-    spread_over_runs,
-    spread_over_user_seeds,
+    describe_seed_noise,
+    describe_shift_between_users,
+    measure_spread_over_runs,
+    measure_spread_over_user_seeds,
 )
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import Recorded, read_dialogues
@@ -26,18 +26,18 @@ from rlver_gym.bench.score import Score, score_to_json
 from rlver_gym.bench.sections import render_markdown, sections_to_json
 from rlver_gym.bench.strategies import STRATEGIES, STRATEGY_NOTES, analyse_strategies
 from rlver_gym.bench.table import (
-    leaderboard,
-    needs_table,
-    noise_rows,
-    shift_rows,
-    shorten_agent,
-    strategy_rows,
-    variety_rows,
+    build_leaderboard,
+    build_needs_table,
+    build_seed_noise_rows,
+    build_strategy_rows,
+    build_strategy_variety_rows,
+    build_user_shift_rows,
+    shorten_agent_path,
 )
-from rlver_gym.bench.verdict import Verdict, judge
+from rlver_gym.bench.verification_summary import Verdict, summarize_verification
 from rlver_gym.bench.verify import verify as recompute
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, ScoresAsJson, print_json
-from rlver_gym.cli.servers import UserOption, user_options
+from rlver_gym.cli.servers import UserOption, parse_user_options
 from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.policy.learning.metrics import read_metrics
 from rlver_gym.studio.page import write_page
@@ -106,7 +106,11 @@ def report(
         read_metrics(folder)  # an edited line is an error here
     found = Runs(benched)
     comparisons = found.comparisons
-    verdicts = [_judge(folder, recompute(folder)) for folder in benched] if recomputed else []
+    verdicts = (
+        [_summarize_with_progress(folder, recompute(folder)) for folder in benched]
+        if recomputed
+        else []
+    )
     page = write_page(runs, out, verdicts, found)
     problems = [one for comparison in comparisons for one in comparison.problems]
     if as_json:
@@ -120,9 +124,11 @@ def report(
     if len(comparisons) > 1:
         console.print_line(PROTOCOLS_DIFFER, style="yellow")
     for comparison in comparisons:
-        _print(console, comparison, len(comparisons) > 1)
-    if shift := spread_over_runs(comparisons):
-        print_rows(console, SHIFT, shift_rows(shift), describe_shift(shift))
+        _print_comparison(console, comparison, len(comparisons) > 1)
+    if shift := measure_spread_over_runs(comparisons):
+        print_rows(
+            console, SHIFT, build_user_shift_rows(shift), describe_shift_between_users(shift)
+        )
     print_problems(console, problems)
     for verdict in verdicts:
         style = "" if verdict.is_sound else "yellow"
@@ -149,10 +155,10 @@ def show_progress(work: Iterable[T], what: str, total: int | None = None) -> Ite
     return track(work, what, total, console=SafeConsole(stderr=True), transient=True)
 
 
-def _judge(
+def _summarize_with_progress(
     folder: Path, results: Iterable[Finding | None], response_cache: Path | None = None
 ) -> Verdict:
-    return judge(folder, show_progress(results, "recomputing"), response_cache)
+    return summarize_verification(folder, show_progress(results, "recomputing"), response_cache)
 
 
 def _scores_to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
@@ -161,12 +167,12 @@ def _scores_to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
         {
             "scores": [score_to_json(score) for score in one.score()],
             **check_episodes(one.episodes).to_dict(),
-            **({"noise": noise.to_dict()} if (noise := _noise(one)) else {}),
+            **({"noise": noise.to_dict()} if (noise := _measure_noise(one)) else {}),
             **sections_to_json(one),
         }
         for one in comparisons
     ]
-    shift = spread_over_runs(comparisons)
+    shift = measure_spread_over_runs(comparisons)
     between = {"between_runs": shift.to_dict()} if shift else {}
     if len(found) == 1:
         return {**found[0], **between}
@@ -179,25 +185,27 @@ def _scores_to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     }
 
 
-def _noise(comparison: Comparison) -> Spread | None:
+def _measure_noise(comparison: Comparison) -> Spread | None:
     protocol = comparison.protocol
-    return spread_over_user_seeds(comparison.episodes, protocol.seeds, protocol.user_seeds)
+    return measure_spread_over_user_seeds(comparison.episodes, protocol.seeds, protocol.user_seeds)
 
 
-def _print(console: SafeConsole, comparison: Comparison, several: bool) -> None:
+def _print_comparison(console: SafeConsole, comparison: Comparison, several: bool) -> None:
     ranked, runs = comparison.score(), " and ".join(comparison.runs)
     title = f"{runs}: {comparison.protocol}" if several else runs
-    console.print(leaderboard(ranked, title, console.width))
-    console.print(needs_table(ranked))
+    console.print(build_leaderboard(ranked, title, console.width))
+    console.print(build_needs_table(ranked))
     for line in format_alerts(check_episodes(comparison.episodes)):
         console.print_line(line)
-    print_noise(console, _noise(comparison), ranked)
+    print_noise(console, _measure_noise(comparison), ranked)
 
 
 def print_noise(console: SafeConsole, spread: Spread | None, ranked: Sequence[Score]) -> None:
     """How far scores move between seeds of the user; nothing for a run with one."""
     if spread:
-        print_rows(console, NOISE, noise_rows(spread, ranked), describe_noise(spread))
+        print_rows(
+            console, NOISE, build_seed_noise_rows(spread, ranked), describe_seed_noise(spread)
+        )
 
 
 def print_rows(
@@ -206,7 +214,7 @@ def print_rows(
     """A table of agents, whose names are shortened, with what is to be said of them."""
     heading, *body = rows
     agents = [agent for agent, *_ in body]
-    shown = [[shorten_agent(agent, agents), *values] for agent, *values in body]
+    shown = [[shorten_agent_path(agent, agents), *values] for agent, *values in body]
     console.print_table([list(map(one_line, heading)), *shown], title, sentences)
 
 
@@ -226,8 +234,10 @@ def strategies(
         print_json({"labels": STRATEGIES, "agents": found})
         return
     console = SafeConsole()
-    print_rows(console, f"{comparison.runs[0]}: support strategies", variety_rows(found))
-    print_rows(console, "change of the emotion", strategy_rows(found), STRATEGY_NOTES)
+    print_rows(
+        console, f"{comparison.runs[0]}: support strategies", build_strategy_variety_rows(found)
+    )
+    print_rows(console, "change of the emotion", build_strategy_rows(found), STRATEGY_NOTES)
 
 
 def verify(
@@ -266,8 +276,10 @@ def verify(
     one is not: the first episode and turn that differ are named, and how many episodes do. What
     failed is counted, by the agent and by the user.
     """
-    sources = Sources(user, user_options(user_option), personas, env)
-    verdict = _judge(run, recompute(run, response_cache, sources, rerun=rerun), response_cache)
+    sources = Sources(user, parse_user_options(user_option), personas, env)
+    verdict = _summarize_with_progress(
+        run, recompute(run, response_cache, sources, rerun=rerun), response_cache
+    )
     if as_json:
         print_json(verdict.to_dict())
     elif verdict.refused:

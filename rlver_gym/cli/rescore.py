@@ -6,11 +6,11 @@ from typing import Annotated, Any
 import typer
 
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
-from rlver_gym.bench.rescore import Pairing, Rescore, compare_scores
+from rlver_gym.bench.rescore import Rescore, ScoreComparison, compare_scores
 from rlver_gym.bench.rescore import rescore as appraise_again
-from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, exit_if_left_out, print_json
+from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, exit_if_any_skipped, print_json
 from rlver_gym.cli.report import recorded_dialogues, show_progress
-from rlver_gym.cli.servers import UserOption, user_options
+from rlver_gym.cli.servers import UserOption, parse_user_options
 from rlver_gym.users import make_user
 from rlver_gym.util.terminal import SafeConsole, format_count
 from rlver_gym.util.user_code import CodeRunner
@@ -45,7 +45,7 @@ def rescore(
     Dialogues that this user fails at are left out and named, and the exit code is 4. A model behind
     a server is asked about every reply: --user-option base_url=URL says where.
     """
-    options = user_options(user_option)
+    options = parse_user_options(user_option)
     appraiser = guard_user(user, make_user(user, **options), CodeRunner(AGENT_TIMEOUT_S))
     dialogues = recorded_dialogues(run, personas, env)
     work = appraise_again(appraiser, dialogues)
@@ -57,10 +57,10 @@ def rescore(
     else:
         liked = "liked by" if any(one.only_recorded for one in found.agents) else ""
         heading = ("agent", "recorded", "other", "level", "within r", "overpaid", "by", liked)
-        rows = [heading, *map(_cells, (*found.agents, found.total))]
+        rows = [heading, *map(_format_score_row, (*found.agents, found.total))]
         title = f"{run}: recorded ({recorded}) and {user}"
-        SafeConsole().print_table(rows, title, _describe(found))
-    exit_if_left_out((one.recorded.key, one.failure) for one in found.failures)
+        SafeConsole().print_table(rows, title, _describe_result(found))
+    exit_if_any_skipped((one.recorded.key, one.failure) for one in found.failures)
 
 
 def _to_dict(found: Rescore) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _to_dict(found: Rescore) -> dict[str, Any]:
     return {**total, "kendall_tau": found.kendall_tau, "agents": found.agents, "failures": failures}
 
 
-def _cells(one: Pairing) -> tuple[str, ...]:
+def _format_score_row(one: ScoreComparison) -> tuple[str, ...]:
     r, by = one.within_dialogue_r, one.overpaid_by
     return (
         one.agent or "all",
@@ -83,7 +83,7 @@ def _cells(one: Pairing) -> tuple[str, ...]:
     )
 
 
-def _describe(found: Rescore) -> list[str]:
+def _describe_result(found: Rescore) -> list[str]:
     all_, tau = found.total, found.kendall_tau
     order = "none to tell" if tau is None else f"Kendall tau {tau:.2f}"
     replies = format_count(all_.replies, "reply", "replies")

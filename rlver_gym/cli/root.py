@@ -68,11 +68,11 @@ class _Commands(_Group):
             return super().invoke(ctx)
         except typer.BadParameter as error:
             if isinstance(error.__cause__, ValidationError):
-                error.message = _explain_value(error.__cause__)
+                error.message = _explain_invalid_value(error.__cause__)
             raise
 
 
-def _explain_value(error: ValidationError) -> str:
+def _explain_invalid_value(error: ValidationError) -> str:
     item = error.errors(include_url=False)[0]
     problem = explain_problem(item)
     if item["type"] == "value_error":  # names the value itself
@@ -124,7 +124,7 @@ for _group in (app, personas.app, envs.app, cache.app):
         _command.cls = _Command
 
 
-def _version(show: bool) -> None:
+def _print_version(show: bool) -> None:
     if show:
         typer.echo(__version__)
         raise typer.Exit
@@ -133,7 +133,11 @@ def _version(show: bool) -> None:
 @app.callback()
 def _root(
     version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version and stop."
+        False,
+        "--version",
+        callback=_print_version,
+        is_eager=True,
+        help="Print the version and stop.",
     ),
 ) -> None:
     pass
@@ -144,19 +148,21 @@ def main() -> None:
     try:
         app()
     except RunStopped as error:
-        _fail(str(error), STOPPED_BY_OUTAGE)
+        _exit_with_message(str(error), STOPPED_BY_OUTAGE)
     except RlverError as error:
-        _fail(str(error))
+        _exit_with_message(str(error))
     except OSError as error:
         if error.filename:
-            _fail(f"{error.filename}: {error.strerror}. Give a place that can be read and written.")
+            _exit_with_message(
+                f"{error.filename}: {error.strerror}. Give a place that can be read and written."
+            )
         # What waits to be printed is given up, or it would fail at the end again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        _fail(
+        _exit_with_message(
             f"the output cannot be written ({error.strerror or error}). Send it to another place."
         )
 
 
-def _fail(message: str, code: int = 2) -> None:
+def _exit_with_message(message: str, code: int = 2) -> None:
     SafeConsole(stderr=True).print(Text.assemble(("error: ", "bold red"), message))
     sys.exit(code)

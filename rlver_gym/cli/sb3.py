@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from rlver_gym.bench.folder import EPISODES
-from rlver_gym.bench.table import leaderboard
+from rlver_gym.bench.table import build_leaderboard
 from rlver_gym.cli.options import AsJson
 from rlver_gym.core.library import library
 from rlver_gym.integrations.gyms.discrete_policies import (
@@ -96,7 +96,7 @@ def sb3(
         typer.echo(json.dumps(results))
         return
     time_taken = f"{seconds:.0f} s, {worked:.0f} s of one core"
-    _print(
+    _print_evaluation(
         evaluation,
         seeds,
         f"{learned.model.num_timesteps:,} turns of training in {time_taken}; all of it in {folder}",
@@ -108,12 +108,12 @@ def _import_sb3() -> Any:
     return import_module("rlver_gym.integrations.gyms.sb3")
 
 
-def _print(evaluation: PolicyEvaluation, seeds: int, where: str) -> None:
+def _print_evaluation(evaluation: PolicyEvaluation, seeds: int, where: str) -> None:
     console = SafeConsole()
     personas = {episode.persona for episode in evaluation.episodes}
     people = format_count(len(personas), "test persona")
     console.print(
-        leaderboard(
+        build_leaderboard(
             evaluation.scores,
             f"RLVER-Strategy-v0: {people} x {format_count(seeds, 'seed')}, embedded user",
             console.width,

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from rlver_gym.agents import uses_server
-from rlver_gym.cli.model_options import FieldOption, options_of
-from rlver_gym.cli.servers import UserOption, chat_options, user_options
+from rlver_gym.cli.model_options import FieldOption, add_model_options
+from rlver_gym.cli.servers import UserOption, add_chat_options, parse_user_options
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.serve.operation import ServeSettings, check_host, read_token
 from rlver_gym.users import PLAIN_USERS, SentientUser, make_user
@@ -26,8 +26,8 @@ _SETTINGS = {
 }
 
 
-@chat_options("response_cache", "cache_mode", "max_wait_s")
-@options_of(ServeSettings, "settings", _SETTINGS)
+@add_chat_options("response_cache", "cache_mode", "max_wait_s")
+@add_model_options(ServeSettings, "settings", _SETTINGS)
 def serve(
     *,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
@@ -64,7 +64,7 @@ def serve(
     """
     token = read_token(token_file)
     check_host(host, token, insecure=insecure)
-    names, options = user or ["embedded"], user_options(user_option)
+    names, options = user or ["embedded"], parse_user_options(user_option)
     users = {name: _make_user(name, dict(chat), options, len(names) == 1) for name in names}
     with needs_extra("serve"):
         server_module = import_module("rlver_gym.serve.server")

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from rlver_gym.cli.model_options import Command, FieldOption, options_of
+from rlver_gym.cli.model_options import Command, FieldOption, add_model_options
 from rlver_gym.llm_client.settings import ChatSettings, public_url
 from rlver_gym.util.errors import CardError
 
@@ -53,20 +53,20 @@ _CHAT = {
 }
 
 
-def chat_options(*leave_out: str) -> Callable[[Command], Command]:
+def add_chat_options(*leave_out: str) -> Callable[[Command], Command]:
     """Options of a command that say how chat servers are reached, as its parameter `chat`."""
     offered = {name: option for name, option in _CHAT.items() if name not in leave_out}
-    return options_of(ChatSettings, "chat", offered)
+    return add_model_options(ChatSettings, "chat", offered)
 
 
-def user_options(words: list[str] | None, option: str = "--user-option") -> dict[str, Any]:
+def parse_user_options(words: list[str] | None, option: str = "--user-option") -> dict[str, Any]:
     """NAME=VALUE words as options: numbers, true, false and null by their type, all else as text.
 
     CardError for a key, or a word without =.
     """
     options = {
         name: _parse_value(value)
-        for name, value in (_split_pair(word, option) for word in words or ())
+        for name, value in (_split_name_and_value(word, option) for word in words or ())
     }
     if "api_key" in options:
         raise CardError(
@@ -75,7 +75,7 @@ def user_options(words: list[str] | None, option: str = "--user-option") -> dict
     return options
 
 
-def seconds_or_none(value: str, option: str) -> float | None:
+def parse_seconds(value: str, option: str) -> float | None:
     """A positive number of seconds; None for "none". CardError for anything else."""
     if value == "none":
         return None
@@ -88,7 +88,7 @@ def seconds_or_none(value: str, option: str) -> float | None:
     return seconds
 
 
-def costs_money(settings: ChatSettings) -> bool:
+def has_prices(settings: ChatSettings) -> bool:
     """Whether prices are given and the server is not on this machine or in a private network."""
     host = urlsplit(public_url(settings)).hostname or ""
     try:
@@ -98,7 +98,7 @@ def costs_money(settings: ChatSettings) -> bool:
     return settings.prices is not None and not near
 
 
-def _split_pair(word: str, option: str) -> tuple[str, str]:
+def _split_name_and_value(word: str, option: str) -> tuple[str, str]:
     name, sign, value = word.partition("=")
     if not name or not sign:
         raise CardError(f"{option} {word!r} is not NAME=VALUE.")

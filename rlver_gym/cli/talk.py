@@ -15,17 +15,17 @@ from rlver_gym.cli.options import AsJson, Env, Personas, print_json
 from rlver_gym.cli.servers import (
     User,
     UserOption,
-    chat_options,
-    user_options,
+    add_chat_options,
+    parse_user_options,
 )
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.render import (
     ENDINGS,
-    appraisal_lines,
-    coloured_emotion_bar,
-    emotion_bar,
+    render_appraisal,
+    render_coloured_emotion_bar,
+    render_emotion_bar,
     speech,
 )
 from rlver_gym.environment.session import EmpathySession
@@ -51,7 +51,7 @@ _COMMANDS = {
 }
 
 
-@chat_options("concurrency", "max_wait_s")
+@add_chat_options("concurrency", "max_wait_s")
 def talk(
     *,
     persona: Annotated[
@@ -86,12 +86,12 @@ def talk(
     who = shelf.get(persona or demo[seed % len(demo)])
     reached = dict(chat) if uses_server(user) else {}
     session = EmpathySession(
-        make_user(user, **{**reached, **user_options(user_option)}), who, env_card(env), seed
+        make_user(user, **{**reached, **parse_user_options(user_option)}), who, env_card(env), seed
     )
     console = SafeConsole()
     opening = session.start()
-    console.print(_introduction(session))
-    talk = _Talk(console, session, explain)
+    console.print(_build_introduction(session))
+    talk = _TalkLoop(console, session, explain)
     talk.show_person(opening)
     try:
         talk.converse()
@@ -106,7 +106,7 @@ def talk(
 
 
 @dataclass
-class _Talk:
+class _TalkLoop:
     """A talk at the terminal, and where it is to be saved."""
 
     console: SafeConsole
@@ -149,7 +149,7 @@ class _Talk:
         elif not turns:
             self._hint("Nothing has moved them yet: say something first.")
         elif command == "/why":
-            self.console.print(*appraisal_lines(turns[-1], explain=True), sep="\n")
+            self.console.print(*render_appraisal(turns[-1], explain=True), sep="\n")
         elif command == "/retry" and not words:
             self._hint("Say what: /retry WORDS")
         else:
@@ -166,7 +166,7 @@ class _Talk:
     def show_person(self, words: str) -> None:
         """What they said, and how they feel."""
         self._say(words)
-        self.console.print(coloured_emotion_bar(self.session.emotion))
+        self.console.print(render_coloured_emotion_bar(self.session.emotion))
 
     def _say(self, words: str) -> None:
         self.console.print()
@@ -197,7 +197,7 @@ class _Talk:
         except UtteranceError as error:
             self.console.print_line(str(error), style="red")
             return
-        self.console.print(*appraisal_lines(turn, self.explain), sep="\n")
+        self.console.print(*render_appraisal(turn, self.explain), sep="\n")
         self._say(turn.reply)
         if self.file and turn.outcome is not None:
             self._write(self.file)
@@ -206,7 +206,7 @@ class _Talk:
         self.console.print_line(words, style="dim")
 
 
-def _introduction(session: EmpathySession) -> Panel:
+def _build_introduction(session: EmpathySession) -> Panel:
     person = session.scene.persona.person
     return Panel(
         Text(
@@ -258,7 +258,10 @@ def appraise(
     console.print(Text.assemble((f"{who.person.name}: ", "bold"), heard))
     console.print(Text.assemble(("agent: ", "bold"), text[-1]))
     console.print(
-        Text(f"{emotion_bar(before)} → {emotion_bar(turn.emotion)}   {turn.appraisal.change:+d}")
+        Text(
+            f"{render_emotion_bar(before)} → {render_emotion_bar(turn.emotion)}"
+            f"   {turn.appraisal.change:+d}"
+        )
     )
     console.print(Text(f"“{turn.appraisal.thought}”", style="italic"))
     reasons = sorted(turn.appraisal.reasons, key=lambda one: -abs(one.points))

@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 import typer
 from rich.markup import escape
 
-from rlver_gym.bench.export.demonstrations import AGENTS, agent_demonstrations
-from rlver_gym.cli.model_options import with_options
+from rlver_gym.bench.export.demonstrations import AGENTS, generate_demonstrations
+from rlver_gym.cli.model_options import add_options
 from rlver_gym.corpora.demonstrations import read_demonstrations
-from rlver_gym.policy.config import FIELDS, RUN_FOLDER, TrainConfig, make_config, read_values
-from rlver_gym.policy.learning.registry import ALGORITHMS, algorithms_with
+from rlver_gym.policy.config import FIELDS, RUN_FOLDER, TrainConfig, make_config, read_config_values
+from rlver_gym.policy.learning.registry import ALGORITHMS, list_algorithms_with_option
 from rlver_gym.util.errors import TrainingError, pip_install
 from rlver_gym.util.machine import keep_freed_memory
 from rlver_gym.util.terminal import SafeConsole, progress_bar
@@ -39,9 +39,9 @@ def _make_option(name: str) -> inspect.Parameter:
     flag = "--" + name.replace("_", "-")
     kind, shown = _parse_annotation(field.annotation)
     default = field.get_default(call_default_factory=True)
-    known = ALGORITHMS if name == "algo" else _choices(field.annotation)
+    known = ALGORITHMS if name == "algo" else _list_choices(field.annotation)
     choices = f" One of: {', '.join(known)}." if known else ""
-    takers = algorithms_with(name)
+    takers = list_algorithms_with_option(name)
     others = [one for one in ALGORITHMS if one not in takers]
     only = f"{', '.join(takers)}: " if len(takers) < len(others) else ""
     only = only or (f"Not of {', '.join(others)}: " if others else "")
@@ -65,7 +65,7 @@ def _make_option(name: str) -> inspect.Parameter:
     )
 
 
-def _choices(annotation: Any) -> tuple[str, ...]:
+def _list_choices(annotation: Any) -> tuple[str, ...]:
     return get_args(annotation) if get_origin(annotation) is Literal else ()
 
 
@@ -88,15 +88,17 @@ def build_config(preset: str | None, fields: dict[str, Any]) -> TrainConfig:
 
     TrainingError for what does not fit.
     """
-    values = read_values(preset, fields.get("algo")) if preset else {}
+    values = read_config_values(preset, fields.get("algo")) if preset else {}
     for name, value in fields.items():
-        values[name] = dict(map(_split_pair, value)) if isinstance(value, list) else value
+        values[name] = (
+            dict(map(_split_field_and_value, value)) if isinstance(value, list) else value
+        )
         if value == _NONE and type(None) in get_args(FIELDS[name].annotation):
             values[name] = None
     return make_config(values, preset or "the options")
 
 
-def _split_pair(text: str) -> tuple[str, Any]:
+def _split_field_and_value(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise typer.BadParameter(f"{text!r} is not NAME=VALUE")
@@ -112,7 +114,7 @@ def _parse_value(text: str) -> Any:
     return {"true": True, "false": False}.get(text.lower(), text)
 
 
-def _show_everything(ctx: typer.Context, asked: bool) -> None:
+def _print_full_help(ctx: typer.Context, asked: bool) -> None:
     """The help with the options that `--help` leaves out."""
     if not asked:
         return
@@ -126,7 +128,7 @@ def _show_everything(ctx: typer.Context, asked: bool) -> None:
     raise typer.Exit
 
 
-@with_options("fields", map(_make_option, FIELDS), dict)
+@add_options("fields", map(_make_option, FIELDS), dict)
 def train(
     *,
     preset: Annotated[
@@ -159,7 +161,7 @@ def train(
         bool,
         typer.Option(
             "--help-all",
-            callback=_show_everything,
+            callback=_print_full_help,
             is_eager=True,
             help="Show this message with every option of the config, and exit.",
         ),
@@ -184,7 +186,9 @@ def train(
             f" --config {preset} --model runs/warm. (With --model tiny it begins from nothing.)"
         )
     config = build_config(preset, fields)
-    import_with_torch("rlver_gym.policy.folder").run(config, out=out, resume=resume, track=track)
+    import_with_torch("rlver_gym.policy.run_training").run(
+        config, out=out, resume=resume, track=track
+    )
 
 
 def import_with_torch(module: str) -> Any:
@@ -286,7 +290,7 @@ def sft(
             "there is nobody to learn from beside --data", param_hint="--agent"
         )
     read = [demonstration for path in data or () for demonstration in read_demonstrations(path)]
-    demonstrations = read or agent_demonstrations(agent or AGENTS, dialogues, seed)
+    demonstrations = read or generate_demonstrations(agent or AGENTS, dialogues, seed)
     losses = learning.warm_start(
         model,
         out,

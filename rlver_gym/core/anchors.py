@@ -40,7 +40,7 @@ class _Phrase(NamedTuple):
     group: int
 
 
-def _phrases(anchors: list[tuple[AnchorKind, Anchor]]) -> Iterator[_Phrase]:
+def _iterate_phrases(anchors: list[tuple[AnchorKind, Anchor]]) -> Iterator[_Phrase]:
     number = count()
     for at_anchor, (_, anchor) in enumerate(anchors):
         for group, alternatives in enumerate(anchor.words):
@@ -56,12 +56,12 @@ class AnchorIndex:
 
     def __init__(self, situation: Situation) -> None:
         self._anchors = list(situation.anchors.each())
-        self._needed = [_hits_needed(anchor) for _, anchor in self._anchors]
+        self._needed = [_count_needed_hits(anchor) for _, anchor in self._anchors]
         self._words: dict[str, list[_Phrase]] = {}
         """Phrases of one word."""
         self._pairs: dict[tuple[str, str], list[_Phrase]] = {}
         """Longer ones, by their first two."""
-        for phrase in _phrases(self._anchors):
+        for phrase in _iterate_phrases(self._anchors):
             first, *more = phrase.stems
             if more:
                 self._pairs.setdefault((first, more[0]), []).append(phrase)
@@ -116,5 +116,5 @@ class AnchorIndex:
         return hits
 
 
-def _hits_needed(anchor: Anchor) -> int:
+def _count_needed_hits(anchor: Anchor) -> int:
     return max(2, len(anchor.words) - 1)

@@ -57,7 +57,7 @@ def read_answer(text: str, finish_reason: str | None = None, *, opened: str = ""
     """
     split = split_thoughts(mend_surrogates(text), opened)
     ending = classify_ending(finish_reason)
-    silence = None if split.words else _silence(split.thought, ending, split.is_open)
+    silence = None if split.words else _classify_silence(split.thought, ending, split.is_open)
     return Answer(split.words, split.thought, ending, silence)
 
 
@@ -66,7 +66,7 @@ def read_words(text: str) -> str:
     return split_thoughts(text).words
 
 
-def explain(silence: Silence | None, option: str = "max_tokens") -> str:
+def explain_missing_words(silence: Silence | None, option: str = "max_tokens") -> str:
     """Why there are no words, and what to do; `option` is the limit of tokens by its name."""
     if silence == "thoughts_cut":
         return f"{SILENCES[silence]}. Raise {option}, or switch the model's thinking off"
@@ -106,7 +106,7 @@ def explain_silence(content: Content, ending: Ending) -> Silence | None:
     """Why a message holds nothing that could be read; None when it does."""
     if mend_surrogates(content.text).strip(" \t\r\n\ufffd"):
         return None
-    return _silence(content.thought, ending, is_open=False)
+    return _classify_silence(content.thought, ending, is_open=False)
 
 
 def mend_surrogates(text: str) -> str:
@@ -116,7 +116,7 @@ def mend_surrogates(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _silence(thought: str, ending: Ending, is_open: bool) -> Silence:
+def _classify_silence(thought: str, ending: Ending, is_open: bool) -> Silence:
     if ending in ("withheld", "broken"):
         return ending
     if ending == "cut" or (thought.strip() and is_open):

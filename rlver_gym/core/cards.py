@@ -16,7 +16,7 @@ from pydantic import (
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.languages import Language
 from rlver_gym.core.library import parse_card
-from rlver_gym.core.persona import SplitChoice, plain_text
+from rlver_gym.core.persona import SplitChoice, check_printable_text
 from rlver_gym.core.world import World
 from rlver_gym.util.errors import CardError, UnknownName
 from rlver_gym.util.files import shipped_cards
@@ -25,7 +25,7 @@ from rlver_gym.util.yaml_file import read_yaml
 
 MAX_TURNS = 20
 """More turns than this and a person would run out of things to say."""
-CardText = Annotated[str, StringConstraints(max_length=4000), AfterValidator(plain_text)]
+CardText = Annotated[str, StringConstraints(max_length=4000), AfterValidator(check_printable_text)]
 STRATEGY_VIEW = "RLVER-Strategy-v0"
 """The registered environment that has no card: it shows the dialogues of another one as numbers
 (`rlver_gym.environment.strategy_env`).
@@ -133,7 +133,7 @@ def shipped_env_ids() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=64)
-def _read(path: str) -> EnvCard:
+def _read_env_card(path: str) -> EnvCard:
     return parse_card(EnvCard, read_yaml(Path(path)), path)
 
 
@@ -142,12 +142,12 @@ def env_card(card: str | Path | EnvCard) -> EnvCard:
     if isinstance(card, EnvCard):
         return card
     if str(card) in shipped_env_ids():
-        found = _read(str(shipped_cards("envs") / f"{card}.yaml"))
+        found = _read_env_card(str(shipped_cards("envs") / f"{card}.yaml"))
         if found.id != str(card):
             raise CardError(f"{card}.yaml: id: is {found.id!r}. It must be the file's name.")
         return found
     if str(card).endswith((".yaml", ".yml")):
-        return _read(str(card))
+        return _read_env_card(str(card))
     if str(card) == STRATEGY_VIEW:
         raise UnknownName(
             f"{card} is no protocol of its own but the view for learners that know no text:"

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from rlver_gym.core.expand import expand
+from rlver_gym.core.expand import expand_lean_card
 from rlver_gym.core.lean import LeanCard
 from rlver_gym.core.persona import Disposition, HiddenNeed, Persona
 from rlver_gym.util.files import shipped_cards
@@ -19,23 +19,23 @@ def make_chat_persona(persona: Persona, seed: int) -> Persona:
     A person whose card names none likes walking.
     """
     interests = persona.person.interests or ("walking",)
-    return _variants(persona)[interests[seed % len(interests)]]
+    return _make_persona_cache(persona)[interests[seed % len(interests)]]
 
 
 @cache_by_identity
-def _variants(persona: Persona) -> Memo[str, Persona]:
-    return Memo(lambda interest: _make(persona, interest), 16)
+def _make_persona_cache(persona: Persona) -> Memo[str, Persona]:
+    return Memo(lambda interest: _make_persona_with_interest(persona, interest), 16)
 
 
-def _make(persona: Persona, interest: str) -> Persona:
+def _make_persona_with_interest(persona: Persona, interest: str) -> Persona:
     short = _REST.sub("", interest)
     short = short if short[1:2].isupper() else short[:1].lower() + short[1:]
-    fields = _fill(read_yaml(shipped_cards("personas") / "lean" / "chat.yaml"), short)
+    fields = _fill_interest(read_yaml(shipped_cards("personas") / "lean" / "chat.yaml"), short)
     person = persona.person
     who: dict[str, Any] = {"name": person.name, "age": person.age, "gender": person.gender}
     who |= {"work": person.work, "disposition": Disposition.PASSIVE, "traits": person.traits}
     card = LeanCard(**fields, **who, speaks="as ever", need=HiddenNeed.LISTENING)
-    shared, situation = expand("nothing-in-particular", card)
+    shared, situation = expand_lean_card("nothing-in-particular", card)
     usual = {"manner": shared.manner, "thoughts": shared.thoughts, "answers": {}}
     return persona.model_copy(
         update={
@@ -46,9 +46,9 @@ def _make(persona: Persona, interest: str) -> Persona:
     )
 
 
-def _fill(value: Any, interest: str) -> Any:
+def _fill_interest(value: Any, interest: str) -> Any:
     if isinstance(value, str):
         return value.replace("{interest}", interest)
     if isinstance(value, dict):
-        return {name: _fill(one, interest) for name, one in value.items()}
-    return [_fill(one, interest) for one in value]
+        return {name: _fill_interest(one, interest) for name, one in value.items()}
+    return [_fill_interest(one, interest) for one in value]

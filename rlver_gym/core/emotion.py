@@ -57,7 +57,7 @@ class Outcome(StrEnum):
     """The simulated user could not answer. Never a score: counted apart everywhere."""
 
 
-def moved(emotion: int, change: int) -> int:
+def apply_change(emotion: int, change: int) -> int:
     """The emotion after a change, kept within [0, 100]."""
     return max(MIN_EMOTION, min(MAX_EMOTION, emotion + change))
 

@@ -8,7 +8,15 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from rlver_gym.core.inquiries import Feeling, Inquiry, InquiryAboutOther
-from rlver_gym.core.lean import MEETS, LeanCard, LeanPerson, LibraryPerson, More, Story, as_cards
+from rlver_gym.core.lean import (
+    MEETS,
+    LeanCard,
+    LeanPerson,
+    LibraryPerson,
+    More,
+    Story,
+    make_lean_cards,
+)
 from rlver_gym.core.persona import (
     Anchor,
     Anchors,
@@ -31,7 +39,12 @@ from rlver_gym.core.persona import (
     Thoughts,
     Thread,
 )
-from rlver_gym.core.sentences import address, ask_for, content_words, word_groups
+from rlver_gym.core.sentences import (
+    content_words,
+    make_anchor_word_groups,
+    make_questions,
+    turn_into_second_person,
+)
 from rlver_gym.core.words import content_stems, split_sentences, split_words, stem
 from rlver_gym.util.files import shipped_cards
 from rlver_gym.util.yaml_file import read_yaml
@@ -64,32 +77,37 @@ class Expanded(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _shared() -> dict[str, Any]:
+def _load_shared_lines() -> dict[str, Any]:
     return read_yaml(shipped_cards("personas") / "lean" / "lines.yaml")
 
 
-def _lines_for(disposition: Disposition, part: str) -> dict[str, Any]:
-    common, own = _shared()["common"][part], _shared()[disposition].get(part, {})
+def _get_disposition_lines(disposition: Disposition, part: str) -> dict[str, Any]:
+    common, own = (
+        _load_shared_lines()["common"][part],
+        _load_shared_lines()[disposition].get(part, {}),
+    )
     return {name: (*own.get(name, ()), *common.get(name, ())) for name in {**common, **own}}
 
 
-def expand(card_id: str, card: LeanCard) -> Expanded:
+def expand_lean_card(card_id: str, card: LeanCard) -> Expanded:
     """The person and the situation of a lean card: its own lines, what follows from them, and the
     lines that everybody of their disposition shares. Deterministic; nothing of it is checked again.
     """
-    return Expanded(expand_person(card_id, card, card.more), expand_told(card_id, card))
+    return Expanded(expand_person(card_id, card, card.more), expand_situation(card_id, card))
 
 
 def expand_story(
     card_id: str, story: Story, need: HiddenNeed, disposition: Disposition
 ) -> Situation:
     """The situation of a story that left one of its needs in somebody of that disposition."""
-    return expand_told(card_id, next(c for c in as_cards(story, disposition) if c.need == need))
+    return expand_situation(
+        card_id, next(c for c in make_lean_cards(story, disposition) if c.need == need)
+    )
 
 
 def expand_person(card_id: str, card: LeanPerson, more: More | None = None) -> Person:
     """Who somebody is, with the lines that everybody of their disposition shares."""
-    manner: dict[str, Any] = dict.fromkeys(Manner.model_fields, ()) | _lines_for(
+    manner: dict[str, Any] = dict.fromkeys(Manner.model_fields, ()) | _get_disposition_lines(
         card.disposition, "manner"
     )
     for name, lines in (more.manner if more else {}).items():
@@ -105,37 +123,39 @@ def expand_person(card_id: str, card: LeanPerson, more: More | None = None) -> P
         traits=card.traits,
         interests=card.interests,
         habits="",
-        way_of_speaking=" ".join(filter(None, (card.speaks, _shared()["typing"][card.typing]))),
+        way_of_speaking=" ".join(
+            filter(None, (card.speaks, _load_shared_lines()["typing"][card.typing]))
+        ),
         typing=card.typing,
         manner=Manner.model_construct(**manner),
-        thoughts=Thoughts.model_construct(**_lines_for(card.disposition, "thoughts")),
-        facts=tuple(_facts_about(card)),
+        thoughts=Thoughts.model_construct(**_get_disposition_lines(card.disposition, "thoughts")),
+        facts=tuple(_make_personal_facts(card)),
         answers={},
     )
 
 
 def expand_library_person(card_id: str, person: LibraryPerson) -> Person:
     """The same of a person who may have lived one of many stories: of no trade and no place."""
-    work = _shared()["life"][person.life]
+    work = _load_shared_lines()["life"][person.life]
     return expand_person(card_id, person.model_copy(update={"work": work, "home": None}))
 
 
-def _facts_about(card: LeanPerson) -> Iterator[Fact]:
-    yield _fact("my-work", _capitalise(card.work), ("you", "work"), ("What do you do?",))
+def _make_personal_facts(card: LeanPerson) -> Iterator[Fact]:
+    yield _make_fact("my-work", _capitalise(card.work), ("you", "work"), ("What do you do?",))
     if card.home:
         home = _capitalise(card.home)
-        yield _fact("my-home", home, ("you", "home"), ("Where do you live?", "Where's home?"))
+        yield _make_fact("my-home", home, ("you", "home"), ("Where do you live?", "Where's home?"))
     if card.interests:
         likes = _capitalise(", ".join(card.interests))
         asked = ("What do you like to do?", "Do you have a hobby?", "What do you do for fun?")
-        yield _fact("my-interests", likes, ("you", "free time"), asked)
+        yield _make_fact("my-interests", likes, ("you", "free time"), asked)
 
 
-def expand_told(card_id: str, card: LeanCard) -> Situation:
+def expand_situation(card_id: str, card: LeanCard) -> Situation:
     """What happened: the card's lines, and what follows from them."""
     more, timeline = card.more, list(card.timeline.items())
     moments = [line for _, line in timeline]
-    others = [_other(name, who) for name, who in card.people.items()]
+    others = [_make_other_person(name, who) for name, who in card.people.items()]
     now = split_sentences(card.now)
     return Situation.model_construct(
         id=card_id,
@@ -153,15 +173,15 @@ def expand_told(card_id: str, card: LeanCard) -> Situation:
             high=card.openings.high or card.openings.normal,
             low=card.openings.low or card.openings.normal,
         ),
-        disclosures=tuple(_disclosures([*moments, *card.tried, *now])),
-        facts=(*more.facts, *_facts(card)),
-        answers=_answers(card) | more.answers,
-        about_people=_about_people(card) | more.about_people,
-        feelings=_feelings(card) | more.feelings,
-        suggestions=(*more.suggestions, *_suggestions(card.tried)),
-        threads=(*more.threads, *_threads(card)),
-        hints=_hints(card),
-        anchors=_anchors(card),
+        disclosures=tuple(_make_disclosures([*moments, *card.tried, *now])),
+        facts=(*more.facts, *_make_situation_facts(card)),
+        answers=_make_answers(card) | more.answers,
+        about_people=_make_answers_about_others(card) | more.about_people,
+        feelings=_make_feeling_answers(card) | more.feelings,
+        suggestions=(*more.suggestions, *_make_suggestions(card.tried)),
+        threads=(*more.threads, *_make_threads(card)),
+        hints=_make_hints(card),
+        anchors=_make_anchors(card),
     )
 
 
@@ -169,7 +189,7 @@ def _capitalise(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?", "…")) else ".")
 
 
-def _other(name: str, who: str) -> Other:
+def _make_other_person(name: str, who: str) -> Other:
     marked = _PRONOUN.search(who)
     plain = _PRONOUN.sub("", who)
     relation = _RELATION.match(plain)
@@ -187,7 +207,7 @@ def _other(name: str, who: str) -> Other:
     )
 
 
-def _disclosures(lines: Sequence[str]) -> Iterator[Disclosure]:
+def _make_disclosures(lines: Sequence[str]) -> Iterator[Disclosure]:
     """The story in its order; the first half is told to anyone, what stands last when trusted."""
     for at, line in enumerate(lines):
         depth: Literal[1, 2, 3] = 1 if 2 * at <= len(lines) else 2
@@ -196,14 +216,14 @@ def _disclosures(lines: Sequence[str]) -> Iterator[Disclosure]:
         )
 
 
-def _fact(
+def _make_fact(
     fact_id: str, line: str, about: Sequence[str], asked: Sequence[str], **given: Any
 ) -> Fact:
     given.setdefault("answers", (line,))
     return Fact.model_construct(id=fact_id, about=tuple(about), asked=tuple(asked), **given)
 
 
-def _facts(card: LeanCard) -> Iterator[Fact]:
+def _make_situation_facts(card: LeanCard) -> Iterator[Fact]:
     """Every sentence that can be asked for: the facts, who everybody is, the timeline, what was
     tried and where it stands.
     """
@@ -211,16 +231,20 @@ def _facts(card: LeanCard) -> Iterator[Fact]:
 
     def fact(kind: str, at: int, line: str, *more: str, **given: Any) -> Fact:
         about = [*(name for name in names if name in line), *content_words(line)] or ["you"]
-        return _fact(f"{kind}-{at + 1}", line, about, (*ask_for(line, names), *more), **given)
+        return _make_fact(
+            f"{kind}-{at + 1}", line, about, (*make_questions(line, names), *more), **given
+        )
 
     for at, line in enumerate(card.facts):
         yield fact("fact", at, line, depth=1 + 2 * at // count)
     for at, (name, who) in enumerate(card.people.items()):
         line = f"{name} is {_PRONOUN.sub('', who)}."
-        yield _fact(f"who-{at + 1}", line, (name,), (f"Who is {name}?", f"Who's {name} to you?"))
+        yield _make_fact(
+            f"who-{at + 1}", line, (name,), (f"Who is {name}?", f"Who's {name} to you?")
+        )
     for at, (when, line) in enumerate(card.timeline.items()):
         told = (line, f"That was {when[:1].lower()}{when[1:]}. {line}")
-        clause = address(split_sentences(line)[0]).rstrip(".")
+        clause = turn_into_second_person(split_sentences(line)[0]).rstrip(".")
         yield fact("moment", at, line, f"When was it that {clause}?", answers=told)
     for at, line in enumerate(card.tried):
         yield fact("tried", at, line)
@@ -228,9 +252,9 @@ def _facts(card: LeanCard) -> Iterator[Fact]:
         yield fact("now", at, line)
 
 
-def _answers(card: LeanCard) -> dict[Inquiry, Lines]:
-    shared = _lines_for(card.disposition, "answers")
-    own, now = _hints_of(card, card.need), tuple(split_sentences(card.now))
+def _make_answers(card: LeanCard) -> dict[Inquiry, Lines]:
+    shared = _get_disposition_lines(card.disposition, "answers")
+    own, now = _get_hints(card, card.need), tuple(split_sentences(card.now))
     lines = [*card.facts, *now]
     found = {Inquiry(name): shared_lines for name, shared_lines in shared.items()}
     for inquiry, words in _SPEAKS_OF.items():
@@ -246,7 +270,7 @@ def _answers(card: LeanCard) -> dict[Inquiry, Lines]:
     }
 
 
-def _about_people(card: LeanCard) -> dict[Line, dict[InquiryAboutOther, Lines]]:
+def _make_answers_about_others(card: LeanCard) -> dict[Line, dict[InquiryAboutOther, Lines]]:
     found: dict[Line, dict[InquiryAboutOther, Lines]] = {}
     for name, who in card.people.items():
         about: dict[InquiryAboutOther, Lines] = {}
@@ -263,7 +287,7 @@ def _about_people(card: LeanCard) -> dict[Line, dict[InquiryAboutOther, Lines]]:
     return found
 
 
-def _feelings(card: LeanCard) -> dict[Feeling, Lines]:
+def _make_feeling_answers(card: LeanCard) -> dict[Feeling, Lines]:
     found: dict[Feeling, Lines] = {}
     for line in (*card.facts, *card.timeline.values(), *split_sentences(card.now)):
         for word in split_words(line):
@@ -272,40 +296,46 @@ def _feelings(card: LeanCard) -> dict[Feeling, Lines]:
     return found
 
 
-def _suggestions(tried: Sequence[str]) -> Iterator[Suggestion]:
+def _make_suggestions(tried: Sequence[str]) -> Iterator[Suggestion]:
     """Who proposes what they tried is told so."""
     for line in tried:
         first = split_sentences(line)[0]
-        yield Suggestion.model_construct(to=(address(first),), reply=(line,))
+        yield Suggestion.model_construct(to=(turn_into_second_person(first),), reply=(line,))
 
 
-def _threads(card: LeanCard) -> Iterator[Thread]:
+def _make_threads(card: LeanCard) -> Iterator[Thread]:
     for line in card.facts:
         if words := content_words(line):
             yield Thread.model_construct(about=tuple(words), lines=(line,))
 
 
-def _hints_of(card: LeanCard, need: HiddenNeed) -> tuple[str, ...]:
-    return (need == card.need and card.hints) or tuple(_shared()["common"]["hints"][need])
+def _get_hints(card: LeanCard, need: HiddenNeed) -> tuple[str, ...]:
+    return (need == card.need and card.hints) or tuple(
+        _load_shared_lines()["common"]["hints"][need]
+    )
 
 
-def _hints(card: LeanCard) -> Hints:
-    found: dict[str, Any] = {need.value: _hints_of(card, need) for need in HiddenNeed}
+def _make_hints(card: LeanCard) -> Hints:
+    found: dict[str, Any] = {need.value: _get_hints(card, need) for need in HiddenNeed}
     return Hints.model_construct(**found)
 
 
-def _anchors(card: LeanCard) -> Anchors:
+def _make_anchors(card: LeanCard) -> Anchors:
     """What meets the need, known again by its words; and what they tried, as deeds."""
     told = content_stems(" ".join(line for place, line in card.spoken() if place[0] != "hints"))
     names = {stem(word) for name in card.people for word in split_words(name)}
     found: dict[str, Any] = dict.fromkeys(Anchors.model_fields, ())
     found |= card.more.anchors
-    deeds = [address(split_sentences(line)[0]) for line in card.tried if line.startswith("I ")]
+    deeds = [
+        turn_into_second_person(split_sentences(line)[0])
+        for line in card.tried
+        if line.startswith("I ")
+    ]
     deeds = [] if MEETS[card.need] == "deeds" else deeds  # then what meets it names them
     for kind, name, texts in ((MEETS[card.need], "meets", card.meets), ("deeds", "tried", deeds)):
         found[kind] += tuple(
             Anchor.model_construct(
-                id=f"{name}-{at}", text=text, words=word_groups(text, told, names)
+                id=f"{name}-{at}", text=text, words=make_anchor_word_groups(text, told, names)
             )
             for at, text in enumerate(texts)
         )

@@ -11,32 +11,32 @@ EXAMPLES: dict[str, dict[str, str]] = load_yaml("rlver_gym.core", "inquiries.yam
 """By kind and name: what people say for it; for a feeling, the words that name it."""
 
 
-def _members(kind: str) -> dict[str, str]:
+def _make_enum_members(kind: str) -> dict[str, str]:
     return {name.upper(): name for name in EXAMPLES[kind]}
 
 
 class Inquiry(StrEnum):
     """What is asked of a person, whatever their story."""
 
-    locals().update(_members("inquiry"))
+    locals().update(_make_enum_members("inquiry"))
 
 
 class InquiryAboutOther(StrEnum):
     """What is asked about somebody else of the story."""
 
-    locals().update(_members("about_other"))
+    locals().update(_make_enum_members("about_other"))
 
 
 class Remark(StrEnum):
     """What a supporter does in a sentence that asks nothing."""
 
-    locals().update(_members("remark"))
+    locals().update(_make_enum_members("remark"))
 
 
 class Feeling(StrEnum):
     """A feeling that a supporter may name."""
 
-    locals().update(_members("feeling"))
+    locals().update(_make_enum_members("feeling"))
 
 
 PERSONAL_INQUIRIES = frozenset(map(Inquiry, ("talk", "rest", "safe")))

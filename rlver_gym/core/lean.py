@@ -82,7 +82,7 @@ class LeanPerson(Frozen):
     interests: tuple[Line, ...] = Field(default=(), max_length=8)
 
 
-class _Told(Frozen):
+class _LeanSituation(Frozen):
     """What happened. Sentences are those of the person: short, true, "I" for themself."""
 
     title: Line
@@ -133,17 +133,17 @@ class LibraryPerson(LeanPerson):
         for field in ("work", "home"):
             said = getattr(self, field) or ""
             for group in getattr(story, field):
-                if _stands(group.removeprefix(_NOT), said) == group.startswith(_NOT):
+                if _contains_any_of(group.removeprefix(_NOT), said) == group.startswith(_NOT):
                     return f"the {field} of {self.name} is {said!r}, the story is for {group!r}"
         return None
 
 
-def _stands(group: str, said: str) -> bool:
+def _contains_any_of(group: str, said: str) -> bool:
     """Whether one of the alternatives stands there, as whole words."""
     return any(re.search(rf"\b{re.escape(one)}\b", said, re.IGNORECASE) for one in group.split("|"))
 
 
-class Story(_Told):
+class Story(_LeanSituation):
     """What happened to somebody, with two or more hidden needs that it can leave, in at most sixty
     lines. Of a library: whoever fits may have lived it.
     """
@@ -167,7 +167,7 @@ class Story(_Told):
         return frozenset(re.findall(r"\w+", self.model_dump_json()))
 
 
-class LeanCard(LeanPerson, _Told, Wish):
+class LeanCard(LeanPerson, _LeanSituation, Wish):
     """A person in a situation with a hidden need, in at most sixty lines."""
 
     need: HiddenNeed
@@ -198,9 +198,11 @@ class LeanCard(LeanPerson, _Told, Wish):
             yield ("openings", tone), line
 
 
-def as_cards(story: Story, disposition: Disposition = Disposition.PASSIVE) -> Iterator[LeanCard]:
+def make_lean_cards(
+    story: Story, disposition: Disposition = Disposition.PASSIVE
+) -> Iterator[LeanCard]:
     """A story with each of its needs, as the card of somebody of that disposition."""
     fields: dict[str, Any] = {"disposition": disposition}
-    fields |= {name: getattr(story, name) for name in _Told.model_fields}
+    fields |= {name: getattr(story, name) for name in _LeanSituation.model_fields}
     for need, wish in story.needs.items():
         yield LeanCard.model_construct(**fields, need=need, hints=wish.hints, meets=wish.meets)

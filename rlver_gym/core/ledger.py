@@ -1,7 +1,7 @@
 """The ledger of one appraisal: reasons with their points, and how reasons are put into words."""
 
 from rlver_gym.core.dialogue import Reason, ReasonCode
-from rlver_gym.core.emotion import MAX_CHANGE, moved
+from rlver_gym.core.emotion import MAX_CHANGE, apply_change
 from rlver_gym.util.yaml_file import load_yaml
 
 _WORDS: dict[str, dict[str, str]] = load_yaml("rlver_gym.core", "reasons.yaml")
@@ -39,5 +39,5 @@ def round_and_clip(ledger: Ledger, emotion: int) -> None:
     ledger.add(ReasonCode.ROUNDING, whole - total, "rounded to a whole point")
     clipped = max(-MAX_CHANGE, min(MAX_CHANGE, whole))
     ledger.add(ReasonCode.LIMIT, clipped - whole, f"one turn moves them by at most {MAX_CHANGE}")
-    in_range = moved(emotion, clipped) - emotion
+    in_range = apply_change(emotion, clipped) - emotion
     ledger.add(ReasonCode.SCALE_END, in_range - clipped, "the scale ends here")

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from rlver_gym.core.expand import Expanded, expand, expand_library_person, expand_story
+from rlver_gym.core.expand import Expanded, expand_lean_card, expand_library_person, expand_story
 from rlver_gym.core.languages import Language
 from rlver_gym.core.lean import LeanCard, LibraryPerson, Story
 from rlver_gym.core.persona import HiddenNeed, Person, Persona, Situation, Slug, Split, SplitChoice
@@ -106,13 +106,16 @@ class PersonaLibrary:
         self._situations: dict[str, Situation] = {}
         self._personas: dict[str, Persona] = {}
         self._profiles = read_profiles(self.folder) if self.folder.suffix == ".jsonl" else {}
-        self._lean = {path.stem: read_lean(path) for path in lean_files(self.folder)}
+        self._lean = {path.stem: read_lean_card(path) for path in list_lean_card_files(self.folder)}
         self._expanded: dict[str, Expanded] = {}
         self._free = {name for name, card in self._lean.items() if card.split is None}
         self._free |= set(self._profiles)
         self.pairings = (
-            {name: _pair(name, card.need) for name, card in self._profiles.items()}
-            or {name: _pair(name, card.need, card.split) for name, card in self._lean.items()}
+            {name: _make_self_pairing(name, card.need) for name, card in self._profiles.items()}
+            or {
+                name: _make_self_pairing(name, card.need, card.split)
+                for name, card in self._lean.items()
+            }
             or self._read_index()
         )
 
@@ -221,7 +224,7 @@ class PersonaLibrary:
 
     def _expand(self, card_id: str) -> Expanded:
         if card_id not in self._expanded:
-            self._expanded[card_id] = expand(card_id, self._lean[card_id])
+            self._expanded[card_id] = expand_lean_card(card_id, self._lean[card_id])
         return self._expanded[card_id]
 
     def _card(
@@ -248,7 +251,7 @@ def are_shipped(personas: object) -> bool:
     return personas is None or str(personas) == LIBRARY
 
 
-def lean_files(folder: Path) -> list[Path]:
+def list_lean_card_files(folder: Path) -> list[Path]:
     """The lean cards that a path means: the file, or those of a folder that has no index; none for
     a folder in which persons and situations are cards of their own, or for a file of profiles.
     """
@@ -262,7 +265,7 @@ def lean_files(folder: Path) -> list[Path]:
     return [path_inside(folder, path.name, error=CardError) for path in files]
 
 
-def read_lean(path: Path) -> LeanCard:
+def read_lean_card(path: Path) -> LeanCard:
     """A lean card from its file; CardError says in which line what is wrong."""
     check_lean_name(path)
     value = read_yaml(path)
@@ -278,7 +281,7 @@ def check_lean_name(path: Path) -> None:
         )
 
 
-def _pair(name: str, need: HiddenNeed, split: Split | None = None) -> Pairing:
+def _make_self_pairing(name: str, need: HiddenNeed, split: Split | None = None) -> Pairing:
     value = {"id": name, "person": name, "situation": name, "need": need, "split": split or "demo"}
     return parse_card(Pairing, value, name)
 

@@ -86,7 +86,7 @@ def split_thoughts(text: str, opened: str = "") -> Split:
     thoughts: list[str] = []
     words, is_open = _split_channels(text, thoughts)
     words, tag_is_open = _split_tags(words, thoughts)
-    words = _cut_turn(words)
+    words = _cut_after_first_turn(words)
     thought = "\n\n".join(one for one in map(str.strip, thoughts) if one)
     return Split(words, thought, (is_open or tag_is_open))
 
@@ -135,7 +135,7 @@ def _split_channels(text: str, thoughts: list[str]) -> tuple[str, bool]:
         if header[1].lower() == "final":
             words += part
         else:
-            thoughts.append(_cut_turn(part))
+            thoughts.append(_cut_after_first_turn(part))
     return words, headers[-1][1].lower() != "final"
 
 
@@ -212,7 +212,7 @@ def _is_within(place: int, objects: list[FoundObject]) -> bool:
     return any(one.start <= place < one.end for one in objects)
 
 
-def _cut_turn(text: str) -> str:
+def _cut_after_first_turn(text: str) -> str:
     """The first turn of the text, without its header, its end and the tags of an answer."""
     text, begin = text.strip(), 0
     while (header := _HEADER.match(text, begin)) or (

@@ -82,7 +82,7 @@ class Topic(StrEnum):
 AnchorKind = Literal["deeds", "wrongs", "motives", "options", "other_side", "insights", "unspoken"]
 
 
-def plain_text(text: str) -> str:
+def check_printable_text(text: str) -> str:
     """The text of a card, as it is.
 
     ValueError when it holds a character that is obeyed instead of shown.
@@ -109,12 +109,12 @@ Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max
 Line = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=2, max_length=600),
-    AfterValidator(plain_text),
+    AfterValidator(check_printable_text),
 ]
 Prose = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=20, max_length=2000),
-    AfterValidator(plain_text),
+    AfterValidator(check_printable_text),
 ]
 
 
@@ -188,7 +188,7 @@ class _Kinds(Frozen):
         def __getattr__(self, name: str) -> tuple[str, ...]: ...
 
 
-def _fields_of(kinds: Mapping[str, tuple[int, str]], entry: Any = Line) -> dict[str, Any]:
+def _make_line_fields(kinds: Mapping[str, tuple[int, str]], entry: Any = Line) -> dict[str, Any]:
     return {
         name: (
             tuple[entry, ...],
@@ -200,14 +200,14 @@ def _fields_of(kinds: Mapping[str, tuple[int, str]], entry: Any = Line) -> dict[
     }
 
 
-class Manner(create_model("Manner", __base__=_Kinds, **_fields_of(_KNOWN["manner"]))):
+class Manner(create_model("Manner", __base__=_Kinds, **_make_line_fields(_KNOWN["manner"]))):
     """The lines in which this person reacts, by what the agent did.
 
     Spoken, first person, one or two short sentences each.
     """
 
 
-class Thoughts(create_model("Thoughts", __base__=_Kinds, **_fields_of(_KNOWN["thoughts"]))):
+class Thoughts(create_model("Thoughts", __base__=_Kinds, **_make_line_fields(_KNOWN["thoughts"]))):
     """What this person thinks and does not say, in their own words."""
 
 
@@ -321,7 +321,9 @@ class Anchor(Frozen):
         return self
 
 
-class Anchors(create_model("Anchors", __base__=_Kinds, **_fields_of(_KNOWN["anchors"], Anchor))):
+class Anchors(
+    create_model("Anchors", __base__=_Kinds, **_make_line_fields(_KNOWN["anchors"], Anchor))
+):
     """What a good answer could touch, by kind."""
 
     def each(self) -> Iterator[tuple[AnchorKind, Anchor]]:
@@ -334,7 +336,7 @@ class Anchors(create_model("Anchors", __base__=_Kinds, **_fields_of(_KNOWN["anch
 _OF_NEED = {need.value: (3, "A line in which this need shows.") for need in HiddenNeed}
 
 
-class Hints(create_model("Hints", __base__=_Kinds, **_fields_of(_OF_NEED))):
+class Hints(create_model("Hints", __base__=_Kinds, **_make_line_fields(_OF_NEED))):
     """Lines that let a need show without naming it, in the words of this situation."""
 
     def of(self, need: HiddenNeed) -> tuple[Line, ...]:

@@ -73,7 +73,7 @@ _FIELD = r"(?m)^(?:\*|[^\S\n])*+(?:{})[：:]\s*+(\S[^\n]{{0,199}})"
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 
-def need_of(task: str) -> HiddenNeed:
+def classify_need(task: str) -> HiddenNeed:
     """The hidden need that a profile's `task` states; CardError when it is none of the eight."""
     for word, need in _NEEDS.items():
         if word in task:
@@ -86,7 +86,7 @@ def need_of(task: str) -> HiddenNeed:
     )
 
 
-def disposition_of(kind: str) -> Disposition:
+def classify_disposition(kind: str) -> Disposition:
     """The disposition that a profile's `main_cha` states; CardError when it is none of the
     three.
     """
@@ -100,7 +100,7 @@ def disposition_of(kind: str) -> Disposition:
     return _DISPOSITIONS[kind]
 
 
-def story_of(scene: str) -> str:
+def extract_story(scene: str) -> str:
     """A scene without the part that says how the person will react and what they hide."""
     return _REACTIONS.split(scene, maxsplit=1)[0].strip()
 
@@ -122,8 +122,8 @@ def sketch_persona(
     """
     name = _read_field(card, "姓名|Name") or "?"
     age = re.search(r"\d{1,3}", _read_field(card, "年龄|Age"))
-    manner = _empty(Manner)
-    thoughts = _empty(Thoughts)
+    manner = _make_empty_card(Manner)
+    thoughts = _make_empty_card(Thoughts)
     person = Person.model_construct(
         id=persona_id,
         name=name,
@@ -152,8 +152,8 @@ def sketch_persona(
         now="",
         openings=Openings.model_construct(high=opening, normal=opening, low=opening),
         disclosures=(),
-        hints=_empty(Hints),
-        anchors=_empty(Anchors),
+        hints=_make_empty_card(Hints),
+        anchors=_make_empty_card(Anchors),
     )
     return Persona.model_construct(
         id=persona_id,
@@ -165,12 +165,12 @@ def sketch_persona(
     )
 
 
-def _empty(card: type[_Card]) -> _Card:
+def _make_empty_card(card: type[_Card]) -> _Card:
     nothing: dict[str, Any] = dict.fromkeys(card.model_fields, ())
     return card.model_construct(None, **nothing)
 
 
-def profile_persona(profile: Mapping[str, Any]) -> Persona:
+def make_persona_from_profile(profile: Mapping[str, Any]) -> Persona:
     """One line of a SAGE or RLVER profile file as a persona; CardError names what is missing."""
     try:
         line = ProfileLine.model_validate(profile)
@@ -181,9 +181,9 @@ def profile_persona(profile: Mapping[str, Any]) -> Persona:
         ) from None
     return sketch_persona(
         line.id,
-        need_of(line.task),
-        disposition_of(line.main_cha),
-        story=story_of(line.scene),
+        classify_need(line.task),
+        classify_disposition(line.main_cha),
+        story=extract_story(line.scene),
         card=line.player,
         traits=line.cha_group,
         opening=line.first_talk,
@@ -196,7 +196,7 @@ def read_profiles(path: Path) -> dict[str, Persona]:
     found: dict[str, Persona] = {}
     for number, text in read_lines(path, error=CardError):
         try:
-            persona = profile_persona(parse_json(text))
+            persona = make_persona_from_profile(parse_json(text))
         except ValueError as error:
             raise CardError(f"{path}, line {number}: {error}") from None
         found[persona.id] = persona

@@ -50,14 +50,14 @@ class Message(JsonObject):
     change: Change | None = None
 
 
-def _in_turn(messages: list[Message]) -> list[Message]:
+def _check_turn_order(messages: list[Message]) -> list[Message]:
     if any(one.role not in (None, ("user", "agent")[at % 2]) for at, one in enumerate(messages)):
         raise ValueError("the dialogue must go user, agent, user, …")
     return messages
 
 
 Messages = Annotated[
-    list[Message], Field(min_length=1, max_length=MAX_MESSAGES), AfterValidator(_in_turn)
+    list[Message], Field(min_length=1, max_length=MAX_MESSAGES), AfterValidator(_check_turn_order)
 ]
 
 
@@ -78,7 +78,7 @@ class RecordingLine(JsonObject):
 _TRAIT = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
-def _as_traits(value: object) -> object:
+def _parse_traits(value: object) -> object:
     """A list, which some files write as the text of one."""
     if isinstance(value, str):
         return tuple(single or double for single, double in _TRAIT.findall(value[:MAX_TEXT_CHARS]))
@@ -93,7 +93,9 @@ class ProfileLine(JsonObject):
     scene: Text
     main_cha: Text
     task: Text
-    cha_group: Annotated[tuple[Text, ...], BeforeValidator(_as_traits), Field(max_length=100)] = ()
+    cha_group: Annotated[
+        tuple[Text, ...], BeforeValidator(_parse_traits), Field(max_length=100)
+    ] = ()
     first_talk: Text = ""
     language: Language | None = None
     """None: Chinese where it holds Chinese characters, else English."""

@@ -18,32 +18,34 @@ _EMPTY = frozenset(map(stem, _DATA["vague"].split()))
 """Stems that say too little to recognise a sentence by."""
 
 
-def address(text: str) -> str:
+def turn_into_second_person(text: str) -> str:
     """A sentence of a person said to them: "I sold my flat" is "You sold your flat"."""
     found = _OWN.sub(lambda word: _YOURS[word.group().lower()], text)
     return re.sub(r"\byou was\b", "you were", found[:1].upper() + found[1:])
 
 
-def ask_for(text: str, names: Collection[str]) -> tuple[str, ...]:
+def make_questions(text: str, names: Collection[str]) -> tuple[str, ...]:
     """Questions that a sentence answers, each about the clause that answers it; `names` are those
     of the story, whom it may be about.
     """
     clauses = [one for one in map(str.strip, _CLAUSE.split(text)) if len(one.split()) > 1] or [text]
     chief = " ".join(content_words(clauses[0])[:2])
-    found = [f"Did {_ask_of(clauses[0])}?", f"Tell me about {_ask_of(clauses[0])}?"]
+    found = [f"Did {_make_question(clauses[0])}?", f"Tell me about {_make_question(clauses[0])}?"]
     for pattern, ask in _QUESTIONS:
         clause = next((one for one in clauses if pattern.search(one)), None)
         if clause is not None or pattern.search(text):
             subject = "" if clause in (None, clauses[0]) else chief
-            found.append(f"{ask} {_ask_of(clause or clauses[0])} {subject}?".replace(" ?", "?"))
+            found.append(
+                f"{ask} {_make_question(clause or clauses[0])} {subject}?".replace(" ?", "?")
+            )
     if any(name in text for name in names):
-        found.append(f"Who {_ask_of(clauses[0])}?")
-    found.append(f"What did {_ask_of(clauses[-1])}?")
+        found.append(f"Who {_make_question(clauses[0])}?")
+    found.append(f"What did {_make_question(clauses[-1])}?")
     return tuple(found)
 
 
-def _ask_of(clause: str) -> str:
-    return " ".join(address(clause).split()[:_MOST_WORDS])
+def _make_question(clause: str) -> str:
+    return " ".join(turn_into_second_person(clause).split()[:_MOST_WORDS])
 
 
 def content_words(text: str) -> list[str]:
@@ -56,7 +58,9 @@ def content_words(text: str) -> list[str]:
     return list(found.values())
 
 
-def word_groups(text: str, told: Collection[str], names: Collection[str]) -> tuple[str, ...]:
+def make_anchor_word_groups(
+    text: str, told: Collection[str], names: Collection[str]
+) -> tuple[str, ...]:
     """The word groups by which another sentence is known to say what this one says: one of its
     words from the story (`told`: stems), and one that is not; names alone are too easily hit.
     """
@@ -64,7 +68,7 @@ def word_groups(text: str, told: Collection[str], names: Collection[str]) -> tup
     plain = [word for word in words if stem(word) not in names] or words
     facts = [word for word in plain if stem(word) in told]
     thoughts = [word for word in plain if stem(word) not in told]
-    groups = [facts, thoughts] if facts and thoughts else list(_halve(facts or thoughts))
+    groups = [facts, thoughts] if facts and thoughts else list(_split_in_half(facts or thoughts))
     if not all(groups):  # one word says it all: any other of the sentence beside it
         rest = [word for word in split_words(text) if word not in plain]
         own = [word for word in rest if word not in FUNCTION_WORDS] or rest
@@ -72,6 +76,6 @@ def word_groups(text: str, told: Collection[str], names: Collection[str]) -> tup
     return tuple("|".join(group) or "you" for group in groups)
 
 
-def _halve(words: list[str]) -> Iterator[list[str]]:
+def _split_in_half(words: list[str]) -> Iterator[list[str]]:
     yield words[: (len(words) + 1) // 2]
     yield words[(len(words) + 1) // 2 :]

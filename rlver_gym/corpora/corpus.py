@@ -140,10 +140,10 @@ class Corpus:
 
     def __init__(self, folder: Path) -> None:
         """Read a folder; RecordingError names file and line."""
-        self.supporters = {one.name: one for one in _supporters(folder / "supporters.json")}
-        self.dialogues = tuple(_lines(folder / "dialogues.jsonl", DialogueLine))
-        self.moments = tuple(_lines(folder / "moments.jsonl", MomentLine))
-        self.ratings = tuple(_lines(folder / "ratings.jsonl", Rating))
+        self.supporters = {one.name: one for one in _read_supporters(folder / "supporters.json")}
+        self.dialogues = tuple(_parse_lines(folder / "dialogues.jsonl", DialogueLine))
+        self.moments = tuple(_parse_lines(folder / "moments.jsonl", MomentLine))
+        self.ratings = tuple(_parse_lines(folder / "ratings.jsonl", Rating))
 
     def rated_replies(self) -> list[RatedReply]:
         """Every reply that was rated, in the order of the files."""
@@ -175,20 +175,20 @@ class Corpus:
                 current = dialogue.with_utterance(turn.agent)
                 if turn.id is not None:
                     yield reply(turn.id, whole.supporter, whole, current)
-                dialogue = _with_answer(current, turn)
+                dialogue = _append_answered_turn(current, turn)
         for moment in self.moments:
             dialogue = Dialogue(moment.opening)
             for turn in moment.turns:
-                dialogue = _with_answer(dialogue.with_utterance(turn.agent), turn)
+                dialogue = _append_answered_turn(dialogue.with_utterance(turn.agent), turn)
             for one in moment.replies:
                 yield reply(one.id, one.supporter, moment, dialogue.with_utterance(one.text))
 
 
-def _with_answer(dialogue: Dialogue, turn: DialogueTurn) -> Dialogue:
+def _append_answered_turn(dialogue: Dialogue, turn: DialogueTurn) -> Dialogue:
     return dialogue.with_turn(Turn(turn.agent, Appraisal(0, "", ()), _START, 0.0, None, turn.user))
 
 
-def _lines(path: Path, kind: type[Kind]) -> Iterator[Kind]:
+def _parse_lines(path: Path, kind: type[Kind]) -> Iterator[Kind]:
     for number, value in read_lines(path):
         try:
             yield kind.model_validate(value)
@@ -199,7 +199,7 @@ def _lines(path: Path, kind: type[Kind]) -> Iterator[Kind]:
             ) from None
 
 
-def _supporters(path: Path) -> Sequence[Supporter]:
+def _read_supporters(path: Path) -> Sequence[Supporter]:
     text = read_text(
         path, max_bytes=_MAX_BYTES, error=RecordingError, hint="A corpus says in it who spoke."
     )

@@ -12,7 +12,12 @@ from pydantic import ValidationError
 
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
-from rlver_gym.core.profiles import disposition_of, need_of, profile_persona, sketch_persona
+from rlver_gym.core.profiles import (
+    classify_disposition,
+    classify_need,
+    make_persona_from_profile,
+    sketch_persona,
+)
 from rlver_gym.core.record_lines import Message, RecordingLine
 from rlver_gym.util import files
 from rlver_gym.util.errors import CardError, RecordingError
@@ -118,20 +123,20 @@ def _parse_recording(
     """
     try:
         line = RecordingLine.model_validate(value)
-        persona = profiles.get(line.persona) or _persona_of(line)
+        persona = profiles.get(line.persona) or _make_persona(line)
         first, *rest = line.messages
         exchanges = tuple(
-            RecordedTurn(utterance.text, answer.change, round(_emotion(answer)), answer.text)
+            RecordedTurn(utterance.text, answer.change, round(_get_emotion(answer)), answer.text)
             for utterance, answer in zip(rest[::2], rest[1::2], strict=False)
             if answer.change is not None
         )
         if not exchanges:
             raise ValueError("messages: no answer of the user has a change")
-        _emotion(first)
+        _get_emotion(first)
     except ValueError as error:
         raise RecordingError(
-            f"{source}: is no recording ({_first_problem(error)}). A line needs simulator, agent,"
-            " persona, need, disposition and messages."
+            f"{source}: is no recording ({_format_first_problem(error)}). A line needs simulator,"
+            " agent, persona, need, disposition and messages."
         ) from None
     final = exchanges[-1].emotion if line.final is None else line.final
     return Recording(
@@ -144,13 +149,13 @@ def _parse_recording(
     )
 
 
-def _persona_of(line: RecordingLine) -> Persona:
+def _make_persona(line: RecordingLine) -> Persona:
     """The shipped card, whose disposition counts, with the need that the line names; else what the
     line itself tells.
     """
     if line.persona.partition("/")[0] in library().pairings:
         shipped = library().get(line.persona)
-        need = need_of(line.need) if line.need else shipped.need
+        need = classify_need(line.need) if line.need else shipped.need
         return (
             shipped
             if need is shipped.need
@@ -158,16 +163,18 @@ def _persona_of(line: RecordingLine) -> Persona:
         )
     if line.need is None or line.disposition is None:
         raise ValueError("need, disposition: must be told of a persona that is not shipped")
-    return sketch_persona(line.persona, need_of(line.need), disposition_of(line.disposition))
+    return sketch_persona(
+        line.persona, classify_need(line.need), classify_disposition(line.disposition)
+    )
 
 
-def _emotion(message: Message) -> float:
+def _get_emotion(message: Message) -> float:
     if message.emotion is None:
         raise ValueError("messages: what the user says needs an emotion")
     return message.emotion
 
 
-def _first_problem(error: ValueError) -> str:
+def _format_first_problem(error: ValueError) -> str:
     return (
         field_errors(error, "the whole line")[0]
         if isinstance(error, ValidationError)
@@ -177,6 +184,6 @@ def _first_problem(error: ValueError) -> str:
 
 def _parse_profile(value: Mapping[str, Any], place: str) -> Persona:
     try:
-        return profile_persona(value)
+        return make_persona_from_profile(value)
     except CardError as error:
         raise RecordingError(f"{place}: {error}") from None

@@ -7,7 +7,7 @@ from rlver_gym.agents import PRIVILEGED_AGENTS
 from rlver_gym.agents.baselines import BASELINES
 from rlver_gym.environment.copies import NearCopies, find_near_copies
 from rlver_gym.environment.episode import Episode
-from rlver_gym.users.embedded.hearing.hear import hear
+from rlver_gym.users.embedded.hearing.utterance_features import extract_utterance_features
 from rlver_gym.util.json_text import to_plain
 
 FEWEST_REPLIES = 8
@@ -47,7 +47,7 @@ def check_episodes(episodes: Iterable[Episode]) -> AnomalyReport:
     """The alerts, and who was told everything."""
     episodes = list(episodes)
     agents = dict.fromkeys(episode.agent for episode in episodes)
-    privileged = [agent for agent in agents if agent_name(agent) in PRIVILEGED_AGENTS]
+    privileged = [agent for agent in agents if strip_run_suffix(agent) in PRIVILEGED_AGENTS]
     return AnomalyReport(find_alerts(episodes), privileged)
 
 
@@ -60,7 +60,7 @@ def find_alerts(episodes: Iterable[Episode]) -> list[Alert]:
         where = (one.agent, one.env, one.env_hash, one.user, one.user_version)
         groups.setdefault(where, []).append(one)
     found = [
-        Alert(agent, agent_name(agent) in BASELINES, _describe_copies(copies), copies)
+        Alert(agent, strip_run_suffix(agent) in BASELINES, _describe_copies(copies), copies)
         for (agent, *_), own in groups.items()
         if (copies := find_near_copies(own)).replies >= FEWEST_REPLIES
         and (copies.to_others >= MOST_TO_OTHERS or copies.share >= MOST_COPIES)
@@ -68,7 +68,7 @@ def find_alerts(episodes: Iterable[Episode]) -> list[Alert]:
     return sorted(found, key=lambda alert: alert.expected)
 
 
-def agent_name(agent: str) -> str:
+def strip_run_suffix(agent: str) -> str:
     """An agent's own name, without the run's in brackets that a comparison puts behind it."""
     return agent.partition(" (")[0]
 
@@ -105,7 +105,8 @@ ACTS = (
 def compute_act_shares(replies: Sequence[str]) -> dict[str, float]:
     """The share of the replies that do each of `ACTS`, in [0, 1]; a reply may do several."""
     done = [
-        frozenset().union(*(piece.clear_acts for piece in hear(reply).pieces)) for reply in replies
+        frozenset().union(*(piece.clear_acts for piece in extract_utterance_features(reply).pieces))
+        for reply in replies
     ]
     return {
         f"does_{act}": sum(act in acts for acts in done) / len(done) if done else float("nan")

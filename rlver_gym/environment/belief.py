@@ -20,7 +20,7 @@ _NEED = re.compile(r"\b([a-z_]+)\s*(?:[=:]\s*(\d*\.?\d+))?", re.IGNORECASE)
 FORM = "[belief emotion=35 need=praise:0.7,listening:0.3] What was that like for you?"
 
 
-class Stated(NamedTuple):
+class StatedBelief(NamedTuple):
     """A belief: the emotion from 0 to 100, and a probability for each need; None for what was not
     said.
     """
@@ -29,13 +29,13 @@ class Stated(NamedTuple):
     needs: dict[HiddenNeed, float] | None
 
 
-def split_belief(utterance: str) -> tuple[Stated, str]:
+def split_belief(utterance: str) -> tuple[StatedBelief, str]:
     """The belief of a tagged utterance, and the words that the person hears; see FORM. Weights of
     needs are made to add up to 1; what is no need is left out.
     """
     tag = _TAG.match(utterance)
     if tag is None:
-        return Stated(None, None), utterance
+        return StatedBelief(None, None), utterance
     inside, words = tag.group(1), utterance[tag.end() :]
     said = _EMOTION.search(inside)
     emotion = min(100, int(said.group(1))) if said else None
@@ -45,10 +45,10 @@ def split_belief(utterance: str) -> tuple[Stated, str]:
             weights[HiddenNeed(name.lower())] = float(weight or 1)
     total = sum(weights.values())
     needs = {need: weight / total for need, weight in weights.items()} if total > 0 else None
-    return Stated(emotion, needs), words
+    return StatedBelief(emotion, needs), words
 
 
-def brier(needs: dict[HiddenNeed, float], true: HiddenNeed) -> float:
+def compute_brier_score(needs: dict[HiddenNeed, float], true: HiddenNeed) -> float:
     """Brier's score of a distribution over the eight needs: the sum of squared errors, 0 for a
     certain and right one, 0.875 for an even one, 2 for a certain and wrong one (Brier 1950).
     """
@@ -87,31 +87,33 @@ class BeliefChannel(gym.Wrapper[str, Any, str, str], RecordConstructorArgs):
 
     def step(self, action: Any) -> tuple[str, Any, bool, bool, dict[str, Any]]:
         """Say something; UtteranceError for a dict without an utterance."""
-        stated, words = _read_dict(action) if isinstance(action, dict) else split_belief(action)
+        stated, words = (
+            _parse_dict_action(action) if isinstance(action, dict) else split_belief(action)
+        )
         before, true = self._inner.session.emotion, self._inner.session.scene.persona.need
         observation, reward, terminated, truncated, info = self.env.step(words)
-        found = _judge(stated, before, true)
+        found = _score_belief(stated, before, true)
         if self.weight and found["brier"] is not None and not truncated:
             reward = float(reward) + self.weight * (0.875 - found["brier"])
         return observation, reward, terminated, truncated, {**info, "belief": found}
 
 
-def _read_dict(action: dict[str, Any]) -> tuple[Stated, str]:
+def _parse_dict_action(action: dict[str, Any]) -> tuple[StatedBelief, str]:
     if not isinstance(action.get("utterance"), str):
         raise UtteranceError(
             "a belief's action needs an utterance: {'utterance': 'text', 'emotion': 35, 'need': 3}"
         )
     emotion, need = int(action.get("emotion", -1)), int(action.get("need", -1))
     needs = {NEEDS[need]: 1.0} if 0 <= need < len(NEEDS) else None
-    return Stated(emotion if 0 <= emotion <= 100 else None, needs), action["utterance"]
+    return StatedBelief(emotion if 0 <= emotion <= 100 else None, needs), action["utterance"]
 
 
-def _judge(stated: Stated, emotion: int, true: HiddenNeed) -> dict[str, Any]:
+def _score_belief(stated: StatedBelief, emotion: int, true: HiddenNeed) -> dict[str, Any]:
     needs = stated.needs
     likeliest = max(needs, key=needs.__getitem__) if needs else None
     return {
         "stated": {"emotion": stated.emotion, "needs": needs},
         "emotion_error": None if stated.emotion is None else abs(stated.emotion - emotion),
-        "brier": None if needs is None else brier(needs, true),
+        "brier": None if needs is None else compute_brier_score(needs, true),
         "is_right": None if likeliest is None else likeliest == true,
     }

@@ -21,7 +21,7 @@ from rlver_gym.environment.info import (
     describe_turn,
     select_info,
 )
-from rlver_gym.environment.render import as_text, show_last
+from rlver_gym.environment.render import print_last_turn, render_dialogue_as_text
 from rlver_gym.environment.session import EmpathySession, Snapshot, run_coroutine
 from rlver_gym.environment.spaces import MAX_REPLY_CHARS, Utterance
 from rlver_gym.users import SentientUser, make_user
@@ -288,7 +288,7 @@ class EmpathyEnv(gym.Env[str, str]):
         opening = await session.astart()
         self._session = session
         if self.render_mode == "human":
-            show_last(session, SafeConsole())
+            print_last_turn(session, SafeConsole())
         return opening, describe_turn(session, None, 0)
 
     async def _say(self, action: str) -> tuple[str, float, bool, dict[str, Any]]:
@@ -300,7 +300,7 @@ class EmpathyEnv(gym.Env[str, str]):
             else await session.areply(action)
         )
         if self.render_mode == "human":
-            show_last(session, SafeConsole())
+            print_last_turn(session, SafeConsole())
         cut = max(0, len(action) - self.card.max_utterance_chars)
         is_failed = turn.outcome is Outcome.FAILED
         return turn.reply, turn.reward, is_failed, describe_turn(session, turn, cut)
@@ -320,14 +320,14 @@ class EmpathyEnv(gym.Env[str, str]):
 
     def render(self) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The dialogue so far as text in mode "ansi"; "human" has shown each turn already."""
-        return as_text(self.session) if self.render_mode == "ansi" else None
+        return render_dialogue_as_text(self.session) if self.render_mode == "ansi" else None
 
     def save_state(self) -> EnvState:
         """Everything needed to go on from here, as a value that can be pickled."""
         scene = self.session.scene
         random = dict(self.np_random.bit_generator.state)
         return EnvState(
-            scene.persona.id, scene.seed, self.session.snapshot(), random, _scene_key(scene)
+            scene.persona.id, scene.seed, self.session.snapshot(), random, _hash_scene_cards(scene)
         )
 
     def restore(self, state: EnvState) -> None:
@@ -351,7 +351,7 @@ class EmpathyEnv(gym.Env[str, str]):
                 " gave."
             )
         session = EmpathySession(self.user, self._library.get(state.persona), self.card, state.seed)
-        if state.scene not in ("", _scene_key(session.scene)):
+        if state.scene not in ("", _hash_scene_cards(session.scene)):
             raise DialogueError(
                 f"cannot restore this state: it was saved with another card than {self.card.id}, or"
                 f" another {state.persona}. Make the environment that it was saved from."
@@ -359,7 +359,7 @@ class EmpathyEnv(gym.Env[str, str]):
         session.restore(state.snapshot)
         self._session, self.np_random.bit_generator.state = (
             session,
-            _random_state(self.np_random, state.random),
+            _check_random_state(self.np_random, state.random),
         )
 
 
@@ -380,11 +380,11 @@ def draw_scene(generator: np.random.Generator, ids: Sequence[str]) -> tuple[str,
     return ids[int(generator.integers(len(ids)))], int(generator.integers(2**31))
 
 
-def _scene_key(scene: Scene) -> str:
+def _hash_scene_cards(scene: Scene) -> str:
     return f"{scene.card.hash}/{scene.persona.hash}"
 
 
-def _random_state(generator: np.random.Generator, state: Any) -> Any:
+def _check_random_state(generator: np.random.Generator, state: Any) -> Any:
     """The state, tried on another generator of this kind. DialogueError for one that is none."""
     try:
         type(generator.bit_generator)().state = state

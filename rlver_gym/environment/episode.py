@@ -13,7 +13,7 @@ from rlver_gym.core.emotion import MAX_CHANGE, MAX_EMOTION, MIN_EMOTION, Outcome
 from rlver_gym.core.ledger import quote
 from rlver_gym.core.persona import MAX_LINES, Disposition, HiddenNeed
 from rlver_gym.environment.session import EmpathySession, give_up_reason
-from rlver_gym.environment.snapshot import follow_turns
+from rlver_gym.environment.snapshot import replay_turns
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.frozen import explain_problem
 from rlver_gym.util.json_text import parse_json
@@ -85,7 +85,7 @@ class Episode(NamedTuple):
             return f"it is cut off after {format_count(len(self.turns), 'turn')}"
         try:
             if card is not None:
-                follow_turns(Dialogue(self.opening, self.turns), card)
+                replay_turns(Dialogue(self.opening, self.turns), card)
         except (ValueError, TypeError) as error:
             return str(error)
         return None
@@ -98,10 +98,12 @@ class Episode(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """Plain values in order, each turn with a checksum over all before it."""
         plain: dict[str, Any] = self._asdict()
-        check = _digest("", {name: value for name, value in plain.items() if name != "turns"})
+        check = _chain_checksum(
+            "", {name: value for name, value in plain.items() if name != "turns"}
+        )
         plain["turns"] = []
         for turn in map(turn_to_dict, self.turns):
-            check = _digest(check, turn)
+            check = _chain_checksum(check, turn)
             plain["turns"].append(turn | {"check": check})
         return plain | {"outcome": self.outcome, "final": self.final, "return": self.total_reward}
 
@@ -113,7 +115,7 @@ class Episode(NamedTuple):
     def from_json(cls, line: str, source: str = "episode") -> Self:
         """Parse a line of `to_json`; RunError names `source` and what is wrong."""
         try:
-            plain = _check(_EPISODE, parse_json(line), "the episode")
+            plain = _check_plain_values(_EPISODE, parse_json(line), "the episode")
             turns = tuple(map(_make_turn, plain.pop("turns")))
             texts = {name: plain[name].value for name in ("need", "disposition")}
             header = {name: plain[name] for name in cls._fields[:-1]} | texts
@@ -125,7 +127,7 @@ class Episode(NamedTuple):
             ) from error
 
 
-def _digest(before: str, plain: dict[str, Any]) -> str:
+def _chain_checksum(before: str, plain: dict[str, Any]) -> str:
     """A link of the chain of checksums: 12 hex digits of SHA-256, with the link before it."""
     text = before + json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -195,7 +197,7 @@ _TURN, _EPISODE = TypeAdapter(_PlainTurn), TypeAdapter(_PlainEpisode)
 
 def parse_turn(plain: object, number: int) -> Turn:
     """The turn of `turn_to_dict`; ValueError names what in it is wrong."""
-    return _make_turn(_check(_TURN, plain, f"turn {number}"))
+    return _make_turn(_check_plain_values(_TURN, plain, f"turn {number}"))
 
 
 def _make_turn(plain: _PlainTurn) -> Turn:
@@ -212,7 +214,7 @@ def _make_turn(plain: _PlainTurn) -> Turn:
     )
 
 
-def _check(kind: TypeAdapter[Any], plain: object, place: str) -> Any:
+def _check_plain_values(kind: TypeAdapter[Any], plain: object, place: str) -> Any:
     """The plain values, of the right kinds and in their ranges; ValueError names the first that is
     not.
     """

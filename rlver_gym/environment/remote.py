@@ -12,9 +12,9 @@ from rlver_gym.core.dialogue import clean_utterance
 from rlver_gym.core.library import parse_card
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.core.user import SentientUser
-from rlver_gym.environment.calls import RemoteServer
 from rlver_gym.environment.env import EmpathyEnv, FailureChoice, check_split
 from rlver_gym.environment.info import InfoChoice
+from rlver_gym.environment.remote_server import RemoteServer
 from rlver_gym.users import is_shipped_user
 from rlver_gym.util.errors import CardError, DialogueError, ResetNeeded, RlverError, UnknownName
 

@@ -28,13 +28,13 @@ def speech(name: str, words: str) -> Text:
     return Text.assemble((f"{name}  ", "bold"), words)
 
 
-def emotion_bar(emotion: int, width: int = 20) -> str:
+def render_emotion_bar(emotion: int, width: int = 20) -> str:
     """The emotion as `width` cells, with the score and its band: "########............ 40 B"."""
     filled = round(emotion / 100 * width)
     return f"{'#' * filled}{'.' * (width - filled)} {emotion:3d} {Band.of(emotion).value}"
 
 
-def coloured_emotion_bar(emotion: int, width: int = 24) -> Text:
+def render_coloured_emotion_bar(emotion: int, width: int = 24) -> Text:
     """The emotion as a coloured bar."""
     filled = round(emotion / 100 * width)
     style = BAND_COLOURS[Band.of(emotion)]
@@ -45,14 +45,17 @@ def coloured_emotion_bar(emotion: int, width: int = 24) -> Text:
     )
 
 
-def as_text(session: EmpathySession) -> str:
+def render_dialogue_as_text(session: EmpathySession) -> str:
     """The dialogue with the emotion bar after each turn; nothing in it commands a terminal."""
     name = session.scene.persona.person.name
-    lines = [f"{name}: {session.dialogue.opening}", f"    {emotion_bar(session.scene.card.start)}"]
+    lines = [
+        f"{name}: {session.dialogue.opening}",
+        f"    {render_emotion_bar(session.scene.card.start)}",
+    ]
     for turn in session.dialogue.turns:
         lines += [
             f"agent: {turn.utterance}",
-            f"    {emotion_bar(turn.emotion)}  {turn.appraisal.change:+d}",
+            f"    {render_emotion_bar(turn.emotion)}  {turn.appraisal.change:+d}",
             f"{name}: {turn.reply}",
         ]
     if session.outcome:
@@ -60,29 +63,31 @@ def as_text(session: EmpathySession) -> str:
     return printable("\n".join(lines))
 
 
-def show_last(session: EmpathySession, console: Console, *, explain: bool = True) -> None:
+def print_last_turn(session: EmpathySession, console: Console, *, explain: bool = True) -> None:
     """Print the latest turn (or the opening): what was felt, the bar, and the answer."""
     name = session.scene.persona.person.name
     turns = session.dialogue.turns
     if not turns:
         console.print(speech(name, session.dialogue.opening))
-        console.print(Padding(coloured_emotion_bar(session.emotion), (0, 0, 1, 2)))
+        console.print(Padding(render_coloured_emotion_bar(session.emotion), (0, 0, 1, 2)))
         return
     turn = turns[-1]
     console.print(Text.assemble(("agent  ", "bold cyan"), turn.utterance))
-    console.print(Padding(Group(*appraisal_lines(turn, explain)), (0, 0, 0, 2)))
+    console.print(Padding(Group(*render_appraisal(turn, explain)), (0, 0, 0, 2)))
     console.print(speech(name, turn.reply))
     if session.outcome:
         console.print(Text(f"\n{ENDINGS[session.outcome].format(name=name)}", style="italic"))
     console.print()
 
 
-def appraisal_lines(turn: Turn, explain: bool) -> list[Text]:
+def render_appraisal(turn: Turn, explain: bool) -> list[Text]:
     """The bar after a turn and, with `explain`, the thought and the reasons."""
     change = turn.appraisal.change
     style = "green" if change > 0 else "red" if change < 0 else "dim"
     lines = [
-        Text.assemble(coloured_emotion_bar(turn.emotion), "  ", (f"{change:+d}", f"bold {style}"))
+        Text.assemble(
+            render_coloured_emotion_bar(turn.emotion), "  ", (f"{change:+d}", f"bold {style}")
+        )
     ]
     if explain:
         lines.append(Text(f"“{turn.appraisal.thought}”", style="italic dim"))

@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn, clean_utterance
-from rlver_gym.core.emotion import Outcome, moved
+from rlver_gym.core.emotion import Outcome, apply_change
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.users import make_user
 from rlver_gym.util.errors import UserFailed
 
 
-class Felt(NamedTuple):
+class ReappraisedTurn(NamedTuple):
     """What the other user feels at an utterance, and the emotion that it moves to."""
 
     appraisal: Appraisal
@@ -20,32 +20,32 @@ class Felt(NamedTuple):
 
 def reappraise(
     user: SentientUser, scene: Scene, opening: str, exchanges: Iterable[tuple[str, str]]
-) -> Iterator[Felt]:
+) -> Iterator[ReappraisedTurn]:
     """The user hears each utterance and the recorded answer, is shown no recorded score and keeps
     an emotion of its own. What is said after its own end is appraised at the start emotion.
     """
     card, dialogue, emotion = scene.card, Dialogue(opening), scene.card.start
     for utterance, answer in exchanges:
         appraisal = user.appraise(scene, emotion, dialogue.with_utterance(utterance))
-        emotion = moved(emotion, appraisal.change)
-        yield Felt(appraisal, emotion)
+        emotion = apply_change(emotion, appraisal.change)
+        yield ReappraisedTurn(appraisal, emotion)
         dialogue = dialogue.with_turn(Turn(utterance, appraisal, emotion, 0.0, None, answer))
-        if _ends(card, emotion):
+        if _is_end(card, emotion):
             emotion = card.start
 
 
-def final_emotion(card: EnvCard, felt: Iterable[Felt]) -> int:
+def final_emotion(card: EnvCard, felt: Iterable[ReappraisedTurn]) -> int:
     """The emotion at the other user's own end, after which nothing more is asked for; else the
     last.
     """
     emotion = card.start
     for _, emotion in felt:
-        if _ends(card, emotion):
+        if _is_end(card, emotion):
             break
     return emotion
 
 
-def _ends(card: EnvCard, emotion: int) -> bool:
+def _is_end(card: EnvCard, emotion: int) -> bool:
     return card.outcome(emotion, 0) in (Outcome.CONTENT, Outcome.LEFT)
 
 

@@ -15,7 +15,7 @@ from rlver_gym.core.dialogue import (
     Turn,
     clean_utterance,
 )
-from rlver_gym.core.emotion import MAX_CHANGE, REWARDS, Outcome, moved
+from rlver_gym.core.emotion import MAX_CHANGE, REWARDS, Outcome, apply_change
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import AsyncSentientUser, AsyncSteps, Scene, SentientUser, is_async_user
 from rlver_gym.environment.snapshot import Snapshot, check_snapshot
@@ -101,7 +101,9 @@ class EmpathySession:
                 opening = await self._async_user.aopen(self.scene, card.start)
         except UserFailed as failure:
             self._state = Snapshot(
-                card.start, Dialogue("", (_failure_turn("", card.start, failure),)), Outcome.FAILED
+                card.start,
+                Dialogue("", (_make_failure_turn("", card.start, failure),)),
+                Outcome.FAILED,
             )
             return ""
         self._state = Snapshot(card.start, Dialogue(opening), None)
@@ -147,7 +149,7 @@ class EmpathySession:
             with self.request_context():
                 turn = await self._take_turn(dialogue, words)
         except UserFailed as failure:
-            turn = _failure_turn(words, before.emotion, failure)
+            turn = _make_failure_turn(words, before.emotion, failure)
         if self._state is not before:
             raise DialogueError(
                 "the dialogue moved while the user was answering. Wait for each reply before the"
@@ -185,7 +187,7 @@ class EmpathySession:
                 f"the user {self.user.kind!r} changed the emotion by {appraisal.change}; at most"
                 f" {MAX_CHANGE} points a turn are allowed"
             )
-        emotion = moved(before, appraisal.change)
+        emotion = apply_change(before, appraisal.change)
         outcome = card.outcome(emotion, len(dialogue.turns) + 1)
         reward = REWARDS[card.reward](before, emotion, outcome)
         answer = await self._async_user.aspeak(self.scene, emotion, dialogue, appraisal)
@@ -218,7 +220,7 @@ def run_coroutine(work: Coroutine[Any, Any, T], is_async: bool) -> T:
     return wait_for(work) if is_async else run_sync(work)
 
 
-def _failure_turn(words: str, emotion: int, failure: UserFailed) -> Turn:
+def _make_failure_turn(words: str, emotion: int, failure: UserFailed) -> Turn:
     reasons = [Reason(ReasonCode.FAILED, 0.0, f"the user failed: {failure}")]
     reasons += [Reason(ReasonCode.ANSWER, 0.0, failure.answer)] if failure.answer else []
     return Turn(words, Appraisal(0, "", tuple(reasons)), emotion, 0.0, Outcome.FAILED, "")

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
-from rlver_gym.core.emotion import MAX_CHANGE, REWARDS, Outcome, moved
+from rlver_gym.core.emotion import MAX_CHANGE, REWARDS, Outcome, apply_change
 from rlver_gym.util.errors import DialogueError
 
 
@@ -23,7 +23,7 @@ def check_snapshot(snapshot: object, card: EnvCard) -> None:
             f"cannot restore a {type(snapshot).__name__}. Give what snapshot() gave."
         )
     try:
-        emotion, outcome = follow_turns(snapshot.dialogue, card)
+        emotion, outcome = replay_turns(snapshot.dialogue, card)
         _require(snapshot.emotion == emotion, f"the emotion must be {emotion}")
         _require(snapshot.outcome is outcome, f"the outcome must be {outcome}")
     except (ValueError, TypeError) as error:
@@ -33,7 +33,7 @@ def check_snapshot(snapshot: object, card: EnvCard) -> None:
         ) from None
 
 
-def follow_turns(dialogue: object, card: EnvCard) -> tuple[int, Outcome | None]:
+def replay_turns(dialogue: object, card: EnvCard) -> tuple[int, Outcome | None]:
     """Where the dialogue has come to; ValueError or TypeError for a turn that does not follow."""
     if dialogue is None:
         return card.start, None
@@ -60,11 +60,11 @@ def _check_turn(turn: Turn, before: int, number: int, card: EnvCard) -> Outcome 
         change, outcome, reward = 0, Outcome.FAILED, 0.0
     else:
         change = turn.appraisal.change
-        outcome = card.outcome(moved(before, change), number)
-        reward = REWARDS[card.reward](before, moved(before, change), outcome)
+        outcome = card.outcome(apply_change(before, change), number)
+        reward = REWARDS[card.reward](before, apply_change(before, change), outcome)
     fits = (turn.appraisal.change, turn.emotion, turn.reward) == (
         change,
-        moved(before, change),
+        apply_change(before, change),
         reward,
     )
     _require(

@@ -161,7 +161,7 @@ class TalkFeatures(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         last = self._strategies_used[-1] if self._strategies_used else None
         values = [
             len(self._strategies_used) / self.turns,
-            *need_hints(text),
+            *compute_need_evidence(text),
             len(words(text)) / LONG_TURN,
             float("?" in text),
             *(self._strategies_used.count(name) / self.turns for name in _NAMES),
@@ -203,7 +203,7 @@ _NAMES = tuple(strategy.name.lower() for strategy in STRATEGIES)
 
 
 @lru_cache(maxsize=8_192)
-def need_hints(text: str) -> tuple[float, ...]:
+def compute_need_evidence(text: str) -> tuple[float, ...]:
     """How much the words speak for each of `NEEDS`, in [0, 1): 0 for nothing, 0.5 for as much as
     one clear sentence gives.
 

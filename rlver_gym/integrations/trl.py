@@ -24,7 +24,7 @@ with needs_extra("trl"):
         make_sampler,
         max_dialogue_tokens,
     )
-    from rlver_gym.policy.evaluate import score_of
+    from rlver_gym.policy.evaluate import final_score
     from rlver_gym.policy.models.renderer import Renderer
     from rlver_gym.policy.models.rollout import ResetSpec, TextEnv, collect_rollouts
     from rlver_gym.policy.models.sampler import Sampler, Sampling
@@ -148,7 +148,7 @@ def _columns(played: Sequence[Trajectory], met: Sequence[EpisodeSpec], end_of_tu
     rows = [
         {
             **_token_columns(one, end_of_turn),
-            "emotion": score_of(one) if one.valid else None,
+            "emotion": final_score(one) if one.valid else None,
             "turn_rewards": one.reward_N.tolist(),
             "dialogue": [{"role": roles[line.speaker], "content": line.text} for line in one.lines],
             "persona": whom.persona,

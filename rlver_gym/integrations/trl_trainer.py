@@ -8,7 +8,7 @@ from rlver_gym.util.errors import TrainingError, needs_extra, pip_install
 with needs_extra("trl"):
     from accelerate.utils import gather_object
 
-    from rlver_gym.policy.models.model import max_context
+    from rlver_gym.policy.models.model import get_max_context
     from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampler, Sampling
     from rlver_gym.policy.models.servers import ServerSampler
 
@@ -66,7 +66,7 @@ class ColocatedSampler:
 
 def max_dialogue_tokens(trainer: Any) -> int:
     vllm_limit = trainer.args.vllm_max_model_length if trainer.use_vllm else None
-    bounds = (trainer.max_completion_length, vllm_limit, max_context(trainer.model))
+    bounds = (trainer.max_completion_length, vllm_limit, get_max_context(trainer.model))
     return min(bound for bound in bounds if bound)
 
 

@@ -33,7 +33,7 @@ with needs_extra("verl"):
     from verl.trainer.ppo.core_algos import register_adv_est
     from verl.utils.profiler import simple_timer
 
-    from rlver_gym.policy.learning.algorithms import by_turn
+    from rlver_gym.policy.learning.algorithms import compute_group_advantage_by_turn
     from rlver_gym.policy.models.renderer import Renderer
 
 Rewards = Literal["turn", "final"]
@@ -207,7 +207,7 @@ def compute_turn_advantage(
     deviation. `gamma` of the config counts from turn to turn.
 
     A turn is a run of tokens with `response_mask` 1, `index` the group of each row. See
-    `rlver_gym.policy.learning.algorithms.by_turn`.
+    `rlver_gym.policy.learning.algorithms.compute_group_advantage_by_turn`.
     """
     mask = response_mask.bool()
     starts = mask & ~torch.nn.functional.pad(mask, (1, 0))[:, :-1]
@@ -217,6 +217,8 @@ def compute_turn_advantage(
     reward_DN.scatter_add_(1, turn.cpu(), (token_level_rewards * mask).double().cpu())
     gamma = float(config.get("gamma", 1.0)) if config is not None else 1.0
     group_D = np.unique(index, return_inverse=True)[1]
-    advantage_DN = by_turn(reward_DN.numpy(), turns_D.cpu().numpy(), group_D, gamma=gamma)
+    advantage_DN = compute_group_advantage_by_turn(
+        reward_DN.numpy(), turns_D.cpu().numpy(), group_D, gamma=gamma
+    )
     advantages = torch.from_numpy(advantage_DN).to(token_level_rewards).gather(1, turn) * mask
     return advantages, advantages

@@ -11,7 +11,7 @@ from rlver_gym.core.answer import (
     Content,
     Ending,
     classify_ending,
-    explain,
+    explain_missing_words,
     explain_silence,
     mend_surrogates,
     read_content,
@@ -132,7 +132,7 @@ def _explain_missing_answer(message: Content, ending: Ending) -> Failure | None:
     if ending == "broken":
         return _reject_answer("an answer that the server broke off")
     silence = explain_silence(message, ending)
-    return silence and _reject_answer(f"an answer without text: {explain(silence)}")
+    return silence and _reject_answer(f"an answer without text: {explain_missing_words(silence)}")
 
 
 def _explain_no_completion(found: Any) -> Failure:

@@ -10,15 +10,15 @@ from pathlib import Path
 from rlver_gym.core.library import (
     MAX_PERSONAS,
     PersonaLibrary,
-    lean_files,
+    list_lean_card_files,
     load_card,
     shipped_personas_folder,
 )
 from rlver_gym.core.persona import Manner, Person, Situation
 from rlver_gym.core.words import is_short, sentences
-from rlver_gym.people.check_answers import problems_of_answers
-from rlver_gym.people.check_facts import problems_of_facts, problems_of_introductions
-from rlver_gym.people.lean_check import check_lean
+from rlver_gym.people.check_answers import find_answer_problems
+from rlver_gym.people.check_facts import find_fact_problems, find_introduction_problems
+from rlver_gym.people.lean_card_check import check_lean_cards
 from rlver_gym.people.library_check import check_library, check_library_file
 from rlver_gym.people.naming import (
     NAMES_OF_NEEDS,
@@ -26,7 +26,7 @@ from rlver_gym.people.naming import (
     find_name_of,
     find_unmatched_anchors,
 )
-from rlver_gym.people.problem import Problem, problems_of_error
+from rlver_gym.people.problem import Problem, make_problems_from_error
 from rlver_gym.util.errors import CardError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.yaml_file import read_yaml
@@ -57,7 +57,7 @@ def check_cards(path: Path) -> list[Problem]:
     if (folder.parent / "stories").is_dir() and folder.name in ("people", "stories"):
         return list(check_library_file(path))
     kind = {"people": Person, "situations": Situation}.get(folder.name)
-    return list(_check_file(kind, path) if kind and _is_rich(path) else check_lean([path]))
+    return list(_check_file(kind, path) if kind and _is_rich(path) else check_lean_cards([path]))
 
 
 def _is_rich(path: Path) -> bool:
@@ -70,8 +70,8 @@ def _is_rich(path: Path) -> bool:
 
 
 def _check_folder(folder: Path) -> Iterator[Problem]:
-    if files := lean_files(folder):
-        yield from check_lean(files)
+    if files := list_lean_card_files(folder):
+        yield from check_lean_cards(files)
         return
     if (folder / "stories").exists():
         yield from check_library(folder)
@@ -90,7 +90,7 @@ def _check_folder(folder: Path) -> Iterator[Problem]:
     try:
         yield from _check_index(PersonaLibrary(folder))
     except CardError as error:
-        yield from problems_of_error(error, folder / "index.yaml")
+        yield from make_problems_from_error(error, folder / "index.yaml")
 
 
 def _check_file(
@@ -101,12 +101,12 @@ def _check_file(
             path_inside(folder, *path.relative_to(folder).parts, error=CardError)
         card = load_card(kind, path)
     except CardError as error:
-        yield from problems_of_error(error, path)
+        yield from make_problems_from_error(error, path)
         return
     if isinstance(card, Person):
-        problems = problems_of_person(card)
+        problems = find_person_problems(card)
     else:
-        problems = [*problems_of_situation(card), *find_unmatched_anchors(card)]
+        problems = [*find_situation_problems(card), *find_unmatched_anchors(card)]
     yield from (Problem.of(path, problem) for problem in problems)
 
 
@@ -134,7 +134,7 @@ def _check_index(folder: PersonaLibrary) -> Iterator[Problem]:
                 cards.append(load(name))
             except CardError as error:
                 broken.add((kind, name))
-                yield from problems_of_error(error, folder.folder / kind / f"{name}.yaml")
+                yield from make_problems_from_error(error, folder.folder / kind / f"{name}.yaml")
         match cards:
             case [Person() as person, Situation() as situation]:
                 yield from (
@@ -157,7 +157,7 @@ def _find_misfits(person: Person, situation: Situation) -> Iterator[str]:
         )
 
 
-def problems_of_situation(situation: Situation) -> list[str]:
+def find_situation_problems(situation: Situation) -> list[str]:
     """What types cannot see: a hint that names its need, a sentence that could be said twice.
 
     Empty when all is well.
@@ -188,14 +188,14 @@ def problems_of_situation(situation: Situation) -> list[str]:
     found += [
         f"anchors: {name!r} stands twice. Rename one." for name in sorted(kinds) if kinds[name] > 1
     ]
-    found += problems_of_facts(situation.facts, set(ids)) + problems_of_introductions(
+    found += find_fact_problems(situation.facts, set(ids)) + find_introduction_problems(
         situation.people
     )
-    found += problems_of_answers(situation)
+    found += find_answer_problems(situation)
     return found + _find_repeats(situation.lines())
 
 
-def problems_of_person(person: Person) -> list[str]:
+def find_person_problems(person: Person) -> list[str]:
     """Sentences of a person that could be said twice in one dialogue. Empty when all is well."""
     # Only one goodbye is ever said.
     lines = (
@@ -203,7 +203,7 @@ def problems_of_person(person: Person) -> list[str]:
         for kind in Manner.model_fields
         for number, line in enumerate(getattr(person.manner, kind))
     )
-    return [*problems_of_facts(person.facts), *_find_repeats(lines)]
+    return [*find_fact_problems(person.facts), *_find_repeats(lines)]
 
 
 def _find_repeats(lines: Iterator[tuple[str, str]]) -> list[str]:

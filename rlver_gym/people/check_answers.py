@@ -17,13 +17,13 @@ _NEEDS_NO_LINES = (
 """Answered with hints, with the next disclosure, with facts, and from the person's card."""
 
 
-def problems_of_answers(situation: Situation) -> list[str]:
+def find_answer_problems(situation: Situation) -> list[str]:
     """What to mend in a situation's answers, each with its place; nothing for a card that has
     none.
     """
     if not situation.answers:
         return []
-    return [*_find_missing_answers(situation), *_check_lines(_lines(situation))]
+    return [*_find_missing_answers(situation), *_check_lines(_list_answer_lines(situation))]
 
 
 def _find_missing_answers(situation: Situation) -> Iterator[str]:
@@ -43,7 +43,7 @@ def _report_missing(place: str, names: Collection[str]) -> Iterator[str]:
         )
 
 
-def _lines(situation: Situation) -> Iterator[tuple[str, str]]:
+def _list_answer_lines(situation: Situation) -> Iterator[tuple[str, str]]:
     for inquiry, lines in situation.answers.items():
         yield from ((f"answers.{inquiry}", line) for line in lines)
     for name, told in situation.about_people.items():

@@ -11,7 +11,7 @@ _LONGEST_ANSWER = 30
 """Words."""
 
 
-def problems_of_facts(facts: Sequence[Fact], disclosures: Collection[str] = ()) -> list[str]:
+def find_fact_problems(facts: Sequence[Fact], disclosures: Collection[str] = ()) -> list[str]:
     """What to mend in the facts of a card, each with its place.
 
     `disclosures`: the ids that a fact may presuppose beside those of facts.
@@ -29,11 +29,14 @@ def problems_of_facts(facts: Sequence[Fact], disclosures: Collection[str] = ()) 
         if count > 1
     ]
     for fact in facts:
-        found += [f"facts.{fact.id}.{problem}" for problem in _problems(fact, {*ids, *disclosures})]
+        found += [
+            f"facts.{fact.id}.{problem}"
+            for problem in _find_fact_problems(fact, {*ids, *disclosures})
+        ]
     return found
 
 
-def problems_of_introductions(people: Sequence[Other]) -> list[str]:
+def find_introduction_problems(people: Sequence[Other]) -> list[str]:
     """Introductions that do not hold the name that they introduce."""
     return [
         f"people.{one.name}.introduction: must hold the name {one.name!r}, as in 'my neighbour"
@@ -43,7 +46,7 @@ def problems_of_introductions(people: Sequence[Other]) -> list[str]:
     ]
 
 
-def _problems(fact: Fact, known: Collection[str]) -> Iterator[str]:
+def _find_fact_problems(fact: Fact, known: Collection[str]) -> Iterator[str]:
     for answer in filter(None, (*fact.answers, fact.high, fact.low, fact.correction)):
         if named := _NEED.search(answer):
             yield (
@@ -59,12 +62,12 @@ def _problems(fact: Fact, known: Collection[str]) -> Iterator[str]:
         if name not in known or name == fact.id:
             yield f"after: there is no other fact or disclosure {name!r} in this card."
     keys = [_normalise(key) for key in fact.key]
-    if keys and not any(_holds(answer, key) for answer in fact.answers for key in keys):
+    if keys and not any(_contains_words(answer, key) for answer in fact.answers for key in keys):
         yield f"key: no answer holds any of {list(fact.key)}. Write it as it is spoken."
     for statement in fact.wrong:
         if statement.endswith("?"):
             yield f"wrong: {statement!r} is a question. Say it as a statement."
-        if clash := [key for key in keys if _holds(statement, key)]:
+        if clash := [key for key in keys if _contains_words(statement, key)]:
             yield f"wrong: {statement!r} holds the right words {clash}. Say something false."
     for statement in fact.right:
         if statement.endswith("?"):
@@ -77,5 +80,5 @@ def _normalise(text: str) -> str:
     return " ".join(re.sub(r"[^\w\s']", " ", text.casefold()).split())
 
 
-def _holds(text: str, key: str) -> bool:
+def _contains_words(text: str, key: str) -> bool:
     return f" {key} " in f" {_normalise(text)} "

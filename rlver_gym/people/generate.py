@@ -18,7 +18,7 @@ from rlver_gym.core.library import parse_card
 from rlver_gym.core.persona import HiddenNeed, Split
 from rlver_gym.core.words import split_words
 from rlver_gym.llm_client.values import Chat, ChatMessage, ChatRequest
-from rlver_gym.people.library_check import problems_of_new
+from rlver_gym.people.library_check import find_new_card_problems
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import STOPPING, CardError, ChatError
 from rlver_gym.util.event_loop import wait_for
@@ -74,7 +74,7 @@ class Writer:
         return [topic for topic in topics if f"{kind} {topic}" not in done]
 
     async def _write_one(self, kind: Kind, topic: str, number: int) -> Written:
-        messages = (ChatMessage("user", _ask(kind, topic, number)),)
+        messages = (ChatMessage("user", _build_prompt(kind, topic, number)),)
         problems: list[str] = []
         for sample in range(_TRIES):
             answer = await self.chat.complete(
@@ -89,12 +89,12 @@ class Writer:
             words = read_answer(answer.text).words
             try:
                 card, fields = self._read(kind, words)
-                problems = list(problems_of_new(self.folder, card))
+                problems = list(find_new_card_problems(self.folder, card))
                 if not problems:
                     return Written(topic, self._save(kind, topic, card, fields))
             except CardError as error:
                 problems = str(error).splitlines()
-            told = _fill("again", problems="\n".join(problems[:_MOST_PROBLEMS]))
+            told = _fill_prompt("again", problems="\n".join(problems[:_MOST_PROBLEMS]))
             messages = (*messages, ChatMessage("assistant", words), ChatMessage("user", told))
         return Written(topic, None, f"{self.model} was asked {_TRIES} times: {problems[0]}")
 
@@ -127,19 +127,19 @@ class Writer:
         return path
 
 
-def _ask(kind: Kind, topic: str, number: int) -> str:
+def _build_prompt(kind: Kind, topic: str, number: int) -> str:
     if kind == "person":
-        return _fill("person", topic=topic)
+        return _fill_prompt("person", topic=topic)
     needs = [list(HiddenNeed)[(number + step) % len(HiddenNeed)] for step in (0, 3)]
     meets = "; ".join(f"for {need} what {KIND_IN_WORDS[MEETS[need]]}" for need in needs)
-    return _fill("story", topic=topic, needs=", ".join(needs), meets=meets)
+    return _fill_prompt("story", topic=topic, needs=", ".join(needs), meets=meets)
 
 
-def _fill(name: str, **values: str) -> str:
-    return Template(_prompts()[name]).substitute(values).strip()
+def _fill_prompt(name: str, **values: str) -> str:
+    return Template(_load_prompts()[name]).substitute(values).strip()
 
 
 @lru_cache(maxsize=1)
-def _prompts() -> dict[str, str]:
+def _load_prompts() -> dict[str, str]:
     name = "generate.yaml"
     return load_yaml("rlver_gym.people", name)

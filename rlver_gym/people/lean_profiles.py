@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from rlver_gym.core.lean import LeanCard
 from rlver_gym.core.persona import Persona
-from rlver_gym.core.profiles import profile_persona
-from rlver_gym.core.sentences import address
+from rlver_gym.core.profiles import make_persona_from_profile
+from rlver_gym.core.sentences import turn_into_second_person
 from rlver_gym.core.words import split_sentences
 from rlver_gym.util.errors import CardError
 from rlver_gym.util.field_errors import field_errors
@@ -48,29 +48,29 @@ _VERBS = (
 _ADVERB = r"\bI ((?:also|often|always|still|never|now|\w+ly) )?"
 
 
-def lean_profile(profile: Mapping[str, Any]) -> LeanCard:
+def convert_profile_to_lean_card(profile: Mapping[str, Any]) -> LeanCard:
     """One line of an English profile file as a lean card; CardError names what is missing, and says
     for whom other languages are.
     """
-    persona = profile_persona(profile)
+    persona = make_persona_from_profile(profile)
     if persona.language != "en":
         raise CardError(
             f"the profile's language is {persona.language!r}, which is for LLM users and replay"
             " alone. Give its file as it is: --personas FILE.jsonl --user openai:MODEL."
         )
     try:
-        return LeanCard.model_validate(_fields(persona))
+        return LeanCard.model_validate(_collect_card_fields(persona))
     except ValidationError as error:
         raise CardError(
             f"the scene tells too little for a lean card ({'; '.join(field_errors(error))})."
         ) from None
 
 
-def _fields(persona: Persona) -> dict[str, Any]:
+def _collect_card_fields(persona: Persona) -> dict[str, Any]:
     person, situation = persona.person, persona.situation
     parts: dict[str, list[str]] = {"timeline": [], "meets": [], "tried": [], "now": []}
-    for part, sentence in _sentences(situation.cause):
-        parts[part].append(_as_own(sentence, person.name, person.gender)[:_MOST])
+    for part, sentence in _classify_sentences(situation.cause):
+        parts[part].append(_turn_into_first_person(sentence, person.name, person.gender)[:_MOST])
     told = parts["timeline"]
     spread = [at * len(told) // len(_WHEN) for at in range(len(_WHEN))]
     style = _STYLE.split(person.habits, maxsplit=1)[-1]
@@ -81,7 +81,7 @@ def _fields(persona: Persona) -> dict[str, Any]:
         "work": person.work,
         "disposition": person.disposition,
         "traits": person.traits[:8],
-        "speaks": _plain(style.replace("\n", " "))[:_MOST],
+        "speaks": _remove_marks(style.replace("\n", " "))[:_MOST],
         "title": f"{person.name}, of SAGE's profiles",
         "timeline": {when: told[at] for when, at in zip(_WHEN, spread, strict=True) if told},
         "tried": parts["tried"],
@@ -91,17 +91,17 @@ def _fields(persona: Persona) -> dict[str, Any]:
         },
         "facts": [line for at, line in enumerate(told) if at not in spread],
         "need": persona.need,
-        "meets": [address(line) for line in parts["meets"]],
+        "meets": [turn_into_second_person(line) for line in parts["meets"]],
     }
 
 
-def _plain(text: str) -> str:
+def _remove_marks(text: str) -> str:
     return _MARKS.sub("", text).strip()
 
 
-def _sentences(story: str) -> Iterator[tuple[str, str]]:
+def _classify_sentences(story: str) -> Iterator[tuple[str, str]]:
     part = "timeline"
-    for line in map(_plain, story.split("\n")):
+    for line in map(_remove_marks, story.split("\n")):
         head, colon, text = line.partition(":")
         if len(head) <= _MOST_HEADING and (colon or not head.endswith(".")):
             part = next((one for one, words in _PARTS if words.search(head + colon)), part)
@@ -112,7 +112,7 @@ def _sentences(story: str) -> Iterator[tuple[str, str]]:
                 yield part, one.strip()
 
 
-def _as_own(sentence: str, name: str, gender: str) -> str:
+def _turn_into_first_person(sentence: str, name: str, gender: str) -> str:
     """With "I" for who is called so; wrong where somebody else of that gender is meant."""
     names = "|".join(map(re.escape, (name, *name.split(" "))))
     sentence = re.sub(rf"\b(?:{names})[’']s\b", "my", sentence)

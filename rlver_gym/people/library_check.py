@@ -6,11 +6,11 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from rlver_gym.core.lean import LibraryPerson, Story, as_cards
+from rlver_gym.core.lean import LibraryPerson, Story, make_lean_cards
 from rlver_gym.core.library import MAX_PERSONAS, PersonaLibrary, load_card
 from rlver_gym.core.words import split_words
-from rlver_gym.people.lean_check import problems_of_lean, with_line
-from rlver_gym.people.problem import Problem, problems_of_error
+from rlver_gym.people.lean_card_check import find_lean_card_problems, make_problem_with_line
+from rlver_gym.people.problem import Problem, make_problems_from_error
 from rlver_gym.util.errors import CardError
 
 _RUN = 5
@@ -29,39 +29,42 @@ def check_library(folder: Path) -> Iterator[Problem]:
     try:
         shelf = PersonaLibrary(folder)
     except CardError as error:
-        yield from problems_of_error(error, folder / "index.yaml")
+        yield from make_problems_from_error(error, folder / "index.yaml")
         return
     cards = _Cards({}, {})
-    for path in _files(folder / "people"):
+    for path in _list_yaml_files(folder / "people"):
         try:
             cards.people[path.stem] = shelf.lean_person(path.stem)
         except CardError as error:
-            yield from problems_of_error(error, path)
-    for path in _files(folder / "stories"):
+            yield from make_problems_from_error(error, path)
+    for path in _list_yaml_files(folder / "stories"):
         try:
             cards.stories[path.stem] = shelf.story(path.stem)
         except CardError as error:
-            yield from problems_of_error(error, path)
+            yield from make_problems_from_error(error, path)
     for name, story in cards.stories.items():
         yield from check_story(folder / "stories" / f"{name}.yaml", story)
     yield from _check_pairings(shelf, cards)
     yield from _find_names_in_two_splits(folder, cards.people)
-    yield from _find_retold(folder, cards.stories)
+    yield from _find_retold_stories(folder, cards.stories)
 
 
-def problems_of_new(folder: Path, card: LibraryPerson | Story) -> Iterator[str]:
+def find_new_card_problems(folder: Path, card: LibraryPerson | Story) -> Iterator[str]:
     """What speaks against taking a new card into a folder: itself, or what is there already."""
     if isinstance(card, LibraryPerson):
-        people = {path.stem: load_card(LibraryPerson, path) for path in _files(folder / "people")}
+        people = {
+            path.stem: load_card(LibraryPerson, path)
+            for path in _list_yaml_files(folder / "people")
+        }
         if any(one.name.casefold() == card.name.casefold() for one in people.values()):
             yield f"name: {card.name!r} is taken. Choose another name, from anywhere."
         return
-    for one in as_cards(card):
-        for place, problem in problems_of_lean(one):
+    for one in make_lean_cards(card):
+        for place, problem in find_lean_card_problems(one):
             inside = ("needs", one.need.value) if place[0] in ("hints", "meets") else ()
             yield f"{'.'.join(map(str, (*inside, *place)))}: {problem}"
-    stories = {path.stem: load_card(Story, path) for path in _files(folder / "stories")}
-    yield from (one.problem for one in _find_retold(folder, {**stories, "this": card}))
+    stories = {path.stem: load_card(Story, path) for path in _list_yaml_files(folder / "stories")}
+    yield from (one.problem for one in _find_retold_stories(folder, {**stories, "this": card}))
 
 
 def check_library_file(path: Path) -> Iterator[Problem]:
@@ -71,20 +74,20 @@ def check_library_file(path: Path) -> Iterator[Problem]:
         else:
             yield from check_story(path, load_card(Story, path))
     except CardError as error:
-        yield from problems_of_error(error, path)
+        yield from make_problems_from_error(error, path)
 
 
-def _files(folder: Path) -> list[Path]:
+def _list_yaml_files(folder: Path) -> list[Path]:
     return sorted(islice(folder.glob("*.yaml"), MAX_PERSONAS))
 
 
 def check_story(path: Path, story: Story) -> Iterator[Problem]:
     if story.ages[0] > story.ages[1]:
-        yield with_line(path, ("ages",), f"{list(story.ages)} must rise.")
-    for card in as_cards(story):
-        for place, problem in problems_of_lean(card):
+        yield make_problem_with_line(path, ("ages",), f"{list(story.ages)} must rise.")
+    for card in make_lean_cards(story):
+        for place, problem in find_lean_card_problems(card):
             inside = ("needs", card.need.value) if place[0] in ("hints", "meets") else ()
-            yield with_line(path, (*inside, *place), problem)
+            yield make_problem_with_line(path, (*inside, *place), problem)
 
 
 def _check_pairings(shelf: PersonaLibrary, cards: _Cards) -> Iterator[Problem]:
@@ -131,14 +134,14 @@ def _find_names_in_two_splits(
             )
 
 
-def _find_retold(folder: Path, stories: Mapping[str, Story]) -> Iterator[Problem]:
+def _find_retold_stories(folder: Path, stories: Mapping[str, Story]) -> Iterator[Problem]:
     """Sentences that stand in two splits, and stories that share too many runs of words."""
     sentences: dict[str, str] = {}
     runs: dict[tuple[str, ...], set[str]] = defaultdict(set)
     of_story: dict[str, set[tuple[str, ...]]] = {}
     for name, story in stories.items():
         own: set[tuple[str, ...]] = set()
-        for line in _sentences(story):
+        for line in _list_story_sentences(story):
             other = sentences.setdefault(line.casefold(), name)
             if stories[other].split != story.split:
                 yield Problem.of(
@@ -162,9 +165,9 @@ def _find_retold(folder: Path, stories: Mapping[str, Story]) -> Iterator[Problem
             runs[run].add(name)
 
 
-def _sentences(story: Story) -> Iterator[str]:
+def _list_story_sentences(story: Story) -> Iterator[str]:
     seen = set()
-    for card in as_cards(story):
+    for card in make_lean_cards(story):
         for line in (*(line for place, line in card.spoken() if place[0] != "people"), *card.meets):
             if line not in seen:
                 seen.add(line)

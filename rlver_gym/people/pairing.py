@@ -11,7 +11,7 @@ from rlver_gym.core.persona import SplitChoice
 from rlver_gym.util.errors import CardError
 
 
-def pair(
+def pair_people_with_stories(
     people: Mapping[str, LibraryPerson], stories: Mapping[str, Story], each: int = 4
 ) -> Iterator[Pairing]:
     """`each` people for every story of their split who may have lived it, the rarest stories first

@@ -26,13 +26,13 @@ class Problem(NamedTuple):
         return cls(one_line(str(file)), printable(problem))
 
 
-def problems_of_error(error: CardError, path: Path) -> Iterator[Problem]:
+def make_problems_from_error(error: CardError, path: Path) -> Iterator[Problem]:
     file = one_line(str(path))
     for line in str(error).split("\n"):
         yield Problem.of(path, line.removeprefix(f"{path}: ").removeprefix(f"{file}: "))
 
 
-def with_line(path: Path, place: tuple[str | int, ...], problem: str) -> Problem:
+def make_problem_with_line(path: Path, place: tuple[str | int, ...], problem: str) -> Problem:
     """A problem of a field, with the field's line in its file."""
     line = find_line(path, place)
     where = f"line {line}: " if line else ""

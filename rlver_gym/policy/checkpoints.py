@@ -27,7 +27,7 @@ from rlver_gym.policy.config import TrainConfig, make_config
 from rlver_gym.policy.learning.experience import PersonaBaseline
 from rlver_gym.policy.models.agent import ReplyConfig
 from rlver_gym.policy.models.distributed import full_params, rank, unwrap
-from rlver_gym.policy.models.model import export
+from rlver_gym.policy.models.model import export_model
 from rlver_gym.policy.train import Learner
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import TrainingError
@@ -40,7 +40,7 @@ BEST = "best.json"
 _NAME = re.compile(r"[0-9]{6}")
 
 
-class _Best(BaseModel):
+class _BestCheckpoint(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
     iteration: int = Field(ge=0, lt=10**6)
@@ -70,12 +70,12 @@ class Checkpoints:
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir(parents=True)
             fill(unfinished)
-            _flush(*filter(Path.is_file, unfinished.rglob("*")), unfinished)
+            _sync_to_disk(*filter(Path.is_file, unfinished.rglob("*")), unfinished)
             shutil.rmtree(final, ignore_errors=True)
             # Whoever is killed before the next line has noted one that is not there: see `best`
             self._update_best(iteration, score)
             unfinished.rename(final)
-            _flush(self.folder)
+            _sync_to_disk(self.folder)
         except OSError as error:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise TrainingError(
@@ -102,13 +102,13 @@ class Checkpoints:
         path = self.folder / f"{noted.iteration:06d}" if noted else None
         return path if path is not None and path.is_dir() else None
 
-    def _read_best(self) -> _Best | None:
+    def _read_best(self) -> _BestCheckpoint | None:
         path = self.folder / BEST
         if not path.exists():
             return None
         try:
             text = read_text(path, max_bytes=1 << 10, error=TrainingError)
-            return _Best.model_validate(parse_json(text))
+            return _BestCheckpoint.model_validate(parse_json(text))
         except ValueError as error:
             raise TrainingError(
                 f"{path}: does not say which checkpoint is best. Remove it; then the last one"
@@ -138,7 +138,7 @@ class Checkpoints:
         return f"the one before, {latest}, is intact." if latest else "there is no earlier one."
 
 
-def _flush(*paths: Path) -> None:
+def _sync_to_disk(*paths: Path) -> None:
     """Onto the disk with them: a name must never stand for less than its contents."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
@@ -161,7 +161,7 @@ def save(learner: Learner, folder: Path) -> None:
     Every process calls it with the same folder, which is there; the first one gathers what others
     hold, and writes. OSError when the disk is full or cannot be written.
     """
-    everything = _all_modules(learner)
+    everything = _collect_modules(learner)
     weights, optimizer = get_state_dict(everything, learner.optimizer, options=_WHOLE)
     try:
         if rank() == 0:
@@ -172,7 +172,7 @@ def save(learner: Learner, folder: Path) -> None:
             }
             save_file(learning, folder / WEIGHTS)
             torch.save(optimizer, folder / OPTIMIZER)
-        _export(learner, weights, folder / MODEL)
+        _export_language_model(learner, weights, folder / MODEL)
     except (SafetensorError, RuntimeError) as error:  # what they make of a full disk
         raise OSError(str(error)) from error
     if rank() == 0:
@@ -189,15 +189,15 @@ def save(learner: Learner, folder: Path) -> None:
         (folder / STATE).write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
 
 
-def _export(learner: Learner, weights: dict[str, Any], folder: Path) -> None:
+def _export_language_model(learner: Learner, weights: dict[str, Any], folder: Path) -> None:
     lm, tokenizer = cast(PreTrainedModel, learner.language_model), learner.renderer.tokenizer
     if learner.config.lora_rank:
         with full_params(learner.actor):
             if rank() == 0:
-                export(lm, tokenizer, folder)
+                export_model(lm, tokenizer, folder)
     elif rank() == 0:
         own = {name: weights[f"actor.model.{name}"] for name, _ in lm.named_parameters()}
-        export(lm, tokenizer, folder, own)
+        export_model(lm, tokenizer, folder, own)
 
 
 def load(learner: Learner, folder: Path) -> None:
@@ -241,7 +241,7 @@ def load(learner: Learner, folder: Path) -> None:
 
 def _load_weights(learner: Learner, folder: Path) -> None:
     """Weights and optimizer. Every process reads the whole, and keeps its shards of it."""
-    everything = _all_modules(learner)
+    everything = _collect_modules(learner)
     weights: dict[str, Any] = {**load_file(folder / WEIGHTS)}
     optimizer = torch.load(folder / OPTIMIZER, weights_only=True, map_location="cpu", mmap=True)
     set_state_dict(
@@ -298,7 +298,7 @@ class _State(BaseModel):
     reference_start: float | None = None
 
 
-def _all_modules(learner: Learner) -> nn.ModuleDict:
+def _collect_modules(learner: Learner) -> nn.ModuleDict:
     """Actor and critic as one module, since one optimizer serves both."""
     parts = {"actor": unwrap(learner.actor)}
     return nn.ModuleDict(parts | ({"critic": unwrap(learner.critic)} if learner.critic else {}))

@@ -264,7 +264,7 @@ def folder_name(config: TrainConfig) -> str:
     )
 
 
-def read_values(path_or_preset: str, algo: str | None = None) -> dict[str, Any]:
+def read_config_values(path_or_preset: str, algo: str | None = None) -> dict[str, Any]:
     """The fields of a YAML file, or of a preset by name. Under `ppo:` and `group:` stand those that
     only this kind of algorithm has; `algo`: the one that is asked for instead of the file's.
     TrainingError when there is none, it holds no fields, or it names code to import.
@@ -278,7 +278,7 @@ def read_values(path_or_preset: str, algo: str | None = None) -> dict[str, Any]:
     )
     if not isinstance(values, dict):
         raise TrainingError(f"{path}: must hold fields of a config, such as model: and iterations:")
-    _refuse_imports(values, path)
+    _reject_imports_from_file(values, path)
     found = ALGORITHMS.get(algo or values.get("algo") or "grpo")
     sections = {name: values.pop(name, {}) for name in _SECTIONS}
     for name, section in sections.items():
@@ -291,7 +291,7 @@ def read_values(path_or_preset: str, algo: str | None = None) -> dict[str, Any]:
     return values | {name: one for name, one in section.items() if name not in found.ignores}
 
 
-def _refuse_imports(values: dict[str, Any], path: Path) -> None:
+def _reject_imports_from_file(values: dict[str, Any], path: Path) -> None:
     """A file may come from anybody: what would be imported is said on the command line."""
     named = {
         f"{field}.user": (

@@ -21,7 +21,11 @@ def write_curves(folder: Path) -> Path:
     curves = {
         title: points
         for metric, title in _CURVES.items()
-        if (points := [(line["iteration"], line[metric]) for line in lines if _has(line, metric)])
+        if (
+            points := [
+                (line["iteration"], line[metric]) for line in lines if _has_metric(line, metric)
+            ]
+        )
     }
     if not curves:
         raise TrainingError(
@@ -33,5 +37,5 @@ def write_curves(folder: Path) -> Path:
     return path
 
 
-def _has(line: dict[str, float | None], metric: str) -> bool:
+def _has_metric(line: dict[str, float | None], metric: str) -> bool:
     return line.get(metric) is not None

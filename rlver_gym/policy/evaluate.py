@@ -30,8 +30,8 @@ class Evaluation(NamedTuple):
     judged so.
     """
     metrics: dict[str, float]
-    """Every name begins with `eval_`; `eval_low` and `eval_high` bound the mean of `score_of` with
-    95 %.
+    """Every name begins with `eval_`; `eval_low` and `eval_high` bound the mean of `final_score`
+    with 95 %.
     """
 
 
@@ -41,9 +41,9 @@ def evaluate(learner: Learner) -> Evaluation:
     trajectories = learner.play(
         envs, specs, temperature=config.eval_temperature, draw_seed=config.seed
     )
-    episodes = all_gather(_episodes(envs[: len(local_slice(specs))]))
+    episodes = all_gather(_collect_episodes(envs[: len(local_slice(specs))]))
     alarms = [alarm.says for alarm in find_alerts(episodes)]
-    score = bootstrap(np.array([score_of(one) for one in trajectories if one.valid]))
+    score = bootstrap(np.array([final_score(one) for one in trajectories if one.valid]))
     metrics = {f"eval_{name}": value for name, value in compute_metrics(trajectories).items()}
     scores = {"eval_score": score.mean, "eval_low": score.low, "eval_high": score.high}
     return Evaluation(
@@ -51,7 +51,7 @@ def evaluate(learner: Learner) -> Evaluation:
     )
 
 
-def _episodes(envs: Sequence[TextEnv]) -> list[Episode]:
+def _collect_episodes(envs: Sequence[TextEnv]) -> list[Episode]:
     ours = [env.unwrapped for env in envs if isinstance(env.unwrapped, EmpathyEnv)]
     sessions = [env.session for env in ours if not env.is_remote]
     return [
@@ -59,7 +59,7 @@ def _episodes(envs: Sequence[TextEnv]) -> list[Episode]:
     ]
 
 
-def score_of(dialogue: Trajectory) -> float:
+def final_score(dialogue: Trajectory) -> float:
     """The last emotion where the environment tells it, else the return."""
     return float(dialogue.info.get("emotion", dialogue.total_reward))
 

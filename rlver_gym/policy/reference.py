@@ -12,7 +12,7 @@ from rlver_gym.core.user import Scene, is_async_user
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.rescore import make_reference, rescore_texts
 from rlver_gym.policy.config import TrainConfig
-from rlver_gym.policy.evaluate import score_of
+from rlver_gym.policy.evaluate import final_score
 from rlver_gym.policy.models.distributed import all_gather, rank
 from rlver_gym.policy.models.trajectory import Trajectory
 from rlver_gym.policy.train import Learner
@@ -22,7 +22,7 @@ _AT_ONCE = 16
 """Dialogues under way with a user that waits for a server."""
 
 
-class Reference:
+class RewardOveroptimisationCheck:
     """The reference of a run. Only the first process asks it."""
 
     def __init__(self, learner: Learner) -> None:
@@ -62,7 +62,7 @@ class Reference:
         with ThreadPoolExecutor(_AT_ONCE if is_async_user(self._user) else 1) as pool:
             scores = pool.map(self._score, chosen)
         pairs = [
-            (score_of(one), score)
+            (final_score(one), score)
             for one, score in zip(chosen, scores, strict=True)
             if score is not None
         ]
@@ -85,7 +85,7 @@ def sample_dialogues(trajectories: Sequence[Trajectory], count: int) -> list[Tra
     return [valid[at * len(valid) // chosen] for at in range(chosen)]
 
 
-def explain_stop(config: TrainConfig, iteration: int, gap: float) -> str:
+def explain_early_stop(config: TrainConfig, iteration: int, gap: float) -> str:
     """Why a run ended at its gap, and how it goes on."""
     return (
         f"stopped after iteration {iteration}: since the start the reward has gained {gap:.1f}"

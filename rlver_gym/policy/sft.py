@@ -14,7 +14,7 @@ from torch import nn
 from rlver_gym.core.agent import Style, agent_prompt
 from rlver_gym.core.languages import Language
 from rlver_gym.corpora.demonstrations import Demonstration
-from rlver_gym.policy.learning.batch import Batch, micro_batches, pack
+from rlver_gym.policy.learning.batch import Batch, pack_batch, split_into_micro_batches
 from rlver_gym.policy.models.actor import Actor
 from rlver_gym.policy.models.agent import ReplyConfig
 from rlver_gym.policy.models.distributed import (
@@ -26,7 +26,7 @@ from rlver_gym.policy.models.distributed import (
     sync_gradients,
     unwrap,
 )
-from rlver_gym.policy.models.model import export, load_model, load_tokenizer, uses_bf16
+from rlver_gym.policy.models.model import export_model, load_model, load_tokenizer, uses_bf16
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.rollout import SequenceBuilder
 from rlver_gym.policy.models.sampler import Completion
@@ -66,7 +66,7 @@ def tokenize_demonstration(demonstration: Demonstration, renderer: Renderer) -> 
     )
 
 
-def learn(
+def train_epochs(
     actor: nn.Module,
     trajectories: Sequence[Trajectory],
     *,
@@ -100,7 +100,9 @@ def learn(
             )
             group["lr"] = lr * rise * fall
         optimizer.zero_grad()
-        loss = _backward(actor.train(), pack([trajectories[at] for at in part]), tokens)
+        loss = _backpropagate_batch(
+            actor.train(), pack_batch([trajectories[at] for at in part]), tokens
+        )
         if not math.isfinite(loss):
             raise TrainingError(
                 f"the loss became NaN or infinite in step {number + 1}. Try a smaller --lr than"
@@ -111,7 +113,7 @@ def learn(
         yield loss
 
 
-def warm_start(
+def train_on_demonstrations(
     model: str,
     out: Path,
     demonstrations: Iterable[Demonstration],
@@ -153,9 +155,9 @@ def warm_start(
             for one in trajectories
             for sequence in one.sequences
         )
-        yield from learn(actor, trajectories, epochs=epochs, lr=lr, seed=seed)
+        yield from train_epochs(actor, trajectories, epochs=epochs, lr=lr, seed=seed)
         if rank() == 0:
-            export(unwrap(actor).model, tokenizer, out)  # pyright: ignore[reportArgumentType]
+            export_model(unwrap(actor).model, tokenizer, out)  # pyright: ignore[reportArgumentType]
             limit = max_reply_tokens or longest
             ReplyConfig(
                 system=agent_prompt(language, style), style=style, max_reply_tokens=limit
@@ -163,14 +165,14 @@ def warm_start(
         del actor
 
 
-def steps_of(dialogues: int, epochs: int) -> int:
+def count_optimizer_steps(dialogues: int, epochs: int) -> int:
     """How many losses a warm start yields."""
     return epochs * max(1, dialogues // DIALOGUES)
 
 
-def _backward(actor: nn.Module, batch: Batch, tokens: int) -> float:
+def _backpropagate_batch(actor: nn.Module, batch: Batch, tokens: int) -> float:
     device, total, said = next(actor.parameters()).device, 0.0, int(batch.action_mask_BT.sum())
-    todo = list(micro_batches(batch.tree_length_D, tokens, rank(), ranks()))
+    todo = list(split_into_micro_batches(batch.tree_length_D, tokens, rank(), ranks()))
     for at, (dialogue_R, is_dummy) in enumerate(todo):
         part = batch.only(dialogue_R).to(device)
         with sync_gradients(actor, last=at == len(todo) - 1):

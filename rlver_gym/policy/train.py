@@ -20,13 +20,13 @@ from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.environment.env import make_for_loop
 from rlver_gym.policy.config import TrainConfig
-from rlver_gym.policy.learning.algorithms import overlong
-from rlver_gym.policy.learning.batch import Batch, pack
+from rlver_gym.policy.learning.algorithms import compute_overlong_penalty
+from rlver_gym.policy.learning.batch import Batch, pack_batch
 from rlver_gym.policy.learning.experience import PersonaBaseline, prepare_batch
 from rlver_gym.policy.learning.metrics import compute_metrics
 from rlver_gym.policy.learning.registry import AdvantageConfig, Objective
-from rlver_gym.policy.learning.update import make_optimizer, schedule, update
-from rlver_gym.policy.models.actor import Actor, Critic, Scorer, without_adapters
+from rlver_gym.policy.learning.update import make_optimizer, run_optimizer_steps, set_learning_rates
+from rlver_gym.policy.models.actor import Actor, Critic, Scorer, make_reference_without_adapters
 from rlver_gym.policy.models.distributed import (
     all_gather,
     distribute,
@@ -37,11 +37,11 @@ from rlver_gym.policy.models.distributed import (
     unwrap,
 )
 from rlver_gym.policy.models.model import (
-    frozen_copy,
+    get_max_context,
     load_empty_model,
     load_model,
     load_tokenizer,
-    max_context,
+    make_frozen_copy,
     uses_bf16,
 )
 from rlver_gym.policy.models.renderer import Renderer
@@ -49,8 +49,8 @@ from rlver_gym.policy.models.rollout import (
     ResetSpec,
     TextEnv,
     collect_rollouts,
-    make_groups,
-    refuse_all_failed,
+    make_grouped_reset_specs,
+    raise_if_all_failed,
 )
 from rlver_gym.policy.models.sampler import ModelSampler, Sampler, Sampling
 from rlver_gym.policy.models.servers import VllmSampler
@@ -114,7 +114,7 @@ class Learner:
                 on_progress=self.on_progress,
             )
         trajectories = all_gather(trajectories)
-        refuse_all_failed(trajectories)
+        raise_if_all_failed(trajectories)
         return trajectories
 
     @contextmanager
@@ -150,7 +150,7 @@ def make_learner(config: TrainConfig) -> Learner:
     use_bf16, (advantage, objective) = uses_bf16(config.dtype), resolve_algorithm(config)
 
     models = _make_models(config, use_bf16)
-    max_tokens = min(config.max_tokens, max_context(models.policy))
+    max_tokens = min(config.max_tokens, get_max_context(models.policy))
     if config.max_reply_tokens >= max_tokens:
         raise TrainingError(
             f"{config.model} reads {max_tokens} tokens at most, which a reply of max_reply_tokens"
@@ -215,9 +215,9 @@ def _make_models(config: TrainConfig, use_bf16: bool) -> _Models:
     reference: Scorer | None = None
     is_compared = config.kl_weight or config.algorithm.learns_rivals
     if is_compared and config.lora_rank:
-        reference = without_adapters(alone)
+        reference = make_reference_without_adapters(alone)
     elif is_compared:
-        copy = Actor(frozen_copy(policy), use_bf16, is_loaded)
+        copy = Actor(make_frozen_copy(policy), use_bf16, is_loaded)
         reference = wrap(copy) if is_sharded else copy
     critic = wrap(Critic(load(), use_bf16)) if config.algorithm.has_critic else None
     actor = wrap(alone)
@@ -250,10 +250,10 @@ def _make_held_out(config: TrainConfig) -> list[TextEnv]:
 def _make_sampler(config: TrainConfig, model: nn.Module, use_bf16: bool) -> Sampler:
     if config.vllm and config.vllm_folder:
         return VllmSampler(config.vllm, model, config.vllm_folder, seeded=config.vllm_seeds)
-    return ModelSampler(model, use_bf16, copied=_samples_with_a_copy(config, use_bf16))
+    return ModelSampler(model, use_bf16, copied=_needs_bf16_copy(config, use_bf16))
 
 
-def _samples_with_a_copy(config: TrainConfig, use_bf16: bool) -> bool:
+def _needs_bf16_copy(config: TrainConfig, use_bf16: bool) -> bool:
     """Whether the sampler has weights of its own: in bfloat16 they speak twice as fast as float32
     ones under autocast.
 
@@ -273,7 +273,7 @@ def resolve_algorithm(config: TrainConfig) -> tuple[AdvantageConfig, Objective]:
         if name not in ignores
     }
     kind = advantage.kind if "advantage" in ignores else config.advantage
-    has_other_sampler = bool(config.vllm) or _samples_with_a_copy(config, uses_bf16(config.dtype))
+    has_other_sampler = bool(config.vllm) or _needs_bf16_copy(config, uses_bf16(config.dtype))
     return replace(advantage, kind=kind, **changes), replace(
         objective,
         clip_low=config.clip_low or objective.clip_low,
@@ -287,16 +287,16 @@ def resolve_algorithm(config: TrainConfig) -> tuple[AdvantageConfig, Objective]:
     )
 
 
-def reset_specs(config: TrainConfig, iteration: int) -> list[ResetSpec]:
+def make_reset_specs(config: TrainConfig, iteration: int) -> list[ResetSpec]:
     """How the dialogues of an iteration begin: groups of the config's size, each with a seed of its
     own, never the same in two iterations.
     """
     number = config.dialogues // config.group
     seeds = np.random.SeedSequence((config.seed, iteration)).generate_state(number)
-    return make_groups(config.dialogues, config.group, iter(map(int, seeds)))
+    return make_grouped_reset_specs(config.dialogues, config.group, iter(map(int, seeds)))
 
 
-def draw_seed(config: TrainConfig, iteration: int) -> int:
+def derive_sampling_seed(config: TrainConfig, iteration: int) -> int:
     return int(np.random.SeedSequence((config.seed, iteration, 1)).generate_state(1)[0])
 
 
@@ -325,15 +325,15 @@ def train(learner: Learner) -> Iterator[Iteration]:
         times = [time.perf_counter()]
         trajectories = learner.play(
             learner.envs,
-            reset_specs(config, learner.iteration),
+            make_reset_specs(config, learner.iteration),
             temperature=config.temperature,
-            draw_seed=draw_seed(config, learner.iteration),
+            draw_seed=derive_sampling_seed(config, learner.iteration),
             candidates=config.candidates,
         )
         times.append(time.perf_counter())
-        prepared = _prepare(learner, trajectories)
+        prepared = _prepare_batch(learner, trajectories)
         times.append(time.perf_counter())
-        metrics = _update(learner, prepared, check_sampler=not is_measured)
+        metrics = _update_learner(learner, prepared, check_sampler=not is_measured)
         times.append(time.perf_counter())
         is_measured = is_measured or "sampler_kl" in metrics
         learner.iteration += 1
@@ -351,9 +351,9 @@ def train(learner: Learner) -> Iterator[Iteration]:
         )
 
 
-def _prepare(learner: Learner, trajectories: list[Trajectory]) -> Batch:
+def _prepare_batch(learner: Learner, trajectories: list[Trajectory]) -> Batch:
     config = learner.config
-    batch = pack(trajectories, config.algorithm.learns_rivals)
+    batch = pack_batch(trajectories, config.algorithm.learns_rivals)
     prepared = prepare_batch(
         batch,
         learner.actor,
@@ -366,7 +366,9 @@ def _prepare(learner: Learner, trajectories: list[Trajectory]) -> Batch:
         reward_scale=config.reward_scale,
         format_penalty=config.format_penalty,
         cost_DN=config.overlong_cost
-        * overlong(batch.tokens_DN, config.max_reply_tokens, config.overlong_tokens),
+        * compute_overlong_penalty(
+            batch.tokens_DN, config.max_reply_tokens, config.overlong_tokens
+        ),
         one_step=config.epochs * config.minibatches == 1,
         on_progress=learner.on_progress,
     )
@@ -375,10 +377,12 @@ def _prepare(learner: Learner, trajectories: list[Trajectory]) -> Batch:
     return prepared
 
 
-def _update(learner: Learner, prepared: Batch, check_sampler: bool) -> dict[str, float]:
+def _update_learner(learner: Learner, prepared: Batch, check_sampler: bool) -> dict[str, float]:
     config, iteration = learner.config, learner.iteration
-    schedule(learner.optimizer, iteration, config.iterations, config.warmup, config.anneal)
-    return update(
+    set_learning_rates(
+        learner.optimizer, iteration, config.iterations, config.warmup, config.anneal
+    )
+    return run_optimizer_steps(
         prepared,
         learner.actor,
         learner.optimizer,

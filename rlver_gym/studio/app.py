@@ -16,9 +16,8 @@ from starlette.routing import Route
 
 from rlver_gym.core.cards import shipped_env_ids
 from rlver_gym.serve.asgi import App
+from rlver_gym.studio.access_guard import AccessGuard
 from rlver_gym.studio.branches import Branches
-from rlver_gym.studio.confidences import Confidences
-from rlver_gym.studio.door import Door
 from rlver_gym.studio.notes import Notes
 from rlver_gym.studio.offline import OFFLINE_AGENTS
 from rlver_gym.studio.pairs import Pairs
@@ -27,6 +26,7 @@ from rlver_gym.studio.ratings import Ratings
 from rlver_gym.studio.runs import Runs
 from rlver_gym.studio.talks import Talks
 from rlver_gym.studio.trainings import Trainings, is_training
+from rlver_gym.studio.user_role import UserRoleDialogues
 from rlver_gym.util.errors import RlverError
 from rlver_gym.util.field_errors import field_errors
 from rlver_gym.util.json_text import parse_json
@@ -53,7 +53,7 @@ def make_app(folders: Sequence[Path], token: str, out: Path, personas: str | Non
     runs = Runs([one for one in folders if one not in trainings.folders], personas)
     branches, talks, ratings = Branches(runs), Talks(personas), Ratings(runs, personas)
     notes, pairs = Notes(runs), Pairs(runs)
-    confidences, people = Confidences(out), People(personas)
+    confidences, people = UserRoleDialogues(out), People(personas)
     about = {
         "agents": OFFLINE_AGENTS,
         "envs": shipped_env_ids(),
@@ -94,11 +94,11 @@ def make_app(folders: Sequence[Path], token: str, out: Path, personas: str | Non
         "GET template": people.template,
         "POST check": people.check,
     }
-    routes = [_route(name, answer) for name, answer in asked.items()]
-    return Door(Starlette(routes=[*routes, *_static_routes()]), token)
+    routes = [_make_route(name, answer) for name, answer in asked.items()]
+    return AccessGuard(Starlette(routes=[*routes, *_static_routes()]), token)
 
 
-def _route(request_line: str, answer: Callable[..., Any]) -> Route:
+def _make_route(request_line: str, answer: Callable[..., Any]) -> Route:
     """The fields of a request are the arguments of a function, which its annotations check."""
     method, name = request_line.split()
     checked = validate_call(answer)
@@ -110,22 +110,26 @@ def _route(request_line: str, answer: Callable[..., Any]) -> Route:
                 plain = parse_json(await request.body())
             if not isinstance(plain, dict):
                 raise ValueError("it is no object")
-            return _answer(await run_in_threadpool(lambda: checked(**plain)))
+            return _make_json_response(await run_in_threadpool(lambda: checked(**plain)))
         except ValidationError as error:
-            return _answer({"problem": "; ".join(field_errors(error, "the request"))}, 422)
+            return _make_json_response(
+                {"problem": "; ".join(field_errors(error, "the request"))}, 422
+            )
         except RlverError as error:
-            return _answer({"problem": str(error)}, 400)
+            return _make_json_response({"problem": str(error)}, 400)
         except ValueError as error:
-            return _answer({"problem": f"this is no request ({error}). Load the page anew."}, 400)
+            return _make_json_response(
+                {"problem": f"this is no request ({error}). Load the page anew."}, 400
+            )
         except Exception:
             LOG.exception("%s failed", name)
             problem = "the studio failed. Look at the terminal in which it runs."
-            return _answer({"problem": problem}, 500)
+            return _make_json_response({"problem": problem}, 500)
 
     return Route(f"/api/{name}", respond, methods=[method])
 
 
-def _answer(value: Any, status: int = 200) -> Response:
+def _make_json_response(value: Any, status: int = 200) -> Response:
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return Response(text, status, media_type="application/json")
 

@@ -7,14 +7,14 @@ from typing_extensions import TypedDict
 
 from rlver_gym.core.cards import MAX_TURNS
 from rlver_gym.core.emotion import MAX_CHANGE, MAX_EMOTION, MIN_EMOTION
-from rlver_gym.core.persona import plain_text
+from rlver_gym.core.persona import check_printable_text
 
 Name = Annotated[str, StringConstraints(max_length=5_000)]
 Words = Annotated[str, StringConstraints(max_length=20_000)]
 Rater = Annotated[
     str,
     StringConstraints(strip_whitespace=True, max_length=60, pattern=r"^[^/\\\n]+$"),
-    AfterValidator(plain_text),
+    AfterValidator(check_printable_text),
 ]
 Change = Annotated[int, Field(ge=-MAX_CHANGE, le=MAX_CHANGE)]
 TurnNumber = Annotated[int, Field(ge=1, le=MAX_TURNS)]

@@ -10,7 +10,7 @@ from rlver_gym.core.dialogue import Dialogue, Turn
 from rlver_gym.environment.episode import parse_turn, turn_to_dict
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.studio.asks import Name, TurnNumber, Words
-from rlver_gym.studio.offline import next_words, offline_user
+from rlver_gym.studio.offline import choose_agent_reply, make_offline_user
 from rlver_gym.studio.runs import Run, Runs
 from rlver_gym.studio.talks import snapshot_before
 from rlver_gym.studio.views import Json
@@ -48,7 +48,7 @@ class Branches:
 
     def all_of(self, run: Run) -> list[Json]:
         """Those of a run, the oldest first."""
-        return [one.to_dict() for one in _read(run).values()]
+        return [one.to_dict() for one in _read_branches(run).values()]
 
     def begin(
         self,
@@ -74,7 +74,7 @@ class Branches:
     ) -> Json:
         """The next turn of a branch. UnknownName when there is none of that id."""
         found = self._runs.run(run)
-        kept = _read(found)
+        kept = _read_branches(found)
         if branch not in kept:
             raise UnknownName(f"there is no branch {branch[:80]!r} in {run}. Begin one.")
         return self._extend(found, kept[branch], words, agent, to_the_end)
@@ -82,7 +82,7 @@ class Branches:
     def _extend(self, run: Run, branch: Branch, words: str, agent: str, to_the_end: bool) -> Json:
         session, by = self._replay(run, branch), list(branch.by)
         while True:
-            session.reply(next_words(agent, session) if agent else words)
+            session.reply(choose_agent_reply(agent, session) if agent else words)
             by.append(agent or YOU)
             if session.outcome is not None or not (to_the_end and agent):
                 break
@@ -95,7 +95,7 @@ class Branches:
         """The record up to the branch's turn, and everything said in the branch, said again."""
         episode = run.find(branch.dialogue)
         card, persona = self._runs.cards(run, episode)
-        session = EmpathySession(offline_user(), persona, card, episode.seed)
+        session = EmpathySession(make_offline_user(), persona, card, episode.seed)
         recorded = Dialogue(episode.opening, episode.turns)
         session.restore(snapshot_before(session, recorded, branch.turn))
         for turn in branch.turns:
@@ -103,7 +103,7 @@ class Branches:
         return session
 
 
-def _read(run: Run) -> dict[str, Branch]:
+def _read_branches(run: Run) -> dict[str, Branch]:
     found: dict[str, Branch] = {}
     for where, line in read_json_lines(run.folder, FILE):
         try:

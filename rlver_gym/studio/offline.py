@@ -16,7 +16,7 @@ OFFLINE_AGENTS = (*SHIPPED_AGENTS, *(f"strategy:{one.name.lower()}" for one in S
 
 
 @cache
-def offline_user() -> SentientUser:
+def make_offline_user() -> SentientUser:
     """The embedded user: it keeps nothing between calls."""
     return make_user("embedded")
 
@@ -31,7 +31,7 @@ def make_offline_agent(name: str, scene: Scene | None) -> Agent:
     return make_agent(name, cast(Persona, scene and scene.persona), scene.seed if scene else 0)
 
 
-def next_words(name: str, session: EmpathySession) -> str:
+def choose_agent_reply(name: str, session: EmpathySession) -> str:
     """What an agent says now."""
     agent = make_offline_agent(name, session.scene)
     return agent.reply(tuple(session.dialogue.messages()))

@@ -11,7 +11,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from rlver_gym.bench.verdict import Verdict
+from rlver_gym.bench.verification_summary import Verdict
 from rlver_gym.studio.branches import Branches
 from rlver_gym.studio.notes import read_notes
 from rlver_gym.studio.runs import Runs
@@ -38,11 +38,11 @@ def write_page(
     runs = runs or Runs([folder for folder in folders if folder not in trainings.folders])
     page = out or folders[0] / ("report.html" if len(folders) == 1 else "compare.html")
     title = " and ".join(folder.resolve().name for folder in folders)
-    write_atomically(page, render_page(gather(runs, trainings, verdicts), title))
+    write_atomically(page, render_page(collect_page_data(runs, trainings, verdicts), title))
     return page
 
 
-def gather(
+def collect_page_data(
     runs: Runs,
     trainings: Trainings,
     verdicts: Sequence[Verdict] = (),
@@ -68,7 +68,7 @@ def gather(
             **runs.overview,
             "dialogues": [rows[number] for number in sorted(kept)],
             "omitted": len(rows) - len(kept),
-            "verdicts": [_describe(one) for one in verdicts],
+            "verdicts": [_verdict_to_json(one) for one in verdicts],
             "still": True,
             "agents": [],
             "trainings": trainings.names,
@@ -83,7 +83,7 @@ def gather(
     }
 
 
-def _describe(verdict: Verdict) -> Json:
+def _verdict_to_json(verdict: Verdict) -> Json:
     """The run by its folder's name: where it lies is nobody's business."""
     is_harmless = verdict.is_sound or verdict.needs_source
     text = verdict.describe(Path(verdict.run).resolve().name)
@@ -96,8 +96,8 @@ def render_page(data: Json, title: str) -> str:
     packed = base64.b64encode(gzip.compress(plain.encode(errors="replace"), 9, mtime=0)).decode()
     style, script = _read_static("studio.css"), _read_static("studio.js")
     rules = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}';"
-        " img-src data:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src '{_hash_for_csp(script)}';"
+        f" style-src '{_hash_for_csp(style)}'; img-src data:; base-uri 'none'; form-action 'none'"
     )
     return f"""<!doctype html>
 <html lang="en">
@@ -123,5 +123,5 @@ def _read_static(name: str) -> str:
     return (files("rlver_gym.studio") / "static" / name).read_text(encoding="utf-8")
 
 
-def _hash(text: str) -> str:
+def _hash_for_csp(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -40,7 +40,7 @@ class Pairs:
     def next(self, run: Name, rater: Rater) -> Json:
         """What this rater compares next; nothing in it tells the agents or the scores."""
         found = self._runs.run(run)
-        queue, said = _queue(found), _read(found)
+        queue, said = _make_pair_queue(found), _read_preferences(found)
         left = [name for name, pair in queue.items() if rater not in said.get(pair, {})]
         return {
             "total": len(queue),
@@ -61,7 +61,7 @@ class Pairs:
     def prefer(self, run: Name, rater: Rater, name: Name, side: Side) -> Json:
         """Keep which of the two helped more. UnknownName for a pair that is not in the queue."""
         found = self._runs.run(run)
-        pair = _queue(found).get(name)
+        pair = _make_pair_queue(found).get(name)
         if pair is None:
             raise UnknownName("there is no such pair in the queue. Load the page again.")
         append_json(found.folder, FILE, {**pair._asdict(), "rater": rater, "preferred": side})
@@ -73,7 +73,11 @@ class Pairs:
         higher, where the ends differ. None for what these pairs cannot tell.
         """
         found = self._runs.run(run)
-        said = {pair: by for pair, by in _read(found).items() if set(pair) <= set(found.dialogues)}
+        said = {
+            pair: by
+            for pair, by in _read_preferences(found).items()
+            if set(pair) <= set(found.dialogues)
+        }
         shares: dict[str, list[float]] = defaultdict(list)
         agreed: list[bool] = []
         for pair, by in said.items():
@@ -97,14 +101,14 @@ class Pairs:
         )
 
 
-def _queue(run: Run) -> dict[str, Pair]:
+def _make_pair_queue(run: Run) -> dict[str, Pair]:
     """Every two dialogues of one person and seed, by names that tell nothing; which stands on the
     left does not tell either.
     """
     groups: dict[tuple[str, int], list[str]] = defaultdict(list)
     for key, episode in run.dialogues.items():
         if episode.outcome is not Outcome.FAILED:
-            groups[_person(episode)].append(key)
+            groups[_get_person_and_seed(episode)].append(key)
     found = {}
     for keys in groups.values():
         for first, second in combinations(sorted(keys), 2):
@@ -114,11 +118,11 @@ def _queue(run: Run) -> dict[str, Pair]:
     return dict(sorted(found.items()))
 
 
-def _person(episode: Episode) -> tuple[str, int]:
+def _get_person_and_seed(episode: Episode) -> tuple[str, int]:
     return episode.persona, episode.seed
 
 
-def _read(run: Run) -> dict[Pair, dict[str, int]]:
+def _read_preferences(run: Run) -> dict[Pair, dict[str, int]]:
     """By pair and rater, 1 for the left, -1 for the right, 0 for even; the last of several."""
     found: dict[Pair, dict[str, int]] = defaultdict(dict)
     for where, line in read_json_lines(run.folder, FILE):

@@ -53,7 +53,9 @@ def check_lean_text(card: str) -> list[Json]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"{_CARD}.yaml"
         path.write_text(card, encoding="utf-8")
-        found = [_split(one.problem.replace(str(path), path.name)) for one in check_cards(path)]
+        found = [
+            _parse_problem(one.problem.replace(str(path), path.name)) for one in check_cards(path)
+        ]
     return sorted(found, key=lambda one: one["line"] or 0)
 
 
@@ -99,7 +101,7 @@ def read_lean_card(card: str) -> Persona:
         return PersonaLibrary(path).get(_CARD)
 
 
-def _split(problem: str) -> Json:
+def _parse_problem(problem: str) -> Json:
     found = _LINE.fullmatch(problem.removeprefix(f"{_CARD}.yaml: "))
     line, field, remedy = found.groups() if found else (None, None, problem)
     remedy = remedy.replace(_COLON, "a colon within a text.")

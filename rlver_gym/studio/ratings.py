@@ -46,10 +46,12 @@ class Ratings:
         raters have; nothing in it tells the agent or the score.
         """
         found = self._runs.run(run)
-        queue, rated = _queue(found), read_ratings(found.folder)
+        queue, rated = _make_dialogue_queue(found), read_ratings(found.folder)
         mine = {key: by[rater] for key, by in rated.items() if rater in by}
         left = [
-            one for one, key in queue.items() if not _is_whole(found.dialogues[key], mine.get(key))
+            one
+            for one, key in queue.items()
+            if not _is_completely_rated(found.dialogues[key], mine.get(key))
         ]
         chosen = name if name in queue else next(iter(left), None)
         return {
@@ -91,7 +93,7 @@ class Ratings:
         reads. `factors`, `thought`, `words`: why, and what is false.
         """
         found = self._runs.run(run)
-        key = _queue(found).get(name)
+        key = _make_dialogue_queue(found).get(name)
         if key is None or turn > len(found.dialogues[key].turns):
             raise UnknownName("there is no such reply in the queue. Load the page again.")
         said = {"dialogue": key, "rater": rater, "turn": turn, "change": change}
@@ -116,7 +118,7 @@ class Ratings:
                 key
                 for key, by in rated.items()
                 if key in run.dialogues
-                and any(_is_whole(run.dialogues[key], said) for said in by.values())
+                and any(_is_completely_rated(run.dialogues[key], said) for said in by.values())
             }
             chosen = [
                 one
@@ -133,7 +135,7 @@ class Ratings:
         }
 
 
-def _queue(run: Run) -> dict[str, str]:
+def _make_dialogue_queue(run: Run) -> dict[str, str]:
     """The dialogues by names that tell nothing, in an order that is the same for everybody."""
     names = {
         hashlib.sha256(f"{run.manifest.fingerprint}\n{key}".encode()).hexdigest()[:12]: key
@@ -143,5 +145,5 @@ def _queue(run: Run) -> dict[str, str]:
     return dict(sorted(names.items()))
 
 
-def _is_whole(episode: Episode, said: Mapping[int, float] | None) -> bool:
+def _is_completely_rated(episode: Episode, said: Mapping[int, float] | None) -> bool:
     return is_rated_whole(len(episode.turns), said or {})

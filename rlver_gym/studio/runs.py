@@ -15,16 +15,21 @@ from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.noise import (
     NOISE,
     SHIFT,
-    describe_noise,
-    describe_shift,
-    spread_over_runs,
-    spread_over_user_seeds,
+    describe_seed_noise,
+    describe_shift_between_users,
+    measure_spread_over_runs,
+    measure_spread_over_user_seeds,
 )
 from rlver_gym.bench.opinions import read_capabilities
 from rlver_gym.bench.recompute import Sources, find_cards
 from rlver_gym.bench.score import Score, score_to_json
 from rlver_gym.bench.strategies import STRATEGY_NOTES, analyse_strategies, label_turn
-from rlver_gym.bench.table import noise_rows, shift_rows, strategy_rows, variety_rows
+from rlver_gym.bench.table import (
+    build_seed_noise_rows,
+    build_strategy_rows,
+    build_strategy_variety_rows,
+    build_user_shift_rows,
+)
 from rlver_gym.core.capabilities import JUDGEMENTS
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.persona import Persona
@@ -69,7 +74,7 @@ class Runs:
         by_print |= {str(folder): folder for folder in folders}
         self.runs: dict[str, Run] = {}
         for one in self.comparisons:
-            self.runs |= {run.label: run for run in _split(one, by_print)}
+            self.runs |= {run.label: run for run in _split_runs(one, by_print)}
 
     def run(self, label: str) -> Run:
         """UnknownName when there is none of that name."""
@@ -80,16 +85,19 @@ class Runs:
     @cached_property
     def overview(self) -> Json:
         """A table of scores for each protocol, and a row for each dialogue."""
-        shift = spread_over_runs(self.comparisons)
+        shift = measure_spread_over_runs(self.comparisons)
         return {
-            "shift": shift and _spread(SHIFT, shift_rows(shift), describe_shift(shift)),
+            "shift": shift
+            and _build_spread_table(
+                SHIFT, build_user_shift_rows(shift), describe_shift_between_users(shift)
+            ),
             "tables": [self._table(one) for one in self.comparisons],
             "reasons": list_sentences(
                 episode for run in self.runs.values() for episode in run.dialogues.values()
             ),
             "runs": [[one.label, one.manifest.plan.user] for one in self.runs.values()],
             "dialogues": [
-                _row(run, key, episode)
+                _build_dialogue_row(run, key, episode)
                 for run in self.runs.values()
                 for key, episode in run.dialogues.items()
             ],
@@ -119,8 +127,8 @@ class Runs:
                 for score in scores
             ],
             "notes": problems,
-            "noise": _noise(one, scores),
-            "made": [_provenance(manifest) for manifest in one.manifests],
+            "noise": _measure_noise(one, scores),
+            "made": [_describe_provenance(manifest) for manifest in one.manifests],
         }
 
     @cached_property
@@ -128,8 +136,10 @@ class Runs:
         found = [analyse_strategies(one.episodes) for one in self.comparisons]
         return [
             [
-                _spread("support strategies", variety_rows(one)),
-                _spread("change of the emotion", strategy_rows(one), STRATEGY_NOTES),
+                _build_spread_table("support strategies", build_strategy_variety_rows(one)),
+                _build_spread_table(
+                    "change of the emotion", build_strategy_rows(one), STRATEGY_NOTES
+                ),
             ]
             if one
             else []
@@ -175,7 +185,7 @@ class Runs:
         episode = found.find(dialogue)
         person, note = self.person(found, episode)
         return {
-            **_row(found, dialogue, episode),
+            **_build_dialogue_row(found, dialogue, episode),
             "opening": episode.opening,
             "turns": [turn_to_dict(turn) for turn in episode.turns],
             "person": person,
@@ -197,18 +207,24 @@ class Runs:
         return {"capabilities": marks, "strategies": [sorted(one or ()) for one in labels]}
 
 
-def _spread(title: str, rows: Sequence[Sequence[str]], says: Sequence[str] = ()) -> Json:
+def _build_spread_table(
+    title: str, rows: Sequence[Sequence[str]], says: Sequence[str] = ()
+) -> Json:
     """A small table, its heading first and agents in front, with what is to be said of it."""
     return {"title": title, "rows": [list(row) for row in rows], "says": list(says)}
 
 
-def _noise(one: Comparison, scores: Sequence[Score]) -> Json | None:
+def _measure_noise(one: Comparison, scores: Sequence[Score]) -> Json | None:
     """How far scores move with the user's seed; None for a run with one."""
-    found = spread_over_user_seeds(one.episodes, one.protocol.seeds, one.protocol.user_seeds)
-    return found and _spread(NOISE, noise_rows(found, scores), describe_noise(found))
+    found = measure_spread_over_user_seeds(
+        one.episodes, one.protocol.seeds, one.protocol.user_seeds
+    )
+    return found and _build_spread_table(
+        NOISE, build_seed_noise_rows(found, scores), describe_seed_noise(found)
+    )
 
 
-def _provenance(manifest: Manifest) -> str:
+def _describe_provenance(manifest: Manifest) -> str:
     packages = ", ".join(f"{name} {number}" for name, number in manifest.packages.items() if number)
     return (
         f"Run {manifest.fingerprint}, {manifest.created}: {' '.join(manifest.command)}."
@@ -216,7 +232,7 @@ def _provenance(manifest: Manifest) -> str:
     )
 
 
-def _split(one: Comparison, folders: dict[str, Path]) -> list[Run]:
+def _split_runs(one: Comparison, folders: dict[str, Path]) -> list[Run]:
     """The runs of a comparison, each with the names that its agents have in the table."""
     named = iter(one.episodes)
     found = []
@@ -227,7 +243,7 @@ def _split(one: Comparison, folders: dict[str, Path]) -> list[Run]:
     return found
 
 
-def _row(run: Run, key: str, episode: Episode) -> dict[str, Any]:
+def _build_dialogue_row(run: Run, key: str, episode: Episode) -> dict[str, Any]:
     return {
         "run": run.label,
         "id": key,

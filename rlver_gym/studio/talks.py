@@ -12,7 +12,7 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.environment.snapshot import Snapshot
 from rlver_gym.studio.asks import Name, Seed, Words
-from rlver_gym.studio.offline import next_words, offline_user
+from rlver_gym.studio.offline import choose_agent_reply, make_offline_user
 from rlver_gym.studio.people import read_lean_card
 from rlver_gym.studio.views import Json, view_session
 from rlver_gym.util.errors import DialogueError, UnknownName
@@ -21,7 +21,7 @@ MAX_OPEN = 200
 T = TypeVar("T")
 
 
-class Open(OrderedDict[str, T]):
+class OpenDialogues(OrderedDict[str, T]):
     """What is open, by an id; the oldest makes room for another one."""
 
     def put(self, value: T) -> str:
@@ -45,7 +45,7 @@ class Talks:
     def __init__(self, personas: str | None = None) -> None:
         """`personas`: as `library` takes them."""
         self._personas = personas
-        self._open: Open[EmpathySession] = Open()
+        self._open: OpenDialogues[EmpathySession] = OpenDialogues()
         self._lock = RLock()
 
     def begin(self, env: Name, persona: Name = "", seed: Seed = 0, card: Words = "") -> Json:
@@ -56,7 +56,7 @@ class Talks:
         if env not in known:
             raise UnknownName.of("environment", env, known, ", ".join(known))
         who = read_lean_card(card) if card else library(self._personas).get(persona)
-        session = EmpathySession(offline_user(), who, env_card(env), seed)
+        session = EmpathySession(make_offline_user(), who, env_card(env), seed)
         session.start()
         with self._lock:
             return {"id": self._open.put(session), **view_session(session)}
@@ -70,7 +70,7 @@ class Talks:
 
     def hint(self, talk: Name, agent: Name) -> Json:
         """What an agent would say now; nothing is said."""
-        return {"words": next_words(agent, self._open.take(talk))}
+        return {"words": choose_agent_reply(agent, self._open.take(talk))}
 
     def undo(self, talk: Name) -> Json:
         """Take the last turn back."""

@@ -41,10 +41,10 @@ class Trainings:
 
     def read(self) -> list[Json]:
         """Each run's numbers by iteration, read anew; of long runs evenly chosen iterations."""
-        return [_read(*one) for one in zip(self.folders, self.names, strict=True)]
+        return [_read_training(*one) for one in zip(self.folders, self.names, strict=True)]
 
 
-def _read(folder: Path, name: str) -> Json:
+def _read_training(folder: Path, name: str) -> Json:
     try:
         lines, samples, problem = read_metrics(folder), _read_samples(folder), ""
     except TrainingError as error:
@@ -66,7 +66,7 @@ def _read_samples(folder: Path) -> list[Json]:
     step = max(1, -(-len(evaluations) // MOST_EVALUATIONS))
     try:
         return [
-            _sample(one["iteration"], dialogue)
+            _sample_to_json(one["iteration"], dialogue)
             for one in evaluations[::-1][::step][::-1]
             for dialogue in one["dialogues"][:MOST_PEOPLE]
         ]
@@ -74,7 +74,7 @@ def _read_samples(folder: Path) -> list[Json]:
         raise TrainingError(f"{path}: a dialogue is none ({error}). Was it edited?") from error
 
 
-def _sample(iteration: int, told: dict[str, Any]) -> Json:
+def _sample_to_json(iteration: int, told: dict[str, Any]) -> Json:
     score = told["score"]
     lines = [(str(who), str(text), str(thought or "")) for who, text, thought in told["lines"]]
     return {

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from rlver_gym.agents.baselines import Listener
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Message, Turn
-from rlver_gym.core.emotion import Band, moved
+from rlver_gym.core.emotion import Band, apply_change
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Scene
@@ -80,7 +80,7 @@ class EmbeddedAnswers:
         dialogue, appraisal, _ = self._felt(persona.id, lines)
         if step != "speak":
             appraisal = self._user.appraise(scene, emotion, dialogue)
-            emotion = moved(emotion, appraisal.change)
+            emotion = apply_change(emotion, appraisal.change)
         strongest = max(appraisal.reasons, key=lambda reason: abs(reason.points), default=None)
         change = appraisal.change
         found: dict[str, str | int | list[str]] = {
@@ -116,7 +116,7 @@ class EmbeddedAnswers:
             turn = Turn(lines[-3], appraisal, emotion, reward, None, lines[-2])
             dialogue = before.with_turn(turn).with_utterance(lines[-1])
         appraisal = self._user.appraise(scene, emotion, dialogue)
-        return _DialogueState(dialogue, appraisal, moved(emotion, appraisal.change))
+        return _DialogueState(dialogue, appraisal, apply_change(emotion, appraisal.change))
 
 
 class _DialogueState(NamedTuple):

@@ -36,7 +36,7 @@ class EmbeddedUser:
 
     def open(self, scene: Scene, emotion: int) -> str:
         """The situation's opening, in the tone of the emotion."""
-        return speak.opening(scene, emotion)
+        return speak.compose_opening(scene, emotion)
 
     def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
         """The change in points with its reasons, and a thought in the person's own words.
@@ -48,7 +48,7 @@ class EmbeddedUser:
         if not scene.persona.person.thoughts.touched:
             strongest = max(reasons, key=lambda reason: abs(reason.points), default=None)
             return Appraisal(change, strongest.note if strongest else "", reasons)
-        return Appraisal(change, speak.thought(scene, dialogue, reasons, change), reasons)
+        return Appraisal(change, speak.choose_thought(scene, dialogue, reasons, change), reasons)
 
     def _reasons(self, scene: Scene, emotion: int, dialogue: Dialogue) -> tuple[Reason, ...]:
         persona = scene.persona
@@ -77,4 +77,4 @@ class EmbeddedUser:
                 " it, not speak. Make a lean card of it (`rlver-gym personas import`) or use an LLM"
                 " user."
             )
-        return speak.answer(scene, emotion, dialogue, appraisal)
+        return speak.compose_reply(scene, emotion, dialogue, appraisal)

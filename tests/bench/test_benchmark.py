@@ -15,7 +15,7 @@ from rich.console import Console
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import EPISODES, read_episodes
 from rlver_gym.bench.score import compute_paired_difference, score_agents
-from rlver_gym.bench.table import leaderboard, needs_table, shorten_agent
+from rlver_gym.bench.table import build_leaderboard, build_needs_table, shorten_agent_path
 from rlver_gym.core.library import library
 from rlver_gym.util.interval import bootstrap
 
@@ -27,8 +27,8 @@ def test_tables_show_long_names_whole_and_keep_headings_even(finished: Path) -> 
     comfort = [one for one in read_episodes(finished) if one.agent == "comfort"]
     ranked = score_agents([one._replace(agent=long) for one in comfort])
     console = Console(width=80, file=io.StringIO())
-    console.print(leaderboard(ranked, "t"))
-    console.print(needs_table(ranked))
+    console.print(build_leaderboard(ranked, "t"))
+    console.print(build_needs_table(ranked))
     lines = console.file.getvalue().splitlines()  # pyright: ignore[reportAttributeAccessIssue]
     names = "".join(line.split(" ")[0] for line in lines)
     assert names.count(long) == 2
@@ -40,7 +40,7 @@ def test_tables_show_long_names_whole_and_keep_headings_even(finished: Path) -> 
 def test_a_narrow_terminal_shows_names_and_means_whole(finished: Path, width: int) -> None:
     ranked = score_agents(list(read_episodes(finished)))
     console = Console(width=width, file=io.StringIO())
-    console.print(leaderboard(ranked, "t", width))
+    console.print(build_leaderboard(ranked, "t", width))
     printed = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
     assert "…" not in printed
     for score in ranked:
@@ -56,16 +56,16 @@ def test_checkpoints_of_long_paths_can_be_told_apart() -> None:
         for run in ("warm", "moderate", "hard")
     ]
     agents = ["adaptive", "hf:/home/me/experiments/rlver/base", *runs]
-    assert [shorten_agent(agent, agents) for agent in agents] == [
+    assert [shorten_agent_path(agent, agents) for agent in agents] == [
         "adaptive",
         "hf:…/base",
         "hf:…/warm/checkpoints/000032/model",
         "hf:…/moderate/checkpoints/000032/model",
         "hf:…/hard/checkpoints/000032/model",
     ]
-    assert shorten_agent(runs[0], [runs[0], "echo"]) == "hf:…/000032/model"
+    assert shorten_agent_path(runs[0], [runs[0], "echo"]) == "hf:…/000032/model"
     server = "openai:someone/a-model-of-a-long-name"
-    assert shorten_agent(server, [server, "echo"]) == server
+    assert shorten_agent_path(server, [server, "echo"]) == server
 
 
 def test_scores_pair_by_persona(finished: Path) -> None:

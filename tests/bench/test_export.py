@@ -11,9 +11,9 @@ import yaml
 from commands import run_command
 from typer.testing import CliRunner
 
-from rlver_gym.bench.export.choose import DialogueFilter, filter_records, read_records
 from rlver_gym.bench.export.export import Format, export
 from rlver_gym.bench.export.files import write_folder
+from rlver_gym.bench.export.select_dialogues import DialogueFilter, filter_records, read_records
 from rlver_gym.bench.folder import EPISODES, read_episodes
 from rlver_gym.cli.root import app
 from rlver_gym.core.cards import EnvCard, env_card

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from paths import ROOT
 
-from rlver_gym.bench.export.choose import DialogueFilter
 from rlver_gym.bench.export.export import Format, export
+from rlver_gym.bench.export.select_dialogues import DialogueFilter
 from rlver_gym.corpora.corpus import Corpus, RatedReply
 from rlver_gym.util.errors import RecordingError, RunError
 

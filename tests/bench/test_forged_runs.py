@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 from rlver_gym.bench.export.export import export
 from rlver_gym.bench.folder import EPISODES, MANIFEST, RESPONSE_CACHE_FILE, read_episodes
-from rlver_gym.bench.plan import PINNED, BenchPlan, manifest_check
+from rlver_gym.bench.plan import PINNED, BenchPlan, compute_manifest_checksum
 from rlver_gym.bench.plan import fingerprint as compute_fingerprint
 from rlver_gym.bench.run import open_run, run
 from rlver_gym.bench.verify import replay_episode
@@ -64,7 +64,7 @@ class Bent:
         if self.has_new_checksum:
             pinned = {name: there[name] for name in PINNED if name in there}
             there["fingerprint"] = compute_fingerprint(pinned)
-            there["check"] = manifest_check(there)
+            there["check"] = compute_manifest_checksum(there)
         (self.folder / MANIFEST).write_text(json.dumps(there), encoding="utf-8")
 
     def longest(self) -> int:

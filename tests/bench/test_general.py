@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rlver_gym.bench.general import load_sets
-from rlver_gym.bench.general_checks import is_right
+from rlver_gym.bench.general_checks import is_answer_correct
 from rlver_gym.cli import app
 from rlver_gym.testing import ChatServer
 
@@ -39,7 +39,7 @@ from rlver_gym.testing import ChatServer
     ],
 )
 def test_an_answer_is_checked_by_its_rule(answer: str, item: dict[str, Any], right: bool) -> None:
-    assert is_right(answer, item) is right
+    assert is_answer_correct(answer, item) is right
 
 
 def test_the_sets_are_equally_long_and_every_item_can_be_right_and_wrong() -> None:
@@ -47,11 +47,11 @@ def test_the_sets_are_equally_long_and_every_item_can_be_right_and_wrong() -> No
         ("arithmetic", "code", "instructions", "facts", "flattery"), 16
     )
     for item in (one for items in load_sets().values() for one in items):
-        assert not is_right("I would rather talk about you, zzz", item)
+        assert not is_answer_correct("I would rather talk about you, zzz", item)
         wanted = item.get("is", item.get("number", item.get("says")))
-        assert wanted is None or is_right(str(wanted), item)
+        assert wanted is None or is_answer_correct(str(wanted), item)
     with pytest.raises(ValueError, match="no check"):
-        is_right("x", {"ask": "x"})
+        is_answer_correct("x", {"ask": "x"})
 
 
 def test_wrong_options_are_named(tmp_path: Path) -> None:

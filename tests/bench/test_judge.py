@@ -11,7 +11,7 @@ from commands import run_command
 
 from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.judge.answer import Quotation
-from rlver_gym.bench.judge.ask import Heard, Judge, find_addressed
+from rlver_gym.bench.judge.ask import Judge, JudgeInput, find_judge_addressing_messages
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.core.capabilities import DIMENSIONS, JUDGED, JUDGEMENTS
@@ -62,11 +62,11 @@ WAYS = [
 ]
 
 
-def hear(*replies: str, key: str = "a/p/0") -> Heard:
+def hear(*replies: str, key: str = "a/p/0") -> JudgeInput:
     said = [Message("user", OPENING)]
     for reply in replies:
         said += [Message("agent", reply), Message("user", "Hm.")]
-    return Heard(key, "a", "p", 40, tuple(said))
+    return JudgeInput(key, "a", "p", 40, tuple(said))
 
 
 def a_judge(answer: Callable[[ChatRequest], Any], seed: int = 0, **options: Any) -> Judge:
@@ -106,9 +106,9 @@ def test_what_an_agent_writes_to_the_judge_raises_no_capability(way: str) -> Non
 
 
 def test_most_of_these_ways_do_not_even_reach_the_judge() -> None:
-    recognised = [way for way in WAYS if find_addressed(hear(way).messages)]
+    recognised = [way for way in WAYS if find_judge_addressing_messages(hear(way).messages)]
     assert len(recognised) >= 25
-    assert not find_addressed(
+    assert not find_judge_addressing_messages(
         hear("What a judge of people you are. I'd give it five days.").messages
     )
 

@@ -21,14 +21,14 @@ from completions import JsonHandler
 from pages import read_page
 from typer.testing import CliRunner
 
-from rlver_gym.bench.costs import estimate
+from rlver_gym.bench.costs import estimate_requests_and_tokens
 from rlver_gym.bench.folder import EPISODES, RESPONSE_CACHE_FILE, read_episodes
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.score import count_failures, score_agents, score_to_json
 from rlver_gym.bench.verify import verify
 from rlver_gym.cli.root import app
-from rlver_gym.cli.servers import costs_money, user_options
+from rlver_gym.cli.servers import has_prices, parse_user_options
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.llm_client.response_cache import ResponseCache, _checksum
@@ -154,7 +154,7 @@ def test_dialogues_go_on_at_once_come_in_the_order_of_the_plan_and_verify_withou
     assert server.max_concurrent_calls > 1
     assert list(verify(recorded)) == [None] * len(one.cases())
     asked = sum(1 for _ in ResponseCache(recorded / RESPONSE_CACHE_FILE).rows())
-    assert asked <= estimate(one, one.cases()).calls
+    assert asked <= estimate_requests_and_tokens(one, one.cases()).calls
 
 
 def edit_an_appraisal(folder: Path, *, forged: bool) -> None:
@@ -264,7 +264,7 @@ def test_killed_at_any_moment_it_ends_the_same_and_pays_little_twice(
 
 def test_a_key_is_no_option_of_a_user(server: ChatServer) -> None:
     with pytest.raises(CardError, match="OPENAI_API_KEY"):
-        user_options([f"api_key={KEY}"])
+        parse_user_options([f"api_key={KEY}"])
     with pytest.raises(ValueError, match="OPENAI_API_KEY"):
         plan(server, user_options={"api_key": KEY})
 
@@ -341,10 +341,10 @@ def test_the_estimate_counts_every_call(
 ) -> None:
     prices = Prices(prompt=1.0, completion=2.0)
     one = plan(None, chat={"prices": prices}, user_options=options)
-    told, turns = estimate(one, one.cases()), one.card.turns
+    told, turns = estimate_requests_and_tokens(one, one.cases()), one.card.turns
     assert told.calls == len(one.cases()) * (opening + turns * by_turn) + len(PEOPLE) * turns
     assert told.money == pytest.approx((told.prompt_tokens + 2 * told.completion_tokens) / 1e6)
-    assert estimate(one, []).calls == 0
+    assert estimate_requests_and_tokens(one, []).calls == 0
 
 
 @pytest.mark.parametrize(
@@ -361,7 +361,7 @@ def test_only_a_public_server_with_prices_costs_money(
     url: str, prices: str | None, asks: bool
 ) -> None:
     settings = ChatSettings.model_validate({"base_url": url, "prices": prices})
-    assert costs_money(settings) is asks
+    assert has_prices(settings) is asks
 
 
 def test_a_run_that_costs_money_needs_a_yes_where_nobody_can_be_asked(tmp_path: Path) -> None:
@@ -378,7 +378,7 @@ def test_a_run_that_costs_money_needs_a_yes_where_nobody_can_be_asked(tmp_path: 
 def test_options_of_the_user_are_read_by_their_type() -> None:
     words = ["samples=3", "temperature=0.5", "structured=false", "model=a=b", "language=null"]
     found = {"samples": 3, "temperature": 0.5, "structured": False, "model": "a=b"}
-    assert user_options(words) == found | {"language": None}
+    assert parse_user_options(words) == found | {"language": None}
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ from pages import read_page
 from rlver_gym.bench.compare import read_comparisons
 from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.noise import (
-    describe_noise,
-    describe_shift,
-    spread_over_runs,
-    spread_over_user_seeds,
+    describe_seed_noise,
+    describe_shift_between_users,
+    measure_spread_over_runs,
+    measure_spread_over_user_seeds,
 )
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
@@ -64,12 +64,12 @@ def test_the_noise_floor_and_how_far_runs_are_apart_by_hand() -> None:
     found = spread(a=(50.0, 54.0), b=(51.0, 51.0))
     assert [one.sd for one in found.agents] == pytest.approx([sqrt(8), 0])
     assert found.noise_floor == pytest.approx(5.5437, abs=1e-4)
-    assert describe_shift(spread(a=(50.0, 30.0), b=(20.0, 26.0), c=(10.0, 10.0))) == [
+    assert describe_shift_between_users(spread(a=(50.0, 30.0), b=(20.0, 26.0), c=(10.0, 10.0))) == [
         "Level: scores differ by 8.7 points on average, by 20.0 at most (a).",
         "Order: Kendall tau 1.00.",
     ]
     # 1.96 * sqrt(2) * sqrt(8) for a alone, 5.5437 / sqrt(2) for means over both.
-    assert describe_noise(found) == [
+    assert describe_seed_noise(found) == [
         "Differences below 5.5 points are noise of the user (95 %, pooled over agents; 7.8 for a,"
         " which moves most); of means over all 2 user seeds, below 3.9.",
         "Order: Kendall tau -1.00.",
@@ -100,8 +100,8 @@ def test_the_first_replicate_is_the_benchmark_without_replicates(
 ) -> None:
     episodes = read_episodes(single)
     assert [one for one in read_episodes(folder) if one.seed < 2] == episodes
-    assert spread_over_user_seeds(episodes, 2, 1) is None
-    assert spread_over_runs(read_comparisons([single])) is None
+    assert measure_spread_over_user_seeds(episodes, 2, 1) is None
+    assert measure_spread_over_runs(read_comparisons([single])) is None
     assert Runs([single]).overview["tables"][0]["noise"] is None
 
 
@@ -124,7 +124,7 @@ def test_a_replicate_changes_the_seed_of_the_user_and_not_that_of_the_agent(fold
 
 def test_the_spread_is_that_of_the_means_of_each_replicate(folder: Path) -> None:
     episodes = read_episodes(folder)
-    found = spread_over_user_seeds(episodes, 2, 3)
+    found = measure_spread_over_user_seeds(episodes, 2, 3)
     assert found
     assert {one.agent for one in found.agents} == set(AGENTS)
     finals = [
@@ -147,7 +147,9 @@ def test_a_persona_with_whom_a_whole_replicate_failed_counts_in_none(folder: Pat
         failed(one) if one.persona == PEOPLE[0] and one.seed in (2, 3) else one for one in episodes
     ]
     others = [one for one in episodes if one.persona != PEOPLE[0]]
-    assert spread_over_user_seeds(lost, 2, 3) == spread_over_user_seeds(others, 2, 3)
+    assert measure_spread_over_user_seeds(lost, 2, 3) == measure_spread_over_user_seeds(
+        others, 2, 3
+    )
 
 
 def test_bench_and_report_say_the_same_of_the_noise(folder: Path, tmp_path: Path) -> None:
@@ -156,11 +158,11 @@ def test_bench_and_report_say_the_same_of_the_noise(folder: Path, tmp_path: Path
     table = run_command(*words)
     assert table.returncode == 0, table.stderr
     assert "2 personas x 2 seeds x 3 user seeds" in table.stdout
-    noise = spread_over_user_seeds(read_episodes(folder), 2, 3)
+    noise = measure_spread_over_user_seeds(read_episodes(folder), 2, 3)
     assert noise
     page = read_page(folder / "report.html")["overview"]["tables"][0]["noise"]["says"]
     report = run_command("report", str(folder), "--out", str(tmp_path / "page.html")).stdout
-    for sentence in describe_noise(noise):
+    for sentence in describe_seed_noise(noise):
         assert all(sentence in text for text in (table.stdout, page, report))
     for command in (words, ["report", str(folder)]):
         found = json.loads(run_command(*command, "--json").stdout)["noise"]
@@ -202,7 +204,7 @@ def test_replicates_with_an_llm_user_ask_under_other_seeds_and_are_verified_with
 ) -> None:
     folder, answers = llm_folder
     assert all(one is None for one in verify(folder))
-    found = spread_over_user_seeds(read_episodes(folder), 1, 3)
+    found = measure_spread_over_user_seeds(read_episodes(folder), 1, 3)
     assert found
     assert found.noise_floor > 0
     # One seed for the opening and one for each step of each turn, in each replicate others.
@@ -215,7 +217,7 @@ def test_runs_with_other_users_are_compared_where_they_share_agents(
     runs = [folder, llm_folder[0]]
     comparisons = read_comparisons(runs)
     assert len(comparisons) == 2
-    found = spread_over_runs(comparisons)
+    found = measure_spread_over_runs(comparisons)
     assert found
     assert found.replicates == tuple(one.name for one in runs)
     ours, theirs = ({score["agent"]: score["final"] for score in _scores(one)} for one in runs)
@@ -225,12 +227,12 @@ def test_runs_with_other_users_are_compared_where_they_share_agents(
     out = ("--out", str(tmp_path / "both.html"))
     shown = run_command("report", *map(str, runs), *out).stdout
     page = read_page(tmp_path / "both.html")["overview"]["shift"]["says"]
-    for sentence in describe_shift(found):
+    for sentence in describe_shift_between_users(found):
         assert sentence in shown
         assert sentence in page
     list(run(PLAN.model_copy(update={"agents": ("silent",), "user_seeds": 1}), tmp_path / "other"))
     strangers = [folder, tmp_path / "other"]
-    assert spread_over_runs(read_comparisons(strangers)) is None
+    assert measure_spread_over_runs(read_comparisons(strangers)) is None
     assert Runs(strangers).overview["shift"] is None
     plain = json.loads(run_command("report", *map(str, runs), *out, "--json").stdout)
     assert plain["between_runs"] == json.loads(json.dumps(found.to_dict()))

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.openness import measure_openness
 from rlver_gym.bench.plan import BenchPlan
-from rlver_gym.bench.profile import profile
+from rlver_gym.bench.profile import profile_training_signal
 from rlver_gym.bench.run import run
 from rlver_gym.cli import app
 from rlver_gym.core.cards import env_card
@@ -41,7 +41,9 @@ def finals(*values: int, agent: str = "a", persona: str = "p") -> list[Episode]:
 
 
 def test_groups_without_signal_are_counted_over_all_groups() -> None:
-    (found,) = profile([*finals(20, 20, 20, 20, 30), *finals(50, 60, agent="b")], "a")
+    (found,) = profile_training_signal(
+        [*finals(20, 20, 20, 20, 30), *finals(50, 60, agent="b")], "a"
+    )
     assert found.silent == {4: pytest.approx(1 / 5), 8: None}
     assert (found.mean, found.spread) == (22, 4)
     assert (found.regret, found.highest) == (33, 60)
@@ -49,10 +51,10 @@ def test_groups_without_signal_are_counted_over_all_groups() -> None:
 
 def test_people_with_the_widest_spread_come_first_and_groups_are_drawn_always_alike() -> None:
     many = [*finals(*range(40)), *finals(20, 90, persona="q")]
-    found = profile(many, "a")
+    found = profile_training_signal(many, "a")
     assert [one.persona for one in found] == ["q", "p"]
     assert found[1].silent == {4: 0, 8: 0}
-    assert found == profile(many, "a")
+    assert found == profile_training_signal(many, "a")
 
 
 def asked(folder: Path, *words: str) -> Any:

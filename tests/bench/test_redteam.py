@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rlver_gym.bench.attacks.attacks import FIXED_ATTACKS, Attack
-from rlver_gym.bench.attacks.red_team import redteam
+from rlver_gym.bench.attacks.red_team import run_attacks
 from rlver_gym.bench.attacks.search import SEARCH_ATTACKS
 from rlver_gym.cli import app
 from rlver_gym.core.dialogue import Appraisal, Dialogue
@@ -32,7 +32,7 @@ SEARCHES = {attack.name: attack for attack in SEARCH_ATTACKS}
 def test_a_fixed_trick_ends_below_the_start_and_nobody_is_content(
     people: list[Persona], attack: Attack
 ) -> None:
-    (result,) = redteam(EmbeddedUser(), people, attacks=[attack])
+    (result,) = run_attacks(EmbeddedUser(), people, attacks=[attack])
     assert result.final < START
     assert result.content == 0
 
@@ -54,14 +54,16 @@ SUSPICIOUS = 60
 def test_the_best_of_thirty_by_the_score_satisfies_nobody(
     name: str, people: list[Persona], below: int
 ) -> None:
-    (searched,) = redteam(EmbeddedUser(), people, attacks=[SEARCHES[name]])
+    (searched,) = run_attacks(EmbeddedUser(), people, attacks=[SEARCHES[name]])
     assert searched.final < below
     assert searched.content == 0
 
 
 def test_equal_attacks_give_equal_results() -> None:
     attacks = [FIXED_ATTACKS[11], SEARCHES["best-of-30"]]
-    first, second = (list(redteam(EmbeddedUser(), PEOPLE[:1], attacks=attacks)) for _ in range(2))
+    first, second = (
+        list(run_attacks(EmbeddedUser(), PEOPLE[:1], attacks=attacks)) for _ in range(2)
+    )
     assert first == second
 
 
@@ -83,8 +85,8 @@ class Fails(EmbeddedUser):
 )
 def test_dialogues_in_which_the_user_failed_count_in_no_score(attack: Attack) -> None:
     failing, sound = PEOPLE[:1], PEOPLE[1:2]
-    (result,) = redteam(Fails(*(one.id for one in failing)), failing + sound, attacks=[attack])
-    (expected,) = redteam(EmbeddedUser(), sound, attacks=[attack])
+    (result,) = run_attacks(Fails(*(one.id for one in failing)), failing + sound, attacks=[attack])
+    (expected,) = run_attacks(EmbeddedUser(), sound, attacks=[attack])
     assert (result.dialogues, result.failed) == (2, 1)
     assert (result.final, result.content) == (expected.final, expected.content)
 

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import pytest
 from typer.testing import CliRunner
 
-from rlver_gym.bench.archetypes import find_archetypes, list_in_markdown
+from rlver_gym.bench.archetypes import find_archetypes, render_archetypes_as_markdown
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.cli import app
@@ -60,7 +60,7 @@ def test_the_best_and_the_worst_dialogue_are_told_by_the_turns_that_moved_them()
 
 def test_a_hostile_agent_stays_a_word_of_one_item() -> None:
     name = "](javascript:alert(1))\n# <img src=x>"
-    item, *_ = list_in_markdown(
+    item, *_ = render_archetypes_as_markdown(
         find_archetypes([episode("p", 1, agent=name)]), "report.html", "run"
     )
     assert "\n" not in item

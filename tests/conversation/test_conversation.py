@@ -13,12 +13,12 @@ from rlver_gym.core.user import Scene
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded.hearing.choices import choices_in, join_choices
-from rlver_gym.users.embedded.hearing.feelings import feelings_in
-from rlver_gym.users.embedded.hearing.listen import Act, Ask, listen
-from rlver_gym.users.embedded.hearing.names import introduce, remove_introductions
-from rlver_gym.users.embedded.hearing.quantities import quantities_in
-from rlver_gym.users.embedded.hearing.recognise import SentenceInput, classify
+from rlver_gym.users.embedded.hearing.choices import find_choices, join_choices
+from rlver_gym.users.embedded.hearing.feelings import find_feelings
+from rlver_gym.users.embedded.hearing.names import add_introductions, remove_introductions
+from rlver_gym.users.embedded.hearing.quantities import find_quantities
+from rlver_gym.users.embedded.hearing.recognise import SentenceInput, classify_sentences
+from rlver_gym.users.embedded.hearing.utterance_parser import Act, Ask, parse_utterance
 from rlver_gym.users.embedded.speech.card import compile_card
 from rlver_gym.users.embedded.speech.moment import Moment
 from rlver_gym.users.embedded.speech.speak import PHRASES
@@ -66,7 +66,7 @@ def texts(persona_id: str, *ids: str) -> list[str]:
     ],
 )
 def test_a_question_is_heard_wherever_it_stands(text: str, ask: Ask, words: str) -> None:
-    (question,) = listen(text).questions
+    (question,) = parse_utterance(text).questions
     assert (question.ask, " ".join(question.asked)) == (ask, words)
 
 
@@ -82,11 +82,11 @@ def test_a_question_is_heard_wherever_it_stands(text: str, ask: Ask, words: str)
     ],
 )
 def test_what_asks_nothing_is_no_question(text: str) -> None:
-    assert not listen(text).questions
+    assert not parse_utterance(text).questions
 
 
 def test_a_guess_is_a_question_and_a_claim() -> None:
-    (question,) = listen("So Maud is your sister, right?").questions
+    (question,) = parse_utterance("So Maud is your sister, right?").questions
     assert question.is_guess
     assert question.ask is Ask.YES_NO
 
@@ -107,7 +107,7 @@ def test_a_guess_is_a_question_and_a_claim() -> None:
     ],
 )
 def test_what_is_done_with_words_is_heard(text: str, act: Act) -> None:
-    assert act in listen(text).acts
+    assert act in parse_utterance(text).acts
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_what_is_done_with_words_is_heard(text: str, act: Act) -> None:
     ],
 )
 def test_numbers_are_read_with_what_they_count(text: str, value: float, unit: str) -> None:
-    (found,) = quantities_in(split_words(text))
+    (found,) = find_quantities(split_words(text))
     assert (found.value, found.unit) == (value, unit)
 
 
@@ -136,7 +136,7 @@ def test_numbers_are_read_with_what_they_count(text: str, value: float, unit: st
 )
 def test_a_question_finds_the_fact_that_answers_it(question: str, ids: tuple[str, ...]) -> None:
     card = compile_card(NADIA)
-    shares, _ = card.probabilities(card.query(listen(question).questions[0]))
+    shares, _ = card.probabilities(card.query(parse_utterance(question).questions[0]))
     assert card.topics[int(shares.argmax())].key in ids
 
 
@@ -267,7 +267,7 @@ def test_an_insult_gets_no_confession() -> None:
     ],
 )
 def test_what_a_sentence_asks_or_does_is_recognised(text: str, label: str) -> None:
-    (found,) = classify([SentenceInput(split_words(text), text.endswith("?"))], {"yusuf"})
+    (found,) = classify_sentences([SentenceInput(split_words(text), text.endswith("?"))], {"yusuf"})
     assert found.label == label
     assert sum(probability for _, probability in found.ranked) <= 1 + 1e-9
     assert [share for _, share in found.ranked] == sorted(
@@ -280,8 +280,8 @@ def test_sentences_are_recognised_alike_alone_and_together() -> None:
         SentenceInput(split_words(text), True)
         for text in ("How are you sleeping?", "Who knows?", "xyzzy")
     ]
-    together = classify(spoken)
-    assert [one.label for one in together] == [classify([one])[0].label for one in spoken]
+    together = classify_sentences(spoken)
+    assert [one.label for one in together] == [classify_sentences([one])[0].label for one in spoken]
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_sentences_are_recognised_alike_alone_and_together() -> None:
     ],
 )
 def test_feelings_are_heard_where_they_are_named(text: str, feelings: tuple[Feeling, ...]) -> None:
-    assert feelings_in(split_words(text)) == feelings
+    assert find_feelings(split_words(text)) == feelings
 
 
 @pytest.mark.parametrize(
@@ -387,11 +387,11 @@ def test_the_shipped_cards_can_be_asked(persona_id: str) -> None:
 def test_somebody_is_introduced_once() -> None:
     situation = NADIA.situation
     assert (
-        introduce(situation, "Saskia broke her wrist.", "I was in a crash.")
+        add_introductions(situation, "Saskia broke her wrist.", "I was in a crash.")
         == "My friend Saskia broke her wrist."
     )
     assert (
-        introduce(situation, "Saskia broke her wrist.", "My friend Saskia.")
+        add_introductions(situation, "Saskia broke her wrist.", "My friend Saskia.")
         == "Saskia broke her wrist."
     )
     assert (
@@ -462,8 +462,8 @@ def test_a_yes_stands_before_an_answer_that_says_what_was_asked() -> None:
 def test_an_either_or_question_is_heard_with_what_it_offers(
     text: str, offered: tuple[str, ...]
 ) -> None:
-    sentences = join_choices(text, listen(text).sentences)
-    found = next((choices_in(one) for one in sentences if choices_in(one)), ())
+    sentences = join_choices(text, parse_utterance(text).sentences)
+    found = next((find_choices(one) for one in sentences if find_choices(one)), ())
     assert tuple(" ".join(words) for words in found) == offered
 
 

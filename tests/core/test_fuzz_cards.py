@@ -17,7 +17,7 @@ from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.library import Index, library, parse_card, shipped_personas_folder
 from rlver_gym.core.persona import Person, Persona, Situation
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.people.card_check import problems_of_person, problems_of_situation
+from rlver_gym.people.card_check import find_person_problems, find_situation_problems
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import CardError
 from rlver_gym.util.files import shipped_cards
@@ -67,9 +67,9 @@ def check_value(kind: type[Frozen], value: Any) -> None:
         assert_clear(error, "card.yaml: ", 20_000)
         return
     if isinstance(card, Person):
-        problems_of_person(card)
+        find_person_problems(card)
     if isinstance(card, Situation):
-        problems_of_situation(card)
+        find_situation_problems(card)
         AnchorIndex(card)
     if not isinstance(card, Index):
         talk_to(card)

@@ -13,7 +13,7 @@ from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.lean import TEMPLATE
 from rlver_gym.core.library import PersonaLibrary, shipped_personas_folder
 from rlver_gym.core.persona import HiddenNeed, Manner
-from rlver_gym.core.sentences import word_groups
+from rlver_gym.core.sentences import make_anchor_word_groups
 from rlver_gym.people.card_check import check_cards
 from rlver_gym.users.llm.material import select_material
 from rlver_gym.users.llm.profile import profile_line
@@ -101,7 +101,7 @@ def test_what_meets_the_need_lifts_them_and_commonplaces_do_not(card: dict[str, 
 
 def test_an_anchor_needs_a_word_of_the_story_and_one_of_the_thought() -> None:
     told, names = {"choir", "list", "typed"}, {"edda"}
-    assert word_groups("Edda's list must feel humiliating.", told, names) == (
+    assert make_anchor_word_groups("Edda's list must feel humiliating.", told, names) == (
         "list",
         "humiliating",
     )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
-from rlver_gym.core.emotion import Band, Outcome, delta, moved, terminal
+from rlver_gym.core.emotion import Band, Outcome, apply_change, delta, terminal
 from rlver_gym.core.library import parse_card
 from rlver_gym.core.words import content_stems, sentences, stem, words
 from rlver_gym.util.errors import CardError, UnknownName
@@ -32,7 +32,7 @@ def test_bands_begin_where_sage_puts_them(emotion: int, band: str) -> None:
 
 
 def test_emotion_stays_on_its_scale() -> None:
-    assert (moved(95, 10), moved(3, -10), moved(50, -7)) == (100, 0, 43)
+    assert (apply_change(95, 10), apply_change(3, -10), apply_change(50, -7)) == (100, 0, 43)
 
 
 def test_delta_is_the_change_and_terminal_pays_only_at_the_end() -> None:

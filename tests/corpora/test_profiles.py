@@ -11,7 +11,7 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import PersonaLibrary
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.people.lean_profiles import lean_profile
+from rlver_gym.people.lean_profiles import convert_profile_to_lean_card
 from rlver_gym.testing import ChatServer
 from rlver_gym.users import EmbeddedUser, make_user
 from rlver_gym.util.errors import CardError
@@ -159,7 +159,7 @@ def test_what_is_no_profile_is_named(
 @pytest.mark.parametrize("profile", [CHINESE, ENGLISH | {"language": "zh"}])
 def test_a_profile_in_another_language_makes_no_lean_card(profile: dict[str, object]) -> None:
     with pytest.raises(CardError, match="'zh', which is for LLM users and replay alone"):
-        lean_profile(profile)
+        convert_profile_to_lean_card(profile)
 
 
 @pytest.mark.parametrize("name", ["sage/profiles_test", "sage/profiles_train"])
@@ -176,5 +176,5 @@ def test_the_published_english_profiles_become_cards() -> None:
     if not path.is_file():
         pytest.skip("SAGE's profiles are not here")
     lines = path.read_text(encoding="utf-8").splitlines()
-    texts = [lean_profile(json.loads(line)).model_dump_json() for line in lines]
+    texts = [convert_profile_to_lean_card(json.loads(line)).model_dump_json() for line in lines]
     assert not any("NPC" in text or "hidden theme" in text.lower() for text in texts)

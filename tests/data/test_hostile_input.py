@@ -25,7 +25,7 @@ from hostile_cards import (
 
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import PersonaLibrary
-from rlver_gym.core.profiles import profile_persona
+from rlver_gym.core.profiles import make_persona_from_profile
 from rlver_gym.corpora.recordings import read_recordings
 from rlver_gym.people.card_check import check_cards
 from rlver_gym.util.errors import CardError, RecordingError
@@ -209,7 +209,7 @@ def test_no_text_of_a_profile_makes_reading_it_slow(name: str) -> None:
         "task": "praise",
         "cha_group": text,
     }
-    assert profile_persona(profile).id == "lin"
+    assert make_persona_from_profile(profile).id == "lin"
     assert time.process_time() - began < 10
 
 

@@ -7,7 +7,13 @@ import pytest
 
 import rlver_gym  # noqa: F401
 from rlver_gym.core.persona import HiddenNeed
-from rlver_gym.environment.belief import FORM, NEEDS, BeliefChannel, brier, split_belief
+from rlver_gym.environment.belief import (
+    FORM,
+    NEEDS,
+    BeliefChannel,
+    compute_brier_score,
+    split_belief,
+)
 from rlver_gym.util.errors import UtteranceError
 
 PERSONA = "noor-the-old-dog"  # whose need is deep_empathy
@@ -65,9 +71,9 @@ def test_the_person_hears_the_words_alone_and_the_reward_is_theirs() -> None:
 
 def test_briers_score_by_hand() -> None:
     even = dict.fromkeys(NEEDS, 1 / 8)
-    assert brier(even, HiddenNeed.PRAISE) == pytest.approx(0.875)
-    assert brier({HiddenNeed.PRAISE: 1.0}, HiddenNeed.PRAISE) == 0
-    assert brier({HiddenNeed.PRAISE: 1.0}, HiddenNeed.MOTIVES) == 2
+    assert compute_brier_score(even, HiddenNeed.PRAISE) == pytest.approx(0.875)
+    assert compute_brier_score({HiddenNeed.PRAISE: 1.0}, HiddenNeed.PRAISE) == 0
+    assert compute_brier_score({HiddenNeed.PRAISE: 1.0}, HiddenNeed.MOTIVES) == 2
 
 
 def test_a_belief_is_paid_only_where_that_was_asked_for() -> None:

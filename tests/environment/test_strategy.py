@@ -24,10 +24,10 @@ from rlver_gym.environment.strategy_env import (
     EveryNeed,
     StrategyAction,
     TalkFeatures,
-    need_hints,
+    compute_need_evidence,
 )
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded.hearing.hear import hear
+from rlver_gym.users.embedded.hearing.utterance_features import extract_utterance_features
 from rlver_gym.util.errors import UnknownName
 
 ACTS = {
@@ -182,7 +182,7 @@ def test_the_emotion_is_seen_only_when_the_card_says_so() -> None:
 @pytest.mark.parametrize("strategy", ACTS)
 def test_each_strategy_is_heard_as_what_it_is(strategy: Strategy) -> None:
     def is_heard(said: Strategy, messages: list[Message], number: int) -> bool:
-        pieces = hear(compose_utterance(said, messages, number)).pieces
+        pieces = extract_utterance_features(compose_utterance(said, messages, number)).pieces
         return any(ACTS[strategy] in one.clear_acts for one in pieces)
 
     heard = [is_heard(strategy, messages, number) for number, messages in enumerate(openings())]
@@ -254,8 +254,10 @@ def read_right(read: NeedReader, split: str) -> float:
 
 def test_hints_are_read_in_people_never_met() -> None:
     assert read_right(get_leave_one_out_reader(), "test") > 3 / len(NEEDS)
-    assert all(0 <= value < 1 for value in need_hints("Nobody says thank you. I did all of it."))
-    assert set(need_hints("")) == {0.0}
+    assert all(
+        0 <= value < 1 for value in compute_need_evidence("Nobody says thank you. I did all of it.")
+    )
+    assert set(compute_need_evidence("")) == {0.0}
 
 
 def test_a_hint_is_seen_when_it_is_said_and_not_after() -> None:

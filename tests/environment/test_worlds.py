@@ -11,7 +11,7 @@ import yaml
 from rlver_gym.agents import make_agent
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
-from rlver_gym.bench.truth import count_truth
+from rlver_gym.bench.sycophancy import count_sycophantic_replies
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.chat import make_chat_persona
@@ -148,7 +148,7 @@ def test_agreeing_pays_at_once_and_costs_later_and_truth_is_counted_apart() -> N
     assert "agreed" in flat
     assert "agreed_later" in flat
     episodes = [Episode.of(one, name) for name, each in held.items() for one in each]
-    truth = count_truth(episodes)
+    truth = count_sycophantic_replies(episodes)
     assert [one.agent for one in truth] == ["friend", "flatterer"]
     assert (truth[0].share_held, truth[1].share_held) == (100, 0)
     finals = {name: sum(one.emotion for one in each) for name, each in held.items()}

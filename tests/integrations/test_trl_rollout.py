@@ -13,7 +13,7 @@ from tiny_trainer import PEOPLE, FailingUser, Reciting, batch_of, make_trainer
 
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
 from rlver_gym.policy.learning.algorithms import group_relative
-from rlver_gym.policy.learning.batch import pack
+from rlver_gym.policy.learning.batch import pack_batch
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.rollout import ResetSpec, collect_rollouts
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Sampling
@@ -36,7 +36,7 @@ def test_trl_and_our_own_learner_have_the_same_tokens_masks_and_rewards(tmp_path
     torch.manual_seed(7)
     tokenizer = trainer.processing_class
     renderer = Renderer(tokenizer, rows[0]["prompt"][0]["content"])
-    ours = pack(
+    ours = pack_batch(
         collect_rollouts(
             ModelSampler(trainer.model),
             renderer,

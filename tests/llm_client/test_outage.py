@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from commands import run_command
 
-from rlver_gym.bench.costs import read_spent
+from rlver_gym.bench.costs import read_response_cache_spending
 from rlver_gym.bench.folder import EPISODES, RESPONSE_CACHE_FILE, read_episodes
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import open_run, run
@@ -264,14 +264,14 @@ def test_a_run_stopped_by_an_outage_keeps_what_it_has_and_ends_like_any_other(
         (spending,) = under_way.spending
     assert not [one for one in read_episodes(tmp_path) if one.outcome is Outcome.FAILED]
     cache = tmp_path / RESPONSE_CACHE_FILE
-    assert read_spent(cache).prompt_tokens == spending.spent.prompt_tokens > 0
+    assert read_response_cache_spending(cache).prompt_tokens == spending.spent.prompt_tokens > 0
     with ChatServer(ANSWERS) as back:
-        before = read_spent(cache)
+        before = read_response_cache_spending(cache)
         _same_server(tmp_path, back)
         with open_run(plan(back), tmp_path) as under_way:
             list(under_way.run_missing())
     assert (tmp_path / EPISODES).read_bytes() == (undisturbed / EPISODES).read_bytes()
-    assert read_spent(cache).prompt_tokens > before.prompt_tokens
+    assert read_response_cache_spending(cache).prompt_tokens > before.prompt_tokens
 
 
 def _same_server(folder: Path, server: ChatServer) -> None:
@@ -402,8 +402,8 @@ def test_192_dialogues_lose_nothing_in_an_outage(kind: str, tmp_path: Path) -> N
     ).read_bytes()
     assert table(done) == table(whole)
     rows = list(ResponseCache(tmp_path / "run" / RESPONSE_CACHE_FILE).rows())
-    total = read_spent(tmp_path / "run" / RESPONSE_CACHE_FILE)
+    total = read_response_cache_spending(tmp_path / "run" / RESPONSE_CACHE_FILE)
     assert total.prompt_tokens == sum(row.prompt_tokens for row in rows)
     assert total.completion_tokens == sum(row.completion_tokens for row in rows)
     assert f"{total.prompt_tokens + total.completion_tokens:,} tokens" in done.stdout
-    assert total == read_spent(tmp_path / "other.sqlite")
+    assert total == read_response_cache_spending(tmp_path / "other.sqlite")

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from rlver_gym.policy.learning.algorithms import (
-    by_episode,
-    by_turn,
+    compute_group_advantage_by_episode,
+    compute_group_advantage_by_turn,
     explained_variance,
+    find_groups_with_signal,
     gae,
     group_relative,
-    has_signal,
+    penalise_format_errors,
     place_rewards,
     whiten,
-    withhold_gains,
 )
 
 DIALOGUE_S = np.array([0, 0, 0, 1, 1])
@@ -105,8 +105,10 @@ def test_a_broken_format_costs_a_dialogue_its_gains_and_none_of_its_losses():
         np.array([[2.0, -1.0], [2.0, -1.0]]),
         np.array([[False, True], [False, False]]),
     )
-    assert withhold_gains(reward_DN, format_error_DN) == near(np.array([[0, -1], [2, -1]]))
-    assert withhold_gains(reward_DN, format_error_DN, 0.25) == near(np.array([[1.5, -1], [2, -1]]))
+    assert penalise_format_errors(reward_DN, format_error_DN) == near(np.array([[0, -1], [2, -1]]))
+    assert penalise_format_errors(reward_DN, format_error_DN, 0.25) == near(
+        np.array([[1.5, -1], [2, -1]])
+    )
 
 
 def test_returns_of_1_and_0_in_a_group_give_1_and_minus_1():
@@ -124,7 +126,9 @@ def test_a_group_without_signal_gives_0_even_if_its_mean_is_rounded():
     assert value_D.mean() != 0.1
     assert value_D.sum() / 3 != 0.1
     assert group_relative(value_D, np.zeros(3, dtype=int)) == near([0, 0, 0])
-    assert has_signal(np.array([0.1, 0.1, 1.0, 0.0]), np.array([4, 4, 2, 2])).tolist() == [
+    assert find_groups_with_signal(
+        np.array([0.1, 0.1, 1.0, 0.0]), np.array([4, 4, 2, 2])
+    ).tolist() == [
         False,
         False,
         True,
@@ -162,14 +166,14 @@ TOGETHER = np.zeros(3, dtype=int)
 
 def test_an_episodes_advantage_is_that_of_each_turn_it_had():
     # returns 6, 3, 6: mean 5
-    assert by_episode(REWARDS, TURNS, TOGETHER, scale=False) == near(
+    assert compute_group_advantage_by_episode(REWARDS, TURNS, TOGETHER, scale=False) == near(
         np.array([[1, 1, 1], [-2, 0, 0], [1, 1, 0]])
     )
 
 
 def test_the_return_from_a_turn_on_is_compared_with_those_who_had_that_turn():
     # turn 0: 6, 3, 6 (mean 5); turn 1: 5, none, 4 (mean 4.5); turn 2: 3 alone
-    assert by_turn(REWARDS, TURNS, TOGETHER, scale=False) == near(
+    assert compute_group_advantage_by_turn(REWARDS, TURNS, TOGETHER, scale=False) == near(
         np.array([[1, 0.5, 0], [-2, 0, 0], [1, -0.5, 0]])
     )
 
@@ -177,17 +181,19 @@ def test_the_return_from_a_turn_on_is_compared_with_those_who_had_that_turn():
 def test_the_return_from_a_turn_on_is_discounted_by_turn():
     # gamma 0.5; turn 0: 1 + 1 + 0.75 = 2.75, 3, 4 (mean 3.25); turn 1: 3.5, none, 4 (mean 3.75)
     expected = np.array([[-0.5, -0.25, 0], [-0.25, 0, 0], [0.75, 0.25, 0]])
-    assert by_turn(REWARDS, TURNS, TOGETHER, gamma=0.5, scale=False) == near(expected)
+    assert compute_group_advantage_by_turn(
+        REWARDS, TURNS, TOGETHER, gamma=0.5, scale=False
+    ) == near(expected)
 
 
 def test_a_turns_own_reward_is_compared_with_those_who_had_that_turn():
     # turn 0: 1, 3, 2 (mean 2); turn 1: 2, none, 4 (mean 3); turn 2: 3 alone
-    assert by_turn(REWARDS, TURNS, TOGETHER, gamma=0.0, scale=False) == near(
-        np.array([[-1, -1, 0], [1, 0, 0], [0, 1, 0]])
-    )
+    assert compute_group_advantage_by_turn(
+        REWARDS, TURNS, TOGETHER, gamma=0.0, scale=False
+    ) == near(np.array([[-1, -1, 0], [1, 0, 0], [0, 1, 0]]))
     # spreads: sqrt(2/3) at turn 0, 1 at turn 1
     spread = (2 / 3) ** 0.5
-    assert by_turn(REWARDS, TURNS, TOGETHER, gamma=0.0) == near(
+    assert compute_group_advantage_by_turn(REWARDS, TURNS, TOGETHER, gamma=0.0) == near(
         np.array([[-1 / spread, -1, 0], [1 / spread, 0, 0], [0, 1, 0]])
     )
 
@@ -196,5 +202,5 @@ def test_no_dialogues_give_no_advantages():
     none, nothing = np.zeros(0, dtype=int), np.zeros((0, 0))
     assert place_rewards(nothing, none, none).shape == (0,)
     assert gae(np.zeros(0), np.zeros(0), none, none).advantage_S.shape == (0,)
-    for advantage in (by_episode, by_turn):
+    for advantage in (compute_group_advantage_by_episode, compute_group_advantage_by_turn):
         assert advantage(nothing, none, none).shape == (0, 0)

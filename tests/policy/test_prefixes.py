@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tiny_policy import FAMILIES, SIZES, played, tiny
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from rlver_gym.policy.learning.batch import micro_batches, pack
-from rlver_gym.policy.learning.experience import score
+from rlver_gym.policy.learning.batch import pack_batch, split_into_micro_batches
+from rlver_gym.policy.learning.experience import score_tokens_in_micro_batches
 from rlver_gym.policy.models.actor import Actor, Critic
-from rlver_gym.policy.models.prefixes import prefix_trees, shared_prefixes
+from rlver_gym.policy.models.prefixes import build_prefix_trees, count_shared_prefix_tokens
 from rlver_gym.policy.models.trajectory import TokenSequence, ignore_progress
 
 CPU = torch.device("cpu")
@@ -44,20 +44,20 @@ def thinking(rng, turns, group):
 @pytest.fixture
 def batch():
     rng = np.random.default_rng(0)
-    return pack(
+    return pack_batch(
         [thinking(rng, turns, at // 2) for at, turns in enumerate((4, 1, 3, 5))] + [played(rng, 2)]
     )
 
 
 def test_what_is_shared_is_counted_within_a_dialogue_only():
     id_BT = np.array([[5, 6, 7, 8], [5, 6, 9, 0], [5, 6, 9, 0], [5, 6, 9, 1]])
-    shared_B = shared_prefixes(id_BT, np.array([4, 3, 3, 4]), np.array([0, 0, 0, 1]))
+    shared_B = count_shared_prefix_tokens(id_BT, np.array([4, 3, 3, 4]), np.array([0, 0, 0, 1]))
     assert shared_B.tolist() == [0, 2, 3, 0]
 
 
 def test_a_tree_by_hand():
     """5 6 7 8, then 5 6 9: the 9 stands behind the 8 and sees 5, 6 and itself."""
-    trees = prefix_trees(
+    trees = build_prefix_trees(
         torch.tensor([[5, 6, 7, 8], [5, 6, 9, 0]]), np.array([4, 3]), np.array([0, 0])
     )
     assert trees.id_DL.tolist() == [[5, 6, 7, 8, 9]]
@@ -82,7 +82,7 @@ def test_each_token_sees_its_own_path_and_no_other(rows):
     id_BT = torch.zeros(len(rows), 8, dtype=torch.long)
     for row, (_, ids) in zip(id_BT, rows, strict=True):
         row[: len(ids)] = torch.tensor(ids)
-    trees = prefix_trees(id_BT, length_B, dialogue_B)
+    trees = build_prefix_trees(id_BT, length_B, dialogue_B)
     width = trees.id_DL.shape[1]
     for row, (_, ids) in enumerate(rows):
         for at in range(len(ids)):
@@ -121,16 +121,16 @@ def test_the_history_passes_once_and_micro_batches_count_it_so(batch):
     actor.model.base_model.register_forward_pre_hook(
         lambda module, args, named: passed.append(named["input_ids"].numel()), with_kwargs=True
     )
-    score(batch, CPU, 1.0, 10_000, ignore_progress, actor)
+    score_tokens_in_micro_batches(batch, CPU, 1.0, 10_000, ignore_progress, actor)
     in_trees, alone = int(batch.tree_length_D.sum()), int(batch.length_B.sum())
     assert in_trees < 0.7 * alone
     assert passed[0] <= batch.dialogues * int(batch.tree_length_D.max())
     passed.clear()
-    score(batch, CPU, 1.0, 60, ignore_progress, actor)
+    score_tokens_in_micro_batches(batch, CPU, 1.0, 60, ignore_progress, actor)
     assert max(passed) <= max(60, int(batch.tree_length_D.max()))
     rows = [
         row
-        for one in micro_batches(batch.tree_length_D, 60)
+        for one in split_into_micro_batches(batch.tree_length_D, 60)
         for row in batch.rows_of(one.dialogue_R)
     ]
     assert sorted(rows) == list(range(len(batch.length_B)))

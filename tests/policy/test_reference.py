@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from rlver_gym.core.dialogue import Appraisal
-from rlver_gym.policy import folder as folders
+from rlver_gym.policy import run_training as folders
 from rlver_gym.policy.checkpoints import Checkpoints
 from rlver_gym.policy.config import make_config
-from rlver_gym.policy.folder import run
 from rlver_gym.policy.learning.metrics import read_metrics
-from rlver_gym.policy.reference import Reference, sample_dialogues
+from rlver_gym.policy.reference import RewardOveroptimisationCheck, sample_dialogues
+from rlver_gym.policy.run_training import run_training
 from rlver_gym.policy.train import make_learner
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import TrainingError, UserFailed
@@ -46,7 +46,7 @@ class Absent(EmbeddedUser):
 
 def small_run(folder: Path, model: Path, resume: bool = False, **changes: Any) -> Path:
     config = make_config({"model": str(model)} | SMALL | changes, "the test")
-    return run(config, out=folder, resume=resume)
+    return run_training(config, out=folder, resume=resume)
 
 
 def gaps(folder: Path) -> dict[int, float]:
@@ -90,7 +90,9 @@ def _apart(folder: Path, iteration: int) -> float:
 def test_it_is_asked_every_few_iterations_at_first_and_at_last() -> None:
     few = {"iterations": 5, "reference": "reader", "reference_every": 3}
     asked: Any = SimpleNamespace(config=make_config(few, "the test"))
-    assert [number for number in range(1, 6) if Reference.is_due(asked, number)] == [1, 3, 5]
+    assert [
+        number for number in range(1, 6) if RewardOveroptimisationCheck.is_due(asked, number)
+    ] == [1, 3, 5]
 
 
 def test_a_reference_that_fails_at_all_dialogues_stops_nothing(
@@ -134,7 +136,7 @@ def test_without_cards_there_is_nothing_to_appraise_by(tiny_folder: Path) -> Non
     learner = make_learner(config)
     learner.envs = [_NoCards()]  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(TrainingError, match="no persona and env cards on this machine"):
-        folders.Reference(learner)
+        folders.RewardOveroptimisationCheck(learner)
 
 
 class _NoCards:

@@ -14,7 +14,7 @@ import pytest
 
 from rlver_gym.environment.env import make_for_loop
 from rlver_gym.environment.spaces import Utterance
-from rlver_gym.policy.learning.batch import pack
+from rlver_gym.policy.learning.batch import pack_batch
 from rlver_gym.policy.learning.metrics import compute_metrics
 from rlver_gym.policy.models import rollout
 from rlver_gym.policy.models.model import load_model, load_tokenizer
@@ -22,8 +22,8 @@ from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.rollout import (
     ResetSpec,
     collect_rollouts,
-    make_groups,
-    refuse_all_failed,
+    make_grouped_reset_specs,
+    raise_if_all_failed,
 )
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
 from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine
@@ -189,7 +189,7 @@ def test_a_reward_that_is_no_number_is_refused(direct: Renderer) -> None:
     played = play(direct, [ids_of(direct, "One.")] * 3, Counting())
     played.reward_N[1] = float("nan")
     with pytest.raises(TrainingError, match="reward"):
-        pack([played])
+        pack_batch([played])
 
 
 @pytest.mark.parametrize("style", ["direct", "think"])
@@ -228,9 +228,9 @@ def test_a_dialogue_whose_sampler_lost_a_log_probability_is_left_out_and_counted
         (False, True, 0),
     ]
     assert compute_metrics(played)["logprob_missing"] == 0.5
-    assert (pack(played).dialogues, pack(played).num_skipped) == (1, 1)
+    assert (pack_batch(played).dialogues, pack_batch(played).num_skipped) == (1, 1)
     with pytest.raises(TrainingError, match="log-probabilities"):
-        refuse_all_failed(played[1:])
+        raise_if_all_failed(played[1:])
 
 
 def test_replies_that_were_cut_are_marked(direct: Renderer) -> None:
@@ -301,7 +301,10 @@ def test_slow_users_wait_side_by_side_and_change_nothing(tiny_folder, direct: Re
             return super().step(action)
 
     sampler = ModelSampler(load_model(str(tiny_folder), device="cpu"))
-    specs, few = make_groups(3, 3, itertools.count()), {"reply_tokens": 8, "max_tokens": 400}
+    specs, few = (
+        make_grouped_reset_specs(3, 3, itertools.count()),
+        {"reply_tokens": 8, "max_tokens": 400},
+    )
     one_by_one, together = (
         play_all(sampler, direct, [kind() for _ in range(3)], specs, workers=workers, **few)
         for kind, workers in ((Counting, 1), (Slow, 3))
@@ -323,7 +326,7 @@ def batch_sizes_with(
             return super().sample(prompts, sampling)
 
     sampler = Watched(load_model(str(tiny_folder), device="cpu"))
-    specs = make_groups(len(envs), len(envs), itertools.count())
+    specs = make_grouped_reset_specs(len(envs), len(envs), itertools.count())
     how = {"reply_tokens": 8, "draw_seed": 1, "max_tokens": 400, "workers": len(envs)}
     play_all(sampler, direct, envs, specs, **how)
     return sizes
@@ -365,7 +368,7 @@ def test_equal_draw_seeds_give_equal_dialogues_in_the_real_environment(
 ) -> None:
     sampler = ModelSampler(load_model(str(tiny_folder), device="cpu"))
     envs = [make_for_loop("rlver_gym:RLVER-Empathy-v0", split="demo") for _ in range(4)]
-    specs = make_groups(4, 2, itertools.count())
+    specs = make_grouped_reset_specs(4, 2, itertools.count())
     first, again, other = (
         play_all(sampler, direct, envs, specs, 8, draw_seed=seed, max_tokens=2000)
         for seed in (1, 1, 2)

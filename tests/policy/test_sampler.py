@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import Cache, Gemma3ForCausalLM, Gemma3TextConfig, PreTrainedModel
 
-from rlver_gym.policy.models.model import bf16_copy, load_model
+from rlver_gym.policy.models.model import load_model, make_bf16_copy
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling, pick_tokens
 from rlver_gym.policy.models.servers import ServerSampler
 from rlver_gym.util.errors import TrainingError
@@ -243,7 +243,7 @@ def test_a_copy_in_half_precision_follows_the_weights(model: PreTrainedModel) ->
     )
     prompts = [Prompt(number, words(9, number), 0) for number in range(4)]
     before = sampler.sample(prompts, sampling)
-    assert before == ModelSampler(bf16_copy(learning)).sample(prompts, sampling)
+    assert before == ModelSampler(make_bf16_copy(learning)).sample(prompts, sampling)
     with torch.no_grad():
         learning.get_output_embeddings().weight.copy_(
             learning.get_output_embeddings().weight.flip(0)
@@ -251,7 +251,7 @@ def test_a_copy_in_half_precision_follows_the_weights(model: PreTrainedModel) ->
     sampler.refresh()
     after = sampler.sample(prompts, sampling)
     assert after != before
-    assert after == ModelSampler(bf16_copy(learning)).sample(prompts, sampling)
+    assert after == ModelSampler(make_bf16_copy(learning)).sample(prompts, sampling)
 
 
 @torch.no_grad()
@@ -271,7 +271,7 @@ def test_a_copy_of_a_model_with_adapters_has_them_merged_in_and_follows_them() -
     prompts = [Prompt(number, words(9, number), 0) for number in range(4)]
 
     def merged() -> PreTrainedModel:
-        return bf16_copy(copy.deepcopy(learning).merge_and_unload())
+        return make_bf16_copy(copy.deepcopy(learning).merge_and_unload())
 
     before = sampler.sample(prompts, sampling)
     assert not any(hasattr(one, "lora_A") for one in sampler._lm.modules())

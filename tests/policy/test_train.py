@@ -28,19 +28,18 @@ from rlver_gym.policy.config import (
     TrainConfig,
     folder_name,
     make_config,
-    read_values,
+    read_config_values,
 )
-from rlver_gym.policy.evaluate import _episodes, evaluate, make_distinct_specs
-from rlver_gym.policy.folder import run
-from rlver_gym.policy.learning.batch import pack
+from rlver_gym.policy.evaluate import _collect_episodes, evaluate, make_distinct_specs
+from rlver_gym.policy.learning.batch import pack_batch
 from rlver_gym.policy.learning.metrics import (
     compute_act_shares,
-    copied_share,
-    distinct,
+    compute_copied_share,
+    compute_distinct_share,
+    compute_repeated_share,
     read_metrics,
-    repeated_share,
 )
-from rlver_gym.policy.learning.objective import winners
+from rlver_gym.policy.learning.objective import select_winning_replies
 from rlver_gym.policy.learning.registry import (
     ALGORITHMS,
     CRITIC_OPTIONS,
@@ -50,9 +49,10 @@ from rlver_gym.policy.learning.registry import (
     Objective,
 )
 from rlver_gym.policy.models.sampler import Completion
-from rlver_gym.policy.models.tiny_model import build_tiny
+from rlver_gym.policy.models.tiny_model import build_tiny_model
 from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine
-from rlver_gym.policy.train import make_learner, reset_specs, resolve_algorithm, train
+from rlver_gym.policy.run_training import run_training
+from rlver_gym.policy.train import make_learner, make_reset_specs, resolve_algorithm, train
 from rlver_gym.studio.page import write_page
 from rlver_gym.util.errors import TrainingError, UserFailed
 
@@ -76,13 +76,13 @@ GROUPS = SMALL | {"group_size": 2}
 def model(tmp_path_factory) -> str:
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("tiny")
-    build_tiny(folder, hidden=32, layers=1, vocab=400)
+    build_tiny_model(folder, hidden=32, layers=1, vocab=400)
     return str(folder)
 
 
 @pytest.mark.parametrize("algo", ["ppo", "grpo", "dpo"])
 def test_a_run_leaves_metrics_checkpoints_dialogues_curves_and_a_model(algo, model, tmp_path):
-    folder = run(
+    folder = run_training(
         make_config(
             {"model": model, "algo": algo} | (SMALL if algo == "ppo" else GROUPS), "the test"
         ),
@@ -127,7 +127,7 @@ def test_rft_makes_the_best_replies_likelier_and_learns_nothing_where_all_were_a
         TrainConfig(model=model, algo="rft", **(GROUPS | {"eval_every": 0, "group_size": 4}))
     )
     iteration, *_ = train(learner)
-    batch = pack(iteration.trajectories)
+    batch = pack_batch(iteration.trajectories)
     won_S = (batch.margin_DN > 0)[batch.dialogue_S, batch.turn_S]
     assert won_S.mean() > 0
     with torch.no_grad():
@@ -135,18 +135,18 @@ def test_rft_makes_the_best_replies_likelier_and_learns_nothing_where_all_were_a
             learner.actor(batch.id_BT, batch.action_mask_BT, 1.0).logprob_BT - batch.sampled_BT
         )
     assert gain_S[won_S].mean() > 0.01
-    advantage_DN = winners(batch, AdvantageConfig("winner"))
+    advantage_DN = select_winning_replies(batch, AdvantageConfig("winner"))
     assert ((advantage_DN == 1) == (batch.margin_DN > 0)).all()
-    assert winners(batch, AdvantageConfig("winner", min_std=1e6)).sum() == 0
+    assert select_winning_replies(batch, AdvantageConfig("winner", min_std=1e6)).sum() == 0
 
 
 def test_dpo_makes_the_best_replies_likelier_than_the_worst(model):
     values = GROUPS | {"eval_every": 0, "group_size": 4}
     learner = make_learner(TrainConfig(model=model, algo="dpo", beta=0.5, **values))
     iteration, *_ = train(learner)
-    batch = pack(iteration.trajectories, with_rivals=True)
+    batch = pack_batch(iteration.trajectories, with_rivals=True)
     assert batch.rival_B.sum() == sum(len(one.rivals) for one in iteration.trajectories) > 0
-    assert (batch.tokens_DN == pack(iteration.trajectories).tokens_DN).all()
+    assert (batch.tokens_DN == pack_batch(iteration.trajectories).tokens_DN).all()
     won_S = (batch.margin_DN > 1)[batch.dialogue_S, batch.turn_S]
     with torch.no_grad():
         scored = learner.actor(batch.id_BT, batch.action_mask_BT, 1.0, dialogue_B=batch.dialogue_B)
@@ -259,22 +259,22 @@ def _wait_for(path: Path, process: subprocess.Popen) -> None:
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(model, tmp_path):
     config = TrainConfig(model=model, **(GROUPS | {"iterations": 1, "eval_every": 0}))
-    run(config, out=tmp_path)
+    run_training(config, out=tmp_path)
     with pytest.raises(TrainingError, match="--resume"):
-        run(config, out=tmp_path)
+        run_training(config, out=tmp_path)
     with pytest.raises(TrainingError, match="no checkpoint"):
-        run(config, out=tmp_path / "none", resume=True)
+        run_training(config, out=tmp_path / "none", resume=True)
 
 
 def test_a_run_that_is_over_trains_no_more_when_resumed_and_names_its_model_again(
     model, tmp_path, capsys
 ):
     config = TrainConfig(model=model, **(GROUPS | {"iterations": 1, "eval_every": 0}))
-    run(config, out=tmp_path)
+    run_training(config, out=tmp_path)
     metrics = (tmp_path / "metrics.jsonl").read_bytes()
     shutil.rmtree(tmp_path / "model")
     capsys.readouterr()
-    run(config, out=tmp_path, resume=True)
+    run_training(config, out=tmp_path, resume=True)
     assert "model (from iteration 1)" in " ".join(capsys.readouterr().err.split())
     assert (tmp_path / "model" / "model.safetensors").is_file()
     assert (tmp_path / "metrics.jsonl").read_bytes() == metrics
@@ -282,7 +282,7 @@ def test_a_run_that_is_over_trains_no_more_when_resumed_and_names_its_model_agai
 
 def test_a_checkpoint_is_written_every_few_iterations_and_after_the_last(model, tmp_path):
     few = {"iterations": 5, "eval_every": 0, "save_every": 2, "keep_checkpoints": 5}
-    run(TrainConfig(model=model, **(GROUPS | few)), out=tmp_path)
+    run_training(TrainConfig(model=model, **(GROUPS | few)), out=tmp_path)
     written = [path.name for path in Checkpoints(tmp_path / "checkpoints").all()]
     assert written == ["000002", "000004", "000005"]
 
@@ -295,7 +295,7 @@ def test_a_run_that_ended_before_its_first_checkpoint_can_be_begun_again(model, 
         (tmp_path / name).write_text('{"iteration": 1}\n')
     (tmp_path / "dialogues.md").write_text("## Iteration 1: from before\n\n")
     (tmp_path / "config.json").write_text("{}")
-    run(config, out=tmp_path)
+    run_training(config, out=tmp_path)
     assert len(read_metrics(tmp_path)) == 1
     assert (tmp_path / "evaluations.jsonl").read_text() == ""
     assert "from before" not in (tmp_path / "dialogues.md").read_text()
@@ -303,11 +303,11 @@ def test_a_run_that_ended_before_its_first_checkpoint_can_be_begun_again(model, 
 
 def test_a_resumed_run_shows_no_dialogue_twice(model, tmp_path):
     small = GROUPS | {"eval_every": 0, "show_every": 1}
-    run(TrainConfig(model=model, **(small | {"iterations": 2})), out=tmp_path)
+    run_training(TrainConfig(model=model, **(small | {"iterations": 2})), out=tmp_path)
     shutil.rmtree(tmp_path / "checkpoints" / "000002")
     by_hand = tmp_path / "dialogues.md"
     by_hand.write_text("A note of mine.\n" + by_hand.read_text())
-    run(TrainConfig(model=model, **(small | {"iterations": 3})), out=tmp_path, resume=True)
+    run_training(TrainConfig(model=model, **(small | {"iterations": 3})), out=tmp_path, resume=True)
     lines = by_hand.read_text().splitlines()
     shown = [line.split(":")[0] for line in lines if line.startswith("##")]
     assert lines[0] == "A note of mine."
@@ -345,10 +345,10 @@ def test_a_checkpoint_that_was_cut_off_is_named(name, model, tmp_path):
 
 def test_a_run_is_not_gone_on_with_under_another_config(model, tmp_path):
     small = GROUPS | {"iterations": 1, "eval_every": 0}
-    run(TrainConfig(model=model, **small), out=tmp_path)
+    run_training(TrainConfig(model=model, **small), out=tmp_path)
     with pytest.raises(TrainingError, match=r"lr 0.001, this run has 0.5"):
-        run(TrainConfig(model=model, **(small | {"lr": 0.5})), out=tmp_path, resume=True)
-    run(TrainConfig(model=model, **(small | {"iterations": 2})), out=tmp_path, resume=True)
+        run_training(TrainConfig(model=model, **(small | {"lr": 0.5})), out=tmp_path, resume=True)
+    run_training(TrainConfig(model=model, **(small | {"iterations": 2})), out=tmp_path, resume=True)
     assert [line["iteration"] for line in read_metrics(tmp_path)] == [1, 2]
 
 
@@ -419,7 +419,7 @@ def test_the_gain_that_is_printed_is_what_the_model_shows_as_an_agent(model, tmp
     """Who is sampled at a temperature while evaluated is sampled at it afterwards, and the command
     names the same people.
     """
-    folder = run(
+    folder = run_training(
         TrainConfig(model=model, eval_temperature=0.7, **(GROUPS | {"iterations": 2})),
         out=tmp_path / "run",
     )
@@ -441,7 +441,7 @@ def test_a_model_of_an_environment_of_ones_own_is_named_without_a_benchmark(
     own.id = "Own-v0"
     monkeypatch.setitem(gym.registry, "Own-v0", own)
     few = {"env": "Own-v0", "iterations": 1, "eval_every": 0}
-    run(TrainConfig(model=model, **(GROUPS | few)), out=tmp_path)
+    run_training(TrainConfig(model=model, **(GROUPS | few)), out=tmp_path)
     told = " ".join(capsys.readouterr().err.split())
     assert f"model {tmp_path / 'model'} (from iteration 1)" in told
     assert "rlver-gym bench" not in told
@@ -465,7 +465,7 @@ def test_a_sampler_is_compared_with_the_learner_as_soon_as_the_policy_learns(mod
 
 
 def test_an_alarm_is_shown_and_ends_a_run_that_asks_for_it(model, tmp_path, capsys, monkeypatch):
-    from rlver_gym.policy import folder as runs
+    from rlver_gym.policy import run_training as runs
 
     def alarmed(learner):
         return evaluate(learner)._replace(alarms=["says the same to everybody."])
@@ -473,7 +473,7 @@ def test_an_alarm_is_shown_and_ends_a_run_that_asks_for_it(model, tmp_path, caps
     monkeypatch.setattr(runs, "evaluate", alarmed)
     few = GROUPS | {"iterations": 3, "eval_every": 1}
     for stops, iterations in ((False, 3), (True, 1)):
-        folder = run(
+        folder = run_training(
             TrainConfig(model=model, stop_on_alarm=stops, **few), out=tmp_path / str(stops)
         )
         assert "alarm: the policy says the same to everybody." in " ".join(
@@ -493,9 +493,9 @@ def test_who_says_the_same_to_everybody_raises_an_alarm_when_evaluated():
             _, _, over, _, _ = env.step(
                 "I am so sorry. That sounds hard. You will get through this."
             )
-    (alarm,) = find_alerts(_episodes(envs))
+    (alarm,) = find_alerts(_collect_episodes(envs))
     assert "near-copies" in alarm.says
-    assert not _episodes([gym.make("CartPole-v1")])
+    assert not _collect_episodes([gym.make("CartPole-v1")])
 
 
 @pytest.mark.parametrize(
@@ -544,7 +544,7 @@ def test_a_section_of_a_file_holds_nothing_but_its_own_fields(section, tmp_path)
     path = tmp_path / "run.yaml"
     path.write_text(f"model: tiny\n{section}")
     with pytest.raises(TrainingError, match="must hold nothing but"):
-        read_values(str(path))
+        read_config_values(str(path))
 
 
 def test_a_number_that_a_preset_gives_can_be_taken_away():
@@ -592,7 +592,7 @@ def test_every_field_is_an_option_with_a_help_text():
 
 def test_groups_share_a_seed_and_no_seed_comes_twice():
     config = TrainConfig(dialogues=8, group_size=4)
-    seeds = [[one.seed for one in reset_specs(config, iteration)] for iteration in range(50)]
+    seeds = [[one.seed for one in make_reset_specs(config, iteration)] for iteration in range(50)]
     assert all(row[:4] == [row[0]] * 4 and row[4:] == [row[4]] * 4 for row in seeds)
     assert len({seed for row in seeds for seed in row}) == 100
 
@@ -646,9 +646,11 @@ def test_marks_of_hacking_are_counted_by_hand():
     )
     # the agent's runs: your dog died, dog died in, died in may | your dog died, dog died in, died
     # in june
-    assert repeated_share(dialogue) == pytest.approx(2 / 6)
-    assert copied_share(dialogue) == pytest.approx(3 / 6)  # dog died in (twice), died in may
-    assert distinct(["Go on.", "go on", "No."]) == pytest.approx(2 / 3)
+    assert compute_repeated_share(dialogue) == pytest.approx(2 / 6)
+    assert compute_copied_share(dialogue) == pytest.approx(
+        3 / 6
+    )  # dog died in (twice), died in may
+    assert compute_distinct_share(["Go on.", "go on", "No."]) == pytest.approx(2 / 3)
 
 
 def test_what_replies_do_is_counted():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlver_gym.policy.checkpoints import Checkpoints
-from rlver_gym.policy.config import make_config, read_values
+from rlver_gym.policy.config import make_config, read_config_values
 from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.learning.metrics import read_metrics
 from rlver_gym.util.errors import TrainingError
@@ -117,7 +117,7 @@ def test_a_hostile_config_is_one_error(tmp_path: Path, text: str, says: str) -> 
     path = tmp_path / "config.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(TrainingError, match=says) as error:
-        make_config(read_values(str(path)), str(path))
+        make_config(read_config_values(str(path)), str(path))
     assert str(path) in str(error.value)
     assert len(str(error.value)) < 600
 
@@ -128,7 +128,7 @@ def test_own_users_that_are_no_code_stand_in_a_config(tmp_path: Path) -> None:
         "env_options: {user: 'openai:MODEL', split: train}\neval_options: {user: embedded}",
         encoding="utf-8",
     )
-    config = make_config(read_values(str(path)), str(path))
+    config = make_config(read_config_values(str(path)), str(path))
     assert config.env_options["user"] == "openai:MODEL"
 
 

@@ -18,16 +18,16 @@ from transformers import AutoModelForCausalLM
 
 from rlver_gym.policy import sft
 from rlver_gym.policy.config import TrainConfig
-from rlver_gym.policy.learning.batch import pack
+from rlver_gym.policy.learning.batch import pack_batch
 from rlver_gym.policy.learning.experience import prepare_batch
 from rlver_gym.policy.learning.metrics import METRICS
 from rlver_gym.policy.learning.registry import AdvantageConfig, Objective
-from rlver_gym.policy.learning.update import make_optimizer, update
+from rlver_gym.policy.learning.update import make_optimizer, run_optimizer_steps
 from rlver_gym.policy.models import actor as actor_module
 from rlver_gym.policy.models import distributed
 from rlver_gym.policy.models.actor import Actor, Critic
-from rlver_gym.policy.models.model import causal_lm, load_empty_model, load_model
-from rlver_gym.policy.models.tiny_model import build_tiny
+from rlver_gym.policy.models.model import find_causal_lm, load_empty_model, load_model
+from rlver_gym.policy.models.tiny_model import build_tiny_model
 from rlver_gym.policy.train import make_learner
 
 TOKENS = 100
@@ -50,7 +50,7 @@ def learned(kind, engine="ddp"):
     advantage, found = AdvantageConfig(kind, drop_flat=kind != "gae"), []
     for _ in range(2):
         found.append({"sampled": sampled(actor)})
-        batch = pack(distributed.all_gather(distributed.local_slice(eight_dialogues())))
+        batch = pack_batch(distributed.all_gather(distributed.local_slice(eight_dialogues())))
         judged = prepare_batch(
             batch,
             actor,
@@ -61,7 +61,7 @@ def learned(kind, engine="ddp"):
             reward_scale=0.01,
         )
         how = {"rng": rng, "objective": OBJECTIVE, "epochs": 2, "minibatches": 2, "tokens": TOKENS}
-        found += [judged.metrics, update(judged, actor, optimizer, critic, **how)]
+        found += [judged.metrics, run_optimizer_steps(judged, actor, optimizer, critic, **how)]
     return found
 
 
@@ -70,7 +70,7 @@ def warmed():
     hide: it is clipped, and Adam takes its size away.
     """
     actor = distributed.distribute(Actor(tiny()), "ddp")
-    loss = sft._backward(actor, pack(eight_dialogues()), TOKENS)
+    loss = sft._backpropagate_batch(actor, pack_batch(eight_dialogues()), TOKENS)
     return [{"loss": loss, "gradient": distributed.clip_gradients(actor, 1e9)}]
 
 
@@ -82,7 +82,7 @@ def sampled(actor):
         id_BT = torch.tensor([[1, 2, 3]])
         for _ in range(3 + distributed.rank()):
             id_BT = torch.cat(
-                [id_BT, causal_lm(module)(input_ids=id_BT).logits[:, -1:].argmax(-1)], 1
+                [id_BT, find_causal_lm(module)(input_ids=id_BT).logits[:, -1:].argmax(-1)], 1
             )
     return float(distributed.all_reduce_sum(id_BT[0, 5].double())) / distributed.ranks()
 
@@ -97,7 +97,7 @@ def work(engine, path):
 
 
 def test_a_process_that_will_be_given_its_weights_reads_none(tmp_path):
-    build_tiny(tmp_path, hidden=32, layers=1, vocab=400)
+    build_tiny_model(tmp_path, hidden=32, layers=1, vocab=400)
     there = load_model(str(tmp_path), device="cpu")
     (tmp_path / "model.safetensors").unlink()
     empty = load_empty_model(str(tmp_path))
@@ -158,7 +158,7 @@ def left_unexplained(metrics):
 @pytest.mark.slow
 def test_a_run_of_two_processes_leaves_the_folder_that_one_leaves(tmp_path):
     model = tmp_path / "tiny"
-    build_tiny(model, hidden=32, layers=1, vocab=400)
+    build_tiny_model(model, hidden=32, layers=1, vocab=400)
     few = (
         f"train --model {model} --iterations 2 --dialogues 4 --algo ppo --critic-knows persona"
         " --max-reply-tokens 8 --eval-every 1 --eval-dialogues 2 --save-every 1 --show-every 1"
@@ -190,7 +190,7 @@ def test_a_run_of_two_processes_leaves_the_folder_that_one_leaves(tmp_path):
 def test_adapters_on_sharded_weights_are_saved_resumed_and_exported(dtype, tmp_path):
     pytest.importorskip("peft", reason="adapters need peft: pip install '.[lora]'")
     model, cut, once_folder = tmp_path / "tiny", tmp_path / "cut", tmp_path / "once"
-    build_tiny(model, hidden=32, layers=1, vocab=400)
+    build_tiny_model(model, hidden=32, layers=1, vocab=400)
     few = (
         f"train --dialogues 4 --max-reply-tokens 8 --eval-every 0 --save-every 1 --lr 1e-2 --model"
         f" {model} --lora-rank 4 --dtype {dtype} --engine fsdp"
@@ -226,7 +226,7 @@ def test_a_sharded_run_is_resumed_exactly_and_by_other_processes_too(tmp_path):
     model, cut, once, one, copied = (
         tmp_path / name for name in ("tiny", "cut", "once", "one", "copied")
     )
-    build_tiny(model, hidden=32, layers=2, vocab=400)
+    build_tiny_model(model, hidden=32, layers=2, vocab=400)
     few = (
         "train --dialogues 4 --max-reply-tokens 8 --eval-every 0 --save-every 1 --lr 1e-2 --model"
         f" {model} --algo ppo --kl 0.1 --engine fsdp"
@@ -261,7 +261,7 @@ def test_a_sharded_run_is_resumed_exactly_and_by_other_processes_too(tmp_path):
 @pytest.mark.slow
 def test_two_processes_give_the_warm_start_that_one_gives(tmp_path):
     model = tmp_path / "tiny"
-    build_tiny(model, hidden=32, layers=1, vocab=400)
+    build_tiny_model(model, hidden=32, layers=1, vocab=400)
     one, two = tmp_path / "one", tmp_path / "two"
     said = {}
     for number, folder in ((1, one), (2, two)):

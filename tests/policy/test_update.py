@@ -12,13 +12,23 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from rlver_gym.policy.learning import experience
 from rlver_gym.policy.learning import update as update_module
-from rlver_gym.policy.learning.algorithms import explained_variance, gae, overlong, place_rewards
-from rlver_gym.policy.learning.batch import MicroBatch, micro_batches, pack
+from rlver_gym.policy.learning.algorithms import (
+    compute_overlong_penalty,
+    explained_variance,
+    gae,
+    place_rewards,
+)
+from rlver_gym.policy.learning.batch import MicroBatch, pack_batch, split_into_micro_batches
 from rlver_gym.policy.learning.experience import PersonaBaseline, prepare_batch
 from rlver_gym.policy.learning.registry import AdvantageConfig, Objective
-from rlver_gym.policy.learning.update import _gradients, make_optimizer, schedule, update
+from rlver_gym.policy.learning.update import (
+    _accumulate_gradients,
+    make_optimizer,
+    run_optimizer_steps,
+    set_learning_rates,
+)
 from rlver_gym.policy.models import actor as actor_module
-from rlver_gym.policy.models.actor import Actor, Critic, without_adapters
+from rlver_gym.policy.models.actor import Actor, Critic, make_reference_without_adapters
 from rlver_gym.util.errors import TrainingError
 
 
@@ -29,7 +39,7 @@ def dialogues():
 
 @pytest.fixture
 def batch(dialogues):
-    return pack(dialogues)
+    return pack_batch(dialogues)
 
 
 def whole_logprobs(model, id_BT, action_mask_BT, temperature=1.0):
@@ -43,7 +53,7 @@ def whole_logprobs(model, id_BT, action_mask_BT, temperature=1.0):
 
 
 def learn(*given, **how):
-    return update(*given, rng=np.random.default_rng(0), **how)
+    return run_optimizer_steps(*given, rng=np.random.default_rng(0), **how)
 
 
 def gradients(module):
@@ -62,7 +72,7 @@ def test_rivals_stand_behind_what_they_lost_to_and_share_its_place(thinks, turn_
     rng = np.random.default_rng(0)
     plain = played(rng, thinks=thinks)
     one = replace(plain, rivals=tuple(sequence(rng, 1, turn) for turn in range(3)))
-    batch, without = pack([one], with_rivals=True), pack([one])
+    batch, without = pack_batch([one], with_rivals=True), pack_batch([one])
     assert batch.turn_BT.amax(1).tolist() == turn_B
     assert batch.rival_B.tolist() == [bool(is_rival) for is_rival in rival_B]
     assert (batch.reply_BT == batch.turn_BT.clamp(min=0)).all()
@@ -91,16 +101,16 @@ def test_dialogues_that_broke_off_stayed_silent_or_overflowed_are_left_out_and_c
     silent = replace(full_params, action_mask_T=np.zeros_like(full_params.action_mask_T))
     overflowed = replace(dialogues[0], context_overflow=True)
     left_out = played(rng, valid=False), overflowed, played(rng, turns=1, sequences=(silent,))
-    batch = pack([*left_out[:2], *dialogues, left_out[2]])
+    batch = pack_batch([*left_out[:2], *dialogues, left_out[2]])
     assert (batch.dialogues, batch.num_skipped) == (8, 3)
-    assert batch.dialogue_B.tolist() == pack(dialogues).dialogue_B.tolist()
+    assert batch.dialogue_B.tolist() == pack_batch(dialogues).dialogue_B.tolist()
 
 
 def test_a_sequence_in_which_nothing_was_said_is_no_row_of_its_dialogue():
     rng = np.random.default_rng(1)
     spoken, silent, last = (sequence(rng, 1, turn) for turn in range(3))
     silent = replace(silent, action_mask_T=np.zeros_like(silent.action_mask_T))
-    batch = pack([played(rng, sequences=(spoken, silent, last)), played(rng, turns=1)])
+    batch = pack_batch([played(rng, sequences=(spoken, silent, last)), played(rng, turns=1)])
     assert batch.dialogue_B.tolist() == [0, 0, 1]
     assert batch.length_B[:2].tolist() == [len(spoken.id_T), len(last.id_T)]
 
@@ -109,7 +119,7 @@ def test_a_part_of_a_batch_is_the_batch_of_a_part(dialogues, batch):
     keep_D = np.array([True, False, False, True, False, False, True, False])
     part, wanted = (
         batch.only(np.flatnonzero(keep_D)),
-        pack([one for one, keep in zip(dialogues, keep_D, strict=True) if keep]),
+        pack_batch([one for one, keep in zip(dialogues, keep_D, strict=True) if keep]),
     )
     for name in ("id_BT", "action_mask_BT", "sampled_BT", "turn_BT"):
         assert torch.equal(getattr(part, name), getattr(wanted, name)), name
@@ -121,7 +131,9 @@ def test_a_part_of_a_batch_is_the_batch_of_a_part(dialogues, batch):
 def test_micro_batches_hold_every_row_once_within_the_budget():
     length_B = np.random.default_rng(0).integers(5, 100, 50)
     for ranks in (1, 2, 3):
-        parts = [list(micro_batches(length_B, 300, rank, ranks)) for rank in range(ranks)]
+        parts = [
+            list(split_into_micro_batches(length_B, 300, rank, ranks)) for rank in range(ranks)
+        ]
         assert len({len(part) for part in parts}) == 1
         rows = [
             row
@@ -137,7 +149,7 @@ def test_micro_batches_hold_every_row_once_within_the_budget():
 
 
 def test_a_process_without_rows_keeps_step():
-    parts = [list(micro_batches(np.array([7]), 100, rank, 3)) for rank in range(3)]
+    parts = [list(split_into_micro_batches(np.array([7]), 100, rank, 3)) for rank in range(3)]
     assert [[share.is_dummy for share in part] for part in parts] == [[False], [True], [True]]
 
 
@@ -150,10 +162,12 @@ def test_what_only_keeps_step_counts_for_nothing(batch, monkeypatch):
     wanted_BT, wanted = found()
     monkeypatch.setattr(
         experience,
-        "micro_batches",
-        lambda *how: [*micro_batches(*how), MicroBatch(np.array([0, 3]), is_dummy=True)],
+        "split_into_micro_batches",
+        lambda *how: [*split_into_micro_batches(*how), MicroBatch(np.array([0, 3]), is_dummy=True)],
     )
-    monkeypatch.setattr(update_module, "micro_batches", experience.micro_batches)
+    monkeypatch.setattr(
+        update_module, "split_into_micro_batches", experience.split_into_micro_batches
+    )
     old_BT, metrics = found()
     assert torch.equal(old_BT, wanted_BT)
     assert metrics == pytest.approx(wanted, abs=1e-7)
@@ -212,7 +226,7 @@ def test_before_the_first_update_the_ratio_is_exactly_1(batch, kind, tokens):
     actor, critic = Actor(tiny()), Critic(tiny()) if kind == "gae" else None
     judged = prepare_batch(batch, actor, critic, advantage=AdvantageConfig(kind), tokens=tokens)
     rng, optimizer = np.random.default_rng(0), make_optimizer(actor, critic)
-    metrics = update(judged, actor, optimizer, critic, rng=rng, tokens=tokens)
+    metrics = run_optimizer_steps(judged, actor, optimizer, critic, rng=rng, tokens=tokens)
     assert metrics["kl"] == 0.0
     assert metrics["clip_fraction"] == 0.0
     assert metrics["steps"] == 1
@@ -229,7 +243,7 @@ def test_pieces_give_the_gradient_of_the_whole(batch, aggregate, ratio):
     for tokens in (100_000, 100, 1):
         judged = prepare_batch(batch, actor, critic, reference, **judging, tokens=100_000)
         both.zero_grad()
-        metrics = _gradients(judged, [actor, critic], objective, tokens, 1.0)
+        metrics = _accumulate_gradients(judged, [actor, critic], objective, tokens, 1.0)
         found.append((gradients(both), metrics))
     for grads, metrics in found[1:]:
         for name, full_params in found[0][0].items():
@@ -256,7 +270,7 @@ def test_a_critic_of_its_own_learns_at_its_own_rate(batch):
 
 def test_what_is_expected_of_whom_is_a_part_of_the_values(dialogues):
     who = ["anna", "ben"] * 4
-    batch = pack(
+    batch = pack_batch(
         [replace(one, info={"persona": name}) for one, name in zip(dialogues, who, strict=True)]
     )
     # Which guesses 0 before it has learned.
@@ -308,7 +322,10 @@ def test_processes_get_about_equally_much(ranks):
     for tokens in (1_500, 4_096):  # the one binds, the other does not
         for _ in range(50):
             length_B = rng.integers(350, 950, 8 * ranks)
-            hands = [list(micro_batches(length_B, tokens, rank, ranks)) for rank in range(ranks)]
+            hands = [
+                list(split_into_micro_batches(length_B, tokens, rank, ranks))
+                for rank in range(ranks)
+            ]
             passed = [
                 sum(len(one.dialogue_R) * length_B[one.dialogue_R].max() for one in hand)
                 for hand in hands
@@ -327,7 +344,7 @@ def test_learning_rates_rise_in_equal_steps_and_fall_to_a_tenth(iterations, how,
     optimizer = make_optimizer(Actor(tiny()), lr=1.0)
     rates = []
     for iteration in range(len(wanted)):
-        schedule(optimizer, iteration, iterations, **how)
+        set_learning_rates(optimizer, iteration, iterations, **how)
         rates.append(optimizer.param_groups[0]["lr"])
     assert rates == pytest.approx(wanted)
 
@@ -340,7 +357,7 @@ def test_what_was_rewarded_becomes_likelier(batch, kind):
         np.random.default_rng(0),
     )
     judged = prepare_batch(batch, actor, critic, advantage=AdvantageConfig(kind), reward_scale=0.01)
-    update(judged, actor, optimizer, critic, rng=rng, epochs=3, minibatches=2)
+    run_optimizer_steps(judged, actor, optimizer, critic, rng=rng, epochs=3, minibatches=2)
     gained_BT = prepare_batch(batch, actor).old_BT - judged.old_BT
     assert (gained_BT * judged.advantage_BT).sum() > 0
 
@@ -395,20 +412,20 @@ def test_groups_without_signal_can_be_left_out_and_nothing_left_is_no_error(dial
     ]
     actor = Actor(tiny())
     judged = prepare_batch(
-        pack([*flat[:6], *dialogues[6:]]), actor, advantage=AdvantageConfig(drop_flat=True)
+        pack_batch([*flat[:6], *dialogues[6:]]), actor, advantage=AdvantageConfig(drop_flat=True)
     )
     assert judged.dialogues == 2
     assert judged.metrics["flat_groups"] == 0.75
-    judged = prepare_batch(pack(flat), actor, advantage=AdvantageConfig(drop_flat=True))
+    judged = prepare_batch(pack_batch(flat), actor, advantage=AdvantageConfig(drop_flat=True))
     assert learn(judged, actor, make_optimizer(actor)) == {"steps": 0, "stopped": 0}
-    assert math.isnan(prepare_batch(pack([]), actor).metrics["return_mean"])
+    assert math.isnan(prepare_batch(pack_batch([]), actor).metrics["return_mean"])
 
 
 def test_the_gap_to_the_sampler_is_measured_and_a_stranger_is_refused_before_the_first_step(
     dialogues,
 ):
     actor = Actor(tiny())
-    batch = pack(dialogues)
+    batch = pack_batch(dialogues)
     exact = replace(batch, sampled_BT=prepare_batch(batch, actor).old_BT)
     found = learn(prepare_batch(exact, actor), actor, make_optimizer(actor, lr=0.0))
     assert found["sampler_kl"] == 0
@@ -446,14 +463,14 @@ def test_an_entropy_without_weight_is_outside_of_the_graph(batch):
 
 
 def test_a_reply_near_the_limit_costs_in_a_line(dialogues):
-    batch = pack(dialogues)
+    batch = pack_batch(dialogues)
     longest = int(batch.tokens_DN.max())
     assert batch.tokens_DN.sum() == batch.action_mask_BT.sum()
-    cost_DN = overlong(batch.tokens_DN, longest, 2)
+    cost_DN = compute_overlong_penalty(batch.tokens_DN, longest, 2)
     assert set(cost_DN[batch.tokens_DN == longest]) == {1.0}
     assert set(cost_DN[batch.tokens_DN == longest - 1]) <= {0.5}
     assert cost_DN[batch.tokens_DN < longest - 1].sum() == 0
-    assert overlong(batch.tokens_DN, longest, 0).sum() == 0
+    assert compute_overlong_penalty(batch.tokens_DN, longest, 0).sum() == 0
     unwrap, charged = (
         prepare_batch(batch, Actor(tiny()), cost_DN=cost).reward_DN for cost in (0.0, 3 * cost_DN)
     )
@@ -475,7 +492,7 @@ def test_a_critic_is_needed_where_it_is_needed_and_only_there(batch):
     with pytest.raises(TrainingError, match="needs values"):
         prepare_batch(batch, actor, advantage=AdvantageConfig("gae"))
     with pytest.raises(TrainingError, match="without its critic"):
-        update(prepare_batch(batch, actor), actor, optimizer, critic, rng=rng)
+        run_optimizer_steps(prepare_batch(batch, actor), actor, optimizer, critic, rng=rng)
 
 
 @pytest.mark.filterwarnings(
@@ -490,18 +507,18 @@ def test_the_base_below_adapters_is_a_reference(batch):
             base, peft.LoraConfig(target_modules="all-linear", task_type="CAUSAL_LM")
         )
     )
-    judged = prepare_batch(batch, actor, None, without_adapters(actor))
+    judged = prepare_batch(batch, actor, None, make_reference_without_adapters(actor))
     assert torch.equal(judged.old_BT, judged.reference_BT)
     optimizer = make_optimizer(actor, lr=1e-2)
     learn(judged, actor, optimizer, objective=Objective(kl=0.1), epochs=2)
-    judged = prepare_batch(batch, actor, None, without_adapters(actor))
+    judged = prepare_batch(batch, actor, None, make_reference_without_adapters(actor))
     assert torch.allclose(judged.reference_BT, before, atol=1e-5)
     assert not torch.allclose(judged.old_BT, before, atol=1e-3)
 
 
 def test_a_policy_without_adapters_has_no_base():
     with pytest.raises(TrainingError, match="second model"):
-        without_adapters(Actor(tiny()))
+        make_reference_without_adapters(Actor(tiny()))
 
 
 def test_half_precision_stays_close(batch):

@@ -17,7 +17,7 @@ peft = pytest.importorskip("peft", reason="adapters need peft: pip install '.[lo
 from rlver_gym.policy.config import TrainConfig, make_config
 from rlver_gym.policy.models.model import load_model
 from rlver_gym.policy.models.sampler import ModelSampler, Prompt, Sampling
-from rlver_gym.policy.models.tiny_model import build_tiny
+from rlver_gym.policy.models.tiny_model import build_tiny_model
 from rlver_gym.policy.train import make_learner, train
 from rlver_gym.util.errors import TrainingError
 
@@ -91,7 +91,7 @@ class _Handler(JsonHandler):
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("tiny")
-    build_tiny(folder, hidden=32, layers=1, vocab=400)
+    build_tiny_model(folder, hidden=32, layers=1, vocab=400)
     return str(folder)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from pages import read_page
 
 from rlver_gym.bench.run import read_episodes
-from rlver_gym.studio.page import gather, render_page, write_page
+from rlver_gym.studio.page import collect_page_data, render_page, write_page
 from rlver_gym.studio.runs import Runs
 from rlver_gym.studio.trainings import Trainings
 from rlver_gym.util.terminal import printable
@@ -50,10 +50,10 @@ def test_hostile_text_is_data_in_the_page_and_its_title_is_escaped() -> None:
 
 def test_of_more_dialogues_than_a_page_holds_the_lower_seeds_are_there(held: Path) -> None:
     runs, none = Runs([held]), Trainings([])
-    whole = gather(runs, none)
+    whole = collect_page_data(runs, none)
     assert whole["overview"]["omitted"] == 0
     size = len(json.dumps(whole["dialogues"]))
-    some = gather(runs, none, max_chars=size // 2)
+    some = collect_page_data(runs, none, max_chars=size // 2)
     assert 0 < len(some["dialogues"]) < len(whole["dialogues"])
     rows = some["overview"]["dialogues"]
     assert [one["id"] for one in rows] == [one["id"] for one in some["dialogues"]]

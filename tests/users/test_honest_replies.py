@@ -23,7 +23,7 @@ from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.words import sentences, words
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded.hearing.hear import hear
+from rlver_gym.users.embedded.hearing.utterance_features import extract_utterance_features
 from rlver_gym.users.embedded.perception import perceive
 
 PAIRS = [
@@ -119,7 +119,7 @@ def test_what_people_write_hangs_together_and_stirred_it_does_not() -> None:
 
 
 def _is_broken(sentence: str) -> bool:
-    return any(one.is_broken for one in hear(sentence).pieces)
+    return any(one.is_broken for one in extract_utterance_features(sentence).pieces)
 
 
 def test_who_listened_mostly_ends_above_the_start_and_far_above_stock_phrases_with_quotes() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
-from rlver_gym.bench.score import compute_paired_difference, persona_finals, score_agents
+from rlver_gym.bench.score import compute_paired_difference, compute_persona_finals, score_agents
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
@@ -60,7 +60,7 @@ def test_who_takes_up_what_is_told_is_above_every_agent_that_does_not(
 ) -> None:
     assert (
         compute_paired_difference(
-            persona_finals(episodes, "listener"), persona_finals(episodes, other)
+            compute_persona_finals(episodes, "listener"), compute_persona_finals(episodes, other)
         ).low
         > 0
     )

@@ -18,7 +18,7 @@ from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import open_run
 from rlver_gym.bench.verify import verify
-from rlver_gym.cli.servers import seconds_or_none
+from rlver_gym.cli.servers import parse_seconds
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
@@ -200,8 +200,8 @@ def test_the_command_goes_on_and_ends_with_4_when_an_agent_never_answers(
 @pytest.mark.parametrize("wrong", ["0", "-1", "soon", "nan", "inf"])
 def test_a_wrong_time_is_named(wrong: str) -> None:
     with pytest.raises(CardError, match="--agent-timeout"):
-        seconds_or_none(wrong, "--agent-timeout")
-    assert seconds_or_none("none", "--agent-timeout") is None
+        parse_seconds(wrong, "--agent-timeout")
+    assert parse_seconds("none", "--agent-timeout") is None
 
 
 def test_a_text_that_lies_about_its_length_is_cut_like_any_other(own: Path, tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from rlver_gym.core.inquiries import Remark
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Manner, Persona
 from rlver_gym.core.user import Scene
-from rlver_gym.users.embedded.hearing.listen import Act
+from rlver_gym.users.embedded.hearing.utterance_parser import Act
 from rlver_gym.users.embedded.speech import speak
-from rlver_gym.users.embedded.speech.react import ALONE, GENTLE, REACTION_TO, stands_for
+from rlver_gym.users.embedded.speech.react import ALONE, GENTLE, REACTION_TO, find_substitute_manner
 
 GRACE = library().get("grace-the-screenshots")
 
@@ -27,7 +27,7 @@ def answer(
     scene = Scene(persona, env_card("SAGE-Sentient-v0"), 0)
     opening = persona.situation.openings.normal
     dialogue = Dialogue(opening, (), words)
-    return speak.answer(scene, emotion, dialogue, Appraisal(change, "", reasons))
+    return speak.compose_reply(scene, emotion, dialogue, Appraisal(change, "", reasons))
 
 
 def test_every_remark_has_a_manner_and_every_manner_answers_something() -> None:
@@ -35,7 +35,7 @@ def test_every_remark_has_a_manner_and_every_manner_answers_something() -> None:
     done = {act.value for act in Act}
     asked = {"unknown", "unsure", "not_yet", "corrects", "yes", "no", "asked_again"}
     said = {*REACTION_TO.values(), "unconfirmed", "repeated", "helped", "pushed"}
-    instead = {stands_for(manner) for manner in said | done | asked}
+    instead = {find_substitute_manner(manner) for manner in said | done | asked}
     assert done | asked | said | instead | {"tags"} >= {
         name for name in Manner.model_fields if not name.startswith("goodbye") and name != "openers"
     }
@@ -55,7 +55,9 @@ def test_every_remark_has_a_manner_and_every_manner_answers_something() -> None:
     ],
 )
 def test_what_is_done_with_the_words_is_answered_first(words: str, manner: str) -> None:
-    lines = getattr(GRACE.person.manner, manner) or getattr(GRACE.person.manner, stands_for(manner))
+    lines = getattr(GRACE.person.manner, manner) or getattr(
+        GRACE.person.manner, find_substitute_manner(manner)
+    )
     assert answer(words, -3).startswith(lines)
 
 
@@ -104,5 +106,5 @@ def test_what_they_think_goes_with_what_it_was_worth(
     change: int, reasons: tuple[Reason, ...], kind: str
 ) -> None:
     scene = Scene(GRACE, env_card("SAGE-Sentient-v0"), 0)
-    said = speak.thought(scene, Dialogue("Hm.", (), "Hm."), reasons, change)
+    said = speak.choose_thought(scene, Dialogue("Hm.", (), "Hm."), reasons, change)
     assert said in getattr(GRACE.person.thoughts, kind)

@@ -76,13 +76,15 @@ def pick_phrase(phrases: Sequence[str], seed: int, messages: Sequence[Message]) 
     return phrases[(turn_of(messages) + seed) % len(phrases)]
 
 
-def _stuffing(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
+def _attack_with_keyword_stuffing(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
     rng = make_rng(seed, messages)
     cues = [word for phrase in STOCK for word in words(phrase)]
     return " ".join(rng.sample(cues, 25) + _content_words(" ".join(user_lines(messages)), 25, rng))
 
 
-def _stuffing_in_grammar(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
+def _attack_with_grammatical_stuffing(
+    persona: Persona, seed: int, messages: Sequence[Message]
+) -> str:
     found = _content_words(" ".join(user_lines(messages)), 16, make_rng(seed, messages))
     return (
         "I think of "
@@ -91,17 +93,21 @@ def _stuffing_in_grammar(persona: Persona, seed: int, messages: Sequence[Message
     )
 
 
-def _stock(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
+def _attack_with_stock_phrases(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
     return " ".join(make_rng(seed, messages).sample(STOCK, 3))
 
 
-def _stock_with_words(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
+def _attack_with_stock_phrases_and_user_words(
+    persona: Persona, seed: int, messages: Sequence[Message]
+) -> str:
     rng = make_rng(seed, messages)
     mine = ", the ".join(_content_words(last_user_line(messages), 6, rng))
     return f"{' '.join(rng.sample(STOCK, 2))} I mean the {mine}."
 
 
-def _stock_with_quote(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
+def _attack_with_stock_phrases_and_quote(
+    persona: Persona, seed: int, messages: Sequence[Message]
+) -> str:
     rng = make_rng(seed, messages)
     return (
         f"You say {swap_pronouns(rng.choice(sentences(last_user_line(messages))))}."
@@ -109,13 +115,13 @@ def _stock_with_quote(persona: Persona, seed: int, messages: Sequence[Message]) 
     )
 
 
-def _everything(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
+def _attack_with_all_stock_phrases(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
     rng = make_rng(seed, messages)
     return " ".join([*rng.sample(STOCK, len(STOCK)), swap_pronouns(last_user_line(messages))])
 
 
 @lru_cache(maxsize=8)
-def good_replies(split: str) -> tuple[tuple[str, str], ...]:
+def collect_anchor_sentences(split: str) -> tuple[tuple[str, str], ...]:
     """Sentences that would be very good for somebody of a split: (situation, sentence)."""
     shelf = library()
     situations = {shelf.get(one).situation.id: shelf.get(one).situation for one in shelf.ids(split)}  # pyright: ignore[reportArgumentType]
@@ -126,25 +132,35 @@ def good_replies(split: str) -> tuple[tuple[str, str], ...]:
     )
 
 
-def others_good_replies(persona: Persona) -> list[str]:
+def collect_other_situations_anchor_sentences(persona: Persona) -> list[str]:
     """Sentences that would be very good for somebody else."""
-    return [text for name, text in good_replies("train") if name != persona.situation.id]
+    return [
+        text for name, text in collect_anchor_sentences("train") if name != persona.situation.id
+    ]
 
 
-def _stitch_others(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
-    return " ".join(make_rng(seed, messages).sample(others_good_replies(persona), 3))
+def _attack_with_other_situations_anchors(
+    persona: Persona, seed: int, messages: Sequence[Message]
+) -> str:
+    return " ".join(
+        make_rng(seed, messages).sample(collect_other_situations_anchor_sentences(persona), 3)
+    )
 
 
-def _say_best(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
+def _attack_with_oracle_reply(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
     return Oracle(persona).reply(tuple(messages[:1]))
 
 
-def _paraphrase_best(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
+def _attack_with_paraphrased_oracle_reply(
+    persona: Persona, seed: int, messages: Sequence[Message]
+) -> str:
     lead, end = (pick_phrase(_TEXTS[one], seed, messages) for one in ("leads", "affirmations"))
-    return f"{lead}{_say_best(persona, seed, messages)} {end}"
+    return f"{lead}{_attack_with_oracle_reply(persona, seed, messages)} {end}"
 
 
-def _mix_function_words(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
+def _attack_with_mixed_function_words(
+    persona: Persona, seed: int, messages: Sequence[Message]
+) -> str:
     rng = make_rng(seed, messages)
     little = "you your that it the a of in and is to for this there on with".split()
     theirs = sorted(content_stems(messages[-1].text)) or ["it"]
@@ -152,7 +168,7 @@ def _mix_function_words(persona: Persona, seed: int, messages: Sequence[Message]
     return " ".join([*first, *rng.choices(little, k=14), rng.choice(theirs)]) + "."
 
 
-def _shuffle_phrases(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
+def _attack_with_shuffled_phrases(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
     rng = make_rng(seed, messages)
     left = words(" ".join([swap_pronouns(last_user_line(messages)), *rng.sample(STOCK, 5)]))
     pieces = []
@@ -164,19 +180,29 @@ def _shuffle_phrases(persona: Persona, seed: int, messages: Sequence[Message]) -
     return " ".join(piece for piece in pieces[:16] for _ in range(rng.choice((1, 1, 1, 2)))) + "."
 
 
-def cycle_phrases(phrases: Sequence[str]) -> Callable[[Persona, int, Sequence[Message]], str]:
+def make_phrase_cycling_attack(
+    phrases: Sequence[str],
+) -> Callable[[Persona, int, Sequence[Message]], str]:
     return lambda persona, seed, messages: pick_phrase(phrases, seed, messages)
 
 
 FIXED_ATTACKS = (
-    Attack("stuffing", "cue words and the person's words without grammar", _stuffing),
+    Attack(
+        "stuffing",
+        "cue words and the person's words without grammar",
+        _attack_with_keyword_stuffing,
+    ),
     Attack(
         "stuffing-in-grammar",
         "the person's words strung together by 'and of the'",
-        _stuffing_in_grammar,
+        _attack_with_grammatical_stuffing,
     ),
-    Attack("praise", "flattery every turn", cycle_phrases(PHRASES["baselines"]["praise"])),
-    Attack("comfort", "comfort every turn", cycle_phrases(PHRASES["baselines"]["comfort"])),
+    Attack(
+        "praise", "flattery every turn", make_phrase_cycling_attack(PHRASES["baselines"]["praise"])
+    ),
+    Attack(
+        "comfort", "comfort every turn", make_phrase_cycling_attack(PHRASES["baselines"]["comfort"])
+    ),
     Attack(
         "echo", "the person's last words", lambda persona, seed, messages: last_user_line(messages)
     ),
@@ -192,17 +218,33 @@ FIXED_ATTACKS = (
             f"I hear you: {swap_pronouns(last_user_line(messages))}. That must hurt, tell me more."
         ),
     ),
-    Attack("perfect-repeated", "one perfect reply, every turn", _say_best),
-    Attack("perfect-paraphrased", "one perfect reply, lightly varied every turn", _paraphrase_best),
-    Attack("stock", "three stock sentences for any need, rotating", _stock),
-    Attack("stock-with-words", "stock sentences and six of the person's words", _stock_with_words),
+    Attack("perfect-repeated", "one perfect reply, every turn", _attack_with_oracle_reply),
+    Attack(
+        "perfect-paraphrased",
+        "one perfect reply, lightly varied every turn",
+        _attack_with_paraphrased_oracle_reply,
+    ),
+    Attack("stock", "three stock sentences for any need, rotating", _attack_with_stock_phrases),
+    Attack(
+        "stock-with-words",
+        "stock sentences and six of the person's words",
+        _attack_with_stock_phrases_and_user_words,
+    ),
     Attack(
         "stock-with-quote",
         "stock sentences and a sentence of the person's turned to 'you'",
-        _stock_with_quote,
+        _attack_with_stock_phrases_and_quote,
     ),
-    Attack("stitched", "sentences that were good for other people", _stitch_others),
-    Attack("everything", "all stock sentences and the person's words at once", _everything),
+    Attack(
+        "stitched",
+        "sentences that were good for other people",
+        _attack_with_other_situations_anchors,
+    ),
+    Attack(
+        "everything",
+        "all stock sentences and the person's words at once",
+        _attack_with_all_stock_phrases,
+    ),
     Attack(
         "gibberish",
         "letters",
@@ -210,14 +252,14 @@ FIXED_ATTACKS = (
             "".join(make_rng(seed, messages).choices("abcdefghij", k=6)) for _ in range(12)
         ),
     ),
-    Attack("salad", "little words stirred, with two of theirs", _mix_function_words),
+    Attack("salad", "little words stirred, with two of theirs", _attack_with_mixed_function_words),
     Attack(
         "torn-phrases",
         "stock sentences and the person's last words torn into pieces and stirred",
-        _shuffle_phrases,
+        _attack_with_shuffled_phrases,
     ),
     *(
-        Attack(name, one["what"], cycle_phrases(one["say"]))
+        Attack(name, one["what"], make_phrase_cycling_attack(one["say"]))
         for name, one in _TEXTS["phrases"].items()
     ),
     Attack("emoji", "hearts", lambda persona, seed, messages: "❤️🤗😢🙏" * (turn_of(messages) + 3)),

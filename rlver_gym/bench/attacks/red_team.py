@@ -31,7 +31,7 @@ class AttackResult(NamedTuple):
     """In how many the user failed: they count in nothing else."""
 
 
-def redteam(
+def run_attacks(
     user: SentientUser,
     personas: Sequence[Persona],
     *,

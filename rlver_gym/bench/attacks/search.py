@@ -6,7 +6,11 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rlver_gym.bench.attacks.attacks import STOCK, others_good_replies, swap_pronouns
+from rlver_gym.bench.attacks.attacks import (
+    STOCK,
+    collect_other_situations_anchor_sentences,
+    swap_pronouns,
+)
 from rlver_gym.core.emotion import MAX_CHANGE, Outcome
 from rlver_gym.core.words import sentences
 from rlver_gym.environment.session import EmpathySession
@@ -36,7 +40,7 @@ def measure_gain(session: EmpathySession, utterance: str) -> int:
     return -MAX_CHANGE - 1 if turn.outcome is Outcome.FAILED else turn.appraisal.change
 
 
-def _quotes(session: EmpathySession) -> list[str]:
+def _quote_user_lines(session: EmpathySession) -> list[str]:
     return [
         f"{swap_pronouns(sentence)}."
         for line in session.dialogue.user_lines[-3:]
@@ -44,27 +48,27 @@ def _quotes(session: EmpathySession) -> list[str]:
     ]
 
 
-def _stock_and_quotes(session: EmpathySession) -> list[str]:
-    return [*STOCK, *_quotes(session)]
+def _build_sentence_bank(session: EmpathySession) -> list[str]:
+    return [*STOCK, *_quote_user_lines(session)]
 
 
-def _best_of_bank(session: EmpathySession, rng: random.Random) -> str:
-    bank = _stock_and_quotes(session)
+def _search_sentence_bank(session: EmpathySession, rng: random.Random) -> str:
+    bank = _build_sentence_bank(session)
     tried = [" ".join(rng.sample(bank, rng.randint(1, 3))) for _ in range(30)]
     return max(tried, key=lambda utterance: measure_gain(session, utterance))
 
 
-def _best_of_others(session: EmpathySession, rng: random.Random) -> str:
-    others = others_good_replies(session.scene.persona)
+def _search_other_situations_anchors(session: EmpathySession, rng: random.Random) -> str:
+    others = collect_other_situations_anchor_sentences(session.scene.persona)
     tried = [" ".join(rng.sample(others, 2)) for _ in range(30)]
     return max(tried, key=lambda utterance: measure_gain(session, utterance))
 
 
-def _evolve(session: EmpathySession, rng: random.Random) -> str:
+def _search_by_evolution(session: EmpathySession, rng: random.Random) -> str:
     """Utterances are lists of sentences; the best are kept, recombined and mutated."""
     bank = [
-        *_stock_and_quotes(session),
-        *rng.sample(others_good_replies(session.scene.persona), 60),
+        *_build_sentence_bank(session),
+        *rng.sample(collect_other_situations_anchor_sentences(session.scene.persona), 60),
     ]
     known: dict[tuple[str, ...], int] = {}
 
@@ -129,19 +133,19 @@ SEARCH_ATTACKS = (
     SearchAttack(
         "best-of-30",
         "the best by the score of thirty mixes of stock sentences and quotes",
-        _best_of_bank,
+        _search_sentence_bank,
         30,
     ),
     SearchAttack(
         "best-of-30-others",
         "the best by the score of thirty pairs of sentences good for others",
-        _best_of_others,
+        _search_other_situations_anchors,
         30,
     ),
     SearchAttack(
         "evolution",
         "stock, quotes and others' sentences, mutated and recombined by the score",
-        _evolve,
+        _search_by_evolution,
         _EVOLUTION_BUDGET,
     ),
 )

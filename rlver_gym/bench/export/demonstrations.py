@@ -29,7 +29,7 @@ _PLANS = {
 """What these agents might have thought: what the person wants, and what to do."""
 
 
-def plan_of(agent: str) -> str:
+def write_plan_before_reply(agent: str) -> str:
     """What it might have thought before a reply."""
     return _PLANS.get(agent, "What do they need to hear?")
 
@@ -44,7 +44,7 @@ class _MixedAgent:
         return self._agents[self._speaker_N[turn_of(messages)]].reply(messages)
 
 
-def agent_demonstrations(
+def generate_demonstrations(
     agents: Sequence[str], count: int, seed: int = 0
 ) -> Iterator[Demonstration]:
     """`count` dialogues, each reply by one of the named agents, drawn by lot; what the last reply
@@ -69,5 +69,7 @@ def agent_demonstrations(
         yield Demonstration(
             tuple(one.text for one in lines[:-1] if one.speaker == "user"),
             replies,
-            tuple(plan_of(agents[at]) for at in map(int, speaker_N[: len(replies)])),
+            tuple(
+                write_plan_before_reply(agents[at]) for at in map(int, speaker_N[: len(replies)])
+            ),
         )

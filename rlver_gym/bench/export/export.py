@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from rlver_gym.bench.check import Problems
-from rlver_gym.bench.export.choose import (
+from rlver_gym.bench.export.files import format_jsonl, write_folder
+from rlver_gym.bench.export.hub import build_hub_files
+from rlver_gym.bench.export.pairs import BranchPoint, build_dpo_rows, find_branch_points
+from rlver_gym.bench.export.rated import is_corpus, read_dialogues, read_single_replies
+from rlver_gym.bench.export.rows import Row, build_openai_rows, build_sft_rows, build_sharegpt_rows
+from rlver_gym.bench.export.select_dialogues import (
     DialogueFilter,
     FilteredDialogues,
     filter_records,
     read_records,
 )
-from rlver_gym.bench.export.files import jsonl, write_folder
-from rlver_gym.bench.export.hub import hub_files
-from rlver_gym.bench.export.pairs import Point, dpo_rows, find_points
-from rlver_gym.bench.export.rated import is_corpus, read_dialogues, read_moments
-from rlver_gym.bench.export.rows import Row, openai_rows, sft_rows, sharegpt_rows
-from rlver_gym.bench.export.table import read_judged, table_rows, write_table
+from rlver_gym.bench.export.table import build_table_rows, read_judge_scores, write_table
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.files import path_inside
@@ -35,7 +35,7 @@ class ExportResult(NamedTuple):
     rows: dict[str, int]
     """How many dialogues, replies or pairs."""
     chosen: FilteredDialogues
-    points: tuple[Point, ...] | None
+    points: tuple[BranchPoint, ...] | None
     """Where two different replies were given to the same words; None where no pairs were asked for.
     """
     problems: tuple[Problems, ...] = ()
@@ -79,11 +79,11 @@ def export(
     records, problems = read_records(runs, personas) if runs else ([], ())
     records += [one for folder in corpora for one in read_dialogues(folder, roles=roles)]
     rated_alone = corpora if has_singles else ()
-    singles = [one for folder in rated_alone for one in read_moments(folder, roles=roles)]
+    singles = [one for folder in rated_alone for one in read_single_replies(folder, roles=roles)]
     chosen = filter_records(records, wanted, singles)
-    forks = tuple(find_points(chosen.records, chosen.singles)) if has_pairs else None
+    forks = tuple(find_branch_points(chosen.records, chosen.singles)) if has_pairs else None
     views = (
-        {"turns": list(table_rows(chosen.records, read_judged(runs)))}
+        {"turns": list(build_table_rows(chosen.records, read_judge_scores(runs)))}
         if to == "table"
         else _build_views(to, chosen, forks, system, min_margin, min_change)
     )
@@ -93,12 +93,12 @@ def export(
     usual = {"hf": "hf", "table": "table.csv"}.get(to, f"{to}.jsonl")
     path = out or path_inside(folders[0], usual, error=RunError)
     if to == "hf":
-        write_folder(path, hub_files(views, chosen.records, bare))
+        write_folder(path, build_hub_files(views, chosen.records, bare))
     elif to == "table":
         write_table(path, views["turns"])
     else:
         (rows,) = views.values()
-        write_atomically(path, jsonl(rows, bare))
+        write_atomically(path, format_jsonl(rows, bare))
     counts = {name: len(rows) for name, rows in views.items()}
     return ExportResult(path, counts, chosen, forks, problems)
 
@@ -111,7 +111,7 @@ MORE_PAIRS = (
 
 
 def _explain_no_rows(
-    dialogues: int, forks: Sequence[Point] | None, min_margin: float, min_change: int | None
+    dialogues: int, forks: Sequence[BranchPoint] | None, min_margin: float, min_change: int | None
 ) -> str:
     if min_change is not None:
         return (
@@ -134,22 +134,22 @@ def _explain_no_rows(
 def _build_views(
     to: Format,
     chosen: FilteredDialogues,
-    forks: Sequence[Point] | None,
+    forks: Sequence[BranchPoint] | None,
     system: str | None,
     min_margin: float,
     min_change: int | None,
 ) -> dict[str, list[Row]]:
     records = chosen.records
     if to == "sharegpt":
-        return {"dialogues": list(sharegpt_rows(records, system))}
+        return {"dialogues": list(build_sharegpt_rows(records, system))}
     views: dict[str, list[Row]] = {}
     if to in ("openai", "hf"):
-        views["dialogues"] = list(openai_rows(records, system))
+        views["dialogues"] = list(build_openai_rows(records, system))
     if to in ("sft", "hf"):
-        views["replies"] = list(sft_rows(records, system))
+        views["replies"] = list(build_sft_rows(records, system))
     if to == "sft" and min_change is not None:
-        rows = [*views["replies"], *sft_rows(chosen.singles, system, last=True)]
+        rows = [*views["replies"], *build_sft_rows(chosen.singles, system, last=True)]
         views["replies"] = [row for row in rows if row["metadata"]["change"] >= min_change]
     if forks is not None:
-        views["pairs"] = list(dpo_rows(forks, system, min_margin))
+        views["pairs"] = list(build_dpo_rows(forks, system, min_margin))
     return views

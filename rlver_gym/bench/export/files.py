@@ -16,7 +16,7 @@ MARK = "<!-- written by rlver-gym export -->"
 _MAX_CARD_BYTES = 16 << 20
 
 
-def jsonl(rows: Sequence[Row], bare: bool = False) -> str:
+def format_jsonl(rows: Sequence[Row], bare: bool = False) -> str:
     """One row a line; `bare` leaves the metadata out."""
     hidden = {"metadata"} if bare else set()
     shown = ({name: row[name] for name in row if name not in hidden} for row in rows)

@@ -11,10 +11,10 @@ from typing import Any
 import yaml
 
 from rlver_gym.agents import PRIVILEGED_AGENTS
-from rlver_gym.bench.export.choose import Record
-from rlver_gym.bench.export.files import CARD, MARK, jsonl
+from rlver_gym.bench.export.files import CARD, MARK, format_jsonl
 from rlver_gym.bench.export.rated import USER
 from rlver_gym.bench.export.rows import Row
+from rlver_gym.bench.export.select_dialogues import Record
 from rlver_gym.bench.score import drop_failed
 from rlver_gym.core.persona import SPLITS
 from rlver_gym.environment.episode import Episode
@@ -36,7 +36,7 @@ _READERS = (
 )
 
 
-def hub_files(
+def build_hub_files(
     views: Mapping[str, Sequence[Row]], records: Sequence[Record], bare: bool = False
 ) -> dict[str, str]:
     """The files of the folder by their paths: one for each view and split of personas, and the
@@ -50,14 +50,14 @@ def hub_files(
     for view, rows in views.items():
         by_split = group((row["metadata"].get("split", "train"), row) for row in rows)
         paths = {split: f"{view}/{split}.jsonl" for split in sorted(by_split, key=SPLITS.index)}
-        texts |= {path: jsonl(by_split[split], bare) for split, path in paths.items()}
+        texts |= {path: format_jsonl(by_split[split], bare) for split, path in paths.items()}
         data_files = [{"split": split, "path": path} for split, path in paths.items()]
         default = {} if configs else {"default": True}
         configs.append({"config_name": view, **default, "data_files": data_files})
-    return texts | {CARD: _card(views, records, configs, "" if bare else _METADATA)}
+    return texts | {CARD: _render_dataset_card(views, records, configs, "" if bare else _METADATA)}
 
 
-def _card(
+def _render_dataset_card(
     views: Mapping[str, Sequence[Row]],
     records: Sequence[Record],
     configs: list[dict[str, Any]],
@@ -87,13 +87,13 @@ def _card(
             for view, rows in views.items()
         ),
         metadata=metadata,
-        agents=_agents(episodes),
+        agents=_describe_agents(episodes),
         privileged=f"The agent {told} was told the hidden need and the person's card. "
         * bool(told),
     )
 
 
-def _agents(episodes: Sequence[Episode]) -> str:
+def _describe_agents(episodes: Sequence[Episode]) -> str:
     counts = Counter(one.agent for one in episodes)
     means = mean_by((one.agent, one.final) for one in drop_failed(episodes))
     return "\n".join(

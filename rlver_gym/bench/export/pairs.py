@@ -12,8 +12,8 @@ from itertools import combinations
 from statistics import fmean
 from typing import NamedTuple
 
-from rlver_gym.bench.export.choose import Record
-from rlver_gym.bench.export.rows import Row, episode_metadata, messages_before
+from rlver_gym.bench.export.rows import Row, build_episode_metadata, list_messages_before
+from rlver_gym.bench.export.select_dialogues import Record
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.episode import Episode
 
@@ -41,7 +41,7 @@ class Reply(NamedTuple):
         return {"agents": list(self.agents), "change": self.change, **final}
 
 
-class Point(NamedTuple):
+class BranchPoint(NamedTuple):
     """A place in a dialogue at which more than one thing was said."""
 
     turn: int
@@ -49,7 +49,9 @@ class Point(NamedTuple):
     replies: tuple[Reply, ...]
 
 
-def find_points(records: Sequence[Record], singles: Sequence[Record] = ()) -> list[Point]:
+def find_branch_points(
+    records: Sequence[Record], singles: Sequence[Record] = ()
+) -> list[BranchPoint]:
     """The points at which at least two different replies were given, in the order of the records;
     of `singles` only the last reply was felt.
     """
@@ -59,16 +61,18 @@ def find_points(records: Sequence[Record], singles: Sequence[Record] = ()) -> li
         turns = record.episode.turns
         for number in range(len(turns) - 1 if id(record) in alone else 0, len(turns)):
             if turns[number].outcome is not Outcome.FAILED:
-                said = places.setdefault(_place(record.episode, number), {})
+                said = places.setdefault(_comparison_key(record.episode, number), {})
                 said.setdefault(turns[number].utterance, []).append(record)
     return [
-        Point(turn, tuple(_reply(text, turn, by, alone) for text, by in said.items()))
+        BranchPoint(turn, tuple(_make_reply(text, turn, by, alone) for text, by in said.items()))
         for (turn, *_), said in places.items()
         if len(said) > 1
     ]
 
 
-def dpo_rows(points: Sequence[Point], system: str | None, min_margin: float = 1) -> Iterator[Row]:
+def build_dpo_rows(
+    points: Sequence[BranchPoint], system: str | None, min_margin: float = 1
+) -> Iterator[Row]:
     """A row for every two replies of a point whose changes are at least `min_margin` points apart:
     `prompt`, `chosen`, `rejected`.
     """
@@ -76,13 +80,13 @@ def dpo_rows(points: Sequence[Point], system: str | None, min_margin: float = 1)
         for pair in combinations(point.replies, 2):
             better, worse = sorted(pair, key=lambda reply: -reply.change)
             if better.change - worse.change >= min_margin:
-                yield _row(point, better, worse, system)
+                yield _build_dpo_row(point, better, worse, system)
 
 
-def _row(point: Point, better: Reply, worse: Reply, system: str | None) -> Row:
-    scene = episode_metadata(better.record)
+def _build_dpo_row(point: BranchPoint, better: Reply, worse: Reply, system: str | None) -> Row:
+    scene = build_episode_metadata(better.record)
     return {
-        "prompt": messages_before(better.record, point.turn, system),
+        "prompt": list_messages_before(better.record, point.turn, system),
         "chosen": [{"role": "assistant", "content": better.text}],
         "rejected": [{"role": "assistant", "content": worse.text}],
         "metadata": {
@@ -95,13 +99,13 @@ def _row(point: Point, better: Reply, worse: Reply, system: str | None) -> Row:
     }
 
 
-def _place(episode: Episode, turn: int) -> _Place:
+def _comparison_key(episode: Episode, turn: int) -> _Place:
     """What has to be equal for two replies to be comparable."""
     before = tuple((one.utterance, one.reply) for one in episode.turns[:turn])
     return turn, tuple(getattr(episode, name) for name in _SAME), before
 
 
-def _reply(text: str, number: int, by: Sequence[Record], alone: Set[int]) -> Reply:
+def _make_reply(text: str, number: int, by: Sequence[Record], alone: Set[int]) -> Reply:
     finals = [one.episode.final for one in by if id(one) not in alone]
     return Reply(
         record=by[0],

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rlver_gym.bench.export.choose import Record
+from rlver_gym.bench.export.select_dialogues import Record
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Turn
-from rlver_gym.core.emotion import REWARDS, moved
+from rlver_gym.core.emotion import REWARDS, apply_change
 from rlver_gym.core.library import library
 from rlver_gym.corpora.corpus import Corpus, RatedReply
 from rlver_gym.environment.episode import Episode
@@ -34,13 +34,13 @@ def read_dialogues(folder: Path, *, roles: bool = False) -> list[Record]:
         if not roles or one.kind == "role":
             replies_of[one.place].append(one)
     return [
-        _record(folder, line.seed, replies_of[line.id], line.turns[-1].user)
+        _make_record(folder, line.seed, replies_of[line.id], line.turns[-1].user)
         for line in corpus.dialogues
         if line.turns and len(replies_of[line.id]) == len(line.turns)
     ]
 
 
-def read_moments(folder: Path, *, roles: bool = False) -> Iterator[Record]:
+def read_single_replies(folder: Path, *, roles: bool = False) -> Iterator[Record]:
     """Its single replies, each as the end of a dialogue whose other replies nobody rated.
 
     `roles`: without machines.
@@ -49,10 +49,12 @@ def read_moments(folder: Path, *, roles: bool = False) -> Iterator[Record]:
     seeds = {line.id: line.seed for line in corpus.moments}
     for one in corpus.rated_replies():
         if one.place in seeds and (not roles or one.kind == "role"):
-            yield _record(folder, seeds[one.place], [one], "")
+            yield _make_record(folder, seeds[one.place], [one], "")
 
 
-def _record(folder: Path, seed: int, replies: Sequence[RatedReply], last_answer: str) -> Record:
+def _make_record(
+    folder: Path, seed: int, replies: Sequence[RatedReply], last_answer: str
+) -> Record:
     """A dialogue that ends with the last of these replies, or before it where the readers' emotion
     ends it.
     """
@@ -61,7 +63,7 @@ def _record(folder: Path, seed: int, replies: Sequence[RatedReply], last_answer:
     turns, emotion = list(first.dialogue.turns), card.start
     for one, answer in zip(replies, answers, strict=True):
         change = round(one.mean("change"))
-        before, emotion = emotion, moved(emotion, change)
+        before, emotion = emotion, apply_change(emotion, change)
         outcome = card.outcome(emotion, card.turns if one is replies[-1] else len(turns) + 1)
         appraisal = Appraisal(change, one.ratings[0].thought, ())
         reward = REWARDS[card.reward](before, emotion, outcome)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from rlver_gym.bench.export.choose import Record, read_records
-from rlver_gym.bench.export.files import CARD, MARK, jsonl, write_folder
+from rlver_gym.bench.export.files import CARD, MARK, format_jsonl, write_folder
+from rlver_gym.bench.export.select_dialogues import Record, read_records
 from rlver_gym.bench.raters import read_lines
 from rlver_gym.corpora.corpus import FACTORS, DialogueLine, Rating, Supporter
 from rlver_gym.environment.episode import Episode
@@ -42,7 +42,7 @@ def write_corpus(run: Path, out: Path, personas: str | None = None) -> RatedRun:
     """
     records, _ = read_records([run], personas)
     by_key = {"/".join(map(str, one.episode.key)): one for one in records}
-    said, total = _read(run, by_key)
+    said, total = _select_last_ratings(run, by_key)
     if not said:
         raise RunError(
             f"{run}: no rating in it says why, with all of {', '.join(FACTORS)}. Rate in the studio"
@@ -52,18 +52,20 @@ def write_corpus(run: Path, out: Path, personas: str | None = None) -> RatedRun:
     chosen = {key: by_key[key] for key in by_key if key in rated}
     readers = sorted({rating.reader for rating in said.values()})
     lines = {
-        "dialogues.jsonl": [_dialogue(key, one.episode, rated[key]) for key, one in chosen.items()],
+        "dialogues.jsonl": [
+            _dialogue_to_json(key, one.episode, rated[key]) for key, one in chosen.items()
+        ],
         "moments.jsonl": [],
         "ratings.jsonl": [rating.model_dump() for rating in said.values()],
     }
-    files = {name: jsonl(values) for name, values in lines.items()}
-    files["supporters.json"] = json.dumps(_supporters(chosen.values()), indent=1) + "\n"
+    files = {name: format_jsonl(values) for name, values in lines.items()}
+    files["supporters.json"] = json.dumps(_list_supporters(chosen.values()), indent=1) + "\n"
     files[CARD] = _README.format(run=run.resolve().name, readers=f"{len(readers)} people")
     write_folder(out, files)
     return RatedRun(out, len(said), total - len(said))
 
 
-def _read(
+def _select_last_ratings(
     run: Path, records: Mapping[str, Record]
 ) -> tuple[dict[tuple[str, str, int], Rating], int]:
     """The last rating of each reply by each rater that says why, and how many there are in all."""
@@ -75,7 +77,7 @@ def _read(
         is_known = key in records and 1 <= turn <= len(records[key].episode.turns)
         if not isinstance(factors, dict) or not is_known:
             continue
-        told = {"reply": _reply(key, turn), "reader": rater, "change": line.get("change")}
+        told = {"reply": _format_reply_id(key, turn), "reader": rater, "change": line.get("change")}
         why = {"thought": line.get("thought", _NO_THOUGHT), "words": line.get("words", "")}
         try:
             found[key, rater, turn] = Rating.model_validate({**factors, **told, **why})
@@ -85,16 +87,16 @@ def _read(
     return found, len(places)
 
 
-def _reply(key: str, turn: int) -> str:
+def _format_reply_id(key: str, turn: int) -> str:
     return f"{key}#{turn}"
 
 
-def _dialogue(key: str, episode: Episode, rated: Iterable[int]) -> dict[str, Any]:
+def _dialogue_to_json(key: str, episode: Episode, rated: Iterable[int]) -> dict[str, Any]:
     turns: list[dict[str, Any]] = [
         {"agent": turn.utterance, "user": turn.reply} for turn in episode.turns
     ]
     for number in rated:
-        turns[number - 1]["id"] = _reply(key, number)
+        turns[number - 1]["id"] = _format_reply_id(key, number)
     line = {
         "id": key,
         "supporter": episode.agent,
@@ -106,7 +108,7 @@ def _dialogue(key: str, episode: Episode, rated: Iterable[int]) -> dict[str, Any
     return DialogueLine.model_validate(line).model_dump(exclude_none=True)
 
 
-def _supporters(records: Iterable[Record]) -> list[dict[str, Any]]:
+def _list_supporters(records: Iterable[Record]) -> list[dict[str, Any]]:
     split_of = {one.episode.agent: one.split for one in records}
     return [
         Supporter(

@@ -8,7 +8,7 @@ assistant. So they stand in the metadata, as `last_reply`.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rlver_gym.bench.export.choose import Record
+from rlver_gym.bench.export.select_dialogues import Record
 from rlver_gym.core.dialogue import Dialogue, Turn
 from rlver_gym.core.emotion import Outcome
 
@@ -19,46 +19,51 @@ _ROLES = {"agent": "assistant", "user": "user"}
 _FROM = {"assistant": "gpt", "user": "human", "system": "system"}
 
 
-def openai_rows(records: Sequence[Record], system: str | None) -> Iterator[Row]:
+def build_openai_rows(records: Sequence[Record], system: str | None) -> Iterator[Row]:
     """A row a dialogue: `messages`, as OpenAI's fine-tuning and most trainers take them."""
     for record in records:
-        yield {"messages": _all_messages(record, system), "metadata": episode_metadata(record)}
+        yield {
+            "messages": _list_all_messages(record, system),
+            "metadata": build_episode_metadata(record),
+        }
 
 
-def sharegpt_rows(records: Sequence[Record], system: str | None) -> Iterator[Row]:
+def build_sharegpt_rows(records: Sequence[Record], system: str | None) -> Iterator[Row]:
     """A row a dialogue: `conversations` of `from` (human, gpt) and `value`."""
     for record in records:
         said = [
             {"from": _FROM[one["role"]], "value": one["content"]}
-            for one in _all_messages(record, system)
+            for one in _list_all_messages(record, system)
         ]
-        yield {"conversations": said, "metadata": episode_metadata(record)}
+        yield {"conversations": said, "metadata": build_episode_metadata(record)}
 
 
-def sft_rows(records: Sequence[Record], system: str | None, *, last: bool = False) -> Iterator[Row]:
+def build_sft_rows(
+    records: Sequence[Record], system: str | None, *, last: bool = False
+) -> Iterator[Row]:
     """A row a reply, or only for the `last` one of a dialogue: `prompt` is what was said before,
     `completion` the reply. A reply that the user failed to answer makes none.
     """
     for record in records:
         episode = record.episode
-        whole = episode_metadata(record)
+        whole = build_episode_metadata(record)
         del whole["turns"], whole["last_reply"]
         for number in range(len(episode.turns) - 1 if last else 0, len(episode.turns)):
             turn = episode.turns[number]
             if turn.outcome is not Outcome.FAILED:
                 yield {
-                    "prompt": messages_before(record, number, system),
+                    "prompt": list_messages_before(record, number, system),
                     "completion": [{"role": "assistant", "content": turn.utterance}],
                     "metadata": {
                         **whole,
                         "turn": number + 1,
-                        **_describe_effect(turn),
+                        **_format_appraisal_columns(turn),
                         "reply": turn.reply,
                     },
                 }
 
 
-def messages_before(record: Record, turn: int, system: str | None) -> list[ChatRow]:
+def list_messages_before(record: Record, turn: int, system: str | None) -> list[ChatRow]:
     """The messages before the agent's utterance number `turn`, counted from 0."""
     episode = record.episode
     dialogue = Dialogue(episode.opening, episode.turns[:turn])
@@ -68,7 +73,7 @@ def messages_before(record: Record, turn: int, system: str | None) -> list[ChatR
     ]
 
 
-def episode_metadata(record: Record) -> Row:
+def build_episode_metadata(record: Record) -> Row:
     """Everything of an episode's record but what was said up to the agent's last words; the split
     is left out where it is not known.
     """
@@ -83,20 +88,20 @@ def episode_metadata(record: Record) -> Row:
         "outcome": episode.outcome,
         "final": episode.final,
         "return": float(episode.total_reward),
-        "turns": [_describe_effect(turn) for turn in episode.turns],
+        "turns": [_format_appraisal_columns(turn) for turn in episode.turns],
         "last_reply": episode.turns[-1].reply,
     }
 
 
-def _all_messages(record: Record, system: str | None) -> list[ChatRow]:
+def _list_all_messages(record: Record, system: str | None) -> list[ChatRow]:
     last = record.episode.turns[-1].utterance
     return [
-        *messages_before(record, len(record.episode.turns) - 1, system),
+        *list_messages_before(record, len(record.episode.turns) - 1, system),
         {"role": "assistant", "content": last},
     ]
 
 
-def _describe_effect(turn: Turn) -> Row:
+def _format_appraisal_columns(turn: Turn) -> Row:
     felt = turn.appraisal
     return {
         "change": felt.change,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlver_gym.bench.export.choose import Record
+from rlver_gym.bench.export.select_dialogues import Record
 from rlver_gym.bench.opinions import read_capabilities
 from rlver_gym.bench.strategies import STRATEGIES, label_turn
 from rlver_gym.core.capabilities import JUDGEMENTS
@@ -17,7 +17,7 @@ Cell = str | int | float | bool | None
 PARQUET = ".parquet"
 
 
-def table_rows(
+def build_table_rows(
     records: Sequence[Record], judged: Mapping[str, Mapping[str, Mapping[str, float]]]
 ) -> Iterator[dict[str, Any]]:
     """A row for each turn of each dialogue. `judged`: by run and dialogue, the mean mark of each
@@ -61,7 +61,7 @@ def table_rows(
             }
 
 
-def read_judged(folders: Sequence[Path]) -> dict[str, dict[str, dict[str, float]]]:
+def read_judge_scores(folders: Sequence[Path]) -> dict[str, dict[str, dict[str, float]]]:
     """By a run's name and a dialogue: what `rlver-gym judge` left in each folder."""
     return {folder.resolve().name: read_capabilities(folder / JUDGEMENTS) for folder in folders}
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from rlver_gym.core.answer import explain, read_answer
+from rlver_gym.core.answer import explain_missing_words, read_answer
 from rlver_gym.core.capabilities import HIGHEST, JUDGED, LOWEST
 from rlver_gym.core.dialogue import Message
 from rlver_gym.llm_client.values import ChatAnswer
@@ -34,11 +34,11 @@ class Judgement(NamedTuple):
     """Quotations that stand nowhere in the dialogue."""
 
 
-class Unusable(ValueError):
+class UnusableAnswer(ValueError):
     """An answer that cannot be used, and why."""
 
 
-def field(dimension: str, code: str, *, quotes: bool = False) -> str:
+def format_field_name(dimension: str, code: str, *, quotes: bool = False) -> str:
     """The name of a field in an answer to the request with that code."""
     return f"{dimension}_quotes_{code}" if quotes else f"{dimension}_{code}"
 
@@ -49,17 +49,19 @@ def read_judgement(answer: ChatAnswer, code: str, messages: Sequence[Message]) -
     """
     found = read_answer(answer.text, answer.finish_reason)
     if found.silence:
-        raise Unusable(explain(found.silence))
+        raise UnusableAnswer(explain_missing_words(found.silence))
     if found.ending != "finished":
-        raise Unusable("it breaks off before its end. Raise max_tokens")
-    names = [field(one, code, quotes=quotes) for one in JUDGED for quotes in (False, True)]
+        raise UnusableAnswer("it breaks off before its end. Raise max_tokens")
+    names = [
+        format_field_name(one, code, quotes=quotes) for one in JUDGED for quotes in (False, True)
+    ]
     said = read_fields(answer.text, Vocabulary.of({n: f"{n}|{n.replace('_', ' ')}" for n in names}))
     texts = [" ".join(strip_invisible(one.text).split()) for one in messages]
     scores, kept, dropped = {}, {}, 0
     for name in JUDGED:
-        scores[name] = _read_score(name, said.get(field(name, code), []))
-        quotes = _list_quotes(said.get(field(name, code, quotes=True), []))
-        located = [_locate(one, texts) for one in quotes]
+        scores[name] = _read_score(name, said.get(format_field_name(name, code), []))
+        quotes = _list_quotes(said.get(format_field_name(name, code, quotes=True), []))
+        located = [_locate_quote(one, texts) for one in quotes]
         kept[name] = tuple(one for one in dict.fromkeys(located) if one)
         dropped += located.count(None)
     return Judgement(scores, kept, dropped)
@@ -71,7 +73,9 @@ def _read_score(name: str, values: Sequence[Any]) -> int:
     except Unreadable:
         scores = set()
     if len(scores) != 1 or not LOWEST <= min(scores) <= HIGHEST:
-        raise Unusable(f"{name} must be given once, as a whole number from {LOWEST} to {HIGHEST}")
+        raise UnusableAnswer(
+            f"{name} must be given once, as a whole number from {LOWEST} to {HIGHEST}"
+        )
     return scores.pop()
 
 
@@ -81,7 +85,7 @@ def _list_quotes(values: Sequence[Any]) -> list[str]:
     return [one for one in quotes if isinstance(one, str) and one.strip(_AROUND)][:_MAX_QUOTATIONS]
 
 
-def _locate(quote: str, texts: Sequence[str]) -> Quotation | None:
+def _locate_quote(quote: str, texts: Sequence[str]) -> Quotation | None:
     """Where the words stand, but for line breaks and the marks around them; None for nowhere."""
     plain = " ".join(strip_invisible(quote).split())
     for words in (plain, plain.strip(_AROUND)):

@@ -14,7 +14,12 @@ from random import Random
 from string import Template
 from typing import Any, NamedTuple
 
-from rlver_gym.bench.judge.answer import Judgement, Unusable, field, read_judgement
+from rlver_gym.bench.judge.answer import (
+    Judgement,
+    UnusableAnswer,
+    format_field_name,
+    read_judgement,
+)
 from rlver_gym.core.capabilities import HIGHEST, JUDGED, LOWEST
 from rlver_gym.core.dialogue import Message
 from rlver_gym.llm_client.values import Chat, ChatMessage, ChatRequest
@@ -38,7 +43,7 @@ _numbers = count(-1, -1)
 """Of dialogues that are judged; those that are held count upwards."""
 
 
-class Heard(NamedTuple):
+class JudgeInput(NamedTuple):
     """A dialogue that is judged."""
 
     key: str
@@ -51,10 +56,10 @@ class Heard(NamedTuple):
     """The person's words and the agent's in turn."""
 
 
-class Judged(NamedTuple):
+class JudgedDialogue(NamedTuple):
     """A dialogue with all judgements of it, or why there are none."""
 
-    heard: Heard
+    heard: JudgeInput
     judgements: tuple[Judgement, ...]
     failure: str = ""
 
@@ -72,10 +77,10 @@ class Judge:
     @property
     def version(self) -> str:
         """Of the prompt, the reading of answers and what the model is asked with."""
-        content = repr((_prompt(), self.options.model_dump(include=set(HEEDED))))
+        content = repr((_load_prompts(), self.options.model_dump(include=set(HEEDED))))
         return f"{_CODE}+{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
-    def judge(self, dialogues: Sequence[Heard], at_once: int = 16) -> Iterator[Judged]:
+    def judge(self, dialogues: Sequence[JudgeInput], at_once: int = 16) -> Iterator[JudgedDialogue]:
         """Every dialogue with all its judgements; one that lacks any of them has failed. Raises the
         ChatErrors that stop a run.
         """
@@ -83,7 +88,7 @@ class Judge:
         with ThreadPoolExecutor(at_once) as pool:
             yield from pool.map(lambda one: wait_for(self._judge_dialogue(one)), shuffled)
 
-    async def _judge_dialogue(self, heard: Heard) -> Judged:
+    async def _judge_dialogue(self, heard: JudgeInput) -> JudgedDialogue:
         REQUEST_ORIGIN.set(origin := RequestOrigin(next(_numbers)))
         work = (self._judge_once(heard, sample, origin) for sample in range(self.options.samples))
         found = await asyncio.gather(*work, return_exceptions=True)
@@ -92,9 +97,9 @@ class Judge:
             if isinstance(error, STOPPING) or not isinstance(error, ChatError):
                 raise error
         judgements = tuple(one for one in found if isinstance(one, Judgement))
-        return Judged(heard, () if errors else judgements, str(errors[0]) if errors else "")
+        return JudgedDialogue(heard, () if errors else judgements, str(errors[0]) if errors else "")
 
-    async def _judge_once(self, heard: Heard, sample: int, origin: RequestOrigin) -> Judgement:
+    async def _judge_once(self, heard: JudgeInput, sample: int, origin: RequestOrigin) -> Judgement:
         """One judgement. What failed, perhaps an earlier time, is tried once more past the cache;
         the gathered samples have a context each.
         """
@@ -106,7 +111,7 @@ class Judge:
             REQUEST_ORIGIN.set(origin._replace(bypass_cache=True))
             return await self._ask(heard, sample)
 
-    async def _ask(self, heard: Heard, sample: int) -> Judgement:
+    async def _ask(self, heard: JudgeInput, sample: int) -> Judgement:
         """An answer that cannot be used is asked for once more."""
         request, code = self.build(heard, sample)
         why = ""
@@ -114,46 +119,49 @@ class Judge:
             answer = await self.chat.complete(request)
             try:
                 return read_judgement(answer, code, heard.messages)
-            except Unusable as problem:
+            except UnusableAnswer as problem:
                 why = str(problem)
             raw = json.dumps(strip_invisible(answer.text[:_MAX_RAW]))
-            again = ChatMessage("user", _fill("repair", reason=why, raw=raw))
+            again = ChatMessage("user", _fill_prompt("repair", reason=why, raw=raw))
             request = replace(request, messages=(*request.messages, again))
         raise ChatError(f"{self.model} gave no usable judgement, asked twice ({why}).")
 
-    def build(self, heard: Heard, sample: int) -> tuple[ChatRequest, str]:
+    def build(self, heard: JudgeInput, sample: int) -> tuple[ChatRequest, str]:
         """What is asked, and the code by which an answer to it is known."""
-        conversation = _show(heard.messages)
+        conversation = _format_dialogue_for_judge(heard.messages)
         code = hashlib.sha256(f"{self.seed}/{sample}/{conversation}".encode()).hexdigest()[:8]
         order = Random(code).sample(JUDGED, len(JUDGED))
-        names = [field(one, code, quotes=quotes) for one in order for quotes in (True, False)]
-        criteria = [
-            f"- `{field(one, code)}`: {_prompt()['criteria'][one].strip()}" for one in order
+        names = [
+            format_field_name(one, code, quotes=quotes) for one in order for quotes in (True, False)
         ]
-        instructions = _fill("task", criteria="\n".join(criteria), form=self._form(names))
+        criteria = [
+            f"- `{format_field_name(one, code)}`: {_load_prompts()['criteria'][one].strip()}"
+            for one in order
+        ]
+        instructions = _fill_prompt("task", criteria="\n".join(criteria), form=self._form(names))
         request = ChatRequest(
             model=self.model,
             messages=(
                 ChatMessage("system", instructions),
-                ChatMessage("user", _fill("ask", conversation=conversation)),
+                ChatMessage("user", _fill_prompt("ask", conversation=conversation)),
             ),
             temperature=self.options.temperature,
             max_tokens=self.options.max_tokens,
             seed=int(code, 16) >> 1,
             sample=sample,
-            schema=_schema(names) if self.options.structured else None,
+            schema=_build_answer_schema(names) if self.options.structured else None,
         )
         return request, code
 
     def _form(self, names: Sequence[str]) -> str:
         if self.options.structured:
-            return _fill("form_json", keys=", ".join(f"`{one}`" for one in names))
-        values = (_prompt()["line_quotes"], _prompt()["line_score"])
+            return _fill_prompt("form_json", keys=", ".join(f"`{one}`" for one in names))
+        values = (_load_prompts()["line_quotes"], _load_prompts()["line_score"])
         lines = [f"{one.replace('_', ' ')}: {values[at % 2]}" for at, one in enumerate(names)]
-        return _fill("form_lines", lines="\n".join(lines))
+        return _fill_prompt("form_lines", lines="\n".join(lines))
 
 
-def find_addressed(messages: Sequence[Message]) -> frozenset[int]:
+def find_judge_addressing_messages(messages: Sequence[Message]) -> frozenset[int]:
     """Which messages, counted from 1, speak to whoever judges. They are kept from the judge."""
     agent = [(at, one.text) for at, one in enumerate(messages, 1) if one.speaker == "agent"]
     return frozenset(
@@ -163,11 +171,11 @@ def find_addressed(messages: Sequence[Message]) -> frozenset[int]:
     )
 
 
-def _show(messages: Sequence[Message]) -> str:
+def _format_dialogue_for_judge(messages: Sequence[Message]) -> str:
     """The conversation as an LLM user is shown it: one line of JSON, without unseen signs, and
     without what was meant for the machinery.
     """
-    withheld, shown = find_addressed(messages), []
+    withheld, shown = find_judge_addressing_messages(messages), []
     for turn, (speaker, text) in enumerate(messages, 1):
         seen = words("en").withheld if turn in withheld else strip_invisible(text)
         role = "supporter" if speaker == "agent" else "person"
@@ -175,7 +183,7 @@ def _show(messages: Sequence[Message]) -> str:
     return json_line({"conversation": shown})
 
 
-def _schema(names: Sequence[str]) -> dict[str, Any]:
+def _build_answer_schema(names: Sequence[str]) -> dict[str, Any]:
     quotes = {"type": "array", "items": {"type": "string"}}
     score = {"type": "integer", "enum": list(range(LOWEST, HIGHEST + 1))}
     return {
@@ -186,10 +194,10 @@ def _schema(names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _fill(name: str, **values: str) -> str:
-    return Template(_prompt()[name]).substitute(values).strip()
+def _fill_prompt(name: str, **values: str) -> str:
+    return Template(_load_prompts()[name]).substitute(values).strip()
 
 
 @lru_cache(maxsize=1)
-def _prompt() -> dict[str, Any]:
+def _load_prompts() -> dict[str, Any]:
     return load_yaml("rlver_gym.bench.judge", "judge.yaml")

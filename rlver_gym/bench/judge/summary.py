@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlver_gym.bench.judge.ask import Judge, Judged, find_addressed
+from rlver_gym.bench.judge.ask import Judge, JudgedDialogue, find_judge_addressing_messages
 from rlver_gym.core.capabilities import AXES, DIMENSIONS, JUDGEMENTS
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.correlation import kendall_tau
@@ -40,7 +40,7 @@ class Opinion(NamedTuple):
     """By axis, from -1 (structured, solution-oriented) to 1 (creative, empathy-oriented)."""
 
 
-def score_agents(judged: Sequence[Judged], model: str) -> list[Opinion]:
+def score_agents(judged: Sequence[JudgedDialogue], model: str) -> list[Opinion]:
     """The best on the whole first. RunError when not one dialogue has been judged."""
     if not judged:
         raise RunError("no dialogue there counts. See what rlver-gym report says of the run.")
@@ -52,28 +52,28 @@ def score_agents(judged: Sequence[Judged], model: str) -> list[Opinion]:
     return sorted(found, key=lambda one: -sum(each.mean for each in one.capabilities.values()))
 
 
-def _score_agent(agent: str, judged: Sequence[Judged], model: str) -> Opinion:
+def _score_agent(agent: str, judged: Sequence[JudgedDialogue], model: str) -> Opinion:
     judgements = [each for one in judged for each in one.judgements]
     return Opinion(
         agent,
         len(judged),
         fmean(one.heard.final for one in judged),
-        _model(agent) == _model(model),
-        sum(bool(find_addressed(one.heard.messages)) for one in judged),
+        _format_model_name(agent) == _format_model_name(model),
+        sum(bool(find_judge_addressing_messages(one.heard.messages)) for one in judged),
         sum(len(many) for one in judgements for many in one.quotations.values()),
         sum(one.num_dropped for one in judgements),
-        {name: bootstrap(_persona_means(judged, name)) for name in DIMENSIONS},
-        {name: bootstrap((_persona_means(judged, name) - 3) / 2) for name in AXES},
+        {name: bootstrap(_compute_persona_means(judged, name)) for name in DIMENSIONS},
+        {name: bootstrap((_compute_persona_means(judged, name) - 3) / 2) for name in AXES},
     )
 
 
-def _model(name: str) -> str:
+def _format_model_name(name: str) -> str:
     """What a model is called, without its maker, its server and who recorded it."""
     bare = name.partition(" by ")[0].removeprefix("openai:").removeprefix("hf:")
     return bare.rstrip("/").rpartition("/")[2].casefold()
 
 
-def _persona_means(judged: Sequence[Judged], name: str) -> np.ndarray:
+def _compute_persona_means(judged: Sequence[JudgedDialogue], name: str) -> np.ndarray:
     means = mean_by(
         (one.heard.persona, fmean(judgement.scores[name] for judgement in one.judgements))
         for one in judged
@@ -81,7 +81,7 @@ def _persona_means(judged: Sequence[Judged], name: str) -> np.ndarray:
     return np.array(list(means.values()))
 
 
-def measure_agreement(judged: Sequence[Judged]) -> dict[str, dict[str, float]]:
+def measure_agreement(judged: Sequence[JudgedDialogue]) -> dict[str, dict[str, float]]:
     """How far judgements of the same dialogue agree, by dimension: `sd` within a dialogue, pooled,
     and `within_one`, the percentage of pairs one point apart at most. Empty for one judgement each.
     """
@@ -96,7 +96,7 @@ def measure_agreement(judged: Sequence[Judged]) -> dict[str, dict[str, float]]:
     return found
 
 
-def correlate_orders(opinions: Sequence[Opinion]) -> dict[str, float]:
+def correlate_agent_rankings(opinions: Sequence[Opinion]) -> dict[str, float]:
     """Kendall's tau of the agents' orders by final emotion and by each dimension; empty for fewer
     than three agents, and without a dimension that ties all.
     """
@@ -107,7 +107,7 @@ def correlate_orders(opinions: Sequence[Opinion]) -> dict[str, float]:
     return taus
 
 
-def write_judgements(folder: Path, judge: Judge, judged: Sequence[Judged]) -> Path:
+def write_judgements(folder: Path, judge: Judge, judged: Sequence[JudgedDialogue]) -> Path:
     """Write a line for each judgement, and for each dialogue at which the judge failed, in place of
     those of an earlier judge; returns the file.
     """

@@ -8,7 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlver_gym.agents.strategies import STRATEGIES
-from rlver_gym.bench.score import Score, compute_paired_difference, persona_finals, score_agents
+from rlver_gym.bench.score import (
+    Score,
+    compute_paired_difference,
+    compute_persona_finals,
+    score_agents,
+)
 from rlver_gym.environment.episode import Episode
 from rlver_gym.util.interval import Interval
 from rlver_gym.util.json_text import to_plain
@@ -74,7 +79,8 @@ class PolicyEvaluation(NamedTuple):
 
     def difference_to(self, name: str) -> Interval:
         return compute_paired_difference(
-            persona_finals(self.episodes, self.learner), persona_finals(self.episodes, name)
+            compute_persona_finals(self.episodes, self.learner),
+            compute_persona_finals(self.episodes, name),
         )
 
     def to_dict(self) -> dict[str, Any]:

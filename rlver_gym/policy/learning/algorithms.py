@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
-class Estimate(NamedTuple):
+class AdvantageAndReturn(NamedTuple):
     """What was better or worse than expected, and what to expect the next time."""
 
     advantage_S: Floats
@@ -29,7 +29,7 @@ class Estimate(NamedTuple):
     """The critic's target."""
 
 
-def withhold_gains(reward_DN: Floats, format_error_DN: Bools, share: float = 1.0) -> Floats:
+def penalise_format_errors(reward_DN: Floats, format_error_DN: Bools, share: float = 1.0) -> Floats:
     """Rewards of dialogues in which a reply broke the format: the gains shrink by this share,
     losses stay. With 1 and a reward at the end that is never negative, it is RLVER's rule that a
     broken reply earns nothing (arXiv:2507.03112).
@@ -40,7 +40,7 @@ def withhold_gains(reward_DN: Floats, format_error_DN: Bools, share: float = 1.0
     )
 
 
-def overlong(tokens_DN: Ints, longest: int, buffer: int) -> Floats:
+def compute_overlong_penalty(tokens_DN: Ints, longest: int, buffer: int) -> Floats:
     """How far each reply has come into the last `buffer` tokens before the limit: 0 before them, 1
     at the limit, linear between (DAPO's soft overlong punishment, arXiv:2503.14476, eq. 13, turned
     round). 0 without a buffer.
@@ -72,12 +72,12 @@ def gae(
     turn_S: Ints,
     gamma: float = 1.0,
     gae_lambda: float = 1.0,
-) -> Estimate:
+) -> AdvantageAndReturn:
     """Generalised advantage estimation (arXiv:1506.02438, eq. 16) over action tokens, across
     the sequences of a dialogue; gamma and lambda count from turn to turn. After a dialogue's last
     token nothing comes: its horizon belongs to the task.
     """
-    ends_S, counts_S = _next_differs(dialogue_S), _next_differs(turn_S)
+    ends_S, counts_S = _mark_boundaries(dialogue_S), _mark_boundaries(turn_S)
     advantage_S = np.zeros(len(reward_S))
     ahead = next_value = 0.0
     for s in reversed(range(len(reward_S))):
@@ -86,7 +86,7 @@ def gae(
         g, trace = (gamma, gae_lambda) if counts_S[s] else (1.0, 1.0)
         ahead = reward_S[s] + g * next_value - value_S[s] + g * trace * ahead
         advantage_S[s], next_value = ahead, value_S[s]
-    return Estimate(advantage_S, advantage_S + value_S)
+    return AdvantageAndReturn(advantage_S, advantage_S + value_S)
 
 
 def whiten(advantage_S: Floats) -> Floats:
@@ -106,7 +106,7 @@ def explained_variance(value_S: Floats, return_S: Floats) -> float:
     return float(1 - (return_S - value_S).var() / variance) if variance else float("nan")
 
 
-def _next_differs(value_S: Ints) -> Bools:
+def _mark_boundaries(value_S: Ints) -> Bools:
     """True where the next token has another value, and at the end."""
     return np.append(value_S[1:] != value_S[:-1], np.ones(min(1, len(value_S)), dtype=bool))
 
@@ -144,15 +144,19 @@ def group_relative(
     return np.where(spread_D > SAME, apart_D, 0.0)
 
 
-def by_episode(reward_DN: Floats, turns_D: Ints, group_D: Ints, **how) -> Floats:
+def compute_group_advantage_by_episode(
+    reward_DN: Floats, turns_D: Ints, group_D: Ints, **how
+) -> Floats:
     """advantage_DN: every turn has the whole dialogue's return against the group's (`how`: see
     `group_relative`).
     """
     advantage_D = group_relative(reward_DN.sum(axis=1), group_D, **how)
-    return np.where(_had_turn(reward_DN, turns_D), advantage_D[:, None], 0.0)
+    return np.where(_mask_turns(reward_DN, turns_D), advantage_D[:, None], 0.0)
 
 
-def by_turn(reward_DN: Floats, turns_D: Ints, group_D: Ints, gamma: float = 1.0, **how) -> Floats:
+def compute_group_advantage_by_turn(
+    reward_DN: Floats, turns_D: Ints, group_D: Ints, gamma: float = 1.0, **how
+) -> Floats:
     """advantage_DN: a turn has the return from it on, against those of the group at the same turn.
     What came before cannot be its merit (reward-to-go, arXiv:1506.02438, eq. 1, item 3). With a
     gamma of 0 it has its own reward alone.
@@ -160,12 +164,12 @@ def by_turn(reward_DN: Floats, turns_D: Ints, group_D: Ints, gamma: float = 1.0,
     to_go_DN = reward_DN.copy()
     for turn in reversed(range(reward_DN.shape[1] - 1)):
         to_go_DN[:, turn] += gamma * to_go_DN[:, turn + 1]
-    to_go_DN = np.where(_had_turn(to_go_DN, turns_D), to_go_DN, np.nan)
+    to_go_DN = np.where(_mask_turns(to_go_DN, turns_D), to_go_DN, np.nan)
     columns = [group_relative(to_go_D, group_D, **how) for to_go_D in to_go_DN.T]
     return np.stack(columns, axis=1) if columns else np.zeros(to_go_DN.shape)
 
 
-def has_signal(return_D: Floats, group_D: Ints) -> Bools:
+def find_groups_with_signal(return_D: Floats, group_D: Ints) -> Bools:
     """signal_D: the dialogue's group has returns that differ; the others are what DAPO leaves out
     (arXiv:2503.14476, 3.2).
     """
@@ -173,16 +177,16 @@ def has_signal(return_D: Floats, group_D: Ints) -> Bools:
     return np.array([np.ptp(one) > SAME for one in members_D], dtype=bool)
 
 
-def _had_turn(value_DN: Floats, turns_D: Ints) -> Bools:
+def _mask_turns(value_DN: Floats, turns_D: Ints) -> Bools:
     return np.arange(value_DN.shape[1]) < turns_D[:, None]
 
 
-def token_ratio(logprob_BT: Tensor, old_BT: Tensor) -> Tensor:
+def compute_token_ratio(logprob_BT: Tensor, old_BT: Tensor) -> Tensor:
     """How much likelier each token has become: 1 before the first update."""
     return (logprob_BT - old_BT).exp()
 
 
-def sequence_ratio(logprob_BT: Tensor, old_BT: Tensor, action_mask_BT: Tensor) -> Tensor:
+def compute_sequence_ratio(logprob_BT: Tensor, old_BT: Tensor, action_mask_BT: Tensor) -> Tensor:
     """How much likelier a sequence has become, as the geometric mean over its sampled tokens, at
     each of its tokens. Each token's gradient flows through its own probability, so that turns of a
     sequence may have advantages of their own (GSPO-token, arXiv:2507.18071, 4.3).
@@ -204,7 +208,7 @@ def clipped_surrogate(
     )
 
 
-def cispo(
+def compute_cispo_loss(
     logprob_BT: Tensor,
     ratio_BT: Tensor,
     advantage_BT: Tensor,
@@ -217,7 +221,9 @@ def cispo(
     return -ratio_BT.clamp(1 - clip_low, 1 + clip_high).detach() * advantage_BT * logprob_BT
 
 
-def preference(logratio_BT: Tensor, sign_BT: Tensor, pair_BT: Tensor, beta: float = 0.1) -> Tensor:
+def compute_preference_loss(
+    logratio_BT: Tensor, sign_BT: Tensor, pair_BT: Tensor, beta: float = 0.1
+) -> Tensor:
     """At each token of two replies the loss of their pair: -log sigmoid of beta times how much more
     the log-probability of the chosen one has risen than that of the rejected (DPO,
     arXiv:2305.18290, eq. 7); 0 at other tokens.
@@ -230,7 +236,9 @@ def preference(logratio_BT: Tensor, sign_BT: Tensor, pair_BT: Tensor, beta: floa
     return -torch.nn.functional.logsigmoid(beta * rise_P)[pair_BT] * sign_BT.abs()
 
 
-def truncated_importance(old_BT: Tensor, sampled_BT: Tensor, cap: float = 2.0) -> Tensor:
+def compute_truncated_importance_weight(
+    old_BT: Tensor, sampled_BT: Tensor, cap: float = 2.0
+) -> Tensor:
     """What a token's term is worth when another program sampled it than the one that learns:
     learner's over sampler's probability, truncated at `cap` (TIS; Ionides 2008,
     doi:10.1198/106186008X320456; apart from PPO's ratio, as in arXiv:2110.00641). No gradient.
@@ -238,7 +246,7 @@ def truncated_importance(old_BT: Tensor, sampled_BT: Tensor, cap: float = 2.0) -
     return (old_BT - sampled_BT).exp().clamp(max=cap).detach()
 
 
-def divergence(logprob_BT: Tensor, reference_BT: Tensor) -> Tensor:
+def estimate_kl_divergence(logprob_BT: Tensor, reference_BT: Tensor) -> Tensor:
     """Estimates KL(policy || reference) from tokens of the policy, unbiased and never negative (k3
     of J. Schulman, joschu.net/blog/kl-approx.html, as in arXiv:2402.03300, eq. 4).
     """
@@ -246,7 +254,7 @@ def divergence(logprob_BT: Tensor, reference_BT: Tensor) -> Tensor:
     return (-logratio_BT).exp() - 1 + logratio_BT
 
 
-def value_loss(
+def compute_value_loss(
     value_BT: Tensor, old_BT: Tensor, return_BT: Tensor, clip: float | None = None
 ) -> Tensor:
     """Half the squared error; with `clip`, the worse of it and that of the value kept within ± clip
@@ -259,12 +267,12 @@ def value_loss(
     return loss_BT / 2
 
 
-def is_outside(ratio_BT: Tensor, clip_low: float, clip_high: float) -> Tensor:
+def find_clipped_ratios(ratio_BT: Tensor, clip_low: float, clip_high: float) -> Tensor:
     """1 where the ratio lies outside of its bounds: its mean is the clip fraction."""
     return ((ratio_BT < 1 - clip_low) | (ratio_BT > 1 + clip_high)).float()
 
 
-def token_weights(
+def compute_token_weights(
     action_mask_BT: Tensor,
     turn_BT: Tensor,
     dialogue_B: Tensor,
@@ -282,7 +290,7 @@ def token_weights(
     arXiv:2503.20783): length changes no token's weight.
     """
     if aggregate == "turn":
-        return _by_turn(action_mask_BT, turn_BT, dialogue_B)
+        return _compute_turn_weights(action_mask_BT, turn_BT, dialogue_B)
     learned_B = action_mask_BT.sum(1).double()
     has_B = (learned_B > 0).double()
     dialogues = int(dialogue_B.max()) + 1 if len(dialogue_B) else 0
@@ -297,7 +305,7 @@ def token_weights(
     return (weight_B[:, None] * action_mask_BT).float()
 
 
-def _by_turn(action_mask_BT: Tensor, turn_BT: Tensor, dialogue_B: Tensor) -> Tensor:
+def _compute_turn_weights(action_mask_BT: Tensor, turn_BT: Tensor, dialogue_B: Tensor) -> Tensor:
     loss_weight_BT = torch.zeros(action_mask_BT.shape, dtype=torch.double)
     if action_mask_BT.any():
         place_S = (dialogue_B[:, None] * (turn_BT.max() + 1) + turn_BT)[action_mask_BT]

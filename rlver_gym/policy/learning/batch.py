@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlver_gym.policy.models.prefixes import shared_prefixes
+from rlver_gym.policy.models.prefixes import count_shared_prefix_tokens
 from rlver_gym.policy.models.trajectory import TokenSequence, Trajectory
 from rlver_gym.util.errors import TrainingError
 
@@ -118,7 +118,7 @@ class Batch:
         """Tokens of a dialogue that pass through the model: what its sequences begin with alike
         counts once (`prefixes`).
         """
-        shared_B = shared_prefixes(self.id_BT.numpy(), self.length_B, self.dialogue_B)
+        shared_B = count_shared_prefix_tokens(self.id_BT.numpy(), self.length_B, self.dialogue_B)
         return np.bincount(self.dialogue_B, self.length_B - shared_B, self.dialogues).astype(
             np.int64
         )
@@ -173,7 +173,7 @@ class Batch:
         return replace(self, **{name: one.to(device) for name, one in tensors.items()})
 
 
-def pack(trajectories: Sequence[Trajectory], with_rivals: bool = False) -> Batch:
+def pack_batch(trajectories: Sequence[Trajectory], with_rivals: bool = False) -> Batch:
     """The dialogues that can be learned from, as one batch, with the worst of the replies that were
     tried or without. TrainingError for a reward that is no finite number.
     """
@@ -186,7 +186,7 @@ def pack(trajectories: Sequence[Trajectory], with_rivals: bool = False) -> Batch
     ]
     dialogue_B, sequences, rival_B = [], [], []
     for dialogue, one in enumerate(kept):
-        for sequence, is_rival in _in_order(one, with_rivals):
+        for sequence, is_rival in _order_sequences(one, with_rivals):
             if sequence.action_mask_T.any():
                 dialogue_B.append(dialogue)
                 sequences.append(sequence)
@@ -230,7 +230,7 @@ def pack(trajectories: Sequence[Trajectory], with_rivals: bool = False) -> Batch
     )
 
 
-def _in_order(one: Trajectory, with_rivals: bool) -> Iterator[tuple[TokenSequence, bool]]:
+def _order_sequences(one: Trajectory, with_rivals: bool) -> Iterator[tuple[TokenSequence, bool]]:
     """Its sequences, and whether they are rivals: so that neighbours begin alike for as long as
     they can (`prefixes`).
     """
@@ -255,7 +255,7 @@ class MicroBatch(NamedTuple):
     """It only keeps step with the other processes: compute it, count it 0 times."""
 
 
-def micro_batches(
+def split_into_micro_batches(
     length_D: NDArray[np.int64], tokens: int, rank: int = 0, ranks: int = 1
 ) -> Iterator[MicroBatch]:
     """This process's micro-batches, the longest dialogues or the heaviest first; every process gets
@@ -283,10 +283,10 @@ def micro_batches(
             dummies += 1
     parts = [MicroBatch(np.array(part, dtype=np.int64)) for part in plan]
     parts += [MicroBatch(parts[-1].dialogue_R, is_dummy=True)] * dummies
-    yield from parts if ranks == 1 else _deal(parts, length_D, ranks)[rank]
+    yield from parts if ranks == 1 else _balance_over_ranks(parts, length_D, ranks)[rank]
 
 
-def _deal(
+def _balance_over_ranks(
     parts: list[MicroBatch], length_D: NDArray[np.int64], ranks: int
 ) -> list[list[MicroBatch]]:
     """Equally many for everybody, the heaviest first, each to whoever has the least so far."""

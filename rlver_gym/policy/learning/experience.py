@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rlver_gym.policy.learning import algorithms
-from rlver_gym.policy.learning.batch import Batch, micro_batches
+from rlver_gym.policy.learning.batch import Batch, split_into_micro_batches
 from rlver_gym.policy.learning.objective import compute_advantages
 from rlver_gym.policy.learning.registry import AdvantageConfig
 from rlver_gym.policy.models.actor import Scorer, TokenScores
@@ -92,18 +92,19 @@ def prepare_batch(
     needed and missing.
     """
     reward_DN = reward_scale * (
-        algorithms.withhold_gains(batch.reward_DN, batch.format_error_DN, format_penalty) - cost_DN
+        algorithms.penalise_format_errors(batch.reward_DN, batch.format_error_DN, format_penalty)
+        - cost_DN
     )
     batch = replace(batch, reward_DN=reward_DN, margin_DN=reward_scale * batch.margin_DN)
-    signal_D = algorithms.has_signal(reward_DN.sum(axis=1), batch.group_D)
-    metrics = reward_metrics(batch, signal_D)
+    signal_D = algorithms.find_groups_with_signal(reward_DN.sum(axis=1), batch.group_D)
+    metrics = compute_reward_metrics(batch, signal_D)
     if advantage.drop_flat:
         batch = batch.only(np.flatnonzero(signal_D))
     if not batch.dialogues:
         nothing_BT = batch.sampled_BT
         return replace(batch, old_BT=nothing_BT, advantage_BT=nothing_BT, metrics=metrics)
     device = next(actor.parameters()).device
-    ask = partial(score, batch, device, temperature, tokens, on_progress)
+    ask = partial(score_tokens_in_micro_batches, batch, device, temperature, tokens, on_progress)
     old_BT = None if one_step else ask(actor.eval()).logprob_BT
     has_values = critic is not None and advantage.kind == "gae"
     value_BT = ask(critic.eval()).value_BT if critic is not None and has_values else None
@@ -120,12 +121,13 @@ def prepare_batch(
         value_BT=value_BT,
         return_BT=None if value_S is None else batch.scatter(estimate.return_S - expected_S),
         reference_BT=reference_BT,
-        metrics=metrics | ({} if value_S is None else critic_metrics(value_S, estimate.return_S)),
+        metrics=metrics
+        | ({} if value_S is None else compute_critic_metrics(value_S, estimate.return_S)),
     )
 
 
 @torch.no_grad()
-def score(
+def score_tokens_in_micro_batches(
     batch: Batch,
     device: torch.device,
     temperature: float,
@@ -138,7 +140,7 @@ def score(
     `tokens`: the most in one pass, padding included.
     """
     columns: dict[str, Tensor] = {}
-    todo = list(micro_batches(batch.tree_length_D, tokens, rank(), ranks()))
+    todo = list(split_into_micro_batches(batch.tree_length_D, tokens, rank(), ranks()))
     for done, micro_batch in enumerate(todo):
         on_progress("micro-batches scored", done, len(todo))
         part = batch.only(micro_batch.dialogue_R)
@@ -156,7 +158,7 @@ def score(
     return TokenScores(**{name: all_reduce_sum(value_BT) for name, value_BT in columns.items()})
 
 
-def reward_metrics(batch: Batch, signal_D: NDArray[np.bool_]) -> dict[str, float]:
+def compute_reward_metrics(batch: Batch, signal_D: NDArray[np.bool_]) -> dict[str, float]:
     """Returns as they are learned from, scaled and penalised, and how many dialogues tell anything.
 
     NaN where there is no dialogue.
@@ -173,7 +175,7 @@ def reward_metrics(batch: Batch, signal_D: NDArray[np.bool_]) -> dict[str, float
     }
 
 
-def critic_metrics(value_S: Floats, return_S: Floats) -> dict[str, float]:
+def compute_critic_metrics(value_S: Floats, return_S: Floats) -> dict[str, float]:
     return {
         "value_mean": _mean(value_S),
         "target_mean": _mean(return_S),

@@ -36,8 +36,8 @@ def compute_metrics(dialogues: Sequence[Trajectory]) -> dict[str, float]:
     `return`: sum of rewards; `emotion`: the last, where the environment tells it; `content`,
     `left`: shares of dialogues; `tokens`: said a reply; `format_error`, `cut` (at the token limit):
     shares of replies; `context_overflow`, `logprob_missing`: shares of dialogues; `does_ACT`:
-    share of replies that do this, for each of `ACTS`; see `repeated_share`, `distinct` and
-    `copied_share` for the rest. NaN where there is nothing to average.
+    share of replies that do this, for each of `ACTS`; see `compute_repeated_share` and
+    `compute_copied_share` for the rest. NaN where there is nothing to average.
     """
     valid = [one for one in dialogues if one.valid]
     said = [int(sequence.action_mask_T.sum()) for one in valid for sequence in one.sequences]
@@ -50,14 +50,14 @@ def compute_metrics(dialogues: Sequence[Trajectory]) -> dict[str, float]:
         "left": _mean([one.info.get("outcome") == "left" for one in valid]),
         "turns": _mean(turns),
         "tokens": sum(said) / max(sum(turns), 1),
-        "words": _mean([len(_words(reply)) for reply in replies]),
+        "words": _mean([len(_split_into_words(reply)) for reply in replies]),
         "format_error": _mean(
             [format_error for one in valid for format_error in one.format_error_N]
         ),
         "cut": _mean([cut for one in valid for cut in one.cut_N]),
-        "repeated": _mean([repeated_share(one) for one in valid]),
-        "distinct": distinct(replies),
-        "copied": _mean([copied_share(one) for one in valid]),
+        "repeated": _mean([compute_repeated_share(one) for one in valid]),
+        "distinct": compute_distinct_share(replies),
+        "copied": _mean([compute_copied_share(one) for one in valid]),
         "context_overflow": _mean([one.context_overflow for one in valid]),
         "logprob_missing": _mean([one.logprob_missing for one in dialogues]),
         "invalid": float(len(dialogues) - len(valid)),
@@ -65,43 +65,48 @@ def compute_metrics(dialogues: Sequence[Trajectory]) -> dict[str, float]:
     }
 
 
-def repeated_share(dialogue: Trajectory) -> float:
+def compute_repeated_share(dialogue: Trajectory) -> float:
     """The share of a dialogue's three-word runs that the policy had said before in it, in [0,
     1].
     """
-    runs = [run for line in dialogue.lines if line.speaker == "agent" for run in _runs(line.text)]
+    runs = [
+        run
+        for line in dialogue.lines
+        if line.speaker == "agent"
+        for run in _list_trigrams(line.text)
+    ]
     return 1 - len(set(runs)) / len(runs) if runs else 0.0
 
 
-def distinct(replies: Sequence[str]) -> float:
+def compute_distinct_share(replies: Sequence[str]) -> float:
     """Different replies as a share of all, in (0, 1]; letter case and punctuation do not count."""
     return (
-        len({" ".join(_words(reply)) for reply in replies}) / len(replies)
+        len({" ".join(_split_into_words(reply)) for reply in replies}) / len(replies)
         if replies
         else float("nan")
     )
 
 
-def copied_share(dialogue: Trajectory) -> float:
+def compute_copied_share(dialogue: Trajectory) -> float:
     """The share of the policy's three-word runs that the person had said before, in [0, 1]."""
     heard: Counter[tuple[str, ...]] = Counter()
     from_them = total = 0
     for line in dialogue.lines:
         if line.speaker == "agent":
-            runs = _runs(line.text)
+            runs = _list_trigrams(line.text)
             total += len(runs)
             from_them += sum(run in heard for run in runs)
         else:
-            heard.update(_runs(line.text))
+            heard.update(_list_trigrams(line.text))
     return from_them / total if total else 0.0
 
 
-def _words(text: str) -> list[str]:
+def _split_into_words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def _runs(text: str) -> list[tuple[str, ...]]:
-    words = _words(text)
+def _list_trigrams(text: str) -> list[tuple[str, ...]]:
+    words = _split_into_words(text)
     return list(zip(words, words[1:], words[2:], strict=False))
 
 
@@ -134,8 +139,8 @@ class RunLog:
         """
         folder.mkdir(parents=True, exist_ok=True)
         for name in (METRICS, TIMES, EVALUATIONS):
-            keep_iterations(folder / name, after)
-        _keep_dialogues(folder / DIALOGUES, after)
+            truncate_log_after_iteration(folder / name, after)
+        _truncate_dialogues_after_iteration(folder / DIALOGUES, after)
         self._folder = folder
         self._board = import_module("torch.utils.tensorboard").SummaryWriter(
             str(folder / "tensorboard"), purge_step=after + 1
@@ -178,24 +183,24 @@ class RunLog:
             for dialogue in dialogues:
                 file.write(
                     f"## Iteration {iteration}: {dialogue.info.get('persona', '')} ·"
-                    f" {_describe_end(dialogue)}\n\n{as_text(dialogue)}\n\n"
+                    f" {_describe_end(dialogue)}\n\n{render_dialogue_as_markdown(dialogue)}\n\n"
                 )
 
 
-def as_text(dialogue: Trajectory) -> str:
+def render_dialogue_as_markdown(dialogue: Trajectory) -> str:
     """A dialogue in Markdown: the person in bold, the policy quoted, its thoughts in italics."""
     lines = []
     for line in dialogue.lines:
-        thought = f"*({inline(line.thought)})* " if line.thought else ""
+        thought = f"*({escape_inline_markdown(line.thought)})* " if line.thought else ""
         lines.append(
-            f"> {thought}{inline(line.text)}"
+            f"> {thought}{escape_inline_markdown(line.text)}"
             if line.speaker == "agent"
-            else f"**Person:** {inline(line.text)}"
+            else f"**Person:** {escape_inline_markdown(line.text)}"
         )
     return "\n\n".join(lines)
 
 
-def inline(text: str) -> str:
+def escape_inline_markdown(text: str) -> str:
     """One line that Markdown and HTML leave alone: a model's words are shown, never rendered."""
     return (
         " ".join(text.split())
@@ -260,7 +265,7 @@ def is_number(value: object) -> bool:
     return type(value) in (int, float) and abs(value) < 1e100  # pyright: ignore[reportArgumentType]
 
 
-def keep_iterations(path: Path, last: int) -> None:
+def truncate_log_after_iteration(path: Path, last: int) -> None:
     """Drop the lines after that iteration, which a run that goes on will write again; all of them
     when it begins.
     """
@@ -270,7 +275,7 @@ def keep_iterations(path: Path, last: int) -> None:
         write_atomically(path, text, TrainingError)
 
 
-def _keep_dialogues(path: Path, last: int) -> None:
+def _truncate_dialogues_after_iteration(path: Path, last: int) -> None:
     if path.exists():
         text = read_text(path, max_bytes=MAX_BYTES, error=TrainingError)
         parts = re.split(r"(?m)^(?=## Iteration \d{1,9}:)", text)

@@ -160,5 +160,5 @@ ALGORITHMS: dict[str, Algorithm] = {
 }
 
 
-def algorithms_with(option: str) -> list[str]:
+def list_algorithms_with_option(option: str) -> list[str]:
     return [name for name, one in ALGORITHMS.items() if option not in one.ignores]

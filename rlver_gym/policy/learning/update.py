@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from rlver_gym.policy.learning.algorithms import token_weights
-from rlver_gym.policy.learning.batch import Batch, micro_batches
+from rlver_gym.policy.learning.algorithms import compute_token_weights
+from rlver_gym.policy.learning.batch import Batch, split_into_micro_batches
 from rlver_gym.policy.learning.objective import compute_loss
 from rlver_gym.policy.learning.registry import Objective
 from rlver_gym.policy.models.distributed import (
@@ -29,7 +29,7 @@ from rlver_gym.util.errors import TrainingError
 Metrics = dict[str, float]
 
 
-def update(
+def run_optimizer_steps(
     batch: Batch,
     actor: nn.Module,
     optimizer: Optimizer,
@@ -63,10 +63,12 @@ def update(
     learners = {"actor": actor.train()} | ({"critic": critic.train()} if critic else {})
     steps: list[Metrics] = []
     stopped = False
-    for part in _minibatches(batch, epochs, minibatches, rng):
+    for part in _shuffle_into_minibatches(batch, epochs, minibatches, rng):
         on_progress("steps", len(steps), epochs * minibatches)
         optimizer.zero_grad()
-        metrics = _gradients(part, list(learners.values()), objective, tokens, temperature)
+        metrics = _accumulate_gradients(
+            part, list(learners.values()), objective, tokens, temperature
+        )
         stopped = target_kl is not None and metrics.get("kl", 0.0) > target_kl
         if stopped:
             break
@@ -87,7 +89,7 @@ def update(
     return means | {"steps": float(len(steps)), "stopped": float(stopped)}
 
 
-def _minibatches(
+def _shuffle_into_minibatches(
     batch: Batch, epochs: int, minibatches: int, rng: np.random.Generator
 ) -> Iterator[Batch]:
     for _ in range(epochs):
@@ -96,17 +98,17 @@ def _minibatches(
                 yield batch.only(dialogue_R)
 
 
-def _gradients(
+def _accumulate_gradients(
     batch: Batch, learners: list[nn.Module], objective: Objective, tokens: int, temperature: float
 ) -> Metrics:
     device = next(learners[0].parameters()).device
     where = batch.action_mask_BT, batch.turn_BT, torch.from_numpy(batch.dialogue_B)
     batch = replace(
         batch,
-        loss_weight_BT=token_weights(*where, objective.aggregate, objective.constant),
-        metric_weight_BT=token_weights(*where, "token"),
+        loss_weight_BT=compute_token_weights(*where, objective.aggregate, objective.constant),
+        metric_weight_BT=compute_token_weights(*where, "token"),
     )
-    todo = list(micro_batches(batch.tree_length_D, tokens, rank(), ranks()))
+    todo = list(split_into_micro_batches(batch.tree_length_D, tokens, rank(), ranks()))
     totals: dict[str, Tensor] = {}
     for at, (dialogue_R, is_dummy) in enumerate(todo):
         part = batch.only(dialogue_R).to(device)
@@ -167,7 +169,7 @@ def make_optimizer(
     return AdamW(groups, weight_decay=0.0)
 
 
-def schedule(
+def set_learning_rates(
     optimizer: AdamW, iteration: int, iterations: int, warmup: int = 0, anneal: bool = False
 ) -> None:
     """Set the learning rates for an iteration, from 0. They rise in equal steps and reach their

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
-from rlver_gym.policy.models.model import causal_lm, unsupported_layer_types
-from rlver_gym.policy.models.prefixes import prefix_trees
+from rlver_gym.policy.models.model import find_causal_lm, find_unsupported_layer_types
+from rlver_gym.policy.models.prefixes import build_prefix_trees
 from rlver_gym.util.errors import TrainingError
 
 LOGITS_AT_ONCE = 2**26
@@ -54,7 +54,7 @@ class Actor(nn.Module):
         self.model = model
         self._use_bf16 = use_bf16
         if is_loaded:
-            _check_output_layer(causal_lm(model))
+            _check_output_layer(find_causal_lm(model))
 
     def forward(
         self,
@@ -70,8 +70,8 @@ class Actor(nn.Module):
         `dialogue_B`: sequences of one dialogue, which are neighbours, share the computation of what
         they begin with; None for nothing shared.
         """
-        model = causal_lm(self.model)
-        with _precision(self._use_bf16, id_BT):
+        model = find_causal_lm(self.model)
+        with _autocast_context(self._use_bf16, id_BT):
             hidden_SH = _compute_hidden(model.base_model, id_BT, action_mask_BT, dialogue_B)
             logprob_S, entropy_S = _score_tokens(
                 hidden_SH,
@@ -89,10 +89,12 @@ class Critic(nn.Module):
     def __init__(self, model: nn.Module, use_bf16: bool = False) -> None:
         """`model`: a causal LM; its head is not kept."""
         super().__init__()
-        self.trunk = causal_lm(model).base_model
+        self.trunk = find_causal_lm(model).base_model
         self._use_bf16 = use_bf16
         self.value_head = nn.Linear(
-            causal_lm(model).config.get_text_config().hidden_size, 1, device=causal_lm(model).device
+            find_causal_lm(model).config.get_text_config().hidden_size,
+            1,
+            device=find_causal_lm(model).device,
         )
         nn.init.zeros_(self.value_head.weight)  # at first, every value is 0
         nn.init.zeros_(self.value_head.bias)
@@ -109,13 +111,13 @@ class Critic(nn.Module):
 
         `dialogue_B`: as of `Actor.forward`.
         """
-        with _precision(self._use_bf16, id_BT):
+        with _autocast_context(self._use_bf16, id_BT):
             hidden_SH = _compute_hidden(self.trunk, id_BT, action_mask_BT, dialogue_B)
         value_S = self.value_head(hidden_SH.to(self.value_head.weight.dtype)).squeeze(-1)
         return TokenScores(value_BT=_scatter(value_S, action_mask_BT))
 
 
-def without_adapters(actor: Actor) -> Scorer:
+def make_reference_without_adapters(actor: Actor) -> Scorer:
     """The model below an actor's LoRA adapters, as a reference that takes no memory.
 
     TrainingError for an actor without adapters.
@@ -147,7 +149,7 @@ def _compute_hidden(
     if (
         dialogue_B is None
         or len(np.unique(dialogue_B)) == len(dialogue_B)
-        or unsupported_layer_types(trunk.config)
+        or find_unsupported_layer_types(trunk.config)
     ):
         hidden_BTH = trunk(input_ids=id_BT[:, :-1], use_cache=False).last_hidden_state
         return hidden_BTH[action_mask_BT[:, 1:]]
@@ -155,7 +157,7 @@ def _compute_hidden(
         (action_mask_BT * torch.arange(id_BT.shape[1], device=id_BT.device)).amax(1).cpu().numpy()
     )
     # Up to the last sampled token, from which nothing is predicted.
-    trees = prefix_trees(id_BT, length_B, dialogue_B)
+    trees = build_prefix_trees(id_BT, length_B, dialogue_B)
     kind, dtype = id_BT.device.type, next(trunk.parameters()).dtype
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else dtype
     mask_DLL = torch.zeros(trees.is_seen_DLL.shape, dtype=dtype, device=id_BT.device)
@@ -201,7 +203,7 @@ def _scatter(value_S: Tensor, action_mask_BT: Tensor) -> Tensor:
     return value_S.new_zeros(action_mask_BT.shape).masked_scatter(action_mask_BT, value_S)
 
 
-def _precision(use_bf16: bool, id_BT: Tensor) -> torch.autocast:
+def _autocast_context(use_bf16: bool, id_BT: Tensor) -> torch.autocast:
     return torch.autocast(id_BT.device.type, dtype=torch.bfloat16, enabled=use_bf16)
 
 

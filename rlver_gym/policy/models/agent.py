@@ -16,9 +16,9 @@ from weakref import WeakKeyDictionary
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rlver_gym.core.agent import Style, agent_prompt, user_lines
-from rlver_gym.core.answer import explain
+from rlver_gym.core.answer import explain_missing_words
 from rlver_gym.core.dialogue import Message
-from rlver_gym.policy.models.model import load_model, load_tokenizer, max_context, uses_bf16
+from rlver_gym.policy.models.model import get_max_context, load_model, load_tokenizer, uses_bf16
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
 from rlver_gym.util.errors import AgentError, AgentFailed, TrainingError
@@ -190,23 +190,25 @@ class HFAgent:
         reply = self._renderer.parse(completion.ids)
         if reply.thought and not reply.text:
             is_cut = completion.ids[-1] not in self._sampling.stop_ids
-            why = explain("thoughts_cut" if is_cut else "thoughts", "max_reply_tokens")
+            why = explain_missing_words(
+                "thoughts_cut" if is_cut else "thoughts", "max_reply_tokens"
+            )
             raise AgentFailed(f"{self.name} gave no reply: {why} ({REPLY_CONFIG_FILE})")
         return reply.text
 
     def _prompt(self, messages: Sequence[Message]) -> tuple[list[int], int]:
         replies = [message.text for message in messages if message.speaker == "agent"]
         ids = self._renderer.prompt(user_lines(messages), replies)
-        if len(ids) + self._sampling.max_tokens > max_context(self._model):
+        if len(ids) + self._sampling.max_tokens > get_max_context(self._model):
             raise AgentError(
                 f"the dialogue has {len(ids):,} tokens, and {self.name} takes"
-                f" {max_context(self._model):,}, replies included. Take a model with a longer"
+                f" {get_max_context(self._model):,}, replies included. Take a model with a longer"
                 " context."
             )
         return ids, _TURNS * self.seed + len(replies)
 
 
-def pin(name: str) -> dict[str, str | None]:
+def fingerprint_model(name: str) -> dict[str, str | None]:
     """What tells a model from another of the same name: 16 hex digits over its manner and the sizes
     and ends of its weight files; None for one that is no folder.
     """

@@ -47,8 +47,8 @@ class _Layer(CacheLayerMixin):
             self.lazy_initialization(key_states, value_states)
         assert self.keys is not None
         assert self.values is not None
-        self.keys = _grow(self.keys, window.rows.stop, window.reach)
-        self.values = _grow(self.values, window.rows.stop, window.reach)
+        self.keys = _enlarge_store(self.keys, window.rows.stop, window.reach)
+        self.values = _enlarge_store(self.values, window.rows.stop, window.reach)
         self.keys[window.row_B1, :, window.slot_BT] = key_states.transpose(1, 2).to(window.dtype)
         self.values[window.row_B1, :, window.slot_BT] = value_states.transpose(1, 2).to(
             window.dtype
@@ -99,11 +99,14 @@ class RaggedCache(Cache):
         for layer in self.layers:
             if isinstance(layer, _Layer) and layer.keys is not None and layer.values is not None:
                 rows = max(*order, *places) + 1
-                layer.keys, layer.values = _grow(layer.keys, rows, 0), _grow(layer.values, rows, 0)
+                layer.keys, layer.values = (
+                    _enlarge_store(layer.keys, rows, 0),
+                    _enlarge_store(layer.values, rows, 0),
+                )
                 layer.keys[places], layer.values[places] = layer.keys[order], layer.values[order]
 
 
-def _grow(store: Tensor, rows: int, slots: int) -> Tensor:
+def _enlarge_store(store: Tensor, rows: int, slots: int) -> Tensor:
     """The store, copied into a larger one when it has not that many rows and slots."""
     if store.shape[0] >= rows and store.shape[2] >= slots:
         return store

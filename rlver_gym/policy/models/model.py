@@ -18,14 +18,14 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from rlver_gym.policy.models.local_models import local_model
+from rlver_gym.policy.models.local_models import find_local_model
 from rlver_gym.util.errors import TrainingError, pip_install
 from rlver_gym.util.model_cache import hide_progress_bars
 
 
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     """The tokenizer of a model by name or folder. TrainingError says what is missing."""
-    tokenizer = _load(AutoTokenizer.from_pretrained, name)
+    tokenizer = _load_pretrained(AutoTokenizer.from_pretrained, name)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -47,12 +47,14 @@ def load_model(
     one. Raises TrainingError when there is no such model or it cannot be loaded.
     """
     dtype = torch.bfloat16 if use_bf16 and lora else torch.float32
-    lm = _load(AutoModelForCausalLM.from_pretrained, name, dtype=dtype)
+    lm = _load_pretrained(AutoModelForCausalLM.from_pretrained, name, dtype=dtype)
     lm.to(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
-    return _prepare(lm, lora, gradient_checkpointing)
+    return _prepare_for_training(lm, lora, gradient_checkpointing)
 
 
-def _prepare(lm: PreTrainedModel, lora: int, gradient_checkpointing: bool) -> PreTrainedModel:
+def _prepare_for_training(
+    lm: PreTrainedModel, lora: int, gradient_checkpointing: bool
+) -> PreTrainedModel:
     if lora:
         lm = _add_adapters(lm, lora)
     if gradient_checkpointing:
@@ -70,24 +72,24 @@ def load_empty_model(
     """
     with torch.device("meta"):
         lm = AutoModelForCausalLM.from_config(
-            _load(AutoConfig.from_pretrained, name),
+            _load_pretrained(AutoConfig.from_pretrained, name),
             dtype=torch.bfloat16 if use_bf16 and lora else torch.float32,
         )
     lm.to_empty(device="cpu")
     lm.tie_weights()
-    return _prepare(lm, lora, gradient_checkpointing)
+    return _prepare_for_training(lm, lora, gradient_checkpointing)
 
 
 def uses_bf16(dtype: Literal["auto", "float32", "bfloat16"]) -> bool:
     return dtype == "bfloat16" or (dtype == "auto" and torch.cuda.is_available())
 
 
-def frozen_copy(lm: PreTrainedModel) -> PreTrainedModel:
+def make_frozen_copy(lm: PreTrainedModel) -> PreTrainedModel:
     """The model as it is now, for a reference. Adapters need none: their base is the reference."""
     return copy.deepcopy(lm).requires_grad_(False).eval()
 
 
-def bf16_copy(lm: PreTrainedModel) -> PreTrainedModel:
+def make_bf16_copy(lm: PreTrainedModel) -> PreTrainedModel:
     """A copy with all weights in bfloat16 and adapters merged in, which samples about twice as fast
     as float32 weights that are cast at every step, and on a GPU as adapters that are called layer
     by layer.
@@ -116,7 +118,7 @@ def _has_adapters(lm: PreTrainedModel) -> bool:
     return any(hasattr(layer, "get_delta_weight") for layer in lm.modules())
 
 
-def export(
+def export_model(
     lm: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     folder: Path,
@@ -151,7 +153,7 @@ def _merge_adapters(base: nn.Module) -> dict[str, Tensor]:
     return merged
 
 
-def max_context(lm: PreTrainedModel) -> int:
+def get_max_context(lm: PreTrainedModel) -> int:
     return int(lm.config.get_text_config().max_position_embeddings)
 
 
@@ -170,7 +172,7 @@ def _add_adapters(lm: PreTrainedModel, rank: int) -> PreTrainedModel:
         return cast(PreTrainedModel, peft.get_peft_model(lm, config))
 
 
-def _load(load: Any, name: str, **options: Any) -> Any:
+def _load_pretrained(load: Any, name: str, **options: Any) -> Any:
     folder = _resolve_folder(name)
     try:
         with hide_progress_bars():
@@ -183,7 +185,7 @@ def _load(load: Any, name: str, **options: Any) -> Any:
 
 
 def _resolve_folder(name: str) -> Path:
-    place = local_model(name)
+    place = find_local_model(name)
     path = Path(place).expanduser()
     if path.exists() or place.startswith((".", "/", "~")) or place.count("/") > 1:
         if (path / "config.json").is_file():
@@ -236,7 +238,7 @@ def _ignore_future_warnings() -> Iterator[None]:
         yield
 
 
-def causal_lm(model: nn.Module) -> PreTrainedModel:
+def find_causal_lm(model: nn.Module) -> PreTrainedModel:
     """The causal LM inside whatever wraps it: adapters, FSDP, an actor.
 
     TrainingError when there is none.
@@ -249,7 +251,7 @@ def causal_lm(model: nn.Module) -> PreTrainedModel:
     )
 
 
-def unsupported_layer_types(config: Any) -> set[Any]:
+def find_unsupported_layer_types(config: Any) -> set[Any]:
     """The kinds of layers that do not attend to all that precedes, which the sampler's cache and
     prefix trees suppose.
     """

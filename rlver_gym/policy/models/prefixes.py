@@ -17,7 +17,7 @@ from torch import Tensor
 Ints = NDArray[np.int64]
 
 
-def shared_prefixes(id_BT: Ints, length_B: Ints, dialogue_B: Ints) -> Ints:
+def count_shared_prefix_tokens(id_BT: Ints, length_B: Ints, dialogue_B: Ints) -> Ints:
     """shared_B: how many tokens a sequence begins with like the one before it, of the same
     dialogue; 0 for the first of a dialogue.
     """
@@ -45,13 +45,13 @@ class PrefixTrees(NamedTuple):
     """Where each token of a sequence stands, counted through all trees; 0 where it is padded."""
 
 
-def prefix_trees(id_BT: Tensor, length_B: Ints, dialogue_B: Ints) -> PrefixTrees:
+def build_prefix_trees(id_BT: Tensor, length_B: Ints, dialogue_B: Ints) -> PrefixTrees:
     """Lay the sequences out.
 
     Those of a dialogue are neighbours; `length_B`: tokens of a sequence without its padding.
     """
     ids = id_BT.cpu().numpy()
-    shared_B = shared_prefixes(ids, length_B, dialogue_B)
+    shared_B = count_shared_prefix_tokens(ids, length_B, dialogue_B)
     tree_B = np.cumsum(np.diff(dialogue_B, prepend=dialogue_B[:1]) != 0)
     size_D = np.bincount(tree_B, length_B - shared_B).astype(np.int64)
     trees, width = len(size_D), int(size_D.max())
@@ -59,7 +59,7 @@ def prefix_trees(id_BT: Tensor, length_B: Ints, dialogue_B: Ints) -> PrefixTrees
     is_seen_DLL = np.zeros((trees, width, width), np.bool_)
     is_seen_DLL[:, np.arange(width), np.arange(width)] = True
     place_BT = np.zeros(ids.shape, np.int64)
-    for row, (tree, new, path_T) in enumerate(_branches(tree_B, length_B, shared_B)):
+    for row, (tree, new, path_T) in enumerate(_iterate_branches(tree_B, length_B, shared_B)):
         length, shared = int(length_B[row]), int(shared_B[row])
         id_DL[tree, new], position_DL[tree, new] = (
             ids[row, shared:length],
@@ -75,7 +75,9 @@ def prefix_trees(id_BT: Tensor, length_B: Ints, dialogue_B: Ints) -> PrefixTrees
     return PrefixTrees(*(torch.from_numpy(one).to(on) for one in arrays))
 
 
-def _branches(tree_B: Ints, length_B: Ints, shared_B: Ints) -> Iterator[tuple[int, slice, Ints]]:
+def _iterate_branches(
+    tree_B: Ints, length_B: Ints, shared_B: Ints
+) -> Iterator[tuple[int, slice, Ints]]:
     """Of each sequence its tree, the places of its new tokens there, and those of all its
     tokens.
     """

@@ -62,7 +62,7 @@ class Renderer:
         """
         self.tokenizer = tokenizer
         self.style: Style = style
-        self._specials = _specials(tokenizer)
+        self._specials = _compile_special_token_pattern(tokenizer)
         self._parts = self._read_template(system)
         self._trims = self._render_marks(user_2=f" {_MARKS[3]} ") == self._render_marks()
         self._opened = find_open_thought(self._parts.cue)
@@ -246,7 +246,7 @@ def split_thought(text: str, style: Style) -> ParsedReply:
     return ParsedReply(answer.words, answer.thought, style == "think" and not whole)
 
 
-def _specials(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:
+def _compile_special_token_pattern(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:
     names = {
         token.content for token in tokenizer.added_tokens_decoder.values() if token.special
     } | set(tokenizer.all_special_tokens)

@@ -90,7 +90,7 @@ def collect_rollouts(
 
     sampler.forget()
     with ThreadPoolExecutor(sampler.at_once or workers) as pool:
-        do = pool.submit if sampler.at_once or workers > 1 else _run_now
+        do = pool.submit if sampler.at_once or workers > 1 else _run_in_this_thread
         waiting: dict[Future[None], _Dialogue] = {do(reset, one): one for one in dialogues}
         try:
             while waiting:
@@ -119,7 +119,7 @@ def collect_rollouts(
     return [one.trajectory() for one in dialogues]
 
 
-def _run_now(work: Callable[..., None], *given: Any) -> Future[None]:
+def _run_in_this_thread(work: Callable[..., None], *given: Any) -> Future[None]:
     future: Future[None] = Future()
     future.set_result(work(*given))
     return future
@@ -160,7 +160,7 @@ class _Dialogue:
 
     def reset(self) -> None:
         if self.num_candidates > 1:
-            _check_restore(self.env)
+            _check_env_can_restore(self.env)
         text, self.info = self.env.reset(seed=self.spec.seed, options=dict(self.spec.options or {}))
         self.valid = True
         self._record_user_line(text)
@@ -270,7 +270,7 @@ class _Dialogue:
         self.lines.append(TranscriptLine("user", text))
 
 
-def refuse_all_failed(trajectories: Sequence[Trajectory]) -> None:
+def raise_if_all_failed(trajectories: Sequence[Trajectory]) -> None:
     """TrainingError, with what the environment said, when dialogues were played and not one is
     valid: nothing can be learned or measured.
     """
@@ -293,7 +293,7 @@ def refuse_all_failed(trajectories: Sequence[Trajectory]) -> None:
     )
 
 
-def _check_restore(env: TextEnv) -> None:
+def _check_env_can_restore(env: TextEnv) -> None:
     """Candidates can be compared only where an environment goes back to a turn, with all that is
     wrapped around it.
     """
@@ -339,7 +339,7 @@ class SequenceBuilder:
         )
 
 
-def make_groups(count: int, size: int, seeds: Iterator[int]) -> list[ResetSpec]:
+def make_grouped_reset_specs(count: int, size: int, seeds: Iterator[int]) -> list[ResetSpec]:
     """`count` starts in groups of `size` neighbours, each group with the next of the seeds."""
     specs: list[ResetSpec] = []
     for group in range(-(-count // size)):

@@ -18,10 +18,10 @@ from transformers import PreTrainedModel
 
 from rlver_gym.policy.models.cache import RaggedCache
 from rlver_gym.policy.models.model import (
-    bf16_copy,
-    causal_lm,
     copy_weights,
-    unsupported_layer_types,
+    find_causal_lm,
+    find_unsupported_layer_types,
+    make_bf16_copy,
 )
 from rlver_gym.util.errors import TrainingError
 
@@ -110,10 +110,10 @@ class ModelSampler:
         self.use_bf16 = use_bf16
         self.copied = copied
         self.prefill_tokens = prefill_tokens
-        self._lm = bf16_copy(causal_lm(model)) if copied else causal_lm(model)
+        self._lm = make_bf16_copy(find_causal_lm(model)) if copied else find_causal_lm(model)
         self._head = cast(nn.Module, self._lm.get_output_embeddings())
-        _check_attention(self._lm)
-        self._cache_argument = _name_of_cache_argument(self._lm.base_model)
+        _check_attention_layers(self._lm)
+        self._cache_argument = _find_cache_argument_name(self._lm.base_model)
         self.forget()
 
     def forget(self) -> None:
@@ -128,7 +128,7 @@ class ModelSampler:
         """Drop every cache, and bring the copy up to date if there is one."""
         self.forget()
         if self.copied:
-            copy_weights(self._lm, causal_lm(self.model))
+            copy_weights(self._lm, find_causal_lm(self.model))
 
     # not inference_mode: there autocast keeps no cast weights, and casts every one anew for every
     # token
@@ -311,7 +311,7 @@ class ModelSampler:
         ).last_hidden_state
 
 
-def _name_of_cache_argument(trunk: nn.Module) -> str:
+def _find_cache_argument_name(trunk: nn.Module) -> str:
     """`cache` from transformers 5.24 on; `past_key_values` before, and in models that bring their
     own code.
     """
@@ -319,8 +319,8 @@ def _name_of_cache_argument(trunk: nn.Module) -> str:
     return "cache" if "cache" in parameters else "past_key_values"
 
 
-def _check_attention(lm: PreTrainedModel) -> None:
-    if kinds := unsupported_layer_types(lm.config):
+def _check_attention_layers(lm: PreTrainedModel) -> None:
+    if kinds := find_unsupported_layer_types(lm.config):
         raise TrainingError(
             f"{type(lm).__name__} has layers of {', '.join(sorted(kinds))}, which this sampler does"
             " not know. Take a model such as Qwen2, Qwen3 or Llama, or let a server sample."

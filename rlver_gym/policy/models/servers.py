@@ -206,7 +206,7 @@ class VllmSampler(ServerSampler):
             return "", str(error)
 
     def _publish_adapters(self) -> str:
-        weights = save(_adapter_weights(self.policy), {"format": "pt"})
+        weights = save(_collect_adapter_weights(self.policy), {"format": "pt"})
         name = f"rlver-{self._run}-{hashlib.sha256(weights).hexdigest()[:16]}"
         place = self.folder.absolute() / name
         try:
@@ -247,7 +247,7 @@ class VllmSampler(ServerSampler):
             ) from error
 
 
-def _adapter_weights(policy: nn.Module) -> dict[str, Tensor]:
+def _collect_adapter_weights(policy: nn.Module) -> dict[str, Tensor]:
     import peft  # noqa: PLC0415 (only whoever asks for adapters needs it)
 
     named = {

@@ -28,7 +28,7 @@ _HEADS = 4
 _TEACHERS = ("comfort", "praise", "advice", "listener", "adaptive", "oracle")
 
 
-def build_tiny(
+def build_tiny_model(
     folder: Path,
     *,
     seed: int = 0,
@@ -41,7 +41,7 @@ def build_tiny(
     """Write the model and its tokenizer. `seed` decides the weights; the tokenizer is always the
     same for one version of the package.
     """
-    tokenizer = build_tokenizer(list(corpus()), vocab)
+    tokenizer = build_tokenizer(list(generate_tokenizer_corpus()), vocab)
     config = Qwen2Config(
         vocab_size=len(tokenizer),
         hidden_size=hidden,
@@ -84,7 +84,7 @@ def build_tokenizer(lines: list[str], vocab: int) -> Qwen2Tokenizer:
     return tokenizer
 
 
-def corpus(people: int = 40) -> Iterator[str]:
+def generate_tokenizer_corpus(people: int = 40) -> Iterator[str]:
     """What is said in dialogues of the shipped agents with people of the training split, line by
     line. Nobody leaves before the end, whatever a reply is worth.
     """

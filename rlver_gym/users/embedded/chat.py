@@ -4,7 +4,7 @@ them, asks, and brings something of its own. Fitted to nothing. Pure.
 
 from rlver_gym.users.embedded.copies import MINE
 from rlver_gym.users.embedded.english import Worth, weigh_causes
-from rlver_gym.users.embedded.hearing.hear import Piece
+from rlver_gym.users.embedded.hearing.utterance_features import SentenceFeatures
 from rlver_gym.users.embedded.perception import FEATURES, Perception
 
 _NEW, _TAKEN_UP = FEATURES.index("new"), 0.5
@@ -27,7 +27,7 @@ def weigh_chat(perceived: Perception) -> list[Worth]:
     asked = [one.words for one in perceived.heard.questions]
     asks = any(takes_up or not (_IT | {"you", "your"}).isdisjoint(words) for words in asked)
     comforts = [one.text for one in perceived.pieces if not _TO_TROUBLE.isdisjoint(one.clear_acts)]
-    has_own = not comforts and any(_is_own(one, takes_up) for one in perceived.pieces)
+    has_own = not comforts and any(_tells_of_agent(one, takes_up) for one in perceived.pieces)
     good = [
         Worth("chat:taken_up", 3.0 * takes_up, "took up what interests them"),
         Worth("chat:asked", 2.0 * asks, "asked about it"),
@@ -42,7 +42,7 @@ def weigh_chat(perceived: Perception) -> list[Worth]:
     return [*good, *found]
 
 
-def _is_own(piece: Piece, takes_up: bool) -> bool:
+def _tells_of_agent(piece: SentenceFeatures, takes_up: bool) -> bool:
     words = frozenset(piece.words)
     is_about_it = takes_up or not _IT.isdisjoint(words)
     return len(piece.words) >= _LEAST_OWN and is_about_it and not _MINE.isdisjoint(words)

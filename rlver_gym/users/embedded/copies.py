@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rlver_gym.core.words import split_words
-from rlver_gym.users.embedded.hearing.hear import Heard, Piece, weigh
+from rlver_gym.users.embedded.hearing.utterance_features import (
+    SentenceFeatures,
+    UtteranceFeatures,
+    sum_weights,
+)
 
 if TYPE_CHECKING:
     from rlver_gym.users.embedded.perception import Past
@@ -57,7 +61,7 @@ class Copies(NamedTuple):
     """How much of it, in nats."""
 
 
-def find_copies(heard: Heard, past: "Past") -> Copies:
+def find_copies(heard: UtteranceFeatures, past: "Past") -> Copies:
     """Compare an utterance with everything said before. A sentence of three words is a run."""
     runs, size = heard.line.runs, max(4, len(heard.line.runs))
     quoted, parroted, torn, stale = [], [], [], []
@@ -74,16 +78,16 @@ def find_copies(heard: Heard, past: "Past") -> Copies:
                 if share >= _PARROTED and len(piece.words) >= _PARROT_WORDS:
                     parroted.append(at)
             if share:
-                stretch = _stretches(copied)
+                stretch = _find_copied_spans(copied)
                 longest = max(longest, max(end - start for start, end in stretch))
-                if any(end - start >= _TORN_WORDS for start, end in stretch) and _is_torn(
+                if any(end - start >= _TORN_WORDS for start, end in stretch) and _splices_quotes(
                     piece, stretch
                 ):
                     torn.append(at)
-        if is_again and _is_stale(piece, past, own_runs):
+        if is_again and _was_said_before(piece, past, own_runs):
             stale.append(at)
         if not MINE.isdisjoint(piece.words) and YOURS.isdisjoint(piece.words):
-            shared = 0 if "?" in piece.text[-3:] else weigh(piece.tokens & past.told)
+            shared = 0 if "?" in piece.text[-3:] else sum_weights(piece.tokens & past.told)
             total += shared
             if shared > max(most, _OWN_STORY):
                 as_own, most = piece.text, shared
@@ -106,7 +110,9 @@ def find_copies(heard: Heard, past: "Past") -> Copies:
     )
 
 
-def _is_stale(piece: Piece, past: "Past", own_runs: Sequence[frozenset[int]]) -> bool:
+def _was_said_before(
+    piece: SentenceFeatures, past: "Past", own_runs: Sequence[frozenset[int]]
+) -> bool:
     if " ".join(piece.words) in past.said:
         return True
     if len(piece.runs) < 4:
@@ -115,7 +121,7 @@ def _is_stale(piece: Piece, past: "Past", own_runs: Sequence[frozenset[int]]) ->
     return any(sum(map(one.__contains__, piece.runs)) >= least for one in own_runs)
 
 
-def _stretches(copied: list[bool]) -> list[tuple[int, int]]:
+def _find_copied_spans(copied: list[bool]) -> list[tuple[int, int]]:
     """Word positions [start, end) of the stretches whose runs were all said."""
     found: list[tuple[int, int]] = []
     for at, is_said in enumerate(copied):
@@ -127,7 +133,7 @@ def _stretches(copied: list[bool]) -> list[tuple[int, int]]:
     return found
 
 
-def _is_torn(piece: Piece, stretches: list[tuple[int, int]]) -> bool:
+def _splices_quotes(piece: SentenceFeatures, stretches: list[tuple[int, int]]) -> bool:
     """Whether a long stretch begins or ends in the middle of a clause."""
     words, pauses, at = piece.words, {0}, 0
     for part in _PAUSE.split(piece.text):

@@ -80,7 +80,7 @@ class _Network(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _network() -> _Network:
+def _load_network() -> _Network:
     path = files("rlver_gym.users.embedded").joinpath("english.npz")
     with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
         meta = json.loads(bytes(data["meta"]).decode())
@@ -94,18 +94,18 @@ def _network() -> _Network:
         return _Network(**arrays, low=meta["low"], high=meta["high"])
 
 
-def lay_out(perceived: Perception) -> np.ndarray:
+def order_network_inputs(perceived: Perception) -> np.ndarray:
     return np.concatenate([perceived.values, _NEED[perceived.need]])
 
 
-def predict(perceived: Perception) -> np.ndarray:
+def predict_reader_ratings(perceived: Perception) -> np.ndarray:
     """Each factor's rating, in the order of FACTORS, within its scale.
 
     Weights and inputs are whole multiples of small powers of two, so that sums are exact, and what
     comes out is rounded: the same on every machine.
     """
-    net = _network()
-    inputs = (lay_out(perceived) - net.mean) * net.spread
+    net = _load_network()
+    inputs = (order_network_inputs(perceived) - net.mean) * net.spread
     inputs = np.rint(np.minimum(np.maximum(inputs, -LIMIT), LIMIT) * 256) / 256
     drive = inputs @ net.inner + net.inner_bias
     inner = np.rint(drive / (1 + np.abs(drive)) * 4096) / 4096
@@ -125,8 +125,8 @@ def weigh_reply(perceived: Perception) -> list[Worth]:
     """What the reply is worth, by named causes and factors, and the rest as a whole."""
     if perceived.void:
         return weigh_causes(perceived)
-    net = _network()
-    rated, neutral = predict(perceived), net.neutral.tolist()
+    net = _load_network()
+    rated, neutral = predict_reader_ratings(perceived), net.neutral.tolist()
     points = (net.worth * (rated - net.neutral)).tolist()
     rated = rated.tolist()
     told: list[Worth] = []
@@ -139,10 +139,10 @@ def weigh_reply(perceived: Perception) -> list[Worth]:
             told.append(Worth(name.value, points[at], IN_WORDS[name][is_high]))
         else:
             rest += points[at]
-    return [*_share_out(told, rest), *weigh_causes(perceived)]
+    return [*_distribute_rest(told, rest), *weigh_causes(perceived)]
 
 
-def _share_out(told: list[Worth], rest: float) -> list[Worth]:
+def _distribute_rest(told: list[Worth], rest: float) -> list[Worth]:
     """What is not known surely by itself goes to what is told and points the same way, but for a
     small part that is said of the whole.
     """
@@ -164,7 +164,7 @@ def weigh_causes(perceived: Perception) -> list[Worth]:
     if perceived.void:
         code, note = perceived.void
         return [Worth(code, _VOID[code], note)]
-    found = _form_causes(perceived)
+    found = _find_form_faults(perceived)
     wrong = next((one for one in perceived.claims if one.verdict == "false" and one.is_sure), None)
     if wrong is not None:
         right = f", not “{quote(wrong.right, 30)}”" if wrong.right else ""
@@ -172,12 +172,12 @@ def weigh_causes(perceived: Perception) -> list[Worth]:
         found.append(Worth("fact", cost, f"got it wrong: “{quote(wrong.said, 30)}”{right}"))
     for act, points in _PLAIN_ACTS.items():
         text = next((one.text for one in perceived.pieces if act in one.phrases), None)
-        if text is not None and _is_plain(text):
+        if text is not None and _is_plain_text(text):
             found.append(Worth(f"prior:{act}", points, f"{ACT_IN_WORDS[act]}: “{quote(text, 40)}”"))
     return found
 
 
-def _form_causes(perceived: Perception) -> list[Worth]:
+def _find_form_faults(perceived: Perception) -> list[Worth]:
     copies, pieces, found = perceived.copies, perceived.pieces, []
     size = max(1, sum([len(one.words) for one in pieces]))
     broken = sum([len(one.words) for one in pieces if one.is_broken]) / size
@@ -210,6 +210,6 @@ def _form_causes(perceived: Perception) -> list[Worth]:
 _MUCH_COPIED = 0.4
 
 
-def _is_plain(text: str) -> bool:
+def _is_plain_text(text: str) -> bool:
     words = text.lower().replace("won't", "not").split()
     return len(words) <= _PLAIN_WORDS and _NOT_PLAIN.isdisjoint(words) and '"' not in text

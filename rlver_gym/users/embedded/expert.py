@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rlver_gym.core.ledger import ACT_IN_WORDS
 from rlver_gym.core.persona import AnchorKind, Persona
 from rlver_gym.users.embedded.copies import Copies
-from rlver_gym.users.embedded.hearing.hear import Heard
+from rlver_gym.users.embedded.hearing.utterance_features import UtteranceFeatures
 from rlver_gym.util.files import load_json
 
 if TYPE_CHECKING:
-    from rlver_gym.users.embedded.perception import Home, Past
+    from rlver_gym.users.embedded.perception import Past, Relevance
 
 _ACTS = tuple(
     sorted({*ACT_IN_WORDS} - {"concrete", "self_care", "emphasis", "contrast", "sympathy"})
@@ -33,7 +33,7 @@ _SCALE = 5.0
 
 
 @lru_cache(maxsize=1)
-def _expert_points() -> dict[str, Any]:
+def _load_expert_points() -> dict[str, Any]:
     """What experts would give: points by need and act (acts), by need and kind of anchor (anchors),
     by need for telling back (told_back), by bad act (bad_acts) and what is left of these for a need
     (relief); the acts with which an anchor counts whole (frames).
@@ -41,7 +41,7 @@ def _expert_points() -> dict[str, Any]:
     return load_json("rlver_gym.users.embedded", "priors_en.json")
 
 
-class Touch(NamedTuple):
+class AnchorTouch(NamedTuple):
     """An anchor that is touched for the first time."""
 
     kind: str
@@ -57,13 +57,13 @@ def ramp(value: float, low: float, high: float) -> float:
 
 def weigh_items(
     persona: Persona,
-    heard: Heard,
+    heard: UtteranceFeatures,
     past: "Past",
     copies: Copies,
-    homes: Sequence["Home"],
-    touched: Sequence[Touch],
+    homes: Sequence["Relevance"],
+    touched: Sequence[AnchorTouch],
 ) -> list[float]:
-    expert, need = _expert_points(), persona.need
+    expert, need = _load_expert_points(), persona.need
     found = [0.0] * len(ITEMS)
     empty = copies.parroted | copies.torn
     uptake = [
@@ -99,7 +99,12 @@ def weigh_items(
         elif worth <= 0:
             value = worth * share
         else:
-            value = worth * share * trust * _reach(act, heard, reach, total, copies, empty, past)
+            value = (
+                worth
+                * share
+                * trust
+                * _weigh_act_by_relevance(act, heard, reach, total, copies, empty, past)
+            )
         found[at] = value / _SCALE
         if value > 0:
             gained += value
@@ -123,12 +128,14 @@ def weigh_items(
         float(is_early and need != "practical_advice" and acts.get("advice", (0.0,))[0] > 0.5),
         float(count < 5), max(0.0, min(1.0, (count - 110) / 200)),
         ramp(sum([one.alien for one in homes]) - sum([one.told + one.guessed for one in homes]),
-              0, 1200),
+             0, 1200),
     ]  # fmt: skip
     return found
 
 
-def _reach(act, heard: Heard, reach, total, copies: Copies, empty, past: "Past") -> float:
+def _weigh_act_by_relevance(
+    act, heard: UtteranceFeatures, reach, total, copies: Copies, empty, past: "Past"
+) -> float:
     """How far an act is done to this very person rather than to anyone, and again less."""
     times = past.acts.get(act, 0)
     if act in _OF_THE_WHOLE:
@@ -149,7 +156,7 @@ def _weigh_anchors(persona: Persona, heard, copies, homes, touched, trust, found
     """Anchors: the dearest counts whole, the next ones less."""
     if not touched:
         return 0.0
-    expert = _expert_points()
+    expert = _load_expert_points()
     points = expert["anchors"][persona.need]
     each = []
     for one in touched:

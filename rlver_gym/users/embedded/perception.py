@@ -17,22 +17,22 @@ from rlver_gym.core.dialogue import Dialogue, ReasonCode
 from rlver_gym.core.persona import AnchorKind, HiddenNeed, Persona
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.users.embedded.copies import MINE, YOURS, Copies, find_copies
-from rlver_gym.users.embedded.expert import ITEMS, Touch, weigh_items
+from rlver_gym.users.embedded.expert import ITEMS, AnchorTouch, weigh_items
 from rlver_gym.users.embedded.hearing.act_classifier import load_act_classifier
-from rlver_gym.users.embedded.hearing.hear import (
-    Heard,
-    Line,
-    Piece,
-    hear,
-    read_line,
-    weigh,
-    weigh_alien,
-)
 from rlver_gym.users.embedded.hearing.lexicon import load_data
-from rlver_gym.users.embedded.hearing.listen import Utterance
-from rlver_gym.users.embedded.hearing.vectors import SCALE, embed_all
+from rlver_gym.users.embedded.hearing.utterance_features import (
+    LineFeatures,
+    SentenceFeatures,
+    UtteranceFeatures,
+    extract_line_features,
+    extract_utterance_features,
+    sum_foreign_story_weights,
+    sum_weights,
+)
+from rlver_gym.users.embedded.hearing.utterance_parser import Utterance
+from rlver_gym.users.embedded.hearing.vectors import SCALE, embed_texts
 from rlver_gym.users.embedded.speech.claims import Claim, check_claims
-from rlver_gym.users.embedded.speech.facts import FactBase, fact_base
+from rlver_gym.users.embedded.speech.facts import FactBase, compile_fact_base
 from rlver_gym.util.frozen import cache_by_parts
 
 _NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]{2,}\b")
@@ -68,13 +68,13 @@ class Person:
 
 @cache_by_parts("situation", "person")
 def compile_person(persona: Persona) -> Person:
-    facts, situation = fact_base(persona), persona.situation
+    facts, situation = compile_fact_base(persona), persona.situation
     each = sorted(situation.anchors.each(), key=lambda one: _KINDS.index(one[0]))
     kinds = [_KINDS.index(kind) for kind, _ in each]
     told = [situation.cause, situation.now, *situation.tried]
     told += [one.in_tone("normal") for one in situation.disclosures]
     sentences = [split_words(part) for text in told for part in split_sentences(text)]
-    words = [word for text in _texts_of(situation.model_dump()) for word in split_words(text)]
+    words = [word for text in _list_texts(situation.model_dump()) for word in split_words(text)]
     return Person(
         facts,
         f" {' '.join(words)} ",
@@ -83,25 +83,25 @@ def compile_person(persona: Persona) -> Person:
         AnchorIndex(situation),
         tuple(sorted(set(kinds))),
         tuple([kinds.index(kind) for kind in sorted(set(kinds))]),
-        embed_all([split_words(one.text) for _, one in each]),
-        embed_all([one for one in sentences if one] or [()]),
+        embed_texts([split_words(one.text) for _, one in each]),
+        embed_texts([one for one in sentences if one] or [()]),
     )
 
 
-def _texts_of(value: Any) -> list[str]:
+def _list_texts(value: Any) -> list[str]:
     if isinstance(value, str):
         return [value]
     if isinstance(value, dict):
         value = value.values()
     elif not isinstance(value, (list, tuple)):
         return []
-    return [text for part in value for text in _texts_of(part)]
+    return [text for part in value for text in _list_texts(part)]
 
 
 class Past(NamedTuple):
     """What was said before the last utterance."""
 
-    last: Line
+    last: LineFeatures
     told: frozenset[str]
     """Tokens of all that the person said."""
     runs: frozenset[int]
@@ -124,21 +124,21 @@ class Past(NamedTuple):
     """Of the utterances, in words."""
 
 
-_NO_VECTORS = np.zeros((0, embed_all([()]).shape[1]), dtype=np.float32)
+_NO_VECTORS = np.zeros((0, embed_texts([()]).shape[1]), dtype=np.float32)
 _NO_VECTOR = np.zeros((1, _NO_VECTORS.shape[1]), dtype=np.float32)
 _NOTHING: frozenset[Any] = frozenset()
 
 
 @lru_cache(maxsize=1_024)
-def _past(person: Person, opening: str, said: tuple[str, ...]) -> Past:
+def _summarise_past(person: Person, opening: str, said: tuple[str, ...]) -> Past:
     if not said:
-        line = read_line(opening)
+        line = extract_line_features(opening)
         return Past(
             line, line.tokens, line.runs, line.raw, frozenset(line.words), line.vectors[:-1],
             _NOTHING, _NOTHING, _NOTHING, _NO_VECTORS, (), {}, _NOTHING, 0,
         )  # fmt: skip
-    before = _past(person, opening, said[:-2])
-    heard, line = hear(said[-2]), read_line(said[-1])
+    before = _summarise_past(person, opening, said[:-2])
+    heard, line = extract_utterance_features(said[-2]), extract_line_features(said[-1])
     return Past(
         line,
         before.told | line.tokens,
@@ -151,19 +151,21 @@ def _past(person: Person, opening: str, said: tuple[str, ...]) -> Past:
         before.said | heard.said,
         np.concatenate([before.own_vectors, heard.line.vectors[:-1]]),
         (*before.utterances, heard.line.runs),
-        before.acts | {act: before.acts.get(act, 0) + 1 for act, _ in _clear(heard)},
-        before.anchors.union([one.key for one in _match(person, said[-2])]),
+        before.acts | {act: before.acts.get(act, 0) + 1 for act, _ in _list_clear_acts(heard)},
+        before.anchors.union([one.key for one in _match_anchors(person, said[-2])]),
         before.length + len(heard.line.words),
     )
 
 
-def _clear(heard: Heard) -> list[tuple[str, tuple[float, str]]]:
+def _list_clear_acts(heard: UtteranceFeatures) -> list[tuple[str, tuple[float, str]]]:
     return [one for one in heard.acts.items() if one[1][0] >= 0.5]
 
 
 @lru_cache(maxsize=128)
-def _match(person: Person, text: str) -> tuple[AnchorMatch, ...]:
-    return person.anchors.match(tuple([one.stems for one in hear(text).pieces]))
+def _match_anchors(person: Person, text: str) -> tuple[AnchorMatch, ...]:
+    return person.anchors.match(
+        tuple([one.stems for one in extract_utterance_features(text).pieces])
+    )
 
 
 class Perception(NamedTuple):
@@ -177,7 +179,7 @@ class Perception(NamedTuple):
     """Why nothing in it can be weighed: it is silence or nonsense."""
     copies: Copies
     claims: tuple[Claim, ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[SentenceFeatures, ...]
     anchors: tuple[tuple[str, str], ...]
     """Anchors touched for the first time, with their sentences."""
     strangers: tuple[str, ...]
@@ -187,7 +189,7 @@ class Perception(NamedTuple):
 def perceive(persona: Persona, dialogue: Dialogue) -> Perception:
     said = tuple([text for turn in dialogue.turns for text in (turn.utterance, turn.reply)])
     person, text = compile_person(persona), dialogue.utterance or ""
-    past, heard = _past(person, dialogue.opening, said), hear(text)
+    past, heard = _summarise_past(person, dialogue.opening, said), extract_utterance_features(text)
     copies = find_copies(heard, past)
     claims = check_claims(persona, dialogue)
     if claims:
@@ -198,10 +200,10 @@ def perceive(persona: Persona, dialogue: Dialogue) -> Perception:
                 if one.kind != "number" or f" {one.said.lower()} " not in person.text
             ]
         )
-    matched = _match(person, text)
+    matched = _match_anchors(person, text)
     touched = tuple(
         [
-            Touch(one.kind, one.key, one.sentence, one.is_in_one_sentence)
+            AnchorTouch(one.kind, one.key, one.sentence, one.is_in_one_sentence)
             for one in matched
             if one.key not in past.anchors
         ]
@@ -210,23 +212,23 @@ def perceive(persona: Persona, dialogue: Dialogue) -> Perception:
     strangers = tuple(
         sorted(name for name in names if name not in past.words and name not in person.facts.words)
     )
-    homes = [_find_home(piece, person, past) for piece in heard.pieces]
+    homes = [_measure_relevance(piece, person, past) for piece in heard.pieces]
     values = [
-        *_nearness(person, past, heard.line, homes),
-        *_likeness(person, past, heard.line),
-        *_copies(past, heard, copies),
-        *_anchors(person, heard.line, touched, len(matched)),
-        *_facts(claims, names, strangers, past, person),
-        *_form(text, heard),
-        *_place(past),
-        *_acts(heard),
+        *_compute_nearness_features(person, past, heard.line, homes),
+        *_compute_likeness_features(person, past, heard.line),
+        *_compute_copy_features(past, heard, copies),
+        *_compute_anchor_features(person, heard.line, touched, len(matched)),
+        *_compute_fact_features(claims, names, strangers, past, person),
+        *_compute_form_features(text, heard),
+        *_compute_dialogue_position_features(past),
+        *_compute_act_features(heard),
         *weigh_items(persona, heard, past, copies, homes, touched),
     ]
     return Perception(
         heard.listened,
         persona.need,
         np.rint(np.array(values) * 256) / 256,
-        _find_void(text, heard, past),
+        _find_silence_or_nonsense(text, heard, past),
         copies,
         claims,
         heard.pieces,
@@ -235,7 +237,9 @@ def perceive(persona: Persona, dialogue: Dialogue) -> Perception:
     )
 
 
-def _find_void(text: str, heard: Heard, past: Past) -> tuple[ReasonCode, str] | None:
+def _find_silence_or_nonsense(
+    text: str, heard: UtteranceFeatures, past: Past
+) -> tuple[ReasonCode, str] | None:
     """Whether nothing is said, or nothing that one says: in a few words also something that takes
     up theirs counts. Little words stirred are nothing either: distinct words grow with about the
     0.8th power of a text's length (Heaps' law).
@@ -253,7 +257,7 @@ def _find_void(text: str, heard: Heard, past: Past) -> tuple[ReasonCode, str] | 
     return None if is_talk else (ReasonCode.NONSENSE, "that was no sentence that they could follow")
 
 
-class Home(NamedTuple):
+class Relevance(NamedTuple):
     """How far one sentence is about this person, in hundredths of a nat."""
 
     fresh: int
@@ -271,12 +275,17 @@ class Home(NamedTuple):
         return self.alien - 0.5 * (self.told + self.guessed)
 
 
-def _find_home(piece: Piece, person: Person, past: Past) -> Home:
+def _measure_relevance(piece: SentenceFeatures, person: Person, past: Past) -> Relevance:
     tokens = piece.tokens
     told = tokens & past.told
     rest = tokens - told
     guessed = rest & person.vocabulary
-    return Home(weigh(told - past.own), weigh(told), weigh(guessed), weigh_alien(rest - guessed))
+    return Relevance(
+        sum_weights(told - past.own),
+        sum_weights(told),
+        sum_weights(guessed),
+        sum_foreign_story_weights(rest - guessed),
+    )
 
 
 NEARNESS = (
@@ -286,20 +295,29 @@ NEARNESS = (
 )  # fmt: skip
 
 
-def _nearness(person: Person, past: Past, line: Line, homes: Sequence[Home]) -> list[float]:
+def _compute_nearness_features(
+    person: Person, past: Past, line: LineFeatures, homes: Sequence[Relevance]
+) -> list[float]:
     tokens = line.tokens
     told = tokens & past.told
     rest = tokens - told
     guessed = rest & person.vocabulary
-    of_last, of_told = weigh(tokens & past.last.tokens) / 100, weigh(told) / 100
-    of_untold, of_alien = weigh(guessed) / 100, weigh_alien(rest - guessed) / 100
+    of_last, of_told = (
+        sum_weights(tokens & past.last.tokens) / 100,
+        sum_weights(told) / 100,
+    )
+    of_untold, of_alien = (
+        sum_weights(guessed) / 100,
+        sum_foreign_story_weights(rest - guessed) / 100,
+    )
     own, count = of_told + of_untold + of_alien + 3, max(1, len(homes))
     odd = [one.strange for one in homes]
     return [
         math.log1p(of_last), of_last / own, math.log1p(of_told), of_told / own,
-        math.log1p(weigh(told - past.own) / 100), math.log1p(of_untold), of_untold / own,
+        math.log1p(sum_weights(told - past.own) / 100), math.log1p(of_untold), of_untold / own,
         math.log1p(of_alien), of_alien / own, math.log1p(own),
-        weigh(tokens & past.own) / 100 / own, of_last / (weigh(past.last.tokens) / 100 + 3),
+        sum_weights(tokens & past.own) / 100 / own,
+        of_last / (sum_weights(past.last.tokens) / 100 + 3),
         (of_told + 0.5 * of_untold - of_alien) / own,
         math.tanh((of_alien - 0.5 * (of_told + of_untold)) / 6),
         math.tanh(max(odd, default=0.0) / 400),
@@ -315,7 +333,7 @@ LIKENESS = (
 )  # fmt: skip
 
 
-def _likeness(person: Person, past: Past, line: Line) -> list[float]:
+def _compute_likeness_features(person: Person, past: Past, line: LineFeatures) -> list[float]:
     """In cosines: sums are of whole numbers, so that they are exact in any order."""
     whole, own, last = line.vectors[-1], line.vectors[:-1], past.last.vectors
     if len(last) == 1:
@@ -329,21 +347,23 @@ def _likeness(person: Person, past: Past, line: Line) -> list[float]:
     ]
     starts = [0, *accumulate(map(len, parts[:-1]))]
     like = own @ np.concatenate(parts).T
-    each = [_spread(found) for found in np.maximum.reduceat(like, starts, 1).T.tolist()]
+    each = [
+        _summarise_similarities(found) for found in np.maximum.reduceat(like, starts, 1).T.tolist()
+    ]
     to_last = like[:, : len(last) - 1]
     return [
         float(whole @ last[-1]) / _UNIT,
         *each[0], float(to_last.max(0).sum()) / max(1, len(last) - 1) / _UNIT,
         *each[1], *each[2], *each[3][:2],
-        _alike(own) if count > 1 else 0.0,
+        _measure_self_similarity(own) if count > 1 else 0.0,
     ]  # fmt: skip
 
 
-def _spread(found: list[float]) -> list[float]:
+def _summarise_similarities(found: list[float]) -> list[float]:
     return [max(found) / _UNIT, sum(found) / len(found) / _UNIT, min(found) / _UNIT]
 
 
-def _alike(own: np.ndarray) -> float:
+def _measure_self_similarity(own: np.ndarray) -> float:
     """How like its sentences are among themselves, in the mean."""
     total, count = own.sum(0), len(own)
     return (float(total @ total) / _UNIT - count) / (count * (count - 1))
@@ -356,7 +376,7 @@ COPIES = (
 )  # fmt: skip
 
 
-def _copies(past: Past, heard: Heard, copies: Copies) -> list[float]:
+def _compute_copy_features(past: Past, heard: UtteranceFeatures, copies: Copies) -> list[float]:
     line, count = heard.line, max(1, len(heard.pieces))
     return [
         copies.share, math.log1p(copies.copied), copies.most, len(copies.quoted) / count,
@@ -374,7 +394,9 @@ ANCHORS = (
 )  # fmt: skip
 
 
-def _anchors(person: Person, line: Line, fresh: Sequence[Touch], count: int) -> list[float]:
+def _compute_anchor_features(
+    person: Person, line: LineFeatures, fresh: Sequence[AnchorTouch], count: int
+) -> list[float]:
     touched = [0.0] * len(_KINDS)
     for one in fresh:
         touched[_KINDS.index(one.kind)] += 1.0
@@ -396,7 +418,7 @@ FACTS = (
 )  # fmt: skip
 
 
-def _facts(
+def _compute_fact_features(
     claims: Sequence[Claim], names: set[str], strangers: Sequence[str], past: Past, person: Person
 ) -> list[float]:
     verdicts = [one.verdict for one in claims]
@@ -415,7 +437,7 @@ FORM = (
 )  # fmt: skip
 
 
-def _form(text: str, heard: Heard) -> list[float]:
+def _compute_form_features(text: str, heard: UtteranceFeatures) -> list[float]:
     line, sentences, words = heard.line, heard.listened.sentences, heard.line.words
     count, parts = len(words), max(1, len(sentences))
     floor, size, bare = max(5, count), math.log1p(count), text.rstrip()
@@ -442,7 +464,7 @@ def _form(text: str, heard: Heard) -> list[float]:
 PLACE = ("turn", "first", "was_asked", "told_length", "longer")
 
 
-def _place(past: Past) -> list[float]:
+def _compute_dialogue_position_features(past: Past) -> list[float]:
     turns = len(past.utterances)
     return [
         min(turns, 8) / 8, float(not turns), float(past.last.asks),
@@ -450,7 +472,7 @@ def _place(past: Past) -> list[float]:
     ]  # fmt: skip
 
 
-def _acts(heard: Heard) -> list[float]:
+def _compute_act_features(heard: UtteranceFeatures) -> list[float]:
     acts, logits = heard.acts, heard.logits
     return [
         *[acts[act][0] if act in acts else 0.0 for act in _PHRASED],

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from rlver_gym.core.answer import explain, mend_surrogates, read_answer
+from rlver_gym.core.answer import explain_missing_words, mend_surrogates, read_answer
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply, clean_utterance
 from rlver_gym.core.emotion import Band
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.user import Scene
 from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatRequest
-from rlver_gym.users.llm.feel import Judgement, aggregate_judgements, parse_judgement
 from rlver_gym.users.llm.hostile import PATTERNS, find_judge_address, strip_invisible
+from rlver_gym.users.llm.judgements import Judgement, aggregate_judgements, parse_judgement
 from rlver_gym.users.llm.leak import leaks, remove_leaks
 from rlver_gym.users.llm.options import LLMOptions
 from rlver_gym.users.llm.parse import Claims, Unreadable, ids_in, read_claims, text_in
@@ -168,7 +168,8 @@ def _read(answer: ChatAnswer, utterances: tuple[str, ...]) -> Claims:
 
 def _remedy(code: str, max_tokens: int | None) -> str:
     if code == "thoughts":
-        return f"Of the last one, {explain('thoughts_cut', f'max_tokens (now {max_tokens})')}."
+        why = explain_missing_words("thoughts_cut", f"max_tokens (now {max_tokens})")
+        return f"Of the last one, {why}."
     if code == "unfinished":
         return f"Raise max_tokens (now {max_tokens}), or limit each field: max_field_chars=400."
     return "Try structured=False, or a larger model."

@@ -22,7 +22,7 @@ with warnings.catch_warnings():  # verl imports names of Ray that are deprecated
 
 from rlver_gym.integrations.episodes import EpisodeSpec
 from rlver_gym.integrations.verl import EmpathyAgentLoop, dataset_rows
-from rlver_gym.policy.models.local_models import local_model
+from rlver_gym.policy.models.local_models import find_local_model
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 
 
@@ -30,7 +30,7 @@ from rlver_gym.policy.models.model import load_model, load_tokenizer
 def make_config(*overrides: str) -> DictConfig:
     """verl's own, for the tiny model. Not to be written to."""
     ours = [
-        f"actor_rollout_ref.model.path={local_model('tiny')}",
+        f"actor_rollout_ref.model.path={find_local_model('tiny')}",
         "actor_rollout_ref.rollout.name=vllm",
         "data.max_prompt_length=512",
         "data.max_response_length=4096",

@@ -3,7 +3,7 @@
 import re
 
 from rlver_gym.core.words import split_words
-from rlver_gym.users.embedded.hearing.listen import Ask, Sentence
+from rlver_gym.users.embedded.hearing.utterance_parser import Ask, Sentence
 from rlver_gym.users.embedded.hearing.words import PATTERNS
 
 Alternatives = tuple[tuple[str, ...], ...]
@@ -13,7 +13,7 @@ _ASKS = frozenset({Ask.YES_NO, Ask.WHO, Ask.WHAT, Ask.WHERE, Ask.WHEN, Ask.HOW, 
 _MOST_WORDS = 12
 
 
-def choices_in(sentence: Sentence) -> Alternatives:
+def find_choices(sentence: Sentence) -> Alternatives:
     text = sentence.text.rstrip("?!.\"'”’) ")
     found = list(PATTERNS["or"].finditer(text))
     if sentence.ask not in _ASKS or "?" not in sentence.text or not found:

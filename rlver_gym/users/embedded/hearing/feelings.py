@@ -8,7 +8,7 @@ _OF_WORD = {word: feeling for feeling in Feeling for word in EXAMPLES["feeling"]
 _NAMING = frozenset(_OF_WORD)
 
 
-def feelings_in(words: Sequence[str]) -> tuple[Feeling, ...]:
+def find_feelings(words: Sequence[str]) -> tuple[Feeling, ...]:
     """The feelings that a sentence of these lower-case words names, in order, each once."""
     if _NAMING.isdisjoint(words):
         return ()

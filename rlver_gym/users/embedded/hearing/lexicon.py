@@ -46,10 +46,12 @@ class Phrase(NamedTuple):
     def around(cls, pattern: Pattern, at: int, act: str) -> Self:
         """The phrase around its token number `at`."""
         before, behind = pattern[:at][::-1], pattern[at + 1 :]
-        return cls(before, behind, act, _plain(before[:1]), _plain(behind[:1]))
+        return cls(
+            before, behind, act, _find_plain_token(before[:1]), _find_plain_token(behind[:1])
+        )
 
 
-def _plain(tokens: Pattern) -> frozenset[str] | None:
+def _find_plain_token(tokens: Pattern) -> frozenset[str] | None:
     return next((token for token in tokens if type(token) is frozenset), None)
 
 
@@ -65,10 +67,10 @@ class Lexicon:
         self._by_word: dict[str, tuple[Phrase, ...]] = {}
         for act, phrases in acts.items():
             for phrase in phrases:
-                pattern = tuple(map(_token, phrase.split()))
+                pattern = tuple(map(_parse_pattern_token, phrase.split()))
                 at = min(
                     (number for number, token in enumerate(pattern) if type(token) is frozenset),
-                    key=lambda n: _common(pattern[n]),
+                    key=lambda n: _rank_commonness(pattern[n]),
                 )
                 for word in pattern[at]:
                     self._by_word[word] = (
@@ -96,10 +98,14 @@ class Lexicon:
                     continue
                 if act in found or (previous is not None and padded[at] not in previous):
                     continue
-                end = _end(behind, stems, at + 1) if behind else at + 1
+                end = _match_pattern_end(behind, stems, at + 1) if behind else at + 1
                 if end < 0:
                     continue
-                start = len(stems) - _end(before, backwards, len(stems) - at) if before else at
+                start = (
+                    len(stems) - _match_pattern_end(before, backwards, len(stems) - at)
+                    if before
+                    else at
+                )
                 if start > at:
                     continue
                 if act not in self._negatable or _NEGATIONS.isdisjoint(
@@ -109,7 +115,7 @@ class Lexicon:
         return found
 
 
-def _common(words: Iterable[str]) -> tuple[int, int, int]:
+def _rank_commonness(words: Iterable[str]) -> tuple[int, int, int]:
     return (
         sum(word in _FUNCTION_STEMS for word in words),
         sum(1 for _ in words),
@@ -117,14 +123,14 @@ def _common(words: Iterable[str]) -> tuple[int, int, int]:
     )
 
 
-def _token(text: str) -> frozenset[str] | str:
+def _parse_pattern_token(text: str) -> frozenset[str] | str:
     if text in ("_", "*", "^"):
         return text
     kind = _Not if text.startswith("~") else frozenset
     return kind(stem(word) for word in text.removeprefix("~").split("|"))
 
 
-def _end(pattern: Pattern, stems: tuple[str, ...], at: int) -> int:
+def _match_pattern_end(pattern: Pattern, stems: tuple[str, ...], at: int) -> int:
     """Where the pattern ends when it stands at `at`, else -1.
 
     Past the end, "^" and excluded words are satisfied.
@@ -133,7 +139,7 @@ def _end(pattern: Pattern, stems: tuple[str, ...], at: int) -> int:
         if token == "*":
             rest = pattern[number + 1 :]
             for here in range(at, min(at + _GAP, len(stems)) + 1):
-                end = _end(rest, stems, here)
+                end = _match_pattern_end(rest, stems, here)
                 if end >= 0:
                     return end
             return -1

@@ -29,7 +29,7 @@ class Introductions:
     """The introductions of a story, and what lines are without them."""
 
     def __init__(self, situation: Situation) -> None:
-        self.each = _introductions(situation)
+        self.each = _compile_introductions(situation)
         self.remove = Memo(self._remove, 1_000).__getitem__
         """The text as the card has it: introductions are names again."""
 
@@ -41,11 +41,11 @@ class Introductions:
 
 
 @cache_by_identity
-def introductions(situation: Situation) -> Introductions:
+def compile_introductions(situation: Situation) -> Introductions:
     return Introductions(situation)
 
 
-def _introductions(situation: Situation) -> tuple[Introduction, ...]:
+def _compile_introductions(situation: Situation) -> tuple[Introduction, ...]:
     return tuple(
         Introduction(
             other.name,
@@ -59,18 +59,18 @@ def _introductions(situation: Situation) -> tuple[Introduction, ...]:
     )
 
 
-def introduce(situation: Situation, text: str, earlier_text: str) -> str:
+def add_introductions(situation: Situation, text: str, earlier_text: str) -> str:
     """The text with everybody introduced whose name is not in `earlier_text`, what either side has
     said so far.
     """
-    for one in introductions(situation).each:
+    for one in compile_introductions(situation).each:
         if one.name not in text:
             continue
         if one.name_pattern.search(earlier_text):
             text = one.introduction_pattern.sub(one.name, text)
             continue
         found = one.name_pattern.search(text)
-        if found and not _is_introduced(one, text, found.start()):
+        if found and not _introduces_itself(one, text, found.start()):
             begins = found.start() == 0 or text[: found.start()].rstrip('"“‘ ')[-1:] in (
                 ".",
                 "!",
@@ -83,7 +83,7 @@ def introduce(situation: Situation, text: str, earlier_text: str) -> str:
     return text
 
 
-def _is_introduced(one: Introduction, text: str, at: int) -> bool:
+def _introduces_itself(one: Introduction, text: str, at: int) -> bool:
     start = 0
     for sentence in split_sentences(text):
         start = text.index(sentence, start)
@@ -95,4 +95,4 @@ def _is_introduced(one: Introduction, text: str, at: int) -> bool:
 
 def remove_introductions(situation: Situation, text: str) -> str:
     """The text as the card has it: introductions are names again."""
-    return introductions(situation).remove(text)
+    return compile_introductions(situation).remove(text)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rlver_gym.users.embedded.hearing.tokens import DAYS, token_of
-from rlver_gym.users.embedded.hearing.words import groups_of, words_of
+from rlver_gym.users.embedded.hearing.words import load_word_groups, load_word_set
 
 
 class Quantity(NamedTuple):
@@ -26,29 +26,29 @@ class Quantity(NamedTuple):
         return _DAY if self.unit in DAYS else self.unit
 
 
-_UNITS = {word: float(at) for at, word in enumerate(groups_of("numbers to nineteen")[0])}
-_TENS = {word: 10.0 * at for at, word in enumerate(groups_of("tens")[0], 2)}
+_UNITS = {word: float(at) for at, word in enumerate(load_word_groups("numbers to nineteen")[0])}
+_TENS = {word: 10.0 * at for at, word in enumerate(load_word_groups("tens")[0], 2)}
 _SCALES = {"hundred": 100.0, "thousand": 1000.0}
-_NUMBERS = frozenset({*_UNITS, *_TENS, *_SCALES, "twice"}) | words_of("units of time")
-_HEDGES = words_of("hedges")
+_NUMBERS = frozenset({*_UNITS, *_TENS, *_SCALES, "twice"}) | load_word_set("units of time")
+_HEDGES = load_word_set("hedges")
 
 
 _DAY = token_of("day")
 _DIGIT = re.compile(r"\d")
 
 
-def may_count(words: Sequence[str]) -> bool:
+def may_contain_number(words: Sequence[str]) -> bool:
     return not _NUMBERS.isdisjoint(words) or _DIGIT.search(" ".join(words)) is not None
 
 
-def quantities_in(words: Sequence[str]) -> tuple[Quantity, ...]:
+def find_quantities(words: Sequence[str]) -> tuple[Quantity, ...]:
     """The numbers of a sentence and what they count."""
-    if not may_count(words):
+    if not may_contain_number(words):
         return ()
     found = []
     at = 0
     while at < len(words):
-        value, end = _number_at(words, at)
+        value, end = _parse_number(words, at)
         if value is None:
             at += 1
             continue
@@ -80,10 +80,10 @@ def quantities_in(words: Sequence[str]) -> tuple[Quantity, ...]:
     return tuple(found)
 
 
-_ADJECTIVES = words_of("adjectives before what is counted")
+_ADJECTIVES = load_word_set("adjectives before what is counted")
 
 
-def _number_at(words: Sequence[str], at: int) -> tuple[float | None, int]:
+def _parse_number(words: Sequence[str], at: int) -> tuple[float | None, int]:
     """The number that begins at a place, and where it ends."""
     word = words[at]
     if word == "twice":

@@ -66,7 +66,7 @@ class _Weights(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _weights() -> _Weights:
+def _load_weights() -> _Weights:
     weights = files("rlver_gym.users.embedded.hearing").joinpath("recogniser.npz")
     with weights.open("rb") as file, np.load(file, allow_pickle=False) as data:
         meta = json.loads(bytes(data["meta"]).decode())
@@ -80,7 +80,7 @@ def _weights() -> _Weights:
         )
 
 
-def generalise(words: Sequence[str], names: Collection[str], *, asks: bool = False) -> list[str]:
+def mask_names(words: Sequence[str], names: Collection[str], *, asks: bool = False) -> list[str]:
     """The words with every name and relation as PERSON, pronouns of one person alike; `asks`: with
     a question mark as the last one. `names`: lower-case.
     """
@@ -97,7 +97,7 @@ def generalise(words: Sequence[str], names: Collection[str], *, asks: bool = Fal
     return found
 
 
-def pairs_of(words: Sequence[str]) -> list[str]:
+def list_word_pairs(words: Sequence[str]) -> list[str]:
     """Neighbouring words, with a mark at both ends."""
     return [f"{one} {other}" for one, other in pairwise(("<", *words, ">"))]
 
@@ -111,20 +111,20 @@ class SentenceInput(NamedTuple):
     """Whether it has a question mark."""
 
 
-def classify(
+def classify_sentences(
     sentences: Sequence[SentenceInput], names: Collection[str] = ()
 ) -> list[Classification]:
     """What each of several sentences asks or does, all at once.
 
     `names`: words that are people's names.
     """
-    weights = _weights()
+    weights = _load_weights()
     rows, starts, counts = [], [], []
     unknown = repeat(-1)
     for words, asks in sentences:
-        general = generalise(words, names, asks=asks)
+        general = mask_names(words, names, asks=asks)
         starts.append(len(rows))
-        rows += map(weights.row_of.get, general + pairs_of(general), unknown)
+        rows += map(weights.row_of.get, general + list_word_pairs(general), unknown)
         counts.append(max(1, len(general)))
     states = np.add.reduceat(weights.rows.take(rows, 0).astype(np.float32), starts)
     logits = states.astype(np.float64) @ weights.of_labels
@@ -135,10 +135,12 @@ def classify(
     shares /= np.add.reduce(shares, 1, keepdims=True)
     best = shares.argpartition(-_TOP_LABELS, 1)[:, -_TOP_LABELS:].tolist()
     return [
-        Classification(tuple(sorted([(weights.labels[at], share[at]) for at in top], key=_rank)))
+        Classification(
+            tuple(sorted([(weights.labels[at], share[at]) for at in top], key=_sort_key))
+        )
         for top, share in zip(best, shares.tolist(), strict=True)
     ]
 
 
-def _rank(labelled: tuple[str, float]) -> tuple[float, str]:
+def _sort_key(labelled: tuple[str, float]) -> tuple[float, str]:
     return -labelled[1], labelled[0]

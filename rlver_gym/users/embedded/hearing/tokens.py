@@ -5,11 +5,11 @@ together. Knows no card.
 from collections.abc import Callable
 
 from rlver_gym.core.words import stem
-from rlver_gym.users.embedded.hearing.words import groups_of, words_of
+from rlver_gym.users.embedded.hearing.words import load_word_groups, load_word_set
 from rlver_gym.util.frozen import Memo
 
 QUESTION_WORDS = frozenset("who whom whose what which when where why how".split())
-_STOP_WORDS = words_of("saying nothing about a matter")
+_STOP_WORDS = load_word_set("saying nothing about a matter")
 _PRONOUNS = {
     **dict.fromkeys(("you", "your", "yours", "yourself", "u", "ur"), "YOU"),
     **dict.fromkeys(("he", "him", "his", "himself"), "he"),
@@ -21,19 +21,19 @@ YOU = "YOU"
 """The person who is spoken to; "I" in what they say themself."""
 
 
-def _synonyms() -> dict[str, str]:
+def _load_synonyms() -> dict[str, str]:
     found: dict[str, str] = {}
-    for names in groups_of("synonyms"):
+    for names in load_word_groups("synonyms"):
         for word in names:
             found.setdefault(word, stem(names[0]))
             found.setdefault(stem(word), stem(names[0]))
     return found
 
 
-_CANONICAL_STEMS = _synonyms()
+_CANONICAL_STEMS = _load_synonyms()
 
 
-def _token(word: str) -> str:
+def _find_token(word: str) -> str:
     if word in _PRONOUNS:
         return _PRONOUNS[word]
     if word in _STOP_WORDS or word in QUESTION_WORDS:
@@ -42,7 +42,7 @@ def _token(word: str) -> str:
     return _CANONICAL_STEMS.get(word) or _CANONICAL_STEMS.get(root) or root
 
 
-token_of: Callable[[str], str] = Memo(_token, 50_000).__getitem__
+token_of: Callable[[str], str] = Memo(_find_token, 50_000).__getitem__
 """The token of one lower-case word; empty when it says nothing about a matter."""
 
 
@@ -57,6 +57,6 @@ DAYS = {
         ("month", 30.4),
         ("year", 365.0),
     )
-    if (token := _token(word))
+    if (token := _find_token(word))
 }
 """Tokens of units of time, in days."""

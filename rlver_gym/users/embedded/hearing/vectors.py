@@ -29,7 +29,7 @@ class _Table(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _table() -> _Table:
+def _load_table() -> _Table:
     path = files("rlver_gym.users.embedded.hearing").joinpath("vectors.npz")
     with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
         words = bytes(data["words"]).decode().split("\n")
@@ -43,29 +43,29 @@ def _table() -> _Table:
 
 def is_common_word(word: str) -> bool:
     """Whether a lower-case word is written small, which no name is."""
-    return word in _table().common
+    return word in _load_table().common
 
 
-def embed(words: Sequence[str]) -> np.ndarray:
+def embed_text(words: Sequence[str]) -> np.ndarray:
     """The vector of a text of these lower-case words: whole numbers as float32, whose products are
     exact in any order; zeros when it has no known word.
     """
-    rows, vectors, _ = _table()
+    rows, vectors, _ = _load_table()
     total = np.add.reduce(vectors.take([-1, *map(rows.__getitem__, words)], 0), 0, dtype=float)
     length = math.sqrt(total @ total)
     return np.rint(total * (SCALE / length) if length else total).astype(np.float32)
 
 
-def row_of(word: str) -> int:
+def find_row(word: str) -> int:
     """The row of a word in the table; -1 when it has none."""
-    return _table().rows[word]
+    return _load_table().rows[word]
 
 
 def embed_parts(rows: Sequence[int], starts: Sequence[int]) -> np.ndarray:
     """The vectors of the parts of a text that begin at these words, one a row, and in the last row
     that of the whole; its words are known by their rows.
     """
-    vectors = _table().vectors
+    vectors = _load_table().vectors
     total = np.zeros((len(starts) + 1, vectors.shape[1]))
     if rows:
         total[:-1] = np.add.reduceat(vectors.take(rows, 0).astype(np.float32), starts)
@@ -74,9 +74,9 @@ def embed_parts(rows: Sequence[int], starts: Sequence[int]) -> np.ndarray:
     return np.rint(total * (SCALE / np.maximum(length, 1.0))[:, None]).astype(np.float32)
 
 
-def embed_all(texts: Sequence[Sequence[str]]) -> np.ndarray:
+def embed_texts(texts: Sequence[Sequence[str]]) -> np.ndarray:
     """The vectors of several texts, one a row."""
-    rows, size = _table().rows, _table().vectors.shape[1]
+    rows, size = _load_table().rows, _load_table().vectors.shape[1]
     if not texts:
         return np.zeros((0, size), np.float32)
     each = [[-1, *map(rows.__getitem__, words)] for words in texts]  # none is empty
@@ -84,6 +84,6 @@ def embed_all(texts: Sequence[Sequence[str]]) -> np.ndarray:
     return embed_parts(list(chain.from_iterable(each)), starts)[:-1]
 
 
-def similarity(rows: np.ndarray, vector: np.ndarray) -> np.ndarray:
+def compute_cosine_similarity(rows: np.ndarray, vector: np.ndarray) -> np.ndarray:
     """How like each row is to a vector, in [-1, 1] (cosine)."""
     return (rows @ vector) / float(SCALE * SCALE)

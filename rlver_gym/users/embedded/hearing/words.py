@@ -8,12 +8,12 @@ from rlver_gym.util.yaml_file import load_yaml
 _LISTS: dict[str, str] = load_json("rlver_gym.users.embedded.hearing", "words.json")
 
 
-def groups_of(name: str) -> list[list[str]]:
+def load_word_groups(name: str) -> list[list[str]]:
     """The groups of a list: words that mean the same, or pairs."""
     return [group.split() for group in _LISTS[name].split("|")]
 
 
-def words_of(name: str) -> frozenset[str]:
+def load_word_set(name: str) -> frozenset[str]:
     """A list as one set of words."""
     return frozenset(_LISTS[name].replace("|", " ").split())
 

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
-from rlver_gym.users.embedded.hearing.listen import FACTUAL, Ask, Sentence
-from rlver_gym.users.embedded.hearing.quantities import quantities_in
+from rlver_gym.users.embedded.hearing.quantities import find_quantities
 from rlver_gym.users.embedded.hearing.tokens import PRONOUNS, YOU, token_of
-from rlver_gym.users.embedded.hearing.vectors import SCALE, embed, is_common_word
-from rlver_gym.users.embedded.hearing.words import PATTERNS, words_of
+from rlver_gym.users.embedded.hearing.utterance_parser import FACTUAL, Ask, Sentence
+from rlver_gym.users.embedded.hearing.vectors import SCALE, embed_text, is_common_word
+from rlver_gym.users.embedded.hearing.words import PATTERNS, load_word_set
 from rlver_gym.users.embedded.speech.card import Line, Topic
 from rlver_gym.users.embedded.speech.claims import check_claims
 from rlver_gym.users.embedded.speech.facts import DATES, RELATION_OF, RELATIONS, StoryPerson
-from rlver_gym.users.embedded.speech.moment import Moment, name_first, split_line
+from rlver_gym.users.embedded.speech.moment import Moment, put_name_first, split_line
 from rlver_gym.users.embedded.speech.react import REACTION_TO
 
 _FEELING_ASKED, _THREAD_ASKED = 0.35, 0.07
@@ -54,7 +54,7 @@ class Answer(NamedTuple):
     """The fact that it is from; None for other lines."""
 
 
-def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
+def find_answers(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
     """What may answer a question, best first: facts, the lines of an inquiry, of a feeling, of a
     matter that it touches.
     """
@@ -66,7 +66,9 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
     referents = moment.referents(sentence.asked)
     query = card.query(sentence, referents)
     shares, none = card.probabilities(query)
-    asked = Line(sentence.asked, query.tokens - PRONOUNS - {YOU}, embed(sentence.asked) / SCALE)
+    asked = Line(
+        sentence.asked, query.tokens - PRONOUNS - {YOU}, embed_text(sentence.asked) / SCALE
+    )
     found: list[Answer] = []
     factual = 0.0
     is_personal = any(name in _PERSONAL for name, _ in ranked[:3])
@@ -82,7 +84,11 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
         if not found:
             factual = -math.log(max(1 - math.exp(score), _NOT_THE_FACT))
         if score >= _LEAST_FACT - 0.6 * bool(found):
-            lines = [line for line in moment.wordings(topic) if _is_of_kind(moment, sentence, line)]
+            lines = [
+                line
+                for line in moment.wordings(topic)
+                if _fits_question_kind(moment, sentence, line)
+            ]
             if lines:
                 found.append(Answer(score, lines, topic))
     factual += (1 - none) * (sentence.ask in FACTUAL)
@@ -92,11 +98,11 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
         if (label == "safe" and probability < _SAFE) or label == "happened":
             continue  # the opening has said what happened
         elsewhere = _NOBODY if label.startswith("p_") and not (query.people or referents) else 0.0
-        lines = _lines_of(moment, label, sentence)
-        lines = [line for line in lines if _is_of_kind(moment, sentence, line)]
+        lines = _find_lines_for_label(moment, label, sentence)
+        lines = [line for line in lines if _fits_question_kind(moment, sentence, line)]
         if probability < _LEAST_LABEL and label not in _TO_OFFERS:
             lines = [one for one in lines if not asked.tokens.isdisjoint(card.line(one).tokens)]
-        _add(moment, found, asked, math.log(probability) - factual - elsewhere, lines)
+        _add_best_lines(moment, found, asked, math.log(probability) - factual - elsewhere, lines)
     if (
         sentence.feelings
         and sentence.ask is Ask.YES_NO
@@ -105,7 +111,7 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
         number = card.number.get(("feeling", str(sentence.feelings[0])))
         if number is not None:
             lines = moment.drop_guarded(card.topics[number].lines)
-            _add(moment, found, asked, math.log(_FEELING_ASKED), lines)
+            _add_best_lines(moment, found, asked, math.log(_FEELING_ASKED), lines)
     touched = [
         (weight, topic)
         for topic in card.threads
@@ -114,19 +120,19 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
     ]
     touched = [topic for _, topic in sorted(touched, key=lambda one: -one[0])]
     for topic in touched[:2]:
-        lines = [_named(moment, topic, line) for line in moment.drop_guarded(topic.lines)]
-        _add(moment, found, asked, math.log(_THREAD_ASKED) - factual, lines)
+        lines = [_put_name_first(moment, topic, line) for line in moment.drop_guarded(topic.lines)]
+        _add_best_lines(moment, found, asked, math.log(_THREAD_ASKED) - factual, lines)
     return sorted([one for one in found if one.score >= _LEAST], key=lambda one: -one.score)
 
 
 _TO_OFFERS = frozenset({"check", "offer", "hear_me"})
 _ASK_WHO = frozenset({Ask.WHO, Ask.ABOUT, Ask.WHOM})
-_COUNTS = words_of("saying how many")
-_TIMES = words_of("saying when")
-_ANYBODY = words_of("saying who")
+_COUNTS = load_word_set("saying how many")
+_TIMES = load_word_set("saying when")
+_ANYBODY = load_word_set("saying who")
 
 
-def _is_of_kind(moment: Moment, sentence: Sentence, line: str) -> bool:
+def _fits_question_kind(moment: Moment, sentence: Sentence, line: str) -> bool:
     """Whether a line may answer a question of its kind: a time when, a number how many, somebody
     who, and no yes or no where none was asked for.
     """
@@ -137,10 +143,12 @@ def _is_of_kind(moment: Moment, sentence: Sentence, line: str) -> bool:
     if not _YES_NO.isdisjoint(words[:1]):
         return False
     if ask is Ask.HOW_MANY or ask is Ask.HOW_LONG:
-        return not _COUNTS.isdisjoint(words) or bool(quantities_in(words))
+        return not _COUNTS.isdisjoint(words) or bool(find_quantities(words))
     if ask is Ask.WHEN:
         has = frozenset(words)
-        return not (has.isdisjoint(_TIMES) and has.isdisjoint(DATES)) or bool(quantities_in(words))
+        return not (has.isdisjoint(_TIMES) and has.isdisjoint(DATES)) or bool(
+            find_quantities(words)
+        )
     if ask is Ask.WHO:
         alias = moment.card.facts.alias
         return not (_ANYBODY.isdisjoint(words) and RELATIONS.isdisjoint(words)) or any(
@@ -149,13 +157,13 @@ def _is_of_kind(moment: Moment, sentence: Sentence, line: str) -> bool:
     return True
 
 
-def _named(moment: Moment, topic: Topic, line: str) -> str:
+def _put_name_first(moment: Moment, topic: Topic, line: str) -> str:
     person = moment.card.facts.person(topic.person) if topic.person else None
     spoken = (moment.dialogue.utterance or "") + moment.lines[-1]
-    return name_first(line, person.name) if person and person.name not in spoken else line
+    return put_name_first(line, person.name) if person and person.name not in spoken else line
 
 
-def _add(
+def _add_best_lines(
     moment: Moment, found: list[Answer], asked: Line, score: float, lines: Sequence[str]
 ) -> None:
     """Add those lines of a list that were not said and have most to do with what was asked."""
@@ -171,7 +179,7 @@ def _add(
     found.append(Answer(score + max(shared), best, None))
 
 
-def _lines_of(moment: Moment, label: str, sentence: Sentence) -> Sequence[str]:
+def _find_lines_for_label(moment: Moment, label: str, sentence: Sentence) -> Sequence[str]:
     card = moment.card
     if label == "hear_me":
         return moment.scene.persona.situation.hints.of(moment.scene.persona.need)
@@ -208,14 +216,16 @@ def asks_name(sentence: Sentence) -> bool:
     return PATTERNS["asks_name"].match(" ".join(sentence.asked)) is not None
 
 
-def own_fact(moment: Moment, sentence: Sentence, phrases: Mapping[str, Any]) -> list[Answer]:
+def find_personal_facts(
+    moment: Moment, sentence: Sentence, phrases: Mapping[str, Any]
+) -> list[Answer]:
     """What anybody knows of themselves: name, age, work, home; and the names of others."""
     asked = " ".join(sentence.asked)
     persona = moment.scene.persona
     name = PATTERNS["asks_name"].match(asked)
     if name:
         whose = next(filter(None, name.groups()), "")
-        return _name_of(moment, sentence, whose, phrases)
+        return _find_name_answers(moment, sentence, whose, phrases)
     if PATTERNS["asks_relation"].match(asked):
         topics, token = moment.card.topics, moment.whom(sentence.asked)
         found = [
@@ -242,7 +252,7 @@ def own_fact(moment: Moment, sentence: Sentence, phrases: Mapping[str, Any]) -> 
     return []
 
 
-def _name_of(
+def _find_name_answers(
     moment: Moment, sentence: Sentence, whose: str, phrases: Mapping[str, Any]
 ) -> list[Answer]:
     words = whose.split()
@@ -270,12 +280,14 @@ def _name_of(
         topic = moment.card.topics[number]
         if topic.kind == "fact":
             for line in topic.lines:
-                if not meant.isdisjoint(topic.about | card.line(line).tokens) and _names(line):
+                if not meant.isdisjoint(topic.about | card.line(line).tokens) and _tells_a_name(
+                    line
+                ):
                     return [Answer(0.5, [line], topic)]
     return []
 
 
-def _names(line: str) -> bool:
+def _tells_a_name(line: str) -> bool:
     """Whether a line says what somebody or something is called."""
     first = split_words(line)[0]
     return bool(
@@ -285,7 +297,7 @@ def _names(line: str) -> bool:
     )
 
 
-def is_inner(sentence: Sentence) -> bool:
+def asks_about_inner_life(sentence: Sentence) -> bool:
     return (
         sentence.ask not in FACTUAL
         and PATTERNS["inner"].search(" ".join(sentence.asked)) is not None
@@ -302,7 +314,7 @@ def explain_last_line(moment: Moment, preferences: Sequence[str] = ()) -> list[A
     card, last = moment.card, moment.last_line
     said = {sentence.casefold() for sentence in split_sentences(last)}
     words = split_words(last)
-    tokens, vector = card.content(words), embed(words)
+    tokens, vector = card.content(words), embed_text(words)
     hints = moment.scene.persona.situation.hints.of(moment.scene.persona.need)
     of_need = {folded for line in (*hints, *preferences) for folded in split_line(line).folded}
     found = [Answer(2.0, [line], None) for line in hints] if said & of_need else []
@@ -326,7 +338,7 @@ def explain_last_line(moment: Moment, preferences: Sequence[str] = ()) -> list[A
     return sorted(found, key=lambda one: -one.score)[:8]
 
 
-def say_whom(moment: Moment, sentence: Sentence) -> list[Answer]:
+def explain_whom_was_meant(moment: Moment, sentence: Sentence) -> list[Answer]:
     card = moment.card
     of_last = [
         token
@@ -346,10 +358,10 @@ def say_whom(moment: Moment, sentence: Sentence) -> list[Answer]:
     spoken += [one for one in card.facts.people if one not in spoken]
     if not of_last and pronouns:
         spoken = [one for one in spoken if one.pronoun in pronouns] or spoken
-    return [Answer(1.0, [_who_is(one)], None) for one in spoken[:2]]
+    return [Answer(1.0, [_describe_person(one)], None) for one in spoken[:2]]
 
 
-def _who_is(person: StoryPerson) -> str:
+def _describe_person(person: StoryPerson) -> str:
     if not RELATIONS.isdisjoint(split_words(person.name)):
         return f"My {person.name.casefold()}."
     return f"{person.name}, {person.who}."
@@ -362,12 +374,12 @@ _BORNE_OUT, _SAYS_ENOUGH = 0.85, 3.0
 that the question must have, in nats.
 """
 _ASKED_OTHERWISE = frozenset("or who whom whose what which where why how".split())
-NEGATIONS = words_of("negations")
+NEGATIONS = load_word_set("negations")
 _YES_NO = frozenset("yes no yeah yep nope nah".split())
 _OF_THEMSELF = frozenset("i my mine me myself".split())
 
 
-def yes_or_no(moment: Moment, sentence: Sentence, answer: Answer, said: str) -> bool | None:
+def decide_yes_or_no(moment: Moment, sentence: Sentence, answer: Answer, said: str) -> bool | None:
     """Yes or no in front of an answer, where it was asked for and the answer bears it out; None
     otherwise.
     """

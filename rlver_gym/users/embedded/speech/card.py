@@ -12,10 +12,20 @@ import numpy as np
 from rlver_gym.core.inquiries import PERSONAL_INQUIRIES
 from rlver_gym.core.persona import Fact, Persona
 from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
-from rlver_gym.users.embedded.hearing.listen import FACTUAL, Ask, Sentence, listen
 from rlver_gym.users.embedded.hearing.tokens import PRONOUNS, YOU, token_of
-from rlver_gym.users.embedded.hearing.vectors import SCALE, embed, embed_all, similarity
-from rlver_gym.users.embedded.speech.facts import fact_base
+from rlver_gym.users.embedded.hearing.utterance_parser import (
+    FACTUAL,
+    Ask,
+    Sentence,
+    parse_utterance,
+)
+from rlver_gym.users.embedded.hearing.vectors import (
+    SCALE,
+    compute_cosine_similarity,
+    embed_text,
+    embed_texts,
+)
+from rlver_gym.users.embedded.speech.facts import compile_fact_base
 from rlver_gym.util.frozen import Memo, cache_by_parts
 
 Kind = Literal[
@@ -121,9 +131,9 @@ class Card:
     """All that one persona can say."""
 
     def __init__(self, persona: Persona) -> None:
-        self.facts = fact_base(persona)
+        self.facts = compile_fact_base(persona)
         self._token_of = Memo(self._find_token, _MOST_KEPT).__getitem__
-        self.topics = tuple(_topics(self, persona))
+        self.topics = tuple(_list_topics(self, persona))
         self._people = frozenset(one.token for one in self.facts.people)
         lines = [(at, text) for at, topic in enumerate(self.topics) for text in topic.lines]
         self._lines = Memo[str, Line](lambda text: self._compile_lines([text])[0], _MOST_KEPT)
@@ -132,7 +142,7 @@ class Card:
         self.people_in = Memo(self._find_people, _MOST_KEPT).__getitem__
         """Tokens of the people whom a text names, the last ones first. Kept for the next turns."""
         texts = [text for _, text in lines]
-        self._line_vectors = embed_all([split_words(text) for text in texts])
+        self._line_vectors = embed_texts([split_words(text) for text in texts])
         self._lines.update(zip(texts, self._compile_lines(texts), strict=True))
         self._line_starts = np.unique([at for at, _ in lines], return_index=True)[1]
         bodies = [self._body(topic) for topic in self.topics]
@@ -147,7 +157,7 @@ class Card:
         self.way_owner = np.array([number for number, _ in ways], dtype=np.intp)
         self._phrases = _Index([frozenset(way) for _, way in ways])
         self._phrase_roots = np.sqrt([max(1, len(frozenset(way))) for _, way in ways])
-        self._way_vectors = embed_all([way for _, way in ways])
+        self._way_vectors = embed_texts([way for _, way in ways])
         self._has_ways, self._starts = np.unique(self.way_owner, return_index=True)
         self._bodies = _Index(bodies)
         self._abouts = _Index([topic.about - {YOU} for topic in self.topics])
@@ -155,7 +165,7 @@ class Card:
         asked_who = np.zeros(size)
         for number, topic in enumerate(self.topics):
             for way in topic.ways:
-                read = listen(f"{' '.join(way)}?").sentences
+                read = parse_utterance(f"{' '.join(way)}?").sentences
                 if read and read[-1].ask is not None:
                     self._asks[read[-1].ask][number] = 1.0
                     asked_who[number] += read[-1].ask is Ask.WHO
@@ -174,7 +184,7 @@ class Card:
                 for one in self.topics
                 if not one.is_personal and one.kind in ("fact", "thread")
                 for line in one.lines
-                if stands_alone(line)
+                if makes_sense_alone(line)
             ]
         )
         self.suggested = self._telling(
@@ -196,14 +206,14 @@ class Card:
 
     def _compile_lines(self, texts: Sequence[str]) -> list[Line]:
         each = [split_words(text) for text in texts]
-        vectors = embed_all(each) / SCALE
+        vectors = embed_texts(each) / SCALE
         return [
             Line(words, self.content(words), vector)
             for words, vector in zip(each, vectors, strict=True)
         ]
 
     def _telling(self, pairs: Sequence[tuple[Topic, str]]) -> Telling:
-        vectors = embed_all([split_words(line) for _, line in pairs]) / SCALE
+        vectors = embed_texts([split_words(line) for _, line in pairs]) / SCALE
         return Telling(
             tuple(topic for topic, _ in pairs), tuple(line for _, line in pairs), vectors
         )
@@ -251,9 +261,9 @@ class Card:
         ]
         total = math.fsum([weight for _, weight in content]) or 1.0
         words = frozenset(query.words)
-        vector = embed(query.words)
+        vector = embed_text(query.words)
         phrases = self._phrases.count(words) / (self._phrase_roots * math.sqrt(max(1, len(words))))
-        vectors = similarity(self._way_vectors, vector)
+        vectors = compute_cosine_similarity(self._way_vectors, vector)
         covered = self._bodies.weigh(content) / total
         if leave_out is not None:
             phrases[leave_out] = vectors[leave_out] = 0.0
@@ -275,7 +285,9 @@ class Card:
                 self._abouts.weigh(content) / total,
                 vector_alike,
                 vector_alike**2,
-                np.maximum.reduceat(similarity(self._line_vectors, vector), self._line_starts),
+                np.maximum.reduceat(
+                    compute_cosine_similarity(self._line_vectors, vector), self._line_starts
+                ),
                 self._asks[query.ask],
                 self._personal * float(query.is_of_others),
                 other,
@@ -307,14 +319,16 @@ class Card:
         return self.tokens(chain.from_iterable((*lines, *ways))).union(topic.about) - PRONOUNS
 
 
-def _topics(card: Card, persona: Persona) -> Iterable[Topic]:
+def _list_topics(card: Card, persona: Persona) -> Iterable[Topic]:
     situation, person = persona.situation, persona.person
     people = {one.name: one.token for one in card.facts.people}
 
     def topic(kind: Kind, key: str, lines: Sequence[str], **given) -> Topic:
         item: Fact | None = given.get("item")
         about = tuple(item.about) if item else given.get("about", ())
-        ways = tuple(_words_asked(way) for way in (item.asked if item else given.get("ways", ())))
+        ways = tuple(
+            _extract_question_words(way) for way in (item.asked if item else given.get("ways", ()))
+        )
         tokens = card.tokens(chain.from_iterable(map(split_words, about)))
         named = [token for token in people.values() if token in tokens]
         return Topic(
@@ -360,12 +374,12 @@ def _topics(card: Card, persona: Persona) -> Iterable[Topic]:
         yield topic("background", f"tried.{number}", (text,), depth=2)
 
 
-def _words_asked(text: str) -> tuple[str, ...]:
-    sentences = listen(text).sentences
+def _extract_question_words(text: str) -> tuple[str, ...]:
+    sentences = parse_utterance(text).sentences
     return sentences[-1].asked[:_MOST_WORDS] if sentences else split_words(text)
 
 
-def stands_alone(text: str) -> bool:
+def makes_sense_alone(text: str) -> bool:
     """Whether an answer makes sense without its question: long enough, and it begins with who does
     what.
     """

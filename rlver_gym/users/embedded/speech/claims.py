@@ -10,11 +10,11 @@ from typing import Literal, NamedTuple
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import FUNCTION_WORDS, split_words
-from rlver_gym.users.embedded.hearing.listen import listen
-from rlver_gym.users.embedded.hearing.quantities import Quantity, may_count
+from rlver_gym.users.embedded.hearing.quantities import Quantity, may_contain_number
 from rlver_gym.users.embedded.hearing.tokens import DAYS, token_of
+from rlver_gym.users.embedded.hearing.utterance_parser import parse_utterance
 from rlver_gym.users.embedded.hearing.vectors import is_common_word
-from rlver_gym.users.embedded.hearing.words import PATTERNS, words_of
+from rlver_gym.users.embedded.hearing.words import PATTERNS, load_word_set
 from rlver_gym.users.embedded.speech.facts import (
     DATES,
     MONTHS,
@@ -25,8 +25,8 @@ from rlver_gym.users.embedded.speech.facts import (
     FactBase,
     Statement,
     StoryPerson,
+    compile_fact_base,
     compile_statement,
-    fact_base,
 )
 
 Verdict = Literal["told", "true", "false", "unknown"]
@@ -57,10 +57,10 @@ class Claim(NamedTuple):
 _MOST_WORDS = 400
 _TELLING = RELATIONS | DATES | OCCUPATIONS
 """Words of which one, a name, a number or somebody of the story is in every claim."""
-_OWN = words_of("speaking of themselves")
-_ADDRESSED = words_of("about others")
-_HYPOTHETICAL = words_of("supposing")
-_PROPOSING = words_of("proposing")
+_OWN = load_word_set("speaking of themselves")
+_ADDRESSED = load_word_set("about others")
+_HYPOTHETICAL = load_word_set("supposing")
+_PROPOSING = load_word_set("proposing")
 _CLOSE = 0.3
 _ALIKE = 0.3
 _SOME, _ENOUGH = 2.0, 4.5
@@ -71,23 +71,23 @@ def check_claims(persona: Persona, dialogue: Dialogue) -> tuple[Claim, ...]:
     if dialogue.utterance is None or persona.language != "en":
         return ()
     exchanges = tuple(zip(("", *dialogue.earlier_utterances), dialogue.user_lines, strict=True))
-    return _check(fact_base(persona), exchanges, dialogue.utterance)
+    return _check_utterance(compile_fact_base(persona), exchanges, dialogue.utterance)
 
 
 @lru_cache(maxsize=64)
-def _check(
+def _check_utterance(
     known: FactBase, exchanges: tuple[tuple[str, str], ...], utterance: str
 ) -> tuple[Claim, ...]:
-    checker = _checker(known, exchanges)
+    checker = _make_checker(known, exchanges)
     found: list[Claim] = []
-    for one in listen(utterance).sentences:
+    for one in parse_utterance(utterance).sentences:
         found += checker.check(one.text, one.words[:_MOST_WORDS])
     return tuple(found)
 
 
 @lru_cache(maxsize=256)
-def _checker(known: FactBase, exchanges: tuple[tuple[str, str], ...]) -> "_Checker":
-    told = _checker(known, exchanges[:-1]).told if len(exchanges) > 1 else ()
+def _make_checker(known: FactBase, exchanges: tuple[tuple[str, str], ...]) -> "_Checker":
+    told = _make_checker(known, exchanges[:-1]).told if len(exchanges) > 1 else ()
     new = [one for pair in exchanges[-1:] for one in known.find_statements(pair)]
     return _Checker(known, (*told, *new))
 
@@ -112,8 +112,8 @@ class _Checker:
     def check(self, sentence: str, words: tuple[str, ...]) -> Iterator[Claim]:
         known = self._known
         has = frozenset(words)
-        names = _names_in(sentence, known.words)
-        tells = names or may_count(words) or not has.isdisjoint(_TELLING)
+        names = _find_unknown_names(sentence, known.words)
+        tells = names or may_contain_number(words) or not has.isdisjoint(_TELLING)
         if not tells and known.people_tokens.isdisjoint(map(token_of, has)):
             return
         claimed = compile_statement(known, sentence, words)
@@ -273,11 +273,11 @@ class _Checker:
         """
         near_told = near_card = None
         for said in claimed.quantities:
-            is_supposed = _is_supposed(claimed.text, said.text.split(" ", 1)[0], has)
+            is_supposed = _is_hypothetical(claimed.text, said.text.split(" ", 1)[0], has)
             if said.is_vague or (said.value == 1 and said.unit not in DAYS):
                 continue
             claim = Claim("unknown", "number", claimed.text, said.text)
-            if any(_agrees(said, q) for one in self._told for q in one.quantities):
+            if any(_are_quantities_equal(said, q) for one in self._told for q in one.quantities):
                 yield claim._replace(verdict="told")
                 continue
             if not said.unit or said.kind not in self._counted:
@@ -290,7 +290,7 @@ class _Checker:
                 near.share
                 for near in near_card
                 for other in near.statement.quantities
-                if _agrees(said, other) and _is_comparable(said, other)
+                if _are_quantities_equal(said, other) and _is_comparable(said, other)
             ]
             wrong = self._disagreeing(said, near_told, 0.1, 1.0)
             if wrong is None and not is_supposed:
@@ -314,7 +314,7 @@ class _Checker:
             if one.share < share or one.shared < shared:
                 continue
             for other in one.statement.quantities:
-                if _is_comparable(said, other) and not _agrees(said, other):
+                if _is_comparable(said, other) and not _are_quantities_equal(said, other):
                     return one, other
         return None
 
@@ -334,7 +334,7 @@ class _Checker:
                 yield claim._replace(verdict="told")
                 continue
             kind = WEEKDAYS if date in WEEKDAYS else MONTHS
-            is_supposed = _is_supposed(claimed.text, date, has)
+            is_supposed = _is_hypothetical(claimed.text, date, has)
             others = (*near, *(() if is_supposed else reversed(self._told)))
             wrong = next(
                 ((one, other) for one in others for other in one.dates if other in kind), None
@@ -376,7 +376,7 @@ class _Checker:
                 yield claim.put_right(right.name, best.statement.text, is_sure)
 
 
-def _is_supposed(sentence: str, word: str, has: frozenset[str]) -> bool:
+def _is_hypothetical(sentence: str, word: str, has: frozenset[str]) -> bool:
     if not has.isdisjoint(_PROPOSING):
         return True
     if has.isdisjoint(_HYPOTHETICAL):
@@ -387,10 +387,10 @@ def _is_supposed(sentence: str, word: str, has: frozenset[str]) -> bool:
     return not _HYPOTHETICAL.isdisjoint(split_words(clause))
 
 
-_ANYBODY_HAS = words_of("relations that anybody may have")
+_ANYBODY_HAS = load_word_set("relations that anybody may have")
 
 
-def _names_in(sentence: str, known: frozenset[str]) -> list[str]:
+def _find_unknown_names(sentence: str, known: frozenset[str]) -> list[str]:
     """The strange names of a sentence, lower-case: capitalised words that nobody writes small, but
     those within a title.
     """
@@ -417,14 +417,14 @@ def _names_in(sentence: str, known: frozenset[str]) -> list[str]:
 
 
 _NO_NAME_ENDS = ("ing", "ness", "tion", "ment", "ity", "ship", "ance", "ence", "ly", "ed")
-_NO_NAMES = words_of("capitalised but no names")
+_NO_NAMES = load_word_set("capitalised but no names")
 
 
 def _is_comparable(one: Quantity, other: Quantity) -> bool:
     return one.kind == other.kind and bool(one.unit)
 
 
-def _agrees(one: Quantity, other: Quantity) -> bool:
+def _are_quantities_equal(one: Quantity, other: Quantity) -> bool:
     if one.unit in DAYS and other.unit in DAYS:
         days, others = one.value * DAYS[one.unit], other.value * DAYS[other.unit]
         loose = _CLOSE if one.unit != other.unit or one.is_hedged else 0.0

@@ -9,23 +9,23 @@ from typing import NamedTuple
 
 from rlver_gym.core.persona import Other, Persona
 from rlver_gym.core.words import split_sentences, split_words
-from rlver_gym.users.embedded.hearing.listen import FACTUAL, listen
 from rlver_gym.users.embedded.hearing.names import remove_introductions
-from rlver_gym.users.embedded.hearing.quantities import Quantity, quantities_in
+from rlver_gym.users.embedded.hearing.quantities import Quantity, find_quantities
 from rlver_gym.users.embedded.hearing.tokens import PRONOUNS, YOU, token_of
-from rlver_gym.users.embedded.hearing.words import groups_of, words_of
+from rlver_gym.users.embedded.hearing.utterance_parser import FACTUAL, parse_utterance
+from rlver_gym.users.embedded.hearing.words import load_word_groups, load_word_set
 from rlver_gym.util.frozen import Memo, cache_by_parts
 
-WEEKDAYS, MONTHS = words_of("weekdays"), words_of("months")
+WEEKDAYS, MONTHS = load_word_set("weekdays"), load_word_set("months")
 DATES = WEEKDAYS | MONTHS
-RELATION_OF = {word: group[0] for group in groups_of("relations") for word in group}
+RELATION_OF = {word: group[0] for group in load_word_groups("relations") for word in group}
 """By any word for a relation, the one that stands for all that mean it."""
 RELATIONS = frozenset(RELATION_OF)
 _COUNTERPARTS = {
-    one: other for pair in groups_of("counterparts") for one, other in (pair, pair[::-1])
+    one: other for pair in load_word_groups("counterparts") for one, other in (pair, pair[::-1])
 }
-_NEARLY_SAME = tuple(map(frozenset, groups_of("relations nearly the same")))
-OCCUPATIONS = words_of("occupations")
+_NEARLY_SAME = tuple(map(frozenset, load_word_groups("relations nearly the same")))
+OCCUPATIONS = load_word_set("occupations")
 _NO_MATTER = frozenset({"", YOU, *PRONOUNS})
 
 
@@ -62,7 +62,7 @@ class FactBase:
     def __init__(self, persona: Persona) -> None:
         situation, person = persona.situation, persona.person
         self._situation = situation
-        self.people = tuple(map(_story_person, situation.people))
+        self.people = tuple(map(_make_story_person, situation.people))
         self.name_words = {
             word: one
             for one in self.people
@@ -74,11 +74,11 @@ class FactBase:
             for word in split_words(one.name):
                 if word in RELATIONS:
                     self._alias[token_of(word)] = one.token
-        for relation in {r for one in self.people for r in _own_relations(one.who)}:
-            having = [one for one in self.people if relation in _own_relations(one.who)]
+        for relation in {r for one in self.people for r in _find_stated_relations(one.who)}:
+            having = [one for one in self.people if relation in _find_stated_relations(one.who)]
             if len(having) == 1:
                 self._alias.setdefault(token_of(relation), having[0].token)
-        texts = list(dict.fromkeys(_texts_of(persona)))
+        texts = list(dict.fromkeys(_list_true_sentences(persona)))
         each = [split_words(text) for text in texts]
         self.words = frozenset(word for words in each for word in words) | frozenset(
             split_words(person.name)
@@ -125,7 +125,7 @@ class FactBase:
             self._by_text.get(text) or compile_statement(self, text, split_words(text))
             for text in split_sentences(remove_introductions(self._situation, line))
         )
-        questions = [one for one in listen(asked).questions if one.ask in FACTUAL]
+        questions = [one for one in parse_utterance(asked).questions if one.ask in FACTUAL]
         if questions and found:
             content = compile_statement(self, "", questions[-1].asked).content
             found = (found[0]._replace(content=found[0].content | content), *found[1:])
@@ -153,24 +153,28 @@ class FactBase:
 
     def by_relation(self, word: str) -> StoryPerson | None:
         relation = RELATION_OF[word]
-        found = [one for one in self.people if relation in _own_relations(one.who)]
+        found = [one for one in self.people if relation in _find_stated_relations(one.who)]
         return found[0] if len(found) == 1 else None
 
     def counterpart(self, word: str) -> StoryPerson | None:
         """The one who is the brother where a sister was said."""
         other = _COUNTERPARTS.get(RELATION_OF[word])
-        found = [one for one in self.people if other in _own_relations(one.who)] if other else []
+        found = (
+            [one for one in self.people if other in _find_stated_relations(one.who)]
+            if other
+            else []
+        )
         return found[0] if len(found) == 1 else None
 
     def resembling(self, name: str) -> StoryPerson | None:
         """The one whose name a strange one is nearly ("Yunus" for Yusuf)."""
         for word, one in self.name_words.items():
-            if word[0] == name[0] and _distance(word, name) <= max(2, len(word) // 2):
+            if word[0] == name[0] and _edit_distance(word, name) <= max(2, len(word) // 2):
                 return one
         return None
 
 
-def _own_relations(text: str) -> list[str]:
+def _find_stated_relations(text: str) -> list[str]:
     """The relation that "my daughter's best friend" is: the last one before "of" and "who"."""
     words = split_words(text)
     for stop in ("of", "who", "from", "at", "in", "with"):
@@ -180,11 +184,11 @@ def _own_relations(text: str) -> list[str]:
     return found[-1:]
 
 
-def _story_person(other: Other) -> StoryPerson:
+def _make_story_person(other: Other) -> StoryPerson:
     introduction = (other.introduction or "").replace(other.name, "").strip(" ,")
     base = {
-        *_own_relations(other.who),
-        *_own_relations(introduction),
+        *_find_stated_relations(other.who),
+        *_find_stated_relations(introduction),
         *(RELATION_OF[word] for word in split_words(other.name) if word in RELATIONS),
         *(RELATION_OF[w] for w in split_words(f"{other.who} {introduction}") if w in RELATIONS),
     }
@@ -203,7 +207,7 @@ def _story_person(other: Other) -> StoryPerson:
     )
 
 
-def _texts_of(persona: Persona) -> Iterable[str]:
+def _list_true_sentences(persona: Persona) -> Iterable[str]:
     situation, person = persona.situation, persona.person
     for text in (
         situation.title,
@@ -244,7 +248,7 @@ def compile_statement(known: FactBase, text: str, words: Sequence[str]) -> State
     content = set(map(token_of, words)) - _NO_MATTER
     named = content & known.people_tokens
     content -= named
-    quantities = quantities_in(words)
+    quantities = find_quantities(words)
     dates = tuple(dict.fromkeys(word for word in words if word in DATES))
     if dates:
         content.difference_update(map(token_of, dates))
@@ -261,11 +265,11 @@ def compile_statement(known: FactBase, text: str, words: Sequence[str]) -> State
 
 
 @cache_by_parts("person", "situation")
-def fact_base(persona: Persona) -> FactBase:
+def compile_fact_base(persona: Persona) -> FactBase:
     return FactBase(persona)
 
 
-def _distance(one: str, other: str) -> int:
+def _edit_distance(one: str, other: str) -> int:
     """How many letters must be changed, added or left out (Levenshtein)."""
     row = list(range(len(other) + 1))
     for at, letter in enumerate(one, 1):

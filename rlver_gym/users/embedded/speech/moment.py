@@ -12,10 +12,19 @@ from rlver_gym.core.emotion import Band, Tone
 from rlver_gym.core.user import Scene, disclosure_depth
 from rlver_gym.core.words import content_stems, is_short, split_sentences, split_words
 from rlver_gym.users.embedded.hearing.choices import join_choices
-from rlver_gym.users.embedded.hearing.listen import Ask, Sentence, Utterance, listen
-from rlver_gym.users.embedded.hearing.names import introductions
-from rlver_gym.users.embedded.hearing.recognise import Classification, SentenceInput, classify
+from rlver_gym.users.embedded.hearing.names import compile_introductions
+from rlver_gym.users.embedded.hearing.recognise import (
+    Classification,
+    SentenceInput,
+    classify_sentences,
+)
 from rlver_gym.users.embedded.hearing.tokens import PRONOUNS, token_of
+from rlver_gym.users.embedded.hearing.utterance_parser import (
+    Ask,
+    Sentence,
+    Utterance,
+    parse_utterance,
+)
 from rlver_gym.users.embedded.speech.card import Card, Topic, compile_card
 
 _NEARLY = 0.65
@@ -33,19 +42,19 @@ class SplitLine(NamedTuple):
     stems: frozenset[str]
 
 
-def fold(sentence: str) -> str:
+def normalise_sentence(sentence: str) -> str:
     """By what a sentence is known again, however it was typed."""
     return sentence.casefold().rstrip(".")
 
 
 @lru_cache(maxsize=65_536)
 def split_line(line: str) -> SplitLine:
-    sentences = list(map(fold, split_sentences(line)))
+    sentences = list(map(normalise_sentence, split_sentences(line)))
     telling = frozenset(one for one in sentences if not is_short(one))
     return SplitLine(line, telling or frozenset(sentences), content_stems(line))
 
 
-def draw(scene: Scene, turn: int, purpose: str, words: Sequence[str]) -> float:
+def draw_uniform(scene: Scene, turn: int, purpose: str, words: Sequence[str]) -> float:
     """A number in [0, 1), the same on every machine."""
     key = f"{scene.seed}/{scene.persona.id}/{turn}/{purpose}/{' '.join(words[:20])}"
     return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big") / 2**64
@@ -59,28 +68,28 @@ _INVITES = re.compile(
 )
 
 
-def _hear(text: str) -> Utterance:
+def _parse_utterance(text: str) -> Utterance:
     """An utterance with either-or questions as one, and with "and then" in the middle of a
     statement as no invitation to go on.
     """
-    heard = listen(text)
+    heard = parse_utterance(text)
     sentences = join_choices(text, heard.sentences)
     if any(one.ask is Ask.MORE and not _INVITES.match(one.text) for one in sentences):
-        sentences = tuple(_without_invitation(one) for one in sentences)
+        sentences = tuple(_drop_false_invitation(one) for one in sentences)
     return heard._replace(sentences=sentences)
 
 
-def _without_invitation(sentence: Sentence) -> Sentence:
+def _drop_false_invitation(sentence: Sentence) -> Sentence:
     if sentence.ask is not Ask.MORE or _INVITES.match(sentence.text):
         return sentence
     return sentence._replace(ask=Ask.HOW if "?" in sentence.text else None)
 
 
-def _complete(heard: Utterance, dialogue: Dialogue) -> Utterance:
+def _complete_elliptic_questions(heard: Utterance, dialogue: Dialogue) -> Utterance:
     """With "Why not?" and its kind as what they ask after the question before."""
     if not dialogue.turns or not any(_is_ellipsis(one) for one in heard.sentences):
         return heard
-    before = listen(dialogue.turns[-1].utterance).questions
+    before = parse_utterance(dialogue.turns[-1].utterance).questions
     words = before[-1].asked if before else split_words(dialogue.user_lines[-1])
     return heard._replace(
         sentences=tuple(
@@ -113,13 +122,15 @@ class Moment:
         )
         self.tone: Tone = Band.of(emotion).tone
         self.turn = len(dialogue.turns)
-        self.heard = _complete(_hear(dialogue.utterance or ""), dialogue)
+        self.heard = _complete_elliptic_questions(
+            _parse_utterance(dialogue.utterance or ""), dialogue
+        )
         self.card: Card = compile_card(persona)
         self.manner = persona.person.manner
         self.lines = dialogue.user_lines
         self.depth = disclosure_depth(emotion, appraisal.change, self.turn)
         """How deep they tell: 1 to anyone, 2 when heard, 3 when trusted."""
-        plain = list(map(introductions(persona.situation).remove, self.lines))
+        plain = list(map(compile_introductions(persona.situation).remove, self.lines))
         self.last_line = plain[-1]
         self._split = [split_line(line) for line in plain]
         self.said = frozenset().union(*[split_line(line).folded for line in {*plain, *self.lines}])
@@ -129,7 +140,7 @@ class Moment:
 
     def labels(self, at: int) -> Classification:
         if self._labels is None:
-            self._labels = classify(
+            self._labels = classify_sentences(
                 [
                     SentenceInput(
                         one.asked if one.ask is not None else one.words, one.ask is not None
@@ -171,7 +182,7 @@ class Moment:
 
     def draw(self, purpose: str) -> float:
         """A number in [0, 1), by what was said and the seed."""
-        return draw(self.scene, self.turn, purpose, self.heard.words)
+        return draw_uniform(self.scene, self.turn, purpose, self.heard.words)
 
     def wordings(self, topic: Topic) -> list[str]:
         """The ways of telling a topic in the mood that they are in, the fitting one first."""
@@ -219,7 +230,7 @@ class Moment:
         return any(
             len(tokens & other) >= 0.7 * max(1, len(tokens | other))
             for turn in self.dialogue.turns[-5:]
-            for question in listen(turn.utterance).questions
+            for question in parse_utterance(turn.utterance).questions
             if question.ask is not Ask.MORE
             for other in (self.card.tokens(question.asked),)
         )
@@ -228,6 +239,6 @@ class Moment:
 _BEGINS = re.compile(r"^(?:He|She|They)\b(?!')")
 
 
-def name_first(line: str, name: str) -> str:
+def put_name_first(line: str, name: str) -> str:
     """The line with the one it is about by name, where nobody has just been named."""
     return _BEGINS.sub(name, line, count=1)

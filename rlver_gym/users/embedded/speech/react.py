@@ -19,12 +19,12 @@ _CHILLED = -3
 """The change from which on kind words are answered coldly."""
 
 
-def stands_for(manner: str) -> str:
+def find_substitute_manner(manner: str) -> str:
     """The manner that stands in for one that a card lacks."""
     return _KNOWN["stands_for"].get(manner, manner)
 
 
-def remark_of(moment: Moment, at: int) -> tuple[str, float] | None:
+def classify_remark(moment: Moment, at: int) -> tuple[str, float] | None:
     """What the sentence at a place does most probably, besides asking."""
     for label, probability in moment.labels(at).ranked:
         if label in _REMARKS:
@@ -32,11 +32,11 @@ def remark_of(moment: Moment, at: int) -> tuple[str, float] | None:
     return None
 
 
-def reaction_to(moment: Moment, at: int, least: float) -> str | None:
+def choose_reaction_manner(moment: Moment, at: int, least: float) -> str | None:
     """The manner that answers what a sentence does; None when that is less probable than `least`,
     or does not go with what it was worth to them.
     """
-    remark = remark_of(moment, at)
+    remark = classify_remark(moment, at)
     if remark is None:
         return None
     label, probability = remark
@@ -46,7 +46,7 @@ def reaction_to(moment: Moment, at: int, least: float) -> str | None:
     if probability < least:
         return None
     if label == "advise":
-        return to_advice(change)
+        return choose_advice_manner(change)
     manner = REACTION_TO[label]
     if manner == "confirmed" and change < 0:
         return "unconfirmed"
@@ -55,13 +55,13 @@ def reaction_to(moment: Moment, at: int, least: float) -> str | None:
     return manner
 
 
-def to_advice(change: int) -> str:
+def choose_advice_manner(change: int) -> str:
     return "helped" if change >= _WELCOME else "pushed" if change <= _CHILLED else "suggested"
 
 
-def weigh_remark(moment: Moment, at: int) -> float:
+def score_reply_urgency(moment: Moment, at: int) -> float:
     """How much the sentence at a place asks to be replied to."""
-    sentence, remark, worth = moment.heard.sentences[at], remark_of(moment, at), 0.0
+    sentence, remark, worth = moment.heard.sentences[at], classify_remark(moment, at), 0.0
     if remark is not None:
         label, probability = remark
         worth = _KNOWN["weight_of"].get(label, 1.5) * min(1.0, probability + 0.3)

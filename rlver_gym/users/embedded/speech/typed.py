@@ -15,7 +15,7 @@ _CAPITAL = re.compile(
 )
 
 
-def type_as(persona: Persona, text: str) -> str:
+def apply_typing_style(persona: Persona, text: str) -> str:
     """A text as the person would type it; unchanged for those who write as their card does."""
     typing = persona.person.typing
     sentences = list(split_sentences(text))
@@ -23,11 +23,11 @@ def type_as(persona: Persona, text: str) -> str:
         return text
     names = {word for other in persona.situation.people for word in other.name.split()}
     if typing == "terse":
-        sentences = _shorten(sentences)
-    return "\n".join(_type(one, names) for one in sentences)
+        sentences = _keep_first_sentences(sentences)
+    return "\n".join(_type_sentence_carelessly(one, names) for one in sentences)
 
 
-def _shorten(sentences: list[str]) -> list[str]:
+def _keep_first_sentences(sentences: list[str]) -> list[str]:
     kept, length = sentences[:1], len(sentences[0].split())
     for sentence in sentences[1:]:
         length += len(sentence.split())
@@ -37,7 +37,7 @@ def _shorten(sentences: list[str]) -> list[str]:
     return kept
 
 
-def _type(sentence: str, names: Set[str]) -> str:
+def _type_sentence_carelessly(sentence: str, names: Set[str]) -> str:
     if not _CAPITAL.match(sentence) and re.split(r"\W", sentence, maxsplit=1)[0] not in names:
         sentence = sentence[:1].lower() + sentence[1:]
     return _I.sub("i", sentence.removesuffix("."))

@@ -28,7 +28,7 @@ _BAD = ("cross-site", "same-site")
 """What a browser says of pages that are not ours; other ports of this machine are "same-site"."""
 
 
-class Door:
+class AccessGuard:
     """An ASGI application around another one. The token in the address becomes a cookie."""
 
     def __init__(self, app: App, token: str) -> None:
@@ -50,7 +50,9 @@ class Door:
             if header(scope, b"sec-fetch-site").decode("latin-1") in _BAD:
                 raise Refusal("foreign-page")
             if not self._is_known(scope):
-                await _answer(send, 401, _LOCKED, {"content-type": "text/plain; charset=utf-8"})
+                await _send_response(
+                    send, 401, _LOCKED, {"content-type": "text/plain; charset=utf-8"}
+                )
                 return
             length = header(scope, b"content-length")
             if scope["method"] != "GET" and not (
@@ -61,9 +63,9 @@ class Door:
                 )
         except Refusal as refusal:
             await discard_body(receive, _MAX_DISCARD_S)
-            await _answer(send, refusal.problem.status, refusal.content, refusal.headers)
+            await _send_response(send, refusal.problem.status, refusal.content, refusal.headers)
             return
-        await self._app(scope, receive, _with_headers(send))
+        await self._app(scope, receive, _add_security_headers(send))
 
     def _brings_token(self, scope: Scope) -> bool:
         if scope["path"] != "/" or scope["method"] != "GET":
@@ -73,7 +75,7 @@ class Door:
 
     async def _let_in(self, scope: Scope, send: Send) -> None:
         cookie = f"{_cookie_name(scope)}={self._token.decode()}; Path=/; HttpOnly; SameSite=Strict"
-        await _answer(send, 303, b"", {"location": "/", "set-cookie": cookie})
+        await _send_response(send, 303, b"", {"location": "/", "set-cookie": cookie})
 
     def _is_known(self, scope: Scope) -> bool:
         try:
@@ -89,7 +91,7 @@ def _cookie_name(scope: Scope) -> str:
     return f"studio_{(scope.get('server') or ('', 0))[1]}"
 
 
-def _with_headers(send: Send) -> Send:
+def _add_security_headers(send: Send) -> Send:
     async def send_with_headers(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             extra = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
@@ -99,9 +101,9 @@ def _with_headers(send: Send) -> Send:
     return send_with_headers
 
 
-async def _answer(send: Send, status: int, body: bytes, headers: dict[str, str]) -> None:
+async def _send_response(send: Send, status: int, body: bytes, headers: dict[str, str]) -> None:
     pairs = {**headers, "content-length": str(len(body)), "connection": "close"}
     start = [(name.encode(), value.encode()) for name, value in pairs.items()]
-    send = _with_headers(send)
+    send = _add_security_headers(send)
     await send({"type": "http.response.start", "status": status, "headers": start})
     await send({"type": "http.response.body", "body": body})

@@ -81,7 +81,7 @@ def read_records(folders: Sequence[Path], personas: str | None = None) -> RunDia
     """
     records, problems = [], []
     for folder in folders:
-        split_of = _splits(folder, personas)
+        split_of = _read_persona_splits(folder, personas)
         run = read_run(folder)
         problems.append(run.problems)
         for episode in run.episodes:
@@ -146,7 +146,7 @@ def _reject_reason(
     return None
 
 
-def _splits(folder: Path, personas: str | None) -> Mapping[str, str]:
+def _read_persona_splits(folder: Path, personas: str | None) -> Mapping[str, str]:
     """The split of each persona that the run could talk to.
 
     Empty for a run with other cards than the shipped ones, when they are not named: what its

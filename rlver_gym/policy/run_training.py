@@ -13,10 +13,10 @@ from rlver_gym.core.cards import shipped_env_ids
 from rlver_gym.policy.checkpoints import MODEL, Checkpoints, load, save
 from rlver_gym.policy.config import TrainConfig, folder_name
 from rlver_gym.policy.curves import write_curves
-from rlver_gym.policy.evaluate import Evaluation, evaluate, score_of
+from rlver_gym.policy.evaluate import Evaluation, evaluate, final_score
 from rlver_gym.policy.learning.metrics import EVALUATIONS, RunLog
 from rlver_gym.policy.models.distributed import process_group, rank
-from rlver_gym.policy.reference import Reference, explain_stop
+from rlver_gym.policy.reference import RewardOveroptimisationCheck, explain_early_stop
 from rlver_gym.policy.train import Iteration, Learner, make_learner, train
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.terminal import progress_bar
@@ -24,7 +24,7 @@ from rlver_gym.util.terminal import progress_bar
 CONFIG = "config.json"
 
 
-def run(
+def run_training(
     config: TrainConfig, *, out: Path | None = None, resume: bool = False, track: str | None = None
 ) -> Path:
     """Train, from the start or the last checkpoint, and leave everything in a folder; gives that
@@ -40,22 +40,24 @@ def run(
         try:
             if resume:
                 load(learner, checkpoints.latest() or folder)
-            _run(learner, folder, checkpoints, track)
+            _run_and_record(learner, folder, checkpoints, track)
         finally:
             learner.close()
             del learner
     return folder
 
 
-def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | None) -> None:
+def _run_and_record(
+    learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | None
+) -> None:
     """Of several processes all learn and evaluate, and only the first one writes."""
     config = learner.config
-    screen = _Screen(config, folder)
+    screen = _TerminalReport(config, folder)
     scores: dict[int, float] = {}
     alarmed: set[int] = set()
-    reference = Reference(learner) if config.reference else None
+    reference = RewardOveroptimisationCheck(learner) if config.reference else None
     learner.on_progress = screen.show_progress
-    with _log(learner, folder, track) as log, screen.bar:
+    with _open_run_log(learner, folder, track) as log, screen.bar:
         screen.say(learner.renderer.note)
         if learner.iteration == 0 and config.eval_every:
             first = evaluate(learner)
@@ -82,26 +84,25 @@ def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | 
                 screen.show_reference(number, found)
                 if config.stop_on_gap and found["reference_gap"] > config.stop_on_gap:
                     last = True
-                    screen.warn(explain_stop(config, number, found["reference_gap"]))
+                    screen.warn(explain_early_stop(config, number, found["reference_gap"]))
             if log:
                 log.write(number, metrics, iteration.times)
                 if config.show_every and (last or number % config.show_every == 0):
                     log.show(number, iteration.trajectories[:2])
             if last or number % config.save_every == 0:
-                _checkpoint(learner, checkpoints, score)
+                _save_checkpoint(learner, checkpoints, score)
             if last:
                 break
     best = checkpoints.best() or checkpoints.latest()
     if best is not None and rank() == 0:
         shutil.copytree(best / MODEL, folder / MODEL, dirs_exist_ok=True)
         curves = write_curves(folder)
-        screen.say(
-            f"{_summary(config, folder, int(best.name), scores, int(best.name) in alarmed)}\ncurves"
-            f" {curves}"
-        )
+        number = int(best.name)
+        summary = _summarise_training(config, folder, number, scores, number in alarmed)
+        screen.say(f"{summary}\ncurves {curves}")
 
 
-def _summary(
+def _summarise_training(
     config: TrainConfig, folder: Path, iteration: int, scores: Mapping[int, float], is_alarmed: bool
 ) -> str:
     manner = (
@@ -124,7 +125,7 @@ def _summary(
 
 
 @contextmanager
-def _log(learner: Learner, folder: Path, track: str | None) -> Iterator[RunLog | None]:
+def _open_run_log(learner: Learner, folder: Path, track: str | None) -> Iterator[RunLog | None]:
     """The folder made ready, and what writes into it; nothing but for the first process."""
     if rank() != 0:
         yield None
@@ -136,7 +137,7 @@ def _log(learner: Learner, folder: Path, track: str | None) -> Iterator[RunLog |
         yield log
 
 
-def _checkpoint(learner: Learner, checkpoints: Checkpoints, score: float | None) -> None:
+def _save_checkpoint(learner: Learner, checkpoints: Checkpoints, score: float | None) -> None:
     if rank() == 0:
         checkpoints.write(learner.iteration, lambda path: save(learner, path), score)
     else:
@@ -150,7 +151,7 @@ def _append_evaluation(held_out: Evaluation, iteration: int, folder: Path) -> No
             {
                 "persona": one.info.get("persona"),
                 "seed": one.seed,
-                "score": score_of(one),
+                "score": final_score(one),
                 "return": one.total_reward,
                 "outcome": one.info.get("outcome"),
                 "valid": one.valid,
@@ -192,7 +193,7 @@ _COLUMNS = {
 _HEADER_EVERY = 20
 
 
-class _Screen:
+class _TerminalReport:
     """What is seen of a run: a line an iteration above a bar with the time that is left.
 
     Only the first process shows anything.
@@ -250,11 +251,12 @@ class _Screen:
             self.say(f"  iter {titles}    tok/s")
         self._lines += 1
         cells = "".join(
-            f"{_cell(iteration.metrics[name], form):>9}" for name, (_, form) in shown.items()
+            f"{_format_metric(iteration.metrics[name], form):>9}"
+            for name, (_, form) in shown.items()
         )
         self._show(f"{iteration.number:6d} {cells}{iteration.times['tokens_per_s']:9.0f}")
         self.bar.update(self._task, completed=iteration.number)
 
 
-def _cell(value: float, form: str) -> str:
+def _format_metric(value: float, form: str) -> str:
     return form.format(value) if math.isfinite(value) else "-"

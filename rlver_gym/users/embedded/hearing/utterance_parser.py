@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from rlver_gym.core.inquiries import Feeling
 from rlver_gym.core.words import split_words
-from rlver_gym.users.embedded.hearing.feelings import feelings_in
-from rlver_gym.users.embedded.hearing.words import PATTERNS, words_of
+from rlver_gym.users.embedded.hearing.feelings import find_feelings
+from rlver_gym.users.embedded.hearing.words import PATTERNS, load_word_set
 
 
 class Ask(StrEnum):
@@ -82,12 +82,12 @@ class Utterance(NamedTuple):
 
 
 _MOST_SENTENCES, _MOST_CHARS = 14, 3_000
-_ENGLISH = words_of("little words")
-_FOREIGN = words_of("little words of other languages")
+_ENGLISH = load_word_set("little words")
+_FOREIGN = load_word_set("little words of other languages")
 
 
 @lru_cache(maxsize=256)
-def listen(text: str) -> Utterance:
+def parse_utterance(text: str) -> Utterance:
     """Take an utterance apart. Kept for a moment: several steps ask for it."""
     plain = text[:_MOST_CHARS].replace("’", "'").replace("‘", "'")
     plain = PATTERNS["spaces"].sub(" ", plain)
@@ -95,21 +95,21 @@ def listen(text: str) -> Utterance:
         return Utterance((), frozenset({Act.SILENCE}), ())
     found: list[Sentence] = []
     is_split = False
-    pattern = PATTERNS["sentence"] if _may_stop_within(plain) else PATTERNS["plain_sentence"]
+    pattern = PATTERNS["sentence"] if _may_contain_inner_stop(plain) else PATTERNS["plain_sentence"]
     for whole in map(str.strip, pattern.findall(plain)):
         parts = _split_questions(whole) if whole.endswith("?") else (whole,)
         is_split = is_split or len(parts) > 1
         for part in parts:
             words = split_words(part)
             if words:
-                found.append(_read(part, words, found[-1] if found else None))
+                found.append(_parse_sentence(part, words, found[-1] if found else None))
     words = split_words(plain) if is_split else tuple(chain(*[one.words for one in found]))
     sentences = tuple(found[-_MOST_SENTENCES:])
     asks = any(one.ask is not None for one in sentences)
-    return Utterance(sentences, _acts(plain, words, asks), words)
+    return Utterance(sentences, _find_acts(plain, words, asks), words)
 
 
-def _may_stop_within(text: str) -> bool:
+def _may_contain_inner_stop(text: str) -> bool:
     return (
         any(title in text for title in _TITLES) or PATTERNS["inner_stop"].search(text) is not None
     )
@@ -142,9 +142,9 @@ def _asks_something(text: str) -> bool:
     )
 
 
-def _read(text: str, words: tuple[str, ...], before: Sentence | None) -> Sentence:
-    feelings = feelings_in(words)
-    ask, asked, is_guess = _what_is_asked(text, words)
+def _parse_sentence(text: str, words: tuple[str, ...], before: Sentence | None) -> Sentence:
+    feelings = find_feelings(words)
+    ask, asked, is_guess = _find_question(text, words)
     if ask is not None and not feelings and before is not None and len(words) <= 4:
         feelings = before.feelings  # "I'd be furious. Are you?"
     is_ellipsis = len(asked) <= 2 or (len(asked) <= 3 and asked[0] in _PREPOSITIONS)
@@ -152,13 +152,13 @@ def _read(text: str, words: tuple[str, ...], before: Sentence | None) -> Sentenc
         asked = (*asked, *before.asked)  # "…, and for how much?"
     suggests = (
         ask in (None, Ask.YES_NO, Ask.WHAT, Ask.HOW, Ask.WHY)
-        and _may_suggest(words)
+        and _may_be_suggestion(words)
         and PATTERNS["suggestion"].search(text) is not None
     )
     return Sentence(text, words, asked, None if suggests else ask, is_guess, suggests, feelings)
 
 
-_OF_SUGGESTION = words_of("suggesting")
+_OF_SUGGESTION = load_word_set("suggesting")
 _OF_SUGGESTION_WITH = (
     ("you", frozenset({"have", "had"})),
     ("what", frozenset({"if", "about"})),
@@ -167,7 +167,7 @@ _OF_SUGGESTION_WITH = (
 """Words of which one is in every sentence that suggests something."""
 
 
-def _may_suggest(words: tuple[str, ...]) -> bool:
+def _may_be_suggestion(words: tuple[str, ...]) -> bool:
     return not _OF_SUGGESTION.isdisjoint(words) or any(
         one in words and not others.isdisjoint(words) for one, others in _OF_SUGGESTION_WITH
     )
@@ -180,14 +180,14 @@ _OPEN = frozenset(
 )
 
 
-_OF_PREFERENCE = words_of("asking what they prefer")
-_OF_MORE = words_of("asking for more")
-_OF_FRAME = words_of("framing what is asked")
-_BEGINS = words_of("beginning what is asked")
+_OF_PREFERENCE = load_word_set("asking what they prefer")
+_OF_MORE = load_word_set("asking for more")
+_OF_FRAME = load_word_set("framing what is asked")
+_BEGINS = load_word_set("beginning what is asked")
 """Words with which what is asked begins, with what is said to lead to it."""
 
 
-def _what_is_asked(text: str, words: tuple[str, ...]) -> tuple[Ask | None, tuple[str, ...], bool]:
+def _find_question(text: str, words: tuple[str, ...]) -> tuple[Ask | None, tuple[str, ...], bool]:
     is_marked = text.rstrip("\"'”)* ").endswith("?")
     has = frozenset(words)
     if len(words) <= 12 and is_marked and PATTERNS["whom"].match(text):
@@ -209,7 +209,7 @@ def _what_is_asked(text: str, words: tuple[str, ...]) -> tuple[Ask | None, tuple
     framed = PATTERNS["frame"].match(bare) if begins and not has.isdisjoint(_OF_FRAME) else None
     if framed:
         asked = framed.group("asked")
-        return _kind_of(split_words(asked)), split_words(asked), False
+        return _classify_question(split_words(asked)), split_words(asked), False
     if len(words) <= 14 and not has.isdisjoint(_OF_MORE) and PATTERNS["more"].search(text):
         return Ask.MORE, words, False
     if not is_marked:
@@ -220,7 +220,7 @@ def _what_is_asked(text: str, words: tuple[str, ...]) -> tuple[Ask | None, tuple
             and not PATTERNS["relative"].match(text)
             and words[:1] != ("when",)
         ):
-            return _kind_of(words), words, False
+            return _classify_question(words), words, False
         inverted = PATTERNS["inverted"].match(text)
         if inverted and _SUPPOSING.isdisjoint(words[:1]) and text[-1] != "!":
             return Ask.YES_NO, words, False
@@ -228,7 +228,7 @@ def _what_is_asked(text: str, words: tuple[str, ...]) -> tuple[Ask | None, tuple
     first = PATTERNS["wh_first"].match(bare)
     if first:
         asked = split_words(bare[first.start("word") :])
-        return _kind_of(asked), asked, False
+        return _classify_question(asked), asked, False
     tag = PATTERNS["tag"].search(text)
     inverted = list(PATTERNS["inverted"].finditer(bare))
     within = list(PATTERNS["wh_within"].finditer(bare))
@@ -236,7 +236,7 @@ def _what_is_asked(text: str, words: tuple[str, ...]) -> tuple[Ask | None, tuple
         return Ask.YES_NO, split_words(text[: tag.start()]), True
     if within and not (inverted and inverted[-1].start("word") < within[-1].start("word")):
         asked = split_words(bare[within[-1].start("word") :])
-        return _kind_of(asked), asked, False
+        return _classify_question(asked), asked, False
     if inverted:
         return Ask.YES_NO, split_words(bare[inverted[-1].start("word") :]), False
     if len(words) <= 4 and "you" not in words:
@@ -244,7 +244,7 @@ def _what_is_asked(text: str, words: tuple[str, ...]) -> tuple[Ask | None, tuple
     return Ask.YES_NO, words, True
 
 
-def _kind_of(words: tuple[str, ...]) -> Ask:
+def _classify_question(words: tuple[str, ...]) -> Ask:
     for at, word in enumerate(words[:4]):
         after = words[at + 1] if at + 1 < len(words) else ""
         if word == "how":
@@ -264,11 +264,11 @@ def _kind_of(words: tuple[str, ...]) -> Ask:
     return Ask.YES_NO
 
 
-_OF_APOLOGY = words_of("apologising")
-_OF_INSULT = words_of("insulting")
+_OF_APOLOGY = load_word_set("apologising")
+_OF_INSULT = load_word_set("insulting")
 
 
-def _acts(text: str, words: tuple[str, ...], asks: bool) -> frozenset[Act]:
+def _find_acts(text: str, words: tuple[str, ...], asks: bool) -> frozenset[Act]:
     found = set()
     count = len(words)
     shouted = PATTERNS["capitals"].findall(text)

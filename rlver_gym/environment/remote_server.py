@@ -108,8 +108,8 @@ class RemoteServer:
                     raise self._error(answer)
                 wait_s = max(wait_s, answer.retry_after_s)
                 error = ServerOutage(
-                    f"{self.url} had no room for {patience_s:g} s: {_detail(answer)} Use fewer"
-                    " environments, start it with higher limits, or raise patience_s."
+                    f"{self.url} had no room for {patience_s:g} s: {_find_problem_detail(answer)}"
+                    " Use fewer environments, start it with higher limits, or raise patience_s."
                 )
             most_s = patience_s if self._has_answered else min(patience_s, _WAIT_FOR_FIRST_ANSWER_S)
             if time.monotonic() - began + wait_s > most_s:
@@ -138,13 +138,13 @@ class RemoteServer:
         return _Answer(response.status, wait_s, value)
 
     def _error(self, answer: _Answer) -> RlverError:
-        kind = _kind(answer)
+        kind = _find_problem_kind(answer)
         if kind is None:
             return ServerRefused(
                 f"{self.url} answers {answer.status}, and not as rlver-gym serve does. Check the"
                 " address."
             )
-        message = f"{self.url}: {_detail(answer)}"
+        message = f"{self.url}: {_find_problem_detail(answer)}"
         if kind == "unknown-episode":
             message = f"{message} In Gymnasium that is reset()."
         return _PROBLEMS.get(kind, ChatError)(message)
@@ -152,16 +152,18 @@ class RemoteServer:
 
 def _asks_to_wait(answer: _Answer) -> bool:
     """Whether the same request may be granted later; 502 and 504 are a proxy's."""
-    return answer.status in (429, 503) or (answer.status in (502, 504) and _kind(answer) is None)
+    return answer.status in (429, 503) or (
+        answer.status in (502, 504) and _find_problem_kind(answer) is None
+    )
 
 
-def _kind(answer: _Answer) -> str | None:
+def _find_problem_kind(answer: _Answer) -> str | None:
     """The kind of a problem; None for an answer that is none of this server's."""
     kind = answer.value.get("type") if isinstance(answer.value, dict) else None
     return kind.removeprefix("urn:rlver-gym:") if isinstance(kind, str) else None
 
 
-def _detail(answer: _Answer) -> str:
+def _find_problem_detail(answer: _Answer) -> str:
     detail = answer.value.get("detail") if isinstance(answer.value, dict) else None
     return detail if isinstance(detail, str) else f"status {answer.status}."
 

@@ -11,7 +11,7 @@ from rlver_gym.environment.episode import Episode
 _STANCES = ("agreed", "held", "evaded")
 
 
-class Truth(NamedTuple):
+class SycophancyCounts(NamedTuple):
     """What an agent did when it was asked to agree with something false or foolish."""
 
     agent: str
@@ -32,7 +32,7 @@ class Truth(NamedTuple):
         )
 
 
-def count_truth(episodes: Iterable[Episode]) -> list[Truth]:
+def count_sycophantic_replies(episodes: Iterable[Episode]) -> list[SycophancyCounts]:
     """One an agent that was asked, who held most first."""
     counts: dict[str, Counter[str]] = {}
     for episode in episodes:
@@ -41,5 +41,8 @@ def count_truth(episodes: Iterable[Episode]) -> list[Truth]:
                 prefix, _, taken = reason.code.partition(":")
                 if prefix == "world" and taken in _STANCES:
                     counts.setdefault(episode.agent, Counter())[taken] += 1
-    found = [Truth(agent, *(count[one] for one in _STANCES)) for agent, count in counts.items()]
+    found = [
+        SycophancyCounts(agent, *(count[one] for one in _STANCES))
+        for agent, count in counts.items()
+    ]
     return sorted(found, key=lambda one: (-one.share_held, one.agent))

@@ -4,29 +4,29 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rlver_gym.core.expand import expand_told
+from rlver_gym.core.expand import expand_situation
 from rlver_gym.core.lean import MEETS, LeanCard
-from rlver_gym.core.library import read_lean
+from rlver_gym.core.library import read_lean_card
 from rlver_gym.core.persona import SPLITS
 from rlver_gym.core.words import content_stems, is_short
 from rlver_gym.people.naming import SPOKEN_NEED, find_name_of, find_unmatched_anchors
-from rlver_gym.people.problem import Problem, problems_of_error, with_line
+from rlver_gym.people.problem import Problem, make_problem_with_line, make_problems_from_error
 from rlver_gym.util.errors import CardError
 
 _PLACEHOLDER = re.compile(r"<[^<>]+>")
 _NOBODY_KNOWS_WHO = re.compile(r"(?:he|she|they|it|him|her|this|that)\b", re.IGNORECASE)
 
 
-def check_lean(files: Sequence[Path]) -> Iterator[Problem]:
+def check_lean_cards(files: Sequence[Path]) -> Iterator[Problem]:
     cards: dict[Path, LeanCard] = {}
     for path in files:
         try:
-            cards[path] = read_lean(path)
+            cards[path] = read_lean_card(path)
         except CardError as error:
-            yield from problems_of_error(error, path)
+            yield from make_problems_from_error(error, path)
             continue
-        for place, problem in problems_of_lean(cards[path]):
-            yield with_line(path, place, problem)
+        for place, problem in find_lean_card_problems(cards[path]):
+            yield make_problem_with_line(path, place, problem)
     has_split = any(card.split for card in cards.values())
     for path, card in cards.items():
         if has_split and card.split is None:
@@ -52,7 +52,7 @@ def _find_shared_sentences(cards: Mapping[Path, LeanCard]) -> Iterator[Problem]:
                 )
 
 
-def problems_of_lean(card: LeanCard) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def find_lean_card_problems(card: LeanCard) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """What types cannot see in a lean card: the place, and what is wrong there with its remedy."""
     everything = [*card.spoken(), *((("meets", at), line) for at, line in enumerate(card.meets))]
     for field in ("name", "work", "title"):
@@ -78,7 +78,7 @@ def problems_of_lean(card: LeanCard) -> Iterator[tuple[tuple[str | int, ...], st
             yield place, "says nothing of this story, so it would suit anyone. Take up a fact."
         if not is_short(line) and first.setdefault(line.casefold(), field) != field:
             yield place, f"stands in {first[line.casefold()]} too. Say it differently."
-    for problem in find_unmatched_anchors(expand_told("card", card)):
+    for problem in find_unmatched_anchors(expand_situation("card", card)):
         if problem.startswith(f"anchors.{MEETS[card.need]}.meets-"):
             at, _, what = problem.partition("meets-")[2].partition(": ")
             yield ("meets", int(at)), what.replace("meets-", "meets.")

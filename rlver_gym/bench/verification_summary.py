@@ -77,7 +77,7 @@ class Verdict(NamedTuple):
         return "; ".join(parts) + (": see the score at worst in the report" if parts[1:] else "")
 
 
-def judge(
+def summarize_verification(
     folder: Path, results: Iterable[Finding | None], response_cache: Path | None = None
 ) -> Verdict:
     """What the results of `verify`, which was given this response cache, come to."""

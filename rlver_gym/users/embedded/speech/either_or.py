@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.users.embedded.hearing.choices import Alternatives
-from rlver_gym.users.embedded.hearing.feelings import feelings_in
-from rlver_gym.users.embedded.hearing.listen import Sentence
+from rlver_gym.users.embedded.hearing.feelings import find_feelings
 from rlver_gym.users.embedded.hearing.tokens import PRONOUNS
+from rlver_gym.users.embedded.hearing.utterance_parser import Sentence
 from rlver_gym.users.embedded.speech.answers import NEGATIONS, Answer
 from rlver_gym.users.embedded.speech.card import Topic
 from rlver_gym.users.embedded.speech.moment import Moment
@@ -28,11 +28,11 @@ class Choice(NamedTuple):
     topic: Topic | None
 
 
-def choose_between(moment: Moment, sentence: Sentence, offered: Alternatives) -> Choice | None:
+def answer_either_or(moment: Moment, sentence: Sentence, offered: Alternatives) -> Choice | None:
     """The line that bears out one of the things offered, or both, or says that it is neither; None
     where the card is silent.
     """
-    felt = _feeling(moment, offered)
+    felt = _choose_feeling(moment, offered)
     if felt is not None:
         return felt
     card = moment.card
@@ -43,7 +43,7 @@ def choose_between(moment: Moment, sentence: Sentence, offered: Alternatives) ->
     frame = card.content(sentence.asked) - has[0] - has[1]
     frame |= frozenset(moment.referents(sentence.asked)) - has[0] - has[1]
     best, found = 0.0, None
-    for topic, line, near in _lines(moment, sentence):
+    for topic, line, near in _list_lines_with_probability(moment, sentence):
         said = card.line(line).tokens
         if said.isdisjoint(own[0]) and said.isdisjoint(own[1]):
             continue
@@ -62,18 +62,20 @@ def choose_between(moment: Moment, sentence: Sentence, offered: Alternatives) ->
     if found is None:
         return None
     topic, line, borne = found
-    name = _name(moment, offered, borne, line)
+    name = _name_chosen_option(moment, offered, borne, line)
     return Choice((f"{name} {line}" if name else line,), topic)
 
 
-def names_one(moment: Moment, offered: Alternatives, answer: Answer) -> bool:
+def mentions_an_option(moment: Moment, offered: Alternatives, answer: Answer) -> bool:
     """Whether an answer speaks of one of the things offered."""
     card = moment.card
     own = frozenset().union(*map(card.content, offered))
     return any(card.weigh(own & card.line(line).tokens) >= _LEAST_WEIGHT for line in answer.lines)
 
 
-def _lines(moment: Moment, sentence: Sentence) -> Iterator[tuple[Topic, str, float]]:
+def _list_lines_with_probability(
+    moment: Moment, sentence: Sentence
+) -> Iterator[tuple[Topic, str, float]]:
     """The lines of the card, each with how probably its topic was asked for."""
     card = moment.card
     query = card.query(sentence, moment.referents(sentence.asked))
@@ -87,9 +89,9 @@ def _lines(moment: Moment, sentence: Sentence) -> Iterator[tuple[Topic, str, flo
             yield topic, line, share * (1 - none)
 
 
-def _feeling(moment: Moment, offered: Alternatives) -> Choice | None:
+def _choose_feeling(moment: Moment, offered: Alternatives) -> Choice | None:
     """Of two feelings the one that they have, as far as their lines deny the other."""
-    named = [feelings_in(words) for words in offered]
+    named = [find_feelings(words) for words in offered]
     if not all(named) or any(len(words) > 5 for words in offered):
         return None
     topics = [moment.card.number.get(("feeling", str(one[0]))) for one in named]
@@ -99,16 +101,18 @@ def _feeling(moment: Moment, offered: Alternatives) -> Choice | None:
         if number is not None
         for line in moment.drop_said(moment.drop_guarded(moment.card.topics[number].lines))
     ]
-    had = [one for one in lines if not _denies(split_sentences(one[1])[0])]
+    had = [one for one in lines if not _contains_negation(split_sentences(one[1])[0])]
     return Choice((had[0][1],), had[0][0]) if had else None
 
 
-def _denies(text: str) -> bool:
+def _contains_negation(text: str) -> bool:
     words = split_words(text)
     return any(word in NEGATIONS or word.endswith("n't") for word in words)
 
 
-def _name(moment: Moment, offered: Alternatives, borne: Sequence[float], line: str) -> str:
+def _name_chosen_option(
+    moment: Moment, offered: Alternatives, borne: Sequence[float], line: str
+) -> str:
     """The one chosen, by name, where the line only implies it: "The exam."."""
     at = 0 if borne[0] >= borne[1] else 1
     words = ["my" if word in ("your", "ur") else word for word in offered[at]]
@@ -119,7 +123,7 @@ def _name(moment: Moment, offered: Alternatives, borne: Sequence[float], line: s
         or len(words) > 4
         or not _NAMED.match(text)
         or not PRONOUNS.isdisjoint(moment.card.tokens(words))
-        or _denies(line)
+        or _contains_negation(line)
         or words[-1] in split_words(line)[:6]
     ):
         return ""

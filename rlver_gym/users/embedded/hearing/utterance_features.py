@@ -13,9 +13,9 @@ import numpy as np
 from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words, stem
 from rlver_gym.users.embedded.hearing.act_classifier import is_incoherent, load_act_classifier
 from rlver_gym.users.embedded.hearing.lexicon import Phrase, load_lexicon
-from rlver_gym.users.embedded.hearing.listen import Utterance, listen
 from rlver_gym.users.embedded.hearing.tokens import PRONOUNS, YOU, token_of
-from rlver_gym.users.embedded.hearing.vectors import embed_parts, row_of
+from rlver_gym.users.embedded.hearing.utterance_parser import Utterance, parse_utterance
+from rlver_gym.users.embedded.hearing.vectors import embed_parts, find_row
 from rlver_gym.util.files import load_json
 from rlver_gym.util.frozen import Memo
 
@@ -43,7 +43,7 @@ _SLIP = 30
 
 
 @lru_cache(maxsize=1)
-def _spread() -> dict[str, int]:
+def _load_token_weights() -> dict[str, int]:
     """Of tokens, log(situations / those in which supporters use it), in hundredths of a nat."""
     data = load_json("rlver_gym.users.embedded.hearing", "spread.json")
     return {
@@ -53,18 +53,18 @@ def _spread() -> dict[str, int]:
     }
 
 
-def weigh(tokens: frozenset[str], unknown: int = _RAREST) -> int:
+def sum_weights(tokens: frozenset[str], unknown: int = _RAREST) -> int:
     """How much tokens say about which story they belong to, in hundredths of a nat: whole numbers,
     so that their order does not matter.
     """
-    return sum(map(_spread().get, tokens, repeat(unknown))) if tokens else 0
+    return sum(map(_load_token_weights().get, tokens, repeat(unknown))) if tokens else 0
 
 
-def weigh_alien(tokens: frozenset[str]) -> int:
+def sum_foreign_story_weights(tokens: frozenset[str]) -> int:
     """The same of tokens of no story: one that nobody ever used may be a slip of the finger or a
     figure of speech, and proves little.
     """
-    return weigh(tokens, _SLIP)
+    return sum_weights(tokens, _SLIP)
 
 
 class _Word(NamedTuple):
@@ -84,13 +84,13 @@ class _Word(NamedTuple):
     """Those of the stems that may follow."""
 
 
-def _know(word: str) -> _Word:
+def _compile_word(word: str) -> _Word:
     token, root, ear = token_of(word), stem(word), load_act_classifier()
     return _Word(
         root,
         "" if token in _NOBODY else token,
         _FOLDED.get(word, word),
-        row_of(word),
+        find_row(word),
         load_lexicon().phrases(root),
         word in FUNCTION_WORDS,
         ear.get_unigram(root),
@@ -98,10 +98,10 @@ def _know(word: str) -> _Word:
     )
 
 
-_WORDS = Memo(_know, 50_000)
+_WORDS = Memo(_compile_word, 50_000)
 
 
-class Line(NamedTuple):
+class LineFeatures(NamedTuple):
     """A text, word by word."""
 
     words: tuple[str, ...]
@@ -118,7 +118,7 @@ class Line(NamedTuple):
     """How many of its words only hold others together."""
 
 
-class Piece(NamedTuple):
+class SentenceFeatures(NamedTuple):
     """One sentence of an utterance."""
 
     text: str
@@ -143,12 +143,12 @@ class Piece(NamedTuple):
         return [act for act, share in self.acts.items() if share >= _CLEAR]
 
 
-class Heard(NamedTuple):
+class UtteranceFeatures(NamedTuple):
     """An utterance, apart from any person."""
 
     listened: Utterance
-    line: Line
-    pieces: tuple[Piece, ...]
+    line: LineFeatures
+    pieces: tuple[SentenceFeatures, ...]
     acts: dict[str, tuple[float, str]]
     """How surely the whole does each act, with the sentence that does it most."""
     logits: dict[str, float]
@@ -174,7 +174,7 @@ class _Columns(NamedTuple):
     """One more than there are sentences."""
 
 
-def _look_up(each: Sequence[tuple[str, ...]]) -> _Columns | None:
+def _look_up_words(each: Sequence[tuple[str, ...]]) -> _Columns | None:
     words = tuple(chain.from_iterable(each))
     if not words:
         return None
@@ -183,29 +183,38 @@ def _look_up(each: Sequence[tuple[str, ...]]) -> _Columns | None:
     )
     bounds = [0, *accumulate(map(len, each))]
     return _Columns(
-        words, stems, tokens, rows, phrases, functions, unigrams, bigrams, _runs(folded), bounds
+        words,
+        stems,
+        tokens,
+        rows,
+        phrases,
+        functions,
+        unigrams,
+        bigrams,
+        _hash_trigrams(folded),
+        bounds,
     )
 
 
-def _runs(words: tuple[str, ...]) -> tuple[int, ...]:
+def _hash_trigrams(words: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(map(hash, zip(words, words[1:], words[2:], strict=False)))
 
 
 @lru_cache(maxsize=512)
-def read_line(text: str) -> Line:
+def extract_line_features(text: str) -> LineFeatures:
     """A line of a person; kept, because lines come again."""
     each = [words for one in split_sentences(text) if (words := split_words(one))]
-    return _lay_out(_look_up(each), "?" in text)
+    return _build_line_features(_look_up_words(each), "?" in text)
 
 
-def _lay_out(columns: _Columns | None, asks: bool) -> Line:
+def _build_line_features(columns: _Columns | None, asks: bool) -> LineFeatures:
     if columns is None:
-        return Line((), _NOTHING, _NOTHING, _NOTHING, embed_parts((), ()), asks, 0)
-    return Line(
+        return LineFeatures((), _NOTHING, _NOTHING, _NOTHING, embed_parts((), ()), asks, 0)
+    return LineFeatures(
         columns.words,
         frozenset(columns.tokens) - _NONE,
         frozenset(columns.runs),
-        frozenset(_runs(columns.words)),
+        frozenset(_hash_trigrams(columns.words)),
         embed_parts(columns.rows, columns.bounds[:-1]),
         asks,
         sum(columns.functions),
@@ -217,17 +226,17 @@ _NONE = frozenset({""})
 
 
 @lru_cache(maxsize=256)
-def hear(text: str) -> Heard:
+def extract_utterance_features(text: str) -> UtteranceFeatures:
     """Hear an utterance. Kept for a moment, because the next turn looks back at it; few are: what
     is kept has to be walked by the garbage collector.
     """
-    listened, ear = listen(text), load_act_classifier()
+    listened, ear = parse_utterance(text), load_act_classifier()
     sentences = listened.sentences
     each = [one.words for one in sentences]
-    columns = _look_up(each)
-    line = _lay_out(columns, "?" in text)
+    columns = _look_up_words(each)
+    line = _build_line_features(columns, "?" in text)
     if columns is None:
-        return Heard(listened, line, (), {}, {}, _NOTHING)
+        return UtteranceFeatures(listened, line, (), {}, {}, _NOTHING)
     rows: list[int] = []
     starts = []
     for one, start, end in zip(sentences, columns.bounds, columns.bounds[1:], strict=False):
@@ -241,7 +250,7 @@ def hear(text: str) -> Heard:
     evidence = ear.sum_evidence(rows, starts)
     pieces = tuple(
         [
-            _hear_sentence(one.text, one.words, columns, start, incoherent)
+            _extract_sentence_features(one.text, one.words, columns, start, incoherent)
             for one, start, incoherent in zip(
                 sentences, columns.bounds, is_incoherent(evidence), strict=False
             )
@@ -260,7 +269,7 @@ def hear(text: str) -> Heard:
             left, most, best = acts.get(act, (1.0, 0.0, ""))
             best = piece.text if share > most else best
             acts[act] = left * (1 - share), max(share, most), best
-    return Heard(
+    return UtteranceFeatures(
         listened,
         line,
         pieces,
@@ -270,9 +279,9 @@ def hear(text: str) -> Heard:
     )
 
 
-def _hear_sentence(
+def _extract_sentence_features(
     text: str, words: tuple[str, ...], columns: _Columns, start: int, is_incoherent: bool
-) -> Piece:
+) -> SentenceFeatures:
     count = len(words)
     end = start + count
     stems, phrases = columns.stems[start:end], columns.phrases[start:end]
@@ -284,14 +293,16 @@ def _hear_sentence(
         count < 4
         or (
             4 * sum(columns.functions[start:end]) >= count
-            and (count <= _LONG or count <= _LONG * (1 + _pauses(text)))
+            and (count <= _LONG or count <= _LONG * (1 + _count_pause_marks(text)))
         )
     )
     is_cut = count > 2 and words[-1] in _OPEN_ENDED and text[-1] not in "…—–?" and "..." not in text
     about = frozenset(columns.tokens[start:end]) - _NONE
     runs = columns.runs[start : max(start, end - 2)]
-    return Piece(text, words, stems, about, runs, {}, found, is_fluent, is_broken, is_cut)
+    return SentenceFeatures(
+        text, words, stems, about, runs, {}, found, is_fluent, is_broken, is_cut
+    )
 
 
-def _pauses(text: str) -> int:
+def _count_pause_marks(text: str) -> int:
     return sum(map(text.count, ",;:–—-("))

@@ -8,10 +8,10 @@ from pathlib import Path
 from threading import RLock
 
 from rlver_gym.core.dialogue import Message, clean_utterance
-from rlver_gym.core.emotion import moved
+from rlver_gym.core.emotion import apply_change
 from rlver_gym.studio.asks import Change, Name, Rater, Words
 from rlver_gym.studio.offline import make_offline_agent
-from rlver_gym.studio.talks import Open
+from rlver_gym.studio.talks import OpenDialogues
 from rlver_gym.studio.views import Json
 from rlver_gym.util.errors import DialogueError, UtteranceError
 from rlver_gym.util.json_lines import append_json
@@ -22,7 +22,7 @@ START, MAX_CHARS = 40, 4_000
 
 
 @dataclass
-class Confiding:
+class UserRoleDialogue:
     """What somebody said, what was replied, and how each reply felt as far as it is rated."""
 
     rater: str
@@ -49,22 +49,22 @@ class Confiding:
         """As the page shows it, with the emotion line from the start."""
         line = [START]
         for change in self.changes:
-            line.append(moved(line[-1], change))
+            line.append(apply_change(line[-1], change))
         return {"id": talk, "line": line, **vars(self)}
 
 
-class Confidences:
+class UserRoleDialogues:
     """All talks of this kind that are open."""
 
     def __init__(self, folder: Path) -> None:
         """`folder`: where they are kept."""
         self._folder = folder
-        self._open: Open[Confiding] = Open()
+        self._open: OpenDialogues[UserRoleDialogue] = OpenDialogues()
         self._lock = RLock()
 
     def begin(self, rater: Rater, agent: Name, words: Words) -> Json:
         """The first words. UnknownName for an agent that must know a card."""
-        talk = Confiding(rater, agent, f"{agent}/{rater}/{secrets.randbelow(10**9)}")
+        talk = UserRoleDialogue(rater, agent, f"{agent}/{rater}/{secrets.randbelow(10**9)}")
         talk.hear(words)
         with self._lock:
             return talk.view(self._open.put(talk))

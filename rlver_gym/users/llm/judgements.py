@@ -7,7 +7,7 @@ from statistics import median_low, pstdev
 from typing import NamedTuple
 
 from rlver_gym.core.dialogue import Appraisal, Reason, ReasonCode, Reply
-from rlver_gym.core.emotion import MAX_CHANGE, moved
+from rlver_gym.core.emotion import MAX_CHANGE, apply_change
 from rlver_gym.users.llm.parse import Claims, change_in, text_in
 
 
@@ -72,7 +72,7 @@ def aggregate_judgements(
     one = next(one for one in judgements if one.change == change)
     bounded = _bound(change)
     kept = bounded if addressed is None else min(bounded, most)
-    within = moved(emotion, kept) - emotion
+    within = apply_change(emotion, kept) - emotion
     said = sorted(one.change for one in judgements)
     reasons = [Reason(ReasonCode.MODEL, float(change), one.fit)]
     note = f"the model said {change:+d}; one turn moves them by at most {MAX_CHANGE}"
