@@ -121,7 +121,7 @@ def agent_pin(name: str, chat: ChatSettings | None = None) -> dict[str, str | No
 
         return openai_chat.pin(chat)
     if path := _hf_path(name):
-        return _load_hf_module().pin(path)
+        return _load_hf_module().fingerprint_model(path)
     return {"source": source_hash(name)} if is_own_agent(name) else {}
 
 

@@ -186,7 +186,7 @@ def train(
             f" --config {preset} --model runs/warm. (With --model tiny it begins from nothing.)"
         )
     config = build_config(preset, fields)
-    import_with_torch("rlver_gym.policy.run_training").run(
+    import_with_torch("rlver_gym.policy.run_training").run_training(
         config, out=out, resume=resume, track=track
     )
 
@@ -291,7 +291,7 @@ def sft(
         )
     read = [demonstration for path in data or () for demonstration in read_demonstrations(path)]
     demonstrations = read or generate_demonstrations(agent or AGENTS, dialogues, seed)
-    losses = learning.warm_start(
+    losses = learning.train_on_demonstrations(
         model,
         out,
         demonstrations,
@@ -302,7 +302,7 @@ def sft(
         max_reply_tokens=reply_tokens or (None if data else _SHORT),
         dtype=cast(Literal["auto", "float32", "bfloat16"], dtype),
     )
-    steps = learning.steps_of(len(read) or dialogues, epochs)
+    steps = learning.count_optimizer_steps(len(read) or dialogues, epochs)
     tenth = max(1, steps // 10)
     seen: list[float] = []
     first = (

@@ -185,7 +185,7 @@ def test_closing_and_beginning_anew_drop_the_episode(serve: Any, remote: Any, ca
 def test_errors_are_those_of_the_environment(serve: Any, remote: Any) -> None:
     server = serve()
     env = remote(server=server).unwrapped
-    assert type(env) is EmpathyEnv
+    assert isinstance(env.unwrapped, EmpathyEnv)
     with pytest.raises(CardError, match="--privileged"):
         remote(server=server, info="privileged").reset(seed=0)
     with pytest.raises(ResetNeeded, match="reset"):
