@@ -18,7 +18,7 @@ from rlver_gym.corpora.demonstrations import Demonstration
 def demonstrations_for_small(
     agents: Sequence[str], count: int, share: float, seed: int = 0
 ) -> Iterator[Demonstration]:
-    """`agent_demonstrations`, a `share` of them with sentences patched together, and a share with
+    """`generate_demonstrations`, a `share` of them with sentences patched together, and a share with
     words exchanged, so that a small model learns to repeat and not to recite.
     """
     yield from substitute_words(

@@ -19,7 +19,7 @@ from rlver_gym.util.terminal import progress_bar
 
 
 def build_with_copying(folder: Path, seed: int = 0, **sizes: int) -> None:
-    """`build_tiny`, with the circuit written into it."""
+    """`build_tiny_model`, with the circuit written into it."""
     build_tiny_model(folder, seed=seed, rope_theta=THETA, **sizes)
     model, tokenizer = load_model(str(folder), device="cpu"), load_tokenizer(str(folder))
     torch.manual_seed(seed)

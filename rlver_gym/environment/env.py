@@ -306,13 +306,14 @@ class EmpathyEnv(gym.Env[str, str]):
         return turn.reply, turn.reward, is_failed, describe_turn(session, turn, cut)
 
     def _make_failure(self) -> UserFailed:
+        cause = self._end_failed_dialogue().rstrip(".")
         return UserFailed(
-            f"{self._end_failed().rstrip('.')}. This dialogue is over and no score: call reset()"
+            f"{cause}. This dialogue is over and no score: call reset()"
             ' for another, or make the environment with on_failure="truncate", which ends it with'
             ' info["valid"] False.'
         )
 
-    def _end_failed(self) -> str:
+    def _end_failed_dialogue(self) -> str:
         """Forget the dialogue whose user failed; returns why it did."""
         cause = self.session.dialogue.turns[-1].appraisal.reasons[0].note
         self._session = None

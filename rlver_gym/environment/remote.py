@@ -160,7 +160,7 @@ class RemoteEmpathyEnv(EmpathyEnv):
             "cut_chars": cut_chars,
         }
 
-    def _end_failed(self) -> str:
+    def _end_failed_dialogue(self) -> str:
         self._leave()
         return "the user failed on the server"
 
