@@ -17,7 +17,7 @@ from tinker_cookbook.tokenizer_utils import register_tokenizer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from rlver_gym.agents.phrases import PHRASES
+from rlver_gym.agents.strategies import PHRASES
 from rlver_gym.integrations.tinker import EmpathyDatasetBuilder
 
 

@@ -18,7 +18,7 @@ from verl.experimental.agent_loop import AgentLoopWorker
 from verl.utils.dataset.rl_dataset import collate_fn
 from verl.workers.rollout.replica import TokenOutput
 
-from rlver_gym.agents.phrases import PHRASES
+from rlver_gym.agents.strategies import PHRASES
 from rlver_gym.integrations.episodes import list_specs
 from rlver_gym.integrations.verl import dataset_rows
 from rlver_gym.policy.models.local_models import find_local_model

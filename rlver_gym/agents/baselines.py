@@ -7,9 +7,8 @@ import random
 import string
 from collections.abc import Callable, Sequence
 
-from rlver_gym.agents.phrases import PHRASES
 from rlver_gym.agents.quoting import rank_by_recency
-from rlver_gym.agents.strategies import quote_sentence
+from rlver_gym.agents.strategies import PHRASES, quote_sentence
 from rlver_gym.core.agent import NonBlocking, turn_of, user_lines
 from rlver_gym.core.dialogue import Message
 

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from rlver_gym.agents.phrases import PHRASES
-from rlver_gym.agents.strategies import Strategy, compose_utterance
+from rlver_gym.agents.strategies import PHRASES, Strategy, compose_utterance
 from rlver_gym.core.agent import NonBlocking, turn_of, user_lines
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library

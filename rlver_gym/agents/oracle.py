@@ -5,7 +5,7 @@ The ceiling, not a competitor.
 
 from collections.abc import Sequence
 
-from rlver_gym.agents.phrases import PHRASES
+from rlver_gym.agents.strategies import PHRASES
 from rlver_gym.core.agent import NonBlocking, turn_of, user_lines
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.persona import Anchor, AnchorKind, HiddenNeed, Persona

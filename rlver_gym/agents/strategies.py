@@ -7,8 +7,8 @@ table 1), and beside them what the hidden needs of RLVER (arXiv:2507.03112, tabl
 
 from collections.abc import Callable, Sequence
 from enum import Enum
+from typing import Any
 
-from rlver_gym.agents.phrases import PHRASES
 from rlver_gym.agents.quoting import (
     find_names,
     rank_by_content,
@@ -19,6 +19,12 @@ from rlver_gym.agents.quoting import (
 from rlver_gym.core.agent import NonBlocking, turn_of, user_lines
 from rlver_gym.core.dialogue import Message
 from rlver_gym.util.errors import UnknownName
+from rlver_gym.util.yaml_file import load_yaml
+
+PHRASES: dict[str, Any] = load_yaml("rlver_gym.agents", "phrases.yaml")
+"""What the shipped agents say: by what a supporter can do, stock phrases for it; the tables that
+choose among them.
+"""
 
 
 class Strategy(Enum):

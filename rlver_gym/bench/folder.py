@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rlver_gym.environment.episode import Episode
+from rlver_gym.util import __version__
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.files import path_inside, read_lines, read_text
 from rlver_gym.util.json_text import parse_json
 from rlver_gym.util.terminal import one_line
-from rlver_gym.util.version import __version__
 
 EPISODES = "episodes.jsonl"
 MANIFEST = "manifest.json"
 RESPONSE_CACHE_FILE = "response_cache.sqlite"
-MANIFEST_FORMAT = 3
+MANIFEST_FORMAT = 1
 """Of the manifests that this version writes, and the only one that it reads."""
 _MAX_MANIFEST_BYTES = 16 << 20
 

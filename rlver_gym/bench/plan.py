@@ -29,9 +29,9 @@ from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.llm_client.settings import ChatSettings, public_url, resolve_settings
 from rlver_gym.users import SentientUser, make_user
+from rlver_gym.util import __version__
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.frozen import Frozen
-from rlver_gym.util.version import __version__
 
 MAX_SEEDS = 10_000
 MAX_USER_SEEDS = 1_000
@@ -46,8 +46,6 @@ PINNED = ("plan", "env_hash", "personas", "user", "package", "agents", "server",
 Name = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 """As long as a path may be: agents and users can be named by one."""
 Word = Annotated[str, StringConstraints(max_length=1000)]
-_NOT_WRITTEN = {"user_options": {}, "agent_options": {}, "user_seeds": 1}
-"""As before there were any."""
 
 
 class Case(NamedTuple):
@@ -130,7 +128,7 @@ class Plan(Frozen):
         plain = self.model_dump(mode="json", include=set(Plan.model_fields))
         for name in ChatSettings.model_fields:
             plain["user_options"].pop(name, None)
-        return {one: value for one, value in plain.items() if _NOT_WRITTEN.get(one, ...) != value}
+        return plain
 
     def expand(self, personas: Iterable[str]) -> Planned:
         agents = tuple(dict.fromkeys(self.agents))

@@ -10,9 +10,9 @@ from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.recompute import find_repeatable
 from rlver_gym.bench.score import count_failed_by
 from rlver_gym.environment.episode import FailedBy
+from rlver_gym.util import __version__
 from rlver_gym.util.errors import RlverError, SourceNeeded
 from rlver_gym.util.terminal import format_count
-from rlver_gym.util.version import __version__
 
 
 class Verdict(NamedTuple):

@@ -29,10 +29,10 @@ from rlver_gym.cli import (
     talk,
     train,
 )
+from rlver_gym.util import __version__
 from rlver_gym.util.errors import RlverError, RunStopped
 from rlver_gym.util.frozen import explain_problem
 from rlver_gym.util.terminal import SafeConsole, one_line
-from rlver_gym.util.version import __version__
 
 STOPPED_BY_OUTAGE = 3
 """The exit code of a run that a server's outage stopped."""

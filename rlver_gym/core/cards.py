@@ -2,14 +2,12 @@
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
     Field,
-    SerializerFunctionWrapHandler,
     StringConstraints,
-    model_serializer,
     model_validator,
 )
 
@@ -88,14 +86,6 @@ class EnvCard(HashedCard):
                 f" including, content_at {self.content_at}"
             )
         return self
-
-    @model_serializer(mode="wrap")
-    def _leave_out_no_world(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """So that the hash of a card without one stays what it was."""
-        fields = dump(self)
-        if self.world is None:
-            fields.pop("world", None)
-        return fields
 
     @property
     def is_chat(self) -> bool:

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 from pydantic import (
     AfterValidator,
     Field,
-    SerializerFunctionWrapHandler,
     StringConstraints,
     create_model,
-    model_serializer,
     model_validator,
 )
 
@@ -232,14 +230,6 @@ class Person(Frozen):
     """What they know about themselves, whatever happens to them."""
     answers: dict[Inquiry, Lines] = Field(default_factory=dict)
     """What they say when asked about themselves, whatever happens to them."""
-
-    @model_serializer(mode="wrap")
-    def _leave_out_plain_typing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """So that the hash of a card without that field stays what it was."""
-        fields = dump(self)
-        if fields.get("typing") == "plain":
-            del fields["typing"]
-        return fields
 
 
 class Fits(Frozen):

@@ -1,8 +1,8 @@
 """Worlds: how the same people differ from one environment to another, as numbers of an env card."""
 
-from typing import Any, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from rlver_gym.util.frozen import Frozen
 
@@ -34,14 +34,6 @@ class World(Frozen):
     """What they may do; each is drawn at most once a dialogue while there are others."""
     slots: tuple[tuple[int, int], ...] = Field(default=(), max_length=8)
     """For each move, between which of their replies (from 1, both included) it comes."""
-
-    @model_serializer(mode="wrap")
-    def _leave_out_the_usual_topic(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """So that the hash of an older card stays what it was."""
-        fields = dump(self)
-        if self.topic == "story":
-            del fields["topic"]
-        return fields
 
     @model_validator(mode="after")
     def _moves_have_their_place(self) -> Self:

@@ -27,8 +27,8 @@ from rlver_gym.integrations.episodes import (
     list_tasks,
 )
 from rlver_gym.users import SentientUser
+from rlver_gym.util import __version__
 from rlver_gym.util.errors import DialogueError, RlverError, UnknownName, UserFailed, needs_extra
-from rlver_gym.util.version import __version__
 
 with needs_extra("openenv"):
     from fastapi import FastAPI, Request

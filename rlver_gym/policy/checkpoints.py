@@ -29,12 +29,12 @@ from rlver_gym.policy.models.agent import ReplyConfig
 from rlver_gym.policy.models.distributed import full_params, rank, unwrap
 from rlver_gym.policy.models.model import export_model
 from rlver_gym.policy.train import Learner
+from rlver_gym.util import __version__
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.field_errors import field_errors
 from rlver_gym.util.files import open_regular, read_text
 from rlver_gym.util.json_text import parse_json
-from rlver_gym.util.version import __version__
 
 BEST = "best.json"
 _NAME = re.compile(r"[0-9]{6}")

@@ -31,8 +31,8 @@ from rlver_gym.serve.operation import ServeSettings
 from rlver_gym.serve.problems import Refusal, describe_invalid
 from rlver_gym.serve.websocket import Conversation
 from rlver_gym.users import SentientUser, make_user
+from rlver_gym.util import __version__
 from rlver_gym.util.errors import UnknownName
-from rlver_gym.util.version import __version__
 
 EpisodeId = Annotated[str, Path(description="As `POST /v1/episodes` gave it.", max_length=100)]
 

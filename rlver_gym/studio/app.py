@@ -27,10 +27,10 @@ from rlver_gym.studio.runs import Runs
 from rlver_gym.studio.talks import Talks
 from rlver_gym.studio.trainings import Trainings, is_training
 from rlver_gym.studio.user_role import UserRoleDialogues
+from rlver_gym.util import __version__
 from rlver_gym.util.errors import RlverError
 from rlver_gym.util.field_errors import field_errors
 from rlver_gym.util.json_text import parse_json
-from rlver_gym.util.version import __version__
 
 LOG = logging.getLogger("rlver_gym.studio")
 _LIMITS = (

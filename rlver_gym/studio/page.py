@@ -17,9 +17,9 @@ from rlver_gym.studio.notes import read_notes
 from rlver_gym.studio.runs import Runs
 from rlver_gym.studio.trainings import Trainings, is_training
 from rlver_gym.studio.views import Json
+from rlver_gym.util import __version__
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.terminal import one_line
-from rlver_gym.util.version import __version__
 
 MAX_CHARS = 64 << 20
 """Characters of JSON that a browser still opens at once: ten thousand dialogues and more."""

@@ -5,3 +5,5 @@ What the caller types is trusted; what a file, a server or a model says is not. 
 imported, never opened as a path outside its folder, never rendered as markup or terminal codes, and
 is bounded in size, depth and number before it is parsed.
 """
+
+__version__ = "0.1.0"

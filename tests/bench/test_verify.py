@@ -85,7 +85,7 @@ def test_a_manifest_of_another_format_is_refused_with_the_version_that_reads_it(
     path.write_text(json.dumps(there | {"format": number, "package": "7.8.9"}), encoding="utf-8")
     with pytest.raises(RunError, match=f"its format is {told}") as error:
         Manifest.read(copy)
-    assert "reads format 3" in str(error.value)
+    assert "reads format 1" in str(error.value)
     assert "that the manifest names: '7.8.9'" in str(error.value)
     assert len(str(error.value)) < 500
 

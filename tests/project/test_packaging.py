@@ -133,7 +133,7 @@ def test_the_citation_names_the_version_of_the_package() -> None:
         r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE
     )
     own = re.search(
-        r'__version__ = "(.+)"', (ROOT / "rlver_gym/util/version.py").read_text(encoding="utf-8")
+        r'__version__ = "(.+)"', (ROOT / "rlver_gym/util/__init__.py").read_text(encoding="utf-8")
     )
     assert cited
     assert own

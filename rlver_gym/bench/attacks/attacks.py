@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rlver_gym.agents.oracle import Oracle
-from rlver_gym.agents.phrases import PHRASES
+from rlver_gym.agents.strategies import PHRASES
 from rlver_gym.core.agent import turn_of, user_lines
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
