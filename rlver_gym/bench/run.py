@@ -26,15 +26,9 @@ from rlver_gym.environment.rollout import run_episode as talk
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.spending import Spending
-from rlver_gym.util.atomic import (
-    append_line,
-    convert_write_errors,
-    drop_partial_line,
-    open_locked,
-    rewrite_locked,
-    write_atomically,
-)
+from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import RunError
+from rlver_gym.util.json_lines import open_locked, rewrite_locked, write_lines
 from rlver_gym.util.user_code import CodeRunner
 
 
@@ -98,8 +92,7 @@ class Run(NamedTuple):
         order: list[tuple[str, str, int]] = [*self.finished_keys]
         with closing(_run_cases(self)) as episodes:
             for episode in episodes:
-                with convert_write_errors(self.folder / EPISODES):
-                    append_line(self.file, episode.to_json())
+                write_lines(self.file, self.folder / EPISODES, [episode.to_json()])
                 order.append(episode.key)
                 yield episode
         planned = self.plan.planned
@@ -155,11 +148,10 @@ def open_run(
     path = folder / EPISODES
     with open_locked(path) as file, ExitStack() as opened:
         _write_or_check_manifest(plan, folder)
-        drop_partial_line(path)
         done, failed, num_dropped = _find_finished(folder)
         if failed or num_dropped:
-            lines = "".join(f"{one.to_json()}\n" for one in done)
-            file = opened.enter_context(rewrite_locked(path, lines))
+            lines = rewrite_locked(path, (one.to_json() for one in done))
+            file = opened.enter_context(lines)
         yield Run(
             plan,
             guard_user(plan.user, plan.make_user(chat), CodeRunner(agent_timeout_s)),

@@ -22,6 +22,7 @@ from rlver_gym.people.library_check import find_new_card_problems
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import STOPPING, CardError, ChatError
 from rlver_gym.util.event_loop import wait_for
+from rlver_gym.util.json_lines import append_lines
 from rlver_gym.util.json_text import parse_json
 from rlver_gym.util.yaml_file import load_yaml
 
@@ -122,8 +123,7 @@ class Writer:
             path = folder / f"{slug}-{count}.yaml"
         text = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=160)
         write_atomically(path, f"# Written by {self.model}.\n{text}", CardError)
-        with (self.folder / _DONE).open("a", encoding="utf-8") as file:
-            file.write(f"{kind} {topic}\t{path.name}\n")
+        append_lines(self.folder / _DONE, [f"{kind} {topic}\t{path.name}"], CardError)
         return path
 
 

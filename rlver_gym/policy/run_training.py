@@ -18,7 +18,9 @@ from rlver_gym.policy.learning.metrics import EVALUATIONS, RunLog
 from rlver_gym.policy.models.distributed import process_group, rank
 from rlver_gym.policy.reference import RewardOveroptimisationCheck, explain_early_stop
 from rlver_gym.policy.train import Iteration, Learner, make_learner, train
+from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import TrainingError
+from rlver_gym.util.json_lines import append_lines
 from rlver_gym.util.terminal import progress_bar
 
 CONFIG = "config.json"
@@ -131,8 +133,7 @@ def _open_run_log(learner: Learner, folder: Path, track: str | None) -> Iterator
         yield None
         return
     values = learner.config.model_dump(mode="json")
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / CONFIG).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    write_atomically(folder / CONFIG, json.dumps(values, indent=2) + "\n", TrainingError)
     with RunLog(folder, values, track=track, after=learner.iteration) as log:
         yield log
 
@@ -161,8 +162,7 @@ def _append_evaluation(held_out: Evaluation, iteration: int, folder: Path) -> No
         ],
     }
     if rank() == 0:
-        with (folder / EVALUATIONS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        append_lines(folder / EVALUATIONS, [json.dumps(line, ensure_ascii=False)], TrainingError)
 
 
 def _check_folder(folder: Path, checkpoints: Checkpoints, resume: bool) -> None:

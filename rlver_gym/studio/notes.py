@@ -1,18 +1,14 @@
 """Notes that somebody takes on dialogues, kept beside the run in notes.jsonl."""
 
-import json
-from threading import Lock
-
 from rlver_gym.core.cards import MAX_TURNS
 from rlver_gym.studio.asks import Name, NoteTurn, Words
 from rlver_gym.studio.runs import Run, Runs
 from rlver_gym.studio.views import Json
-from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import RunError, UnknownName
-from rlver_gym.util.files import path_inside
-from rlver_gym.util.json_lines import read_json_lines
+from rlver_gym.util.json_lines import append_json, read_json_lines
 
 FILE = "notes.jsonl"
+"""The last line of a dialogue and turn counts; without text there is no note."""
 
 
 class Notes:
@@ -21,7 +17,6 @@ class Notes:
     def __init__(self, runs: Runs) -> None:
         """`runs`: whose dialogues."""
         self._runs = runs
-        self._lock = Lock()
 
     def of(self, run: Name) -> list[Json]:
         """Those of a run: dialogue, turn and text."""
@@ -34,23 +29,24 @@ class Notes:
         found = self._runs.run(run)
         if turn > len(found.find(dialogue).turns):
             raise UnknownName(f"there is no turn {turn} in {dialogue}. Note it at another one.")
-        with self._lock:
-            kept = {(one["dialogue"], one["turn"]): one for one in read_notes(found)}
-            kept.pop((dialogue, turn), None)
-            if text.strip():
-                kept[dialogue, turn] = {"dialogue": dialogue, "turn": turn, "text": text}
-            lines = [json.dumps(one, ensure_ascii=False) + "\n" for one in kept.values()]
-            write_atomically(path_inside(found.folder, FILE, error=RunError), "".join(lines))
-            return list(kept.values())
+        note = {"dialogue": dialogue, "turn": turn, "text": text}
+        append_json(found.folder, FILE, note)
+        return read_notes(found)
 
 
 def read_notes(run: Run) -> list[Json]:
-    """The notes beside a run. RunError names a line that is none."""
-    found = []
+    """The notes beside a run, the oldest first. RunError names a line that is none."""
+    notes: dict[tuple[str, int], Json] = {}
     for where, line in read_json_lines(run.folder, FILE):
-        note = {name: line.get(name) for name in ("dialogue", "turn", "text")}
-        is_note = isinstance(note["dialogue"], str) and isinstance(note["text"], str)
-        if not is_note or note["turn"] not in range(MAX_TURNS + 1):
+        key, turn, text = (line.get(name) for name in ("dialogue", "turn", "text"))
+        if (
+            not isinstance(key, str)
+            or not isinstance(text, str)
+            or not isinstance(turn, int)
+            or not 0 <= turn <= MAX_TURNS
+        ):
             raise RunError(f"{where}: must name dialogue, turn and text. Mend or remove the line.")
-        found.append(note)
-    return found
+        notes.pop((key, turn), None)
+        if text.strip():
+            notes[key, turn] = {"dialogue": key, "turn": turn, "text": text}
+    return list(notes.values())

@@ -1,4 +1,4 @@
-"""Files written all or nothing, or line by line under a lock between processes."""
+"""Files that are written, or replaced, all or nothing."""
 
 import errno
 import os
@@ -9,7 +9,7 @@ from io import FileIO
 from pathlib import Path
 
 from rlver_gym.util.errors import RunError
-from rlver_gym.util.files import MakeError, path_inside
+from rlver_gym.util.files import MakeError
 
 try:
     import fcntl
@@ -47,15 +47,12 @@ def write_atomically(path: Path, text: str, error: MakeError = RunError) -> None
     of them wrote, and the last one's stays. `error` when it cannot be written: what was there
     before is intact then.
     """
-    _replace(path, text, error, lambda file: file.close())
+    replace_file(path, text, error, lambda file: file.close())
 
 
-def rewrite_locked(path: Path, text: str) -> FileIO:
-    """Replace a file of `open_locked`, all or nothing: the new one, open and locked throughout."""
-    return _replace(path, text, RunError, lambda file: _acquire_lock(file, path))
-
-
-def _replace(path: Path, text: str, error: MakeError, finish: Callable[[FileIO], object]) -> FileIO:
+def replace_file(
+    path: Path, text: str, error: MakeError, finish: Callable[[FileIO], object]
+) -> FileIO:
     """The file that took the place of the one there, `finish`ed just before."""
     draft = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(8)}.part")
     with convert_write_errors(path, error):
@@ -65,7 +62,6 @@ def _replace(path: Path, text: str, error: MakeError, finish: Callable[[FileIO],
         file = draft.open("xb", buffering=0)
         try:
             append_text(file, text)
-            os.fsync(file.fileno())
             finish(file)
             draft.replace(path)
         except BaseException:
@@ -75,48 +71,26 @@ def _replace(path: Path, text: str, error: MakeError, finish: Callable[[FileIO],
     return file
 
 
-@contextmanager
-def open_locked(path: Path) -> Iterator[FileIO]:
-    """A file open for appending, locked until the process ends. RunError when another has it."""
-    with convert_write_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if (
-            path := path_inside(path.parent, path.name, error=RunError)
-        ).exists() and not path.is_file():
-            raise RunError(f"{path}: not a regular file. Choose another folder with --out.")
-        file = path.open("ab", buffering=0)
-    with file:
-        _acquire_lock(file, path)
-        yield file
-
-
-def _acquire_lock(file: FileIO, path: Path) -> None:
-    with convert_write_errors(path):
-        try:
-            if fcntl:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(
-                f"{path.parent}: another process is writing here. Wait until it is done, or choose"
-                " another folder with --out."
-            ) from None
-
-
-def append_line(file: FileIO, line: str) -> None:
-    """Write a line out; on an error a part of it may be in the file."""
-    append_text(file, f"{line}\n")
-
-
 def append_text(file: FileIO, text: str) -> None:
-    """As `append_line`, for lines with their ends."""
-    rest = memoryview(text.encode())
-    while rest:
-        rest = rest[file.write(rest) :]
+    """Write text at the end of a file and out to the disk; on an error the file is as it was."""
+    end = file.seek(0, os.SEEK_END)
+    try:
+        rest = memoryview(text.encode())
+        while rest:
+            rest = rest[file.write(rest) :]
+        os.fsync(file.fileno())
+    except BaseException:
+        file.truncate(end)
+        raise
 
 
-def drop_partial_line(path: Path) -> None:
-    """Remove a last line that was cut off while being written."""
-    data = path.read_bytes()
-    whole = data.rfind(b"\n") + 1
-    if whole < len(data):
-        os.truncate(path, whole)
+def lock_file(file: FileIO, path: Path, error: MakeError, *, wait: bool = False) -> None:
+    """Lock a file until it is closed; `error` when another has it, unless this may `wait`."""
+    try:
+        if fcntl:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        raise error(
+            f"{path.parent}: another process is writing here. Wait until it is done, or choose"
+            " another folder with --out."
+        ) from None

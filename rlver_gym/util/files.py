@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
@@ -65,6 +66,8 @@ def read_lines(
                 raise error(
                     f"{path}: larger than {_size(max_bytes)}, which is more than such a file needs."
                 )
+            if number == 1:
+                line = line.removeprefix(BOM_UTF8)  # some editors and spreadsheets begin with it
             yield number, _decode(line.removesuffix(b"\n"), path, error, f", line {number}")
 
 

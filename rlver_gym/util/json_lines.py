@@ -1,41 +1,126 @@
-"""Files of somebody's own beside a run: JSON, a line an object, appended and read back."""
+"""Files that grow: JSON, a line an object, written whole to their end and read back."""
 
 import json
-from collections.abc import Iterator
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
-from rlver_gym.util.atomic import convert_write_errors
+from rlver_gym.util.atomic import append_text, convert_write_errors, lock_file, replace_file
 from rlver_gym.util.errors import RunError
-from rlver_gym.util.files import path_inside, read_lines
+from rlver_gym.util.files import MakeError, open_regular, path_inside, read_lines
 from rlver_gym.util.json_text import parse_json
 
-_LOCK = Lock()
+LOG = logging.getLogger("rlver_gym.files")
+_BLOCK_BYTES = 64 << 10
 
 
 def append_json(folder: Path, name: str, *values: dict[str, Any]) -> None:
-    """Write the values as lines at the end of a file of the folder; whole lines or none of them."""
+    """Write the values as lines at the end of a file of the folder, as `append_lines` does."""
     path = path_inside(folder, name, error=RunError)
-    text = "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
-    with _LOCK, convert_write_errors(path):
+    append_lines(path, (json.dumps(value, ensure_ascii=False) for value in values))
+
+
+def append_lines(path: Path, lines: Iterable[str], error: MakeError = RunError) -> None:
+    """Write lines at the end of a file: all of them and safely on disk or, with an `error`, none.
+
+    Other writers wait meanwhile, those of other processes too.
+    """
+    with open_locked(path, error, wait=True) as file:
+        write_lines(file, path, lines, error)
+
+
+def write_lines(
+    file: FileIO, path: Path, lines: Iterable[str], error: MakeError = RunError
+) -> None:
+    """As `append_lines`, to the file of `open_locked`, which lies at the path."""
+    with convert_write_errors(path, error):
+        append_text(file, "".join(f"{line}\n" for line in lines))
+
+
+@contextmanager
+def open_locked(path: Path, error: MakeError = RunError, *, wait: bool = False) -> Iterator[FileIO]:
+    """A file open for `write_lines`, locked against other writers until it is closed; its folders
+    are made. A last line that was cut off while it was written is dropped.
+
+    `error` when it cannot be written or, unless `wait`, when another writer has it.
+    """
+    with convert_write_errors(path, error):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab", buffering=0) as file:
-            file.write(text.encode())
+        path = path_inside(path.parent, path.name, error=error)
+        if path.exists() and not path.is_file():
+            raise error(f"{path}: not a regular file. Choose another folder with --out.")
+        file = _open_and_lock(path, error, wait)
+    with file:
+        yield file
+
+
+def rewrite_locked(path: Path, lines: Iterable[str]) -> FileIO:
+    """Replace a file of `open_locked`, all or nothing: the new one, open and locked throughout."""
+    text = "".join(f"{line}\n" for line in lines)
+    return replace_file(path, text, RunError, lambda file: lock_file(file, path, RunError))
+
+
+def _open_and_lock(path: Path, error: MakeError, wait: bool) -> FileIO:
+    while True:
+        file = path.open("a+b", buffering=0)
+        try:
+            lock_file(file, path, error, wait=wait)
+            if path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno())):
+                _end_last_line(file, path)
+                return file
+        except BaseException:
+            file.close()
+            raise
+        file.close()  # somebody has replaced the file meanwhile
+
+
+def _end_last_line(file: FileIO, path: Path) -> None:
+    """Drop a last line that was cut off, and end one that lacks no more than its line feed."""
+    begin = end = file.seek(0, os.SEEK_END)
+    tail, size = b"", _BLOCK_BYTES
+    while begin and b"\n" not in tail:
+        begin, size = max(0, begin - size), 2 * size
+        file.seek(begin)
+        tail = file.read(end - begin)
+    last = tail.rpartition(b"\n")[2]
+    if not last:
+        return
+    try:
+        parse_json(last, allow_nan=True)
+    except ValueError:
+        file.truncate(end - len(last))
+        LOG.warning("%s: the last line was cut off while it was written. It is dropped.", path)
+    else:
+        append_text(file, "\n")
 
 
 def read_json_lines(folder: Path, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each object with where it stands; none when there is no such file. RunError for others."""
+    """Each object with where it stands; none when there is no such file. A last line that was cut
+    off while it was written is passed over. RunError for others that are no object.
+    """
     path = path_inside(folder, name, error=RunError)
     if not path.exists():
         return
-    for number, line in read_lines(path, error=RunError):
+    lines = read_lines(path, error=RunError)
+    for number, line in lines:
         where = f"{path}, line {number}"
         try:
-            found = parse_json(line) if line.strip() else {}
+            value = parse_json(line) if line.strip() else {}
         except ValueError as error:
+            if next(lines, None) is None and not _ends_with_line_feed(path):
+                return
             raise RunError(f"{where}: is no JSON ({error}). Mend or remove the line.") from error
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             raise RunError(f"{where}: must be an object. Mend or remove the line.")
-        if found:
-            yield where, found
+        if value:
+            yield where, value
+
+
+def _ends_with_line_feed(path: Path) -> bool:
+    with open_regular(path, error=RunError) as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read() == b"\n"

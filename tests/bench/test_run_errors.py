@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from commands import run_command
+from full_disk import files_of_at_most
 
 from rlver_gym.agents import openai_chat
 from rlver_gym.bench import plan as plans
@@ -116,6 +117,24 @@ def test_a_full_disk_is_named_and_what_was_finished_is_kept(finished: Path, tmp_
     assert (folder / EPISODES).read_bytes() == (finished / EPISODES).read_bytes()
     assert "Free some space" in rlver_process("report", str(folder), code=2, preexec_fn=small_files)
     assert not (folder / "report.html.part").exists()
+
+
+def test_a_disk_that_is_full_at_any_moment_of_a_run_loses_and_doubles_nothing(
+    finished: Path, tmp_path: Path
+) -> None:
+    plan = BenchPlan(agents=("comfort", "listener"), persona_ids=(PERSONA,), seeds=3)
+    whole = (finished / EPISODES).read_bytes()
+    for number, size in enumerate(range(100, len(whole), len(whole) // 20)):
+        folder, told = tmp_path / str(number), 0
+        with files_of_at_most(size), pytest.raises(RunError, match="Free some space"):
+            for told, _ in enumerate(run(plan, folder), 1):  # noqa: B007
+                pass
+        there = (folder / EPISODES).read_bytes()
+        assert whole.startswith(there)
+        assert there.count(b"\n") == told
+        assert there == b"" or there.endswith(b"\n")
+        assert len(list(run(plan, folder))) == 6 - told
+        assert (folder / EPISODES).read_bytes() == whole
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -5,7 +5,6 @@ Biases or trackio when asked for.
 
 import json
 import math
-import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from rlver_gym.policy.models.trajectory import Trajectory
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.files import path_inside, read_text
+from rlver_gym.util.json_lines import append_lines
 from rlver_gym.util.json_text import parse_json
 from rlver_gym.util.terminal import one_line
 
@@ -166,10 +166,7 @@ class RunLog:
                 "iteration": iteration,
                 **{key: _to_json_number(value) for key, value in values.items()},
             }
-            with (self._folder / name).open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
+            append_lines(self._folder / name, [json.dumps(line)], TrainingError)
         numbers = {
             key: value for key, value in {**metrics, **times}.items() if math.isfinite(value)
         }
@@ -179,12 +176,12 @@ class RunLog:
             self._tracker.log(numbers, step=iteration)
 
     def show(self, iteration: int, dialogues: Sequence[Trajectory]) -> None:
-        with (self._folder / DIALOGUES).open("a", encoding="utf-8") as file:
-            for dialogue in dialogues:
-                file.write(
-                    f"## Iteration {iteration}: {dialogue.info.get('persona', '')} ·"
-                    f" {_describe_end(dialogue)}\n\n{render_dialogue_as_markdown(dialogue)}\n\n"
-                )
+        parts = (
+            f"## Iteration {iteration}: {dialogue.info.get('persona', '')} ·"
+            f" {_describe_end(dialogue)}\n\n{render_dialogue_as_markdown(dialogue)}\n"
+            for dialogue in dialogues
+        )
+        append_lines(self._folder / DIALOGUES, parts, TrainingError)
 
 
 def render_dialogue_as_markdown(dialogue: Trajectory) -> str:
