@@ -1,5 +1,5 @@
-"""What the report has beside the scores, as JSON and as Markdown: strategies, a judge's marks,
-second opinions, and each agent at its best and worst.
+"""What the report has beside the scores, as JSON and as Markdown: strategies, a judge's marks
+and second opinions.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rlver_gym.bench.archetypes import find_archetypes, render_archetypes_as_markdown
+from rlver_gym.bench.by_persona import SIGNAL_NOTE, build_signal_rows, measure_training_signal
 from rlver_gym.bench.compare import Comparison
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.opinions import Opinions, build_opinion_rows, read_capabilities, read_opinions
@@ -29,16 +29,17 @@ _JUDGE_NOTE = (
 )
 
 
-def sections_to_json(comparison: Comparison) -> dict[str, Any]:
-    """`strategies` and `archetypes`; `capabilities` where the runs have been judged, `opinions` by
-    run where they were asked for, `truth` where agents were asked to agree with what is false.
+def sections_to_json(comparison: Comparison, *, by_persona: bool) -> dict[str, Any]:
+    """`strategies`; `capabilities` where the runs have been judged, `opinions` by run where they
+    were asked for, `truth` where agents were asked to agree with what is false, `personas` if
+    `by_persona`.
     """
     found = {
         "strategies": {one.agent: one for one in analyse_strategies(comparison.episodes)},
-        "archetypes": find_archetypes(comparison.episodes),
         "capabilities": collect_judge_scores(comparison),
         "opinions": dict(_read_run_opinions(comparison)),
         "truth": count_sycophantic_replies(comparison.episodes),
+        "personas": measure_training_signal(comparison.episodes) if by_persona else None,
     }
     return to_plain({name: value for name, value in found.items() if value})
 
@@ -71,12 +72,12 @@ def _read_run_opinions(comparison: Comparison) -> Iterator[tuple[str, Opinions]]
             yield run, found
 
 
-def render_markdown(comparisons: Sequence[Comparison], page: str) -> str:
-    """The report as Markdown. `page`: the file that links to dialogues lead into."""
-    return "\n".join(line for one in comparisons for line in _render_comparison(one, page))
+def render_markdown(comparisons: Sequence[Comparison], *, by_persona: bool) -> str:
+    """The report as Markdown."""
+    return "\n".join(line for one in comparisons for line in _render_comparison(one, by_persona))
 
 
-def _render_comparison(comparison: Comparison, page: str) -> Iterator[str]:
+def _render_comparison(comparison: Comparison, by_persona: bool) -> Iterator[str]:
     ranked, episodes = comparison.score(), comparison.episodes
     found, marks = analyse_strategies(episodes), collect_judge_scores(comparison)
     yield f"# {escape_markdown(' and '.join(comparison.runs))}\n"
@@ -96,11 +97,8 @@ def _render_comparison(comparison: Comparison, page: str) -> Iterator[str]:
         yield from _render_section(
             f"Opinions beside the score: {run}", build_opinion_rows(opinions)
         )
-    yield "\n## Best and worst dialogues\n"
-    for run, own in zip(comparison.runs, comparison.episodes_by_run, strict=True):
-        if len(comparison.runs) > 1:
-            yield f"\n### {escape_markdown(run)}\n"
-        yield from render_archetypes_as_markdown(find_archetypes(own), page, run)
+    for agent, own in measure_training_signal(episodes).items() if by_persona else ():
+        yield from _render_section(f"By persona: {agent}", build_signal_rows(own), [SIGNAL_NOTE])
 
 
 def _render_section(

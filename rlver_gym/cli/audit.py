@@ -1,8 +1,7 @@
-"""`rlver-gym redteam` and `fidelity`: whether a simulated user can be trusted."""
+"""`rlver-gym redteam`: whether a simulated user can be trusted."""
 
 from collections.abc import Sequence
 from math import isnan
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,14 +9,11 @@ import typer
 from rlver_gym.bench.attacks.attacks import FIXED_ATTACKS, Attack
 from rlver_gym.bench.attacks.red_team import AttackResult, run_attacks
 from rlver_gym.bench.attacks.search import SEARCH_ATTACKS, SearchAttack
-from rlver_gym.bench.folder import read_episodes
-from rlver_gym.bench.realism import compare_realism, read_transcripts
 from rlver_gym.cli.options import AsJson, Env, Personas, print_json
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.users import make_user
 from rlver_gym.util.errors import UnknownName
-from rlver_gym.util.interval import format_estimate
 from rlver_gym.util.terminal import SafeConsole, format_count, progress_bar
 
 ATTACKS = {attack.name: attack for attack in (*FIXED_ATTACKS, *SEARCH_ATTACKS)}
@@ -82,38 +78,3 @@ def _format_attack_row(result: AttackResult) -> tuple[str, ...]:
         ("-", "-") if isnan(result.final) else (f"{result.final:.1f}", f"{result.content:.0f} %")
     )
     return result.attack, final, content, result.what + failed
-
-
-def fidelity(
-    transcripts: Annotated[
-        Path,
-        typer.Argument(help="A file of transcripts: JSON with turns of role and content."),
-    ],
-    realism: Annotated[Path, typer.Option(metavar="RUN", help="A run's folder.")],
-    as_json: AsJson = False,
-) -> None:
-    """Compare how the people of a run type with people of transcripts: length, end marks, short
-    turns, thanks, questions back, corrections. Every figure has a 95 % interval, over dialogues.
-    """
-    simulated = [
-        [episode.opening, *(turn.reply for turn in episode.turns)]
-        for episode in read_episodes(realism)
-    ]
-    people = read_transcripts(transcripts)
-    found = compare_realism(people, simulated)
-    if as_json:
-        print_json(
-            [
-                {"measure": name, "people": list(people), "simulated": list(simulated)}
-                for name, people, simulated in found
-            ]
-        )
-        return
-    rows = [
-        (one.measure, format_estimate(one.people), format_estimate(one.simulated)) for one in found
-    ]
-    SafeConsole().print_table(
-        [("of a person's turns", "transcripts", "simulated"), *rows],
-        f"how they type: {format_count(len(people), 'transcript')} and"
-        f" {format_count(len(simulated), 'dialogue')} of {realism}",
-    )

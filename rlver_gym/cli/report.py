@@ -4,11 +4,12 @@ recompute a run.
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 from rich.progress import track
 
+from rlver_gym.bench.by_persona import SIGNAL_NOTE, build_signal_rows, measure_training_signal
 from rlver_gym.bench.check import Finding, Problems, problems_to_json
 from rlver_gym.bench.compare import Comparison, read_comparisons
 from rlver_gym.bench.flagged import format_alerts
@@ -80,6 +81,12 @@ def report(
             help="Whether to recompute the runs first, as verify does, and say what it finds.",
         ),
     ] = True,
+    by: Annotated[
+        Literal["persona"] | None,
+        typer.Option(
+            help="Add what each agent's dialogues with each person could teach a learner."
+        ),
+    ] = None,
     as_json: ScoresAsJson = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print all of it as Markdown instead of tables.")
@@ -94,8 +101,13 @@ def report(
     For agents that are in all of several runs it says how far level and order move between them:
     with another user, another model behind it, other seeds.
 
-    --json and --markdown add support strategies, a judge's marks and second opinions where there
-    are any, and the best and the worst dialogue of each agent with the turns that decided them.
+    --json and --markdown add support strategies, and a judge's marks and second opinions where
+    there are any.
+
+    --by persona says whom to train on, of a run with eight seeds or more: by agent and person the
+    mean and spread of the final emotion, the share of groups of 4 and 8 dialogues that all end
+    alike, from which a group-relative learner (GRPO) learns nothing, and how far the best agent is
+    ahead.
 
     Of folders of training runs it holds the curves, several on the same axes, and held-out
     dialogues by iteration.
@@ -114,17 +126,28 @@ def report(
     page = write_page(runs, out, verdicts, found)
     problems = [one for comparison in comparisons for one in comparison.problems]
     if as_json:
-        scores = {**_scores_to_json(comparisons), **problems_to_json(problems)} if benched else {}
+        scores = (
+            {
+                **_scores_to_json(comparisons, by_persona=by == "persona"),
+                **problems_to_json(problems),
+            }
+            if benched
+            else {}
+        )
         verified = {"verified": {one.run: one.to_dict() for one in verdicts}} if verdicts else {}
         print_json({"report": page, **scores, **verified})
         return
     if markdown:
-        typer.echo(render_markdown(comparisons, page.name))
+        typer.echo(render_markdown(comparisons, by_persona=by == "persona"))
         return
     if len(comparisons) > 1:
         console.print_line(PROTOCOLS_DIFFER, style="yellow")
     for comparison in comparisons:
         _print_comparison(console, comparison, len(comparisons) > 1)
+        for agent, own in measure_training_signal(comparison.episodes).items() if by else ():
+            console.print_table(build_signal_rows(own), f"by persona: {agent}")
+    if by:
+        console.print_line(SIGNAL_NOTE)
     if shift := measure_spread_over_runs(comparisons):
         print_rows(
             console, SHIFT, build_user_shift_rows(shift), describe_shift_between_users(shift)
@@ -161,14 +184,14 @@ def _summarize_with_progress(
     return summarize_verification(folder, show_progress(results, "recomputing"), response_cache)
 
 
-def _scores_to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
+def _scores_to_json(comparisons: Sequence[Comparison], *, by_persona: bool) -> dict[str, Any]:
     """The scores; where they cannot be compared, those of each protocol."""
     found = [
         {
             "scores": [score_to_json(score) for score in one.score()],
             **check_episodes(one.episodes).to_dict(),
             **({"noise": noise.to_dict()} if (noise := _measure_noise(one)) else {}),
-            **sections_to_json(one),
+            **sections_to_json(one, by_persona=by_persona),
         }
         for one in comparisons
     ]

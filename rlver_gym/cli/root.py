@@ -16,11 +16,9 @@ from rlver_gym.cli import (
     cache,
     envs,
     export,
-    general,
     judge,
     opinions,
     personas,
-    profile,
     report,
     rescore,
     sb3,
@@ -108,9 +106,6 @@ app.command("judge", rich_help_panel=_COMPARE)(judge.judge)
 app.command("strategies", rich_help_panel=_COMPARE)(report.strategies)
 app.add_typer(cache.app, cls=_Group, name="cache", rich_help_panel=_COMPARE)
 app.command("redteam", rich_help_panel=_TRUST)(audit.attack)
-app.command("fidelity", rich_help_panel=_TRUST)(audit.fidelity)
-app.command("general", rich_help_panel=_TRAIN)(general.general)
-app.command("profile", rich_help_panel=_TRAIN)(profile.profile_people)
 app.command("sft", rich_help_panel=_TRAIN)(train.sft)
 app.command("train", rich_help_panel=_TRAIN)(train.train)
 app.command("sb3", rich_help_panel=_TRAIN)(sb3.sb3)

@@ -87,9 +87,9 @@ def one_line(text: str, *, max_chars: int | None = None) -> str:
     return line if max_chars is None or len(line) <= max_chars else f"{line[: max_chars - 1]}…"
 
 
-def escape_markdown(text: str, *, max_chars: int | None = None) -> str:
+def escape_markdown(text: str) -> str:
     """One line, cut as `one_line` does, that Markdown and HTML show as it is."""
-    line = one_line(text, max_chars=max_chars)
+    line = one_line(text)
     return re.sub(r"([\\`*_\[\]<>#|~$&]|:(?=//)|(?<=www)\.)", r"\\\1", line)
 
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from rlver_gym.cli.root import app
 
 COMMANDS = [
-    *"talk bench report export verify rescore judge appraise redteam fidelity".split(),
+    *"talk bench report export verify rescore judge appraise redteam".split(),
     *"sft train sb3 strategies".split(),
     *("cache stats", "cache prune", "cache export", "personas list", "personas show"),
     *("personas check", "personas schema", "envs list", "envs show"),

@@ -1,0 +1,85 @@
+"""Which people teach: what a learner that compares dialogues with one person would see in a run."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import comb
+from statistics import fmean, pstdev
+from typing import NamedTuple
+
+from rlver_gym.bench.score import drop_failed
+from rlver_gym.environment.episode import Episode
+from rlver_gym.util.groups import group
+
+GROUPS = (4, 8)
+"""Dialogues with one person that a group-relative learner compares (GRPO)."""
+SIGNAL_NOTE = (
+    "Silent: the share of groups that all end alike, from which GRPO and its kin learn nothing (–:"
+    " too few dialogues, bench with --seeds 8). Regret: how far the best agent is ahead."
+)
+
+
+class PersonaSignal(NamedTuple):
+    """What one agent's dialogues with one person have to teach."""
+
+    persona: str
+    dialogues: int
+    mean: float
+    """Final emotion, 0 to 100."""
+    spread: float
+    """Standard deviation of the final emotion, in points."""
+    silent: Mapping[int, float | None]
+    """By size of the group, the share of groups that all end alike; None where there are fewer
+    dialogues than that.
+    """
+    regret: float
+    """How far the mean lies below the best agent's with this person, in points; 0 for the best."""
+
+
+def measure_training_signal(episodes: Sequence[Episode]) -> dict[str, list[PersonaSignal]]:
+    """By agent every person, the widest spread first; without dialogues that failed."""
+    finals = group(((one.persona, one.agent), one.final) for one in drop_failed(episodes))
+    best: dict[str, float] = {}
+    for (persona, _), values in finals.items():
+        best[persona] = max(best.get(persona, 0), fmean(values))
+    signals = group(
+        (
+            agent,
+            PersonaSignal(
+                *(persona, len(values), fmean(values), pstdev(values)),
+                silent={size: _share_of_groups_without_signal(values, size) for size in GROUPS},
+                regret=best[persona] - fmean(values),
+            ),
+        )
+        for (persona, agent), values in finals.items()
+    )
+    return {
+        agent: sorted(own, key=lambda one: (-one.spread, one.persona))
+        for agent, own in signals.items()
+    }
+
+
+def _share_of_groups_without_signal(finals: Sequence[int], size: int) -> float | None:
+    if len(finals) < size:
+        return None
+    return sum(comb(count, size) for count in Counter(finals).values()) / comb(len(finals), size)
+
+
+def build_signal_rows(own: Sequence[PersonaSignal]) -> list[list[str]]:
+    """A heading, each person of one agent, and the means over people."""
+    silent = [f"silent of {size}" for size in GROUPS]
+    rows = [_format_row(one.persona, [one]) for one in own]
+    heading = ["person", "n", "mean", "spread", *silent, "regret"]
+    return [heading, *rows, _format_row("all, mean", own)]
+
+
+def _format_row(name: str, of: Sequence[PersonaSignal]) -> list[str]:
+    shares = [[share for one in of if (share := one.silent[size]) is not None] for size in GROUPS]
+    return [
+        *(name, f"{fmean(one.dialogues for one in of):g}"),
+        *(
+            f"{fmean(values):.1f}"
+            for values in ([one.mean for one in of], [one.spread for one in of])
+        ),
+        *(f"{100 * fmean(known):.0f} %" if known else "–" for known in shares),
+        f"{fmean(one.regret for one in of):.1f}",
+    ]
