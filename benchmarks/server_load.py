@@ -44,7 +44,7 @@ UTTERANCES = (
 @contextmanager
 def serve(sessions: int) -> Iterator[tuple[int, int]]:
     """A server in a process of its own: its port, and the process's id."""
-    command = [sys.executable, "-m", "rlver_gym", "serve", "--port", "0", "--rate", "0"]
+    command = [sys.executable, "-m", "rlver_gym", "serve", "--port", "0"]
     command += ["--max-episodes", str(sessions + 1_000), "--max-in-flight", "1000"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout

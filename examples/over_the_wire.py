@@ -10,7 +10,7 @@ from contextlib import nullcontext
 import gymnasium as gym
 
 import rlver_gym  # noqa: F401 (registers the environments)
-from rlver_gym.serve.server import BackgroundServer
+from rlver_gym.serve.server import EpisodeServer
 
 SAY = (
     "Letters from a lawyer, and you still meet them on the stairs. How are you holding up?",
@@ -34,7 +34,7 @@ def play(env: gym.Env[str, str]) -> list[float]:
 
 def main() -> None:
     given = sys.argv[1:]
-    with nullcontext() if given else BackgroundServer() as server:
+    with nullcontext() if given else EpisodeServer() as server:
         url = server.url if server else given[0]
         print(f"over the wire, {url}:")
         there = play(gym.make("RLVER-Empathy-v0", url=url, persona=PERSONA))

@@ -1,4 +1,4 @@
-"""`rlver-gym serve`: the environments over HTTP and WebSocket."""
+"""`rlver-gym serve`: the environments over HTTP."""
 
 from importlib import import_module
 from pathlib import Path
@@ -19,11 +19,12 @@ _SETTINGS = {
     "personas": FieldOption(),
     "max_episodes": FieldOption(int, min=1),
     "max_in_flight": FieldOption(int, min=1),
-    "max_requests_per_s": FieldOption(float, min=0, flag="--rate"),
     "max_connections": FieldOption(int, min=1),
     "idle_s": FieldOption(float, min=0.1, flag="--idle-seconds"),
     "privileged": FieldOption(bool),
 }
+_GRACE_S = 10
+"""How long turns that are under way may take when the server is stopped."""
 
 
 @add_chat_options("response_cache", "cache_mode", "max_wait_s")
@@ -68,13 +69,11 @@ def serve(
     users = {name: _make_user(name, dict(chat), options, len(names) == 1) for name in names}
     with needs_extra("serve"):
         server_module = import_module("rlver_gym.serve.server")
-    server = server_module.make_server(settings, token=token, users=users)
-    listening = server_module.listen(host, port)
-    shown = f"[{host}]" if ":" in host else host
-    typer.echo(f"serving at http://{shown}:{listening.getsockname()[1]}", err=False)
-    server_module.collect_garbage_rarely()
-    server_module.allow_files()
-    server.run([listening])
+    server = server_module.EpisodeServer(
+        settings, token=token, users=users, host=host, port=port, grace_s=_GRACE_S
+    )
+    typer.echo(f"serving at {server.url}", err=False)
+    server.run()
 
 
 def _make_user(

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, FastAPI, Path, Request, Response, WebSocket
+from fastapi import APIRouter, Depends, FastAPI, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from rlver_gym.core.persona import SPLIT_CHOICES, SplitChoice
 from rlver_gym.serve.episodes import EpisodeTable
-from rlver_gym.serve.guard import Guard, RateLimit, client_of
+from rlver_gym.serve.guard import Guard
 from rlver_gym.serve.messages import (
     EnvAnswer,
     EnvList,
@@ -29,7 +29,6 @@ from rlver_gym.serve.metrics import Metrics
 from rlver_gym.serve.openapi import DESCRIPTION, PROBLEMS, describe_app, document_links
 from rlver_gym.serve.operation import ServeSettings
 from rlver_gym.serve.problems import Refusal, describe_invalid
-from rlver_gym.serve.websocket import Conversation
 from rlver_gym.users import SentientUser, make_user
 from rlver_gym.util import __version__
 from rlver_gym.util.errors import UnknownName
@@ -53,7 +52,6 @@ def make_app(
     """
     settings, metrics = settings or ServeSettings(), Metrics()
     table = EpisodeTable(settings, users or {"embedded": make_user("embedded")}, metrics)
-    rate = RateLimit(settings.max_requests_per_s)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -80,12 +78,7 @@ def make_app(
     _answer_problems(app)
     app.openapi = lambda: describe_app(app)  # pyright: ignore[reportAttributeAccessIssue]
 
-    @app.websocket("/v1/ws")
-    async def talk(socket: WebSocket) -> None:
-        client = client_of(socket.scope)
-        await Conversation(table, socket, lambda: rate.check(client), metrics).run()
-
-    app.add_middleware(Guard, settings=settings, token=token, rate=rate, metrics=metrics)
+    app.add_middleware(Guard, settings=settings, token=token, metrics=metrics)
     return app
 
 
@@ -102,7 +95,7 @@ def _episode_routes(table: EpisodeTable) -> APIRouter:
         """The same environment, persona (or split), seed and user begin the same episode as
         `gym.make` and `reset` do.
         """
-        return await table.begin(request, client_of(http.scope))
+        return await table.begin(request, http.client.host if http.client else "")
 
     @router.post(
         "/{episode_id}/steps",

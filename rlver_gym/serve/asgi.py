@@ -1,7 +1,7 @@
-"""What plain ASGI applications share: types, headers, which page asks, and bodies not wanted."""
+"""What plain ASGI applications share: types, headers, which page asks, refusals."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -40,6 +40,14 @@ def _name(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
+
+
+async def send_and_close(send: Send, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+    """A whole answer; the connection is closed, for the request may not have been read."""
+    pairs = {**headers, "content-length": str(len(body)), "connection": "close"}
+    start = [(name.encode(), value.encode()) for name, value in pairs.items()]
+    await send({"type": "http.response.start", "status": status, "headers": start})
+    await send({"type": "http.response.body", "body": body})
 
 
 async def discard_body(receive: Receive, timeout_s: float) -> None:

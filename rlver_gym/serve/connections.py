@@ -1,45 +1,146 @@
-"""What a connection must do to be kept: send a request in time, and not be one of too many."""
+"""An application behind a socket: what each connection must do to be kept, and how long it is
+served. The server of episodes and the studio share it.
+"""
 
 import asyncio
+import socket
 from collections import defaultdict
-from typing import Any
+from contextlib import suppress
+from threading import Thread
+from typing import Any, Self
 
 import h11
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from rlver_gym.util.errors import RlverError
 
 HEADER_TIMEOUT_S = 10.0
 """How long the head of a request may take from its first byte, or from the connection."""
+_BACKLOG = 2_048
+_MANY = 1 << 20
+
+
+class AppServer:
+    """A socket that listens, and an application behind it: served by this thread until it is
+    interrupted, or by one of its own until the end of its `with`.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        host: str,
+        port: int,
+        *,
+        max_connections: int,
+        header_timeout_s: float = HEADER_TIMEOUT_S,
+        **uvicorn_options: Any,
+    ) -> None:
+        """`port`: 0 takes a free one. RlverError when it cannot be had."""
+        limits = ConnectionLimits(max_connections, header_timeout_s)
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                http=limits.make_protocol,  # pyright: ignore[reportArgumentType]
+                ws="none",
+                log_level="warning",
+                access_log=False,  # an address may hold a token
+                proxy_headers=False,  # anybody can send them
+                server_header=False,
+                **uvicorn_options,
+            )
+        )
+        self._socket = _listen(host, port)
+        self.port: int = self._socket.getsockname()[1]
+
+    def run(self) -> None:
+        """Serve until a signal ends it, in a process that does nothing else."""
+        _allow_files()
+        self._serve()
+
+    def _serve(self) -> None:
+        # asyncio accepts so many at once before any of them can be refused
+        self._server.config.backlog = min(_BACKLOG, _count_spare_files() // 2)
+        self._server.run([self._socket])
+
+    def __enter__(self) -> Self:
+        self._thread = Thread(target=self._serve, name=f"rlver-gym:{self.port}", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except (OSError, OverflowError) as error:
+        raise RlverError(
+            f"{host}:{port} cannot be served from: {error}. Choose another --host or --port."
+        ) from None
+
+
+def _allow_files() -> None:
+    """Let this process open as many files and connections as the system grants it."""
+    with suppress(ImportError, ValueError, OSError):  # Windows has none; some have no bound
+        import resource  # noqa: PLC0415
+
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _count_spare_files() -> int:
+    """How many connections leave as many files to open for everything else."""
+    try:
+        import resource  # noqa: PLC0415
+    except ImportError:  # Windows has no bound
+        return _MANY
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _MANY if soft == resource.RLIM_INFINITY else soft // 2
 
 
 class ConnectionLimits:
-    """The connections of each address, the oldest first."""
+    """The connections of each address and all together, the oldest first."""
 
     def __init__(self, max_connections: int, header_timeout_s: float = HEADER_TIMEOUT_S) -> None:
+        """`max_connections`: from one address at once; all together leave files to be opened."""
         self.max_connections = max_connections
         self.header_timeout_s = header_timeout_s
         self._by_address: defaultdict[str, dict[BoundedProtocol, None]] = defaultdict(dict)
+        self._open: dict[BoundedProtocol, None] = {}
 
     def make_protocol(self, *arguments: Any, **named: Any) -> "BoundedProtocol":
+        """What uvicorn makes for a connection."""
         protocol = BoundedProtocol(*arguments, **named)
         protocol.limits = self
         return protocol
 
     def admit(self, protocol: "BoundedProtocol") -> bool:
         """Whether there is room for another one: the oldest that has sent no request makes room."""
-        mine = self._by_address[protocol.address]
-        if len(mine) >= self.max_connections:
-            waiting = next((one for one in mine if one.is_waiting), None)
-            if waiting is None:
-                return False
-            waiting.drop()
-        mine[protocol] = None
+        address = protocol.address
+        for most, connections in (
+            (self.max_connections, self._by_address[address]),
+            (_count_spare_files(), self._open),
+        ):
+            if len(connections) >= most:
+                waiting = next((each for each in connections if each.is_waiting), None)
+                if waiting is None:
+                    return False
+                waiting.drop()
+        self._by_address[address][protocol] = self._open[protocol] = None
         return True
 
     def forget(self, protocol: "BoundedProtocol") -> None:
-        mine = self._by_address.get(protocol.address, {})
-        mine.pop(protocol, None)
-        if not mine:
-            self._by_address.pop(protocol.address, None)
+        """Count it no longer."""
+        self._open.pop(protocol, None)
+        connections = self._by_address[protocol.address]
+        connections.pop(protocol, None)
+        if not connections:
+            del self._by_address[protocol.address]
 
 
 class BoundedProtocol(H11Protocol):
@@ -51,9 +152,11 @@ class BoundedProtocol(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
+        """Whether its request has still to come."""
         return self._timer is not None
 
     def connection_made(self, transport: Any) -> None:
+        """Somebody connects."""
         self.address = (transport.get_extra_info("peername") or ("",))[0]
         super().connection_made(transport)
         if not self.limits.admit(self):
@@ -71,15 +174,13 @@ class BoundedProtocol(H11Protocol):
         super().on_response_complete()
         self._mind_timer()
 
-    def handle_websocket_upgrade(self, event: Any) -> None:
-        self._release()
-        super().handle_websocket_upgrade(event)
-
     def connection_lost(self, exc: Exception | None) -> None:
+        """It has ended, on either side."""
         self._release()
         super().connection_lost(exc)
 
     def drop(self) -> None:
+        """End it at once."""
         self._release()
         self.transport.abort()
 

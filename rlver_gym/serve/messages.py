@@ -1,8 +1,8 @@
-"""Requests, answers and WebSocket messages as values. Knows no web framework."""
+"""Requests and answers as values. Knows no web framework."""
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import clean_utterance
@@ -96,25 +96,6 @@ class StepRequest(_Request):
         " silence. A text longer than the card allows is cut, or refused, as the card says.",
         examples=["That sounds hard. What happened then?"],
     )
-
-
-class BeginMessage(EpisodeRequest):
-    """Begins the episode of this connection, or goes on with the one that this request id began."""
-
-    type: Literal["begin"]
-    request_id: RequestId  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]
-
-
-class StepMessage(StepRequest):
-    """Takes a turn of the episode of this connection."""
-
-    type: Literal["step"]
-
-
-PARSE_MESSAGE: TypeAdapter[BeginMessage | StepMessage] = TypeAdapter(
-    Annotated[BeginMessage | StepMessage, Field(discriminator="type")]
-)
-"""A message of a client as a value."""
 
 
 class Standing(BaseModel):

@@ -13,14 +13,9 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.open_sockets = 0
-        """WebSockets that are connected."""
         own = {"namespace": "rlver_gym", "registry": self.registry}
         count, self.gauge = partial(Counter, **own), partial(Gauge, **own)
         self.episodes = count("episodes", "Episodes begun.")
         self.steps = count("steps", "Turns taken.")
         self.responses = count("http_responses", "HTTP responses.", ["status"])
-        """Refused handshakes of WebSockets are among them."""
-        self.socket_problems = count("websocket_problems", "Problems by WebSocket.", ["status"])
         self.step_s = Histogram("step_seconds", "Time to take a turn.", buckets=BUCKETS_S, **own)
-        self.gauge("open_websockets", "WebSockets.").set_function(lambda: self.open_sockets)

@@ -17,14 +17,8 @@ Talk with a simulated person whose emotion moves with every reply; the change is
 **Request ids.** Send each request with a new id. When an answer was lost, send the same request
 with the same id again: it gets the same answer, and nothing is done twice.
 
-**Problems** are `application/problem+json` (RFC 9457); `detail` names the remedy. After 429 and 503
-wait as long as `Retry-After` says, and send the same request again.
-
-**WebSocket** `/v1/ws`: one episode for each connection. Send
-`{"type": "begin", "request_id": …}` with the fields of `POST /v1/episodes`, then
-`{"type": "step", "request_id": …, "turn": 1, "utterance": …}`. Answers have the type `episode`,
-`step` or `problem`, and the request id. The same `begin` on a new connection goes on with the
-episode.
+**Problems** are `application/problem+json` (RFC 9457); `detail` names the remedy. After 503 wait
+as long as `Retry-After` says, and send the same request again.
 """
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {

@@ -33,8 +33,6 @@ class ServeSettings(Frozen):
     """Most open episodes."""
     max_in_flight: int = Field(default=64, ge=1)
     """Most turns worked on at once."""
-    max_requests_per_s: float = Field(default=1_000.0, ge=0)
-    """Most requests a second from one address, after a burst of as many; 0 for any number."""
     max_connections: int = Field(default=1_024, ge=1)
     """Most connections from one address at once; the oldest that has sent no request makes room for
     another one.

@@ -50,10 +50,8 @@ KINDS = {
         "The request id stands for another request",
         "This request id was used for something else. Use a new one for every request.",
     ),
-    "wrong-message": Kind(409, "Not now"),
     "too-large": Kind(413, "The body is too large"),
     "invalid": Kind(422, "The request is not valid"),
-    "rate-limited": Kind(429, "Too many requests"),
     "server-error": Kind(
         500, "The server failed", "The episode is as it was. Look into the server's log."
     ),
@@ -63,9 +61,6 @@ KINDS = {
         "The episode is as it was: send the same request again later.",
     ),
     "too-many-episodes": Kind(503, "Too many open episodes"),
-    "too-many-connections": Kind(
-        503, "Too many WebSockets", "As many are connected as episodes may be open. Wait 5 s."
-    ),
     "busy": Kind(503, "Too many turns at once"),
 }
 

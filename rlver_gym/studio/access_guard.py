@@ -6,7 +6,16 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
 
-from rlver_gym.serve.asgi import App, Receive, Scope, Send, check_origin, discard_body, header
+from rlver_gym.serve.asgi import (
+    App,
+    Receive,
+    Scope,
+    Send,
+    check_origin,
+    discard_body,
+    header,
+    send_and_close,
+)
 from rlver_gym.serve.problems import Refusal
 
 MAX_BODY_BYTES = 512 * 1024
@@ -24,6 +33,7 @@ HEADERS = {
 }
 _MAX_DISCARD_S = 5.0
 _LOCKED = b"Open the address that `rlver-gym studio` printed: it holds the token of this studio.\n"
+_PLAIN = {"content-type": "text/plain; charset=utf-8"}
 _BAD = ("cross-site", "same-site")
 """What a browser says of pages that are not ours; other ports of this machine are "same-site"."""
 
@@ -42,6 +52,7 @@ class AccessGuard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
+        send = _add_security_headers(send)
         try:
             check_origin(scope, is_open=True)
             if self._brings_token(scope):
@@ -50,9 +61,7 @@ class AccessGuard:
             if header(scope, b"sec-fetch-site").decode("latin-1") in _BAD:
                 raise Refusal("foreign-page")
             if not self._is_known(scope):
-                await _send_response(
-                    send, 401, _LOCKED, {"content-type": "text/plain; charset=utf-8"}
-                )
+                await send_and_close(send, 401, _LOCKED, _PLAIN)
                 return
             length = header(scope, b"content-length")
             if scope["method"] != "GET" and not (
@@ -63,9 +72,9 @@ class AccessGuard:
                 )
         except Refusal as refusal:
             await discard_body(receive, _MAX_DISCARD_S)
-            await _send_response(send, refusal.problem.status, refusal.content, refusal.headers)
+            await send_and_close(send, refusal.problem.status, refusal.content, refusal.headers)
             return
-        await self._app(scope, receive, _add_security_headers(send))
+        await self._app(scope, receive, send)
 
     def _brings_token(self, scope: Scope) -> bool:
         if scope["path"] != "/" or scope["method"] != "GET":
@@ -75,7 +84,7 @@ class AccessGuard:
 
     async def _let_in(self, scope: Scope, send: Send) -> None:
         cookie = f"{_cookie_name(scope)}={self._token.decode()}; Path=/; HttpOnly; SameSite=Strict"
-        await _send_response(send, 303, b"", {"location": "/", "set-cookie": cookie})
+        await send_and_close(send, 303, b"", {"location": "/", "set-cookie": cookie})
 
     def _is_known(self, scope: Scope) -> bool:
         try:
@@ -99,11 +108,3 @@ def _add_security_headers(send: Send) -> Send:
         await send(message)
 
     return send_with_headers
-
-
-async def _send_response(send: Send, status: int, body: bytes, headers: dict[str, str]) -> None:
-    pairs = {**headers, "content-length": str(len(body)), "connection": "close"}
-    start = [(name.encode(), value.encode()) for name, value in pairs.items()]
-    send = _add_security_headers(send)
-    await send({"type": "http.response.start", "status": status, "headers": start})
-    await send({"type": "http.response.body", "body": body})

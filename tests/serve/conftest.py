@@ -54,9 +54,7 @@ def serve() -> Iterator[Callable[..., Any]]:
     with ExitStack() as stack:
 
         def start(token: str | None = None, users: Any = None, **settings: Any) -> Any:
-            background = server.BackgroundServer(
-                ServeSettings(**settings), token=token, users=users
-            )
+            background = server.EpisodeServer(ServeSettings(**settings), token=token, users=users)
             return stack.enter_context(background)
 
         yield start
@@ -68,7 +66,7 @@ def plain() -> Iterator[Any]:
     takes longer than they do.
     """
     server = pytest.importorskip("rlver_gym.serve.server", reason="needs rlver-gym[serve]")
-    with server.BackgroundServer() as background:
+    with server.EpisodeServer() as background:
         yield background
 
 

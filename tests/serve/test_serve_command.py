@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,7 +37,7 @@ def running(command: list[str], **env: str) -> Iterator[tuple[subprocess.Popen[s
         try:
             assert process.stdout
             line = process.stdout.readline()
-            found = re.fullmatch(r"serving at http://\S+:(\d+)\S*\n", line)
+            found = re.fullmatch(r"(?:serving|studio) at http://\S+?:(\d+)\S*\n", line)
             assert found, line + process.stdout.read()
             yield process, int(found[1])
         finally:
@@ -59,6 +59,22 @@ def test_it_serves_until_it_is_stopped(caller: Any, tmp_path: Path, stop: signal
         assert process.returncode in (0, 130, -stop)
         assert "Traceback" not in shown
         assert TOKEN not in shown
+
+
+@pytest.mark.parametrize("command", ["serve", "studio"])
+def test_half_a_head_on_more_connections_than_files_keeps_nobody_out(
+    caller: Any, command: str
+) -> None:
+    pytest.importorskip("fastapi", reason="needs rlver-gym[serve]")
+    words = f"ulimit -n 256; exec {sys.executable} -m rlver_gym {command} --port 0"
+    with running(["bash", "-c", words]) as (_, port), ExitStack() as stack:
+        for _ in range(260):
+            half = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            with suppress(OSError):  # it had to make room for another one
+                half.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\nx: ")
+        call = caller(SimpleNamespace(port=port))
+        call.connection.timeout = 5
+        assert call("GET", "/healthz").status == (200 if command == "serve" else 401)
 
 
 @pytest.mark.parametrize(

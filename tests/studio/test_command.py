@@ -49,7 +49,8 @@ def test_a_port_that_is_taken_is_named(shared: Client) -> None:
 
 
 def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "rlver_gym.studio.server", raising=False)
+    for module in ("rlver_gym.studio.server", "rlver_gym.serve.connections"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     done = run_command("studio")
     assert (done.returncode, "[studio]" in done.stderr) == (2, True)

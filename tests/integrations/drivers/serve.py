@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from integrations.drivers import Played, gymnasium
 
-from rlver_gym.serve.server import BackgroundServer
+from rlver_gym.serve.server import EpisodeServer
 from rlver_gym.users import make_user
 
 
 def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
-    with BackgroundServer(users={user: make_user(user)}) as server:
+    with EpisodeServer(users={user: make_user(user)}) as server:
         return gymnasium.play(persona, seed, utterances, user, url=server.url)
