@@ -12,10 +12,9 @@ from typing import NamedTuple
 from pydantic import TypeAdapter
 
 from rlver_gym.bench.raters import is_rated_whole, read_ratings
-from rlver_gym.bench.rescore import Recorded, rescore
+from rlver_gym.bench.rescore import Recorded, Rescored
 from rlver_gym.core.capabilities import DIMENSIONS, JUDGEMENTS
 from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION
-from rlver_gym.core.user import SentientUser
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.correlation import kendall_tau
 from rlver_gym.util.errors import RunError
@@ -53,16 +52,16 @@ class Opinions(NamedTuple):
 
 
 def gather_opinions(
-    folder: Path, dialogues: Sequence[Recorded], references: Mapping[str, SentientUser]
+    folder: Path, dialogues: Sequence[Recorded], rescored: Mapping[str, Sequence[Rescored]]
 ) -> Opinions:
-    """The opinions of a run's dialogues: `references` are asked now, `judgements.jsonl` (of
-    `rlver-gym judge`) and `ratings.jsonl` of the folder are read where they are there.
+    """The opinions of a run's dialogues: other users', and those in `judgements.jsonl` (of
+    `rlver-gym judge`) and `ratings.jsonl` of the folder where they are there.
     """
     if not dialogues:
         raise RunError("no dialogue there counts. See what rlver-gym report says of the run.")
     emotions = {SCORE: mean_by((one.agent, one.final) for one in dialogues)}
-    for name, user in references.items():
-        felt = [one for one in rescore(user, dialogues) if not one.failure]
+    for name, each in rescored.items():
+        felt = [one for one in each if not one.failure]
         emotions[name] = mean_by((one.recorded.agent, one.final) for one in felt)
     if rated := _compute_human_rated_finals(folder, dialogues):
         emotions[RATERS] = rated
@@ -90,7 +89,7 @@ def read_opinions(folder: Path) -> Opinions | None:
         _ = found.emotions[SCORE]
     except (ValueError, KeyError) as error:
         raise RunError(
-            f"{path}: holds no opinions. Gather them again: rlver-gym opinions"
+            f"{path}: holds no opinions. Gather them again: rlver-gym rescore"
         ) from error
     return found
 

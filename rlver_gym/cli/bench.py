@@ -17,7 +17,7 @@ from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.folder import MANIFEST
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S
 from rlver_gym.bench.noise import measure_spread_over_user_seeds
-from rlver_gym.bench.opinions import Opinions
+from rlver_gym.bench.opinions import Opinions, gather_opinions, write_opinions
 from rlver_gym.bench.plan import MAX_SEEDS, MAX_USER_SEEDS, BenchPlan
 from rlver_gym.bench.run import Run, open_run
 from rlver_gym.bench.score import (
@@ -30,9 +30,9 @@ from rlver_gym.bench.score import (
 from rlver_gym.bench.sycophancy import SycophancyCounts, count_sycophantic_replies
 from rlver_gym.bench.table import build_leaderboard, build_needs_table
 from rlver_gym.cli.model_options import FieldOption, add_options, list_options, validate_options
-from rlver_gym.cli.opinions import References, gather_run_opinions, print_opinions
 from rlver_gym.cli.options import SOME_FAILED, Personas, ScoresAsJson, print_json
-from rlver_gym.cli.report import print_noise
+from rlver_gym.cli.report import print_noise, recorded_dialogues
+from rlver_gym.cli.rescore import appraise_by, make_appraisers, print_opinions
 from rlver_gym.cli.servers import (
     AgentOption,
     UserOption,
@@ -100,7 +100,15 @@ def bench(
             help="How long a reply of an agent, or of a user, of your own (MODULE:NAME) may take.",
         ),
     ] = f"{AGENT_TIMEOUT_S:g}",
-    reference: References = None,
+    reference: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=(
+                "Another user who appraises the same dialogues, as rescore --user; repeat it for"
+                " more."
+            )
+        ),
+    ] = None,
     allow_failures: Annotated[
         bool, typer.Option("--allow-failures", help="Exit with 0 also when some dialogues failed.")
     ] = False,
@@ -170,7 +178,7 @@ def bench(
     ranked, watched = score_agents(episodes, planned), check_episodes(episodes)
     failed, truth = count_failures(episodes), count_sycophantic_replies(episodes)
     noise = measure_spread_over_user_seeds(episodes, plan.seeds, plan.user_seeds)
-    heard = gather_run_opinions(folder, reference, personas, plan.env) if reference else None
+    heard = _gather_opinions(folder, reference, personas, plan.env) if reference else None
     if as_json:
         found = {
             "run": folder,
@@ -201,8 +209,19 @@ def bench(
         *map(SycophancyCounts.describe, truth),
     ]
     _print_results(plan, ranked, noise, notes, where)
-    print_opinions(SafeConsole(), heard)
+    if heard:
+        print_opinions(SafeConsole(), heard)
     raise typer.Exit(_exit_code(failed, allow_failures))
+
+
+def _gather_opinions(
+    folder: Path, references: Sequence[str], personas: str | None, env: str
+) -> Opinions:
+    """The opinions of other users, beside a judge's and people's; kept for the report."""
+    users, dialogues = make_appraisers(references), recorded_dialogues(folder, personas, env)
+    found = gather_opinions(folder, dialogues, appraise_by(users, dialogues))
+    write_opinions(folder, found)
+    return found
 
 
 def _results_beside_scores(

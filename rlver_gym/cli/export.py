@@ -15,7 +15,13 @@ from rlver_gym.cli.options import AsJson, print_json
 from rlver_gym.core.persona import Split
 from rlver_gym.util.terminal import SafeConsole, format_count, one_line
 
-_ROWS = {"dialogues": "dialogue", "replies": "reply", "pairs": "pair", "turns": "turn"}
+_ROWS = {
+    "dialogues": "dialogue",
+    "replies": "reply",
+    "pairs": "pair",
+    "turns": "turn",
+    "ratings": "rating",
+}
 """What one row of each kind is."""
 _MANY_POINTS = 1000
 _HELD_OUT: tuple[Split, ...] = ("validation", "test")
@@ -48,8 +54,8 @@ def export(
         Path | None,
         typer.Option(
             help=(
-                "File to write; for hf a folder. Default: in the first run's folder, named after"
-                " the format; a corpus needs it."
+                "File to write; for hf and corpus a folder. Default: in the first run's folder,"
+                " named after the format; what is read from a corpus needs it."
             )
         ),
     ] = None,
@@ -116,6 +122,9 @@ def export(
 
     table: a row a turn with everything that is known of it, capabilities and strategies too, for
     pandas: CSV, or Parquet for an --out that ends in .parquet.
+
+    corpus: a folder with what people rated in one run (ratings.jsonl of the studio) and said why,
+    in the form of the corpus of rated replies.
 
     Beside the words, "metadata" tells agent, persona, need, seed, split, rewards, emotions and
     reasons.

@@ -1,17 +1,23 @@
-"""`rlver-gym rescore`: recorded dialogues by another user's score."""
+"""`rlver-gym rescore`: recorded dialogues by other users, and every other opinion of them."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from rlver_gym.agents import uses_server
+from rlver_gym.bench.folder import MANIFEST
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
-from rlver_gym.bench.rescore import Rescore, ScoreComparison, compare_scores
+from rlver_gym.bench.opinions import Opinions, build_opinion_rows, gather_opinions, write_opinions
+from rlver_gym.bench.rescore import Recorded, Rescore, Rescored, ScoreComparison, compare_scores
 from rlver_gym.bench.rescore import rescore as appraise_again
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, exit_if_any_skipped, print_json
-from rlver_gym.cli.report import recorded_dialogues, show_progress
+from rlver_gym.cli.report import print_rows, recorded_dialogues, show_progress
 from rlver_gym.cli.servers import UserOption, parse_user_options
+from rlver_gym.core.user import SentientUser
 from rlver_gym.users import make_user
+from rlver_gym.util.errors import CardError
 from rlver_gym.util.terminal import SafeConsole, format_count
 from rlver_gym.util.user_code import CodeRunner
 
@@ -24,43 +30,101 @@ def rescore(
         ),
     ],
     user: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
-            help="Who appraises: embedded, reader, openai:MODEL, or MODULE:NAME of your own."
+            help=(
+                "Who appraises: embedded, reader, openai:MODEL, or MODULE:NAME of your own; repeat"
+                " it for more."
+            )
         ),
-    ],
+    ] = None,
     user_option: UserOption = None,
     personas: RunPersonas = None,
     env: RunEnv = None,
     as_json: AsJson = False,
 ) -> None:
-    """Appraise recorded dialogues by another user, without holding them again, and set its score
-    beside the recorded one.
+    """Appraise recorded dialogues by other users, without holding them again, and set their scores,
+    a judge's marks and people's ratings beside the recorded one.
 
-    The user hears the recorded words and keeps its own emotion. By agent: mean final emotion by
+    A user hears the recorded words and keeps its own emotion. By agent: mean final emotion by
     both, correlation of changes within a dialogue, and overpayment: the share of replies that the
     record pays and this user does not, and what they are paid. An agent that ends above the start
     by the record alone is marked.
 
-    Dialogues that this user fails at are left out and named, and the exit code is 4. A model behind
-    a server is asked about every reply: --user-option base_url=URL says where.
+    With several users, and where there are judgements.jsonl (of rlver-gym judge) or ratings.jsonl
+    (of the studio: dialogue AGENT/PERSONA/SEED, rater, turn from 1, change from -10 to 10), one
+    table more has all of them by agent, with Kendall's tau of each order and the score's. Without
+    --user it is all that is printed. It is kept in a run's opinions.json, for rlver-gym report.
+
+    Dialogues that a user fails at are left out and named, and the exit code is 4. A model behind
+    a server is asked about every reply: --user-option base_url=URL says where; of several users,
+    those behind a server are given the options.
     """
-    options = parse_user_options(user_option)
-    appraiser = guard_user(user, make_user(user, **options), CodeRunner(AGENT_TIMEOUT_S))
+    users = make_appraisers(user or (), parse_user_options(user_option))
     dialogues = recorded_dialogues(run, personas, env)
-    work = appraise_again(appraiser, dialogues)
-    found = compare_scores(list(show_progress(work, "appraising", len(dialogues))))
+    rescored = appraise_by(users, dialogues)
+    compared = {name: compare_scores(each) for name, each in rescored.items()}
+    found = gather_opinions(run, dialogues, rescored)
     recorded = ", ".join(sorted({one.user for one in dialogues}))
     if as_json:
-        names = {"recorded_user": recorded, "user": user, "user_version": appraiser.version}
-        print_json(names | _to_dict(found))
+        told = [
+            {"user": name, "user_version": users[name].version, **_to_dict(one)}
+            for name, one in compared.items()
+        ]
+        print_json({"recorded_user": recorded, "users": told, "opinions": found})
     else:
-        liked = "liked by" if any(one.only_recorded for one in found.agents) else ""
-        heading = ("agent", "recorded", "other", "level", "within r", "overpaid", "by", liked)
-        rows = [heading, *map(_format_score_row, (*found.agents, found.total))]
-        title = f"{run}: recorded ({recorded}) and {user}"
-        SafeConsole().print_table(rows, title, _describe_result(found))
-    exit_if_any_skipped((one.recorded.key, one.failure) for one in found.failures)
+        for name, one in compared.items():
+            _print_comparison(f"{run}: recorded ({recorded}) and {name}", one)
+        if len(users) != 1 or len(found.columns) > 2:
+            print_opinions(SafeConsole(), found)
+    if (run / MANIFEST).exists():
+        write_opinions(run, found)
+    exit_if_any_skipped(
+        (one.recorded.key if len(users) == 1 else f"{one.recorded.key} by {name}", one.failure)
+        for name, each in compared.items()
+        for one in each.failures
+    )
+
+
+def make_appraisers(
+    names: Sequence[str], options: Mapping[str, Any] | None = None
+) -> dict[str, SentientUser]:
+    """Users by name, one's own guarded. `options`: of the only one, or of those behind a server;
+    CardError where nobody takes them.
+    """
+    takers = names if len(names) == 1 else [name for name in names if uses_server(name)]
+    if options and not takers:
+        raise CardError("--user-option is of one --user, or of those behind a server. Name them.")
+    runner = CodeRunner(AGENT_TIMEOUT_S)
+    made = {name: make_user(name, **(options or {} if name in takers else {})) for name in names}
+    return {name: guard_user(name, user, runner) for name, user in made.items()}
+
+
+def appraise_by(
+    users: Mapping[str, SentientUser], dialogues: Sequence[Recorded]
+) -> dict[str, list[Rescored]]:
+    """All dialogues by each user, under a bar."""
+    return {
+        name: list(
+            show_progress(appraise_again(user, dialogues), f"appraising: {name}", len(dialogues))
+        )
+        for name, user in users.items()
+    }
+
+
+def print_opinions(console: SafeConsole, found: Opinions) -> None:
+    """A row an agent, a column an opinion."""
+    print_rows(console, "opinions: final emotion, and marks from 1 to 5", build_opinion_rows(found))
+    if len(found.columns) == 1:
+        hint = "The score is alone: name another user, judge the run or rate it."
+        console.print_line(hint, style="yellow")
+
+
+def _print_comparison(title: str, found: Rescore) -> None:
+    liked = "liked by" if any(one.only_recorded for one in found.agents) else ""
+    heading = ("agent", "recorded", "other", "level", "within r", "overpaid", "by", liked)
+    rows = [heading, *map(_format_score_row, (*found.agents, found.total))]
+    SafeConsole().print_table(rows, title, _describe_result(found))
 
 
 def _to_dict(found: Rescore) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from rlver_gym.cli import (
     envs,
     export,
     judge,
-    opinions,
     personas,
     report,
     rescore,
@@ -101,7 +100,6 @@ app.command("verify", rich_help_panel=_COMPARE)(report.verify)
 app.command("studio", rich_help_panel=_COMPARE)(studio.studio)
 app.command("export", rich_help_panel=_COMPARE)(export.export)
 app.command("rescore", rich_help_panel=_COMPARE)(rescore.rescore)
-app.command("opinions", rich_help_panel=_COMPARE)(opinions.opinions)
 app.command("judge", rich_help_panel=_COMPARE)(judge.judge)
 app.command("strategies", rich_help_panel=_COMPARE)(report.strategies)
 app.add_typer(cache.app, cls=_Group, name="cache", rich_help_panel=_COMPARE)

@@ -30,7 +30,7 @@ def studio(
 
     The address that is printed holds a token: nobody else gets in. Nothing is loaded from anywhere.
     Branches and ratings are kept in the run's folder: studio/branches.jsonl, and ratings.jsonl,
-    which `rlver-gym opinions` reads. Needs Starlette and uvicorn, which the package's extra
+    which `rlver-gym rescore` reads. Needs Starlette and uvicorn, which the package's extra
     "studio" installs.
 
     Example: rlver-gym studio runs/my-run

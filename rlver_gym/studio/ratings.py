@@ -1,4 +1,4 @@
-"""Blind rating of a run's dialogues by people, in the file that `rlver-gym opinions` reads."""
+"""Blind rating of a run's dialogues by people, in the file that `rlver-gym rescore` reads."""
 
 import hashlib
 from collections.abc import Mapping

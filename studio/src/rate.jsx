@@ -146,7 +146,7 @@ function Agreement({ run }) {
       {agents.length > 0 && <Unblinding title="Agents by name"><p class="dim">Mean final emotion over the dialogues that somebody rated whole.</p>
         <div class="scroll"><table class="board"><thead><tr><th>agent</th><th>by people</th><th>by the score</th></tr></thead>
           <tbody>{agents.map(([agent, [score, rated]]) => <tr key={agent}><th scope="row">{agent}</th><td>{fixed(rated)}</td><td>{fixed(score)}</td></tr>)}</tbody></table></div></Unblinding>}
-      <p class="note">Kept in the run's ratings.jsonl, which <code>rlver-gym opinions RUN</code> reads; with <code>--corpus DIR</code> it writes those that say why in the form of the corpus of rated replies.</p>
+      <p class="note">Kept in the run's ratings.jsonl, which <code>rlver-gym rescore RUN</code> sets beside the score; <code>rlver-gym export RUN --to corpus</code> writes those that say why in the form of the corpus of rated replies.</p>
     </>
   );
 }

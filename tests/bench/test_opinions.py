@@ -55,12 +55,24 @@ def rated(key: str, turns: int, change: float, rater: str = "a") -> list[Mapping
 def test_every_opinion_of_a_run_stands_in_one_table(folder: Path) -> None:
     marks = [judgement(f"{one}/{PEOPLE[0]}/0", 4 - 1.5 * at) for at, one in enumerate(AGENTS)]
     write(folder / "judgements.jsonl", marks)
-    done = CliRunner().invoke(app, ["opinions", str(folder), "--reference", "reader", "--json"])
-    found = json.loads(done.stdout)
-    assert list(found["emotions"]) == ["score", "reader"]
+
+    def rescore(*words: str) -> str:
+        done = CliRunner().invoke(app, ["rescore", str(folder), *words])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    of_file = json.loads(rescore("--json"))
+    assert (of_file["users"], list(of_file["opinions"]["emotions"])) == ([], ["score"])
+    found = json.loads(rescore("--user", "embedded", "--json"))["opinions"]
+    assert found == json.loads((folder / "opinions.json").read_text(encoding="utf-8"))
+    assert found["emotions"]["embedded"] == found["emotions"]["score"]
     assert found["capabilities"] == {"core_insight": {"oracle": 4, "listener": 2.5, "comfort": 1}}
     assert found["taus"]["core_insight"] == 1
     assert found["only_score"] == []
+    assert "tau with the score" in rescore("--user", "embedded")
+    (folder / "judgements.jsonl").unlink()
+    assert "tau with the score" not in rescore("--user", "embedded")
+    assert "The score is alone" in rescore()
 
 
 def test_who_is_liked_by_the_score_alone_is_marked(folder: Path) -> None:

@@ -52,7 +52,7 @@ def rescore(folder: Path, user: str, *words: str) -> Any:
 
 
 def test_the_user_of_the_run_gives_the_recorded_score(folder: Path) -> None:
-    plain = json.loads(rescore(folder, "embedded", "--json").stdout)
+    (plain,) = json.loads(rescore(folder, "embedded", "--json").stdout)["users"]
     assert (plain["level"], plain["overpaid"], plain["overpaid_by"]) == (0, 0, None)
     assert (plain["within_dialogue_r"], plain["kendall_tau"]) == pytest.approx((1, 1))
     assert [one["dialogues"] for one in plain["agents"]] == [3, 3, 3]
@@ -60,7 +60,7 @@ def test_the_user_of_the_run_gives_the_recorded_score(folder: Path) -> None:
 
 
 def test_a_sterner_user_shows_what_the_record_overpays(folder: Path) -> None:
-    plain = json.loads(rescore(folder, "rescore_others:Stern", "--json").stdout)
+    (plain,) = json.loads(rescore(folder, "rescore_others:Stern", "--json").stdout)["users"]
     oracle, *_, silent = plain["agents"]
     assert (oracle["agent"], silent["agent"]) == ("oracle", "silent")
     assert oracle["level"] > 10
@@ -73,9 +73,28 @@ def test_a_sterner_user_shows_what_the_record_overpays(folder: Path) -> None:
     assert "Kendall tau" in table
 
 
+def test_several_users_stand_in_one_table_and_each_failure_names_its_user(folder: Path) -> None:
+    users = ("rescore_others:Stern", "rescore_others:Tired")
+    done = rescore(folder, users[0], "--user", users[1], "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 4
+    assert f"left out: oracle/{PEOPLE[0]}/0 by {users[1]}: too tired to listen" in done.stderr
+    assert [(one["user"], len(one["failures"])) for one in found["users"]] == [
+        (users[0], 0),
+        (users[1], 3),
+    ]
+    finals = {
+        one["user"]: {of["agent"]: of["other"] for of in one["agents"]} for one in found["users"]
+    }
+    emotions = found["opinions"]["emotions"]
+    assert {name: emotions[name] for name in users} == finals
+    assert list(emotions) == ["score", *users]
+    assert "tau with the score" in rescore(folder, "embedded", "--user", users[0]).stdout
+
+
 def test_dialogues_at_which_the_user_fails_are_left_out_and_named(folder: Path) -> None:
     done = rescore(folder, "rescore_others:Tired", "--json")
-    plain = json.loads(done.stdout)
+    (plain,) = json.loads(done.stdout)["users"]
     assert done.returncode == 4
     assert [one["dialogues"] for one in plain["agents"]] == [2, 2, 2]
     assert {"dialogue": f"oracle/{PEOPLE[0]}/0", "why": "too tired to listen"} in plain["failures"]
@@ -87,6 +106,7 @@ def test_dialogues_at_which_the_user_fails_are_left_out_and_named(folder: Path) 
     [
         (("rescore_others:Broken",), f"user 'rescore_others:Broken' with {PEOPLE[0]}"),
         (("rescore_others:Tired", "--user-option", "everyone=true"), "failed at every dialogue"),
+        (("embedded", "--user", "reader", "--user-option", "everyone=true"), "behind a server"),
         (("embedded", "--env", "RLVER-Challenging-v0"), "was held with another env card"),
     ],
 )

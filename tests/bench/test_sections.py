@@ -20,7 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     list(run(BenchPlan(agents=("listener", "comfort"), seeds=1, persona_ids=PEOPLE), folder))
     line = {"dialogue": KEY, "scores": {"core_insight": 4, "creativity": 2}}
     (folder / "judgements.jsonl").write_text(f"{json.dumps(line)}\n", encoding="utf-8")
-    assert CliRunner().invoke(app, ["opinions", str(folder)]).exit_code == 0
+    assert CliRunner().invoke(app, ["rescore", str(folder)]).exit_code == 0
     return folder
 
 

@@ -1,11 +1,11 @@
-"""Rating is blind, resumes, and is read by `opinions`; the agreement is that of the ratings."""
+"""Rating is blind, resumes, and is read by `rescore`; the agreement is that of the ratings."""
 
 import json
 
 import numpy as np
 import pytest
 
-from rlver_gym.bench.export.raters import write_corpus
+from rlver_gym.bench.export.export import export
 from rlver_gym.bench.opinions import gather_opinions
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import read_dialogues
@@ -137,8 +137,8 @@ def test_ratings_that_say_why_are_read_as_a_corpus(studio, tmp_path) -> None:
     studio.post("rate", **whole, rater="Ann", turn=1, **why)
     studio.post("rate", **{**whole, "change": -3}, rater="Bo", turn=1, factors=FACTORS)
     studio.post("rate", **whole, rater="Ann", turn=2)
-    done = write_corpus(studio.folder, tmp_path / "corpus")
-    assert (done.ratings, done.left_out) == (2, 1)
+    done = export([studio.folder], "corpus", tmp_path / "corpus")
+    assert (done.rows, [*done.chosen.left_out.values()]) == ({"ratings": 2}, [1])
     (reply,) = Corpus(tmp_path / "corpus").rated_replies()
     assert reply.text == shown["turns"][0][0]
     assert reply.dialogue.opening == shown["opening"]
@@ -147,7 +147,7 @@ def test_ratings_that_say_why_are_read_as_a_corpus(studio, tmp_path) -> None:
         ("Bo", -3, "(nothing was noted)"),
     ]
     assert {name: reply.mean(name) for name in FACTORS} == FACTORS
-    write_corpus(studio.folder, tmp_path / "corpus")
+    export([studio.folder], "corpus", tmp_path / "corpus")
     too_much = {**FACTORS, "gives": 5}
     assert "gives" in studio.refusal("rate", **whole, rater="Ann", turn=1, factors=too_much)
 
@@ -155,7 +155,9 @@ def test_ratings_that_say_why_are_read_as_a_corpus(studio, tmp_path) -> None:
 def test_a_run_in_which_nobody_says_why_makes_no_corpus(studio, tmp_path) -> None:
     rate_next(studio, "Ann", lambda *_: 1)
     with pytest.raises(RunError, match="says why"):
-        write_corpus(studio.folder, tmp_path / "corpus")
+        export([studio.folder], "corpus", tmp_path / "corpus")
+    with pytest.raises(RunError, match="one run"):
+        export([studio.folder, studio.folder], "corpus", tmp_path / "corpus")
     assert not (tmp_path / "corpus").exists()
 
 

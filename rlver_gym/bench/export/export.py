@@ -12,6 +12,7 @@ from rlver_gym.bench.export.files import format_jsonl, write_folder
 from rlver_gym.bench.export.hub import build_hub_files
 from rlver_gym.bench.export.pairs import BranchPoint, build_dpo_rows, find_branch_points
 from rlver_gym.bench.export.rated import is_corpus, read_dialogues, read_single_replies
+from rlver_gym.bench.export.raters import write_corpus
 from rlver_gym.bench.export.rows import Row, build_openai_rows, build_sft_rows, build_sharegpt_rows
 from rlver_gym.bench.export.select_dialogues import (
     DialogueFilter,
@@ -25,7 +26,7 @@ from rlver_gym.util.errors import RunError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.terminal import format_count
 
-Format = Literal["openai", "sharegpt", "sft", "dpo", "hf", "table"]
+Format = Literal["openai", "sharegpt", "sft", "dpo", "hf", "table", "corpus"]
 
 
 class ExportResult(NamedTuple):
@@ -33,7 +34,7 @@ class ExportResult(NamedTuple):
 
     path: Path
     rows: dict[str, int]
-    """How many dialogues, replies or pairs."""
+    """How many dialogues, replies, pairs or ratings."""
     chosen: FilteredDialogues
     points: tuple[BranchPoint, ...] | None
     """Where two different replies were given to the same words; None where no pairs were asked for.
@@ -56,7 +57,7 @@ def export(
     roles: bool = False,
 ) -> ExportResult:
     """Write the wanted dialogues of runs, or of a corpus of rated replies; `out` is a file (for
-    "hf" a folder), None for one in the first run's folder, named after the format.
+    "hf" and "corpus" a folder), None for one in the first run's folder, named after the format.
 
     `system`: a message to put before each dialogue. `min_margin`: how far the two replies of a pair
     are apart at least, in points of change. `bare`: without metadata, for readers that refuse what
@@ -75,12 +76,20 @@ def export(
         raise RunError(
             f"{corpora[0]}: is a corpus, in which nothing is written. Say where to write: --out"
         )
+    if to == "corpus" and (corpora or len(runs) > 1):
+        raise RunError("a corpus is made of one run that people rated. Name that one alone.")
     has_pairs, has_singles = to in ("dpo", "hf"), to in ("dpo", "hf") or min_change is not None
     records, problems = read_records(runs, personas) if runs else ([], ())
     records += [one for folder in corpora for one in read_dialogues(folder, roles=roles)]
     rated_alone = corpora if has_singles else ()
     singles = [one for folder in rated_alone for one in read_single_replies(folder, roles=roles)]
     chosen = filter_records(records, wanted, singles)
+    usual = {"hf": "hf", "table": "table.csv", "corpus": "corpus"}.get(to, f"{to}.jsonl")
+    path = out or path_inside(folders[0], usual, error=RunError)
+    if to == "corpus":
+        ratings, left_out = write_corpus(runs[0], chosen.records, path)
+        chosen = chosen._replace(left_out=chosen.left_out | left_out)
+        return ExportResult(path, {"ratings": ratings}, chosen, None, problems)
     forks = tuple(find_branch_points(chosen.records, chosen.singles)) if has_pairs else None
     views = (
         {"turns": list(build_table_rows(chosen.records, read_judge_scores(runs)))}
@@ -90,8 +99,6 @@ def export(
     views = {name: rows for name, rows in views.items() if rows}
     if not views:
         raise RunError(_explain_no_rows(len(chosen.records), forks, min_margin, min_change))
-    usual = {"hf": "hf", "table": "table.csv"}.get(to, f"{to}.jsonl")
-    path = out or path_inside(folders[0], usual, error=RunError)
     if to == "hf":
         write_folder(path, build_hub_files(views, chosen.records, bare))
     elif to == "table":

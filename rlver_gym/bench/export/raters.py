@@ -1,14 +1,14 @@
 """What people rated in a run, in the form of the corpus of rated replies, and read as that is."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import ValidationError
 
 from rlver_gym.bench.export.files import CARD, MARK, format_jsonl, write_folder
-from rlver_gym.bench.export.select_dialogues import Record, read_records
+from rlver_gym.bench.export.select_dialogues import Record
 from rlver_gym.bench.raters import read_lines
 from rlver_gym.corpora.corpus import FACTORS, DialogueLine, Rating, Supporter
 from rlver_gym.environment.episode import Episode
@@ -25,22 +25,15 @@ Ratings of the run {{run}} by {{readers}}, in the form of rlver-gym's corpus of 
 """
 
 
-class RatedRun(NamedTuple):
-    """What was written."""
-
-    folder: Path
-    ratings: int
-    left_out: int
-    """Ratings without the factors that the corpus asks for, or of no reply of the run."""
+_LEFT_OUT = "rated without the factors that the corpus asks for, or in no such dialogue"
 
 
-def write_corpus(run: Path, out: Path, personas: str | None = None) -> RatedRun:
-    """Write the dialogues of a run that people rated, and those ratings that say why, as a corpus.
-    `personas`: the folder of the run's cards, which tell the split, if not the shipped ones.
+def write_corpus(run: Path, records: Sequence[Record], out: Path) -> tuple[int, dict[str, int]]:
+    """Write those of a run's dialogues that people rated, and the ratings that say why, as a
+    corpus; how many ratings, and how many not.
 
     RunError where no rating says why, and for what cannot be read or written.
     """
-    records, _ = read_records([run], personas)
     by_key = {"/".join(map(str, one.episode.key)): one for one in records}
     said, total = _select_last_ratings(run, by_key)
     if not said:
@@ -62,7 +55,8 @@ def write_corpus(run: Path, out: Path, personas: str | None = None) -> RatedRun:
     files["supporters.json"] = json.dumps(_list_supporters(chosen.values()), indent=1) + "\n"
     files[CARD] = _README.format(run=run.resolve().name, readers=f"{len(readers)} people")
     write_folder(out, files)
-    return RatedRun(out, len(said), total - len(said))
+    left_out = total - len(said)
+    return len(said), {_LEFT_OUT: left_out} if left_out else {}
 
 
 def _select_last_ratings(
