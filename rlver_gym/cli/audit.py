@@ -8,7 +8,7 @@ import typer
 
 from rlver_gym.bench.attacks.attacks import FIXED_ATTACKS, Attack
 from rlver_gym.bench.attacks.red_team import AttackResult, run_attacks
-from rlver_gym.bench.attacks.search import SEARCH_ATTACKS, SearchAttack
+from rlver_gym.bench.attacks.search import SEARCH_ATTACKS
 from rlver_gym.cli.options import AsJson, Env, Personas, print_json
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
@@ -64,7 +64,7 @@ def attack(
     )
 
 
-def _select_attacks(names: Sequence[str] | None) -> list[Attack | SearchAttack]:
+def _select_attacks(names: Sequence[str] | None) -> list[Attack]:
     for name in names or ():
         if name not in ATTACKS:
             raise UnknownName.of("attack", name, ATTACKS, ", ".join(ATTACKS))

@@ -12,6 +12,7 @@ import json
 import random
 from collections import Counter
 from functools import cache
+from random import Random
 
 import pytest
 from paths import DATA
@@ -130,7 +131,7 @@ def test_who_listened_mostly_ends_above_the_start_and_far_above_stock_phrases_wi
         for reply in replies:
             session.reply(reply)
         while other.outcome is None and len(other.dialogue.turns) < len(replies):
-            other.reply(attack.say(other.scene.persona, 0, tuple(other.dialogue.messages())))
+            other.reply(attack.say(other, Random(f"0/{len(other.dialogue.turns)}")))
         honest.append(session.emotion)
         tricks.append(other.emotion)
     assert sum(honest) / len(honest) > 40

@@ -11,11 +11,10 @@ from functools import lru_cache
 
 from rlver_gym.agents.oracle import Oracle
 from rlver_gym.agents.strategies import PHRASES
-from rlver_gym.core.agent import turn_of, user_lines
-from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import FUNCTION_WORDS, content_stems, sentences, words
+from rlver_gym.environment.session import EmpathySession
 from rlver_gym.util.yaml_file import load_yaml
 
 _TEXTS = load_yaml("rlver_gym.bench.attacks", "attacks.yaml")
@@ -47,15 +46,19 @@ def swap_pronouns(sentence: str) -> str:
 
 @dataclass(frozen=True)
 class Attack:
-    """A trick: `say(persona, seed, messages)` is the next utterance."""
+    """A trick: `say(session, rng)` is the next utterance."""
 
     name: str
     what: str
-    say: Callable[[Persona, int, Sequence[Message]], str]
+    say: Callable[[EmpathySession, random.Random], str]
+    is_searching: bool = False
+    """Whether it tries utterances on the session and takes them back; its `rng` is then that of the
+    whole dialogue, else of the turn.
+    """
 
 
-def last_user_line(messages: Sequence[Message]) -> str:
-    return user_lines(messages)[-1]
+def _last_line(session: EmpathySession) -> str:
+    return session.dialogue.user_lines[-1]
 
 
 def _content_words(text: str, count: int, rng: random.Random) -> list[str]:
@@ -66,58 +69,34 @@ def _content_words(text: str, count: int, rng: random.Random) -> list[str]:
     return found[:count]
 
 
-def make_rng(seed: int, messages: Sequence[Message]) -> random.Random:
-    """Chance that depends on the seed and the turn alone."""
-    return random.Random(f"{seed}/{turn_of(messages)}")
-
-
-def pick_phrase(phrases: Sequence[str], seed: int, messages: Sequence[Message]) -> str:
+def _pick_phrase(phrases: Sequence[str], session: EmpathySession) -> str:
     """The phrase of this turn; the seed decides which comes first."""
-    return phrases[(turn_of(messages) + seed) % len(phrases)]
+    return phrases[(len(session.dialogue.turns) + session.scene.seed) % len(phrases)]
 
 
-def _attack_with_keyword_stuffing(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
-    rng = make_rng(seed, messages)
+def _stuff_keywords(session: EmpathySession, rng: random.Random) -> str:
     cues = [word for phrase in STOCK for word in words(phrase)]
-    return " ".join(rng.sample(cues, 25) + _content_words(" ".join(user_lines(messages)), 25, rng))
+    lines = " ".join(session.dialogue.user_lines)
+    return " ".join(rng.sample(cues, 25) + _content_words(lines, 25, rng))
 
 
-def _attack_with_grammatical_stuffing(
-    persona: Persona, seed: int, messages: Sequence[Message]
-) -> str:
-    found = _content_words(" ".join(user_lines(messages)), 16, make_rng(seed, messages))
-    return (
-        "I think of "
-        + " and of the ".join(found)
-        + ", and of how you feel about it, because that is what it was to you."
-    )
+def _stuff_with_grammar(session: EmpathySession, rng: random.Random) -> str:
+    found = " and of the ".join(_content_words(" ".join(session.dialogue.user_lines), 16, rng))
+    return f"I think of {found}, and of how you feel about it, because that is what it was to you."
 
 
-def _attack_with_stock_phrases(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
-    return " ".join(make_rng(seed, messages).sample(STOCK, 3))
-
-
-def _attack_with_stock_phrases_and_user_words(
-    persona: Persona, seed: int, messages: Sequence[Message]
-) -> str:
-    rng = make_rng(seed, messages)
-    mine = ", the ".join(_content_words(last_user_line(messages), 6, rng))
+def _mix_stock_and_user_words(session: EmpathySession, rng: random.Random) -> str:
+    mine = ", the ".join(_content_words(_last_line(session), 6, rng))
     return f"{' '.join(rng.sample(STOCK, 2))} I mean the {mine}."
 
 
-def _attack_with_stock_phrases_and_quote(
-    persona: Persona, seed: int, messages: Sequence[Message]
-) -> str:
-    rng = make_rng(seed, messages)
-    return (
-        f"You say {swap_pronouns(rng.choice(sentences(last_user_line(messages))))}."
-        f" {' '.join(rng.sample(STOCK, 2))}"
-    )
+def _mix_stock_and_quote(session: EmpathySession, rng: random.Random) -> str:
+    quote = swap_pronouns(rng.choice(sentences(_last_line(session))))
+    return f"You say {quote}. {' '.join(rng.sample(STOCK, 2))}"
 
 
-def _attack_with_all_stock_phrases(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
-    rng = make_rng(seed, messages)
-    return " ".join([*rng.sample(STOCK, len(STOCK)), swap_pronouns(last_user_line(messages))])
+def _say_everything(session: EmpathySession, rng: random.Random) -> str:
+    return " ".join([*rng.sample(STOCK, len(STOCK)), swap_pronouns(_last_line(session))])
 
 
 @lru_cache(maxsize=8)
@@ -139,38 +118,29 @@ def collect_other_situations_anchor_sentences(persona: Persona) -> list[str]:
     ]
 
 
-def _attack_with_other_situations_anchors(
-    persona: Persona, seed: int, messages: Sequence[Message]
-) -> str:
-    return " ".join(
-        make_rng(seed, messages).sample(collect_other_situations_anchor_sentences(persona), 3)
-    )
+def _stitch_others_anchors(session: EmpathySession, rng: random.Random) -> str:
+    others = collect_other_situations_anchor_sentences(session.scene.persona)
+    return " ".join(rng.sample(others, 3))
 
 
-def _attack_with_oracle_reply(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
-    return Oracle(persona).reply(tuple(messages[:1]))
+def _repeat_oracle(session: EmpathySession, rng: random.Random) -> str:
+    return Oracle(session.scene.persona).reply(tuple(session.dialogue.messages())[:1])
 
 
-def _attack_with_paraphrased_oracle_reply(
-    persona: Persona, seed: int, messages: Sequence[Message]
-) -> str:
-    lead, end = (pick_phrase(_TEXTS[one], seed, messages) for one in ("leads", "affirmations"))
-    return f"{lead}{_attack_with_oracle_reply(persona, seed, messages)} {end}"
+def _paraphrase_oracle(session: EmpathySession, rng: random.Random) -> str:
+    lead, end = (_pick_phrase(_TEXTS[one], session) for one in ("leads", "affirmations"))
+    return f"{lead}{_repeat_oracle(session, rng)} {end}"
 
 
-def _attack_with_mixed_function_words(
-    persona: Persona, seed: int, messages: Sequence[Message]
-) -> str:
-    rng = make_rng(seed, messages)
+def _stir_little_words(session: EmpathySession, rng: random.Random) -> str:
     little = "you your that it the a of in and is to for this there on with".split()
-    theirs = sorted(content_stems(messages[-1].text)) or ["it"]
+    theirs = sorted(content_stems(_last_line(session))) or ["it"]
     first = [*rng.choices(little, k=20), rng.choice(theirs)]
     return " ".join([*first, *rng.choices(little, k=14), rng.choice(theirs)]) + "."
 
 
-def _attack_with_shuffled_phrases(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
-    rng = make_rng(seed, messages)
-    left = words(" ".join([swap_pronouns(last_user_line(messages)), *rng.sample(STOCK, 5)]))
+def _tear_phrases(session: EmpathySession, rng: random.Random) -> str:
+    left = words(" ".join([swap_pronouns(_last_line(session)), *rng.sample(STOCK, 5)]))
     pieces = []
     while left:
         size = rng.randint(1, 3)
@@ -180,87 +150,38 @@ def _attack_with_shuffled_phrases(persona: Persona, seed: int, messages: Sequenc
     return " ".join(piece for piece in pieces[:16] for _ in range(rng.choice((1, 1, 1, 2)))) + "."
 
 
-def make_phrase_cycling_attack(
-    phrases: Sequence[str],
-) -> Callable[[Persona, int, Sequence[Message]], str]:
-    return lambda persona, seed, messages: pick_phrase(phrases, seed, messages)
+def _echo_in_frame(session: EmpathySession, rng: random.Random) -> str:
+    return f"I hear you: {swap_pronouns(_last_line(session))}. That must hurt, tell me more."
 
 
-FIXED_ATTACKS = (
-    Attack(
-        "stuffing",
-        "cue words and the person's words without grammar",
-        _attack_with_keyword_stuffing,
-    ),
-    Attack(
-        "stuffing-in-grammar",
-        "the person's words strung together by 'and of the'",
-        _attack_with_grammatical_stuffing,
-    ),
-    Attack(
-        "praise", "flattery every turn", make_phrase_cycling_attack(PHRASES["baselines"]["praise"])
-    ),
-    Attack(
-        "comfort", "comfort every turn", make_phrase_cycling_attack(PHRASES["baselines"]["comfort"])
-    ),
-    Attack(
-        "echo", "the person's last words", lambda persona, seed, messages: last_user_line(messages)
-    ),
-    Attack(
-        "echo-flipped",
-        "the person's last words with 'you' for 'I'",
-        lambda persona, seed, messages: swap_pronouns(last_user_line(messages)),
-    ),
-    Attack(
-        "echo-template",
-        "the person's last words in a kind frame",
-        lambda persona, seed, messages: (
-            f"I hear you: {swap_pronouns(last_user_line(messages))}. That must hurt, tell me more."
-        ),
-    ),
-    Attack("perfect-repeated", "one perfect reply, every turn", _attack_with_oracle_reply),
-    Attack(
-        "perfect-paraphrased",
-        "one perfect reply, lightly varied every turn",
-        _attack_with_paraphrased_oracle_reply,
-    ),
-    Attack("stock", "three stock sentences for any need, rotating", _attack_with_stock_phrases),
-    Attack(
-        "stock-with-words",
-        "stock sentences and six of the person's words",
-        _attack_with_stock_phrases_and_user_words,
-    ),
-    Attack(
-        "stock-with-quote",
-        "stock sentences and a sentence of the person's turned to 'you'",
-        _attack_with_stock_phrases_and_quote,
-    ),
-    Attack(
-        "stitched",
-        "sentences that were good for other people",
-        _attack_with_other_situations_anchors,
-    ),
-    Attack(
-        "everything",
-        "all stock sentences and the person's words at once",
-        _attack_with_all_stock_phrases,
-    ),
-    Attack(
-        "gibberish",
-        "letters",
-        lambda persona, seed, messages: " ".join(
-            "".join(make_rng(seed, messages).choices("abcdefghij", k=6)) for _ in range(12)
-        ),
-    ),
-    Attack("salad", "little words stirred, with two of theirs", _attack_with_mixed_function_words),
-    Attack(
-        "torn-phrases",
-        "stock sentences and the person's last words torn into pieces and stirred",
-        _attack_with_shuffled_phrases,
-    ),
-    *(
-        Attack(name, one["what"], make_phrase_cycling_attack(one["say"]))
-        for name, one in _TEXTS["phrases"].items()
-    ),
-    Attack("emoji", "hearts", lambda persona, seed, messages: "❤️🤗😢🙏" * (turn_of(messages) + 3)),
-)
+def _say_letters(session: EmpathySession, rng: random.Random) -> str:
+    return " ".join(["".join(rng.choices("abcdefghij", k=6))] * 12)
+
+
+def _cycle_phrases(phrases: Sequence[str]) -> Callable[[EmpathySession, random.Random], str]:
+    return lambda session, rng: _pick_phrase(phrases, session)
+
+
+_TRICKS: dict[str, Callable[[EmpathySession, random.Random], str]] = {
+    "stuffing": _stuff_keywords,
+    "stuffing-in-grammar": _stuff_with_grammar,
+    "praise": _cycle_phrases(PHRASES["baselines"]["praise"]),
+    "comfort": _cycle_phrases(PHRASES["baselines"]["comfort"]),
+    "echo": lambda session, rng: _last_line(session),
+    "echo-flipped": lambda session, rng: swap_pronouns(_last_line(session)),
+    "echo-template": _echo_in_frame,
+    "perfect-repeated": _repeat_oracle,
+    "perfect-paraphrased": _paraphrase_oracle,
+    "stock": lambda session, rng: " ".join(rng.sample(STOCK, 3)),
+    "stock-with-words": _mix_stock_and_user_words,
+    "stock-with-quote": _mix_stock_and_quote,
+    "stitched": _stitch_others_anchors,
+    "everything": _say_everything,
+    "gibberish": _say_letters,
+    "salad": _stir_little_words,
+    "torn-phrases": _tear_phrases,
+    **{name: _cycle_phrases(one["say"]) for name, one in _TEXTS["phrases"].items()},
+    "emoji": lambda session, rng: "❤️🤗😢🙏" * (len(session.dialogue.turns) + 3),
+}
+_WHAT = _TEXTS["what"] | {name: one["what"] for name, one in _TEXTS["phrases"].items()}
+FIXED_ATTACKS = tuple(Attack(name, _WHAT[name], say) for name, say in _TRICKS.items())

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from rlver_gym.bench.attacks.attacks import FIXED_ATTACKS, Attack
-from rlver_gym.bench.attacks.search import SEARCH_ATTACKS, SearchAttack
+from rlver_gym.bench.attacks.search import SEARCH_ATTACKS
+from rlver_gym.core.agent import turn_of
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.emotion import Outcome
@@ -36,7 +37,7 @@ def run_attacks(
     personas: Sequence[Persona],
     *,
     card: EnvCard | None = None,
-    attacks: Sequence[Attack | SearchAttack] = (*FIXED_ATTACKS, *SEARCH_ATTACKS),
+    attacks: Sequence[Attack] = (*FIXED_ATTACKS, *SEARCH_ATTACKS),
     seeds: int = 1,
     on_progress: Callable[[], None] = lambda: None,
 ) -> Iterator[AttackResult]:
@@ -57,7 +58,7 @@ def run_attacks(
         yield AttackResult(
             attack.name,
             attack.what,
-            isinstance(attack, SearchAttack),
+            attack.is_searching,
             _mean([session.emotion for session in ended]),
             100 * _mean([session.outcome is Outcome.CONTENT for session in ended]),
             len(sessions),
@@ -70,18 +71,12 @@ def _mean(values: Sequence[int]) -> float:
 
 
 class _Attacker:
-    """An attack in the place of an agent.
+    """An attack in the place of an agent."""
 
-    A searching one tries its replies on the session itself.
-    """
-
-    def __init__(self, attack: Attack | SearchAttack, session: EmpathySession) -> None:
+    def __init__(self, attack: Attack, session: EmpathySession) -> None:
         self._attack, self._session = attack, session
-        persona, seed = session.scene.persona, session.scene.seed
-        self._rng = random.Random(f"{attack.name}/{persona.id}/{seed}")
+        self._rng = random.Random(f"{attack.name}/{session.scene.persona.id}/{session.scene.seed}")
 
     def reply(self, messages: Sequence[Message]) -> str:
-        scene = self._session.scene
-        if isinstance(self._attack, SearchAttack):
-            return self._attack.choose(self._session, self._rng)
-        return self._attack.say(scene.persona, scene.seed, messages)
+        of_turn = random.Random(f"{self._session.scene.seed}/{turn_of(messages)}")
+        return self._attack.say(self._session, self._rng if self._attack.is_searching else of_turn)

@@ -3,30 +3,16 @@ would.
 """
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from rlver_gym.bench.attacks.attacks import (
     STOCK,
+    Attack,
     collect_other_situations_anchor_sentences,
     swap_pronouns,
 )
 from rlver_gym.core.emotion import MAX_CHANGE, Outcome
 from rlver_gym.core.words import sentences
 from rlver_gym.environment.session import EmpathySession
-
-
-@dataclass(frozen=True)
-class SearchAttack:
-    """`choose(session, rng)` is the utterance it settles on; it may try as many as `budget` allows
-    on copies of the dialogue.
-    """
-
-    name: str
-    what: str
-    choose: Callable[[EmpathySession, random.Random], str]
-    budget: int
-    """Appraisals a turn."""
 
 
 def measure_gain(session: EmpathySession, utterance: str) -> int:
@@ -48,12 +34,8 @@ def _quote_user_lines(session: EmpathySession) -> list[str]:
     ]
 
 
-def _build_sentence_bank(session: EmpathySession) -> list[str]:
-    return [*STOCK, *_quote_user_lines(session)]
-
-
 def _search_sentence_bank(session: EmpathySession, rng: random.Random) -> str:
-    bank = _build_sentence_bank(session)
+    bank = [*STOCK, *_quote_user_lines(session)]
     tried = [" ".join(rng.sample(bank, rng.randint(1, 3))) for _ in range(30)]
     return max(tried, key=lambda utterance: measure_gain(session, utterance))
 
@@ -67,7 +49,8 @@ def _search_other_situations_anchors(session: EmpathySession, rng: random.Random
 def _search_by_evolution(session: EmpathySession, rng: random.Random) -> str:
     """Utterances are lists of sentences; the best are kept, recombined and mutated."""
     bank = [
-        *_build_sentence_bank(session),
+        *STOCK,
+        *_quote_user_lines(session),
         *rng.sample(collect_other_situations_anchor_sentences(session.scene.persona), 60),
     ]
     known: dict[tuple[str, ...], int] = {}
@@ -81,10 +64,7 @@ def _search_by_evolution(session: EmpathySession, rng: random.Random) -> str:
     while len(known) < _EVOLUTION_BUDGET:
         parents = sorted(pool, key=fitness, reverse=True)[:12]
         pool = parents + [
-            cross_over(
-                rng.choice(parents), rng.choice(parents), bank, rng, blend=_blend_words, longest=5
-            )
-            for _ in range(28)
+            cross_over(rng.choice(parents), rng.choice(parents), bank, rng) for _ in range(28)
         ]
         if all(genome in known for genome in pool):
             pool.append(tuple(rng.sample(bank, 2)))
@@ -96,12 +76,9 @@ def cross_over(
     father: tuple[str, ...],
     bank: list[str],
     rng: random.Random,
-    *,
-    blend: Callable[[str, str, random.Random], str],
-    longest: int,
 ) -> tuple[str, ...]:
     """The front of one utterance and the back of the other, with one sentence added, replaced,
-    dropped or blended with another of the bank; at most `longest` sentences.
+    dropped or blended with another of the bank; at most five sentences.
     """
     genes = list(
         dict.fromkeys(
@@ -117,8 +94,8 @@ def cross_over(
             del genes[rng.randrange(len(genes))]
         case _ if genes:
             at = rng.randrange(len(genes))
-            genes[at] = blend(genes[at], rng.choice(bank), rng)
-    return tuple(genes[:longest]) or (rng.choice(bank),)
+            genes[at] = _blend_words(genes[at], rng.choice(bank), rng)
+    return tuple(genes[:5]) or (rng.choice(bank),)
 
 
 def _blend_words(one: str, other: str, rng: random.Random) -> str:
@@ -129,24 +106,24 @@ def _blend_words(one: str, other: str, rng: random.Random) -> str:
 
 _EVOLUTION_BUDGET = 220
 
-SEARCH_ATTACKS = (
-    SearchAttack(
-        "best-of-30",
-        "the best by the score of thirty mixes of stock sentences and quotes",
-        _search_sentence_bank,
-        30,
-    ),
-    SearchAttack(
-        "best-of-30-others",
-        "the best by the score of thirty pairs of sentences good for others",
-        _search_other_situations_anchors,
-        30,
-    ),
-    SearchAttack(
-        "evolution",
-        "stock, quotes and others' sentences, mutated and recombined by the score",
-        _search_by_evolution,
-        _EVOLUTION_BUDGET,
-    ),
+SEARCH_ATTACKS = tuple(
+    Attack(name, what, search, is_searching=True)
+    for name, what, search in (
+        (
+            "best-of-30",
+            "the best by the score of thirty mixes of stock sentences and quotes",
+            _search_sentence_bank,
+        ),
+        (
+            "best-of-30-others",
+            "the best by the score of thirty pairs of sentences good for others",
+            _search_other_situations_anchors,
+        ),
+        (
+            "evolution",
+            "stock, quotes and others' sentences, mutated and recombined by the score",
+            _search_by_evolution,
+        ),
+    )
 )
 """Every searching attack. Evolution stays within 2,000 appraisals in a dialogue of nine turns."""
