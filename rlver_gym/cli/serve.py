@@ -56,7 +56,8 @@ def serve(
     """Serve the environments to other processes and machines.
 
     A client is gym.make("RLVER-Empathy-v0", url="http://127.0.0.1:8000"): the same observations,
-    rewards and ends as without url. The interface is described at /docs, counts are at /metrics.
+    rewards and ends as without url. /openapi.json describes the interface, counts are at
+    /metrics.
 
     Without TLS: put a proxy before it that adds it where others share the network. Needs FastAPI
     and uvicorn, which the package's extra "serve" installs.

@@ -1,5 +1,6 @@
 """An EmpathyEnv whose person is played by a server, as `gym.make` with a `url` makes it."""
 
+import asyncio
 from contextlib import suppress
 from copy import copy
 from hashlib import sha256
@@ -84,7 +85,7 @@ class RemoteEmpathyEnv(EmpathyEnv):
         ids = (persona,) if persona is not None else people[check_split(split or there.split)]
         self._set_people(there, tuple(ids), split, "the server")
         shipped = is_shipped_user((user or users[0]).partition(":")[0])
-        self._set_user(user, is_async=False, is_deterministic=shipped)
+        self._set_user(user, is_async=True, is_deterministic=shipped)
 
     @property
     def has_begun(self) -> bool:
@@ -107,6 +108,7 @@ class RemoteEmpathyEnv(EmpathyEnv):
     def fork(self) -> Self:
         other = copy(self)
         other._np_random, other._episode, other._lines = None, None, []
+        other._server = copy(self._server)
         return other
 
     def validate_utterance(self, utterance: str) -> str:
@@ -115,15 +117,15 @@ class RemoteEmpathyEnv(EmpathyEnv):
         return clean_utterance(utterance, self.card.max_utterance_chars, self.card.overlong)
 
     async def _begin(self, persona: str, scene_seed: int) -> tuple[str, dict[str, Any]]:
-        self._leave()
+        await self._leave()
         request = {"env": self.card.id, "persona": persona, "scene_seed": scene_seed}
-        answer = self._server.call(
+        answer = await self._ask(
             "POST", "/v1/episodes", {"request_id": uuid4().hex, "user": self.user, **request}
         )
         self._episode = answer
         self._lines = [answer["opening"]]
         if self.info_choice == "privileged" and "hidden_need" not in (answer["privileged"] or {}):
-            self._leave()
+            await self._leave()
             raise CardError(
                 f"{self._server.url} does not tell what a supporter could not know. Start it with"
                 ' --privileged, or leave out info="privileged".'
@@ -138,7 +140,7 @@ class RemoteEmpathyEnv(EmpathyEnv):
         turn = self._episode["turn"] + 1
         # the same for the same words in the same turn: a step that is tried again is taken once
         digest = sha256(words.encode()).hexdigest()[:32]
-        answer = self._server.call(
+        answer = await self._ask(
             "POST",
             f"/v1/episodes/{self._episode['episode_id']}/steps",
             {"request_id": f"{turn}-{digest}", "turn": turn, "utterance": words},
@@ -161,20 +163,35 @@ class RemoteEmpathyEnv(EmpathyEnv):
         }
 
     def _end_failed_dialogue(self) -> str:
-        self._leave()
+        self._episode = None
         return "the user failed on the server"
 
-    def _leave(self) -> None:
+    async def _ask(self, *request: Any, **options: Any) -> dict[str, Any]:
+        """What the server answers. Cancelled, the request may come again: it is granted once."""
+        server = self._server
+        try:
+            return await server.acall(*request, **options)
+        except asyncio.CancelledError:
+            self._server = copy(server)  # the other one goes on waiting
+            raise
+
+    async def _leave(self) -> None:
         """Drop an episode that still goes on; one that has ended is the server's to drop."""
-        episode, self._episode = self._episode, None
-        if episode and episode["outcome"] is None:
+        if path := self._forget_episode():
             with suppress(RlverError):  # it is dropped when it was idle for long
-                path = f"/v1/episodes/{episode['episode_id']}"
-                self._server.call("DELETE", path, patience_s=0.0)
+                await self._ask("DELETE", path, patience_s=0.0)
+
+    def _forget_episode(self) -> str | None:
+        """The path of an episode that still goes on."""
+        episode, self._episode = self._episode, None
+        is_open = episode and episode["outcome"] is None
+        return f"/v1/episodes/{episode['episode_id']}" if episode and is_open else None
 
     def close(self) -> None:
         """Tell the server that the dialogue is not needed any more."""
-        self._leave()
+        if path := self._forget_episode():
+            with suppress(RlverError):
+                self._server.call("DELETE", path, patience_s=0.0)
         self._server.close()
 
     def render(self) -> str | None:

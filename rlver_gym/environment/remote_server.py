@@ -2,6 +2,7 @@
 be reached, with errors that name the remedy. Needs only the standard library.
 """
 
+import asyncio
 import json
 import os
 import random
@@ -9,6 +10,7 @@ import time
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+from weakref import finalize
 
 from rlver_gym.util.errors import (
     CardError,
@@ -22,6 +24,7 @@ from rlver_gym.util.errors import (
     UnknownName,
     UtteranceError,
 )
+from rlver_gym.util.event_loop import Worker
 
 TOKEN_VARIABLE = "RLVER_GYM_TOKEN"
 MAX_ANSWER_BYTES = 4 << 20
@@ -53,7 +56,7 @@ class _Answer(NamedTuple):
 
 
 class RemoteServer:
-    """One server. Its connection is kept between calls, and made anew in a copy. For one thread."""
+    """One server, one call at a time. Its connection is kept, and made anew in a copy."""
 
     def __init__(self, url: str, timeout_s: float, patience_s: float) -> None:
         """`url`: such as http://127.0.0.1:8000. `timeout_s`: of one attempt. `patience_s`: for how
@@ -65,16 +68,35 @@ class RemoteServer:
         self.timeout_s = timeout_s
         self.patience_s = patience_s
         self._has_answered = False
+        self._open_line()
+
+    def _open_line(self) -> None:
         self._connection: HTTPConnection | None = None
+        self._worker = Worker()
+        finalize(self, self._worker.stop)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_connection": None}
+        return {**vars(self), "_connection": None, "_worker": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._open_line()
 
     def close(self) -> None:
         """Close the connection; the next call opens another."""
         if self._connection:
             self._connection.close()
         self._connection = None
+
+    async def acall(self, *arguments: Any, **named: Any) -> dict[str, Any]:
+        """As `call`, on a thread: the event loop is free meanwhile. The thread goes on with what is
+        cancelled, and then closes the connection: use a copy instead.
+        """
+        try:
+            return await self._worker(lambda: self.call(*arguments, **named))
+        except asyncio.CancelledError:
+            self._worker.submit(self.close)
+            raise
 
     def call(
         self,

@@ -66,8 +66,8 @@ def make_app(
         description=DESCRIPTION,
         lifespan=lifespan,
         responses=PROBLEMS,
+        docs_url=None,  # FastAPI's pages load scripts from elsewhere
         redoc_url=None,
-        swagger_ui_oauth2_redirect_url=None,
         generate_unique_id_function=lambda route: route.name,
     )
     bearer = HTTPBearer(auto_error=False, description="The token of the server.")

@@ -20,7 +20,7 @@ from rlver_gym.serve.metrics import Metrics
 from rlver_gym.serve.operation import ServeSettings
 from rlver_gym.serve.problems import Refusal
 
-OPEN_PATHS = frozenset({"/healthz", "/docs", "/openapi.json"})
+OPEN_PATHS = frozenset({"/healthz", "/openapi.json"})
 """Answered without a token: nothing of an episode is there."""
 LOG = logging.getLogger("rlver_gym.serve")
 

@@ -1,4 +1,4 @@
-"""The description at /openapi.json and /docs: text, problems, and links."""
+"""The description at /openapi.json: text, problems, and links."""
 
 from typing import Any
 

@@ -40,8 +40,8 @@ KINDS = {
     "user-not-offered": Kind(403, "No such user here"),
     "unknown-name": Kind(404, "No such name"),
     "unknown-episode": Kind(404, "No such episode"),
-    "not-found": Kind(404, "Nothing is here", "See /docs for what there is."),
-    "method-not-allowed": Kind(405, "No such method here", "See /docs for what there is."),
+    "not-found": Kind(404, "Nothing is here", "See /openapi.json for what there is."),
+    "method-not-allowed": Kind(405, "No such method here", "See /openapi.json for what there is."),
     "slow-request": Kind(408, "The body did not come", "Send the whole body within 30 s."),
     "wrong-turn": Kind(409, "Another turn is next"),
     "episode-over": Kind(409, "The episode is over"),
@@ -121,7 +121,7 @@ def describe_invalid(problems: Iterable[Mapping[str, Any]]) -> str:
         f"{'.'.join(map(str, one['loc'])) or 'message'}: {_describe_field(one)}"
         for one in islice(problems, 5)
     ]
-    return f"{'; '.join(lines)}. See /docs for what is expected."
+    return f"{'; '.join(lines)}. See /openapi.json for what is expected."
 
 
 def _describe_field(problem: Mapping[str, Any]) -> str:

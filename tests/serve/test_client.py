@@ -2,6 +2,7 @@
 is slow, full, restarted or gone.
 """
 
+import asyncio
 import pickle
 import socket
 import threading
@@ -381,6 +382,30 @@ def test_a_step_that_timed_out_can_be_taken_again_and_is_taken_once(
     user.may_go_on.set()
     server.timeout_s = server.patience_s = 120.0
     assert env.step(WORDS[0])[4]["turn"] == 1
+    assert user.asked == 1
+
+
+def test_a_step_leaves_the_event_loop_free_and_a_cancelled_one_is_taken_once(
+    serve: Any, remote: Any
+) -> None:
+    from test_server import Slow
+
+    user = Slow()
+    env = remote(server=serve(users={"slow": user}), timeout_s=20.0, patience_s=0.0).unwrapped
+
+    async def play() -> Any:
+        await env.areset(seed=0)
+        step, ticks = asyncio.create_task(env.astep(WORDS[0])), 0
+        while ticks < 20 or not user.asked:
+            await asyncio.sleep(0.005)
+            ticks += 1
+        assert not step.done()
+        step.cancel()
+        await asyncio.wait([step])
+        user.may_go_on.set()
+        return await env.astep(WORDS[0])
+
+    assert asyncio.run(play())[4]["turn"] == 1
     assert user.asked == 1
 
 

@@ -1,6 +1,7 @@
 """Nobody but who was given the address gets in, and no page does what it should not."""
 
 import re
+import time
 from http.client import HTTPConnection
 from importlib.resources import files
 
@@ -51,6 +52,19 @@ def test_a_body_that_is_too_large_or_of_no_length_is_not_read(shared) -> None:
     connection.request("POST", "/api/say", iter([b"{}"]), headers, encode_chunked=True)
     with connection.getresponse() as response:
         assert response.status == 413
+    connection.close()
+
+
+def test_answers_on_a_kept_connection_wait_for_no_acknowledgement(shared) -> None:
+    connection = HTTPConnection("127.0.0.1", shared.server.port, timeout=60)
+
+    def measure_s() -> float:
+        began = time.perf_counter()
+        connection.request("GET", "/", headers={"cookie": shared.cookie})
+        connection.getresponse().read()
+        return time.perf_counter() - began
+
+    assert min(measure_s() for _ in range(20)) < 0.02, "delayed acknowledgements take 40 ms"
     connection.close()
 
 
