@@ -11,9 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlver_gym.bench.folder import EPISODES, MANIFEST, RESPONSE_CACHE_FILE, read_episodes
+from rlver_gym.bench.folder import (
+    EPISODES,
+    MANIFEST,
+    RESPONSE_CACHE_FILE,
+    compute_manifest_checksum,
+    read_episodes,
+)
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
+from rlver_gym.core.cards import EnvCard
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 
@@ -56,6 +63,7 @@ def noisy_run(folder: Path) -> Path:
 
     def noisy(there: Manifest) -> None:
         there["plan"]["agents"] = [name + ESCAPES for name in there["plan"]["agents"]]
+        there["agents"] = {name: {} for name in there["plan"]["agents"]}
         there["plan"]["user"] += ESCAPES
         there["command"], there["python"], there["packages"] = (
             [ESCAPES],
@@ -64,7 +72,7 @@ def noisy_run(folder: Path) -> Path:
         )
         there["user"] = {name: value + ESCAPES for name, value in there["user"].items()}
         there["personas"] = {name + ESCAPES: value for name, value in there["personas"].items()}
-        there["created"] = there["fingerprint"] = ESCAPES
+        there["created"] = ESCAPES
         there[ESCAPES] = 1
 
     edit_manifest(folder, noisy)
@@ -92,10 +100,11 @@ def noisy_cache(path: Path) -> None:
 
 
 def edit_manifest(folder: Path, edit: Callable[[Manifest], object]) -> None:
-    """Apply `edit` to the plain manifest."""
+    """Apply `edit` to the plain manifest, and give it a checksum that fits."""
     path = folder / MANIFEST
     there = json.loads(path.read_text(encoding="utf-8"))
     edit(there)
+    there["check"] = compute_manifest_checksum(there)
     path.write_text(json.dumps(there), encoding="utf-8")
 
 
@@ -130,13 +139,14 @@ def _server(there: Manifest, outside: Path) -> None:
 
 def _cache_elsewhere(there: Manifest, outside: Path) -> None:
     (outside / "empty").touch()
-    there["plan"]["user"] = "openai:m"
+    there["plan"]["user"], there["server"] = "openai:m", "http://127.0.0.1:9/v1"
     there["response_cache"] = str(outside / "empty")
 
 
 def _env_with_a_shipped_id(there: Manifest, outside: Path) -> None:
     there["plan"]["env"] = str(_pipe(outside / "card.yaml"))
     there["env_card"]["start"] = 90
+    there["env_hash"] = EnvCard.model_validate(there["env_card"]).hash
 
 
 MANIFESTS: dict[str, tuple[Callable[[Manifest, Path], object], str]] = {

@@ -4,25 +4,23 @@ A record counts when it is a finished dialogue of the plan. Nothing is recompute
 values of a record are what its words give, `verify` tells.
 """
 
-from collections.abc import Iterable, Iterator
-from functools import cached_property
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from rlver_gym.bench.folder import EPISODES, MANIFEST, read_episode_lines
 from rlver_gym.bench.manifest import Manifest
-from rlver_gym.bench.plan import Case, Planned, pin_personas
+from rlver_gym.bench.plan import Case, Planned
 from rlver_gym.core.cards import env_card, shipped_env_ids
-from rlver_gym.core.library import are_shipped, library
 from rlver_gym.environment.episode import Episode
-from rlver_gym.util.errors import RlverError, RunError
+from rlver_gym.util.errors import RunError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.groups import group
 from rlver_gym.util.terminal import format_count, one_line
 
 Kind = Literal[
     "unreadable", "unplanned", "doubled", "foreign", "unfinished", "edited", "reordered",
-    "missing", "manifest", "diverging",
+    "missing", "diverging",
 ]  # fmt: skip
 _SENTENCES: dict[Kind, str] = {
     "unplanned": "a dialogue that the plan does not have; it counts in no score",
@@ -32,7 +30,6 @@ _SENTENCES: dict[Kind, str] = {
     "edited": "not as it was written; its score may be wrong",
     "reordered": "not where the plan has it; no score depends on it",
     "missing": "without a record that counts; 0 in the score at worst",
-    "manifest": "not as a run writes it",
 }
 _MAX_NAMED_LINES, _MAX_LISTED_LINES = 3, 100
 """In a sentence, and in JSON."""
@@ -43,7 +40,7 @@ class Finding(NamedTuple):
 
     kind: Kind
     line: int
-    """From 1; 0 for the manifest."""
+    """From 1; 0 for none."""
     episode: str = ""
     what: str = ""
     turn: int = 0
@@ -94,9 +91,7 @@ class Problems(NamedTuple):
 
     def _describe(self, kind: Kind, found: list[Finding]) -> str:
         first = found[0]
-        if kind == "manifest":
-            where = MANIFEST
-        elif kind == "missing":
+        if kind == "missing":
             where = f"{first.num_episodes:,} of {format_count(self.planned, 'planned dialogue')}"
         else:
             lines = ", ".join(str(one.line) for one in found[:_MAX_NAMED_LINES])
@@ -118,14 +113,6 @@ class Problems(NamedTuple):
         return found
 
 
-def problems_to_json(problems: Iterable[Problems]) -> dict[str, Any]:
-    """The field `problems`, by run, and `edited`, the first such lines, where there are any."""
-    found = {str(one.folder): one.to_dict() for one in problems if one}
-    edited = {run: kinds["edited"]["lines"] for run, kinds in found.items() if "edited" in kinds}
-    named = {"problems": found, "edited": edited}
-    return {name: by_run for name, by_run in named.items() if by_run}
-
-
 class RunRecords(NamedTuple):
     """The records of a run that count, in the file's order, and what is wrong in its files."""
 
@@ -142,36 +129,32 @@ def read_run(folder: Path) -> RunRecords:
     RunError for a folder, a manifest or a line that cannot be read.
     """
     has_manifest = path_inside(folder, MANIFEST, error=RunError).exists()
-    rules = _Rules(Manifest.read(folder)) if has_manifest else None
-    planned = rules.manifest.planned if rules else None
+    manifest = Manifest.read(folder) if has_manifest else None
+    planned = manifest.planned if manifest else None
     episodes: list[Episode] = []
     edited: set[Case] = set()
-    found: list[Finding] = []
+    findings: list[Finding] = []
     total, last_place = 0, (-1, -1, -1)
     for number, line, episode, problem in match_lines(folder, planned):
-        if not line:
-            continue
         if episode is None:
             raise RunError(f"{folder / EPISODES}, line {number}: {problem and problem.what}")
         total += 1
         if is_edited := episode.to_json() != line:
-            found.append(Finding("edited", number))
-        if problem := problem or _check_record(number, episode, rules):
-            found.append(problem)
+            findings.append(Finding("edited", number))
+        if problem := problem or _check_record(number, episode, manifest):
+            findings.append(problem)
             continue
         episodes.append(episode)
         edited |= {Case(*episode.key)} if is_edited else set()
         if planned:
             place = planned.place(episode.key)
-            found += [Finding("reordered", number)] if place < last_place else []
+            findings += [Finding("reordered", number)] if place < last_place else []
             last_place = max(place, last_place)
     if planned and (missing := planned.count - len(episodes)):
-        there = {one.key for one in episodes}
+        there = {episode.key for episode in episodes}
         first = next("/".join(map(str, case)) for case in planned if case not in there)
-        found.append(Finding("missing", 0, first, num_episodes=missing))
-    if rules and rules.manifest_problem:
-        found.append(Finding("manifest", 0, what=rules.manifest_problem))
-    problems = Problems(folder, total, planned.count if planned else 0, tuple(found))
+        findings.append(Finding("missing", 0, first, num_episodes=missing))
+    problems = Problems(folder, total, planned.count if planned else 0, tuple(findings))
     return RunRecords(episodes, frozenset(edited), problems)
 
 
@@ -204,57 +187,32 @@ def match_lines(folder: Path, planned: Planned | None) -> Iterator[Line]:
         yield Line(number, line, episode, problem)
 
 
-class _Rules:
-    """What a record of a run has to be, as the run's manifest says."""
-
-    def __init__(self, manifest: Manifest) -> None:
-        self.manifest = manifest
-        folder = manifest.persona_folder
-        self._cards = library(folder) if are_shipped(folder) else None
-
-    @cached_property
-    def manifest_problem(self) -> str:
-        """What is wrong with the manifest; empty when nothing is."""
-        there = self.manifest
-        if self._cards is None or there.edit:
-            return there.edit
-        try:
-            here = pin_personas(self._cards, there.plan, there.env_card)
-        except RlverError as error:
-            return str(error)
-        wrong = "its personas are not those that come with rlver-gym and that its plan names"
-        return "" if here == there.personas else wrong
-
-    def explain_foreign(self, episode: Episode) -> str:
-        """What an episode of the plan says of its making, and the run does not; empty: nothing."""
-        there = self.manifest
-        right: dict[str, object] = {
-            "env": there.env_card.id,
-            "env_hash": there.env_hash,
-            "start": there.env_card.start,
-            "persona_hash": there.personas[episode.persona],
-            "user": there.user.kind,
-            "user_version": there.user.version,
-        }
-        if self._cards is not None and not self.manifest_problem:
-            persona = self._cards.get(episode.persona)
-            right |= {"need": persona.need.value, "disposition": persona.person.disposition.value}
-        for name, value in right.items():
-            if (found := getattr(episode, name)) != value:
-                return f"{name} is {found!r}, that of the run is {value!r}"
-        return ""
-
-
-def _check_record(number: int, episode: Episode, rules: _Rules | None) -> Finding | None:
+def _check_record(number: int, episode: Episode, manifest: Manifest | None) -> Finding | None:
     """Why a dialogue of the plan does not count. Without a manifest the card is the shipped one
     that the record names by its hash, or unknown.
     """
     name = "/".join(map(str, episode.key))
-    if rules and (why := rules.explain_foreign(episode)):
+    if manifest and (why := _explain_foreign(episode, manifest)):
         return Finding("foreign", number, name, why)
-    card = rules.manifest.env_card if rules else None
-    if not rules and episode.env in shipped_env_ids():
+    card = manifest.env_card if manifest else None
+    if not manifest and episode.env in shipped_env_ids():
         shipped = env_card(episode.env)
         card = shipped if shipped.hash == episode.env_hash else None
     why = episode.explain_unfinished(card)
     return Finding("unfinished", number, name, why) if why else None
+
+
+def _explain_foreign(episode: Episode, manifest: Manifest) -> str:
+    """What an episode of the plan says of its making, and the run does not; empty: nothing."""
+    right: dict[str, object] = {
+        "env": manifest.env_card.id,
+        "env_hash": manifest.env_hash,
+        "start": manifest.env_card.start,
+        "persona_hash": manifest.personas[episode.persona],
+        "user": manifest.user.kind,
+        "user_version": manifest.user.version,
+    }
+    for name, value in right.items():
+        if (recorded := getattr(episode, name)) != value:
+            return f"{name} is {recorded!r}, that of the run is {value!r}"
+    return ""

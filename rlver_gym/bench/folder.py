@@ -4,13 +4,17 @@ A folder may come from a stranger: only regular files are read, bounded, and no 
 of it.
 """
 
+import hashlib
+import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from rlver_gym.environment.episode import Episode
 from rlver_gym.util import __version__
 from rlver_gym.util.errors import RunError
-from rlver_gym.util.files import path_inside, read_lines, read_text
+from rlver_gym.util.files import open_regular, path_inside, read_lines, read_text
 from rlver_gym.util.json_text import parse_json
 from rlver_gym.util.terminal import one_line
 
@@ -27,8 +31,16 @@ def find_response_cache(folder: Path) -> Path:
     return path_inside(folder, RESPONSE_CACHE_FILE, error=RunError)
 
 
-def read_manifest(folder: Path) -> dict[str, object]:
-    """The manifest of a run folder; RunError without one, and for one of another format."""
+def compute_manifest_checksum(plain: dict[str, Any]) -> str:
+    """The checksum of a manifest: 12 hex digits of SHA-256 over all else in it."""
+    rest = {name: value for name, value in plain.items() if name != "check"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a run folder; RunError without one, for one of another format, and for one
+    that was changed: much of it cannot be recomputed.
+    """
     path = path_inside(folder, MANIFEST, error=RunError)
     text = read_text(
         path,
@@ -48,6 +60,11 @@ def read_manifest(folder: Path) -> dict[str, object]:
             f" {MANIFEST_FORMAT}. Install the version of rlver-gym that the manifest names:"
             f" {_quote_value(manifest.get('package'))}."
         )
+    if manifest.get("check") != compute_manifest_checksum(manifest):
+        raise RunError(
+            f"{path}: it was changed after it was written, so nothing in it is believed. Take the"
+            " manifest that the run wrote, or hold the run again."
+        )
     return manifest
 
 
@@ -56,12 +73,19 @@ def _quote_value(value: object) -> str:
 
 
 def read_episode_lines(folder: Path) -> Iterator[tuple[int, str]]:
-    """The numbered lines of a run's episodes, read one at a time; the last may be cut off."""
-    return read_lines(
-        path_inside(folder, EPISODES, error=RunError),
-        error=RunError,
-        hint=f"Is {folder} the folder of a run?",
-    )
+    """The numbered lines of a run's episodes, read one at a time. RunError where the last is cut
+    off.
+    """
+    path, hint = path_inside(folder, EPISODES, error=RunError), f"Is {folder} the folder of a run?"
+    with open_regular(path, error=RunError, hint=hint) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        if file.read(1) not in (b"", b"\n"):
+            raise RunError(
+                f"{path}: the last line is cut off, as when a run is killed while it writes. The"
+                " same bench command goes on from there."
+            )
+    return read_lines(path, error=RunError, hint=hint)
 
 
 def read_episodes(folder: Path) -> list[Episode]:

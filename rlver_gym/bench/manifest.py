@@ -4,19 +4,17 @@ import json
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import ConfigDict, Field, ValidationError, field_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rlver_gym.agents import is_shipped_agent, uses_server
 from rlver_gym.bench.folder import MANIFEST, read_manifest
 from rlver_gym.bench.plan import (
     MAX_AGENTS,
     MAX_PERSONAS,
-    PINNED,
     Name,
     Plan,
     Planned,
     Word,
-    compute_manifest_checksum,
     fingerprint,
 )
 from rlver_gym.core.cards import EnvCard
@@ -40,6 +38,7 @@ class Manifest(Frozen):
     model_config = ConfigDict(extra="ignore")
 
     fingerprint: Word
+    """Of what it pins: computed when it is read."""
     plan: Plan
     """Names in it are text."""
     env_hash: Word
@@ -63,11 +62,6 @@ class Manifest(Frozen):
     command: Annotated[tuple[str, ...], Field(max_length=10_000)]
     python: Word
     packages: Annotated[dict[Word, Word | None], Field(max_length=100)]
-    check: Word = ""
-    pinned: Word
-    """The fingerprint of what it pins: computed when it is read."""
-    is_as_written: bool
-    """Whether its checksum fits: likewise."""
 
     @field_validator("plan")
     @classmethod
@@ -76,43 +70,33 @@ class Manifest(Frozen):
             raise ValueError(f"no run records how its server is reached ({', '.join(known)})")
         return plan
 
+    @model_validator(mode="after")
+    def _contradict_nothing(self) -> Self:
+        if self.env_card.hash != self.env_hash:
+            raise ValueError(f"env_hash is not that of its env card, {self.env_card.hash}")
+        shipped = filter(is_shipped_agent, self.agents)
+        if self.agents.keys() != set(self.plan.agents) or any(self.agents[one] for one in shipped):
+            raise ValueError("the agents that it pins are not those of its plan")
+        if (self.server is not None) != uses_server(self.plan.user):
+            raise ValueError(f"its server does not belong to the user {self.plan.user}")
+        return self
+
     @classmethod
     def read(cls, folder: Path) -> Self:
         """The manifest of a run folder. RunError names what in it is not as it was written."""
         plain = read_manifest(folder)
         try:
-            computed = {
-                "pinned": fingerprint({name: plain[name] for name in PINNED if name in plain}),
-                "is_as_written": plain.get("check") == compute_manifest_checksum(plain),
-            }
-            return cls.model_validate_json(json.dumps(plain | computed), strict=True)
+            computed = plain | {"fingerprint": fingerprint(plain)}
+            return cls.model_validate_json(json.dumps(computed), strict=True)
         except ValidationError as error:
             wrong = [
-                f"{'.'.join(map(str, one['loc']))[:80]}: {explain_problem(one)}"
+                ": ".join(filter(None, (".".join(map(str, one["loc"]))[:80], explain_problem(one))))
                 for one in error.errors()[:_MAX_PROBLEMS]
             ]
             raise RunError(
-                f"{folder / MANIFEST}: not the manifest of a run ({'; '.join(wrong)}). Was it"
-                " edited, or made by another version?"
+                f"{folder / MANIFEST}: not the manifest of a run ({'; '.join(wrong)})."
             ) from error
 
     @property
     def planned(self) -> Planned:
         return self.plan.expand(self.personas)
-
-    @property
-    def edit(self) -> str:
-        """What in it no run of its plan would have written; empty when nothing is."""
-        plan = self.plan
-        shipped = [name for name in self.agents if is_shipped_agent(name)]
-        if self.pinned != self.fingerprint:
-            return f"its fingerprint is {self.fingerprint}, but what it pins gives {self.pinned}"
-        if self.env_card.hash != self.env_hash:
-            return f"its env_hash is {self.env_hash}, that of its env card is {self.env_card.hash}"
-        if self.agents.keys() != set(plan.agents) or any(self.agents[name] for name in shipped):
-            return "the agents that it pins are not those of its plan"
-        if (self.server is not None) != uses_server(plan.user):
-            return f"its server does not belong to the user {plan.user}"
-        if not self.check:
-            return "it has no checksum: somebody took it out, or an earlier version wrote it"
-        return "" if self.is_as_written else "it was changed after it was written"

@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from rlver_gym.agents import SHIPPED_AGENTS, AgentMaker, agent_maker, agent_pin, uses_server
-from rlver_gym.bench.folder import MANIFEST_FORMAT
+from rlver_gym.bench.folder import MANIFEST_FORMAT, compute_manifest_checksum
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.core.persona import SplitChoice
@@ -230,7 +230,6 @@ class BenchPlan(Plan):
             "format": MANIFEST_FORMAT,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "command": ["rlver-gym", *map(_remove_credentials, sys.argv[1:])],
-            "fingerprint": self.fingerprint,
             **self.pins,
             "persona_folder": self.personas,
             **(
@@ -274,14 +273,9 @@ def pin_scenes(
     }
 
 
-def compute_manifest_checksum(plain: dict[str, Any]) -> str:
-    """The checksum of a manifest: 12 hex digits of SHA-256 over all else in it."""
-    rest = {name: value for name, value in plain.items() if name != "check"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def fingerprint(pinned: dict[str, Any]) -> str:
-    """8 hex digits of SHA-256 over the values."""
+def fingerprint(plain: dict[str, Any]) -> str:
+    """8 hex digits of SHA-256 over what of a manifest decides its episodes."""
+    pinned = {name: plain[name] for name in PINNED if name in plain}
     return hashlib.sha256(json.dumps(pinned, sort_keys=True).encode()).hexdigest()[:8]
 
 

@@ -18,7 +18,7 @@ from rlver_gym.bench.folder import (
     read_manifest,
 )
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_agent, guard_user
-from rlver_gym.bench.plan import BenchPlan, Case
+from rlver_gym.bench.plan import BenchPlan, Case, fingerprint
 from rlver_gym.core.user import AsyncSentientUser, SentientUser
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import rollout
@@ -215,10 +215,9 @@ def _write_or_check_manifest(plan: BenchPlan, folder: Path) -> None:
         write_atomically(path, json.dumps(plan.manifest(), indent=2, ensure_ascii=False) + "\n")
         return
     there = read_manifest(folder)
-    pins = json.loads(json.dumps({"fingerprint": plan.fingerprint, **plan.pins}))
-    if any(there.get(name) != value for name, value in pins.items()):
+    if (begun := fingerprint(there)) != plan.fingerprint:
         raise RunError(
             f"{folder} belongs to another plan, other cards, another agent or another version"
-            f" ({there.get('fingerprint')}, this is {plan.fingerprint}). Choose another folder with"
+            f" ({begun}, this is {plan.fingerprint}). Choose another folder with"
             " --out."
         )

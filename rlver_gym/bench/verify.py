@@ -1,13 +1,11 @@
 """Recompute a run: every appraisal, emotion, reward and answer must come out as it was recorded."""
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from rlver_gym.bench.check import Finding, Line, match_lines
-from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import Case
 from rlver_gym.bench.recompute import (
@@ -21,8 +19,7 @@ from rlver_gym.core.agent import Agent
 from rlver_gym.core.dialogue import Dialogue, clean_utterance
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession, give_up_reason
-from rlver_gym.util.errors import AgentFailed, NotInCache, RlverError, RunError
-from rlver_gym.util.files import open_regular, path_inside
+from rlver_gym.util.errors import AgentFailed, NotInCache, RlverError
 from rlver_gym.util.terminal import format_count
 
 
@@ -49,11 +46,6 @@ def verify(
     """
     manifest = Manifest.read(folder)
     scenes = load_scenes(folder, manifest, response_cache, sources)
-    if _is_last_line_cut(folder):
-        raise RunError(
-            f"{folder / EPISODES}: the last line is cut off. Run the same bench command again to"
-            " finish it."
-        )
     seen: set[Case] = set()
     number = 0
     for line in match_lines(folder, scenes.planned):
@@ -74,17 +66,6 @@ def verify(
         yield Finding("missing", number + 1, first, what, num_episodes=unexplained)
 
 
-def _is_last_line_cut(folder: Path) -> bool:
-    with open_regular(
-        path_inside(folder, EPISODES, error=RunError),
-        error=RunError,
-        hint=f"Is {folder} the folder of a run?",
-    ) as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - 1))
-        return file.read(1) not in (b"", b"\n")
-
-
 _Difference = tuple[str, int]
 """What is not as recorded, and in which turn."""
 
@@ -98,17 +79,13 @@ def _check_episode(
     except RlverError as error:
         turn = len(session.dialogue.turns) + 1 if session.has_begun else 0
         return _NOT_IN_CACHE if isinstance(error, NotInCache) else str(error), turn
-    if found := _find_first_difference(json.loads(line.text), json.loads(again)):
-        return found
+    if line.text != again:
+        return _find_first_difference(json.loads(line.text), json.loads(again))
     if recorded.outcome is None:
         turns = len(recorded.turns)
         return f"it is cut off after {format_count(turns, 'turn')}: nobody has ended it", turns
-    if (agent := scenes.agent(case)) and (
-        found := _find_unrepeatable_turn(agent, recorded, session)
-    ):
-        return found
-    anew = "its values are right, but they were written anew", 0
-    return None if line.text == again else anew
+    agent = scenes.agent(case)
+    return _find_unrepeatable_turn(agent, recorded, session) if agent else None
 
 
 def _find_unrepeatable_turn(
@@ -143,9 +120,9 @@ _NOT_IN_CACHE = (
 )
 
 
-def _find_first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> _Difference | None:
-    """Header fields, then turn by turn, then the summary; None when the records are equal."""
-    header = [name for name in {**theirs, **ours} if name not in (*_SUMMARY, "turns")]
+def _find_first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> _Difference:
+    """Header fields, then turn by turn, then the summary, of records that are not the same text."""
+    header = [name for name in {**theirs, **ours} if name not in (*_SUMMARY, "turns", "check")]
     if found := _find_mismatched_field(theirs, ours, header):
         return found, 0
     their_turns, our_turns = theirs["turns"], ours["turns"]
@@ -156,8 +133,11 @@ def _find_first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> _Dif
     if len(their_turns) != last:
         count = format_count(len(their_turns), "turn")
         return f"the record has {count}, but it ends after {last}", last
-    found = _find_mismatched_field(theirs, ours, _SUMMARY)
-    return (found, last) if found else None
+    if found := _find_mismatched_field(theirs, ours, _SUMMARY):
+        return found, last
+    if theirs.get("check") != ours["check"]:
+        return "its text was changed after it was recorded (the checksum does not fit)", 0
+    return "its values are right, but they were written anew", 0
 
 
 def _find_mismatched_field(
@@ -170,8 +150,6 @@ def _find_mismatched_field(
             return f"the field {name!r} is missing"
         recorded, recomputed = theirs[name], ours[name]
         if recorded != recomputed or type(recorded) is not type(recomputed):
-            if name == "check":
-                return "its text was changed after it was recorded (the checksum does not fit)"
             was, is_now = format_excerpt(recorded), format_excerpt(recomputed)
             return f"{name} is recorded as {was}, recomputed {is_now}"
     return None

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from rlver_gym.bench.check import problems_to_json
 from rlver_gym.bench.export.export import MORE_PAIRS, ExportResult, Format
 from rlver_gym.bench.export.export import export as write
 from rlver_gym.bench.export.select_dialogues import DialogueFilter
@@ -168,7 +167,7 @@ def _result_to_json(done: ExportResult) -> dict[str, object]:
         "dialogues": len(done.chosen.records),
         "left_out": done.chosen.left_out,
         "points_by_turn": _count_pairs_by_turn(done),
-        **problems_to_json(done.problems),
+        "problems": {str(one.folder): one.to_dict() for one in done.problems if one},
     }
 
 

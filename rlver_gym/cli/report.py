@@ -10,7 +10,7 @@ import typer
 from rich.progress import track
 
 from rlver_gym.bench.by_persona import SIGNAL_NOTE, build_signal_rows, measure_training_signal
-from rlver_gym.bench.check import Finding, Problems, problems_to_json
+from rlver_gym.bench.check import Finding, Problems
 from rlver_gym.bench.compare import Comparison, read_comparisons
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.noise import (
@@ -35,7 +35,7 @@ from rlver_gym.bench.table import (
     build_user_shift_rows,
     shorten_agent_path,
 )
-from rlver_gym.bench.verification_summary import Verdict, summarize_verification
+from rlver_gym.bench.verdict import Verdict, summarize_verification
 from rlver_gym.bench.verify import verify as recompute
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, ScoresAsJson, print_json
 from rlver_gym.cli.servers import UserOption, parse_user_options
@@ -124,16 +124,8 @@ def report(
         else []
     )
     page = write_page(runs, out, verdicts, found)
-    problems = [one for comparison in comparisons for one in comparison.problems]
     if as_json:
-        scores = (
-            {
-                **_scores_to_json(comparisons, by_persona=by == "persona"),
-                **problems_to_json(problems),
-            }
-            if benched
-            else {}
-        )
+        scores = _scores_to_json(comparisons, by_persona=by == "persona") if benched else {}
         verified = {"verified": {one.run: one.to_dict() for one in verdicts}} if verdicts else {}
         print_json({"report": page, **scores, **verified})
         return
@@ -152,11 +144,15 @@ def report(
         print_rows(
             console, SHIFT, build_user_shift_rows(shift), describe_shift_between_users(shift)
         )
-    print_problems(console, problems)
+    print_problems(console, [one for each in comparisons for one in each.problems])
     for verdict in verdicts:
-        style = "" if verdict.is_sound else "yellow"
-        console.print_line(one_line(verdict.describe(verdict.run)), style=style)
+        _print_verdict(console, verdict)
     console.print_line(("report", "bold"), f"  {page}")
+
+
+def _print_verdict(console: SafeConsole, verdict: Verdict, style: str = "yellow") -> None:
+    for text, is_alarm in verdict.describe(verdict.run):
+        console.print_line(text, style=style if is_alarm else "")
 
 
 def print_problems(console: SafeConsole, problems: Iterable[Problems]) -> None:
@@ -308,8 +304,6 @@ def verify(
     elif verdict.refused:
         raise (SourceNeeded if verdict.needs_source else RunError)(verdict.refused)
     else:
-        console = SafeConsole(stderr=not verdict.is_sound)
-        style = "" if verdict.is_sound else "red"
-        console.print_line(verdict.describe(str(run)), style=style)
+        _print_verdict(SafeConsole(stderr=not verdict.is_sound), verdict, "red")
     if not verdict.is_sound:
         raise typer.Exit(2 if verdict.refused else 1)

@@ -96,20 +96,14 @@ class Episode(NamedTuple):
         return sum(turn.reward for turn in self.turns)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values in order, each turn with a checksum over all before it."""
-        plain: dict[str, Any] = self._asdict()
-        check = _chain_checksum(
-            "", {name: value for name, value in plain.items() if name != "turns"}
-        )
-        plain["turns"] = []
-        for turn in map(turn_to_dict, self.turns):
-            check = _chain_checksum(check, turn)
-            plain["turns"].append(turn | {"check": check})
-        return plain | {"outcome": self.outcome, "final": self.final, "return": self.total_reward}
+        """Plain values in order; the last is a checksum over all others."""
+        plain: dict[str, Any] = self._asdict() | {"turns": list(map(turn_to_dict, self.turns))}
+        plain |= {"outcome": self.outcome, "final": self.final, "return": self.total_reward}
+        return plain | {"check": hashlib.sha256(_dump(plain).encode()).hexdigest()[:12]}
 
     def to_json(self) -> str:
         """One line of JSON, the same on every machine."""
-        return json.dumps(self.as_dict(), ensure_ascii=False, separators=(",", ":"))
+        return _dump(self.as_dict())
 
     @classmethod
     def from_json(cls, line: str, source: str = "episode") -> Self:
@@ -127,10 +121,8 @@ class Episode(NamedTuple):
             ) from error
 
 
-def _chain_checksum(before: str, plain: dict[str, Any]) -> str:
-    """A link of the chain of checksums: 12 hex digits of SHA-256, with the link before it."""
-    text = before + json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+def _dump(plain: dict[str, Any]) -> str:
+    return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
 
 
 def turn_to_dict(turn: Turn) -> dict[str, Any]:

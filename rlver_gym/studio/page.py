@@ -11,7 +11,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from rlver_gym.bench.verification_summary import Verdict
+from rlver_gym.bench.verdict import Verdict
 from rlver_gym.studio.branches import Branches
 from rlver_gym.studio.notes import read_notes
 from rlver_gym.studio.runs import Runs
@@ -68,7 +68,12 @@ def collect_page_data(
             **runs.overview,
             "dialogues": [rows[number] for number in sorted(kept)],
             "omitted": len(rows) - len(kept),
-            "verdicts": [_verdict_to_json(one) for one in verdicts],
+            # by its folder's name: where a run lies is nobody's business
+            "verdicts": [
+                sentence._asdict()
+                for verdict in verdicts
+                for sentence in verdict.describe(verdict.problems.folder.resolve().name)
+            ],
             "still": True,
             "agents": [],
             "trainings": trainings.names,
@@ -81,13 +86,6 @@ def collect_page_data(
         "strategies": runs.strategies(),
         "curves": trainings.read(),
     }
-
-
-def _verdict_to_json(verdict: Verdict) -> Json:
-    """The run by its folder's name: where it lies is nobody's business."""
-    is_harmless = verdict.is_sound or verdict.needs_source
-    text = verdict.describe(Path(verdict.run).resolve().name)
-    return {"text": text, "is_alarm": not is_harmless}
 
 
 def render_page(data: Json, title: str) -> str:

@@ -48,7 +48,8 @@ def test_agent_options_are_sent_with_every_request_and_pinned_in_the_manifest(
     plan = json.loads((tmp_path / "greedy" / MANIFEST).read_text(encoding="utf-8"))["plan"]
     assert plan["agent_options"]["temperature"] == 0
     assert plan["agent_options"]["thinking"] is False
-    assert "agent_options" not in json.loads((tmp_path / "sampled" / MANIFEST).read_text())["plan"]
+    plan = json.loads((tmp_path / "sampled" / MANIFEST).read_text(encoding="utf-8"))["plan"]
+    assert plan["agent_options"] == {}
     assert set(verify(tmp_path / "greedy")) == {None}
 
 

@@ -374,7 +374,8 @@ def test_lines_that_were_edited_are_named(copy: Path) -> None:
     path.write_text("\n".join([*lines, ""]), encoding="utf-8")
     said = said_by(copy, "--to", "openai")
     assert f"{copy}: line 7 (1 of 48 lines): not as it was written" in said
-    assert json.loads(said_by(copy, "--to", "sft", "--json"))["edited"] == {str(copy): [7]}
+    found = json.loads(said_by(copy, "--to", "sft", "--json"))["problems"]
+    assert found[str(copy)]["edited"]["lines"] == [7]
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])

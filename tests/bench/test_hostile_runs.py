@@ -260,7 +260,7 @@ def test_a_run_with_ones_own_cards_verifies_with_the_manifests_env_card_and_name
         list(verify(tmp_path / "run"))
     found = json.loads(shown("report", tmp_path / "run", "--json").stdout)
     told = found["verified"][str(tmp_path / "run")]  # not called unsound before they are named
-    assert (told["sound"], told["asked_again"], "problems" in found) == (None, [], False)
+    assert (told["sound"], told["asked_again"], told["problems"]) == (None, [], {})
     assert alarms(tmp_path / "run" / PAGE) == []
     overview = read_page(tmp_path / "run" / PAGE)["overview"]
     assert "not recomputed" in overview["verdicts"][0]["text"]

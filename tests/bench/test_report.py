@@ -9,7 +9,7 @@ import pytest
 from pages import alarms, read_page
 from typer.testing import CliRunner
 
-from rlver_gym.bench.check import Finding, Problems, problems_to_json
+from rlver_gym.bench.check import Finding, Problems
 from rlver_gym.bench.compare import read_comparisons
 from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.plan import BenchPlan
@@ -56,8 +56,7 @@ def test_lines_that_were_edited_are_named_on_the_terminal_the_page_and_in_json(
     assert any(f"<b>run: {says}" in text for text in alarms(page))
     assert str(tmp_path) not in json.dumps(read_page(page))
     found = json.loads(report_on(run_folder, "--json"))
-    assert found["edited"] == {str(run_folder): [12]}
-    assert found["problems"][str(run_folder)]["edited"] == {"count": 1, "lines": [12]}
+    assert found["verified"][str(run_folder)]["problems"]["edited"] == {"count": 1, "lines": [12]}
     several = edited_copy(folder, tmp_path / "several", range(3, 9))
     assert "lines 3, 4, 5, … (6 of 16 lines): not as it was written" in report_on(
         folder, several, "--out", tmp_path / "both.html"
@@ -67,13 +66,8 @@ def test_lines_that_were_edited_are_named_on_the_terminal_the_page_and_in_json(
 def test_of_many_edited_lines_the_first_hundred_are_in_json() -> None:
     none = Problems(Path("run"), 2000, 2000, ())
     edits = none._replace(findings=tuple(Finding("edited", at) for at in range(1, 1001)))
-    first = list(range(1, 101))
-    assert problems_to_json([none, edits]) == {
-        "problems": {"run": {"edited": {"count": 1000, "lines": first}}},
-        "edited": {"run": first},
-    }
+    assert edits.to_dict() == {"edited": {"count": 1000, "lines": list(range(1, 101))}}
     assert "(1,000 of 2,000 lines)" in " ".join(edits.describe("run"))
-    assert problems_to_json([none]) == problems_to_json([]) == {}
 
 
 def test_an_empty_run_says_so(tmp_path: Path) -> None:

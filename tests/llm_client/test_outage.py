@@ -3,7 +3,6 @@ not lost.
 """
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from commands import run_command
+from hostile_run import edit_manifest
 
 from rlver_gym.bench.costs import read_response_cache_spending
 from rlver_gym.bench.folder import EPISODES, RESPONSE_CACHE_FILE, read_episodes
@@ -276,10 +276,7 @@ def test_a_run_stopped_by_an_outage_keeps_what_it_has_and_ends_like_any_other(
 
 def _same_server(folder: Path, server: ChatServer) -> None:
     """Write the manifest as if the run had been begun with this server, whose port is another."""
-    path = folder / "manifest.json"
-    manifest = json.loads(path.read_text(encoding="utf-8"))
-    manifest["server"], manifest["fingerprint"] = server.base_url, plan(server).fingerprint
-    path.write_text(json.dumps(manifest), encoding="utf-8")
+    edit_manifest(folder, lambda there: there.update(server=server.base_url))
 
 
 def test_dialogues_that_failed_are_held_again_and_the_file_is_in_the_plans_order(

@@ -1,24 +1,33 @@
-"""What recomputing a run comes to, as a value: for a terminal, a page and JSON."""
+"""What is known of a run's files, as one value for a terminal, a page, Markdown, JSON and the
+studio: what is wrong in them, and what recomputing them has shown.
+"""
 
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlver_gym.bench.check import Finding, read_run
+from rlver_gym.bench.check import Finding, Problems, read_run
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.recompute import find_repeatable
 from rlver_gym.bench.score import count_failed_by
 from rlver_gym.environment.episode import FailedBy
 from rlver_gym.util import __version__
 from rlver_gym.util.errors import RlverError, SourceNeeded
-from rlver_gym.util.terminal import format_count
+from rlver_gym.util.terminal import format_count, one_line
+
+
+class Sentence(NamedTuple):
+    """One thing that is said of a run."""
+
+    text: str
+    is_alarm: bool
 
 
 class Verdict(NamedTuple):
-    """What recomputing a run has shown."""
+    """What is wrong in a run's files, and what recomputing it has shown."""
 
-    run: str
+    problems: Problems
     checked: int
     """Episodes that are as recorded."""
     divergent: int
@@ -35,12 +44,16 @@ class Verdict(NamedTuple):
     """The agents that said the same again; what others said stands as it is recorded."""
 
     @property
+    def run(self) -> str:
+        return str(self.problems.folder)
+
+    @property
     def is_sound(self) -> bool:
         """Whether all of the plan is there, and as recorded."""
         return not (self.refused or self.divergent)
 
     def num_failed(self, by: FailedBy) -> int:
-        return sum(one[by] for one in self.failed.values())
+        return sum(agent[by] for agent in self.failed.values())
 
     def to_dict(self) -> dict[str, Any]:
         names = ("line", "episode", "turn", "what")
@@ -50,14 +63,20 @@ class Verdict(NamedTuple):
             "sound": None if self.needs_source else self.is_sound,
             "checked": self.checked,
             "divergent": self.divergent,
-            "divergence": {one: getattr(self.first, one) for one in names} if self.first else None,
+            "divergence": self.first and {name: getattr(self.first, name) for name in names},
             **({"refused": self.refused} if self.refused else {}),
             **({"package": self.package} if self.package else {}),
+            "problems": self.problems.to_dict(),
             "failed": {"total": sum(failed.values()), **failed, "agents": self.failed},
             "asked_again": list(self.asked_again),
         }
 
-    def describe(self, run: str) -> str:
+    def describe(self, run: str) -> list[Sentence]:
+        """What recomputing has shown, for those who know the run by this name."""
+        is_harmless = self.is_sound or self.needs_source
+        return [Sentence(one_line(self._describe_recomputed(run)), not is_harmless)]
+
+    def _describe_recomputed(self, run: str) -> str:
         if self.refused:
             return f"{run}: not recomputed. {self.refused.replace(self.run, run)}"
         if self.first:
@@ -90,15 +109,16 @@ def summarize_verification(
             first = first or result
     except RlverError as error:
         refused, needs_source = str(error), isinstance(error, SourceNeeded)
+    problems, package = Problems(folder, 0, 0, ()), ""
     failed: dict[str, dict[str, int]] = {}
     asked_again: tuple[str, ...] = ()
-    package = ""
     with suppress(RlverError):  # it is told above
         manifest = Manifest.read(folder)
         package = "" if manifest.package == __version__ else manifest.package
         if not refused:
             asked_again = tuple(find_repeatable(folder, manifest, response_cache))
-        failed = count_failed_by(read_run(folder).episodes)
+        records = read_run(folder)
+        problems, failed = records.problems, count_failed_by(records.episodes)
     return Verdict(
-        str(folder), checked, divergent, first, refused, needs_source, package, failed, asked_again
+        problems, checked, divergent, first, refused, needs_source, package, failed, asked_again
     )
