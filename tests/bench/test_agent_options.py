@@ -84,12 +84,6 @@ def test_an_option_that_cannot_be_meant_is_refused_before_anything_is_asked(
         assert server.requests == ()
 
 
-def test_agent_options_without_a_chat_model_are_refused(tmp_path: Path) -> None:
-    done = run_command("bench", "--agent", "listener", "--agent-option", "top_p=1")
-    assert done.returncode == 2
-    assert "openai:MODEL" in done.stderr
-
-
 def test_options_of_an_agent_that_only_some_servers_know_are_kept() -> None:
     kept = {"thinking": {"type": "disabled"}, "reasoning_effort": "low"}
     assert parse_agent_options(kept) == kept

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-from commands import run_command
 from typer.testing import CliRunner
 
 from rlver_gym.bench.export.export import Format, export
@@ -385,20 +384,6 @@ def test_personas_to_choose_or_report_with_are_not_exported_without_a_word(
     persona = library().get(library().ids(split)[0])
     _write(tmp_path, [_held(persona, card, "a", ["Tell me more."])])
     assert f"all dialogues are with {split} personas" in said_by(tmp_path, "--to", "openai")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--to", "csv"], "'csv' is not one of"),
-        (["--to", "sft", "--split", "dev"], "--split 'dev': must be"),
-        (["--to", "sft", "--outcome", "well"], "--outcome 'well': must be"),
-    ],
-)
-def test_what_does_not_exist_is_refused(finished: Path, arguments: list[str], said: str) -> None:
-    done = run_command("export", str(finished), *arguments)
-    assert done.returncode == 2
-    assert said in done.stderr
 
 
 def test_what_is_no_run_is_named(tmp_path: Path) -> None:

@@ -71,14 +71,6 @@ def test_emotion_is_what_the_readers_changes_add_up_to(folder: Path, tmp_path: P
         assert told["last_reply"]
 
 
-def test_only_the_best_when_asked(folder: Path, tmp_path: Path) -> None:
-    finals = [row["metadata"]["final"] for row in exported(folder, "openai", tmp_path)]
-    line = sorted(finals)[len(finals) // 2]
-    best = exported(folder, "openai", tmp_path, wanted=DialogueFilter(min_emotion=line))
-    assert 0 < len(best) < len(finals)
-    assert min(row["metadata"]["final"] for row in best) >= line
-
-
 @pytest.mark.slow
 def test_pairs_are_two_replies_to_one_moment_by_what_readers_gave_them(tmp_path: Path) -> None:
     """On the whole corpus: where an earlier turn of one moment is a rated reply of another, only

@@ -381,28 +381,6 @@ def test_options_of_the_user_are_read_by_their_type() -> None:
     assert parse_user_options(words) == found | {"language": None}
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--user-option", "samples"], "NAME=VALUE"),
-        (["--user-option", "sampels=3"], "samples"),
-        (["--budget", "euros=3"], "money=N, tokens=N or calls=N"),
-        (["--budget", "money=3"], "prices"),
-        (["--prices", "0.15"], "--prices 0.15,0.60"),
-        (["--prices", "-1,2"], "IN,OUT"),
-        (["--prices", "inf,1"], "IN,OUT"),
-        (["--base-url", "localhost"], "http://"),
-        (["--cache-mode", "rewind"], "replay"),
-    ],
-)
-def test_wrong_options_are_named(words: list[str], says: str, tmp_path: Path) -> None:
-    told = CliRunner().invoke(
-        app, ["bench", "--user", "openai:m", *words, "--out", str(tmp_path / "run")]
-    )
-    assert says in str(told.exception)
-    assert not (tmp_path / "run").exists()
-
-
 def test_talk_speaks_with_an_llm_user(server: ChatServer) -> None:
     words = ["talk", "--user", "openai:m", "--base-url", server.base_url, "--persona", PEOPLE[0]]
     told = CliRunner().invoke(app, words, input="What happened then?\n")

@@ -224,20 +224,6 @@ def test_an_agent_of_ones_own_that_fails_is_named(
         assert [episode.agent for episode in read_episodes(tmp_path / "run")] == ["comfort"]
 
 
-def test_an_agent_named_twice_is_refused(tmp_path: Path) -> None:
-    words = "bench --agent comfort --agent oracle --agent comfort".split()
-    told = rlver(*words, code=2, cwd=tmp_path)
-    assert "--agent comfort is named twice" in told
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_strategy_view_is_no_protocol_and_says_which_one_is(tmp_path: Path) -> None:
-    told = rlver("bench", "--env", "RLVER-Strategy-v0", code=2, cwd=tmp_path)
-    assert "there is no environment" not in told
-    assert "RLVER-Empathy-v0" in told
-    assert "strategy:NAME" in told
-
-
 @pytest.mark.parametrize(
     ("agent", "text", "says"),
     [

@@ -13,6 +13,7 @@ from hostile_cards import persona_folder
 
 RLVER = [sys.executable, "-m", "rlver_gym"]
 PERSONA = "noor-missed-evening"
+LLM_BENCH = ("bench", "--user", "openai:m")
 
 
 def rlver(*words: str, code: int = 0, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -74,6 +75,10 @@ def test_bench_prints_a_table_and_writes_a_run(tmp_path: Path) -> None:
         (("bench", "--seeds", "0"), "'--seeds': must be at least 1 (found '0')"),
         (("bench", "--seeds", "9" * 999), "(found '9999"),
         (("export", "run", "--to", "sft", "--min-margin", "x"), "must be a number (found 'x')"),
+        (("export", "run", "--to", "csv"), "'csv' is not one of"),
+        (("export", "run", "--to", "sft", "--split", "dev"), "--split 'dev': must be"),
+        (("export", "run", "--to", "sft", "--outcome", "well"), "--outcome 'well': must be"),
+        (("report", "run", "--by", "agent"), "'agent' is not one of 'persona'"),
         (("personas", "list", "--need", "foo"), "'--need': 'foo' is not one of 'not_at_fault'"),
         (("cache", "prune", "t", "--older-than", "-1"), "must be at least 0.0 (found '-1')"),
     ],
@@ -108,6 +113,21 @@ def test_the_default_folder_is_the_same_for_the_same_command(tmp_path: Path) -> 
     ("words", "says"),
     [
         (("bench", "--agent", "nobody"), "there is no agent 'nobody'"),
+        (("bench", *"--agent comfort --agent echo --agent comfort".split()), "is named twice"),
+        (("bench", "--agent", "listener", "--agent-option", "top_p=1"), "openai:MODEL"),
+        (
+            ("bench", "--env", "RLVER-Strategy-v0"),
+            "those of RLVER-Empathy-v0: name that one. Its strategies are agents there: strategy:",
+        ),
+        ((*LLM_BENCH, "--user-option", "samples"), "NAME=VALUE"),
+        ((*LLM_BENCH, "--user-option", "sampels=3"), "samples"),
+        ((*LLM_BENCH, "--budget", "euros=3"), "money=N, tokens=N or calls=N"),
+        ((*LLM_BENCH, "--budget", "money=3"), "prices"),
+        ((*LLM_BENCH, "--prices", "0.15"), "--prices 0.15,0.60"),
+        ((*LLM_BENCH, "--prices", "-1,2"), "IN,OUT"),
+        ((*LLM_BENCH, "--prices", "inf,1"), "IN,OUT"),
+        ((*LLM_BENCH, "--base-url", "localhost"), "http://"),
+        ((*LLM_BENCH, "--cache-mode", "rewind"), "replay"),
         (("bench", "--env", "Nope-v0"), "there is no environment 'Nope-v0'"),
         (("bench", "--split", "none"), "--split 'none'"),
         (("bench", "--persona", "who", "--agent", "comfort"), "there is no persona 'who'"),
@@ -126,6 +146,7 @@ def test_what_cannot_be_done_is_one_message_and_code_2(
 ) -> None:
     done = rlver(*words, code=2, cwd=tmp_path)
     assert says in " ".join(done.stderr.split())
+    assert not list(tmp_path.iterdir())
 
 
 def test_personas_and_envs_can_be_read(tmp_path: Path) -> None:

@@ -42,14 +42,6 @@ def test_short_work_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert " of " not in CliRunner().invoke(app, words).stderr
 
 
-@pytest.mark.parametrize("command", ["bench", "train", "serve", "personas list", ""])
-def test_flags_are_shown_without_a_type(command: str) -> None:
-    env = {"COLUMNS": "80", "TERM": "dumb", "NO_COLOR": "1"}
-    shown = CliRunner().invoke(app, [*command.split(), "--help"], env=env).stdout
-    assert "--help" in shown
-    assert "bool" not in shown
-
-
 def test_the_help_of_train_is_short_and_all_of_it_can_be_had() -> None:
     env = {"COLUMNS": "80", "TERM": "dumb", "NO_COLOR": "1"}
     everything, usual = (

@@ -10,7 +10,7 @@ from rlver_gym.cli.root import app
 
 COMMANDS = [
     *"talk bench report export verify rescore judge appraise redteam".split(),
-    *"sft train sb3 strategies".split(),
+    *"sft train sb3 strategies serve".split(),
     *("cache stats", "cache prune", "cache export", "personas list", "personas show"),
     *("personas check", "personas schema", "envs list", "envs show"),
 ]
@@ -37,6 +37,7 @@ def test_no_option_is_cut_off_in_a_terminal_of_80_columns(command: str) -> None:
     lines = shown(command, 80)
     assert max(map(len, lines)) <= 80
     assert not [line for line in lines if line.startswith("│") and re.search(r"\w…", line)]
+    assert "bool" not in " ".join(lines), "flags are shown without a type"
 
 
 def test_the_short_option_shows_the_same_help() -> None:
