@@ -11,10 +11,14 @@ from rlver_gym.bench.by_persona import SIGNAL_NOTE, build_signal_rows, measure_t
 from rlver_gym.bench.compare import Comparison
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.opinions import Opinions, build_opinion_rows, read_capabilities, read_opinions
-from rlver_gym.bench.score import Score
 from rlver_gym.bench.strategies import STRATEGY_NOTES, analyse_strategies
 from rlver_gym.bench.sycophancy import count_sycophantic_replies
-from rlver_gym.bench.table import build_strategy_rows, build_strategy_variety_rows, need_rows
+from rlver_gym.bench.table import (
+    build_score_rows,
+    build_strategy_rows,
+    build_strategy_variety_rows,
+    need_rows,
+)
 from rlver_gym.core.capabilities import AXES, DIMENSIONS, JUDGED, JUDGEMENTS
 from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.util.groups import group, mean_by
@@ -84,7 +88,7 @@ def _render_comparison(comparison: Comparison, by_persona: bool) -> Iterator[str
     yield escape_markdown(str(comparison.protocol))
     alerts = [line.plain for line in format_alerts(check_episodes(episodes))]
     notes = [*alerts, *(one.describe() for one in count_sycophantic_replies(episodes))]
-    yield from _render_section("Final emotion", _build_score_rows(ranked), notes)
+    yield from _render_section("Final emotion", build_score_rows(ranked), notes)
     yield from _render_section("By hidden need", need_rows(ranked))
     if found:
         yield from _render_section("Support strategies", build_strategy_variety_rows(found))
@@ -108,21 +112,6 @@ def _render_section(
     heading, *body = (f"| {' | '.join(map(escape_markdown, row))} |" for row in rows)
     yield from (heading, f"|{'---|' * len(rows[0])}", *body)
     yield from (f"\n{escape_markdown(note)}" for note in notes)
-
-
-def _build_score_rows(ranked: Sequence[Score]) -> list[list[str]]:
-    heading = ["agent", "final emotion [95 %]", "content", "left", "turns", "to the best [95 %]"]
-    return [heading] + [
-        [
-            one.agent,
-            format_estimate(one.final),
-            f"{one.content:.0f} %",
-            f"{one.left:.0f} %",
-            f"{one.turns:.1f}",
-            format_estimate(one.to_best, signed=True) if one.to_best else "best",
-        ]
-        for one in ranked
-    ]
 
 
 def _build_judge_score_rows(marks: Mapping[str, Mapping[str, Interval]]) -> list[list[str]]:
