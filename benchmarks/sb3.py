@@ -1,30 +1,45 @@
-"""PPO against recurrent PPO on the strategy view: a training of each with every seed, then all of
-them on the same test personas.
+"""PPO against recurrent PPO on the strategy view: a training of each with every seed, as
+examples/sb3_strategies.py does it, then all of them on the same test personas.
 
-python benchmarks/sb3.py [--seeds 3] [--steps 61440] [--out runs/sb3]
-    [--figure research/training.svg] (needs: pip install '.[sb3]')
-What is finished in the folder is not trained again.
+python benchmarks/sb3.py [--seeds 3] [--steps 61440] [--figure research/training.svg]
+(needs: pip install '.[sb3]')
 """
 
+# pyright: reportMissingImports=false
 import argparse
-import json
-import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from rich.console import Console
 
-from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.score import compute_paired_difference, compute_persona_finals, score_agents
 from rlver_gym.bench.table import build_leaderboard
+from rlver_gym.core.cards import env_card
+from rlver_gym.environment.episode import Episode
 from rlver_gym.util.interval import format_interval
 from rlver_gym.util.svg import draw_line_chart
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+
+from sb3_strategies import (
+    DIALOGUES_AT_ONCE,
+    RECIPE,
+    make_policy,
+    run_baselines,
+    run_episodes,
+    train,
+)
+
 ALGOS = ("ppo", "recurrent-ppo")
+TEST_SEEDS = 3
+START = env_card("RLVER-Empathy-v0").start
+Curve = list[tuple[float, float]]
 
 
 def main() -> None:
-    """Train what is missing, and print the comparison.
+    """Train, and print the comparison.
 
     A persona's score is the mean over trainings and test seeds; intervals are over personas.
     """
@@ -36,30 +51,16 @@ def main() -> None:
     parser.add_argument(
         "--figure", type=Path, help="draw the mean learning curves into this .svg file"
     )
-    parser.add_argument("--out", type=Path, default=Path("runs/sb3"))
     args = parser.parse_args()
-    folders = {
-        (algo, seed): args.out / f"{algo}-{seed}" for seed in range(args.seeds) for algo in ALGOS
-    }
-    for (algo, seed), folder in folders.items():
-        if not (folder / "model.zip").exists():
-            words = [
-                "sb3",
-                "--algo",
-                algo,
-                "--seed",
-                str(seed),
-                "--steps",
-                str(args.steps),
-                "--out",
-                str(folder),
-            ]
-            subprocess.run([sys.executable, "-m", "rlver_gym", *words], check=True)
-    runs = {place: read_episodes(folder) for place, folder in folders.items()}
-    together = [
-        one for (algo, _), episodes in runs.items() for one in episodes if one.agent == algo
-    ]
-    together += [one for one in runs[ALGOS[0], 0] if one.agent not in ALGOS]
+    curves: dict[str, list[Curve]] = {algo: [] for algo in ALGOS}
+    by_seed: list[list[Episode]] = []
+    for seed in range(args.seeds):
+        by_seed.append([])
+        for algo in ALGOS:
+            episodes, curve = train_and_test(algo, args.steps, seed)
+            by_seed[-1] += episodes
+            curves[algo].append(curve)
+    together = [*run_baselines(TEST_SEEDS), *(one for group in by_seed for one in group)]
     ranked = score_agents(together)
     fixed = next(score.agent for score in ranked if score.agent not in (*ALGOS, "random"))
     if args.figure:
@@ -68,53 +69,38 @@ def main() -> None:
             for score in ranked
             if score.agent in (*ALGOS, fixed, "random")
         }
-        args.figure.write_text(
-            draw_line_chart(
-                {f"{algo}, training": _mean_curve(folders, algo) for algo in ALGOS}, levels
-            )
-        )
+        means = {f"{algo}, training": np.mean(curves[algo], axis=0).tolist() for algo in ALGOS}
+        args.figure.write_text(draw_line_chart(means, levels))
     console = Console()
-    console.print(
-        build_leaderboard(
-            ranked, f"RLVER-Strategy-v0, test personas, {args.seeds} trainings of each"
-        )
-    )
-    for other in ("random", fixed):
-        gain = compute_paired_difference(
-            compute_persona_finals(together, "ppo"), compute_persona_finals(together, other)
-        )
-        console.print(
-            f"ppo minus {other}, all: {gain.mean:+.1f} [{format_interval(gain, signed=True)}]",
-            markup=False,
-        )
-    for name, episodes in [
-        *((f"seed {seed}", _of(runs, seed)) for seed in range(args.seeds)),
-        ("all", together),
+    title = f"RLVER-Strategy-v0, test personas, {args.seeds} trainings of each"
+    console.print(build_leaderboard(ranked, title, console.width))
+    for ours, theirs, episodes, name in [
+        *(("ppo", other, together, "all") for other in ("random", fixed)),
+        *(("recurrent-ppo", "ppo", group, f"seed {seed}") for seed, group in enumerate(by_seed)),
+        ("recurrent-ppo", "ppo", together, "all"),
     ]:
         gain = compute_paired_difference(
-            *(compute_persona_finals(episodes, algo) for algo in reversed(ALGOS))
+            *(compute_persona_finals(episodes, agent) for agent in (ours, theirs))
         )
-        console.print(
-            f"recurrent-ppo minus ppo, {name}: {gain.mean:+.1f}"
-            f" [{format_interval(gain, signed=True)}]",
-            markup=False,
-        )
+        interval = format_interval(gain, signed=True)
+        print(f"{ours} minus {theirs}, {name}: {gain.mean:+.1f} [{interval}]")
 
 
-def _of(runs: dict[tuple[str, int], list], seed: int) -> list:
-    return [one for algo in ALGOS for one in runs[algo, seed]]
+def train_and_test(algo: str, steps: int, seed: int) -> tuple[list[Episode], Curve]:
+    """Its test dialogues; and over the turns of training, the mean final emotion of the last
+    hundred training dialogues.
+    """
+    curve: Curve = []
 
+    def note(known: dict[str, Any], _: Any) -> bool:
+        model = known["self"]
+        if model.num_timesteps % (RECIPE["n_steps"] * DIALOGUES_AT_ONCE) == 0:
+            returns = [ended["r"] for ended in model.ep_info_buffer]
+            curve.append((model.num_timesteps, START + float(np.mean(returns))))
+        return True
 
-def _mean_curve(folders: dict[tuple[str, int], Path], algo: str) -> list[tuple[int, float]]:
-    curves = [
-        json.loads((folder / "results.json").read_text())["curve"]
-        for (one, _), folder in folders.items()
-        if one == algo
-    ]
-    return [
-        (points[0][0], sum(emotion for _, emotion in points) / len(points))
-        for points in zip(*curves, strict=True)
-    ]
+    model, env = train(algo, steps, seed, note)
+    return run_episodes(algo, lambda _: make_policy(model, env), TEST_SEEDS), curve
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """AgileRL's GRPO on dialogues: its trainer, harness and LoRA, with a model that knows nothing yet.
 
-python examples/agilerl_grpo.py [STEPS]     (needs: pip install '.[agilerl]')
+python examples/agilerl_grpo.py [STEPS]     (needs: what adapters/agilerl_env.py names)
 Give it a model of your own instead of GPT2Config; with a Qwen or a Llama its kernels need a GPU.
 """
 

@@ -1,6 +1,6 @@
 """OpenReward: an environment server with every persona as a task, and its client, which plays one.
 
-python examples/openreward_server.py          (needs: pip install '.[openreward]')
+python examples/openreward_server.py          (needs: what adapters/openreward_env.py names)
 python examples/openreward_server.py 8080     serves until it is stopped
 """
 
@@ -14,10 +14,9 @@ import time
 os.environ.setdefault("OPENREWARD_DISABLE_UPDATE_CHECK", "1")  # it would ask PyPI
 os.environ.setdefault("OPENREWARD_LOG_LEVEL", "ERROR")
 
+from adapters.openreward_env import make_environment
 from openreward import OpenReward
 from openreward.environments import Server
-
-from rlver_gym.integrations.openreward import make_environment
 
 REPLIES = (  # what a policy would say
     "I'm listening. What happened?",

@@ -1,17 +1,19 @@
-"""RLlib's PPO on the strategy view: a short training, then a dialogue with somebody that its
-checkpoint has never met.
+"""RLlib's PPO on the strategy view, then a dialogue of its checkpoint with somebody it never met.
 
-python examples/rllib_strategies.py [ITERATIONS]     (needs: pip install '.[rllib]')
+python examples/rllib_strategies.py [ITERATIONS]     (needs: what adapters/rllib_env.py names)
 """
 
 # pyright: reportMissingImports=false
 import sys
 import tempfile
+from pathlib import Path
 
 import ray
-from adapters.rllib_env import EmotionCallback, load_policy, make_strategy_env
+import torch
+from adapters.rllib_env import EmotionCallback, make_strategy_env
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+from ray.rllib.core.rl_module.rl_module import RLModule
 from ray.tune.registry import register_env
 
 ITERATIONS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
@@ -37,16 +39,20 @@ def main() -> None:
         turns = int(sampled["num_env_steps_sampled_lifetime"])
         print(f"{turns:6,d} turns: the last dialogues end at {sampled['emotion']:.0f} on average")
     with tempfile.TemporaryDirectory() as folder:
-        policy = load_policy(algo.save_to_path(folder))(0)
+        algo.save_to_path(folder)
+        parts = "learner_group", "learner", "rl_module", "default_policy"
+        module = RLModule.from_checkpoint(Path(folder, *parts))
     algo.stop()
     ray.shutdown()
-
-    stranger = make_strategy_env({"split": "test", "persona": "theo-the-burst-pipe"})
+    stranger = make_strategy_env({"persona": "theo-the-burst-pipe"})
     seen, info = stranger.reset(seed=0)
-    over = False
-    while not over:
-        seen, _, over, _, info = stranger.step(policy(seen))
+    while True:
+        batch = {"obs": torch.from_numpy(seen).unsqueeze(0)}
+        logits = module.forward_inference(batch)["action_dist_inputs"]
+        seen, _, over, _, info = stranger.step(int(logits.argmax()))
         print(f"{info['emotion']:4d}  {info['strategy']:18s} {info['utterance']}")
+        if over:
+            break
 
 
 if __name__ == "__main__":

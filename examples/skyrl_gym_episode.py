@@ -1,7 +1,7 @@
 """SkyRL-Gym's environment, offline: rows of a dataset, a dialogue for each of them as SkyRL's
 generator plays it, and the metrics that SkyRL logs.
 
-python examples/skyrl_gym_episode.py [ROWS.jsonl]     (needs: pip install '.[skyrl-gym]')
+python examples/skyrl_gym_episode.py [ROWS.jsonl]     (needs: what adapters/skyrl_gym_env.py names)
 With a name it also writes the rows, to train on with SkyRL: data.train_data='["ROWS.jsonl"]'
 """
 
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import skyrl_gym
+from adapters.skyrl_gym_env import ENV_ID, make_rows
 from skyrl_gym.metrics import aggregate_for_environment
 
 from rlver_gym.agents.baselines import Listener
 from rlver_gym.core.dialogue import Message
-from rlver_gym.integrations.gyms.skyrl_gym import ENV_ID, make_rows
 
 
 def run_episode(row: dict[str, Any], policy: Listener) -> tuple[list[float], dict[str, Any]]:

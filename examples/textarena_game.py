@@ -1,6 +1,6 @@
 """TextArena: a dialogue as a game for one player, in TextArena's usual loop, with a scripted agent.
 
-python examples/textarena_game.py [PERSONA]     (needs: pip install '.[textarena]')
+python examples/textarena_game.py [PERSONA]     (needs: what adapters/textarena_env.py names)
 With a model: put ta.agents.OpenRouterAgent(model_name=...) in the agent's place, or
 ta.agents.HumanAgent() to play yourself.
 """
@@ -13,6 +13,7 @@ import textarena as ta
 
 from rlver_gym.agents.baselines import Listener
 from rlver_gym.core.dialogue import Message
+from rlver_gym.integrations.episodes import EpisodeSpec
 
 
 class ListenerAgent(ta.Agent):
@@ -29,7 +30,7 @@ class ListenerAgent(ta.Agent):
 
 
 def main(persona: str) -> None:
-    env = ta.make("RLVER-Empathy-v0", persona=persona)
+    env = ta.make("RLVER-Empathy-v0", specs=[EpisodeSpec(persona)])
     agent = ListenerAgent()
     env.reset(num_players=1, seed=7)
     observation, done = "", False

@@ -1,6 +1,6 @@
 """tinker-cookbook: groups of dialogues with a random policy, and what the trainer would get.
 
-python examples/tinker_group.py [PERSONAS]     (needs: pip install '.[tinker]')
+python examples/tinker_group.py [PERSONAS]     (needs: what adapters/tinker_env.py names)
 To train: give EmpathyDatasetBuilder(...) to tinker_cookbook.rl.train.Config as its dataset_builder.
 """
 
@@ -10,6 +10,7 @@ import random
 import sys
 from typing import Any
 
+from adapters.tinker_env import EmpathyDatasetBuilder
 from tinker_cookbook.completers import TokenCompleter, TokensWithLogprobs
 from tinker_cookbook.rl.data_processing import assemble_training_data, compute_advantages
 from tinker_cookbook.rl.rollouts import do_group_rollout
@@ -18,7 +19,6 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from rlver_gym.agents.strategies import PHRASES
-from rlver_gym.integrations.tinker import EmpathyDatasetBuilder
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:

@@ -1,7 +1,7 @@
 """TorchRL's GRPO on dialogues, with its own collector, buffer and loss: the smallest of models, a
 group of dialogues and one update at a time.
 
-python examples/torchrl_grpo.py [UPDATES]     (needs: pip install '.[torchrl]')
+python examples/torchrl_grpo.py [UPDATES]     (needs: what adapters/torchrl_env.py names)
 """
 
 # pyright: reportMissingImports=false

@@ -1,29 +1,23 @@
-"""TextArena: the text environments as games for one player, the supporter, registered when this
-module is imported, for `textarena.make("RLVER-Empathy-v0")`; with `-raw` at the end, without the
-wrapper that gives the whole conversation as text. To be copied.
+"""TextArena: a dialogue as a game for one player, the supporter, registered when this module is
+imported, for `textarena.make("RLVER-Empathy-v0")`. To be copied.
+
+Needs: pip install 'textarena==0.7.*'
 """
 
 # pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
-
+import random
+from collections.abc import Sequence
 from typing import Any
 
-from rlver_gym.core.agent import agent_prompt
-from rlver_gym.core.answer import read_words
-from rlver_gym.core.cards import shipped_env_ids
-from rlver_gym.core.persona import SplitChoice
-from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.integrations.episodes import DEFAULT_ENV
-from rlver_gym.users import SentientUser
-from rlver_gym.util.errors import DialogueError, needs_extra
+import textarena as ta
+from textarena.wrappers import LLMObservationWrapper
 
-with needs_extra("textarena"):
-    import textarena as ta
-    from textarena.wrappers import LLMObservationWrapper
-
+from rlver_gym import env_card
+from rlver_gym.integrations.episodes import DEFAULT_ENV, EpisodeHost, EpisodeSpec, list_specs
 
 SUPPORTER, PERSON = 0, 1
 """The player, and who is in the observations as another voice."""
-_ROLES = {SUPPORTER: "Supporter", PERSON: "Person"}
+ROLES = {SUPPORTER: "Supporter", PERSON: "Person"}
 
 
 class ConversationWrapper(LLMObservationWrapper):
@@ -32,7 +26,6 @@ class ConversationWrapper(LLMObservationWrapper):
     """
 
     def reset(self, num_players: int = 1, seed: int | None = None) -> None:
-        """Begin an episode, and forget the one before."""
         self.full_observations = {}
         super().reset(num_players=num_players, seed=seed)
 
@@ -40,93 +33,58 @@ class ConversationWrapper(LLMObservationWrapper):
 class EmpathyGame(ta.Env):
     """One dialogue after the other.
 
-    The reward of a turn is in the info that `step` returns, as `reward`: the change of the emotion
-    in points, in [-10, 10], or what the card says. `close` gives TextArena's one reward a player
-    and game: the final emotion, from 0 to 1, as in ({0: 0.63}, game_info); and `game_info[0]` the
-    rewards of all turns, as `turn_rewards`, and in `reason` the outcome. The other entries of the
-    info are `turn`, `outcome`, `valid`, `persona` and `cut_chars`; nothing there or in the
-    observations tells what a real supporter could not know.
-
-    Where the user failed, the game is done without a result: the rewards that `close` gives are
-    None, as those of a game that was not played to the end, and `valid` is False.
-
-    Seeds go to a generator of this game; the global `random` is left alone.
+    The reward of a turn is in the info that `step` returns, as `reward`. `close` gives TextArena's
+    one reward a player and game, the final emotion from 0 to 1, and `game_info[0]` the rewards of
+    all turns, as `turn_rewards`. Where the user failed, the game is done without a result: `close`
+    gives None, as for a game that was not played to the end, and `valid` is False.
     """
 
     def __init__(
-        self,
-        env: str = DEFAULT_ENV,
-        *,
-        persona: str | None = None,
-        split: SplitChoice | None = None,
-        user: str | SentientUser = "embedded",
-        **options: Any,
+        self, specs: Sequence[EpisodeSpec] = (), *, user: Any = "embedded", **options: Any
     ) -> None:
-        """`env`: an environment card. `persona`: the id of the one to meet; None draws one of
-        `split` at each `reset`. `user`, `options`: as for `gym.make`.
-
-        UnknownName for what does not exist, CardError for a key among the options.
-        """
+        """`specs`: whom to draw from at each `reset`; () for the train personas."""
         super().__init__()
-        self._env = EmpathyEnv(
-            env, user=user, split=split, persona=persona, on_failure="truncate", **options
-        )
-        self._turn_rewards: list[float] = []
+        self._specs = specs or list_specs()
+        self._host = EpisodeHost(user, **options)
 
     def reset(self, num_players: int = 1, seed: int | None = None) -> None:
-        """Begin an episode; without a seed, the next one of the last seed's sequence."""
-        if num_players != 1:
-            raise DialogueError(
-                f"a dialogue is a game for one player, the supporter, not for {num_players}. Call"
-                " reset(num_players=1)."
-            )
-        opening, info = self._env.reset(seed=seed)
-        self._turn_rewards = []
-        self.state = ta.SinglePlayerState(num_players=1, max_turns=self._env.card.turns)
+        seed = random.SystemRandom().randrange(2**31) if seed is None else seed
+        spec = random.Random(seed).choice(self._specs)._replace(seed=seed)
+        self._episode = self._host.episode(spec)
+        opening = self._episode.begin()
+        self.state = ta.SinglePlayerState(num_players=1, max_turns=env_card(spec.env).turns)
         self.state.reset(
-            game_state={"persona": info["persona"]},
-            player_prompt_function=self._instruct,
-            role_mapping=dict(_ROLES),
-            secret_roles={SUPPORTER: _ROLES[SUPPORTER]},
+            game_state={"persona": spec.persona},
+            player_prompt_function=lambda player_id, game_state: spec.system_prompt,
+            role_mapping=dict(ROLES),
+            secret_roles={SUPPORTER: ROLES[SUPPORTER]},
         )
-        self._hear(opening)
+        self._add(PERSON, opening, ta.ObservationType.GAME_MESSAGE)
 
     def step(self, action: str) -> tuple[bool, dict[str, Any]]:
         """Say something to the person; whether the game is over, and the turn's info."""
-        reply, reward, terminated, truncated, info = self._env.step(read_words(action))
-        self._turn_rewards.append(float(reward))
-        self.state.add_observation(
-            from_id=SUPPORTER,
-            message=self._env.session.dialogue.turns[-1].utterance,
-            observation_type=ta.ObservationType.PLAYER_ACTION,
-        )
-        self._hear(reply)
-        if terminated:
-            self.state.set_outcome(self._env.session.emotion / 100, info["outcome"])
-        elif truncated:
+        reply, reward, done, valid = self._episode.say(action)
+        said = [one["content"] for one in self._episode.messages if one["role"] == "assistant"]
+        self._add(SUPPORTER, "".join(said[-1:]), ta.ObservationType.PLAYER_ACTION)
+        self._add(PERSON, reply, ta.ObservationType.GAME_MESSAGE)
+        if done and valid:
+            outcomes = [name for name, value in self._episode.metrics.items() if value == 1]
+            self.state.set_outcome(self._episode.score, outcomes[-1])
+        elif done:
             self.state.done = True
             self.state.game_info[SUPPORTER]["reason"] = "the simulated user failed: no result"
-        self.state.game_info[SUPPORTER] |= {
-            "turn_rewards": list(self._turn_rewards),
-            "valid": info["valid"],
-        }
-        self.state.step_info = {
-            "reward": float(reward),
-            **info,
-        }
+        rewards = list(self._episode.rewards)
+        self.state.game_info[SUPPORTER] |= {"turn_rewards": rewards, "valid": valid}
+        self.state.step_info = {"reward": reward, "turn": len(rewards), "valid": valid}
         return self.state.step()
 
-    def _instruct(self, player_id: int, game_state: dict[str, Any]) -> str:
-        return agent_prompt(self._env.session.scene.persona.language)
-
-    def _hear(self, words: str) -> None:
+    def _add(self, speaker: int, words: str, kind: ta.ObservationType) -> None:
         if words:
-            self.state.add_observation(
-                from_id=PERSON, message=words, observation_type=ta.ObservationType.GAME_MESSAGE
-            )
+            self.state.add_observation(from_id=speaker, message=words, observation_type=kind)
 
 
-for _card in shipped_env_ids():
-    _entry_point = f"{__name__}:{EmpathyGame.__name__}"
-    ta.register(_card, _entry_point, default_wrappers=[ConversationWrapper], env=_card)
-    ta.register(f"{_card}-raw", _entry_point, env=_card)
+ta.register(
+    DEFAULT_ENV,
+    f"{__name__}:{EmpathyGame.__name__}",
+    default_wrappers=[ConversationWrapper],
+)

@@ -1,6 +1,8 @@
 """TorchRL's ChatEnv with a person in it: a history in, a history and a reward out, turn by turn. To
 be copied.
 
+Needs: pip install 'torchrl==0.14.*' torch~=2.13 transformers~=5.17 safetensors~=0.5
+
 For policies that are language models (`TransformersWrapper`, `vLLMWrapper`, `LLMCollector`,
 `MCAdvantage`, `GRPOLoss`). TorchRL's own GymWrapper takes `gym.make("RLVER-Strategy-v0")`, with
 vectors, and `gym.make("RLVER-Empathy-v0")`, with NonTensorData; for users that may fail make it
@@ -13,19 +15,16 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
-from rlver_gym.core.user import SentientUser
+import torch
+from tensordict import NonTensorData, TensorDict, TensorDictBase
+from torchrl.data import Categorical, Composite, NonTensor, Unbounded
+from torchrl.data.llm import History
+from torchrl.envs.gym_like import BaseInfoDictReader
+from torchrl.envs.llm import ChatEnv
+from torchrl.modules.llm.policies import ChatHistory
+
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, TextEpisode
-from rlver_gym.util.errors import DialogueError, UserFailed, needs_extra
-
-with needs_extra("torchrl"):
-    import torch
-    from tensordict import NonTensorData, TensorDict, TensorDictBase
-    from torchrl.data import Categorical, Composite, NonTensor, Unbounded
-    from torchrl.data.llm import History
-    from torchrl.envs.gym_like import BaseInfoDictReader
-    from torchrl.envs.llm import ChatEnv
-    from torchrl.modules.llm.policies import ChatHistory
-
+from rlver_gym.util.errors import UserFailed
 
 SHAPE = torch.Size((1,))
 """The batch size: one dialogue at a time. For more at once: TorchRL's AsyncEnvPool."""
@@ -63,24 +62,11 @@ class EmpathyChatEnv(ChatEnv):
     """
 
     def __init__(
-        self,
-        specs: Sequence[EpisodeSpec],
-        *,
-        system: str | None = None,
-        user: str | SentientUser = "embedded",
-        **user_options: Any,
+        self, specs: Sequence[EpisodeSpec], *, user: Any = "embedded", **user_options: Any
     ) -> None:
         """`specs`: with whom, in this order; for groups (GRPO) name each as often as a group is
-        large. `system`: what the policy is told; None for `agent_prompt()` in the language of the
-        persona. `user`, `user_options`: as for `gym.make`.
-
-        DialogueError when `specs` is empty.
+        large.
         """
-        if not specs:
-            raise DialogueError(
-                "there is nobody to talk with: specs is empty. Make some with"
-                " rlver_gym.integrations.episodes.list_specs()."
-            )
         super().__init__(batch_size=SHAPE, input_mode="history")
         flag = Categorical(2, shape=(1, 1), dtype=torch.bool)
         self.full_observation_spec["query"] = NonTensor(shape=SHAPE, example_data="persona/0")
@@ -90,33 +76,20 @@ class EmpathyChatEnv(ChatEnv):
         self.full_done_spec = Composite(ends, shape=SHAPE)
         self.full_state_spec = Composite(shape=SHAPE)
         self._upcoming = cycle(tuple(specs))
-        self._system = system
         self._host = EpisodeHost(user, **user_options)
-        self._episode: TextEpisode | None = None
 
     def _reset(self, tensordict: TensorDictBase | None = None, **options: Any) -> TensorDictBase:
         """Begin with the next of the list. UserFailed when it has no first words."""
-        self._episode = episode = self._host.episode(next(self._upcoming))
-        episode.begin()
-        if not episode.valid:
+        self._episode = self._host.episode(next(self._upcoming))
+        self._episode.begin()
+        if not self._episode.valid:
             raise UserFailed("the user failed before its first words. Call reset() again.")
-        messages = episode.messages
-        if self._system is not None:
-            messages[0]["content"] = self._system
-        return self._observe(episode, History.from_chats([messages]))
+        return self._observe(self._episode, History.from_chats([self._episode.messages]))
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Say the last of `("history", "full")`; DialogueError when it is not the policy's."""
-        if self._episode is None:
-            raise DialogueError("the dialogue has not begun. Call reset() first.")
+        """Say the last of `("history", "full")`, which is the policy's."""
         history = tensordict["history"].full
-        last = history[0, -1]
-        if last.role != self.policy_role or not isinstance(last.content, str):
-            raise DialogueError(
-                f"the history ends with a message of {last.role!r}. Let the policy add one of"
-                f" {self.policy_role!r} to it, as ('history', 'full')."
-            )
-        result = self._episode.say(last.content)
+        result = self._episode.say(history[0, -1].content)
         answer = History(role=self.user_role, content=result.reply, batch_size=SHAPE)
         output = self._observe(self._episode, history.append(answer, inplace=False, dim=-1))
         reward = result.reward if result.valid else float("nan")

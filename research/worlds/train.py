@@ -16,12 +16,15 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 import rlver_gym  # noqa: F401
+from rlver_gym.agents.strategies import STRATEGIES, Strategy
 from rlver_gym.core.library import library
 from rlver_gym.environment.adaptive import AdaptiveDifficulty
 from rlver_gym.environment.strategy_env import EveryNeed, StrategyAction, TalkFeatures
-from rlver_gym.integrations.gyms.discrete_policies import make_fixed_policies
-from rlver_gym.integrations.gyms.sb3 import DIALOGUES_AT_ONCE, GAMMA, RECIPE
 from rlver_gym.util.interval import bootstrap
+
+sys.path.insert(0, "examples")
+
+from sb3_strategies import DIALOGUES_AT_ONCE, GAMMA, RECIPE  # pyright: ignore[reportMissingImports]
 
 WORLDS = ("moderate", "challenging", "adaptive")
 TESTED = {
@@ -77,10 +80,10 @@ def main() -> None:
     def choose(seen: Any, _: int) -> int:
         return int(model.predict(env.normalize_obs(seen), deterministic=True)[0])
 
-    fixed = make_fixed_policies()["reflect_feeling"](0)
+    fixed = STRATEGIES.index(Strategy.REFLECT_FEELING)
     found: dict[str, Any] = {"world": world, "seed": seed, "warming": warming}
     for name, card in TESTED.items():
-        for who, policy in (("ppo", choose), ("reflect_feeling", lambda seen, _: fixed(seen))):
+        for who, policy in (("ppo", choose), ("reflect_feeling", lambda seen, _: fixed)):
             means = np.array([float(np.mean(one)) for one in finals(card, policy)])
             found[f"{who} in {name}"] = {**bootstrap(means)._asdict(), "people": means.tolist()}
     out.write_text(json.dumps(found, indent=1), encoding="utf-8")

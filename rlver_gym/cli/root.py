@@ -20,7 +20,6 @@ from rlver_gym.cli import (
     personas,
     report,
     rescore,
-    sb3,
     serve,
     studio,
     talk,
@@ -106,7 +105,6 @@ app.add_typer(cache.app, cls=_Group, name="cache", rich_help_panel=_COMPARE)
 app.command("redteam", rich_help_panel=_TRUST)(audit.attack)
 app.command("sft", rich_help_panel=_TRAIN)(train.sft)
 app.command("train", rich_help_panel=_TRAIN)(train.train)
-app.command("sb3", rich_help_panel=_TRAIN)(sb3.sb3)
 
 
 for _group in (app, personas.app, envs.app, cache.app):

@@ -141,7 +141,7 @@ def env_card(card: str | Path | EnvCard) -> EnvCard:
     if str(card) == STRATEGY_VIEW:
         raise UnknownName(
             f"{card} is no protocol of its own but the view for learners that know no text:"
-            f" gym.make({card!r}), rlver-gym sb3. Its dialogues are those of RLVER-Empathy-v0: name"
+            f" gym.make({card!r}). Its dialogues are those of RLVER-Empathy-v0: name"
             " that one. Its strategies are agents there: strategy:NAME."
         )
     raise UnknownName.of(

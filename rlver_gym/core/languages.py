@@ -14,8 +14,6 @@ class AgentTexts(NamedTuple):
     talk: str
     think: str
     """How thoughts are written, for a policy that thinks before it replies."""
-    tool: str
-    """How to speak with the tool `say`, where a policy has nothing but tools."""
 
 
 AGENT_TEXTS: dict[Language, AgentTexts] = {
@@ -31,10 +29,6 @@ AGENT_TEXTS: dict[Language, AgentTexts] = {
             " thoughts. After </think>, say your answer and nothing else.\nForm: <think>your"
             " thoughts</think>your answer"
         ),
-        tool=(
-            "You speak to them by calling the tool `say`, one call at a time; it returns what they"
-            " answer. They have spoken first."
-        ),
     ),
     "zh": AgentTexts(
         talk=(
@@ -47,6 +41,5 @@ AGENT_TEXTS: dict[Language, AgentTexts] = {
             "对方听不到你的想法。写完 </think> 之后，只说你的回应，不要说别的。"
             "\n格式：<think>你的想法</think>你的回应"
         ),
-        tool="你要说的话，用工具 say 说出来，一次调用说一句；它返回对方的回答。对方先开口。",
     ),
 }

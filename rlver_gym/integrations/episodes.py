@@ -1,16 +1,32 @@
-"""What every foreign loop needs of an episode: who is met, what is said, what it was worth.
+"""Episodes for any training loop: whom to meet, what is said, what it was worth.
 
-Knows no framework. A framework's module translates between its interface and this one, so that the
-same persona, seed and utterances give the same rewards everywhere, and the same as
-`gym.make(env, persona=...).reset(seed=...)` gives. What their docstrings need not repeat:
+The public driver under every integration. It knows no framework: a loop of your own calls it from
+its own reset and step.
 
-- `env` is the id of an environment card, `split` None the card's, `user` and its options are as for
-  `gym.make`, and `specs` or rows with the same persona and seed begin alike (a group).
-- The reward of a turn is what the card says: by default the change of the emotion in points, in
+```python
+from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, list_specs
+
+host = EpisodeHost("embedded")  # one for all episodes: they share the user
+row = list_specs(split="train", seeds=[0])[0].to_dict()  # persona, seed, env: a row of a dataset
+episode = host.episode(EpisodeSpec.from_dict(row))
+opening = episode.begin()  # the first observation; episode.messages holds the system prompt, too
+reply, reward, done, valid = episode.say("That sounds hard. What happened?")
+```
+
+On an event loop, `abegin` and `asay` do the same. What holds in every framework:
+
+- The same persona, seed and utterances give the same words and rewards, and the same as
+  `gym.make(env, persona=...).reset(seed=...)`. Rows with the same persona and seed begin alike: a
+  group (GRPO).
+- The reward of a turn is what the env card says: by default the change of the emotion in points, in
   [-10, 10]. The score of an episode is its last emotion, from 0 to 1.
 - The policy is given the system prompt and what was said, and nothing of what the person feels,
   thinks and needs. Its own thoughts are not heard.
-- UnknownName for what does not exist, CardError for a key among options that are written down.
+- While `valid` is False (`episode.valid` after `begin`) the user failed: leave the rollout out,
+  whatever its reward. A `remedy` makes that an error instead.
+- `env` is the id of an env card, `split` None the card's; `user` and its options are as for
+  `gym.make`. UnknownName for what does not exist, CardError for a key among options that are
+  written down.
 """
 
 import json
@@ -69,14 +85,8 @@ def list_specs(
 ) -> list[EpisodeSpec]:
     """Every persona of a split (None: the card's), in the library's order, with each seed."""
     chosen = tuple(seeds)
-    personas = library().ids(split or env_card(env).split)
+    personas = library().ids(check_split(split or env_card(env).split))
     return [EpisodeSpec(persona, seed, env) for persona in personas for seed in chosen]
-
-
-def list_tasks(env: str, split: str, seeds: Iterable[int]) -> list[dict[str, Any]]:
-    """The same as a server of tasks gives them: {"persona": ..., "seed": ...}."""
-    specs = list_specs(env, check_split(split), seeds)
-    return [{"persona": spec.persona, "seed": spec.seed} for spec in specs]
 
 
 class StepResult(NamedTuple):
@@ -192,7 +202,8 @@ class TextEpisode:
 
     def say(self, utterance: str) -> StepResult:
         """Say something to the person: the words of what a model gave, without thoughts and ends of
-        turns; silence where there are none. DialogueError before the beginning and after the end.
+        turns; silence where there are none. DialogueError before the beginning and after the end;
+        where the user found no first words, the one turn is a failed one.
         """
         with _hide_private_errors(self._hide):
             heard = self._env.step(self._open(utterance))
@@ -210,7 +221,8 @@ class TextEpisode:
         return opening
 
     def _open(self, utterance: str) -> str:
-        if self._done:
+        has_failed_at_once = not (self.valid or self.rewards)
+        if self._done and not has_failed_at_once:
             raise DialogueError("the episode is over. Begin another one.")
         return read_words(utterance) if isinstance(utterance, str) else utterance
 

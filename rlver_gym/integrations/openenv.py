@@ -24,7 +24,7 @@ from rlver_gym.integrations.episodes import (
     EpisodeHost,
     EpisodeSpec,
     TextEpisode,
-    list_tasks,
+    list_specs,
 )
 from rlver_gym.users import SentientUser
 from rlver_gym.util import __version__
@@ -166,7 +166,8 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
         return list(SPLITS)
 
     def list_tasks(self, split: str) -> list[dict[str, Any]]:
-        return list_tasks(self._env, split, self._seeds)
+        specs = list_specs(self._env, check_split(split), self._seeds)
+        return [{"persona": spec.persona, "seed": spec.seed} for spec in specs]
 
     def num_tasks(self, split: str) -> int:
         return len(self.list_tasks(split))

@@ -10,7 +10,7 @@ from rlver_gym.cli.root import app
 
 COMMANDS = [
     *"talk bench report export verify rescore judge appraise redteam".split(),
-    *"sft train sb3 strategies serve".split(),
+    *"sft train strategies serve".split(),
     *("cache stats", "cache prune", "cache export", "personas list", "personas show"),
     *("personas check", "personas schema", "envs list", "envs show"),
 ]

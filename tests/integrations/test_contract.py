@@ -10,6 +10,7 @@ from types import ModuleType
 
 import pytest
 from integrations.drivers import gymnasium
+from paths import FRAMEWORKS
 
 from rlver_gym.core.library import library
 from rlver_gym.testing import ChatServer
@@ -25,11 +26,12 @@ REQUIRED = os.environ.get("RLVER_INTEGRATION", "")
 """The framework that has to be installed: its drivers alone are tried, and are not skipped. Set by
 `make integration-NAME`.
 """
-DRIVERS = sorted(
+ALL_DRIVERS = sorted(
     path.stem
     for path in (Path(__file__).parent / "drivers").glob("*.py")
-    if path.stem not in ("__init__", "gymnasium") and path.stem.startswith(REQUIRED)
+    if path.stem not in ("__init__", "gymnasium")
 )
+DRIVERS = [name for name in ALL_DRIVERS if name.startswith(REQUIRED)]
 AS_GIVEN = {"bench", "rllib", "sb3", "serve", "vector"}
 """Where words are said as they are given: what a model sampled is read by whoever sampled it."""
 PERSONA = library().ids("train")[3]
@@ -123,6 +125,7 @@ def test_the_utterances_end_an_episode_in_both_ways():
     assert len(gymnasium.play(PERSONA, 0, RUDE).rewards) < 8
 
 
-@pytest.mark.skipif(not REQUIRED, reason="only in an environment made for one framework")
-def test_the_framework_of_this_environment_has_a_driver():
-    assert REQUIRED in DRIVERS
+def test_every_driver_is_run_somewhere():
+    """By `.ci/full integrations`, or where Stable-Baselines3, TRL or nothing is needed."""
+    here = {"bench", "episodes", "sb3", "trl", "trl_tool", "vector"}
+    assert {*ALL_DRIVERS} == {*FRAMEWORKS, *here}

@@ -1,15 +1,35 @@
 import asyncio
+import re
 
 import pytest
 from integrations.failing import FailsInTurn
+from paths import ROOT
 
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
+from rlver_gym.integrations import episodes
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, list_specs
 from rlver_gym.util.errors import DialogueError, UnknownName
 
 PERSONA = library().ids("train")[0]
 SPEC = EpisodeSpec(PERSONA, 5)
+
+
+def test_the_code_that_teaches_the_driver_runs():
+    (block,) = re.findall(r"```python\n(.*?)```", episodes.__doc__ or "", re.DOTALL)
+    exec(block, known := {})
+    assert known["reply"]
+    assert (known["done"], known["valid"]) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "adapter", list((ROOT / "examples" / "adapters").glob("*.py")), ids=lambda path: path.stem
+)
+def test_an_adapter_stands_on_the_driver_and_on_other_public_places_alone(adapter):
+    places = re.findall(r"^(?:from|import) (rlver_gym\S*)", adapter.read_text(), re.MULTILINE)
+    public = {"rlver_gym", episodes.__name__, "rlver_gym.util.errors"}
+    assert set(places) <= {*public, "rlver_gym.environment.strategy_env"}
+    assert episodes.__name__ in places
 
 
 def test_specs_name_each_persona_of_the_split_with_each_seed():
@@ -79,6 +99,14 @@ def test_an_episode_can_begin_again_and_is_the_same_on_an_event_loop():
         episode.say("That sounds hard. What did you do?")
     before = episode.rewards
     assert asyncio.run(play()) == before
+
+
+def test_a_user_without_first_words_has_one_turn_that_failed():
+    episode = EpisodeHost(FailsInTurn(0)).episode(SPEC)
+    assert episode.begin() == ""
+    assert episode.say("Hello?") == ("", 0.0, True, False)
+    with pytest.raises(DialogueError, match="over"):
+        episode.say("Hello?")
 
 
 def test_a_user_that_fails_ends_the_episode_and_it_is_no_score():

@@ -1,5 +1,4 @@
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -8,44 +7,31 @@ import pytest
 pytest.importorskip("skyrl_gym")
 
 import skyrl_gym
-from integrations.drivers import gymnasium
+from adapters.skyrl_gym_env import ENV_ID, EmpathyTextEnv, make_rows, mask_failed
 from integrations.failing import FailsInTurn
 from omegaconf import OmegaConf
 from skyrl_gym.metrics import aggregate_for_environment
 
-from rlver_gym.core.library import library
-from rlver_gym.integrations.gyms.skyrl_gym import EmpathyTextEnv, make_rows, mask_failed
-from rlver_gym.testing import ChatServer
-from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.util.errors import CardError, DialogueError, TrainingError, UnknownName
+from rlver_gym.util.errors import CardError
 
-PERSONA = library().ids("demo")[0]
 ROW = make_rows(split="demo", seeds=[5])[0]
 
 
-def make(row=ROW, env_config=None, **extras):
-    return skyrl_gym.make("rlver_empathy", env_config=env_config or {}, extras={**row, **extras})
+def make(env_config=None, **extras):
+    return skyrl_gym.make(ENV_ID, env_config=env_config or {}, extras={**ROW, **extras})
 
 
-def finish(env, utterance="What happened?"):
+def finish(env):
     """The outputs of an episode in which the same is said again and again."""
     env.init(ROW["prompt"])
-    outputs = [env.step(utterance)]
+    outputs = [env.step("What happened?")]
     while not outputs[-1]["done"]:
-        outputs.append(env.step(utterance))
+        outputs.append(env.step("What happened?"))
     return outputs
 
 
-def test_rows_are_plain_values_and_name_whom_the_environment_meets():
-    rows = make_rows(split="demo", seeds=(1, 2))
-    assert json.loads(json.dumps(rows)) == rows
-    assert [one["persona"] for one in rows[::2]] == list(library().ids("demo"))
-    assert [one["seed"] for one in rows[:2]] == [1, 2]
-    assert {one["env_class"] for one in rows} == {"rlver_empathy"}
-    assert [one["role"] for one in rows[0]["prompt"]] == ["system", "user"]
-
-
 def test_the_first_words_take_the_place_of_the_last_user_message():
+    assert json.loads(json.dumps(ROW)) == ROW
     messages, info = make().init(ROW["prompt"])
     assert messages[0] == ROW["prompt"][0]
     assert [one["role"] for one in messages] == ["system", "user"]
@@ -55,56 +41,24 @@ def test_the_first_words_take_the_place_of_the_last_user_message():
     assert ROW["prompt"][1]["content"] == ""
 
 
-def test_rewards_are_those_of_gymnasium_and_the_last_turn_has_no_observation():
+def test_the_last_turn_has_no_observation_and_metrics_are_those_of_the_episode():
     env = make()
-    outputs = finish(env)
-    assert [one["reward"] for one in outputs] == (
-        gymnasium.play(PERSONA, 5, ["What happened?"] * 8).rewards
-    )
-    assert [one["role"] for output in outputs[:-1] for one in output["observations"]] == [
-        "user"
-    ] * (len(outputs) - 1)
-    assert outputs[-1]["observations"] == []
-    assert outputs[-1]["metadata"]["reply"]
-    metrics = env.get_metrics()
-    assert metrics["gain"] == sum(one["reward"] for one in outputs)
-    assert (metrics["turns"], metrics["valid"]) == (len(outputs), 1.0)
-    with pytest.raises(DialogueError, match="over"):
-        env.step("Hello?")
+    *before, last = finish(env)
+    assert [len(one["observations"]) for one in before] == [1] * len(before)
+    assert (last["observations"], bool(last["metadata"]["reply"])) == ([], True)
+    assert env.get_metrics()["gain"] == sum(one["reward"] for one in (*before, last))
 
 
-def test_observations_hold_what_was_said_and_nothing_else():
-    env = make()
-    messages, _ = env.init(ROW["prompt"])
-    output = env.step("What happened?")
-    shown = [*messages[1:], *output["observations"]]
-    assert [set(one) for one in shown] == [{"role", "content"}] * 2
-    assert [one["content"] for one in shown] == [
-        one["content"] for one in env._episode.messages if one["role"] == "user"
-    ]
-
-
-def test_a_user_that_failed_is_flagged_and_left_out_of_the_means():
-    failing, fine = make(env_config={"user": FailsInTurn(2)}), make()
-    outputs = finish(failing)
-    assert [one["metadata"]["valid"] for one in outputs] == [True, False]
-    assert (outputs[-1]["reward"], outputs[-1]["observations"]) == (0.0, [])
+@pytest.mark.parametrize("turn", [0, 2])
+def test_a_user_that_failed_is_flagged_and_left_out_of_the_means(turn):
+    failing, fine = make({"user": FailsInTurn(turn)}), make()
+    *_, last = finish(failing)
+    assert (last["reward"], last["observations"], last["metadata"]["valid"]) == (0.0, [], False)
     finish(fine)
     ended = [failing.get_metrics(), {}, fine.get_metrics()]
-    assert ended[0]["valid"] == 0.0
-    means = aggregate_for_environment("rlver_empathy", ended)
-    assert means == {**fine.get_metrics(), "valid": 0.5}
-    assert aggregate_for_environment("rlver_empathy", ended[:1]) == {"valid": 0.0}
+    assert aggregate_for_environment(ENV_ID, ended) == {**fine.get_metrics(), "valid": 0.5}
+    assert aggregate_for_environment(ENV_ID, ended[:1]) == {"valid": 0.0}
     assert EmpathyTextEnv.aggregate_metrics([{}]) == {}
-
-
-def test_a_user_that_failed_at_once_ends_the_episode_with_the_first_step():
-    env = make(env_config={"user": FailsInTurn(0)})
-    messages, info = env.init(ROW["prompt"])
-    assert (messages, info) == (ROW["prompt"], {"valid": False})
-    output = env.step("Hello?")
-    assert (output["done"], output["reward"], output["metadata"]["valid"]) == (True, 0.0, False)
-    assert env.get_metrics()["valid"] == 0.0
 
 
 def test_a_trajectory_whose_user_failed_has_no_token_to_learn_from():
@@ -120,17 +74,11 @@ def test_a_trajectory_whose_user_failed_has_no_token_to_learn_from():
     assert first.loss_mask == [0, 0]
 
 
-def test_what_the_generator_would_cut_off_and_bad_rows_are_errors():
-    with pytest.raises(TrainingError, match="max_turns=8"):
+def test_dialogues_that_would_be_cut_off_and_keys_are_refused():
+    with pytest.raises(ValueError, match="max_turns=8"):
         make(max_turns=1)
-    with pytest.raises(DialogueError, match="list_specs"):
-        skyrl_gym.make("rlver_empathy")
-    with pytest.raises(UnknownName, match="nobody"):
-        make(persona="nobody")
-    with pytest.raises(UnknownName, match="split"):
-        make(env_config={"split": "test"})
     with pytest.raises(CardError, match="OPENAI_API_KEY"):
-        make(env_config={"user": "openai:m", "api_key": "sk-1"})
+        make({"user": "openai:m", "api_key": "sk-1"})
 
 
 @dataclass
@@ -139,17 +87,8 @@ class Config:
     base_url: str = "http://127.0.0.1:1/v1"
 
 
-@pytest.mark.parametrize("form", ["dict", "dataclass", "omegaconf"])
+@pytest.mark.parametrize("config", [vars(Config()), Config(), OmegaConf.structured(Config())])
 @pytest.mark.usefixtures("close_shared_clients")
-def test_environments_with_one_config_share_a_user_that_is_a_server(form):
-    with ChatServer(EmbeddedAnswers()) as server:
-        config = {
-            "dict": {"user": "openai:person", "base_url": server.base_url},
-            "dataclass": Config(base_url=server.base_url),
-            "omegaconf": OmegaConf.structured(Config(base_url=server.base_url)),
-        }[form]
-        envs = [make(row, config) for row in make_rows(split="demo")[:3]]
-        with ThreadPoolExecutor(3, "skyrl-gym-env-") as executor:
-            ended = list(executor.map(finish, envs))
-    assert len({id(env._episode._env.user) for env in envs}) == 1
-    assert all(one[-1]["done"] and one[-1]["metadata"]["valid"] for one in ended)
+def test_environments_with_one_config_share_a_user(config):
+    first, second = (make(config)._episode._env.user for _ in range(2))
+    assert first is second

@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("tinker_cookbook")
 
+from adapters.tinker_env import EmpathyDatasetBuilder, EmpathyGroupBuilder
 from integrations.drivers.tinker import TOKENIZER, Script, make_renderer
 from integrations.failing import FailsInTurn
 from integrations.scripted import hold_episode
-from tinker_cookbook.renderers import Message, TextPart, ThinkingPart
 from tinker_cookbook.rl import train
 from tinker_cookbook.rl.data_processing import assemble_training_data, compute_advantages
 from tinker_cookbook.rl.metric_util import RLTestSetEvaluator
@@ -20,18 +20,10 @@ from tinker_cookbook.rl.rollout_presets import agentic
 from tinker_cookbook.rl.rollout_strategy import RetryOnFailure
 from tinker_cookbook.rl.rollouts import do_group_rollout
 
-from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.dialogue import Appraisal, Reason, ReasonCode
 from rlver_gym.core.library import library
-from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, list_specs
-from rlver_gym.integrations.tinker import (
-    EmpathyDataset,
-    EmpathyDatasetBuilder,
-    EmpathyGroupBuilder,
-    EmpathyMessageEnv,
-)
+from rlver_gym.integrations.episodes import EpisodeSpec, list_specs
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.util.errors import CardError, TrainingError
 
 pytestmark = pytest.mark.usefixtures("close_shared_clients")
 SPEC = EpisodeSpec(library().ids("train")[3], 5)
@@ -67,43 +59,15 @@ def reference(utterances=LONG):
     return hold_episode(SPEC.persona, SPEC.seed, utterances)
 
 
-def test_the_members_of_a_group_meet_the_same_person_in_the_same_mood():
-    group, _ = roll_out(make_group(group_size=3))
-    expected = reference().rewards
-    assert [[one.reward for one in each.transitions] for each in group.trajectories_G] == (
-        [expected] * 3
-    )
-    assert group.get_total_rewards() == [sum(expected)] * 3
-
-
-def test_a_policy_is_given_the_system_prompt_and_what_was_said_and_nothing_else():
-    _, policy = roll_out(make_group(group_size=1), LONG[:2])
-    said = [f"<|im_start|>{one['role']}\n{one['content']}" for one in reference(LONG[:2]).messages]
-    assert policy.prompts[2] == "<|im_end|>\n".join(said) + "<|im_end|>\n<|im_start|>assistant\n"
-
-
-def test_the_last_turn_measures_the_episode_which_has_then_come_to_its_end():
-    group, _ = roll_out(make_group(group_size=1))
-    (trajectory,) = group.trajectories_G
-    *before, last = [one.metrics for one in trajectory.transitions]
-    assert not any(before)
-    assert last.items() >= reference().metrics.items()
-    assert last["outcome_out_of_turns"] == 1
-    assert trajectory.stop_reason == "completed"
-    rude, _ = roll_out(make_group(group_size=1), ["You are pathetic."] * 8)
-    (trajectory,) = rude.trajectories_G
-    assert trajectory.transitions[-1].metrics["outcome_left"] == 1
-    assert trajectory.stop_reason == "completed"
-
-
 def test_a_dialogue_of_all_turns_keeps_its_reward_where_limits_take_it():
-    group = make_group(user=Grateful())
+    group = pickle.loads(pickle.dumps(make_group(user=Grateful())))
     group = asyncio.run(
         do_group_rollout(
             group, Script(group.renderer, LONG), RetryOnFailure(), termination=agentic().termination
         )
     )
     assert group.get_total_rewards() == [8.0, 8.0]
+    assert [one.stop_reason for one in group.trajectories_G] == ["completed"] * 2
 
 
 def test_turns_become_one_datum_of_which_the_policys_tokens_count():
@@ -122,26 +86,6 @@ def test_a_failed_rollout_is_tried_again_and_does_not_count():
     assert [one.error_type for one in group.rollout_errors] == ["UserFailed"]
 
 
-def test_thoughts_are_not_heard_and_stay_in_the_conversation():
-    env = EmpathyMessageEnv(EpisodeHost().episode(SPEC))
-    said = Message(
-        role="assistant",
-        content=[
-            ThinkingPart(type="thinking", thinking="You are pathetic."),
-            TextPart(type="text", text=LONG[0]),
-        ],
-    )
-
-    async def play():
-        opening = await env.initial_observation()
-        return opening, await env.step(said)
-
-    opening, result = asyncio.run(play())
-    assert opening[0] == {"role": "system", "content": agent_prompt()}
-    assert result.reward == reference(LONG[:1]).rewards[0]
-    assert result.next_messages[:-1] == [*opening, said]
-
-
 def test_a_reply_that_did_not_end_costs_as_much_as_the_worst_dialogue():
     group = make_group(group_size=1, max_trajectory_tokens=10)
     overflow, _ = roll_out(group)
@@ -151,15 +95,6 @@ def test_a_reply_that_did_not_end_costs_as_much_as_the_worst_dialogue():
         SPEC._replace(env="RLVER-Sparse-v0"), make_renderer(), 1, max_trajectory_tokens=10
     )
     assert roll_out(sparse)[0].get_total_rewards() == [0.0]
-    assert roll_out(make_group(max_trajectory_tokens=10, penalty=-3.0))[0].get_total_rewards() == (
-        [-3.0, -3.0]
-    )
-
-
-def test_a_group_builder_can_be_pickled_and_plays_the_same():
-    group = pickle.loads(pickle.dumps(make_group()))
-    assert roll_out(group)[0].get_total_rewards() == [sum(reference().rewards)] * 2
-    assert group.logging_tags() == ["RLVER-Empathy-v0"]
 
 
 def make_builder(**arguments):
@@ -222,18 +157,3 @@ def test_a_dataset_has_every_persona_with_every_seed_in_another_order():
     assert {one.group_size for one in test.get_batch(0)} == {1}
     with pytest.raises(IndexError, match="no batch"):
         train.get_batch(len(train))
-
-
-def test_the_order_follows_the_shuffle_seed_and_the_test_can_be_left_out():
-    first, second, other = (make_dataset(shuffle_seed=one, test_split=None) for one in (0, 0, 1))
-    assert first[1] is None
-    assert [one.spec for one in first[0].groups] == [one.spec for one in second[0].groups]
-    assert [one.spec for one in first[0].groups] != [one.spec for one in other[0].groups]
-    assert isinstance(first[0], EmpathyDataset)
-
-
-def test_a_dataset_that_cannot_be_made_says_what_to_do():
-    with pytest.raises(CardError, match="OPENAI_API_KEY"):
-        make_dataset(user="openai:any", options={"api_key": "secret"})
-    with pytest.raises(TrainingError, match="num_seeds"):
-        make_dataset(split="demo")

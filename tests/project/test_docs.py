@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from paths import ROOT
+from paths import FRAMEWORKS, ROOT
 
 BLOCKS = re.findall(
     r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL
@@ -18,21 +18,13 @@ NEEDS = {
     "sb3_strategies": "stable_baselines3",
     "train_tiny_qwen": "transformers",
     "trl_grpo": "trl",
-    "agilerl_grpo": "agilerl",
-    "gem_group": "gem",
-    "inspect_ai_eval": "inspect_ai",
-    "openenv_client": "openenv",
-    "openreward_server": "openreward",
     "over_the_wire": "fastapi",
-    "rllib_strategies": "ray",
-    "skyrl_gym_episode": "skyrl_gym",
-    "textarena_game": "textarena",
-    "tinker_group": "tinker",
-    "torchrl_grpo": "torchrl",
-    "verl_agent_loop": "verl",
-    "verifiers_eval": "verifiers",
 }
 """What an example needs beyond the package; it is skipped where that is absent."""
+RUN_ELSEWHERE = ("local_model", *FRAMEWORKS)
+"""What the names of the others begin with: test_local_model.py and .ci/integration run them."""
+ARGUMENTS = {"sb3_strategies": ["--steps", "1", "--seeds", "1"]}
+"""For a short run."""
 SHOWS = {
     "first_conversation": r"gave little of what they need",
     "many_at_once": r"advantages \[",
@@ -43,7 +35,7 @@ SHOWS = {
     "it_answers": r"delivers bread(.|\n)*Maud is my friend Saskia's sister",
     "your_own_user": r"30 words, and a train to catch",
     "your_own_agent": r"your_own_agent:Heartfelt",
-    "sb3_strategies": r"Theo ends at \d+",
+    "sb3_strategies": r"ppo +\d+\.\d \[\d+",
 }
 """What must be seen in an example's output, as a regular expression."""
 LONG = ("sb3_strategies", "trl_grpo", "train_tiny_qwen")
@@ -70,21 +62,18 @@ def test_the_readmes_code_runs(
     [
         pytest.param(one, marks=[pytest.mark.slow] if one.stem in LONG else [], id=one.stem)
         for one in EXAMPLES
+        if not one.stem.startswith(RUN_ELSEWHERE)
     ],
 )
-def test_each_example_is_short_and_runs(
+def test_each_example_runs(
     example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert len(example.read_text(encoding="utf-8").splitlines()) < 60
-    if example.stem == "local_model":
-        return  # runs for minutes: see test_local_model.py
     if (package := NEEDS.get(example.stem)) and not importlib.util.find_spec(package):
         pytest.skip(f"needs {package}")
     # Learners set up the process as they need it.
     if package or example.stem == "first_conversation":
-        done = subprocess.run(
-            [sys.executable, str(example)], check=True, capture_output=True, text=True, timeout=240
-        )
+        command = [sys.executable, str(example), *ARGUMENTS.get(example.stem, [])]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=240)
         shown = done.stdout
     else:
         monkeypatch.setattr(sys, "argv", [str(example)])
@@ -95,6 +84,12 @@ def test_each_example_is_short_and_runs(
     if example.stem == "train_tiny_qwen":
         before, after = map(float, re.findall(r"strangers end at ([\d.]+)", shown))
         assert after > before + 4
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
+def test_each_example_is_short(example: Path) -> None:
+    most = 120 if example.stem == "sb3_strategies" else 59
+    assert len(example.read_text(encoding="utf-8").splitlines()) <= most
 
 
 def test_the_index_of_the_examples_names_them_all() -> None:

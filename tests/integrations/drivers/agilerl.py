@@ -13,7 +13,7 @@ with warnings.catch_warnings():  # what AgileRL imports speaks of what will chan
 from adapters.agilerl_env import EmpathyTextEnv
 from integrations.drivers import Played, find_words
 
-from rlver_gym.core.agent import agent_prompt
+from rlver_gym.integrations.episodes import list_specs
 from rlver_gym.policy.models.model import load_tokenizer
 from rlver_gym.util.errors import UserFailed
 
@@ -30,10 +30,12 @@ def complete(prompt: dict[str, Any], text: str) -> torch.Tensor:
 
 
 def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
-    harness = make_harness(EmpathyTextEnv(personas=[persona], user=user))
+    env = EmpathyTextEnv(user=user)
+    harness = make_harness(env)
+    row = [spec.persona for spec in list_specs()].index(persona)
     rewards: list[float] = []
     try:
-        prompt, _ = harness.reset(seed=seed, row_index=0)
+        prompt, _ = harness.reset(seed=seed, row_index=row)
         for utterance in utterances:
             prompt, reward, terminated, truncated, _ = harness.step(complete(prompt, utterance))
             rewards.append(reward)
@@ -42,4 +44,4 @@ def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedd
     except UserFailed:
         return Played(rewards, None, failed=True)
     words = find_words(load_tokenizer("tiny").decode(prompt["input_ids"][0]))
-    return Played(rewards, [one.removeprefix(f"{agent_prompt()}\n\n") for one in words])
+    return Played(rewards, [one.removeprefix(f"{env.system_prompt}\n\n") for one in words])

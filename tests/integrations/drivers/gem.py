@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 
 import gem
-from adapters.gem_env import FAMILY
+from adapters.gem_env import ID
 from integrations.drivers import Played
 
-from rlver_gym.core.agent import agent_prompt
+from rlver_gym.integrations.episodes import EpisodeSpec
 
 
 def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
-    ids = [f"{FAMILY}:RLVER-Empathy-v0"]
-    envs = gem.make_vec(ids, async_mode=True, persona=persona, user=user)
+    spec = EpisodeSpec(persona)
+    envs = gem.make_vec([ID], async_mode=True, specs=[spec], user=user)
     (first,), (info,) = envs.reset(seed=[seed])
-    rewards, texts = [], [first.removeprefix(f"{agent_prompt()}\n\n")]
+    rewards, texts = [], [first.removeprefix(f"{spec.system_prompt}\n\n")]
     for utterance in utterances:
         (reply,), reward_B, terminated_B, truncated_B, (info,) = envs.step([utterance])
         if terminated_B[0] or truncated_B[0]:  # the reply is that of the next episode

@@ -13,6 +13,7 @@ os.environ.setdefault("OPENREWARD_LOG_LEVEL", "ERROR")
 
 import aiohttp
 import uvicorn
+from adapters.openreward_env import make_environment
 from integrations.drivers import Played
 from openreward import OpenReward
 from openreward.api.environments.client import Environment as RemoteEnvironment
@@ -21,7 +22,6 @@ from openreward.api.errors import ToolFailed
 from openreward.environments import Server
 
 from rlver_gym.integrations.episodes import DEFAULT_ENV
-from rlver_gym.integrations.openreward import make_environment
 
 
 @cache

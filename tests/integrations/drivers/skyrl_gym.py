@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 import skyrl_gym
+from adapters.skyrl_gym_env import make_rows
 from integrations.drivers import Played
-
-from rlver_gym.integrations.gyms.skyrl_gym import make_rows
 
 
 def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:

@@ -7,6 +7,8 @@ import adapters.textarena_env  # noqa: F401  (registers the games)
 import textarena as ta
 from integrations.drivers import Played
 
+from rlver_gym.integrations.episodes import EpisodeSpec
+
 
 class Script(ta.Agent):
     """Says one utterance after the other."""
@@ -20,7 +22,7 @@ class Script(ta.Agent):
 
 
 def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
-    env = ta.make("RLVER-Empathy-v0", persona=persona, user=user)
+    env = ta.make("RLVER-Empathy-v0", specs=[EpisodeSpec(persona)], user=user)
     agent = Script(utterances)
     env.reset(num_players=1, seed=seed)
     rewards, observation, done, valid = [], "", False, True

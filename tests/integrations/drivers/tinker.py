@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 
 import tinker
+from adapters.tinker_env import EmpathyGroupBuilder
 from integrations.drivers import Played, find_words
 from tinker_cookbook.completers import StopCondition, TokenCompleter, TokensWithLogprobs
 from tinker_cookbook.renderers import Renderer, get_renderer
@@ -16,7 +17,6 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from rlver_gym.integrations.episodes import EpisodeSpec
-from rlver_gym.integrations.tinker import EmpathyGroupBuilder
 from rlver_gym.util.errors import UserFailed
 
 TOKENIZER = "rlver/bytes"

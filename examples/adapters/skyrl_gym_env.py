@@ -1,5 +1,7 @@
 """SkyRL-Gym's text environments: `rlver_empathy`, registered when this module is imported, and the
-rows of a dataset for it.
+rows of a dataset for it. To be copied.
+
+Needs: pip install skyrl-gym==0.4.0
 
     env = skyrl_gym.make("rlver_empathy", env_config={"user": "embedded"}, extras=row)
 
@@ -10,32 +12,22 @@ the same time.
 """
 
 # pyright: reportAttributeAccessIssue=false
-
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
-from rlver_gym.core.cards import env_card
-from rlver_gym.core.persona import SplitChoice
-from rlver_gym.integrations.episodes import (
-    DEFAULT_ENV,
-    EpisodeSpec,
-    StepResult,
-    list_specs,
-    share_host,
-)
-from rlver_gym.util.errors import TrainingError, needs_extra
+import skyrl_gym
+from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput, ConversationType
+from skyrl_gym.metrics import default_aggregate_metrics
 
-with needs_extra("skyrl-gym"):
-    import skyrl_gym
-    from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput, ConversationType
-    from skyrl_gym.metrics import default_aggregate_metrics
+from rlver_gym import env_card
+from rlver_gym.integrations.episodes import DEFAULT_ENV, EpisodeSpec, list_specs, share_host
 
 ENV_ID = "rlver_empathy"
 
 
 def make_rows(
-    env: str = DEFAULT_ENV, split: SplitChoice | None = None, seeds: Iterable[int] = (0,)
+    env: str = DEFAULT_ENV, split: Any = None, seeds: Iterable[int] = (0,)
 ) -> list[dict[str, Any]]:
     """The rows of a dataset, as JSON lines or Parquet what SkyRL's `train_data` takes. All columns
     but `prompt` and `env_class` become the extras of the environment. The prompt's last message is
@@ -58,9 +50,8 @@ def make_rows(
 
 class EmpathyTextEnv(BaseTextEnv):
     """One dialogue. SkyRL puts each reward on the last token of its turn. With
-    `step_wise_trajectories`, or a
-    `generator.chat_template`, the reward of the last turn alone counts: make the rows with
-    `env="RLVER-Sparse-v0"` then, whose last reward is the final emotion, from 0 to 1.
+    `step_wise_trajectories`, or a `generator.chat_template`, the reward of the last turn alone
+    counts: make the rows with `env="RLVER-Sparse-v0"` then, whose last reward is the final emotion.
 
     Where the user failed, the turn ends the episode with reward 0, metadata and metrics say that it
     is not `valid`, and `aggregate_metrics` leaves it out of all other figures (SkyRL's own average
@@ -69,19 +60,14 @@ class EmpathyTextEnv(BaseTextEnv):
 
     def __init__(self, env_config: Any = None, extras: Mapping[str, Any] | None = None) -> None:
         """`env_config`: `user` and its options, as a mapping or a dataclass; all environments with
-        equal ones share a user. `extras`: a row of `make_rows`, else DialogueError, and
-        `max_turns`: TrainingError when it would cut dialogues off.
+        equal ones share a user. `extras`: a row of `make_rows`, and `max_turns`.
         """
         super().__init__()
         spec = EpisodeSpec.from_dict(extras or {})
         turns = env_card(spec.env).turns
         self.max_turns = int((extras or {}).get("max_turns", turns))
         if self.max_turns < turns:
-            raise TrainingError(
-                f"generator.max_turns is {self.max_turns}, but a dialogue of {spec.env} has"
-                f" {turns} turns, and would be cut off. Set generator.max_turns={turns}, or take"
-                " an environment card with fewer turns."
-            )
+            raise ValueError(f"dialogues would be cut off. Set generator.max_turns={turns}.")
         config = vars(env_config) if is_dataclass(env_config) else env_config or {}
         written_to = "the environment's spec and in SkyRL's log"
         self._episode = share_host({"written_to": written_to, **config}).episode(spec)
@@ -96,14 +82,9 @@ class EmpathyTextEnv(BaseTextEnv):
     def step(self, action: str) -> BaseTextEnvStepOutput:
         """Say something. The last observation is empty: the last words are in the metadata."""
         self.turns += 1
-        has_failed_at_once = self._episode.done and not self._episode.rewards
-        if has_failed_at_once:  # SkyRL asks the policy all the same
-            result = StepResult("", 0.0, done=True, valid=False)
-        else:
-            result = self._episode.say(action)
-        reply = {"role": "user", "content": result.reply}
+        result = self._episode.say(action)
         return BaseTextEnvStepOutput(
-            observations=[] if result.done else [reply],
+            observations=[] if result.done else [{"role": "user", "content": result.reply}],
             reward=result.reward,
             done=result.done,
             metadata={"valid": result.valid, "reply": result.reply},
@@ -126,15 +107,12 @@ class EmpathyTextEnv(BaseTextEnv):
 
 
 def mask_failed(output: Any) -> Any:
-    """The output of SkyRL's `agent_loop`, without a token to learn from where the user failed.
-
-    To be called in a generator of your own:
+    """The output of SkyRL's `agent_loop`, without a token to learn from where the user failed. The
+    rewards before the failure still count in the mean of its group. In a generator of your own:
 
         class Generator(SkyRLGymGenerator):
             def _post_process_agent_loop_output(self, output, env_extras, trajectory_id):
                 return mask_failed(output)
-
-    The rewards before the failure still count in the mean of its group.
     """
     steps = output.step_outputs if hasattr(output, "step_outputs") else [output]
     if steps and steps[-1].env_metrics.get("valid", 1.0) == 0.0:
@@ -143,5 +121,4 @@ def mask_failed(output: Any) -> Any:
     return output
 
 
-if ENV_ID not in skyrl_gym.registry:
-    skyrl_gym.register(id=ENV_ID, entry_point=f"{__name__}:{EmpathyTextEnv.__name__}")
+skyrl_gym.register(id=ENV_ID, entry_point=f"{__name__}:{EmpathyTextEnv.__name__}")

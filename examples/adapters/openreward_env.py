@@ -1,5 +1,7 @@
 """OpenReward (ORS): episodes as tasks of an environment server, and one tool, `say`, whose every
-call gives the reward of its turn.
+call gives the reward of its turn. To be copied.
+
+Needs: pip install openreward~=0.1.167
 
 Server([make_environment()]).run() serves them. The policy sees the prompt and what `say` returns;
 the client sees also the task (persona and seed), the rewards and the number of the turn.
@@ -8,38 +10,20 @@ the client sees also the task (persona and seed), the rewards and the number of 
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from openreward.environments import Environment, JSONObject, Message, TextBlock, ToolOutput, tool
+from pydantic import BaseModel, Field
 
-from rlver_gym.core.agent import agent_prompt
-from rlver_gym.core.cards import env_card
-from rlver_gym.core.languages import AGENT_TEXTS
-from rlver_gym.core.persona import SPLITS
-from rlver_gym.integrations.episodes import (
-    DEFAULT_ENV,
-    EpisodeHost,
-    EpisodeSpec,
-    list_tasks,
+from rlver_gym.integrations.episodes import DEFAULT_ENV, EpisodeHost, EpisodeSpec, list_specs
+
+SPLITS = ("train", "validation", "test", "demo")
+TOOL_PROMPT = (
+    "You speak to them by calling the tool `say`, one call at a time; it returns what they answer."
+    " They have spoken first."
 )
-from rlver_gym.users import SentientUser
-from rlver_gym.util.errors import DialogueError, needs_extra
-
-with needs_extra("openreward"):
-    from openreward.environments import (
-        Environment,
-        JSONObject,
-        Message,
-        TextBlock,
-        ToolOutput,
-        tool,
-    )
-
-_REMEDY = "Leave it out, or play the task again."
 
 
-class SayParams(BaseModel):
+class SayParams(BaseModel, extra="forbid"):
     """What is said."""
-
-    model_config = ConfigDict(extra="forbid")
 
     message: str = Field(description="What you say to them.")
 
@@ -49,19 +33,16 @@ class EmpathyEnvironment(Environment):
 
     host: ClassVar[EpisodeHost]
     env: ClassVar[str]
-    """The id of an environment card, or its file."""
     seeds: ClassVar[tuple[int, ...]]
     server_name: ClassVar[str]
 
     def __init__(
         self, task_spec: JSONObject | None = None, secrets: dict[str, str] | None = None
     ) -> None:
-        """`task_spec`: one of `list_tasks`, or like it. DialogueError or UnknownName for others."""
         super().__init__(dict(task_spec or {}), secrets or {})
         spec = EpisodeSpec.from_dict({**self.task_spec, "env": self.env})
-        if spec.seed < 0:
-            raise DialogueError(f"the task's seed is {spec.seed}. Seeds are integers from 0.")
-        self._episode = self.host.episode(spec, _REMEDY, hide=": this episode is no score")
+        remedy = "Leave it out, or play the task again."
+        self._episode = self.host.episode(spec, remedy, hide=": this episode is no score")
         self._opening = ""
 
     @classmethod
@@ -70,25 +51,27 @@ class EmpathyEnvironment(Environment):
 
     @classmethod
     def list_splits(cls) -> Sequence[str]:
-        """train, validation, test and demo (which OpenReward takes for one to validate on)."""
         return SPLITS
 
     @classmethod
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:
-        return list_tasks(cls.env, split, cls.seeds)
+        specs = list_specs(cls.env, split, cls.seeds)  # pyright: ignore[reportArgumentType]
+        return [{"persona": spec.persona, "seed": spec.seed} for spec in specs]
 
     async def setup(self) -> None:
         """Begin the episode. UserFailed when the person found no first words."""
         self._opening = await self._episode.abegin()
 
     def get_prompt(self) -> list[TextBlock]:
-        language = self._episode.language
-        told = f"{agent_prompt(language)}\n\n{AGENT_TEXTS[language].tool}"
-        return [TextBlock(text=told), TextBlock(text=self._opening)]
+        system_prompt = f"{self._episode.spec.system_prompt}\n\n{TOOL_PROMPT}"
+        return [TextBlock(text=system_prompt), TextBlock(text=self._opening)]
 
     def get_messages(self) -> list[Message]:
-        told, opening = self.get_prompt()
-        return [Message(role="system", blocks=[told]), Message(role="user", blocks=[opening])]
+        system_prompt, opening = self.get_prompt()
+        return [
+            Message(role="system", blocks=[system_prompt]),
+            Message(role="user", blocks=[opening]),
+        ]
 
     @tool
     async def say(self, params: SayParams) -> ToolOutput:
@@ -103,23 +86,23 @@ class EmpathyEnvironment(Environment):
 
 
 def make_environment(
-    user: str | SentientUser = "embedded",
+    user: Any = "embedded",
     *,
     env: str = DEFAULT_ENV,
     seeds: Iterable[int] = (0,),
-    name: str | None = None,
+    name: str = "",
     **options: Any,
 ) -> type[EmpathyEnvironment]:
     """A class for `openreward.environments.Server`, whose sessions share one user.
 
-    `seeds`: each persona is a task with each of them. `name`: what the server calls it, for it may
-    hold several classes; None for the card's id. When the user fails, the call of `say` fails: the
-    client raises ToolFailed, and the session is over without a reward.
+    `seeds`: each persona is a task with each of them. `name`: what the server calls it; "" for the
+    env's. When the user fails, the call of `say` fails: the client raises ToolFailed, and the
+    session is over without a reward.
     """
     members = {
         "host": EpisodeHost(user, **options),
         "env": env,
         "seeds": tuple(seeds),
-        "server_name": name or env_card(env).id,
+        "server_name": name or env,
     }
     return type("Empathy", (EmpathyEnvironment,), members)

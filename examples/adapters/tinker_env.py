@@ -1,45 +1,42 @@
 """tinker-cookbook: dialogues as a `MessageEnv`, groups of them, and a dataset for its RL trainer.
+To be copied.
+
+Needs: pip install 'tinker-cookbook>=0.5.8,<0.7'
 
 rl.train.Config(dataset_builder=EmpathyDatasetBuilder(
     model_name=MODEL, renderer_name="qwen3_instruct", group_size=8, groups_per_batch=16), ...)
 """
 
 # pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlver_gym.core.cards import env_card
-from rlver_gym.core.persona import SplitChoice
-from rlver_gym.environment.env import refuse_secrets
+import chz
+from tinker import ModelInput
+from tinker_cookbook.renderers import Message, Renderer, get_renderer, get_text_content
+from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv, MessageStepResult
+from tinker_cookbook.rl.types import (
+    STOP_METRIC_PREFIX,
+    Env,
+    EnvGroupBuilder,
+    RLDataset,
+    RLDatasetBuilder,
+    StopReason,
+)
+from tinker_cookbook.tokenizer_utils import get_tokenizer
+
+from rlver_gym import env_card
 from rlver_gym.integrations.episodes import (
     DEFAULT_ENV,
-    EpisodeHost,
     EpisodeSpec,
     TextEpisode,
     list_specs,
+    share_host,
 )
-from rlver_gym.users import SentientUser
-from rlver_gym.util.errors import TrainingError, needs_extra
 
-with needs_extra("tinker"):
-    import chz
-    from tinker import ModelInput
-    from tinker_cookbook.renderers import Message, Renderer, get_renderer, get_text_content
-    from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv, MessageStepResult
-    from tinker_cookbook.rl.types import (
-        STOP_METRIC_PREFIX,
-        Env,
-        EnvGroupBuilder,
-        RLDataset,
-        RLDatasetBuilder,
-        StopReason,
-    )
-    from tinker_cookbook.tokenizer_utils import get_tokenizer
-
-_REMEDY = "Train with rollout_error_tolerance=RetryOnFailure() to try it again, or skip its group."
+REMEDY = "Train with rollout_error_tolerance=RetryOnFailure() to try it again, or skip its group."
 
 
 class EmpathyMessageEnv(MessageEnv):
@@ -60,11 +57,8 @@ class EmpathyMessageEnv(MessageEnv):
 
     async def step(self, message: Message) -> MessageStepResult:
         """Say something to the person. The policy's messages stay in the conversation as they were
-        sampled.
-
-        The metrics of the last turn are those of the episode, and "completed" as the reason to
-        stop, also when the turns are used up: that is an end like the others here, and
-        tinker-cookbook takes the reward from dialogues that a limit stopped.
+        sampled. The reason to stop is "completed" also when the turns are used up: that is an end
+        like the others here, and tinker-cookbook takes the reward from what a limit stopped.
         """
         result = await self._episode.asay(get_text_content(message))
         self._messages += [message, Message(role="user", content=result.reply)]
@@ -79,7 +73,7 @@ class EmpathyMessageEnv(MessageEnv):
 
 class RenderOnLoop(EnvFromMessageEnv):
     """Renders on the event loop: in threads, which share a tokenizer, the renderers for Qwen of
-    0.5.5 to 0.5.8 stop with "Already borrowed" as soon as two dialogues go on at once.
+    0.5.8 stop with "Already borrowed" as soon as two dialogues go on at once.
     """
 
     async def _render_in_thread(self, messages: list[Message], **kwargs: Any) -> ModelInput:
@@ -95,30 +89,27 @@ class EmpathyGroupBuilder(EnvGroupBuilder):
     spec: EpisodeSpec
     renderer: Renderer
     group_size: int
-    user: str | SentientUser = "embedded"
+    user: Any = "embedded"
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The user's, whom the members share."""
+    """The user's, whom the members share. They are written to the log, and may hold no key."""
     max_trajectory_tokens: int | None = None
     """Of a dialogue, its prompt included; None for no limit."""
     max_generation_tokens: int | None = None
     """Of a reply: what has to be left in `max_trajectory_tokens` for a turn to take place."""
-    penalty: float | None = None
-    """The reward where a reply did not come to its end, or the context was full. None for what the
-    worst dialogue costs: all points that it starts with, such as -40, or 0 where a card rewards the
-    final emotion alone. With tinker-cookbook's own, -1 and -0.1, breaking off were worth learning.
-    """
 
     async def make_envs(self) -> Sequence[Env]:
-        host, card = EpisodeHost(self.user, **self.options), env_card(self.spec.env)
+        host = share_host({"user": self.user, "written_to": "the log", **self.options})
+        card = env_card(self.spec.env)
+        # Breaking off costs what the worst dialogue does. With tinker-cookbook's own penalties, -1
+        # and -0.1, it was worth learning.
         worst = 0.0 if card.reward == "terminal" else -float(card.start)
-        penalty = worst if self.penalty is None else self.penalty
         limits = {
-            "failed_parse_reward": penalty,
-            "context_overflow_reward": penalty,
+            "failed_parse_reward": worst,
+            "context_overflow_reward": worst,
             "max_trajectory_tokens": self.max_trajectory_tokens,
             "max_generation_tokens": self.max_generation_tokens,
         }
-        episodes = [host.episode(self.spec, _REMEDY) for _ in range(self.group_size)]
+        episodes = [host.episode(self.spec, REMEDY) for _ in range(self.group_size)]
         return [RenderOnLoop(self.renderer, EmpathyMessageEnv(one), **limits) for one in episodes]
 
     def logging_tags(self) -> list[str]:
@@ -133,7 +124,6 @@ class EmpathyDataset(RLDataset):
     groups_per_batch: int
 
     def get_batch(self, index: int) -> Sequence[EnvGroupBuilder]:
-        """The groups of a batch. IndexError when there are not so many."""
         if not 0 <= index < len(self):
             raise IndexError(f"there is no batch {index}: the dataset has {len(self)}.")
         start = index * self.groups_per_batch
@@ -145,7 +135,9 @@ class EmpathyDataset(RLDataset):
 
 @chz.chz
 class EmpathyDatasetBuilder(RLDatasetBuilder):
-    """Every persona of a split with each seed, shuffled; another split to test on, once each."""
+    """Every persona of the train split with each seed, shuffled, to train on; those of the
+    validation split to test on, once each.
+    """
 
     model_name: str
     """The name that tinker-cookbook's `get_tokenizer` takes."""
@@ -153,33 +145,19 @@ class EmpathyDatasetBuilder(RLDatasetBuilder):
     group_size: int
     groups_per_batch: int
     env: str = DEFAULT_ENV
-    split: SplitChoice | None = None
-    """To train on."""
-    test_split: SplitChoice | None = "validation"
-    """None for no test."""
     num_seeds: int = 1
     """How many groups a persona gets, with the seeds from 0."""
     shuffle_seed: int = 0
     user: str = "embedded"
     options: Mapping[str, Any] = chz.field(default_factory=dict)
-    """The builder is written to the log: a key belongs in OPENAI_API_KEY."""
     max_trajectory_tokens: int | None = None
     max_generation_tokens: int | None = None
 
-    async def __call__(self) -> tuple[EmpathyDataset, EmpathyDataset | None]:
-        """To train on, and to test on. TrainingError for fewer groups than a batch."""
-        refuse_secrets(self.options, "the log")
-        specs = list_specs(self.env, self.split, range(self.num_seeds))
-        if len(specs) < self.groups_per_batch:
-            raise TrainingError(
-                f"a batch holds {self.groups_per_batch} groups, but there are only {len(specs)}."
-                " Set a higher num_seeds."
-            )
+    async def __call__(self) -> tuple[EmpathyDataset, EmpathyDataset]:
+        specs = list_specs(self.env, "train", range(self.num_seeds))
         random.Random(self.shuffle_seed).shuffle(specs)
+        tests = self._group(list_specs(self.env, "validation"), group_size=1)
         train = EmpathyDataset(self._group(specs, self.group_size), self.groups_per_batch)
-        if self.test_split is None:
-            return train, None
-        tests = self._group(list_specs(self.env, self.test_split), group_size=1)
         return train, EmpathyDataset(tests, len(tests))
 
     def _group(self, specs: Sequence[EpisodeSpec], group_size: int) -> list[EmpathyGroupBuilder]:
