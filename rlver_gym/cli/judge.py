@@ -32,13 +32,6 @@ from rlver_gym.util.files import path_inside
 from rlver_gym.util.terminal import SafeConsole, format_count
 
 _CACHE = "judge_cache.sqlite"
-_NOT_OFFERED = (
-    "--judge offline is not offered: the best fit to readers agrees with them about supporters that"
-    " it has not seen with r 0.51 (empathic depth), 0.56 (core insight), 0.51 (solution crafting),"
-    " 0.50 (style adaptability) and 0.51 (dialogue guidance), below 0.6. Name a model as"
-    " openai:MODEL; rlver-gym strategies needs none."
-)
-"""Figures of research/capabilities/fit.md."""
 
 
 def judge(
@@ -83,8 +76,6 @@ def judge(
 
     Example: rlver-gym judge runs/a --judge openai:gpt-4o --samples 3
     """
-    if model == "offline":
-        raise CardError(_NOT_OFFERED)
     if not uses_server(model):
         raise CardError(f"--judge {model!r} is no model behind a server. Name it as openai:MODEL.")
     folder, dialogues = out or run, recorded_dialogues(run, personas, env)

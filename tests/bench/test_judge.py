@@ -333,7 +333,6 @@ def test_recordings_are_judged_too_and_a_model_that_judges_itself_is_named(
     ("words", "message"),
     [
         (("run", "--judge", "embedded"), "is no model behind a server"),
-        (("run", "--judge", "offline"), "0.51 (empathic depth), 0.56 (core insight)"),
         (("run", "--judge", "openai:m", "--judge-option", "warmth=1"), "there is no option"),
         (("run", "--judge", "openai:m", "--judge-option", "samples=3"), "samples is for users"),
         (("run", "--judge", "openai:m", "--judge-option", "calls=1"), "calls is for users"),
