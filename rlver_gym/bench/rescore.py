@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple
-from math import isnan
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -19,7 +18,7 @@ from rlver_gym.core.dialogue import Appraisal, Turn
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.corpora.recordings import Recording, read_recordings
 from rlver_gym.environment.rescore import final_emotion, reappraise
-from rlver_gym.util.correlation import centre, correlation, kendall_tau, varies
+from rlver_gym.util.correlation import centre, correlation, varies
 from rlver_gym.util.errors import RunError, UserFailed
 from rlver_gym.util.groups import group
 
@@ -66,8 +65,6 @@ class ScoreComparison(NamedTuple):
     """The share of replies, in percent, that the record pays and the other user does not."""
     overpaid_by: float | None
     """What the record pays for such a reply, in points."""
-    only_recorded: bool
-    """Whether it ends above the start by the record, and not by the other user."""
 
 
 class Rescore(NamedTuple):
@@ -76,7 +73,6 @@ class Rescore(NamedTuple):
     agents: tuple[ScoreComparison, ...]
     """The best by the record first."""
     total: ScoreComparison
-    kendall_tau: float | None
     failures: tuple[Rescored, ...]
     """Left out of both."""
 
@@ -140,11 +136,8 @@ def compare_scores(rescored: Sequence[Rescored]) -> Rescore:
     by_agent = group((one.recorded.agent, one) for one in whole)
     agents = [_compare_agent_scores(agent, rescored) for agent, rescored in by_agent.items()]
     agents.sort(key=lambda one: -one.recorded)
-    tau = kendall_tau([one.recorded for one in agents], [one.other for one in agents])
     failed = tuple(one for one in rescored if one.failure)
-    return Rescore(
-        tuple(agents), _compare_agent_scores("", whole), None if isnan(tau) else tau, failed
-    )
+    return Rescore(tuple(agents), _compare_agent_scores("", whole), failed)
 
 
 def _compare_agent_scores(agent: str, rescored: Sequence[Rescored]) -> ScoreComparison:
@@ -153,7 +146,6 @@ def _compare_agent_scores(agent: str, rescored: Sequence[Rescored]) -> ScoreComp
     overpaid = paid[(paid > 0) & (felt <= 0)]
     recorded = fmean(one.recorded.final for one in rescored)
     other = fmean(one.final for one in rescored)
-    start = fmean(one.recorded.scene.card.start for one in rescored)
     return ScoreComparison(
         agent,
         len(rescored),
@@ -164,7 +156,6 @@ def _compare_agent_scores(agent: str, rescored: Sequence[Rescored]) -> ScoreComp
         _correlate_within_dialogues(pairs),
         100 * len(overpaid) / max(1, len(paid)),
         float(overpaid.mean()) if len(overpaid) else None,
-        other <= start < recorded,
     )
 
 

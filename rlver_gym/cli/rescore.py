@@ -48,13 +48,13 @@ def rescore(
 
     A user hears the recorded words and keeps its own emotion. By agent: mean final emotion by
     both, correlation of changes within a dialogue, and overpayment: the share of replies that the
-    record pays and this user does not, and what they are paid. An agent that ends above the start
-    by the record alone is marked.
+    record pays and this user does not, and what they are paid.
 
-    With several users, and where there are judgements.jsonl (of rlver-gym judge) or ratings.jsonl
-    (of the studio: dialogue AGENT/PERSONA/SEED, rater, turn from 1, change from -10 to 10), one
-    table more has all of them by agent, with Kendall's tau of each order and the score's. Without
-    --user it is all that is printed. It is kept in a run's opinions.json, for rlver-gym report.
+    A last table has all opinions by agent: the score's, the users', and those in judgements.jsonl
+    (of rlver-gym judge) and ratings.jsonl (of the studio: dialogue AGENT/PERSONA/SEED, rater, turn
+    from 1, change from -10 to 10), with Kendall's tau of each order and the score's. An agent that
+    ends above the start by the score alone is marked. It is kept in a run's opinions.json, for
+    rlver-gym report.
 
     Dialogues that a user fails at are left out and named, and the exit code is 4. A model behind
     a server is asked about every reply: --user-option base_url=URL says where; of several users,
@@ -75,8 +75,7 @@ def rescore(
     else:
         for name, one in compared.items():
             _print_comparison(f"{run}: recorded ({recorded}) and {name}", one)
-        if len(users) != 1 or len(found.columns) > 2:
-            print_opinions(SafeConsole(), found)
+        print_opinions(SafeConsole(), found)
     if (run / MANIFEST).exists():
         write_opinions(run, found)
     exit_if_any_skipped(
@@ -121,8 +120,7 @@ def print_opinions(console: SafeConsole, found: Opinions) -> None:
 
 
 def _print_comparison(title: str, found: Rescore) -> None:
-    liked = "liked by" if any(one.only_recorded for one in found.agents) else ""
-    heading = ("agent", "recorded", "other", "level", "within r", "overpaid", "by", liked)
+    heading = ("agent", "recorded", "other", "level", "within r", "overpaid", "by")
     rows = [heading, *map(_format_score_row, (*found.agents, found.total))]
     SafeConsole().print_table(rows, title, _describe_result(found))
 
@@ -130,7 +128,7 @@ def _print_comparison(title: str, found: Rescore) -> None:
 def _to_dict(found: Rescore) -> dict[str, Any]:
     total = {name: value for name, value in found.total._asdict().items() if name != "agent"}
     failures = [{"dialogue": one.recorded.key, "why": one.failure} for one in found.failures]
-    return {**total, "kendall_tau": found.kendall_tau, "agents": found.agents, "failures": failures}
+    return {**total, "agents": found.agents, "failures": failures}
 
 
 def _format_score_row(one: ScoreComparison) -> tuple[str, ...]:
@@ -143,17 +141,15 @@ def _format_score_row(one: ScoreComparison) -> tuple[str, ...]:
         "–" if r is None else f"{r:.2f}",
         f"{one.overpaid:.0f} %",
         "–" if by is None else f"{by:.1f}",
-        "the record only" if one.agent and one.only_recorded else "",
     )
 
 
 def _describe_result(found: Rescore) -> list[str]:
-    all_, tau = found.total, found.kendall_tau
-    order = "none to tell" if tau is None else f"Kendall tau {tau:.2f}"
+    all_ = found.total
     replies = format_count(all_.replies, "reply", "replies")
     by = "" if all_.overpaid_by is None else f", {all_.overpaid_by:.1f} points each"
     side = "lower" if all_.level < 0 else "higher"
     return [
-        f"Level: the record is {abs(all_.level):.1f} points {side}. Order: {order}.",
+        f"Level: the record is {abs(all_.level):.1f} points {side}.",
         f"Overpaid: {all_.overpaid:.1f} % of {replies}{by}.",
     ]

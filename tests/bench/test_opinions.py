@@ -71,7 +71,6 @@ def test_every_opinion_of_a_run_stands_in_one_table(folder: Path) -> None:
     assert found["only_score"] == []
     assert "tau with the score" in rescore("--user", "embedded")
     (folder / "judgements.jsonl").unlink()
-    assert "tau with the score" not in rescore("--user", "embedded")
     assert "The score is alone" in rescore()
 
 

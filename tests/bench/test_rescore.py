@@ -52,25 +52,29 @@ def rescore(folder: Path, user: str, *words: str) -> Any:
 
 
 def test_the_user_of_the_run_gives_the_recorded_score(folder: Path) -> None:
-    (plain,) = json.loads(rescore(folder, "embedded", "--json").stdout)["users"]
+    found = json.loads(rescore(folder, "embedded", "--json").stdout)
+    (plain,) = found["users"]
     assert (plain["level"], plain["overpaid"], plain["overpaid_by"]) == (0, 0, None)
-    assert (plain["within_dialogue_r"], plain["kendall_tau"]) == pytest.approx((1, 1))
+    assert (plain["within_dialogue_r"], found["opinions"]["taus"]["embedded"]) == (
+        pytest.approx((1, 1))
+    )
     assert [one["dialogues"] for one in plain["agents"]] == [3, 3, 3]
     assert all(one["recorded"] == one["other"] for one in plain["agents"])
 
 
 def test_a_sterner_user_shows_what_the_record_overpays(folder: Path) -> None:
-    (plain,) = json.loads(rescore(folder, "rescore_others:Stern", "--json").stdout)["users"]
+    found = json.loads(rescore(folder, "rescore_others:Stern", "--json").stdout)
+    (plain,) = found["users"]
     oracle, *_, silent = plain["agents"]
     assert (oracle["agent"], silent["agent"]) == ("oracle", "silent")
     assert oracle["level"] > 10
     assert oracle["overpaid"] > 10
     assert 1 <= oracle["overpaid_by"] <= 6
-    assert oracle["only_recorded"]
-    assert (silent["level"], silent["only_recorded"]) == (0, False)
+    assert silent["level"] == 0
+    assert found["opinions"]["only_score"] == ["oracle", "listener"]
     table = rescore(folder, "rescore_others:Stern").stdout
-    assert "the record only" in table
-    assert "Kendall tau" in table
+    assert "liked by the score only" in " ".join(table.split())
+    assert "tau with the score" in " ".join(table.split())
 
 
 def test_several_users_stand_in_one_table_and_each_failure_names_its_user(folder: Path) -> None:
