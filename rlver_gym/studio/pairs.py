@@ -2,15 +2,14 @@
 the run in preferences.jsonl.
 """
 
-import hashlib
 from collections import defaultdict
-from itertools import combinations
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Literal, NamedTuple
 
-from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.episode import Episode
 from rlver_gym.studio.asks import Name, Rater
+from rlver_gym.studio.ratings import hide_names
 from rlver_gym.studio.runs import Run, Runs
 from rlver_gym.studio.views import Json
 from rlver_gym.util.errors import RunError, UnknownName
@@ -40,12 +39,14 @@ class Pairs:
     def next(self, run: Name, rater: Rater) -> Json:
         """What this rater compares next; nothing in it tells the agents or the scores."""
         found = self._runs.run(run)
-        queue, said = _make_pair_queue(found), _read_preferences(found)
-        left = [name for name, pair in queue.items() if rater not in said.get(pair, {})]
+        hidden = hide_names(found)
+        groups = _group_by_person(found, hidden)
+        done = _name_compared_pairs(found, hidden, rater)
+        name = next((name for name in _iterate_pairs(groups) if name not in done), None)
         return {
-            "total": len(queue),
-            "done": len(queue) - len(left),
-            "next": self._blind(found, left[0], queue[left[0]]) if left else None,
+            "total": sum(len(names) * (len(names) - 1) // 2 for names in groups),
+            "done": len(done),
+            "next": self._blind(found, name, _find_pair(found, hidden, name)) if name else None,
         }
 
     def _blind(self, run: Run, name: str, pair: Pair) -> Json:
@@ -61,9 +62,7 @@ class Pairs:
     def prefer(self, run: Name, rater: Rater, name: Name, side: Side) -> Json:
         """Keep which of the two helped more. UnknownName for a pair that is not in the queue."""
         found = self._runs.run(run)
-        pair = _make_pair_queue(found).get(name)
-        if pair is None:
-            raise UnknownName("there is no such pair in the queue. Load the page again.")
+        pair = _find_pair(found, hide_names(found), name)
         append_json(found.folder, FILE, {**pair._asdict(), "rater": rater, "preferred": side})
         return self.next(run, rater)
 
@@ -101,25 +100,63 @@ class Pairs:
         )
 
 
-def _make_pair_queue(run: Run) -> dict[str, Pair]:
-    """Every two dialogues of one person and seed, by names that tell nothing; which stands on the
-    left does not tell either.
-    """
+def _find_pair(run: Run, hidden: Mapping[str, str], name: str) -> Pair:
+    """UnknownName for one that is not in the queue."""
+    names = name.split("-")
+    if len(names) == 2 and all(each in hidden for each in names) and name == _name_pair(*names):
+        pair = Pair(*(hidden[each] for each in names))
+        if _is_comparable(run, pair):
+            return pair
+    raise UnknownName("there is no such pair in the queue. Load the page again.")
+
+
+def _name_compared_pairs(run: Run, hidden: Mapping[str, str], rater: str) -> set[str]:
+    """The pairs of the queue that this rater has compared."""
+    names = {key: name for name, key in hidden.items()}
+    return {
+        _name_pair(*(names[key] for key in pair))
+        for pair, by in _read_preferences(run).items()
+        if rater in by and pair.left in names and pair.right in names and _is_comparable(run, pair)
+    }
+
+
+def _is_comparable(run: Run, pair: Pair) -> bool:
+    """Whether they are two dialogues of one person and seed."""
+    left, right = (_get_person_and_seed(run.dialogues[key]) for key in pair)
+    return pair.left != pair.right and left == right
+
+
+def _group_by_person(run: Run, hidden: Mapping[str, str]) -> list[list[str]]:
+    """The hidden names of dialogues that can be compared: of one person and seed."""
     groups: dict[tuple[str, int], list[str]] = defaultdict(list)
-    for key, episode in run.dialogues.items():
-        if episode.outcome is not Outcome.FAILED:
-            groups[_get_person_and_seed(episode)].append(key)
-    found = {}
-    for keys in groups.values():
-        for first, second in combinations(sorted(keys), 2):
-            text = f"{run.manifest.fingerprint}\n{first}\n{second}"
-            name = hashlib.sha256(text.encode()).hexdigest()[:12]
-            found[name] = Pair(first, second) if int(name[-1], 16) % 2 else Pair(second, first)
-    return dict(sorted(found.items()))
+    for name, key in hidden.items():
+        groups[_get_person_and_seed(run.dialogues[key])].append(name)
+    return list(groups.values())
 
 
 def _get_person_and_seed(episode: Episode) -> tuple[str, int]:
     return episode.persona, episode.seed
+
+
+def _iterate_pairs(groups: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The names of all pairs: each dialogue beside the next of its group, then beside the one after
+    that, and so on. Who compares a few has met all people and agents.
+    """
+    most = max(map(len, groups), default=0)
+    for step in range(1, most // 2 + 1):
+        for place in range(most):
+            for names in groups:
+                # in the last round of an even number they meet from both sides
+                count = len(names) // 2 if 2 * step == len(names) else len(names)
+                if place < count and 2 * step <= len(names):
+                    yield _name_pair(names[place], names[(place + step) % len(names)])
+
+
+def _name_pair(first: str, second: str) -> str:
+    """The left and the right one; which of two that is tells nothing."""
+    low, high = sorted((first, second))
+    is_even = (int(low, 16) + int(high, 16)) % 2 == 0
+    return f"{low}-{high}" if is_even else f"{high}-{low}"
 
 
 def _read_preferences(run: Run) -> dict[Pair, dict[str, int]]:

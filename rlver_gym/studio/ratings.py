@@ -46,7 +46,7 @@ class Ratings:
         raters have; nothing in it tells the agent or the score.
         """
         found = self._runs.run(run)
-        queue, rated = _make_dialogue_queue(found), read_ratings(found.folder)
+        queue, rated = hide_names(found), read_ratings(found.folder)
         mine = {key: by[rater] for key, by in rated.items() if rater in by}
         left = [
             one
@@ -93,7 +93,7 @@ class Ratings:
         reads. `factors`, `thought`, `words`: why, and what is false.
         """
         found = self._runs.run(run)
-        key = _make_dialogue_queue(found).get(name)
+        key = hide_names(found).get(name)
         if key is None or turn > len(found.dialogues[key].turns):
             raise UnknownName("there is no such reply in the queue. Load the page again.")
         said = {"dialogue": key, "rater": rater, "turn": turn, "change": change}
@@ -135,8 +135,10 @@ class Ratings:
         }
 
 
-def _make_dialogue_queue(run: Run) -> dict[str, str]:
-    """The dialogues by names that tell nothing, in an order that is the same for everybody."""
+def hide_names(run: Run) -> dict[str, str]:
+    """The run's dialogues that did not fail, by names that tell nothing, in an order that is the
+    same for everybody.
+    """
     names = {
         hashlib.sha256(f"{run.manifest.fingerprint}\n{key}".encode()).hexdigest()[:12]: key
         for key, episode in run.dialogues.items()

@@ -74,11 +74,11 @@ class UserRoleDialogues:
         with self._lock:
             one = self._open.take(talk)
             turn = len(one.replies)
-            one.changes[turn - 1 :] = [change]
             where = {"dialogue": one.key, "rater": one.rater, **KIND}
             words = {"agent": one.agent, "said": one.said, "replies": one.replies}
-            append_json(self._folder, RATINGS, {**where, "turn": turn, "change": change})
             append_json(self._folder, DIALOGUES, {**where, **words})
+            append_json(self._folder, RATINGS, {**where, "turn": turn, "change": change})
+            one.changes[turn - 1 :] = [change]  # not before it is on the disk
             return one.view(talk)
 
     def say(self, talk: Name, words: Words) -> Json:

@@ -1,0 +1,99 @@
+"""What is written beside a run: acknowledged when it is on the disk, and of two studios at once."""
+
+import json
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+import pytest
+from full_disk import files_of_at_most
+from studios import Client
+
+from rlver_gym.studio.pairs import Pairs
+from rlver_gym.studio.runs import Runs
+from rlver_gym.util.json_lines import open_locked, write_lines
+
+KEY = "echo/gus-the-flatmate/0"
+
+
+def asks(studio: Client) -> dict[str, tuple[Path, str, dict[str, Any]]]:
+    """For everything that is kept its file, and a request that adds a line to it."""
+    mine = {"run": studio.run, "rater": "Ann"}
+    name, pair = (studio.get(one, **mine)["next"]["name"] for one in ("rate", "pair"))
+    talk = studio.post("confide", rater="Ann", agent="listener", words="My dog died.")["id"]
+    turn = {"run": studio.run, "dialogue": KEY, "turn": 1}
+    run = studio.folder
+    return {
+        "note": (run / "notes.jsonl", "note", {**turn, "text": "It copies."}),
+        "branch": (run / "studio/branches.jsonl", "branch", {**turn, "words": "Hello."}),
+        "rating": (run / "ratings.jsonl", "rate", {**mine, "name": name, "turn": 1, "change": 2}),
+        "preference": (run / "preferences.jsonl", "prefer", {**mine, "name": pair, "side": "left"}),
+        "feeling": (studio.out / "ratings.jsonl", "confide-rate", {"talk": talk, "change": 3}),
+        "words": (studio.out / "dialogues.jsonl", "confide-rate", {"talk": talk, "change": 3}),
+    }
+
+
+KINDS = ["note", "branch", "rating", "preference", "feeling", "words"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_full_disk_does_not_take_is_refused_in_words_and_granted_later(
+    studio, kind: str
+) -> None:
+    file, name, fields = asks(studio)[kind]
+    with files_of_at_most(30):
+        assert "cannot be written" in studio.refusal(name, **fields)
+    assert not file.exists() or file.read_bytes() == b""
+    if kind == "feeling":
+        say = {"talk": fields["talk"], "words": "He was old."}
+        assert "rate the last reply first" in studio.refusal("confide-say", **say)
+    studio.post(name, **fields)
+    assert [len(json.loads(line)) > 2 for line in file.read_text().splitlines()] == [True]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(studio, kind: str) -> None:
+    file, name, fields = asks(studio)[kind]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(file)
+    assert "not a regular file" in studio.refusal(name, **fields)
+
+
+def test_a_note_that_another_studio_writes_meanwhile_is_kept(studio) -> None:
+    file, name, fields = asks(studio)["note"]
+    theirs = {"dialogue": KEY, "turn": 2, "text": "By another studio."}
+    with ThreadPoolExecutor(1) as pool:
+        with open_locked(file, wait=True) as other:
+            ours = pool.submit(studio.post, name, **fields)
+            wait([ours], timeout=0.5)  # it has read the file, or waits for its turn
+            write_lines(other, file, [json.dumps(theirs)])
+        assert [one["text"] for one in ours.result()] == ["By another studio.", "It copies."]
+
+
+def test_every_two_dialogues_of_a_person_are_compared_once(studio) -> None:
+    shown, seen = studio.get("pair", run=studio.run, rater="Ann"), []
+    while one := shown["next"]:
+        seen.append(one["name"])
+        body = {"run": studio.run, "rater": "Ann", "name": one["name"], "side": "even"}
+        shown = studio.post("prefer", **body)
+    assert (len(seen), len(set(seen)), shown["done"], shown["total"]) == (24, 24, 24, 24)
+    lines = (studio.folder / "preferences.jsonl").read_text().splitlines()
+    sides = [{one["left"], one["right"]} for one in map(json.loads, lines)]
+    assert all(len({key.split("/", 1)[1] for key in pair}) == 1 for pair in sides)
+    assert len({frozenset(pair) for pair in sides}) == 24
+
+
+def test_the_pairs_of_a_thousand_agents_are_not_written_down(held: Path) -> None:
+    runs = Runs([held])
+    ((label, run),) = runs.runs.items()
+    many = {
+        f"{number}/{key}": episode._replace(agent=f"{number}")
+        for key, episode in run.dialogues.items()
+        for number in range(1_000)
+    }
+    runs.runs[label] = run._replace(dialogues=many)
+    began = time.monotonic()
+    assert Pairs(runs).next(label, "Ann")["total"] == 8 * 3_000 * 2_999 // 2
+    assert time.monotonic() - began < 20, "one by one they take minutes"
