@@ -13,7 +13,6 @@ with warnings.catch_warnings():  # what AgileRL imports speaks of what will chan
     warnings.simplefilter("ignore")
     from agilerl.algorithms import GRPO
     from agilerl.llm_envs import RolloutCollector
-    from agilerl.models.env import LLMEnvSpec, make_rollout_env_factory
     from agilerl.training.llm.rollout import train_llm_rollout
     from integrations.drivers.agilerl import complete, make_harness
     from peft import LoraConfig
@@ -64,21 +63,6 @@ def test_all_of_a_group_meet_the_same_person_in_the_same_mood():
     assert rewards[::2] == rewards[1::2]
     assert len({tuple(one) for one in rewards}) > 1
     collector.close()
-
-
-def test_a_manifest_can_name_the_environment():
-    entrypoint = f"{EmpathyTextEnv.__module__}:{EmpathyTextEnv.__name__}"
-    spec = LLMEnvSpec(
-        name="empathy",
-        env_type="rollout",
-        entrypoint=entrypoint,
-        env_config={"env": "RLVER-Empathy-v0"},
-    )
-    make_env, max_turns = make_rollout_env_factory(spec, load_tokenizer("tiny"))
-    assert max_turns == 8
-    prompt, _ = make_env().reset(seed=SEED, row_index=2)
-    opening = reference([], PEOPLE[2]).messages[1]["content"]
-    assert opening in load_tokenizer("tiny").decode(prompt["input_ids"][0])
 
 
 def make_agent() -> GRPO:

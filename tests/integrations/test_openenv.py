@@ -15,7 +15,7 @@ import requests
 from fastapi import FastAPI
 from integrations.drivers.openenv import serve
 from integrations.failing import FailsInTurn
-from integrations.scripted import RUDE, UTTERANCES, find_private, hold_episode
+from integrations.scripted import UTTERANCES, find_private, hold_episode
 from openenv.cli.__main__ import app as command_line
 from openenv.validation.graders import Subject
 from openenv.validation.graders.runtime import (
@@ -39,7 +39,7 @@ from rlver_gym.integrations.openenv import (
     make_app,
 )
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.util.errors import ServerRefused, UserFailed
+from rlver_gym.util.errors import ServerRefused
 
 pytestmark = [
     pytest.mark.usefixtures("close_shared_clients"),
@@ -80,42 +80,15 @@ def client(url: str) -> Iterator:
 # Episodes
 
 
-def test_the_episode_ends_and_another_one_can_begin(client) -> None:
-    client.reset(persona=PERSONA, seed=5)
-    results = [say(client, RUDE)]
-    while not results[-1].done:
-        results.append(say(client, RUDE))
-    assert 1 < len(results) < 8
-    with pytest.raises(RuntimeError, match="over"):
-        say(client, "Sorry.")
-    client.reset(persona=PERSONA, seed=5)
-    assert say(client, RUDE).reward == results[0].reward
-
-
 def test_without_a_seed_the_state_names_the_one_that_was_drawn(client) -> None:
-    first, state = client.reset(split="demo"), client.state()
+    first, state = client.reset(split="demo", episode_id="mine"), client.state()
+    known = {"episode_id": "mine", "step_count": 0, "persona": state.persona, "seed": state.seed}
+    assert state.model_dump() == known
     assert state.persona in library().ids("demo")
     again = client.reset(persona=state.persona, seed=state.seed)
     assert again.observation.message == first.observation.message
     client.reset(split="demo")
     assert client.state().seed != state.seed
-
-
-def test_the_state_says_which_episode_this_is_and_nothing_else(client) -> None:
-    assert client.state().model_dump() == {
-        "episode_id": None,
-        "step_count": 0,
-        "persona": None,
-        "seed": None,
-    }
-    client.reset(persona=PERSONA, seed=5, episode_id="mine")
-    say(client, "Hello")
-    assert client.state().model_dump() == {
-        "episode_id": "mine",
-        "step_count": 1,
-        "persona": PERSONA,
-        "seed": 5,
-    }
 
 
 @pytest.mark.parametrize(
@@ -172,16 +145,6 @@ def test_the_seed_draws_the_persona_that_gymnasium_draws(client, split: str | No
         assert client.state().persona == info["persona"]
 
 
-def test_over_http_errors_are_answers_that_say_what_to_do(url: str) -> None:
-    step = requests.post(f"{url}/step", json={"action": {"message": "Hello"}})
-    split = requests.post(f"{url}/rlver_gym/tasks", json={"split": "trian"})
-    reset = requests.post(f"{url}/reset", json={"split": "demo", "index": 99})
-    assert [one.status_code for one in (step, split, reset)] == [400, 400, 400]
-    assert "reset()" in step.json()["detail"]
-    assert "'train'" in split.json()["detail"]
-    assert "0 to 15" in reset.json()["detail"]
-
-
 # Many at once
 
 
@@ -196,13 +159,12 @@ def test_64_sessions_at_once_give_what_each_gives_alone(url: str) -> None:
             await all_began.wait()
         return rewards
 
-    async def one_more(all_began: asyncio.Barrier) -> str:
+    async def one_more(all_began: asyncio.Barrier) -> None:
         await all_began.wait()
-        with pytest.raises(RuntimeError) as refused:
+        with pytest.raises(RuntimeError, match="CAPACITY_REACHED"):
             async with EmpathyClient(base_url=url) as env:
                 await env.reset()
         await all_began.wait()
-        return str(refused.value)
 
     async def play_all() -> list:
         barrier = asyncio.Barrier(65)
@@ -210,10 +172,7 @@ def test_64_sessions_at_once_give_what_each_gives_alone(url: str) -> None:
 
     alone = [episode(number, people[number]) for number in range(64)]
     expected = [[each.say(one).reward for one in UTTERANCES] for each in alone]
-    *together, refusal = asyncio.run(play_all())
-    assert together == expected
-    assert "CAPACITY_REACHED" in refusal
-    assert len({tuple(one) for one in together}) > 20
+    assert asyncio.run(play_all())[:-1] == expected
 
 
 # Late answers
@@ -275,58 +234,18 @@ def test_an_utterance_that_is_sent_again_is_not_said_again(url: str) -> None:
 # Users that fail, and what stays on the server
 
 
-class RefusedOnce(EmbeddedUser):
-    """Its server refuses the first request."""
-
-    refused = False
-
-    def appraise(self, scene, emotion, dialogue):
-        if not self.refused:
-            self.refused = True
-            raise ServerRefused("503")
-        return super().appraise(scene, emotion, dialogue)
-
-
-def test_a_user_without_first_words_gives_no_episode() -> None:
-    with serve(make_app(FailsInTurn(0, UserFailed("no words", SECRET)))) as address:
-        over_http = requests.post(f"{address}/reset", json={"persona": PERSONA})
-        with EmpathyClient(base_url=address).sync() as client:
-            with pytest.raises(RuntimeError, match="no score"):
-                client.reset(persona=PERSONA, seed=5)
-            with pytest.raises(RuntimeError, match="no episode"):
-                say(client, "Hello")
-    assert over_http.status_code == 502
-    assert SECRET not in over_http.text
-
-
-@pytest.mark.parametrize(
-    "error",
-    [ServerRefused(f"400: bad prompt: {SECRET}"), ValueError(SECRET)],
-    ids=["refused", "broken"],
-)
-def test_an_error_that_may_quote_the_persona_stays_on_the_server(
+@pytest.mark.parametrize("error", [ServerRefused(f"400: {SECRET}"), ValueError(SECRET)])
+def test_an_error_that_may_quote_the_persona_stays_on_the_server_and_the_same_can_be_said_again(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    app = make_app(FailsInTurn(1, error))
+    app = make_app(FailsInTurn(1, error, times=1))
     with serve(app) as address, EmpathyClient(base_url=address).sync() as client:
         client.reset(persona=PERSONA, seed=5)
-        with pytest.raises(RuntimeError, match="log says why") as failure:
+        with pytest.raises(RuntimeError, match=r"try again.*log says why") as failure:
             say(client, UTTERANCES[0])
+        assert say(client, UTTERANCES[0]).reward == episode().say(UTTERANCES[0]).reward
     assert SECRET not in str(failure.value)
     assert SECRET in caplog.text
-
-
-def test_after_an_error_of_the_users_server_the_same_can_be_said_again() -> None:
-    alone = episode()
-    with (
-        serve(make_app(RefusedOnce())) as address,
-        EmpathyClient(base_url=address).sync() as client,
-    ):
-        client.reset(persona=PERSONA, seed=5)
-        with pytest.raises(RuntimeError, match="try again"):
-            say(client, UTTERANCES[0])
-        for one in UTTERANCES:
-            assert say(client, one).reward == alone.say(one).reward
 
 
 @pytest.fixture(params=["", "true"], ids=["plain", "with the web page"])

@@ -78,23 +78,6 @@ def test_trl_and_our_own_learner_have_the_same_tokens_masks_and_rewards(tmp_path
     assert theirs["advantages"].tolist() == pytest.approx(advantages.tolist(), abs=1e-5)
 
 
-def test_a_group_meets_the_same_person_in_the_same_mood_and_hears_other_replies(
-    tmp_path: Path,
-) -> None:
-    trainer = make_trainer(tmp_path, prompt_rows(PEOPLE[:1], seeds=(3, 4)))
-    rows = batch_of(trainer)
-    told = trainer.rollout_func([row["prompt"] for row in rows], trainer)
-    assert list(zip(told["persona"], told["seed"], strict=True)) == [
-        (PEOPLE[0], seed) for seed in (3, 3, 4, 4)
-    ]
-    openings = [one[0]["content"] for one in told["dialogue"]]
-    assert openings[0] == openings[1]
-    assert told["prompt_ids"][0] == told["prompt_ids"][1]
-    assert told["dialogue"][0] != told["dialogue"][1]
-    again = trainer.rollout_func([row["prompt"] for row in rows], trainer)
-    assert again["dialogue"] != told["dialogue"], "another call draws anew"
-
-
 def test_the_columns_reach_the_reward_functions_and_the_weights_move(tmp_path: Path) -> None:
     seen: dict[str, Any] = {}
 

@@ -36,7 +36,7 @@ from rlver_gym.integrations.episodes import EpisodeSpec
 from rlver_gym.integrations.verl import dataset_rows
 from rlver_gym.policy.models.model import load_tokenizer
 from rlver_gym.policy.models.renderer import Renderer
-from rlver_gym.util.errors import DialogueError, TrainingError, UserFailed
+from rlver_gym.util.errors import TrainingError, UserFailed
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # verl, Ray and Hydra warn of each other
 SPEC = EpisodeSpec(library().ids("train")[3], 5)
@@ -68,20 +68,6 @@ def reference(utterances):
     return hold_episode(SPEC.persona, SPEC.seed, utterances)
 
 
-def test_what_is_learned_is_token_by_token_what_the_model_sampled(tokenizer):
-    server = ModelServer()
-    output = run_loop(server, tokenizer, **SHORT)
-    assert len(server.calls) > 2
-    whole = output.prompt_ids + output.response_ids
-    spans = runs_of_ones(output.response_mask)
-    for (given, sampled), (start, end) in zip(server.calls, spans, strict=True):
-        assert output.response_ids[start:end] == sampled
-        assert whole[: len(given)] == given
-        assert len(given) == len(output.prompt_ids) + start
-    logprobs = np.array(output.response_logprobs)
-    assert ((logprobs != 0) <= np.array(output.response_mask, dtype=bool)).all()
-
-
 def test_a_reply_that_tokenizes_otherwise_is_kept_as_it_was_sampled(tokenizer):
     text = "I am listening."
     by_letters = [one for letter in text for one in tokenizer.encode(letter)]
@@ -94,16 +80,6 @@ def test_a_reply_that_tokenizes_otherwise_is_kept_as_it_was_sampled(tokenizer):
         assert output.response_ids[start:end] == [*by_letters, tokenizer.eos_token_id]
         assert prompt == output.prompt_ids + output.response_ids[:start]
     assert output.extra_fields["turn_scores"] == reference([text] * 8).rewards
-
-
-def test_the_policy_is_given_the_dialogue_in_the_chat_template_and_nothing_else(tokenizer):
-    utterances = ["I'm listening.", "What happened then?"]
-    end = tokenizer.eos_token_id
-    server = ScriptedServer([[*tokenizer.encode(one), end] for one in utterances])
-    run_loop(server, tokenizer)
-    told = [{"role": "system", "content": "Be kind."}, *reference(utterances).messages[1:]]
-    expected = tokenizer.apply_chat_template(told, tokenize=False, add_generation_prompt=True)
-    assert tokenizer.decode(server.prompts[2]) == expected
 
 
 def test_a_turns_reward_stands_at_the_last_token_of_its_reply(tokenizer):
@@ -161,8 +137,6 @@ def test_a_dialogue_ends_where_the_context_has_no_room_for_another_reply(tokeniz
 def test_what_cannot_be_followed_is_refused_with_a_remedy(tokenizer, overrides, options, message):
     with pytest.raises(TrainingError, match=message):
         run_loop(ModelServer(), tokenizer, *overrides, **options)
-    with pytest.raises(DialogueError, match="list_specs"):
-        run_loop(ModelServer(), tokenizer, row={**ROW, "extra_info": {"index": 0}}, **SHORT)
 
 
 def test_a_token_has_its_turns_return_against_those_of_the_group_at_the_same_turn():
