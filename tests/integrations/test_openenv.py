@@ -3,7 +3,6 @@
 import asyncio
 import importlib.util
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,7 +37,6 @@ from rlver_gym.integrations.openenv import (
     EmpathyEnvironment,
     make_app,
 )
-from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import ServerRefused
 
 pytestmark = [
@@ -173,48 +171,6 @@ def test_64_sessions_at_once_give_what_each_gives_alone(url: str) -> None:
     alone = [episode(number, people[number]) for number in range(64)]
     expected = [[each.say(one).reward for one in UTTERANCES] for each in alone]
     assert asyncio.run(play_all())[:-1] == expected
-
-
-# Late answers
-
-
-TIMEOUT_S = 1.0
-
-
-class Slow(EmbeddedUser):
-    """Answers when it may."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.may_answer = threading.Event()
-
-    def appraise(self, scene, emotion, dialogue):
-        self.may_answer.wait(20)
-        return super().appraise(scene, emotion, dialogue)
-
-
-@pytest.fixture
-def slow() -> Iterator[tuple[Slow, str]]:
-    episode().say("Hello")  # what is first read of a persona takes longer than TIMEOUT_S
-    user = Slow()
-    with serve(make_app(user)) as address:
-        yield user, address
-        user.may_answer.set()
-
-
-def test_after_a_timeout_the_next_step_is_refused_until_a_reset(slow: tuple[Slow, str]) -> None:
-    user, address = slow
-    with EmpathyClient(base_url=address, message_timeout_s=TIMEOUT_S).sync() as client:
-        client.reset(persona=PERSONA, seed=5)
-        with pytest.raises(TimeoutError):
-            say(client, UTTERANCES[0])
-        user.may_answer.set()
-        with pytest.raises(RuntimeError, match=r"no episode.*reset\(\)"):
-            say(client, UTTERANCES[1])
-        client.reset(persona=PERSONA, seed=5)
-        alone = episode()
-        for one in UTTERANCES:
-            assert say(client, one).reward == alone.say(one).reward
 
 
 def test_an_utterance_that_is_sent_again_is_not_said_again(url: str) -> None:

@@ -14,7 +14,6 @@ from integrations.drivers.tinker import TOKENIZER, Script, make_renderer
 from integrations.failing import FailsInTurn
 from integrations.scripted import hold_episode
 from tinker_cookbook.rl import train
-from tinker_cookbook.rl.data_processing import assemble_training_data, compute_advantages
 from tinker_cookbook.rl.metric_util import RLTestSetEvaluator
 from tinker_cookbook.rl.rollout_presets import agentic
 from tinker_cookbook.rl.rollout_strategy import RetryOnFailure
@@ -68,16 +67,6 @@ def test_a_dialogue_of_all_turns_keeps_its_reward_where_limits_take_it():
     )
     assert group.get_total_rewards() == [8.0, 8.0]
     assert [one.stop_reason for one in group.trajectories_G] == ["completed"] * 2
-
-
-def test_turns_become_one_datum_of_which_the_policys_tokens_count():
-    group, policy = roll_out(make_group(group_size=1))
-    data, _ = assemble_training_data([group], compute_advantages([group]))
-    (datum,) = data
-    counted = datum.loss_fn_inputs["mask"].to_torch().bool()
-    targets = datum.loss_fn_inputs["target_tokens"].to_torch()
-    said = "".join(f"{one}<|im_end|>" for one in LONG)
-    assert policy.tokenizer.decode(targets[counted].tolist()) == said
 
 
 def test_a_failed_rollout_is_tried_again_and_does_not_count():

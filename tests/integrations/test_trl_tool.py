@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_trainer import PEOPLE, TOOL_TEMPLATE, FailingUser, batch_of, make_trainer
+from tiny_trainer import TOOL_TEMPLATE, batch_of, make_trainer
 
-from rlver_gym.integrations.episodes import EpisodeSpec
-from rlver_gym.integrations.trl import parse_prompt, prompt_rows
 from rlver_gym.integrations.trl_tool import EmpathyTool
-from rlver_gym.util.errors import DialogueError
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),
@@ -21,25 +18,6 @@ pytestmark = [
     # Both doors are called experimental by TRL.
     pytest.mark.filterwarnings("ignore:You are using:UserWarning"),
 ]
-
-
-def test_the_tool_is_one_function_and_ends_with_the_dialogue() -> None:
-    tool = EmpathyTool()
-    row = prompt_rows(PEOPLE[:1], seeds=(5,))[0]
-    assert parse_prompt(row["prompt"]) == EpisodeSpec(PEOPLE[0], 5)
-    opening = tool.reset(**row)
-    assert opening == tool.reset(**row)
-    assert tool.get_reward() == 0.4
-    heard = [tool.say(f"Number {turn}?") for turn in range(3)]
-    assert len({opening, *heard}) == 4
-    while tool.get_reward() >= 0.1:  # pyright: ignore[reportOptionalOperand]
-        tool.say("")
-    with pytest.raises(DialogueError, match="over"):
-        tool.say("")
-    failed = EmpathyTool(user=FailingUser())
-    failed.reset(**prompt_rows(PEOPLE[1:])[0])
-    failed.say("Hello.")
-    assert failed.get_reward() is None
 
 
 def test_trl_lets_a_policy_speak_through_the_tool(tmp_path: Path) -> None:

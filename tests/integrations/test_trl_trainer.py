@@ -1,29 +1,32 @@
 """What a rollout_func reads of TRL's GRPOTrainer: groups, settings, and its vLLM. vLLM wants a GPU;
-here a server on loopback and an engine in this process do what is asked of it with the real model,
-behind TRL's own code. This file is also what the last test runs.
+here an engine in this process does what is asked of it with the real model, behind TRL's own code.
+This file is also what the last test runs.
 """
 
 import json
 import os
 import subprocess
 import sys
-import threading
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from completions import JsonHandler, completion
 from tiny_trainer import PEOPLE, make_trainer
 from trl.generation import vllm_generation
 from trl.generation.vllm_generation import VLLMGeneration
 
 from rlver_gym.core.library import library
 from rlver_gym.integrations.trl import Rollout, parse_prompt, prompt_rows
-from rlver_gym.integrations.trl_trainer import ColocatedSampler, check_groups, check_settings
+from rlver_gym.integrations.trl_trainer import (
+    ColocatedSampler,
+    check_groups,
+    check_settings,
+    make_sampler,
+)
 from rlver_gym.policy.models.sampler import ModelSampler, Prompt, Sampling
+from rlver_gym.policy.models.servers import ServerSampler
 from rlver_gym.util.errors import TrainingError
 
 pytestmark = [
@@ -177,35 +180,6 @@ def test_shards_are_refused_only_where_the_trainers_own_model_samples(sharded: A
 # vLLM
 
 
-class Vllm(ThreadingHTTPServer):
-    """vLLM's /v1/completions with the trainer's model, one request at a time."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.sampler = ModelSampler(model)
-        self.lock = threading.Lock()
-        self.calls: list[tuple[list[int], list[int]]] = []
-
-    def answer(self, asked: dict[str, Any]) -> tuple[int, Any]:
-        with self.lock:
-            stops = frozenset(asked["stop_token_ids"])
-            sampling = Sampling(asked["max_tokens"], stops, asked["temperature"])
-            prompt = Prompt(0, asked["prompt"], len(self.calls))
-            (drawn,) = self.sampler.sample([prompt], sampling)
-            self.sampler.forget()
-            self.calls.append((asked["prompt"], drawn.ids))
-        assert asked["model"] == "tiny"
-        ended = "stop" if drawn.ids[-1] in stops else "length"
-        return 200, completion(drawn.ids, drawn.logprobs, ended)
-
-
-class _Handler(JsonHandler):
-    server: Vllm
-
-    def answered(self, asked: dict[str, Any]) -> tuple[int, Any]:
-        return self.server.answer(asked)
-
-
 class Engine:
     """What TRL asks of vLLM's LLM, with the trainer's model."""
 
@@ -267,21 +241,21 @@ def check_tokens(trainer: Any, calls: list[tuple[list[int], list[int]]]) -> None
     assert sorted(found) == sorted(calls)
 
 
-def test_with_a_vllm_server_the_replies_are_the_servers_token_by_token(tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path)
-    with Vllm(trainer.model) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        vllm = SimpleNamespace(
-            server_base_url=None,
-            server_host="127.0.0.1",
-            server_port=server.server_port,
-            vllm_client=SimpleNamespace(model="tiny"),
-        )
-        synced = use_vllm(trainer, "server", vllm)
-        check_tokens(trainer, server.calls)
-        server.shutdown()
-    assert synced == [0]
-    assert len(server.calls) > 8
+@pytest.mark.parametrize("base_url", [None, "http://127.0.0.1:1/"])
+def test_a_vllm_server_is_asked_where_trl_asks_it(base_url: str | None) -> None:
+    vllm = SimpleNamespace(
+        server_base_url=base_url,
+        server_host="127.0.0.1",
+        server_port=1,
+        vllm_client=SimpleNamespace(model="tiny"),
+    )
+    accelerator = SimpleNamespace(is_main_process=True)
+    trainer = SimpleNamespace(
+        use_vllm=True, vllm_mode="server", vllm_generation=vllm, accelerator=accelerator
+    )
+    sampler = make_sampler(trainer)
+    assert isinstance(sampler, ServerSampler)
+    assert (sampler.base_url, sampler.model) == ("http://127.0.0.1:1/v1", "tiny")
 
 
 def make_colocated(trainer: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Any:
