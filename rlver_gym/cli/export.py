@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rlver_gym.bench.export.export import MORE_PAIRS, ExportResult, Format
+from rlver_gym.bench.export.export import MORE_PAIRS, ExportOptions, ExportResult, Format
 from rlver_gym.bench.export.export import export as write
 from rlver_gym.bench.export.select_dialogues import DialogueFilter
 from rlver_gym.cli.model_options import FieldOption, add_model_options
@@ -37,9 +37,18 @@ _FILTER = {
     "max_reply": FieldOption(int, min=1),
     "split": FieldOption(),
 }
+_OPTIONS = {
+    "min_change": FieldOption(int, min=-10, max=10),
+    "roles": FieldOption(bool),
+    "personas": FieldOption(),
+    "system": FieldOption(),
+    "min_margin": FieldOption(float, min=0.01),
+    "bare": FieldOption(bool),
+}
 
 
 @add_model_options(DialogueFilter, "wanted", _FILTER)
+@add_model_options(ExportOptions, "options", _OPTIONS)
 def export(
     *,
     runs: Annotated[
@@ -59,52 +68,7 @@ def export(
         ),
     ] = None,
     wanted: DialogueFilter,
-    min_change: Annotated[
-        int | None,
-        typer.Option(
-            min=-10,
-            max=10,
-            help=(
-                "sft: only replies that changed the emotion by at least so many points; of a"
-                " corpus, replies to single moments too."
-            ),
-        ),
-    ] = None,
-    roles: Annotated[
-        bool,
-        typer.Option(
-            "--roles",
-            help=(
-                "Of a corpus: only what a language model said in a role, no templates and no"
-                " attacks."
-            ),
-        ),
-    ] = False,
-    personas: Annotated[
-        str | None,
-        typer.Option(
-            help=(
-                "The folder of the runs' persona cards, when they are not the shipped ones: it"
-                " tells the splits."
-            )
-        ),
-    ] = None,
-    system: Annotated[
-        str | None, typer.Option(help="A system message to put before each dialogue.")
-    ] = None,
-    min_margin: Annotated[
-        float,
-        typer.Option(
-            min=0.01, help="dpo, hf: how many points the changes of a pair are apart at least."
-        ),
-    ] = 1,
-    bare: Annotated[
-        bool,
-        typer.Option(
-            "--bare",
-            help="Without metadata, for readers that refuse fields which they do not know.",
-        ),
-    ] = False,
+    options: ExportOptions,
     as_json: AsJson = False,
 ) -> None:
     """Write the dialogues of a benchmark run, or of the corpus of rated replies, as data to train
@@ -133,22 +97,11 @@ def export(
     Demonstrations, by readers' ratings: rlver-gym export recordings/en/train --to sft --roles
     --min-change 5 --split train --out good.jsonl
     """
-    if min_change is not None and to != "sft":
+    if options.min_change is not None and to != "sft":
         raise typer.BadParameter(
             f"chooses replies, which only sft has a row for, not {to}", param_hint="--min-change"
         )
-    done = write(
-        runs,
-        to,
-        out,
-        wanted,
-        system=system,
-        min_margin=min_margin,
-        bare=bare,
-        personas=personas,
-        min_change=min_change,
-        roles=roles,
-    )
+    done = write(runs, to, out, wanted, options)
     if as_json:
         print_json(_result_to_json(done))
         return

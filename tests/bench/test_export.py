@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from rlver_gym.bench.export.export import Format, export
+from rlver_gym.bench.export.export import ExportOptions, Format, export
 from rlver_gym.bench.export.files import write_folder
 from rlver_gym.bench.export.select_dialogues import DialogueFilter, filter_records, read_records
 from rlver_gym.bench.folder import EPISODES, read_episodes
@@ -28,9 +28,15 @@ from rlver_gym.util.errors import RunError, UnknownName, UserFailed
 Row = dict[str, Any]
 
 
-def rows(folder: Path, to: Format, tmp_path: Path, **options: Any) -> list[Row]:
+def rows(
+    folder: Path,
+    to: Format,
+    tmp_path: Path,
+    wanted: DialogueFilter = DialogueFilter(),  # noqa: B008
+    **options: Any,
+) -> list[Row]:
     out = tmp_path / f"{to}.jsonl"
-    assert export([folder], to, out, **options).path == out
+    assert export([folder], to, out, wanted, ExportOptions(**options)).path == out
     return [json.loads(line) for line in out.read_text(encoding="utf-8").split("\n")[:-1]]
 
 
@@ -159,8 +165,8 @@ def test_a_margin_that_no_pair_has_is_named(finished: Path, tmp_path: Path) -> N
     assert 0 < len(wide) < len(rows(finished, "dpo", tmp_path))
     assert min(row["metadata"]["margin"] for row in wide) >= 8
     with pytest.raises(RunError, match="--min-margin"):
-        export([finished], "dpo", tmp_path / "none.jsonl", min_margin=21)
-    assert not (tmp_path / "none.jsonl").exists()
+        rows(finished, "dpo", tmp_path / "none", min_margin=21)
+    assert not (tmp_path / "none").exists()
 
 
 class Failing(EmbeddedUser):

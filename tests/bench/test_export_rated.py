@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from paths import ROOT
 
-from rlver_gym.bench.export.export import Format, export
+from rlver_gym.bench.export.export import ExportOptions, Format, export
 from rlver_gym.bench.export.select_dialogues import DialogueFilter
 from rlver_gym.corpora.corpus import Corpus, RatedReply
 from rlver_gym.util.errors import RecordingError, RunError
@@ -40,9 +40,15 @@ def rated(folder: Path) -> dict[tuple[str, str], list[RatedReply]]:
     return found
 
 
-def exported(folder: Path, to: Format, tmp_path: Path, **options: Any) -> list[dict[str, Any]]:
+def exported(
+    folder: Path,
+    to: Format,
+    tmp_path: Path,
+    wanted: DialogueFilter = DialogueFilter(),  # noqa: B008
+    **options: Any,
+) -> list[dict[str, Any]]:
     out = tmp_path / f"{to}.jsonl"
-    export([folder], to, out, **options)
+    export([folder], to, out, wanted, ExportOptions(**options))
     return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
 
 
@@ -81,7 +87,7 @@ def test_pairs_are_two_replies_to_one_moment_by_what_readers_gave_them(tmp_path:
         said = tuple(message.text for message in one.dialogue.messages())
         changes.setdefault((one.persona, said[:-1], said[-1]), []).append(round(one.mean("change")))
     out = tmp_path / "pairs.jsonl"
-    export([TRAIN], "dpo", out, min_margin=8)
+    export([TRAIN], "dpo", out, options=ExportOptions(min_margin=8))
     lines = out.read_text(encoding="utf-8").splitlines()
     assert len(lines) > 1_000
     for row in map(json.loads, lines):
@@ -104,7 +110,7 @@ def test_the_least_change_chooses_replies_and_roles_leave_machines_out(
 
 
 def test_the_hub_card_says_who_wrote_and_who_rated(folder: Path, tmp_path: Path) -> None:
-    export([folder], "hf", tmp_path / "hf", min_margin=10)
+    export([folder], "hf", tmp_path / "hf", options=ExportOptions(min_margin=10))
     assert "no human was asked" in (tmp_path / "hf" / "README.md").read_text(encoding="utf-8")
 
 
@@ -120,7 +126,7 @@ def test_who_only_answered_single_moments_can_be_chosen(folder: Path, tmp_path: 
     rows = exported(folder, "sft", tmp_path, min_change=-10, wanted=DialogueFilter(agents=(name,)))
     assert {row["metadata"]["agent"] for row in rows} == {name}
     with pytest.raises(RunError, match="--min-change"):
-        export([folder], "sft", tmp_path / "none.jsonl", min_change=10)
+        exported(folder, "sft", tmp_path, min_change=10)
 
 
 def test_nothing_is_written_into_a_corpus(folder: Path) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from pydantic import ConfigDict, Field
+
 from rlver_gym.bench.check import Problems
 from rlver_gym.bench.export.files import format_jsonl, write_folder
 from rlver_gym.bench.export.hub import build_hub_files
@@ -24,6 +26,7 @@ from rlver_gym.bench.export.table import build_table_rows, read_judge_scores, wr
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.files import path_inside
+from rlver_gym.util.frozen import Frozen
 from rlver_gym.util.terminal import format_count
 
 Format = Literal["openai", "sharegpt", "sft", "dpo", "hf", "table", "corpus"]
@@ -43,27 +46,38 @@ class ExportResult(NamedTuple):
     """Of each run, what in it is not as a run of its plan writes it."""
 
 
+class ExportOptions(Frozen):
+    """How dialogues are written, beside their format."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    min_change: int | None = Field(default=None, ge=-10, le=10)
+    """sft: only replies that changed the emotion by at least so many points; of a corpus, replies
+    to single moments too.
+    """
+    roles: bool = False
+    """Of a corpus: only what a language model said in a role, no templates and no attacks."""
+    personas: str | None = None
+    """The folder of the runs' persona cards, when they are not the shipped ones: it tells the
+    splits.
+    """
+    system: str | None = None
+    """A system message to put before each dialogue."""
+    min_margin: float = Field(default=1, gt=0)
+    """dpo, hf: how many points the changes of a pair are apart at least."""
+    bare: bool = False
+    """Without metadata, for readers that refuse fields which they do not know."""
+
+
 def export(
     folders: Sequence[Path],
     to: Format,
     out: Path | None = None,
     wanted: DialogueFilter = DialogueFilter(),  # noqa: B008 (a frozen value)
-    *,
-    system: str | None = None,
-    min_margin: float = 1,
-    bare: bool = False,
-    personas: str | None = None,
-    min_change: int | None = None,
-    roles: bool = False,
+    options: ExportOptions = ExportOptions(),  # noqa: B008
 ) -> ExportResult:
     """Write the wanted dialogues of runs, or of a corpus of rated replies; `out` is a file (for
     "hf" and "corpus" a folder), None for one in the first run's folder, named after the format.
-
-    `system`: a message to put before each dialogue. `min_margin`: how far the two replies of a pair
-    are apart at least, in points of change. `bare`: without metadata, for readers that refuse what
-    they do not know. `personas`: the folder of the runs' persona cards, which tell the splits; None
-    for the shipped ones. `min_change`: for "sft", only replies that changed the emotion by at least
-    this, in points. `roles`: of a corpus, only what was said in a role, not by machines.
 
     A corpus' replies to single moments go into pairs, and into "sft" with `min_change`; what is
     wanted of a dialogue's end is not asked of them. Raises RunError when a run cannot be read,
@@ -78,11 +92,16 @@ def export(
         )
     if to == "corpus" and (corpora or len(runs) > 1):
         raise RunError("a corpus is made of one run that people rated. Name that one alone.")
-    has_pairs, has_singles = to in ("dpo", "hf"), to in ("dpo", "hf") or min_change is not None
-    records, problems = read_records(runs, personas) if runs else ([], ())
-    records += [one for folder in corpora for one in read_dialogues(folder, roles=roles)]
+    has_pairs, has_singles = (
+        to in ("dpo", "hf"),
+        to in ("dpo", "hf") or options.min_change is not None,
+    )
+    records, problems = read_records(runs, options.personas) if runs else ([], ())
+    records += [one for folder in corpora for one in read_dialogues(folder, roles=options.roles)]
     rated_alone = corpora if has_singles else ()
-    singles = [one for folder in rated_alone for one in read_single_replies(folder, roles=roles)]
+    singles = [
+        one for folder in rated_alone for one in read_single_replies(folder, roles=options.roles)
+    ]
     chosen = filter_records(records, wanted, singles)
     usual = {"hf": "hf", "table": "table.csv", "corpus": "corpus"}.get(to, f"{to}.jsonl")
     path = out or path_inside(folders[0], usual, error=RunError)
@@ -94,18 +113,18 @@ def export(
     views = (
         {"turns": list(build_table_rows(chosen.records, read_judge_scores(runs)))}
         if to == "table"
-        else _build_views(to, chosen, forks, system, min_margin, min_change)
+        else _build_views(to, chosen, forks, options)
     )
     views = {name: rows for name, rows in views.items() if rows}
     if not views:
-        raise RunError(_explain_no_rows(len(chosen.records), forks, min_margin, min_change))
+        raise RunError(_explain_no_rows(len(chosen.records), forks, options))
     if to == "hf":
-        write_folder(path, build_hub_files(views, chosen.records, bare))
+        write_folder(path, build_hub_files(views, chosen.records, options.bare))
     elif to == "table":
         write_table(path, views["turns"])
     else:
         (rows,) = views.values()
-        write_atomically(path, format_jsonl(rows, bare))
+        write_atomically(path, format_jsonl(rows, options.bare))
     counts = {name: len(rows) for name, rows in views.items()}
     return ExportResult(path, counts, chosen, forks, problems)
 
@@ -118,12 +137,13 @@ MORE_PAIRS = (
 
 
 def _explain_no_rows(
-    dialogues: int, forks: Sequence[BranchPoint] | None, min_margin: float, min_change: int | None
+    dialogues: int, forks: Sequence[BranchPoint] | None, options: ExportOptions
 ) -> str:
-    if min_change is not None:
+    if options.min_change is not None:
         return (
             f"no reply of {format_count(dialogues, 'dialogue')}, and none to a single moment,"
-            f" changed the emotion by {min_change:+d} or more. Ask for less with --min-change."
+            f" changed the emotion by {options.min_change:+d} or more. Ask for less with"
+            " --min-change."
         )
     if forks is None:
         return (
@@ -133,7 +153,7 @@ def _explain_no_rows(
     if forks:
         return (
             f"at {format_count(len(forks), 'point')} agents gave different replies, but no two that"
-            f" are {min_margin:g} apart. Ask for less with --min-margin."
+            f" are {options.min_margin:g} apart. Ask for less with --min-margin."
         )
     return f"there are no pairs in {format_count(dialogues, 'dialogue')}. {MORE_PAIRS}"
 
@@ -142,11 +162,9 @@ def _build_views(
     to: Format,
     chosen: FilteredDialogues,
     forks: Sequence[BranchPoint] | None,
-    system: str | None,
-    min_margin: float,
-    min_change: int | None,
+    options: ExportOptions,
 ) -> dict[str, list[Row]]:
-    records = chosen.records
+    records, system = chosen.records, options.system
     if to == "sharegpt":
         return {"dialogues": list(build_sharegpt_rows(records, system))}
     views: dict[str, list[Row]] = {}
@@ -154,9 +172,9 @@ def _build_views(
         views["dialogues"] = list(build_openai_rows(records, system))
     if to in ("sft", "hf"):
         views["replies"] = list(build_sft_rows(records, system))
-    if to == "sft" and min_change is not None:
+    if to == "sft" and options.min_change is not None:
         rows = [*views["replies"], *build_sft_rows(chosen.singles, system, last=True)]
-        views["replies"] = [row for row in rows if row["metadata"]["change"] >= min_change]
+        views["replies"] = [row for row in rows if row["metadata"]["change"] >= options.min_change]
     if forks is not None:
-        views["pairs"] = list(build_dpo_rows(forks, system, min_margin))
+        views["pairs"] = list(build_dpo_rows(forks, system, options.min_margin))
     return views
