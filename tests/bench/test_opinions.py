@@ -117,10 +117,11 @@ def test_a_file_of_opinions_that_is_damaged_is_named(
 
 def test_a_benchmark_asks_for_a_second_opinion_at_once(tmp_path: Path) -> None:
     asked = ["bench", "--agent", "comfort", "--persona", PEOPLE[0], "--seeds", "1"]
-    asked += ["--out", str(tmp_path / "run"), "--reference", "reader"]
-    assert "tau" not in CliRunner().invoke(app, asked).stdout
+    asked += ["--out", str(tmp_path / "run"), "--reference", "embedded"]
+    assert "embedded" in CliRunner().invoke(app, asked).stdout
     found = json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)
-    assert set(found["opinions"]["emotions"]) == {"score", "reader"}
+    emotions = found["opinions"]["emotions"]
+    assert emotions["embedded"] == emotions["score"] == {"comfort": found["scores"][0]["final"][0]}
 
 
 def test_the_table_has_a_row_a_turn_with_strategies_and_marks(folder: Path) -> None:
