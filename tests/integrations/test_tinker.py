@@ -13,8 +13,6 @@ from adapters.tinker_env import EmpathyDatasetBuilder, EmpathyGroupBuilder
 from integrations.drivers.tinker import TOKENIZER, Script, make_renderer
 from integrations.failing import FailsInTurn
 from integrations.scripted import hold_episode
-from tinker_cookbook.rl import train
-from tinker_cookbook.rl.metric_util import RLTestSetEvaluator
 from tinker_cookbook.rl.rollout_presets import agentic
 from tinker_cookbook.rl.rollout_strategy import RetryOnFailure
 from tinker_cookbook.rl.rollouts import do_group_rollout
@@ -111,26 +109,6 @@ def test_dialogues_that_go_on_at_once_are_each_rendered_as_alone():
     alone = set(roll_out(make_group(group_size=1))[1].prompts)
     asyncio.run(roll_out_all())
     assert [set(policy.prompts) for policy in policies] == [alone] * 4
-
-
-def test_the_evaluator_of_the_trainer_reports_emotion_and_return():
-    config = train.Config(
-        dataset_builder=make_builder(),
-        model_name=TOKENIZER,
-        recipe_name="rlver",
-        learning_rate=1e-5,
-        max_tokens=100,
-        log_path="unused",
-        rollout_error_tolerance=RetryOnFailure(),
-    )
-    _, test = asyncio.run(config.dataset_builder())
-    evaluator = RLTestSetEvaluator(test, config.max_tokens)
-    policy = Script(make_renderer(), LONG)
-    metrics = asyncio.run(evaluator.eval_token_completer(policy))
-    assert metrics["test/env/all/total_episodes"] == len(list_specs(split="validation"))
-    gain = metrics["test/env/all/gain"]
-    assert gain == pytest.approx(metrics["test/env/all/reward/total"])
-    assert metrics["test/env/all/emotion"] == pytest.approx(40 + gain)
 
 
 def test_a_dataset_has_every_persona_with_every_seed_in_another_order():
