@@ -372,17 +372,6 @@ def test_the_command_says_what_it_wrote_and_where_pairs_come_from(copy: Path) ->
     assert (told["points_by_turn"], told["dialogues"]) == ({"1": 16}, 48)
 
 
-def test_lines_that_were_edited_are_named(copy: Path) -> None:
-    path = copy / EPISODES
-    lines = _lines(path)
-    lines[6] = lines[6].replace('"final":', '"final":1', 1)
-    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
-    said = said_by(copy, "--to", "openai")
-    assert f"{copy}: line 7 (1 of 48 lines): not as it was written" in said
-    found = json.loads(said_by(copy, "--to", "sft", "--json"))["problems"]
-    assert found[str(copy)]["edited"]["lines"] == [7]
-
-
 @pytest.mark.parametrize("split", ["validation", "test"])
 def test_personas_to_choose_or_report_with_are_not_exported_without_a_word(
     tmp_path: Path, card: EnvCard, split: Split

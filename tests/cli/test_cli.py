@@ -170,14 +170,6 @@ def test_personas_and_envs_can_be_read(tmp_path: Path) -> None:
     assert "name: add this field" in done.stderr
 
 
-def test_a_talk_that_is_held_to_its_end_says_what_they_wanted() -> None:
-    said = "".join(
-        f"It sounds as if the empty seats still hurt you, number {number}.\n"
-        for number in range(1, 9)
-    )
-    assert "They wanted: reflection" in rlver("talk", "--persona", PERSONA, input=said).stdout
-
-
 def test_an_openai_agent_without_a_key_says_what_to_set(tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI")}
     done = rlver(

@@ -221,7 +221,8 @@ def test_a_turn_is_taken_back_said_otherwise_and_saved(tmp_path: Path) -> None:
 
 
 def test_a_saved_talk_is_written_again_when_it_ends(tmp_path: Path) -> None:
-    talk_with(tmp_path, "You poor thing.", "/save talk.jsonl", *["Whatever."] * 7)
+    shown = talk_with(tmp_path, "You poor thing.", "/save talk.jsonl", *["Whatever."] * 7)
+    assert "They wanted: reflection" in shown
     saved = Episode.from_json((tmp_path / "talk.jsonl").read_text(encoding="utf-8"))
     assert saved.outcome is not None
     assert len(saved.turns) > 1
