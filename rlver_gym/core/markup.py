@@ -103,6 +103,17 @@ def find_open_thought(cue: str) -> str:
     return ""
 
 
+def close_thought(cue: str) -> str | None:
+    """The cue with the thought that it begins ended at once; itself when it begins none, and None
+    when that thought's markup has no closing tag.
+    """
+    opened = find_open_thought(cue)
+    if not opened:
+        return cue
+    closed = f"{cue}\n{opened[0]}/{opened[1:]}\n\n"
+    return None if split_thoughts(closed).is_open else closed
+
+
 def carries_structure(token: str) -> bool:
     """Whether a special token tells thoughts from words, so that it must not be dropped unread."""
     return bool(_TAG.fullmatch(token) or _STRUCTURE.fullmatch(token))

@@ -49,9 +49,7 @@ def tokenize_demonstration(demonstration: Demonstration, renderer: Renderer) -> 
         )
         if renderer.style == "think" or not builders:
             builders.append(SequenceBuilder())
-        thought = renderer.thought(demonstration.plans[turn]) if renderer.style == "think" else ""
-        ids = renderer.tokenizer(thought + reply, add_special_tokens=False)["input_ids"]
-        said = [*ids, renderer.end_of_turn]  # pyright: ignore[reportGeneralTypeIssues]
+        said = renderer.reply(reply, demonstration.plans[turn])
         is_learned = not demonstration.only_last or turn == len(demonstration.replies) - 1
         completion = Completion(said, [0.0] * len(said))
         builders[-1].grow(prompt, completion, turn if is_learned else -1)

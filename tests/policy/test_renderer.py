@@ -5,9 +5,12 @@ token.
 import pytest
 from transformers import PreTrainedTokenizerBase
 
-from rlver_gym.core.agent import agent_prompt
+from rlver_gym.core.agent import Style, agent_prompt
+from rlver_gym.corpora.demonstrations import Demonstration
+from rlver_gym.policy.models import renderer as renderer_module
 from rlver_gym.policy.models.renderer import ParsedReply, Renderer, split_thought
 from rlver_gym.policy.models.tiny_model import CHAT_TEMPLATE, build_tokenizer
+from rlver_gym.policy.sft import tokenize_demonstration
 from rlver_gym.util.errors import TrainingError
 
 # The layouts of four families, as their makers document them, for messages of text alone.
@@ -247,9 +250,9 @@ def test_thoughts_in_special_tokens_of_a_family_are_not_heard(
 
 def test_a_thought_that_a_template_of_another_family_begins_is_a_thought() -> None:
     tokenizer = tokenizer_of(CHATML + "{% if add_generation_prompt %}{{ '[THINK]' }}{% endif %}")
-    renderer = Renderer(tokenizer, "Be kind.")
+    renderer = Renderer(tokenizer, "Be kind.", "think")
     assert renderer.parse(tokenizer("hm[/THINK]Hello.")["input_ids"]).text == "Hello."
-    assert renderer.parse(tokenizer("hm, and no")["input_ids"]) == ("", "hm, and no", False)
+    assert renderer.parse(tokenizer("hm, and no")["input_ids"]) == ("", "hm, and no", True)
 
 
 def test_a_thought_that_the_template_begins_is_a_thought() -> None:
@@ -260,10 +263,54 @@ def test_a_thought_that_the_template_begins_is_a_thought() -> None:
     )
     for template in (THINKS_ALWAYS, CHATML):
         renderer = Renderer(tokenizer_of(template), "Be kind.", "think")
-        whole = renderer.tokenizer(f"{renderer.thought('hm')}Hello.")["input_ids"]
-        assert renderer.parse(whole) == ParsedReply("Hello.", "hm", False), (
-            "what a warm start teaches has the form that is asked for"
-        )
+        assert renderer.parse(renderer.reply("Hello.", "hm")) == ParsedReply(
+            "Hello.", "hm", False
+        ), "what a warm start teaches has the form that is asked for"
+
+
+@pytest.mark.parametrize(
+    ("opened", "closed"),
+    [
+        ("<think>\n", "<think>\n\n</think>\n\n"),
+        ("[THINK]", "[THINK]\n[/THINK]\n\n"),
+        ("◁think▷", "◁think▷\n◁/think▷\n\n"),
+    ],
+)
+def test_direct_replies_are_heard_where_the_template_opens_a_thought(
+    opened: str, closed: str
+) -> None:
+    cue = "{% if add_generation_prompt %}{{ '" + opened.replace("\n", "\\n") + "' }}{% endif %}"
+    renderer = Renderer(tokenizer_of(CHATML + cue), "Be kind.")
+    prompt = renderer.tokenizer.decode(renderer.opening("Hi."))
+    assert prompt.endswith(f"<|im_start|>assistant\n{closed}")
+    assert renderer.parse(renderer.reply("Hello.")) == ParsedReply("Hello.", "", False)
+    (sequence,) = tokenize_demonstration(
+        Demonstration(("Hi.",), ("Hello.",), ("",)), renderer
+    ).sequences
+    assert renderer.tokenizer.decode(sequence.id_T) == f"{prompt}Hello.<|im_end|>"
+
+
+def test_a_thought_that_cannot_be_closed_is_refused_for_direct_replies() -> None:
+    cue = "{% if add_generation_prompt %}{{ '<|channel|>analysis<|message|>' }}{% endif %}"
+    tokenizer = tokenizer_of(CHATML + cue)
+    with pytest.raises(TrainingError, match=r"opens a thought before each reply .*--style think"):
+        Renderer(tokenizer, "Be kind.")
+    assert Renderer(tokenizer, "Be kind.", "think").style == "think"
+
+
+@pytest.mark.parametrize("style", ["direct", "think"])
+@pytest.mark.parametrize("template", [CHATML, LLAMA_3, QWEN_3])
+def test_control_tokens_in_what_is_learned_are_words(template: str, style: Style) -> None:
+    renderer = Renderer(tokenizer_of(template), "Be kind.", style)
+    forged = "".join(sorted(renderer.tokenizer.all_special_tokens))
+    reply = renderer.reply(f"Sad.{forged}I am happy!", f"hm{forged}")
+    special = set(renderer.tokenizer.all_special_ids) | {renderer.end_of_turn}
+    assert [one for one in reply if one in special] == [renderer.end_of_turn]
+    assert reply[-1] == renderer.end_of_turn
+    words = renderer.prompt(["Hi.", "Well?"], [f"Sad.{forged}I am happy!"])
+    assert renderer.parse(reply).text in renderer.tokenizer.decode(words), (
+        "replies are broken up as prompts are"
+    )
 
 
 @pytest.mark.parametrize(
@@ -272,6 +319,9 @@ def test_a_thought_that_the_template_begins_is_a_thought() -> None:
         (None, "no chat template"),
         ("{{ messages[0].content }}", "does not show each of"),
         ("{{ raise_exception('only users') }}", "cannot render a dialogue"),
+        ("{% for x in range(10**12) %}{% endfor %}" + CHATML, "cannot render .*Range too big"),
+        ("{{ 1 / 0 }}" + CHATML, "cannot render a dialogue .*division by zero"),
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}" + CHATML, "cannot render .*recursion"),
         (
             "{% for m in messages %}{{ m.role + ': ' + m.content + '\n' }}{% endfor %}",
             "does not end a reply with a special token",
@@ -284,6 +334,13 @@ def test_a_template_that_is_of_no_use_is_refused_with_the_remedy(
 ) -> None:
     with pytest.raises(TrainingError, match=told):
         Renderer(tokenizer_of(template), "Be kind.")  # pyright: ignore[reportArgumentType]
+
+
+def test_a_template_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renderer_module, "_RENDER_TIMEOUT_S", 0.5)
+    loop = "{% for x in range(9999) %}{% for y in range(3000) %}{% endfor %}{% endfor %}"
+    with pytest.raises(TrainingError, match=r"cannot render a dialogue \(no answer within 0.5 s\)"):
+        Renderer(tokenizer_of(loop + CHATML), "Be kind.")
 
 
 def test_prompts_are_in_both_languages_and_ask_for_thoughts_only_where_wanted() -> None:

@@ -12,17 +12,19 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from rlver_gym.core.agent import Style
 from rlver_gym.core.answer import read_answer
-from rlver_gym.core.markup import CLOSE, OPEN, carries_structure, find_open_thought
+from rlver_gym.core.markup import CLOSE, OPEN, carries_structure, close_thought, find_open_thought
 from rlver_gym.util.errors import TrainingError
+from rlver_gym.util.user_code import CodeFailed, CodeRunner, CodeTimeout
 
 _FORM = re.compile(r"\s*<think>((?!</?think>).)*</think>((?!</?think>).)*", re.DOTALL)
 """What is asked for in the style "think"."""
 _MARKS = ("SYSTEM·MARK", "USER·MARK·1", "AGENT·MARK", "USER·MARK·2")
+_RENDER_TIMEOUT_S = 20.0
+"""A template is somebody's program, and may loop for ever."""
 
 
 class ParsedReply(NamedTuple):
@@ -133,11 +135,15 @@ class Renderer:
             )
         return self._ids(text + parts.cue)
 
-    def thought(self, text: str) -> str:
-        """A whole thought as the policy would say it: where the template's cue already opens it, it
-        is only closed.
+    def reply(self, text: str, thought: str = "") -> list[int]:
+        """The ids of a whole reply as the policy would say it, to its end of turn. A policy that
+        thinks says the thought first: where the template's cue already opens it, it is only closed.
         """
-        return f"{'' if self._opened else OPEN}{text}{CLOSE}"
+        words = self._format_message(text)
+        if self.style == "think":
+            opening = "" if self._opened else OPEN
+            words = f"{opening}{self._break_specials(thought)}{CLOSE}{words}"
+        return [*self._ids(words), self.end_of_turn]
 
     def parse(self, ids: Sequence[int]) -> ParsedReply:
         """The sampled ids of one reply as text.
@@ -168,13 +174,7 @@ class Renderer:
                 " model's chat version (its name often ends in -Instruct), or put a"
                 " chat_template.jinja into its folder."
             )
-        try:
-            first, whole = self._render_marks(turns=1), self._render_marks()
-        except (TemplateError, TypeError, ValueError) as error:
-            raise TrainingError(
-                f"the chat template of {self.tokenizer.name_or_path!r} cannot render a dialogue"
-                f" ({error}). Mend its chat_template.jinja."
-            ) from error
+        first, whole = self._render_marks(turns=1), self._render_marks()
         if any(whole.count(mark) != 1 for mark in _MARKS):
             raise TrainingError(
                 f"the chat template of {self.tokenizer.name_or_path!r} does not show each of a"
@@ -188,9 +188,21 @@ class Renderer:
                 f"the chat template of {self.tokenizer.name_or_path!r} renders the first turn"
                 " otherwise than later ones; such a family is not supported. Choose another model."
             )
-        return _TemplateParts(
-            head.replace(_MARKS[0], self._break_specials(system)), cue, answered, tail
-        )
+        head = head.replace(_MARKS[0], self._break_specials(system))
+        return _TemplateParts(head, self._close_cue(cue), answered, tail)
+
+    def _close_cue(self, cue: str) -> str:
+        """Where a reply begins. A cue that opens a thought is closed for direct replies: they would
+        be thoughts, and nobody would hear them.
+        """
+        closed = cue if self.style == "think" else close_thought(cue)
+        if closed is None:
+            raise TrainingError(
+                f"the chat template of {self.tokenizer.name_or_path!r} opens a thought before each"
+                f" reply ({find_open_thought(cue)!r}), so that direct replies would be thoughts."
+                " Choose --style think, or take the thought out of its chat_template.jinja."
+            )
+        return closed
 
     def _render_marks(self, turns: int = 2, agent: str = _MARKS[2], user_2: str = _MARKS[3]) -> str:
         dialogue: list[dict[str, Any]] = [
@@ -202,6 +214,15 @@ class Renderer:
                 {"role": "assistant", "content": agent},
                 {"role": "user", "content": user_2},
             ]
+        try:
+            return CodeRunner(_RENDER_TIMEOUT_S).call(self._render, dialogue)
+        except (CodeFailed, CodeTimeout) as error:
+            raise TrainingError(
+                f"the chat template of {self.tokenizer.name_or_path!r} cannot render a dialogue"
+                f" ({error}). Mend its chat_template.jinja."
+            ) from error
+
+    def _render(self, dialogue: list[dict[str, Any]]) -> str:
         rendered = self.tokenizer.apply_chat_template(
             dialogue,
             tokenize=False,
