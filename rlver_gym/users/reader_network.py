@@ -113,8 +113,10 @@ class ReaderNetwork(nn.Module):
         self.rank = rank
         try:
             with hide_progress_bars():
-                self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-                self.encoder: Any = AutoModel.from_pretrained(folder, attn_implementation="sdpa")
+                self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+                self.encoder: Any = AutoModel.from_pretrained(
+                    folder, attn_implementation="sdpa", trust_remote_code=False
+                )
         except (OSError, ValueError) as error:
             raise UserFailed(
                 f"the reader's encoder cannot be loaded from {folder} ({error})."

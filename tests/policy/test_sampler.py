@@ -91,8 +91,8 @@ def count_fed(model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch) -> list[i
 
 
 def test_only_new_tokens_are_fed(model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    fed = count_fed(model, monkeypatch)
     sampler, sampling = ModelSampler(model), Sampling(4, frozenset(), 0.0)
+    fed = count_fed(model, monkeypatch)
     first = words(20, 0)
     (reply,) = sampler.sample([Prompt(0, first, 0)], sampling)
     assert fed == [20, 1, 1, 1]
@@ -111,9 +111,10 @@ def test_only_new_tokens_are_fed(model: PreTrainedModel, monkeypatch: pytest.Mon
 def test_dialogues_whose_reply_has_ended_cost_nothing_more(
     model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    sampler = ModelSampler(model)
     fed = count_fed(model, monkeypatch)
     prompts = [Prompt(number, words(8, number), 0) for number in range(6)]
-    drawn = ModelSampler(model).sample(prompts, GREEDY)
+    drawn = sampler.sample(prompts, GREEDY)
     steps = max(len(one.ids) for one in drawn)
     assert fed[1:] == [sum(len(one.ids) > step for one in drawn) for step in range(1, steps)]
 
@@ -128,11 +129,13 @@ def test_a_model_takes_its_cache_by_the_name_of_its_transformers_version(
     (now,) = {"cache", "past_key_values"} & set(inspect.signature(type(trunk).forward).parameters)
 
     class TakesCache(type(trunk)):  # pyright: ignore[reportUntypedBaseClass]
-        def forward(self, input_ids: Tensor, cache: Cache, **rest: Any) -> Any:
+        def forward(self, input_ids: Tensor, cache: Cache | None = None, **rest: Any) -> Any:
             return super().forward(input_ids, **{now: cache}, **rest)
 
     class TakesPastKeyValues(TakesCache):
-        def forward(self, input_ids: Tensor, past_key_values: Cache, **rest: Any) -> Any:
+        def forward(
+            self, input_ids: Tensor, past_key_values: Cache | None = None, **rest: Any
+        ) -> Any:
             return super().forward(input_ids, past_key_values, **rest)
 
     kinds = {"cache": TakesCache, "past_key_values": TakesPastKeyValues}

@@ -23,7 +23,7 @@ from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
 from rlver_gym.util.errors import AgentError, AgentFailed, TrainingError
 from rlver_gym.util.field_errors import field_errors
-from rlver_gym.util.files import read_bytes
+from rlver_gym.util.files import open_regular, read_bytes
 from rlver_gym.util.json_text import parse_json
 
 REPLY_CONFIG_FILE = "rlver_gym.json"
@@ -217,7 +217,7 @@ def fingerprint_model(name: str) -> dict[str, str | None]:
         return {"weights": None}
     told = hashlib.sha256(json.dumps(ReplyConfig.read(folder).model_dump()).encode())
     for path in sorted(folder.glob("*.safetensors")):
-        with path.open("rb") as file:
+        with open_regular(path, error=AgentError) as file:
             told.update(f"{path.name} {path.stat().st_size}".encode() + file.read(_ENDS))
             file.seek(max(0, path.stat().st_size - _ENDS))
             told.update(file.read(_ENDS))

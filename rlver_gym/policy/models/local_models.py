@@ -29,11 +29,14 @@ def convert_smollm2(folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig  # noqa: PLC0415
 
     file = _find_smollm2_file()
-    tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    tokenizer = AutoTokenizer.from_pretrained(
+        file.parent, gguf_file=file.name, trust_remote_code=False
+    )
     # Without dequantize=True the model keeps a quantization_config, and save_pretrained refuses.
     model = AutoModelForCausalLM.from_pretrained(
         file.parent,
         gguf_file=file.name,
+        trust_remote_code=False,
         dtype=torch.float32,
         quantization_config=GgufConfig(dequantize=True),
     )

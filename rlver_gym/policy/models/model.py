@@ -1,14 +1,18 @@
 """Causal language models of Hugging Face: loaded, with adapters where wanted, copied, saved."""
 
 import copy
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from pickle import PickleError
 from typing import Any, Literal, cast
 
 import torch
 from huggingface_hub import HfApi, snapshot_download
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import (
     AutoConfig,
@@ -20,12 +24,26 @@ from transformers import (
 
 from rlver_gym.policy.models.local_models import find_local_model
 from rlver_gym.util.errors import TrainingError, pip_install
+from rlver_gym.util.files import open_regular
 from rlver_gym.util.model_cache import hide_progress_bars
+from rlver_gym.util.terminal import one_line
+
+_LOAD_ERRORS = (
+    *(OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ArithmeticError),
+    *(AssertionError, ImportError, PickleError, SafetensorError, StrictDataclassError),
+)
+"""What the loaders make of files that are damaged, or need a package that is not here."""
+_MAX_CHARS = 300
 
 
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     """The tokenizer of a model by name or folder. TrainingError says what is missing."""
     tokenizer = _load_pretrained(AutoTokenizer.from_pretrained, name)
+    if "here" not in tokenizer.decode(tokenizer("I am here.")["input_ids"]).lower():
+        raise TrainingError(
+            f"the tokenizer of {name} knows no words: what it reads does not come back. Is a file"
+            " missing, such as tokenizer.json?"
+        )
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -47,7 +65,14 @@ def load_model(
     one. Raises TrainingError when there is no such model or it cannot be loaded.
     """
     dtype = torch.bfloat16 if use_bf16 and lora else torch.float32
-    lm = _load_pretrained(AutoModelForCausalLM.from_pretrained, name, dtype=dtype)
+    lm, report = _load_pretrained(
+        AutoModelForCausalLM.from_pretrained, name, dtype=dtype, output_loading_info=True
+    )
+    if missing := sorted(report["missing_keys"]):
+        raise TrainingError(
+            f"the model {name} lacks weights: {one_line(', '.join(missing), max_chars=_MAX_CHARS)}."
+            " They would be random. Copy all of its files."
+        )
     lm.to(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
     return _prepare_for_training(lm, lora, gradient_checkpointing)
 
@@ -154,7 +179,10 @@ def _merge_adapters(base: nn.Module) -> dict[str, Tensor]:
 
 
 def get_max_context(lm: PreTrainedModel) -> int:
-    return int(lm.config.get_text_config().max_position_embeddings)
+    """The tokens that it reads; more than anybody has for one whose config names no bound."""
+    config = lm.config.get_text_config()
+    bound = config.max_position_embeddings if hasattr(config, "max_position_embeddings") else None
+    return bound if isinstance(bound, int) and bound > 0 else sys.maxsize
 
 
 def _add_adapters(lm: PreTrainedModel, rank: int) -> PreTrainedModel:
@@ -173,14 +201,22 @@ def _add_adapters(lm: PreTrainedModel, rank: int) -> PreTrainedModel:
 
 
 def _load_pretrained(load: Any, name: str, **options: Any) -> Any:
+    """What `load` makes of the model's folder. Code that lies there is never run."""
     folder = _resolve_folder(name)
+    for path in folder.rglob("*"):
+        if not path.is_dir():
+            with open_regular(path, error=TrainingError):
+                pass  # the loaders would wait for a pipe
     try:
         with hide_progress_bars():
-            return load(folder, **options)
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
+            return load(folder, trust_remote_code=False, **options)
+    except _LOAD_ERRORS as error:
+        what = "its weights are pickled, which can hold code: only tensors are read"
+        if not isinstance(error, PickleError):
+            what = one_line(str(error), max_chars=_MAX_CHARS) or type(error).__name__
         raise TrainingError(
-            f"the model {name} cannot be loaded from {folder} ({error}). Is it a causal language"
-            " model, with all of its files?"
+            f"the model {name} cannot be loaded from {folder} ({what}). Is it a causal language"
+            " model, with all of its files, and are the packages here that it needs?"
         ) from error
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol, cast
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
 from transformers import PreTrainedModel
 
 from rlver_gym.policy.models.cache import RaggedCache
@@ -115,6 +116,45 @@ class ModelSampler:
         _check_attention_layers(self._lm)
         self._cache_argument = _find_cache_argument_name(self._lm.base_model)
         self.forget()
+        if not any(isinstance(one, FSDPModule) for one in self._lm.modules()):
+            self._check_cache()
+
+    @torch.no_grad()
+    def _check_cache(self) -> None:
+        """Some families read a text otherwise when it comes in parts and beside a longer one, or
+        cannot be given one so; we would speak by another distribution than the one that is learned.
+        """
+        texts, training = ([0, 1, 2, 1, 0, 2], [1, 2, 0, 2]), self._lm.training
+        trunk, device = self._lm.base_model, self._lm.device
+        tolerance = 0.3 if self.use_bf16 or self.copied else 0.05
+        self._lm.eval()
+        try:
+            with self._autocast():
+                whole = torch.cat(
+                    [
+                        self._head(trunk(torch.tensor([ids], device=device))[0][:, -1])
+                        for ids in texts
+                    ]
+                )
+                self._feed([ids[:-2] for ids in texts], [0, 0], 0)
+                parts = self._feed([ids[-2:] for ids in texts], [4, 2], 0)
+            why = "reads a text otherwise when it comes in parts"
+            is_same = bool((parts - whole).norm() < tolerance * (whole - whole.mean()).norm())
+        except (TypeError, ValueError, AttributeError, RuntimeError, LookupError) as error:
+            why, is_same = f"takes no cache of keys and values ({error})", False
+        finally:
+            self._lm.train(training)
+            self.forget()
+        if not is_same:
+            raise TrainingError(
+                f"{type(self._lm).__name__} {why}, so this sampler cannot speak with it. Take a"
+                " model such as Qwen2, Qwen3 or Llama, or let a server sample."
+            )
+
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(
+            self._lm.device.type, torch.bfloat16, enabled=self.use_bf16 and not self.copied
+        )
 
     def forget(self) -> None:
         """Drop every cache."""
@@ -141,9 +181,7 @@ class ModelSampler:
         training = self.model.training
         self.model.eval()
         try:
-            with torch.autocast(
-                self._lm.device.type, torch.bfloat16, enabled=self.use_bf16 and not self.copied
-            ):
+            with self._autocast():
                 drawn_of = self._draw(self._assign_rows(prompts), sampling)
         except BaseException:  # what is in the cache is no longer known
             self.forget()

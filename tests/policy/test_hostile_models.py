@@ -1,0 +1,206 @@
+"""Models of other families, and folders of models that were damaged or made by somebody hostile: an
+error in words, and never their code, a pipe waited for, or a silent agent.
+"""
+
+import json
+import os
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from tiny_policy import SIZES
+from transformers import PreTrainedModel
+
+from rlver_gym.core.dialogue import Message
+from rlver_gym.policy.config import TrainConfig
+from rlver_gym.policy.models.agent import HFAgent, fingerprint_model
+from rlver_gym.policy.models.model import load_model
+from rlver_gym.policy.models.tiny_model import build_tiny_model, build_tokenizer
+from rlver_gym.policy.train import make_learner, train
+from rlver_gym.util.errors import AgentError, TrainingError
+
+TOKENIZER = build_tokenizer(["hello there, how are you today"] * 5, 300)
+WIDE = SIZES | {"vocab_size": len(TOKENIZER), "max_position_embeddings": 2048}
+NARROW = {"vocab_size": len(TOKENIZER), "hidden_size": 32, "num_hidden_layers": 2}
+GPT = {"vocab_size": len(TOKENIZER), "n_embd": 32, "n_layer": 2, "n_head": 4}
+FAMILIES = {
+    "GPT2LMHeadModel": GPT | {"n_positions": 2048},
+    "LlamaForCausalLM": WIDE,
+    "Qwen2ForCausalLM": WIDE,
+    "MptForCausalLM": {"vocab_size": len(TOKENIZER), "d_model": 32, "n_layers": 2, "n_heads": 4},
+    "OPTForCausalLM": NARROW | {"ffn_dim": 48, "num_attention_heads": 4, "word_embed_proj_dim": 32},
+}
+"""Families that learn and speak here, with what makes them tiny."""
+REFUSED = {
+    "BloomForCausalLM": (NARROW | {"n_head": 4}, "BloomForCausalLM takes no cache of keys"),
+    "MambaForCausalLM": (NARROW | {"state_size": 8}, "has layers of linear_attention"),
+    "RwkvForCausalLM": (NARROW | {"attention_hidden_size": 32}, "reads a text otherwise"),
+    "BartForCausalLM": (
+        {"vocab_size": len(TOKENIZER), "d_model": 32, "decoder_layers": 2}
+        | {"decoder_attention_heads": 4, "decoder_ffn_dim": 48, "max_position_embeddings": 2048},
+        "reads a text otherwise when it comes in parts",
+    ),
+    "T5ForConditionalGeneration": (
+        {"vocab_size": len(TOKENIZER), "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2},
+        "Is it a causal language model",
+    ),
+}
+
+
+def write_model(name: str, sizes: dict[str, int], folder: Path) -> Path:
+    """A model of that class with random weights."""
+    family: type[PreTrainedModel] = getattr(transformers, name)
+    torch.manual_seed(0)
+    family(family.config_class(**sizes)).save_pretrained(folder)  # pyright: ignore[reportOptionalCall]
+    TOKENIZER.save_pretrained(folder)
+    return folder
+
+
+def make_config(folder: Path) -> TrainConfig:
+    few = {"iterations": 1, "dialogues": 2, "group_size": 2, "eval_every": 0}
+    return TrainConfig(model=str(folder), max_reply_tokens=4, max_tokens=1024, lr=1e-3, **few)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_learns_and_speaks(name: str, one_thread: None, tmp_path: Path) -> None:
+    folder = write_model(name, FAMILIES[name], tmp_path)
+    (iteration,) = train(make_learner(make_config(folder)))
+    assert len(iteration.trajectories) == 2
+    assert iteration.metrics["sampler_kl"] < 0.01
+    assert isinstance(HFAgent(str(folder)).reply([Message("user", "Hi.")]), str)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of Bart's own decoder
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_family_that_cannot_be_sampled_from_is_refused_in_words(
+    name: str, one_thread: None, tmp_path: Path
+) -> None:
+    sizes, says = REFUSED[name]
+    folder = write_model(name, sizes, tmp_path)
+    with pytest.raises(TrainingError, match=says):
+        make_learner(make_config(folder))
+    with pytest.raises(AgentError, match=says):
+        HFAgent(str(folder))
+
+
+class _Code:
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[str]]:
+        return os.mkdir, ("ran",)
+
+
+def edit_json(name: str, **values: object) -> Callable[[Path], object]:
+    def edit(folder: Path) -> None:
+        path = folder / name
+        path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values))
+
+    return edit
+
+
+def remove(name: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).unlink()
+
+
+def write(name: str, data: bytes) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_bytes(data)
+
+
+def put_pipe(name: str) -> Callable[[Path], object]:
+    def put(folder: Path) -> None:
+        (folder / name).unlink(missing_ok=True)
+        os.mkfifo(folder / name)
+
+    return put
+
+
+def bring_code(folder: Path) -> None:
+    own = {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}
+    edit_json("config.json", auto_map=own, model_type="own")(folder)
+    (folder / "own.py").write_text("import os\nos.mkdir('ran')\n", encoding="utf-8")
+
+
+def pickle_code(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(_Code(), protocol=2))
+
+
+def drop_tensor(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    weights = {name: one for name, one in load_file(path).items() if "q_proj.weight" not in name}
+    save_file(weights, path, {"format": "pt"})
+
+
+def quantize(method: str, **options: object) -> Callable[[Path], object]:
+    return edit_json("config.json", quantization_config={"quant_method": method, **options})
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "code of its own": (bring_code, "contains custom code"),
+    "weights that are code": (pickle_code, "pickled, which can hold code"),
+    "weights that are none": (write("model.safetensors", b"\xff" * 99), "header too large"),
+    "empty weights": (write("model.safetensors", b""), "header too small"),
+    "a tensor missing": (drop_tensor, "lacks weights: model.layers.0.self_attn.q_proj.weight"),
+    "no weights": (remove("model.safetensors"), "no file named model.safetensors"),
+    "no tokenizer.json": (remove("tokenizer.json"), "knows no words.*tokenizer.json"),
+    "a tokenizer that is a list": (write("tokenizer.json", b"[1]"), "cannot be loaded from"),
+    "an attention kernel": (
+        edit_json("config.json", attn_implementation="flash_attention_2"),
+        "FlashAttention2 .*are the packages here that it needs",
+    ),
+    "another kernel": (
+        edit_json("config.json", attn_implementation="kernels-community/flash-attn"),
+        "kernels` is either not installed",
+    ),
+    "gptq": (quantize("gptq", bits=4), "pip install optimum"),
+    "a quantisation that is a number": (
+        edit_json("config.json", quantization_config=3),
+        "cannot be loaded from",
+    ),
+    "no heads": (edit_json("config.json", num_attention_heads=0), "cannot be loaded from"),
+    "a text for a size": (edit_json("config.json", hidden_size="x"), "expected int"),
+    "a pipe for weights": (put_pipe("model.safetensors"), "it is a pipe"),
+    "a pipe for a shard": (put_pipe("model-00001-of-00002.safetensors"), "it is a pipe"),
+    "a pipe for a tokenizer": (put_pipe("tokenizer.json"), "it is a pipe"),
+    "a pipe for a template": (put_pipe("chat_template.jinja"), "it is a pipe"),
+}
+
+
+@pytest.fixture(scope="module")
+def whole(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole") / "tiny"
+    build_tiny_model(folder, hidden=32, layers=1, vocab=400)
+    return folder
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_or_hostile_model_is_an_error_in_words(
+    name: str, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage, says = DAMAGES[name]
+    folder = Path(shutil.copytree(whole, tmp_path / "model"))
+    damage(folder)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AgentError, match=says) as error:
+        HFAgent(str(folder))
+    assert len(str(error.value)) < 800
+    assert not (tmp_path / "ran").exists()
+
+
+def test_pickled_weights_that_are_tensors_are_read(whole: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(whole, tmp_path / "model"))
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    assert load_model(str(folder)).num_parameters() == load_model(str(whole)).num_parameters()
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_is_not_waited_for_when_a_model_is_pinned(whole: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(whole, tmp_path / "model"))
+    put_pipe("extra.safetensors")(folder)
+    with pytest.raises(AgentError, match="it is a pipe"):
+        fingerprint_model(str(folder))
