@@ -4,6 +4,7 @@ demonstrations. The options are the fields of the configs, one each.
 
 import inspect
 import os
+import signal
 import types
 from importlib import import_module
 from pathlib import Path
@@ -16,10 +17,19 @@ from rich.markup import escape
 from rlver_gym.bench.export.demonstrations import AGENTS, generate_demonstrations
 from rlver_gym.cli.model_options import add_options
 from rlver_gym.corpora.demonstrations import read_demonstrations
-from rlver_gym.policy.config import FIELDS, RUN_FOLDER, TrainConfig, make_config, read_config_values
+from rlver_gym.policy.config import (
+    FIELDS,
+    RUN_FOLDER,
+    TrainConfig,
+    folder_name,
+    make_config,
+    read_config_values,
+    resume_config,
+)
 from rlver_gym.policy.learning.registry import ALGORITHMS, list_algorithms_with_option
 from rlver_gym.util.errors import TrainingError, pip_install
 from rlver_gym.util.machine import keep_freed_memory
+from rlver_gym.util.stop import handle_stops
 from rlver_gym.util.terminal import SafeConsole, progress_bar
 
 _NONE = "none"
@@ -88,6 +98,10 @@ def build_config(preset: str | None, fields: dict[str, Any]) -> TrainConfig:
 
     TrainingError for what does not fit.
     """
+    return make_config(_collect_values(preset, fields), preset or "the options")
+
+
+def _collect_values(preset: str | None, fields: dict[str, Any]) -> dict[str, Any]:
     values = read_config_values(preset, fields.get("algo")) if preset else {}
     for name, value in fields.items():
         values[name] = (
@@ -95,7 +109,7 @@ def build_config(preset: str | None, fields: dict[str, Any]) -> TrainConfig:
         )
         if value == _NONE and type(None) in get_args(FIELDS[name].annotation):
             values[name] = None
-    return make_config(values, preset or "the options")
+    return values
 
 
 def _split_field_and_value(text: str) -> tuple[str, Any]:
@@ -152,7 +166,14 @@ def train(
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the last checkpoint of the run folder.")
+        bool,
+        typer.Option(
+            "--resume",
+            help=(
+                "Go on from the last checkpoint of the run folder, with its options: --resume --out"
+                " RUN is enough. A run without a checkpoint begins anew."
+            ),
+        ),
     ] = False,
     track: Annotated[
         str | None, typer.Option(help="Also log to wandb or trackio, when installed.")
@@ -172,23 +193,32 @@ def train(
     fine-tuning.
 
     Writes metrics (JSONL and TensorBoard), dialogues to read, checkpoints and the trained model
-    into the run folder. Interrupted or killed, it goes on with --resume exactly as if it had not
-    been.
+    into the run folder.
+
+    Ctrl-C and SIGTERM end it with a checkpoint of the last whole iteration and exit code 130; a
+    second one ends it at once. Interrupted or killed, it goes on with rlver-gym train --resume
+    --out RUN exactly as if it had not been. Options that are said again and differ from the run's
+    are refused, but for those that decide nothing of what was learned, such as --iterations.
 
     The preset quick trains the tiny model, which needs a warm start: rlver-gym sft.
 
     Example: rlver-gym train --config quick --model runs/warm --algo ppo --seed 1
     """
-    if preset in WARM_STARTS and "model" not in fields:
+    if preset in WARM_STARTS and "model" not in fields and not resume:
         raise TrainingError(
             f"--config {preset} trains the tiny model, which cannot speak before a warm start."
             f" First: rlver-gym sft --out runs/warm {WARM_STARTS[preset]}. Then: rlver-gym train"
             f" --config {preset} --model runs/warm. (With --model tiny it begins from nothing.)"
         )
-    config = build_config(preset, fields)
-    import_with_torch("rlver_gym.policy.run_training").run_training(
-        config, out=out, resume=resume, track=track
-    )
+    if resume:
+        out = out or Path("runs") / folder_name(build_config(preset, fields))
+        config = resume_config(out, _collect_values(preset, fields))
+    else:
+        config = build_config(preset, fields)
+    with handle_stops(signal.default_int_handler):
+        import_with_torch("rlver_gym.policy.run_training").run_training(
+            config, out=out, resume=resume, track=track
+        )
 
 
 def import_with_torch(module: str) -> Any:
@@ -308,7 +338,7 @@ def sft(
     first = (
         os.environ.get("RANK", "0") == "0"
     )  # the others of torchrun's processes learn the same, and say nothing
-    with progress_bar(quiet=not first) as bar:
+    with handle_stops(signal.default_int_handler), progress_bar(quiet=not first) as bar:
         for loss in bar.track(losses, steps, description="learning to speak"):
             seen.append(loss)
             if len(seen) % tenth == 0:

@@ -26,6 +26,7 @@ from rlver_gym.environment.session import EmpathySession, Snapshot, run_coroutin
 from rlver_gym.environment.spaces import MAX_REPLY_CHARS, Utterance
 from rlver_gym.users import SentientUser, make_user
 from rlver_gym.util.errors import CardError, DialogueError, ResetNeeded, UnknownName, UserFailed
+from rlver_gym.util.secret_words import find_secret
 from rlver_gym.util.terminal import SafeConsole
 
 FailureChoice = Literal["raise", "truncate"]
@@ -403,9 +404,9 @@ def refuse_secrets(options: Mapping[str, Any], place: str, remedy: str = "") -> 
     """CardError for a key or a password among a user's options, which `place` would keep: a spec is
     printed, pickled and written as JSON. `remedy`: what else can be done.
     """
-    if options.get("api_key") is not None or "@" in str(options.get("base_url", "")):
+    if where := find_secret(options):
         raise CardError(
-            f"a key, or a password in base_url, would stand in {place}. Set OPENAI_API_KEY and"
+            f"{where}: a key or a password would stand in {place}. Set OPENAI_API_KEY and"
             f" OPENAI_BASE_URL instead{remedy}."
         )
 

@@ -6,7 +6,6 @@ random state to save.
 
 import json
 import math
-import os
 import re
 import shutil
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_
 from transformers import PreTrainedModel
 
 from rlver_gym.core.agent import agent_prompt
-from rlver_gym.policy.config import TrainConfig, make_config
+from rlver_gym.policy.config import TrainConfig, make_config, refuse_changes
 from rlver_gym.policy.learning.experience import PersonaBaseline
 from rlver_gym.policy.models.agent import ReplyConfig
 from rlver_gym.policy.models.distributed import full_params, rank, unwrap
@@ -34,7 +33,9 @@ from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.field_errors import field_errors
 from rlver_gym.util.files import open_regular, read_text
+from rlver_gym.util.folders import sync_to_disk
 from rlver_gym.util.json_text import parse_json
+from rlver_gym.util.terminal import one_line
 
 BEST = "best.json"
 _NAME = re.compile(r"[0-9]{6}")
@@ -70,12 +71,12 @@ class Checkpoints:
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir(parents=True)
             fill(unfinished)
-            _sync_to_disk(*filter(Path.is_file, unfinished.rglob("*")), unfinished)
+            sync_to_disk(*filter(Path.is_file, unfinished.rglob("*")), unfinished)
             shutil.rmtree(final, ignore_errors=True)
             # Whoever is killed before the next line has noted one that is not there: see `best`
             self._update_best(iteration, score)
             unfinished.rename(final)
-            _sync_to_disk(self.folder)
+            sync_to_disk(self.folder)
         except OSError as error:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise TrainingError(
@@ -138,17 +139,9 @@ class Checkpoints:
         return f"the one before, {latest}, is intact." if latest else "there is no earlier one."
 
 
-def _sync_to_disk(*paths: Path) -> None:
-    """Onto the disk with them: a name must never stand for less than its contents."""
-    for path in paths:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 WEIGHTS, OPTIMIZER, STATE, MODEL = "learner.safetensors", "optimizer.pt", "state.json", "model"
+_STEPPED = "stepped"
+"""In the optimizer's file: the weights of which it holds a state, which not all need to have."""
 MAX_STATE_BYTES = 16 << 20
 """Of the state: a line for each persona that the critic knows."""
 _WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True, strict=False)
@@ -171,7 +164,7 @@ def save(learner: Learner, folder: Path) -> None:
                 if one.requires_grad
             }
             save_file(learning, folder / WEIGHTS)
-            torch.save(optimizer, folder / OPTIMIZER)
+            torch.save(optimizer | {_STEPPED: [*optimizer["state"]]}, folder / OPTIMIZER)
         _export_language_model(learner, weights, folder / MODEL)
     except (SafetensorError, RuntimeError) as error:  # what they make of a full disk
         raise OSError(str(error)) from error
@@ -207,14 +200,8 @@ def load(learner: Learner, folder: Path) -> None:
     TrainingError for a checkpoint of another config, or one that cannot be read.
     """
     state = read_state(folder)
-    ours = learner.config.model_dump(mode="json")
-    theirs = make_config(state["config"], str(folder)).model_dump(mode="json")
-    for name in ours:
-        if name not in _MAY_CHANGE and ours[name] != theirs.get(name):
-            raise TrainingError(
-                f"{folder} was made with {name} {theirs.get(name)!r}, this run has {ours[name]!r}."
-                " Go on with the same, or choose another --out."
-            )
+    saved = make_config(state["config"], str(folder))
+    refuse_changes(saved, learner.config.model_dump(mode="json"), folder)
     try:
         for path in (folder / WEIGHTS, folder / OPTIMIZER):
             with open_regular(path, error=TrainingError):
@@ -244,6 +231,14 @@ def _load_weights(learner: Learner, folder: Path) -> None:
     everything = _collect_modules(learner)
     weights: dict[str, Any] = {**load_file(folder / WEIGHTS)}
     optimizer = torch.load(folder / OPTIMIZER, weights_only=True, map_location="cpu", mmap=True)
+    learning = {name for name, one in everything.named_parameters() if one.requires_grad}
+    stepped = optimizer.pop(_STEPPED)
+    for path, lost in (
+        (WEIGHTS, learning - weights.keys()),
+        (OPTIMIZER, {*stepped} - optimizer["state"].keys()),
+    ):
+        if lost:
+            raise ValueError(f"{path} lacks {one_line(', '.join(sorted(lost)), max_chars=300)}")
     set_state_dict(
         everything,
         learner.optimizer,
@@ -251,14 +246,6 @@ def _load_weights(learner: Learner, folder: Path) -> None:
         optim_state_dict=optimizer,
         options=_WHOLE,
     )
-
-
-_MAY_CHANGE = frozenset(
-    "iterations eval_every save_every keep_checkpoints show_every workers microbatch_tokens engine"
-    " vllm vllm_folder vllm_seeds max_sampler_kl stop_on_alarm"
-    " reference_every reference_dialogues reference_options stop_on_gap".split()
-)
-"""Settings that decide nothing of what was learned so far."""
 
 
 def make_reply_config(config: TrainConfig) -> ReplyConfig:

@@ -3,10 +3,11 @@
 The command line, its help, the checks and the saved file come from it.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from rlver_gym.core.languages import Language
@@ -19,10 +20,16 @@ from rlver_gym.policy.learning.registry import (
 )
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.field_errors import field_errors
+from rlver_gym.util.files import path_inside, read_text
+from rlver_gym.util.json_text import parse_json
+from rlver_gym.util.secret_words import find_secret
 from rlver_gym.util.yaml_file import read_yaml
 
 PRESETS = Path(__file__).parent / "presets"
 _IGNORED = "{name} would be ignored: {why}. Leave it out."
+CONFIG = "config.json"
+"""In a run's folder."""
+_MAX_CONFIG_BYTES = 1 << 20
 RUN_FOLDER = "train-{algo}-{style}-{model}-{seed}"
 """The name of a run's folder unless told otherwise."""
 
@@ -31,7 +38,11 @@ class TrainConfig(BaseModel):
     """A training run, completely described. Unknown fields are an error."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
+        hide_input_in_errors=True,
     )
 
     model: str = "Qwen/Qwen2.5-1.5B-Instruct"
@@ -163,6 +174,17 @@ class TrainConfig(BaseModel):
     show_every: int = Field(default=10, ge=0)
     """Iterations between dialogues written down to read; 0 for none."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _holds_no_secret(cls, values: Any) -> Any:
+        """It is written into the run's folder and its checkpoints."""
+        if where := find_secret(values):
+            raise ValueError(
+                f"{where}: a key or a password would stand in the run's files. Set OPENAI_API_KEY"
+                " and OPENAI_BASE_URL instead, for --vllm VLLM_API_KEY."
+            )
+        return values
+
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         for problem in self._contradictions():
@@ -256,6 +278,66 @@ def make_config(values: dict[str, Any], source: str) -> TrainConfig:
     except ValidationError as error:
         problem = field_errors(error, "the combination")[0].rstrip(".")
         raise TrainingError(f"{source}: {problem}. See: rlver-gym train --help") from error
+
+
+MAY_CHANGE = frozenset(
+    "iterations eval_every save_every keep_checkpoints show_every workers microbatch_tokens engine"
+    " vllm vllm_folder vllm_seeds max_sampler_kl stop_on_alarm"
+    " reference_every reference_dialogues reference_options stop_on_gap".split()
+)
+"""Settings that decide nothing of what was learned so far."""
+
+
+def refuse_changes(saved: TrainConfig, wanted: Mapping[str, Any], place: Path) -> None:
+    """TrainingError when a run would go on with another value (as JSON) of what has decided what it
+    learned so far.
+    """
+    theirs = saved.model_dump(mode="json")
+    for name, value in wanted.items():
+        if name in theirs.keys() - MAY_CHANGE and value != theirs[name]:
+            raise TrainingError(
+                f"{place} was made with {name} {theirs[name]!r}, this run has {value!r}."
+                " Go on with the same, or choose another --out."
+            )
+
+
+def read_run_config(folder: Path) -> TrainConfig:
+    """The config of a run's folder. TrainingError when it cannot be read."""
+    path = path_inside(folder, CONFIG, error=TrainingError)
+    hint = f"Is {folder} the folder of a training run?"
+    text = read_text(path, max_bytes=_MAX_CONFIG_BYTES, error=TrainingError, hint=hint)
+    try:
+        values = parse_json(text)
+    except ValueError as error:
+        raise TrainingError(f"{path}: not JSON ({error}). {hint}") from error
+    if not isinstance(values, dict):
+        raise TrainingError(f"{path}: must hold the fields of a config. {hint}")
+    return make_config(values, str(path))
+
+
+def resume_config(folder: Path, given: dict[str, Any]) -> TrainConfig:
+    """The config with which the run of a folder goes on: its own, and given values of what may
+    change.
+
+    TrainingError for another value of what may not, and for code that only the folder names: it may
+    come from anybody.
+    """
+    saved = read_run_config(folder)
+    refuse_changes(saved, {name: _to_json(name, value) for name, value in given.items()}, folder)
+    unsaid = {name: value for name, value in saved if name not in given}
+    _reject_imports_from_file(unsaid, folder / CONFIG)
+    return make_config({**dict(saved), **given}, "the options")
+
+
+def _to_json(name: str, value: Any) -> Any:
+    """The value as the config would save it; itself when it does not fit."""
+    if name not in FIELDS:
+        return value
+    field: TypeAdapter[Any] = TypeAdapter(FIELDS[name].annotation or Any)
+    try:
+        return field.dump_python(field.validate_python(value), mode="json")
+    except ValidationError:
+        return value
 
 
 def folder_name(config: TrainConfig) -> str:

@@ -4,26 +4,48 @@ dialogues to read, the trained model, curves.
 
 import json
 import math
+import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from rlver_gym.core.cards import shipped_env_ids
 from rlver_gym.policy.checkpoints import MODEL, Checkpoints, load, save
-from rlver_gym.policy.config import TrainConfig, folder_name
-from rlver_gym.policy.curves import write_curves
+from rlver_gym.policy.config import (
+    CONFIG,
+    TrainConfig,
+    folder_name,
+    read_run_config,
+    refuse_changes,
+)
+from rlver_gym.policy.curves import PICTURE, write_curves
 from rlver_gym.policy.evaluate import Evaluation, evaluate, final_score
-from rlver_gym.policy.learning.metrics import EVALUATIONS, RunLog
-from rlver_gym.policy.models.distributed import process_group, rank
+from rlver_gym.policy.learning.metrics import DIALOGUES, EVALUATIONS, METRICS, TIMES, RunLog
+from rlver_gym.policy.models.distributed import all_gather, process_group, rank, ranks
 from rlver_gym.policy.reference import RewardOveroptimisationCheck, explain_early_stop
 from rlver_gym.policy.train import Iteration, Learner, make_learner, train
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import TrainingError
-from rlver_gym.util.json_lines import append_lines
-from rlver_gym.util.terminal import progress_bar
+from rlver_gym.util.files import path_inside
+from rlver_gym.util.folders import LOCK, write_folder
+from rlver_gym.util.json_lines import append_lines, open_locked
+from rlver_gym.util.stop import StopRequested, StopSignals, handle_stops
+from rlver_gym.util.terminal import SafeConsole, progress_bar
 
-CONFIG = "config.json"
+_OURS = (
+    CONFIG,
+    METRICS,
+    TIMES,
+    EVALUATIONS,
+    DIALOGUES,
+    PICTURE,
+    MODEL,
+    "checkpoints",
+    "tensorboard",
+)
+"""What a run writes into its folder."""
 
 
 def run_training(
@@ -32,25 +54,66 @@ def run_training(
     """Train, from the start or the last checkpoint, and leave everything in a folder; gives that
     folder.
 
-    Raises TrainingError when the folder holds another run, or none to resume.
+    Raises TrainingError when the folder holds another run, or none to resume, or another process
+    writes there. Ctrl-C and SIGTERM end it with KeyboardInterrupt and a checkpoint of the last
+    whole iteration; a second one at once.
     """
-    folder = out or Path("runs") / folder_name(config)
-    with process_group():
+    folder, stop = out or Path("runs") / folder_name(config), StopSignals()
+    with process_group(), _lock_folder(folder):
         checkpoints = Checkpoints(folder / "checkpoints", config.keep_checkpoints)
-        _check_folder(folder, checkpoints, resume)
+        _check_folder(folder, checkpoints, config, resume)
         learner = make_learner(config)
+        learner.interruptible = partial(stop.interruptible, _any if ranks() > 1 else None)
         try:
-            if resume:
-                load(learner, checkpoints.latest() or folder)
-            _run_and_record(learner, folder, checkpoints, track)
+            if latest := checkpoints.latest():
+                load(learner, latest)
+            with stop.listen():
+                _run_and_record(learner, folder, checkpoints, track, is_anew=resume and not latest)
+        except StopRequested:
+            with handle_stops(lambda *_: None):
+                _save_stopped(learner, folder, checkpoints)
+            raise
         finally:
             learner.close()
             del learner
     return folder
 
 
+def _any(value: bool) -> bool:
+    return any(all_gather([value]))
+
+
+@contextmanager
+def _lock_folder(folder: Path) -> Iterator[None]:
+    """The folder to ourselves: the first process locks it, and all raise its TrainingError."""
+    with ExitStack() as stack:
+        problem = ""
+        if rank() == 0:
+            try:
+                stack.enter_context(open_locked(folder / LOCK, TrainingError))
+            except TrainingError as error:
+                problem = str(error)
+        if problem := all_gather([problem])[0]:
+            raise TrainingError(problem)
+        yield
+
+
+def _save_stopped(learner: Learner, folder: Path, checkpoints: Checkpoints) -> None:
+    """Keep what is learned. No score: the best model is that of the run without a stop."""
+    number = learner.iteration
+    if number and number != int((checkpoints.latest() or Path("0")).name):
+        _save_checkpoint(learner, checkpoints, None)
+    if rank() == 0:
+        kept = f"checkpoint {checkpoints.latest()}" if number else "nothing is learned yet"
+        SafeConsole(stderr=True).print(
+            f"stopped after iteration {number}: {kept}. To go on: rlver-gym train --resume --out"
+            f" {folder}",
+            soft_wrap=True,
+        )
+
+
 def _run_and_record(
-    learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | None
+    learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | None, is_anew: bool
 ) -> None:
     """Of several processes all learn and evaluate, and only the first one writes."""
     config = learner.config
@@ -60,9 +123,11 @@ def _run_and_record(
     reference = RewardOveroptimisationCheck(learner) if config.reference else None
     learner.on_progress = screen.show_progress
     with _open_run_log(learner, folder, track) as log, screen.bar:
+        screen.say(_ANEW if is_anew else "")
         screen.say(learner.renderer.note)
         if learner.iteration == 0 and config.eval_every:
-            first = evaluate(learner)
+            with learner.interruptible():
+                first = evaluate(learner)
             _append_evaluation(first, 0, folder)
             screen.show_evaluation(0, first)
             if log:
@@ -97,7 +162,8 @@ def _run_and_record(
                 break
     best = checkpoints.best() or checkpoints.latest()
     if best is not None and rank() == 0:
-        shutil.copytree(best / MODEL, folder / MODEL, dirs_exist_ok=True)
+        with write_folder(folder / MODEL, TrainingError) as draft:
+            shutil.copytree(best / MODEL, draft, dirs_exist_ok=True)
         curves = write_curves(folder)
         number = int(best.name)
         summary = _summarise_training(config, folder, number, scores, number in alarmed)
@@ -165,18 +231,33 @@ def _append_evaluation(held_out: Evaluation, iteration: int, folder: Path) -> No
         append_lines(folder / EVALUATIONS, [json.dumps(line, ensure_ascii=False)], TrainingError)
 
 
-def _check_folder(folder: Path, checkpoints: Checkpoints, resume: bool) -> None:
-    if resume and checkpoints.latest() is None:
+def _check_folder(
+    folder: Path, checkpoints: Checkpoints, config: TrainConfig, resume: bool
+) -> None:
+    """TrainingError where a new run would overwrite something, and where another, or none, or one
+    that links lead out of would go on.
+    """
+    if not resume:
+        for name in _OURS:
+            if os.path.lexists(folder / name):
+                raise TrainingError(
+                    f"{folder} holds a run already, or another's {name}. Go on with --resume, or"
+                    " choose another folder with --out."
+                )
+        return
+    for path in folder.rglob("*"):
+        if path.is_symlink():
+            path_inside(folder, str(path.relative_to(folder)), error=TrainingError)
+    if (folder / CONFIG).exists():
+        refuse_changes(read_run_config(folder), config.model_dump(mode="json"), folder)
+    elif checkpoints.latest() is None:
         raise TrainingError(
-            f"{folder} holds no checkpoint to go on from. Leave --resume out to begin."
-        )
-    if not resume and checkpoints.latest() is not None:
-        raise TrainingError(
-            f"{folder} holds a run already. Go on with --resume, or choose another folder with"
-            " --out."
+            f"{folder} holds no checkpoint to go on from, and no run that began. Leave --resume out"
+            " to begin."
         )
 
 
+_ANEW = "no iteration was saved before the run was cut off: it begins anew"
 _COLUMNS = {
     "emotion": ("emotion", "{:.1f}"),
     "return": ("return", "{:+.1f}"),

@@ -4,6 +4,7 @@ a model that cannot yet speak.
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal
 
@@ -32,6 +33,7 @@ from rlver_gym.policy.models.rollout import SequenceBuilder
 from rlver_gym.policy.models.sampler import Completion
 from rlver_gym.policy.models.trajectory import Trajectory
 from rlver_gym.util.errors import TrainingError
+from rlver_gym.util.folders import write_folder
 
 DIALOGUES = 4
 """Dialogues that one step learns from."""
@@ -133,9 +135,10 @@ def train_on_demonstrations(
     cannot be used, a folder that is taken, or demonstrations without thoughts for a style that
     thinks.
     """
-    if out.exists() and any(out.iterdir()):
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise TrainingError(f"{out} is not empty. Choose another folder with --out.")
-    with process_group():
+    with process_group(), ExitStack() as stack:
+        draft = stack.enter_context(write_folder(out, TrainingError)) if rank() == 0 else out
         tokenizer, demonstrations = load_tokenizer(model), list(demonstrations)
         if style == "think" and not all(
             all(demonstration.plans) for demonstration in demonstrations
@@ -155,11 +158,11 @@ def train_on_demonstrations(
         )
         yield from train_epochs(actor, trajectories, epochs=epochs, lr=lr, seed=seed)
         if rank() == 0:
-            export_model(unwrap(actor).model, tokenizer, out)  # pyright: ignore[reportArgumentType]
+            export_model(unwrap(actor).model, tokenizer, draft)  # pyright: ignore[reportArgumentType]
             limit = max_reply_tokens or longest
             ReplyConfig(
                 system=agent_prompt(language, style), style=style, max_reply_tokens=limit
-            ).write(out)
+            ).write(draft)
         del actor
 
 

@@ -4,8 +4,8 @@ Each iteration: rollouts, a batch, advantages, an update, metrics.
 """
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -81,6 +81,8 @@ class Learner:
     reference_start: float | None = None
     """How far reward and reference user were apart at the start, in points of emotion."""
     on_progress: OnProgress = ignore_progress
+    interruptible: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Around rollouts, which change nothing: where a stop loses no learning."""
 
     @property
     def language_model(self) -> nn.Module:
@@ -323,13 +325,14 @@ def train(learner: Learner) -> Iterator[Iteration]:
     config, is_measured = learner.config, False
     while learner.iteration < config.iterations:
         times = [time.perf_counter()]
-        trajectories = learner.play(
-            learner.envs,
-            make_reset_specs(config, learner.iteration),
-            temperature=config.temperature,
-            draw_seed=derive_sampling_seed(config, learner.iteration),
-            candidates=config.candidates,
-        )
+        with learner.interruptible():
+            trajectories = learner.play(
+                learner.envs,
+                make_reset_specs(config, learner.iteration),
+                temperature=config.temperature,
+                draw_seed=derive_sampling_seed(config, learner.iteration),
+                candidates=config.candidates,
+            )
         times.append(time.perf_counter())
         prepared = _prepare_batch(learner, trajectories)
         times.append(time.perf_counter())

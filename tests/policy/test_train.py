@@ -287,20 +287,6 @@ def test_a_checkpoint_is_written_every_few_iterations_and_after_the_last(model, 
     assert written == ["000002", "000004", "000005"]
 
 
-def test_a_run_that_ended_before_its_first_checkpoint_can_be_begun_again(model, tmp_path):
-    config = TrainConfig(
-        model=model, **(GROUPS | {"iterations": 1, "eval_every": 0, "show_every": 1})
-    )
-    for name in ("metrics.jsonl", "evaluations.jsonl"):
-        (tmp_path / name).write_text('{"iteration": 1}\n')
-    (tmp_path / "dialogues.md").write_text("## Iteration 1: from before\n\n")
-    (tmp_path / "config.json").write_text("{}")
-    run_training(config, out=tmp_path)
-    assert len(read_metrics(tmp_path)) == 1
-    assert (tmp_path / "evaluations.jsonl").read_text() == ""
-    assert "from before" not in (tmp_path / "dialogues.md").read_text()
-
-
 def test_a_resumed_run_shows_no_dialogue_twice(model, tmp_path):
     small = GROUPS | {"eval_every": 0, "show_every": 1}
     run_training(TrainConfig(model=model, **(small | {"iterations": 2})), out=tmp_path)

@@ -1,0 +1,54 @@
+"""Folders that are written all or nothing."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rlver_gym.util.atomic import convert_write_errors
+from rlver_gym.util.files import MakeError
+from rlver_gym.util.json_lines import open_locked
+
+LOCK = ".lock"
+
+
+@contextmanager
+def write_folder(path: Path, error: MakeError) -> Iterator[Path]:
+    """A draft beside `path` to write into. It takes the place of what is there when the block ends,
+    and is gone when the block fails; what a killed process left of one is overwritten.
+
+    `error` when another process writes the same folder, or when it cannot be written.
+    """
+    path = path.resolve()
+    draft, old = (path.with_name(f".{path.name}.{kind}") for kind in ("part", "old"))
+    with open_locked(draft / LOCK, error):
+        try:
+            for leftover in draft.iterdir():
+                if leftover.is_dir():
+                    shutil.rmtree(leftover)
+                elif leftover.name != LOCK:
+                    leftover.unlink()
+            yield draft
+            with convert_write_errors(path, error):
+                (draft / LOCK).unlink()
+                sync_to_disk(*filter(Path.is_file, draft.rglob("*")), draft)
+                shutil.rmtree(old, ignore_errors=True)
+                if path.exists():
+                    path.rename(old)
+                draft.rename(path)
+                sync_to_disk(path.parent)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def sync_to_disk(*paths: Path) -> None:
+    """Onto the disk with them: a name must never stand for less than its contents."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,75 @@
+"""Ctrl-C and SIGTERM for work that has to end whole."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+_NOTICE = b"\nstopping at the end of this step. Once more stops at once.\n"
+_ECHO_S = 1.0
+"""Launchers pass a signal on that the terminal has given everybody already."""
+
+
+class StopRequested(KeyboardInterrupt):
+    """A stop where everything is whole."""
+
+
+@contextmanager
+def handle_stops(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
+    """Have the handler called for Ctrl-C and SIGTERM, where they are not ignored. Only the main
+    thread hears signals; elsewhere nothing changes.
+    """
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) != signal.SIG_IGN:
+                before[number] = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, previous in before.items():
+            signal.signal(number, previous)
+
+
+class StopSignals:
+    """Ctrl-C and SIGTERM in steps: the first one is noted, and raises StopRequested where a step is
+    `interruptible` or the next such begins; another one raises KeyboardInterrupt at once.
+    """
+
+    def __init__(self) -> None:
+        self.is_requested = False
+        self._requested_at = 0.0
+        self._is_interruptible = False
+
+    @contextmanager
+    def listen(self) -> Iterator[None]:
+        with handle_stops(self._handle):
+            yield
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self._is_interruptible:
+            self.is_requested = True
+            raise StopRequested
+        if not self.is_requested:
+            self.is_requested, self._requested_at = True, now
+            os.write(2, _NOTICE)
+        elif now > self._requested_at + _ECHO_S:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def interruptible(self, agree: Callable[[bool], bool] | None = None) -> Iterator[None]:
+        """A step that changes nothing which is kept. `agree`: whether any of several processes was
+        stopped; they go through the step together then, and stop before the next.
+        """
+        self._is_interruptible = agree is None
+        try:
+            if self.is_requested if agree is None else agree(self.is_requested):
+                raise StopRequested
+            yield
+        finally:
+            self._is_interruptible = False

@@ -1,0 +1,392 @@
+"""Runs that are stopped, killed, gone on with, or started twice: nothing is lost, doubled, mixed or
+overwritten unasked.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from interrupts import heeding_ctrl_c
+from safetensors.torch import load_file, save_file
+from typer.testing import CliRunner
+
+from rlver_gym.cli.root import app
+from rlver_gym.corpora.demonstrations import Demonstration
+from rlver_gym.policy import run_training as running
+from rlver_gym.policy import sft, train
+from rlver_gym.policy.checkpoints import Checkpoints, load
+from rlver_gym.policy.config import FIELDS, TrainConfig
+from rlver_gym.policy.learning.metrics import read_metrics
+from rlver_gym.policy.models.tiny_model import build_tiny_model
+from rlver_gym.policy.run_training import run_training
+from rlver_gym.policy.train import make_learner
+from rlver_gym.util.errors import TrainingError
+from rlver_gym.util.json_lines import open_locked
+from rlver_gym.util.stop import StopSignals
+
+SMALL: dict[str, Any] = {
+    "iterations": 3,
+    "dialogues": 2,
+    "group_size": 2,
+    "max_reply_tokens": 6,
+    "max_tokens": 1024,
+    "lr": 1e-3,
+    "eval_every": 2,
+    "eval_dialogues": 2,
+    "save_every": 3,
+    "show_every": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def model(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    build_tiny_model(folder, hidden=32, layers=1, vocab=400)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def config(model: str) -> TrainConfig:
+    return TrainConfig(model=model, **SMALL)
+
+
+@pytest.fixture(scope="module")
+def whole(config: TrainConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run without a stop. Do not write to it: take a copy."""
+    return run_training(config, out=tmp_path_factory.mktemp("runs") / "whole")
+
+
+@pytest.fixture
+def copy(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "copy"))
+
+
+def read_traces(folder: Path) -> dict[str, bytes]:
+    """What the seed decides in a run's folder."""
+    last = Path("checkpoints/000003")
+    names = (*("metrics.jsonl", "evaluations.jsonl", "dialogues.md"), "model/model.safetensors")
+    return {str(name): (folder / name).read_bytes() for name in (*names, last / "state.json")} | {
+        name: (folder / last / name).read_bytes() for name in ("learner.safetensors",)
+    }
+
+
+MOMENTS = {
+    "evaluating before the first iteration": (running, "evaluate", 1, 0),
+    "talking": (train, "collect_rollouts", 3, 1),
+    "learning": (train, "_update_learner", 2, 2),
+    "evaluating": (running, "evaluate", 2, 2),
+    "writing the numbers down": (running, "_append_evaluation", 2, 2),
+}
+"""The module and function in which the stop comes, at which call, and the iterations kept."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_stop_keeps_the_last_whole_iteration_and_the_run_goes_on_as_if_there_had_been_none(
+    moment: str,
+    number: int,
+    config: TrainConfig,
+    whole: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module, name, at, kept = MOMENTS[moment]
+    do, calls = getattr(module, name), []
+
+    def stop_and_do(*given: Any, **named: Any) -> Any:
+        calls.append(name)
+        if len(calls) == at:
+            os.kill(os.getpid(), number)
+        return do(*given, **named)
+
+    monkeypatch.setattr(module, name, stop_and_do)
+    with heeding_ctrl_c(), pytest.raises(KeyboardInterrupt):
+        run_training(config, out=tmp_path)
+    latest = Checkpoints(tmp_path / "checkpoints").latest()
+    assert (latest and latest.name) == (f"{kept:06d}" if kept else None)
+    with pytest.raises(TrainingError, match="holds a run already"):
+        run_training(config, out=tmp_path)
+    run_training(config, out=tmp_path, resume=True)
+    assert read_traces(tmp_path) == read_traces(whole)
+
+
+def test_a_second_stop_ends_at_once_and_its_echo_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("rlver_gym.util.stop.time.monotonic", lambda: now)
+    stop = StopSignals()
+    with heeding_ctrl_c(), stop.listen():
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.is_requested
+        now = 102.0
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew_with_resume_alone(
+    whole: Path, copy: Path, config: TrainConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(copy / "checkpoints")
+    before = read_traces(whole)
+    with pytest.raises(TrainingError, match="holds a run already"):
+        run_training(config, out=copy)
+    assert (copy / "metrics.jsonl").read_bytes() == before["metrics.jsonl"]
+    run_training(config, out=copy, resume=True)
+    assert "it begins anew" in " ".join(capsys.readouterr().err.split())
+    assert read_traces(copy) == before
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "config.json", "dialogues.md", "model"])
+def test_nothing_that_lies_in_the_folder_is_overwritten_unasked(
+    name: str, config: TrainConfig, tmp_path: Path
+) -> None:
+    (tmp_path / name).symlink_to(tmp_path / "nowhere")
+    with pytest.raises(TrainingError, match=name.replace(".", r"\.")):
+        run_training(config, out=tmp_path)
+    assert (tmp_path / name).is_symlink()
+
+
+def run_command(*words: object) -> tuple[int, str]:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    return result.exit_code, f"{result.exception} {result.output}"
+
+
+def test_resume_takes_the_options_of_the_folder(copy: Path, config: TrainConfig) -> None:
+    code, told = run_command("train", "--resume", "--out", copy, "--iterations", 4)
+    assert code == 0, told
+    assert read_metrics(copy)[-1]["iteration"] == 4
+    saved = TrainConfig(**json.loads((copy / "config.json").read_text()))
+    assert saved == config.model_copy(update={"iterations": 4})
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--lr", "0.5"], "made with lr 0.001, this run has 0.5"),
+        (["--model", "tiny"], "this run has 'tiny'"),
+        (["--algo", "ppo"], "made with algo 'grpo', this run has 'ppo'"),
+        (["--seed", "7"], "made with seed 0, this run has 7"),
+        (["--env-options", "split=demo"], "made with env_options {}"),
+        (["--target-kl", "0.2"], "made with target_kl None, this run has 0.2"),
+        (["--config", "smollm2"], "this run has"),
+    ],
+)
+def test_an_option_said_again_that_differs_is_refused_by_name(
+    options: list[str], says: str, whole: Path
+) -> None:
+    before = read_traces(whole)
+    code, told = run_command("train", "--resume", "--out", whole, *options)
+    assert code != 0
+    assert says in told
+    assert read_traces(whole) == before
+
+
+def test_options_said_again_that_are_the_same_are_taken(copy: Path, model: str) -> None:
+    same = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
+    code, told = run_command("train", "--resume", "--out", copy, "--model", model, *same)
+    assert code == 0, told
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"env_options": {"user": "own_module:User"}},
+        {"reference": "own_module:User"},
+        {"env": "own_module:Env-v0"},
+    ],
+)
+def test_a_folder_alone_makes_resume_import_nothing(values: dict[str, Any], copy: Path) -> None:
+    path = copy / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    code, told = run_command("train", "--resume", "--out", copy)
+    assert code != 0
+    assert "names a module, which a file cannot" in told
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["config.json", "metrics.jsonl", "checkpoints", "checkpoints/000003/state.json", "model"],
+)
+def test_resume_follows_no_link_out_of_its_folder(
+    name: str, copy: Path, tmp_path: Path, config: TrainConfig
+) -> None:
+    (copy / name).rename(tmp_path / "outside")
+    (copy / name).symlink_to(tmp_path / "outside")
+    with pytest.raises(TrainingError, match="leads out of the folder"):
+        run_training(config, out=copy, resume=True)
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_second_process_on_the_same_folder_is_refused(
+    resume: bool, copy: Path, tmp_path: Path, config: TrainConfig
+) -> None:
+    folder = copy if resume else tmp_path / "new"
+    with (
+        open_locked(folder / ".lock"),
+        pytest.raises(TrainingError, match="another process is writing here"),
+    ):
+        run_training(config, out=folder, resume=resume)
+
+
+@pytest.mark.parametrize("name", ["learner.safetensors", "optimizer.pt"])
+def test_a_checkpoint_that_lacks_a_tensor_names_it(
+    name: str, copy: Path, config: TrainConfig
+) -> None:
+    import torch
+
+    folder = copy / "checkpoints" / "000003"
+    lost = "actor.model.model.norm.weight"
+    if name == "optimizer.pt":
+        values = torch.load(folder / name, weights_only=True)
+        del values["state"][lost]
+        torch.save(values, folder / name)
+    else:
+        weights = load_file(folder / name)
+        del weights[lost]
+        save_file(weights, folder / name)
+    with pytest.raises(TrainingError, match=rf"{name} lacks {lost}"):
+        load(make_learner(config), folder)
+
+
+TALK = [Demonstration(("Hi.",), ("Hello there.",), ("",))] * 4
+
+
+def teach(model: str, out: Path) -> None:
+    list(sft.train_on_demonstrations(model, out, TALK, epochs=1))
+
+
+def test_a_stop_while_a_taught_model_is_written_leaves_none(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_half(lm: object, tokenizer: object, folder: Path) -> None:
+        (folder / "config.json").write_text("{}")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sft, "export_model", write_half)
+        with pytest.raises(KeyboardInterrupt):
+            teach(model, tmp_path / "warm")
+    assert list(tmp_path.iterdir()) == []
+    killed = tmp_path / ".warm.part"
+    killed.mkdir()
+    (killed / "half.safetensors").write_text("what a killed process left")
+    teach(model, tmp_path / "warm")
+    assert [path.name for path in tmp_path.iterdir()] == ["warm"]
+    assert not (tmp_path / "warm" / "half.safetensors").exists()
+    assert not (tmp_path / "warm" / ".lock").exists()
+    with pytest.raises(TrainingError, match="is not empty"):
+        teach(model, tmp_path / "warm")
+
+
+def test_two_models_are_not_taught_into_one_folder(model: str, tmp_path: Path) -> None:
+    with (
+        open_locked(tmp_path / ".warm.part" / ".lock"),
+        pytest.raises(TrainingError, match="another process is writing here"),
+    ):
+        teach(model, tmp_path / "warm")
+
+
+SECRETS = (
+    "sk-proj-abcdefghijklmnop1234",
+    "hf_abcdefghijklmnopqrstuvwxyzabcdefgh",
+    "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+    "xoxb-123456789012-abcdefghij",
+    "AKIAIOSFODNN7EXAMPLE",
+    "AIzaSyA1234567890abcdefghijklmnopqrstuv",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl",
+    "Bearer abcdefgh12345678",
+    "http://somebody:hunter22@127.0.0.1:9/v1",
+    "http://127.0.0.1:9/v1?api_key=hunter22",
+)
+NAMED = ("api_key", "password", "auth-token", "base_url", "note")
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_no_secret_reaches_a_file_by_any_option(secret: str, tmp_path: Path) -> None:
+    options = []
+    for name, field in FIELDS.items():
+        flag = f"--{name.replace('_', '-')}"
+        if "dict" in str(field.annotation):
+            options += [[flag, f"{key}={secret}"] for key in NAMED]
+        elif "str" in str(field.annotation) or "Path" in str(field.annotation):
+            options.append([flag, secret])
+    assert len(options) > 15
+    for number, words in enumerate(options):
+        more = ["--reference", "reader"] if words[0] == "--reference-options" else []
+        out = tmp_path / str(number)
+        code, told = run_command("train", "--out", out, *more, *words)
+        assert code != 0, words
+        assert "would stand in the run's files" in told, words
+        assert secret not in told
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def start(*words: object) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
+    with heeding_ctrl_c():
+        return subprocess.Popen(
+            [sys.executable, "-m", "rlver_gym", *map(str, words)],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+
+
+def stop_at_random(number: int, after_s: float, words: list[object]) -> str:
+    """What the process that was stopped had printed at last."""
+    process = start(*words)
+    try:
+        _, errors = process.communicate(timeout=after_s)
+        assert process.returncode == 0, errors.decode()
+    except subprocess.TimeoutExpired:
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode in (0, 130, -signal.SIGKILL), errors.decode()
+        assert b"Traceback" not in errors
+    return " ".join(errors.decode().split())[-160:]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_twenty_stops_at_random_moments_change_nothing(model: str, tmp_path: Path) -> None:
+    rng, moments = random.Random(0), [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]
+    few = SMALL | {"iterations": 24, "save_every": 5, "dialogues": 4}
+    fields = [f"--{name.replace('_', '-')}={value}" for name, value in few.items()]
+    command = ["train", "--model", model, *fields, "--out"]
+    taught: list[object] = ["sft", "--model", model, "--dialogues", 60, "--epochs", 2, "--out"]
+    took = {}
+    for name, words in (("train", command), ("sft", taught)):
+        began = time.monotonic()
+        process = start(*words, tmp_path / f"whole-{name}")
+        assert process.wait(300) == 0
+        took[name] = time.monotonic() - began
+    cut = tmp_path / "cut"
+    for at in range(20):
+        number, is_train = rng.choice(moments), at % 4 != 3
+        name, words = ("train", command) if is_train else ("sft", taught)
+        resume = ["--resume"] if is_train and (cut / "config.json").exists() else []
+        place = cut if is_train else tmp_path / "taught"
+        after_s = rng.uniform(0.2, took[name] * (0.6 if is_train else 1))
+        told = stop_at_random(number, after_s, [*words, place, *resume])
+        print(f"{name} {signal.Signals(number).name} after {after_s:.1f} s: {told}")
+        if not is_train and place.exists():
+            shutil.rmtree(place)
+    for words in ([*command, cut, "--resume"], [*taught, tmp_path / "taught"]):
+        process = start(*words)
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors.decode()
+    for name in ("metrics.jsonl", "evaluations.jsonl", "dialogues.md", "model/model.safetensors"):
+        assert (cut / name).read_bytes() == (tmp_path / "whole-train" / name).read_bytes(), name
+    same = [tmp_path / one / "model.safetensors" for one in ("taught", "whole-sft")]
+    assert same[0].read_bytes() == same[1].read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("whole-train", "whole-sft", "taught", "cut")
+    }
