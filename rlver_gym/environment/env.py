@@ -24,11 +24,14 @@ from rlver_gym.environment.info import (
 from rlver_gym.environment.render import print_last_turn, render_dialogue_as_text
 from rlver_gym.environment.session import EmpathySession, Snapshot, run_coroutine
 from rlver_gym.environment.spaces import MAX_REPLY_CHARS, Utterance
+from rlver_gym.environment.undo import undo_on_error
 from rlver_gym.users import SentientUser, make_user
 from rlver_gym.util.errors import CardError, DialogueError, ResetNeeded, UnknownName, UserFailed
 from rlver_gym.util.secret_words import find_secret
 from rlver_gym.util.terminal import SafeConsole
 
+_PICTURES = ("rgb_array", "rgb_array_list", "depth_array", "depth_array_list")
+"""Render modes of Gymnasium's that we do not have."""
 FailureChoice = Literal["raise", "truncate"]
 """Whether a failed user raises UserFailed, or ends the episode as truncated and not valid."""
 
@@ -115,16 +118,17 @@ class EmpathyEnv(gym.Env[str, str]):
       `timeout_s=60.0`, of one request, and `patience_s=120.0`, for how long one is repeated while
       the server cannot be reached or asks to wait (a repeated request is done once)
     - `render_mode`: "human" prints each turn, "ansi" gives the dialogue as text; with a `url` only
-      "ansi", of what was said
+      "ansi", of what was said. A mode of pictures gives a warning and renders nothing
     - all others are options of the user, such as `base_url` of "openai:MODEL"; what no user takes
       is an UnknownName. Its key is read from OPENAI_API_KEY, so that none stands in a spec; for a
       key of its own make the user first: `user=make_user("openai:MODEL", api_key=...)`
 
     `reset(options={"persona": id})` chooses for one episode, which is the one that
     `gym.make(..., persona=id)` gives with the same seed. A server that cannot be reached, that
-    refuses, or a spent budget is an error out of `reset` or `step`; the dialogue is then where it
-    was. `areset` and `astep` are the same for code on an event loop. `spec.nondeterministic` is
-    True where a language model plays the person.
+    refuses, or a spent budget is an error out of `reset` or `step`, as an interrupt is; the
+    dialogue, and what is drawn next, are then where they were. `areset` and `astep` are the same
+    for code on an event loop. `spec.nondeterministic` is True where a language model plays the
+    person.
 
     ## Version History
 
@@ -176,7 +180,6 @@ class EmpathyEnv(gym.Env[str, str]):
             ids = (self._library.get(persona).id,)
         self._set_people(card, ids, split, self._library.folder / "index.yaml")
         self._set_user(made, is_async=is_async, is_deterministic=not is_async)
-        self._session: EmpathySession | None = None
 
     def _set_choices(
         self, info: InfoChoice, on_failure: FailureChoice, render_mode: str | None
@@ -186,6 +189,12 @@ class EmpathyEnv(gym.Env[str, str]):
             raise UnknownName.of("on_failure", on_failure, get_args(FailureChoice), "the two")
         self.on_failure = on_failure
         modes = self.metadata["render_modes"]
+        if render_mode in _PICTURES:  # for loops that ask for pictures from whatever they get
+            gym.logger.warn(
+                f"a dialogue has no pictures: render_mode={render_mode!r} renders nothing. Modes:"
+                f" {', '.join(modes)}."
+            )
+            render_mode = None
         if render_mode not in (None, *modes):
             raise UnknownName.of("render mode", render_mode, modes, f"{', '.join(modes)} or None")
         self.render_mode = render_mode
@@ -225,6 +234,7 @@ class EmpathyEnv(gym.Env[str, str]):
         self._spec = spec
 
     _spec: EnvSpec | None = None
+    _session: EmpathySession | None = None
 
     @property
     def has_begun(self) -> bool:
@@ -257,23 +267,26 @@ class EmpathyEnv(gym.Env[str, str]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Begin a dialogue. `options={"persona": id}` chooses with whom."""
-        return run_coroutine(self.areset(seed=seed, options=options), self.is_async)
+        with undo_on_error([self], unless=(UserFailed,)):
+            return run_coroutine(self.areset(seed=seed, options=options), self.is_async)
 
     async def areset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """See `reset`."""
-        super().reset(seed=seed)
-        asked = _check_options(options)
-        persona, scene_seed = draw_scene(self.np_random, (asked,) if asked else self._ids)
-        opening, info = await self._begin(persona, scene_seed)
+        with undo_on_error([self]):
+            super().reset(seed=seed)
+            asked = _check_options(options)
+            persona, scene_seed = draw_scene(self.np_random, (asked,) if asked else self._ids)
+            opening, info = await self._begin(persona, scene_seed)
         if self.has_failed_to_open and self.on_failure == "raise":
             raise self._make_failure()
         return opening, select_info(info, self.info_choice, self.card)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Say something; see the class for what comes back."""
-        return run_coroutine(self.astep(action), self.is_async)
+        with undo_on_error([self], unless=(UserFailed,)):
+            return run_coroutine(self.astep(action), self.is_async)
 
     async def astep(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """See `step`."""
@@ -369,6 +382,12 @@ def make_env(
     card: str | EnvCard = "RLVER-Empathy-v0", *, url: str | None = None, **options: Any
 ) -> EmpathyEnv:
     """What `gym.make` makes: an EmpathyEnv, or with a `url` one whose person a server plays."""
+    for name in ("group_size", "autoreset_mode"):
+        if name in options:
+            raise UnknownName(
+                f"{name} is an option of many dialogues at once, gym.make_vec, in its default mode."
+                " Leave out vectorization_mode."
+            )
     if url is None:
         return EmpathyEnv(card, **options)
     # only who gives a url needs a client

@@ -19,7 +19,7 @@ from rlver_gym.core.agent import Agent, AsyncAgent, NonBlocking
 from rlver_gym.core.dialogue import Message
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.util.errors import AgentFailed
-from rlver_gym.util.event_loop import Worker, submit
+from rlver_gym.util.event_loop import BackgroundWork, Worker
 
 CONCURRENCY = 256
 """How many dialogues run at once; how many calls a server gets is for its client to find out."""
@@ -61,13 +61,13 @@ def rollout(
         finally:
             finished.put(None)
 
-    filling = submit(fill())
+    filling = BackgroundWork(fill())
     try:
         while session := finished.get():
             yield session
         filling.result()
     finally:
-        filling.cancel()
+        filling.stop()
 
 
 async def arollout(

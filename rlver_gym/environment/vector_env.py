@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from rlver_gym.environment.env import EmpathyEnv, make_env
+from rlver_gym.environment.undo import undo_on_error
 from rlver_gym.util.errors import RlverError, UtteranceError
 from rlver_gym.util.event_loop import run_sync, wait_for
 
@@ -81,17 +83,21 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         """Begin dialogues: all, or those of `options["reset_mask"]`, a boolean array of shape
         (num_envs,).
 
-        An integer seed gives group g the seed `seed + g`. Other options go to each dialogue.
+        An integer seed gives group g the seed `seed + g`, and decides what later resets without
+        one draw. Other options go to each dialogue. What raises, an interrupt too, begins none.
         """
         options = dict(options or {})
         mask = _check_mask(
             options.pop("reset_mask", np.ones(self.num_envs, dtype=np.bool_)), self.num_envs
         )
-        seeds = self._seeds(seed)
         chosen = list(map(int, np.flatnonzero(mask)))
-        openings = self._run_all(
-            self.envs[number].areset(seed=seeds[number], options=options) for number in chosen
-        )
+        with undo_on_error(self.envs, self):
+            seeds = self._seeds(seed)
+            if seed is not None:
+                self._seed_later_resets(seeds, ~mask)
+            openings = self._run_all(
+                self.envs[number].areset(seed=seeds[number], options=options) for number in chosen
+            )
         infos: dict[str, Any] = {}
         for number, (self._texts[number], info) in zip(chosen, openings, strict=True):
             infos = self._add_info(infos, info, number)
@@ -107,9 +113,10 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         moved.
         """
         self._check(actions)
-        results = self._run_all(
-            self._step_one(number, action) for number, action in enumerate(actions)
-        )
+        with undo_on_error(self.envs):
+            results = self._run_all(
+                self._step_one(number, action) for number, action in enumerate(actions)
+            )
         rewards = np.array([one.reward for one in results], dtype=np.float64)
         terminated = np.array([one.terminated for one in results], dtype=np.bool_)
         truncated = np.array([one.truncated for one in results], dtype=np.bool_)
@@ -136,22 +143,9 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         )
 
     def _run_all(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        """The results; when one raises, all dialogues here are back where they were."""
-        todo = list(work)
-        before = [
-            env.save_state() if env.has_begun and not env.is_remote else None for env in self.envs
-        ]
-        try:
-            if self.envs[0].is_async:
-                return wait_for(_run_concurrently(todo))
-            return [run_sync(one) for one in todo]
-        except BaseException:
-            for one in todo:
-                one.close()
-            for env, state in zip(self.envs, before, strict=True):
-                if state:
-                    env.restore(state)
-            raise
+        if self.envs[0].is_async:
+            return wait_for(_run_concurrently(work))
+        return [run_sync(one) for one in work]
 
     def _check(self, actions: object) -> None:
         if isinstance(actions, str | bytes) or not isinstance(actions, Sequence | np.ndarray):
@@ -185,7 +179,10 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         for env in getattr(self, "envs", ()):  # none when the constructor refused its arguments
             env.close()
 
-    def _seeds(self, seed: int | np.integer[Any] | Sequence[int | None] | None) -> list[int | None]:
+    def _seeds(
+        self, seed: int | np.integer[Any] | Sequence[int | None] | None
+    ) -> Sequence[int | None]:
+        """A seed for each dialogue; None where its own random numbers go on."""
         if seed is None:
             if self.group_size == 1:
                 return [None] * self.num_envs
@@ -198,6 +195,12 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
                 " integer."
             )
         return [None if one is None else int(one) for one in seed]
+
+    def _seed_later_resets(self, seeds: Sequence[int | None], others: NDArray[np.bool_]) -> None:
+        """Seed what whole groups draw from, and the dialogues that are not begun now."""
+        super().reset(seed=next(filter(lambda one: one is not None, seeds), None))
+        for number in map(int, np.flatnonzero(others)):
+            gym.Env.reset(self.envs[number], seed=seeds[number])  # the random numbers alone
 
 
 async def _run_concurrently(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

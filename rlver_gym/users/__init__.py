@@ -12,7 +12,8 @@ __all__ = ["EmbeddedUser", "Scene", "SentientUser", "is_shipped_user", "make_use
 PLAIN_USERS: dict[str, type[SentientUser]] = {"embedded": EmbeddedUser}
 """Users by the names that they are asked for; they are made without options."""
 _SHIPPED = (*PLAIN_USERS, "openai", "reader")
-_ENV_ARGUMENTS = ("user", "split", "persona", "personas", "render_mode")
+_ENV_ARGUMENTS = "user split persona personas info on_failure render_mode url".split()
+"""Of `gym.make`, as the signatures of EmpathyEnv and make_env have them."""
 _READER_OPTIONS = ("base", "device")
 _USER_FORMS = (
     f"{', '.join(PLAIN_USERS)}, reader, reader:FILE, openai:MODEL, MODULE:NAME, or an object with"

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextvars import ContextVar
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 THREAD = "rlver-gym loop"
@@ -41,14 +41,45 @@ def _running() -> asyncio.AbstractEventLoop:
         return _loop
 
 
-def submit(work: Coroutine[Any, Any, T]) -> Future[T]:
-    """Run a coroutine on the background loop; cancel the future to stop it."""
-    return asyncio.run_coroutine_threadsafe(work, _running())
+class BackgroundWork(Generic[T]):
+    """A coroutine under way on the background loop, for a thread that waits for it."""
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._loop, self._process = _running(), os.getpid()
+        self._task: asyncio.Task[T] | None = None
+        self._ended = threading.Event()
+        self._loop.call_soon_threadsafe(self._start, work)
+
+    def result(self) -> T:
+        self._ended.wait()
+        assert self._task is not None
+        return self._task.result()
+
+    def stop(self) -> None:
+        """Cancel it, and wait until it has ended: nothing of it acts later."""
+        if self._ended.is_set() or self._process != os.getpid():
+            return  # in a forked child the loop has no thread, and would never end it
+        self._loop.call_soon_threadsafe(self._cancel)
+        if threading.current_thread().name != THREAD:  # which would wait for itself
+            self._ended.wait()
+
+    def _start(self, work: Coroutine[Any, Any, T]) -> None:
+        self._task = self._loop.create_task(work)
+        self._task.add_done_callback(self._end)
+
+    def _cancel(self) -> None:
+        assert self._task is not None
+        self._task.cancel()
+
+    def _end(self, task: asyncio.Task[T]) -> None:
+        if not task.cancelled():
+            task.exception()  # seen: whoever waited may be gone, and asyncio would print it
+        self._ended.set()
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the background loop and wait for its result; works inside a running event
-    loop too. An interrupt cancels it.
+    loop too. An interrupt cancels it, and is raised once it has ended; a second one does not wait.
 
     RuntimeError when called from a coroutine that itself runs on the background loop: it would wait
     for itself.
@@ -58,11 +89,11 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
         raise RuntimeError(
             "this would wait for itself. Await it, as in `await session.areply(words)`."
         )
-    future = submit(work)
+    running = BackgroundWork(work)
     try:
-        return future.result()
+        return running.result()
     except BaseException:
-        future.cancel()
+        running.stop()
         raise
 
 
@@ -70,7 +101,7 @@ async def await_on_background_loop(work: Coroutine[Any, Any, T]) -> T:
     """Await a coroutine that has to run on the background loop, from whichever loop runs here."""
     if asyncio.get_running_loop() is _running():
         return await work
-    return await asyncio.wrap_future(submit(work))
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, _running()))
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:

@@ -1,8 +1,10 @@
 """What Gymnasium's own tools make of the environments: vector modes, wrappers, specs, errors."""
 
+import os
 import subprocess
 import sys
 import warnings
+from inspect import signature
 from typing import Any
 
 import gymnasium as gym
@@ -11,11 +13,11 @@ import pytest
 from gymnasium import wrappers
 from gymnasium.error import InvalidAction, ResetNeeded
 from gymnasium.spaces.utils import flatten, unflatten
-from gymnasium.utils.env_checker import check_env
+from gymnasium.utils.env_checker import check_env, data_equivalence
 
 from rlver_gym.core.cards import env_card, shipped_env_ids
 from rlver_gym.core.dialogue import Reply
-from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.environment.env import EmpathyEnv, make_env
 from rlver_gym.environment.info import PRIVILEGED
 from rlver_gym.environment.spaces import Utterance
 from rlver_gym.environment.strategy_env import EveryNeed, TalkFeatures
@@ -293,3 +295,64 @@ def test_every_kind_of_whole_number_chooses_a_strategy() -> None:
 def test_no_argument_is_swallowed(make: Any, option: str) -> None:
     with pytest.raises(UnknownName, match=option):
         make(**{option: 1})
+
+
+PICTURES = ["rgb_array", "rgb_array_list", "depth_array"]
+
+
+@pytest.mark.parametrize("env_id", ["RLVER-Empathy-v0", "RLVER-Strategy-v0"])
+@pytest.mark.parametrize("mode", PICTURES)
+def test_who_asks_for_pictures_is_warned_and_gets_none(env_id: str, mode: str) -> None:
+    for make in (gym.make, gym.make_vec):
+        with pytest.warns(UserWarning, match=f"no pictures: render_mode='{mode}'"):
+            env = make(env_id, render_mode=mode)
+        assert env.render_mode is None
+        assert data_equivalence(env.reset(seed=3)[0], make(env_id).reset(seed=3)[0])
+    with pytest.raises(UnknownName, match="render mode 'rgb'"):
+        gym.make(env_id, render_mode="rgb")
+
+
+def test_a_mistyped_option_is_answered_with_all_that_there_are() -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'info'") as raised:
+        gym.make("RLVER-Empathy-v0", infos=1)
+    options = [*signature(EmpathyEnv).parameters, *signature(make_env).parameters]
+    for name in set(options) - {"card", "options"}:
+        assert f"{name}," in str(raised.value) or f"{name};" in str(raised.value)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("option", [{"group_size": 2}, {"autoreset_mode": "SameStep"}])
+def test_options_of_many_at_once_say_which_mode_they_need(
+    mode: str, option: dict[str, Any]
+) -> None:
+    with pytest.raises(UnknownName, match="Leave out vectorization_mode"):
+        gym.make_vec("RLVER-Empathy-v0", num_envs=2, vectorization_mode=mode, **option)
+
+
+RESETS = """
+import sys, gymnasium, numpy, rlver_gym
+env = gymnasium.make_vec("RLVER-Empathy-v0", num_envs=4, group_size=int(sys.argv[1]))
+first, second = numpy.array([True, True, False, False]), numpy.array([False, False, True, True])
+met = []
+for options in ({}, {"reset_mask": first}):
+    met.append(env.reset(seed=3, options=dict(options))[1])
+    met += [env.reset(options={"reset_mask": second})[1], env.reset()[1], env.reset()[1]]
+env.reset()
+env.reset(seed=[5, 5, None, None])
+met.append(env.reset(options={"reset_mask": first})[1])
+print([one["persona"].tolist() for one in met])
+"""
+
+
+@pytest.mark.parametrize("group_size", [1, 2, 4])
+def test_a_seed_decides_whom_later_resets_meet_in_every_process(group_size: int) -> None:
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", RESETS, str(group_size)],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1

@@ -95,6 +95,14 @@ def openings() -> list[list[Message]]:
     ]
 
 
+def test_stable_baselines3_makes_a_vector_of_them_by_name() -> None:
+    tools = pytest.importorskip("stable_baselines3.common.env_util")
+    with pytest.warns(UserWarning, match="no pictures"):  # it asks for them first
+        env = tools.make_vec_env("RLVER-Strategy-v0", n_envs=2, seed=0)
+    assert env.reset().shape == (2, *env.observation_space.shape)
+    env.close()
+
+
 def test_it_passes_stable_baselines3s_checker() -> None:
     checker = pytest.importorskip("stable_baselines3.common.env_checker")
     with warnings.catch_warnings():

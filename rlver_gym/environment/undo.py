@@ -1,0 +1,60 @@
+"""All or nothing: what raises has left environments where they were, their random numbers too."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.environment.snapshot import Snapshot
+
+
+class _RandomState(NamedTuple):
+    owner: Any
+    """An environment, of one dialogue or of many."""
+    generator: np.random.Generator | None
+    seed: int | None
+    state: Any
+
+    @classmethod
+    def of(cls, owner: Any) -> "_RandomState":
+        generator = owner._np_random
+        state = generator and generator.bit_generator.state
+        return cls(owner, generator, owner._np_random_seed, state)
+
+    def restore(self) -> None:
+        self.owner._np_random, self.owner._np_random_seed = self.generator, self.seed
+        if self.generator is not None:
+            self.generator.bit_generator.state = self.state
+
+
+class _Position(NamedTuple):
+    env: Any
+    session: EmpathySession | None
+    snapshot: Snapshot | None
+
+    def restore(self) -> None:
+        self.env._session = self.session
+        if self.session is not None and self.snapshot is not None:
+            self.session.restore(self.snapshot)
+
+
+@contextmanager
+def undo_on_error(
+    envs: Sequence[Any], *others: Any, unless: tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
+    """A block that raises, be it an interrupt, leaves the dialogues of these `envs`, EmpathyEnvs,
+    and the random state of all where they were before it. `unless`: errors that move them.
+    """
+    positions = [
+        _Position(env, env._session, env._session and env._session.snapshot()) for env in envs
+    ]
+    numbers = [_RandomState.of(owner) for owner in (*envs, *others)]
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, unless):
+            for before in (*positions, *numbers):
+                before.restore()
+        raise

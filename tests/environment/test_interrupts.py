@@ -1,0 +1,190 @@
+"""A stop is a stop: Ctrl-C while a slow chat server is waited for moves no dialogue, leaves nothing
+that acts later, and comes out as KeyboardInterrupt.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import gymnasium as gym
+import pytest
+from gymnasium.utils.env_checker import data_equivalence
+from interrupts import heeding_ctrl_c
+from machine import slack
+
+import rlver_gym  # noqa: F401 (registers the environments)
+from rlver_gym.agents import make_agent
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.library import library
+from rlver_gym.environment.rollout import rollout
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.testing import ChatServer
+from rlver_gym.testing.answers import EmbeddedAnswers
+from rlver_gym.users import make_user
+
+SAY = ("What happened?", "That must hurt.", "Tell me slowly.")
+QUIET_S = 0.3
+"""A server that was asked nothing new for so long is waited for."""
+
+
+class SlowServer:
+    """Answers as the embedded user does; while it is slow, the request whose turn comes, and all
+    after it, are never answered.
+    """
+
+    def __init__(self) -> None:
+        self.answers_left: float = float("inf")
+        self.server = ChatServer(EmbeddedAnswers(), latency_s=self._latency_s)
+        self.options = {"user": "openai:m", "base_url": self.server.base_url, "timeout_s": 60}
+
+    def _latency_s(self, body: Any) -> float:
+        self.answers_left -= 1
+        return 0.0 if self.answers_left >= 0 else 60.0
+
+    @contextmanager
+    def interrupted_after(self, answers: int) -> Iterator[None]:
+        """A block in which Ctrl-C comes once so many answers were given and no more are."""
+        self.answers_left = answers
+
+        def interrupt() -> None:
+            known, since = len(self.server.requests), time.monotonic()
+            while time.monotonic() - since < QUIET_S * slack() or self.answers_left >= 0:
+                time.sleep(0.02)
+                if len(self.server.requests) != known:
+                    known, since = len(self.server.requests), time.monotonic()
+            os.kill(os.getpid(), signal.SIGINT)
+
+        waiting = threading.Thread(target=interrupt)
+        waiting.start()
+        begun = time.monotonic()
+        with heeding_ctrl_c(), pytest.raises(KeyboardInterrupt):
+            yield
+        assert time.monotonic() - begun < 20 * slack(), "it waited for the server"
+        waiting.join()
+        asked = len(self.server.requests)
+        time.sleep(0.1)
+        assert len(self.server.requests) == asked, "something of it goes on"
+        self.answers_left = float("inf")
+
+
+@pytest.fixture
+def slow() -> Iterator[SlowServer]:
+    found = SlowServer()
+    with found.server:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_unseen(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    yield
+    assert not [record.getMessage() for record in caplog.records if record.name == "asyncio"]
+
+
+def make(slow: SlowServer, kind: str) -> Any:
+    if kind == "single":
+        return gym.make("RLVER-Empathy-v0", **slow.options)
+    return gym.make_vec("RLVER-Empathy-v0", num_envs=3, **slow.options)
+
+
+def step(env: Any, kind: str) -> Any:
+    return env.step(SAY[0] if kind == "single" else SAY)
+
+
+CALLS: dict[str, Callable[[Any, str], Any]] = {
+    "step": step,
+    "reset": lambda env, kind: env.reset(),
+    "reset with a seed": lambda env, kind: env.reset(seed=8),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(("kind", "answers"), [("single", 0), ("single", 1), ("vector", 4)])
+def test_an_interrupt_moves_no_dialogue_and_draws_no_number(
+    kind: str, answers: int, call: str, slow: SlowServer
+) -> None:
+    env, twin = make(slow, kind), make(slow, kind)
+    for one in (env, twin):
+        one.reset(seed=3)
+        step(one, kind)
+    if call != "step":
+        answers //= 2  # an opening takes one request, a turn two
+    with slow.interrupted_after(answers):
+        CALLS[call](env, kind)
+    for _ in range(2):
+        assert data_equivalence(step(env, kind), step(twin, kind))
+    assert data_equivalence(env.reset(), twin.reset())
+
+
+def test_an_interrupted_first_reset_has_begun_nothing(slow: SlowServer) -> None:
+    env, twin = make(slow, "vector"), make(slow, "vector")
+    with slow.interrupted_after(2):
+        env.reset(seed=3)
+    assert [one.has_begun for one in env.envs] == [False] * 3
+    assert data_equivalence(env.reset(seed=4), twin.reset(seed=4))
+
+
+def test_an_interrupt_of_a_program_on_an_event_loop_moves_no_dialogue(slow: SlowServer) -> None:
+    env: Any = make(slow, "single").unwrapped
+    env.reset(seed=3)
+    before = env.session.snapshot()
+    with slow.interrupted_after(1):
+        asyncio.run(env.astep(SAY[0]))
+    assert env.session.snapshot() == before
+
+
+def test_an_interrupted_rollout_asks_nothing_more(slow: SlowServer) -> None:
+    user = make_user(**slow.options)
+    personas = [library().get(name) for name in library().ids("train")[:4]]
+    sessions = [EmpathySession(user, one, env_card("RLVER-Empathy-v0"), 1) for one in personas]
+    with slow.interrupted_after(9):
+        list(rollout((one, make_agent("listener", one.scene.persona, 0)) for one in sessions))
+    before = [one.snapshot() for one in sessions]
+    time.sleep(0.2)
+    assert [one.snapshot() for one in sessions] == before
+
+
+PROGRAM = """
+import sys, gymnasium, rlver_gym
+env = gymnasium.make_vec("RLVER-Empathy-v0", num_envs=2, vectorization_mode=sys.argv[2],
+                         user="openai:m", base_url=sys.argv[1], timeout_s=60)
+env.reset(seed=3)
+print("reset", flush=True)
+try:
+    env.step(("What happened?", "Tell me more."))
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+env.close(**({"terminate": True} if sys.argv[2] == "async" else {}))
+"""
+
+
+@pytest.mark.parametrize("mode", ["sync", "async", "vector_entry_point"])
+def test_every_vector_mode_of_gymnasium_comes_to_an_end(mode: str, slow: SlowServer) -> None:
+    slow.answers_left = 3
+    command = [sys.executable, "-c", PROGRAM, slow.server.base_url, mode]
+    with (
+        heeding_ctrl_c(),
+        subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as program,
+    ):
+        assert program.stdout is not None
+        assert program.stdout.readline() == "reset\n"
+        while slow.answers_left >= 0:
+            time.sleep(0.02)
+        time.sleep(QUIET_S * slack())
+        os.killpg(program.pid, signal.SIGINT)  # as a terminal does, to its workers too
+        output, errors = program.communicate(timeout=30 * slack())
+    assert (output, program.returncode) == ("interrupted\n", 0), errors
+    assert "never retrieved" not in errors
+    assert "Context" not in errors
