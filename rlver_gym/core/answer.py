@@ -85,16 +85,15 @@ def classify_ending(finish_reason: str | None) -> Ending:
 
 
 def read_content(message: Mapping[str, Any]) -> Content:
-    """The content of a message: a text, one part or a list of parts, with fields of thoughts beside
-    it. TypeError for a content that is none of these.
+    """The content of a message: a text, one part or a list of parts, with fields of thoughts and a
+    refusal beside it, which count where they are texts. TypeError for a content that is none of
+    these.
     """
     content = message.get("content")
     if not isinstance(content, str | list | dict | None):
         raise TypeError("a content that is no text")
-    refusal = message.get("refusal")
-    if not isinstance(refusal, str | None):
-        raise TypeError("a refusal that is no text")
-    texts, thoughts, refusals = [], [], [refusal or ""]
+    texts, thoughts = [], []
+    refusals = [text for _, text in _iterate_parts(message.get("refusal"))]
     for kind, text in _iterate_parts(content):
         {"text": texts, "thought": thoughts, "refusal": refusals}[kind].append(text)
     for field in _THOUGHT_FIELDS:

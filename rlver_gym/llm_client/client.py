@@ -194,7 +194,7 @@ class ChatClient:
         result = await self._transport.post(wire.build_body(call.request, call.left_out))
         if isinstance(result, Response) and 200 <= result.status < 300:
             kind = result.headers.get("content-type", "").partition(";")[0]
-            result = self._count(texts, wire.parse_answer(result.content, kind))
+            result = self._count(texts, wire.parse_answer(result.content, kind, texts))
         elif isinstance(result, Response):
             result = classify_http_error(*result, texts)
         if _kind(result) is Kind.NO_CONNECTION:

@@ -12,8 +12,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+from rlver_gym.core.answer import mend_surrogates
 from rlver_gym.llm_client.excerpts import hide_repeated
-from rlver_gym.util.json_text import parse_json
+from rlver_gym.util.json_text import parse_wire_json
 from rlver_gym.util.yaml_file import parse_yaml
 
 SYSTEM = "system"
@@ -122,10 +123,22 @@ _NAMES = {
     name: _any_of(rf"(?<![\w-]){name.replace('_', '_?')}(?![\w-])")
     for name in OPTIONAL - {SYSTEM, "response_format"}
 }
-_TELLING = """message msg error errors detail details error_msg err_msg status_msg base_resp
-    description title reason fault faultstring metadata raw code type status param reasons
-    error_type error_code innererror loc failure_reason body""".split()
-"""Keys under which servers say what is wrong. Under all others they repeat the request."""
+_TELLING = """message msg error errors detail details errormsg errmsg errormessage statusmsg
+    baseresp description title reason fault faultstring metadata raw code type status param reasons
+    errortype errorcode statuscode innererror loc failurereason body""".split()
+"""Keys under which servers say what is wrong, in small letters without signs. Under all others they
+repeat the request.
+"""
+_COMPLAINING = frozenset(_TELLING) - {"type", "status", "title", "body", "param", "raw"}
+"""Those of them that no answer has which is none of an error."""
+_STATUS_KEYS = ("code", "status", "status_code", "statusCode", "http_status", "error_code")
+_HTTP_ERRORS = frozenset(map(str, range(400, 600)))
+_NO_COMPLAINT = frozenset({"", "0", "200", "success", "ok", "none", "null"})
+_STATUS_BY_WORDS = (
+    (429, _any_of(r"rate[ _-]?limit|too many requests|limit_requests|频率|限流")),
+    (404, _any_of(r"model\b.{0,60}(not[ _]found|not exist|unknown|no such)|model_not_found")),
+)
+"""What an error means whose server answers 200 all the same, and gives no HTTP status in it."""
 
 
 def classify_http_error(
@@ -136,7 +149,7 @@ def classify_http_error(
     What it repeats of `request_texts` is no word of the server's, and decides nothing.
     """
     try:
-        found: Any = parse_json(content, max_values=MAX_VALUES, allow_nan=True)
+        found: Any = parse_wire_json(content, MAX_VALUES)
     except ValueError:  # words and no JSON, or a page
         text = content[: 4 * _MAX_CHARS].decode("utf-8", "replace").strip()
         found = None if text.startswith(("<", "{", "[")) else text
@@ -175,6 +188,45 @@ def classify_error(
     return failure._replace(scope=Scope.MODEL, remedy=remedy, blames=blames, is_guess=is_guess)
 
 
+def classify_body(found: Any, request_texts: Collection[str] = ()) -> Failure | None:
+    """The failure that a body tells of whose HTTP status is 200; None for one that complains of
+    nothing. Words that no rule knows may be another's the next time: it is asked again.
+    """
+    told = (
+        {_fold_key(key): value for key, value in found.items()} if isinstance(found, dict) else {}
+    )
+    complaint = {key: value for key, value in told.items() if key in _COMPLAINING and value}
+    words = [word for word in _find_words(complaint) if word.strip().lower() not in _NO_COMPLAINT]
+    if not words:
+        return None
+    own = hide_repeated(" ".join(words), request_texts)
+    by_words = next((status for status, form in _STATUS_BY_WORDS if form.search(own)), None)
+    status = _find_status(found) or by_words
+    failure = classify_error(status or 400, found, None, request_texts)
+    is_known = (
+        status or failure.scope is not Scope.MODEL or (failure.blames and not failure.is_guess)
+    )
+    if not is_known:
+        failure = Failure(Kind.MALFORMED, "", quote=failure.quote)
+    return failure._replace(reason="an error in place of an answer")
+
+
+def _find_status(found: Any, depth: int = 0) -> int | None:
+    """The HTTP status of an error that stands in a body."""
+    if not isinstance(found, dict) or depth > 2:
+        return None
+    for value in map(found.get, _STATUS_KEYS):
+        if str(value).strip() in _HTTP_ERRORS:
+            return int(str(value))
+    return next(
+        (status for one in found.values() if (status := _find_status(one, depth + 1))), None
+    )
+
+
+def _fold_key(key: str) -> str:
+    return key.lower().replace("_", "").replace("-", "")
+
+
 def _find_fields(status: int, words: str, rule: _Rule | None) -> frozenset[str]:
     if status < 400 or status in _OVERLOADED:
         return frozenset()
@@ -197,7 +249,8 @@ def quote_message(found: Any) -> str:
     the request; empty when it says nothing in a known place.
     """
     said = [*dict.fromkeys(" ".join(one.split()) for one in _find_words(found)), ""]
-    return ": ".join([one for one in said if " " in one][:2] or said[:1])[:_MAX_CHARS]
+    quote = ": ".join([one for one in said if " " in one][:2] or said[:1])[:_MAX_CHARS]
+    return mend_surrogates(quote)
 
 
 def _find_words(found: Any, depth: int = 0) -> Iterator[str]:
@@ -209,7 +262,8 @@ def _find_words(found: Any, depth: int = 0) -> Iterator[str]:
     elif isinstance(found, list):
         parts = found[:_MAX_PARTS]
     elif isinstance(found, dict):
-        parts = [found[key] for key in _TELLING if key in found]
+        told = {_fold_key(key): value for key, value in found.items()}
+        parts = [told[key] for key in _TELLING if key in told]
     for part in parts if depth < _MAX_DEPTH else ():
         yield from _find_words(part, depth + 1)
 
@@ -218,7 +272,7 @@ def _unpack(found: Any) -> Any:
     """What stands in a text that is JSON itself, as proxies pass on an error."""
     if isinstance(found, str) and found.lstrip()[:1] in ("{", "["):
         try:
-            return parse_json(found.encode(), max_values=MAX_VALUES, allow_nan=True)
+            return parse_wire_json(found.encode(errors="surrogatepass"), MAX_VALUES)
         except ValueError:
             pass
     return found

@@ -1,10 +1,12 @@
 """What is sent to an OpenAI-compatible server and how its answers are read.
 
-Text from outside becomes values here.
+Text from outside becomes values here, by the lenient one of the readings of JSON that
+`util.json_text` tells apart.
 """
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from codecs import BOM_UTF8
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rlver_gym.core.answer import (
@@ -22,11 +24,10 @@ from rlver_gym.llm_client.refusals import (
     SYSTEM,
     Failure,
     Kind,
-    classify_error,
-    quote_message,
+    classify_body,
 )
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.util.json_text import parse_json
+from rlver_gym.util.json_text import parse_wire_json
 from rlver_gym.util.terminal import one_line
 
 _MAX_FINISH_REASON_CHARS = 40
@@ -84,39 +85,65 @@ class ParsedAnswer(NamedTuple):
     completion_tokens: int = 0
 
 
-def parse_answer(content: bytes, kind: str) -> ParsedAnswer:
-    """The answer in the body of a successful response, whole or as a stream of events; `kind` is
-    its Content-Type.
+def parse_answer(
+    content: bytes, content_type: str, request_texts: Collection[str] = ()
+) -> ParsedAnswer:
+    """The answer in the body of a successful response, whole or as a stream of events. Where it
+    holds none, what the server says instead; what that repeats of `request_texts` decides nothing.
     """
-    is_stream = content.lstrip().startswith((b"data:", b"event:", b": "))
+    body = content.removeprefix(BOM_UTF8).lstrip()
+    is_stream = body.startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
+    is_stream = is_stream or ("event-stream" in content_type and not body.startswith(b"{"))
     try:
-        found = _join_events(content) if is_stream or "event-stream" in kind else _parse(content)
+        plain = _join_events(body) if is_stream else parse_wire_json(content, MAX_VALUES)
     except json.JSONDecodeError:
         whole = "a body that is no complete JSON"
         other = "something else than JSON; does base_url end in /v1? It calls itself"
-        failure = Failure(Kind.MALFORMED, whole) if "json" in kind else _reject_answer(other, kind)
+        is_json = "json" in content_type
+        failure = _reject_answer(whole) if is_json else _reject_answer(other, content_type)
         return ParsedAnswer(failure)
     except ValueError as error:
         return ParsedAnswer(_reject_answer("JSON that cannot be used", str(error)))
+    told = classify_body(plain, request_texts)
     try:
-        choice = found["choices"][0]  # the first is meant, however many there are
-        message = read_content(choice["message"])
-        reason = choice.get("finish_reason")
-        if not isinstance(reason, str | None):
-            raise TypeError("a finish_reason that is no text")
-    except (AttributeError, TypeError, LookupError):
-        return ParsedAnswer(_explain_no_completion(found))
-    ending = "broken" if choice.get("error") else classify_ending(reason)
-    usage = found.get("usage")
+        choice = _get_choice(plain)
+        message = read_content(_get_message(choice))
+    except TypeError:
+        return ParsedAnswer(told or _explain_no_completion(plain))
+    reason = choice.get("finish_reason")
+    reason = (
+        one_line(reason, max_chars=_MAX_FINISH_REASON_CHARS) if isinstance(reason, str) else None
+    )
+    ending: Ending = "broken" if choice.get("error") else classify_ending(reason)
+    usage = plain.get("usage")
     prompt, written = (_count(usage, name) for name in ("prompt_tokens", "completion_tokens"))
     failure = _explain_missing_answer(message, ending)
-    reason = reason and one_line(reason, max_chars=_MAX_FINISH_REASON_CHARS)
+    if (
+        failure
+        and failure.kind is Kind.MALFORMED
+        and (told := classify_body(choice, request_texts) or told)
+    ):
+        failure = told._replace(reason=failure.reason) if ending == "broken" else told
     answer = failure or ChatAnswer(mend_surrogates(message.text), reason, prompt, written)
     return ParsedAnswer(answer, prompt, written)
 
 
-def _parse(content: bytes) -> Any:
-    return parse_json(content, max_values=MAX_VALUES, allow_nan=True, allow_surrogates=True)
+def _get_choice(plain: Any) -> dict[str, Any]:
+    """The first choice of a completion, however many there are. TypeError for no completion."""
+    choices = plain.get("choices") if isinstance(plain, dict) else None
+    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+        return choices[0]
+    raise TypeError("no choice")
+
+
+def _get_message(choice: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a choice says: a whole message, a part of one, or a text as of older servers."""
+    message = choice.get("message") or choice.get("delta") or choice.get("text") or {}
+    if isinstance(message, str):
+        return {"content": message}
+    if isinstance(message, dict):
+        return message
+    raise TypeError("no message")
 
 
 def _reject_answer(reason: str, quote: str = "") -> Failure:
@@ -125,7 +152,7 @@ def _reject_answer(reason: str, quote: str = "") -> Failure:
 
 def _explain_missing_answer(message: Content, ending: Ending) -> Failure | None:
     """Why a completion is no answer; None when it is one."""
-    if message.refusal:
+    if message.refusal.strip():
         return Failure(Kind.DECLINED, "the model declined to answer")
     if ending == "withheld":
         return Failure(Kind.DECLINED, "a content filter of the server withheld the answer")
@@ -135,15 +162,8 @@ def _explain_missing_answer(message: Content, ending: Ending) -> Failure | None:
     return silence and _reject_answer(f"an answer without text: {explain_missing_words(silence)}")
 
 
-def _explain_no_completion(found: Any) -> Failure:
-    if isinstance(found, dict) and (error := found.get("error")):
-        code = error.get("code") if isinstance(error, dict) else None
-        if isinstance(code, int) and 400 <= code < 500:
-            return classify_error(code, found)
-        return _reject_answer(
-            "an error instead of an answer", mend_surrogates(quote_message(found))
-        )
-    if isinstance(found, dict) and found.get("choices") == []:
+def _explain_no_completion(plain: Any) -> Failure:
+    if isinstance(plain, dict) and plain.get("choices") == []:
         return _reject_answer("an answer without choices")
     return _reject_answer("JSON that is no chat completion; does base_url end in /v1?")
 
@@ -167,30 +187,31 @@ def _join_events(content: bytes) -> dict[str, Any]:
         if data == b"[DONE]":
             is_done = True
             break
-        event = parse_json(data, allow_nan=True, allow_surrogates=True)
+        event = parse_wire_json(data, MAX_VALUES)
         if not isinstance(event, dict):
             raise ValueError("an event that is no object")
-        error, usage = event.get("error") or error, event.get("usage") or usage
-        choices = event.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        if isinstance(choice, dict) and choice.get("index", 0) == 0:
-            try:
-                parts.append(read_content(choice.get("delta") or choice.get("message") or {}))
-            except (AttributeError, TypeError):
+        usage = event.get("usage") or usage
+        try:
+            choice = _get_choice(event)
+            if choice.get("index") or 0:
+                continue
+            parts.append(read_content(_get_message(choice)))
+        except TypeError:
+            if event.get("choices"):
                 raise ValueError("an event that is no part of a completion") from None
-            reason = choice.get("finish_reason") or reason
-            error = choice.get("error") or error
+            error = event if classify_body(event) else error
+            continue
+        reason = choice.get("finish_reason") or reason
+        error = next((one for one in (choice, event) if classify_body(one)), error)
     if error is not None and not parts:
         return {"error": error}
     if not parts and not is_done:
         raise json.JSONDecodeError("no events", "", 0)
-    text, thought, refusal = (
-        ("".join(one) for one in zip(*parts, strict=True)) if parts else [""] * 3
-    )
+    text, thought, refusal = map("".join, zip(*parts, strict=True)) if parts else [""] * 3
     message = {"content": text, "reasoning_content": thought, "refusal": refusal or None}
     broke_off = error is not None or not (is_done or reason)
     choice = {"message": message, "finish_reason": "error" if broke_off else reason}
-    return {"choices": [choice], "usage": usage}
+    return {"choices": [choice], "usage": usage, "error": error}
 
 
 def _iterate_events(content: bytes) -> Iterator[bytes]:

@@ -1,4 +1,14 @@
-"""JSON that somebody else wrote: parsed only when it is small, flat, and means one thing."""
+"""JSON that somebody else wrote, read in three ways, by who wrote it:
+
+- The envelope of a chat server's answer (`parse_wire_json`): as lenient as the decoders of most
+  clients. Of a key that stands twice the last counts; line feeds in texts, a mark of byte order,
+  integers of any length, NaN and 1e999 are taken. A judgement is not in it.
+- What a model judges, inside such an answer (`scan_objects`, `Pairs`): found in any prose, every
+  value of a key kept, so that whoever reads it refuses two that differ. It decides a score.
+- What this package wrote itself (`parse_json`): strict. Whatever is odd was edited or damaged.
+
+All are small and flat, or refused.
+"""
 
 import json
 import re
@@ -18,40 +28,53 @@ MAX_DIGITS = 18
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def parse_json(
-    text: str | bytes,
-    *,
-    max_values: int | None = None,
-    allow_nan: bool = False,
-    allow_surrogates: bool = False,
-) -> Any:
-    """The value of a JSON text.
+def parse_json(text: str | bytes, *, allow_nan: bool = False) -> Any:
+    """The value of a JSON text of our own.
 
     ValueError for what is no JSON, nested deeper than `MAX_DEPTH`, holds a key twice (the last
-    would silently win), an integer of more than `MAX_DIGITS` digits, a float that is infinite and,
-    unless they are allowed, a lone surrogate, NaN and Infinity. `max_values`: where time counts,
-    refuse a text with more commas and brackets than that, without parsing it.
+    would silently win), an integer of more than `MAX_DIGITS` digits, a float that is infinite, a
+    lone surrogate, and unless they are allowed NaN and Infinity.
     """
+    if isinstance(text, bytes):
+        text = _decode(text, "utf-8")
+    value = _load(
+        text,
+        object_pairs_hook=_unique,
+        parse_int=_integer,
+        parse_float=_finite,
+        parse_constant=float if allow_nan else _refuse_constant,
+    )
+    if _SURROGATE.search(text):
+        _refuse_surrogates(value)
+    return value
+
+
+def parse_wire_json(content: bytes, max_values: int) -> Any:
+    """The value of a JSON text of a server's; texts may hold halves of characters.
+
+    ValueError for what is no JSON, nested deeper than `MAX_DEPTH`, or with more commas and brackets
+    than `max_values`: it is parsed while others wait.
+    """
+    text = _decode(content, json.detect_encoding(content))
+    if sum(map(text.count, ",[{")) > max_values:
+        raise ValueError(f"more than {max_values:,} values")
+    return _load(text, strict=False, parse_int=_any_integer)
+
+
+def _decode(content: bytes, encoding: str) -> str:
     try:
-        if isinstance(text, bytes):
-            text = text.decode("utf-8")
-        if max_values is not None and sum(map(text.count, ",[{")) > max_values:
-            raise ValueError(f"more than {max_values:,} values")
-        value = json.loads(
-            text,
-            object_pairs_hook=_unique,
-            parse_int=_integer,
-            parse_float=_finite,
-            parse_constant=float if allow_nan else _refuse_constant,
-        )
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not {encoding.upper()} text (byte {error.start})") from None
+
+
+def _load(text: str, **options: Any) -> Any:
+    try:
+        value = json.loads(text, **options)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"not UTF-8 text (byte {error.start})") from None
     if _is_deep(value):
         raise ValueError(_TOO_DEEP)
-    if not allow_surrogates and _SURROGATE.search(text):
-        _refuse_surrogates(value)
     return value
 
 
@@ -70,6 +93,11 @@ def _integer(digits: str) -> int:
     if len(digits.lstrip("-")) > MAX_DIGITS:
         raise ValueError(f"an integer of more than {MAX_DIGITS} digits")
     return int(digits)
+
+
+def _any_integer(digits: str) -> int | float:
+    """A long one as a float: Python refuses thousands of digits."""
+    return int(digits) if len(digits) <= MAX_DIGITS else float(digits)
 
 
 def _finite(digits: str) -> float:

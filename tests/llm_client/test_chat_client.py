@@ -388,8 +388,9 @@ def no_answer(content: object, ending: str | None = None, **message: object) -> 
 def test_a_body_that_holds_no_answer_says_why_and_what_helps(body: bytes, says: str) -> None:
     result = wire.parse_answer(body, "application/json").result
     assert isinstance(result, Failure)
-    is_declined = says in ("declined", "filter")
-    assert result.kind is (Kind.DECLINED if is_declined else Kind.MALFORMED)
+    is_declined, is_of_upstream = says in ("declined", "filter"), b'"code": 502' in body
+    kind = Kind.BROKEN if is_of_upstream else Kind.DECLINED if is_declined else Kind.MALFORMED
+    assert result.kind is kind
     assert says in show_failure(result)
 
 

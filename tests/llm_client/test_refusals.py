@@ -11,10 +11,11 @@ from failures import show_failure
 
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.connect import CachingClient
-from rlver_gym.llm_client.refusals import Kind, Scope, classify_http_error
+from rlver_gym.llm_client.refusals import Failure, Kind, Scope, classify_http_error
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.llm_client.wire import parse_answer
 from rlver_gym.testing.http import Connection, Listener, Request
 from rlver_gym.util.errors import ChatError, ServerRefused
 
@@ -57,6 +58,8 @@ ACCOUNT = [
     ("litellm", 429, error("LiteLLM User: a, exceeded budget for model=b")),
     ("anthropic", 400, error("Your credit balance is too low to access the API.")),
     ("anybody", 402, ""),
+    ("one-api", 500, error("insufficient balance")),
+    ("new-api", 503, error("该令牌额度已用尽 余额不足", code="insufficient_user_quota")),
     ("zhipu", 429, {"error": {"code": "1113", "message": "余额不足或无可用资源包,请充值。"}}),
 ]
 TOO_LONG = [
@@ -276,6 +279,150 @@ def test_an_error_is_quoted_wherever_it_stands(body: Any, says: str) -> None:
     assert says in show_failure(classify(400, body))
 
 
+IN_200 = [
+    (
+        {
+            "id": "1",
+            "choices": None,
+            "base_resp": {"status_code": 1008, "status_msg": "insufficient balance"},
+        },
+        Kind.REFUSED,
+        Scope.ACCOUNT,
+        "insufficient balance",
+    ),
+    (
+        {"base_resp": {"status_code": 1004, "status_msg": "login fail: no key"}},
+        Kind.REFUSED,
+        Scope.ACCOUNT,
+        "login fail",
+    ),
+    (
+        {"base_resp": {"status_code": 1002, "status_msg": "rate limit exceeded(RPM)"}},
+        Kind.BUSY,
+        None,
+        "rate limit",
+    ),
+    ({"code": 401, "message": "no such user"}, Kind.REFUSED, Scope.ACCOUNT, "no such user"),
+    ({"code": "401", "message": "no such user"}, Kind.REFUSED, Scope.ACCOUNT, "no such user"),
+    ({"code": "invalid_api_key", "message": "no"}, Kind.REFUSED, Scope.ACCOUNT, "no"),
+    (
+        {"success": False, "msg": "token expired, please login", "code": 403},
+        Kind.REFUSED,
+        Scope.MODEL,
+        "token expired",
+    ),
+    ({"detail": "Insufficient credits"}, Kind.REFUSED, Scope.ACCOUNT, "Insufficient credits"),
+    (
+        {"detail": [{"loc": ["body", "model"], "msg": "no such thing"}]},
+        Kind.MALFORMED,
+        None,
+        "no such thing",
+    ),
+    ({"error": "budget exceeded"}, Kind.REFUSED, Scope.ACCOUNT, "budget exceeded"),
+    ({"error": "something odd"}, Kind.MALFORMED, None, "something odd"),
+    ({"error": True, "reason": "something odd"}, Kind.MALFORMED, None, "something odd"),
+    (
+        {"object": "error", "message": "The model `x` does not exist."},
+        Kind.REFUSED,
+        Scope.MODEL,
+        "does not exist",
+    ),
+    (
+        {"object": "error", "message": "maximum context length is 9 tokens"},
+        Kind.UNUSABLE,
+        Scope.DIALOGUE,
+        "maximum context",
+    ),
+    ({"Code": "Arrearage", "Message": "pay first"}, Kind.REFUSED, Scope.ACCOUNT, "pay first"),
+    (
+        {"error_code": 110, "error_msg": "Access token invalid or no longer valid"},
+        Kind.REFUSED,
+        Scope.ACCOUNT,
+        "Access token invalid",
+    ),
+    (
+        {"errors": [{"message": "upstream is gone"}], "status": 503},
+        Kind.BUSY,
+        None,
+        "upstream is gone",
+    ),
+    (
+        {"error": {"message": "upstream is gone", "code": "502"}},
+        Kind.BROKEN,
+        None,
+        "upstream is gone",
+    ),
+    (
+        {"error": {"message": "Unsupported value: 'temperature'"}},
+        Kind.REFUSED,
+        Scope.MODEL,
+        "temperature",
+    ),
+    (
+        {
+            "choices": [
+                {
+                    "message": {"content": None},
+                    "error": {"message": "Insufficient credits", "code": 402},
+                }
+            ]
+        },
+        Kind.REFUSED,
+        Scope.ACCOUNT,
+        "Insufficient credits",
+    ),
+    (
+        {"choices": [], "error": {"message": "quota: insufficient_quota"}},
+        Kind.REFUSED,
+        Scope.ACCOUNT,
+        "quota",
+    ),
+]
+
+
+@pytest.mark.parametrize("form", ["whole", "stream"])
+@pytest.mark.parametrize(("body", "kind", "scope", "says"), IN_200)
+def test_an_error_is_told_and_decides_wherever_it_stands_in_a_body_of_200(
+    body: Any, kind: Kind, scope: Scope | None, says: str, form: str
+) -> None:
+    content = json.dumps(body).encode()
+    if form == "stream":
+        content = b"data: " + content + b"\n\n"
+    found = parse_answer(content, "text/event-stream" if form == "stream" else "application/json")
+    assert isinstance(found.result, Failure)
+    assert (found.result.kind, found.result.scope) == (kind, scope)
+    assert says in show_failure(found.result)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"error": None},
+        {"error": ""},
+        {"error": {}},
+        {"base_resp": {"status_code": 0, "status_msg": "success"}},
+        {"code": 200, "msg": "ok"},
+        {"code": 0, "message": ""},
+        {"status": "completed", "type": "completion"},
+    ],
+)
+def test_what_complains_of_nothing_beside_an_answer_is_no_error(beside: dict[str, Any]) -> None:
+    def read(message: dict[str, Any]) -> Any:
+        return parse_answer(json.dumps({"choices": [{"message": message}], **beside}).encode(), "")
+
+    assert read({"content": "I hear you."}).result.text == "I hear you."
+    assert "without text" in read({"content": ""}).result.reason
+
+
+def test_what_a_body_of_200_repeats_of_the_dialogue_stops_nothing() -> None:
+    said = "They told me at the bank that I have an insufficient balance, every single day."
+    body = json.dumps({"error": f"cannot answer: {said}"}).encode()
+    refused, asked_again = (parse_answer(body, "", texts).result for texts in ((), (said,)))
+    assert isinstance(refused, Failure)
+    assert isinstance(asked_again, Failure)
+    assert (refused.kind, asked_again.kind) == (Kind.REFUSED, Kind.MALFORMED)
+
+
 # From here on: the client.
 
 
@@ -466,6 +613,17 @@ def test_what_was_asked_for_in_so_many_words_is_never_left_out() -> None:
         (found,) = ask(url, request("0", options={"temperature": 0}))
     assert type(found) is ServerRefused
     assert all(body["temperature"] == 0 for body in server.bodies)
+
+
+def test_a_credit_that_is_spent_stops_the_run_at_the_first_answer_wherever_it_is_told() -> None:
+    for status, body in ((500, error("insufficient balance")), (200, IN_200[0][0])):
+        server = Server(lambda sent, status=status, body=body: (status, body))
+        with serving(server) as url:
+            (found,) = ask(url, request("0"))
+        assert type(found) is ServerRefused
+        assert "insufficient balance" in str(found)
+        assert "no credit left" in str(found)
+        assert len(server.bodies) == 1
 
 
 def test_an_error_in_a_body_of_200_is_read_by_the_same_table() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rlver_gym.util.errors import CardError, RlverError
 from rlver_gym.util.files import path_inside, read_bytes, read_lines, read_text
-from rlver_gym.util.json_text import dump_json, parse_json
+from rlver_gym.util.json_text import dump_json, parse_json, parse_wire_json
 from rlver_gym.util.terminal import SafeConsole, one_line, printable
 
 
@@ -110,10 +110,37 @@ def test_json_that_is_not_small_flat_and_unambiguous_is_refused(
         parse_json(text)
 
 
-def test_the_number_of_values_is_bounded_where_that_is_asked_for() -> None:
-    assert parse_json("[1,2,3]", max_values=3) == [1, 2, 3]
+def test_the_number_of_values_of_a_server_is_bounded() -> None:
+    assert parse_wire_json(b"[1,2,3]", 3) == [1, 2, 3]
     with pytest.raises(ValueError, match="more than 2 values"):
-        parse_json("[1,2,3]", max_values=2)
+        parse_wire_json(b"[1,2,3]", 2)
+
+
+@pytest.mark.parametrize(
+    ("content", "value"),
+    [
+        (b'{"a": 1, "a": 2}', {"a": 2}),
+        (b'{"a": "one\ntwo\t\x00"}', {"a": "one\ntwo\t\x00"}),
+        (b"\xef\xbb\xbf[1]", [1]),
+        ('["é"]'.encode("utf-16"), ["é"]),
+        (b"[1e999, -Infinity]", [float("inf"), float("-inf")]),
+        (b"[" + b"9" * 30 + b"]", [float("9" * 30)]),
+        (b"[-" + b"9" * 10_000 + b"]", [float("-inf")]),
+        (rb'"\ud800"', "\ud800"),
+    ],
+)
+def test_what_most_decoders_take_from_a_server_is_taken_and_nowhere_else(
+    content: bytes, value: object
+) -> None:
+    assert parse_wire_json(content, 100) == value
+    with pytest.raises(ValueError, match=r"."):
+        parse_json(content)
+
+
+@pytest.mark.parametrize("content", [b"[" * 65 + b"]" * 65, b"[" * 100_000, b'"\xff"', b"{", b""])
+def test_what_no_decoder_takes_from_a_server_is_refused(content: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_wire_json(content, 200_000)
 
 
 def test_a_key_that_stands_twice_is_found_in_one_pass_over_many_keys() -> None:
