@@ -295,9 +295,7 @@ def _run_missing_cases(bench_run: Run) -> int:
             " kept: the same command goes on from there."
         )
         spent = "".join(f" Spent: {line}." for line in _list_spending(bench_run))
-        is_outage = isinstance(error, ServerOutage) or (
-            isinstance(error, ServerUnreachable) and bench_run.has_earlier_answers
-        )
+        is_outage = isinstance(error, ServerOutage | ServerUnreachable)
         raise (RunStopped if is_outage else RunError)(f"{error} {kept}{spent}") from error
     return held
 

@@ -27,7 +27,14 @@ from rlver_gym.llm_client.connect import connect, spending
 from rlver_gym.users.llm.make import sort_options
 from rlver_gym.users.llm.options import LLMOptions
 from rlver_gym.util.atomic import write_atomically
-from rlver_gym.util.errors import STOPPING, CardError, RunError, RunStopped, ServerOutage
+from rlver_gym.util.errors import (
+    STOPPING,
+    CardError,
+    RunError,
+    RunStopped,
+    ServerOutage,
+    ServerUnreachable,
+)
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.terminal import SafeConsole, format_count
 
@@ -94,7 +101,8 @@ def judge(
     try:
         judged = list(show_progress(work, "judging", len(heard)))
     except STOPPING as error:
-        stopped = RunStopped if isinstance(error, ServerOutage) else RunError
+        is_outage = isinstance(error, ServerOutage | ServerUnreachable)
+        stopped = RunStopped if is_outage else RunError
         raise stopped(f"{error} What was answered is kept: the same command goes on.") from error
     path, opinions = write_judgements(folder, who, judged), score_agents(judged, name)
     picture = path_inside(folder, "coordinate.svg", error=RunError)

@@ -144,7 +144,7 @@ class RemoteServer:
             kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
             self._connection = kind(parts.netloc, timeout=self.timeout_s)
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
-        if token := os.environ.get(TOKEN_VARIABLE, "").strip():
+        if token := _read_token():
             headers["Authorization"] = f"Bearer {token}"
         prefix = urlsplit(self.url).path
         self._connection.request(method, prefix + path, content, headers)
@@ -188,6 +188,16 @@ def _find_problem_kind(answer: _Answer) -> str | None:
 def _find_problem_detail(answer: _Answer) -> str:
     detail = answer.value.get("detail") if isinstance(answer.value, dict) else None
     return detail if isinstance(detail, str) else f"status {answer.status}."
+
+
+def _read_token() -> str:
+    """The token of the environment; "" for none. ServerRefused for one that cannot be sent."""
+    token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    if token.isascii() and token.isprintable():
+        return token
+    raise ServerRefused(
+        f"{TOKEN_VARIABLE} holds characters that no token has. Copy it again from the server's."
+    )
 
 
 def _parse_json(data: bytes) -> Any:

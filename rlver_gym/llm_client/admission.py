@@ -38,7 +38,7 @@ class Outage:
         self._gave_up: set[int] = set()
         """Dialogues in which a request used up its attempts since the last answer."""
         self._since: float | None = None
-        self._reason, self._asked_until = "", 0.0
+        self._reason, self._remedy, self._asked_until = "", "", 0.0
         """`_asked_until`: what the server's own word comes to, however late; 0 without one."""
         self._next, self._pause_s = 0.0, _FIRST_PAUSE_S
         self._turn = asyncio.Lock()
@@ -123,7 +123,7 @@ class Outage:
         assert self._since is not None
         asked_s, now = failure.retry_after_s or 0.0, self._clock()
         self._asked_until = now + asked_s if asked_s > self._pause_s else 0.0
-        self._reason = failure.reason
+        self._reason, self._remedy = failure.reason, failure.remedy
         last = max(self._since + self._max_wait_s, now + self._pause_s)
         self._next = min(now + max(asked_s, self._pause_s), last)
 
@@ -134,7 +134,7 @@ class Outage:
     def _explain(self) -> str:
         if not self._allowed_s and self._max_wait_s:
             what = "gives no usable answer, and has given none before"
-            return f"{self._server} {what} ({self._reason})."
+            return f"{self._server} {what} ({self._reason}). {self._remedy}".rstrip()
         allowed = f"{self._max_wait_s:g} s are allowed (--max-wait, max_wait_s)"
         return f"{self._describe()}, and {allowed}."
 

@@ -107,6 +107,10 @@ class ChatClient:
         """Requests with these settings that are not refused yet."""
         self._under_way: dict[int, _Attempt] = {}
         """In the order in which they were sent."""
+        self._remedy_when_slow = (
+            "Raise --timeout (timeout_s), or lower --concurrency"
+            f" ({self.settings.concurrency}) to what the server does at once."
+        )
         self._num_sent = self._num_unconnected = 0
         self._has_responded = False
         """Whether anything ever came from there."""
@@ -173,7 +177,7 @@ class ChatClient:
             async with limit:
                 result = await self._send(call)
         except TimeoutError:
-            result = Failure(Kind.BROKEN, _TOO_LATE)
+            result = Failure(Kind.BROKEN, _TOO_LATE, remedy=self._remedy_when_slow)
         finally:
             del self._under_way[number]
         if _kind(result) in (None, *_ALIVE):
@@ -229,7 +233,8 @@ class ChatClient:
             return True
         if await self._pause(call, failure):
             return True
-        may_wait = call.num_outages < _MAX_OUTAGES and self._has_responded
+        is_there = self._has_responded or failure.kind is not Kind.NO_CONNECTION
+        may_wait = call.num_outages < _MAX_OUTAGES and is_there
         if may_wait and await self.outage.may_wait(failure, self.settings.timeout_s):
             call.num_outages += 1
             call.failures, call.left_s = [], self.settings.timeout_s
@@ -272,11 +277,6 @@ class ChatClient:
             return ServerRefused(
                 f"{url} refuses model {model!r}: {reason}.{remedy}",
                 if_answered=f"{one}{reason}." if last.scope is Scope.MODEL else "",
-            )
-        if last.reason == _TOO_LATE:
-            remedy = (
-                " Raise --timeout (timeout_s), or lower --concurrency"
-                f" ({self.settings.concurrency}) to what the server does at once."
             )
         tried = f" in {call.num_failed} attempts" if call.num_failed > 1 else ""
         return ChatError(

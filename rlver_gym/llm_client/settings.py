@@ -113,9 +113,15 @@ class ChatSettings(_Settings):
     @field_validator("base_url")
     @classmethod
     def _is_address(cls, url: str | None) -> str | None:
+        url = url and url.strip()  # what was pasted ends in a line feed now and then
         if url is not None and (problem := find_problem(url)):
             raise ValueError(f"base_url {problem}")
         return url
+
+    @field_validator("api_key")
+    @classmethod
+    def _strip_key(cls, key: SecretStr | None) -> SecretStr | None:
+        return key and SecretStr(key.get_secret_value().strip())
 
     @field_validator("budget", mode="before")
     @classmethod
@@ -183,8 +189,8 @@ def resolve_settings(settings: ChatSettings) -> ChatSettings:
 
     ServerRefused when either is none, or OpenAI's own server has no key.
     """
-    url = settings.base_url or os.environ.get(URL) or OPENAI_URL
-    key = settings.api_key or SecretStr(os.environ.get(KEY) or NO_KEY)
+    url = settings.base_url or read_variable(URL) or OPENAI_URL
+    key = settings.api_key or SecretStr(read_variable(KEY) or NO_KEY)
     if problem := find_problem(url):
         raise ServerRefused(f"{URL} (base_url) {problem}.")
     secret = key.get_secret_value()
@@ -205,7 +211,12 @@ def public_url(settings: ChatSettings) -> str:
     """The address that these settings mean now, without user, password and query: fit for records
     and messages.
     """
-    return without_credentials(settings.base_url or os.environ.get(URL) or OPENAI_URL)
+    return without_credentials(settings.base_url or read_variable(URL) or OPENAI_URL)
+
+
+def read_variable(name: str) -> str:
+    """A variable of the environment without the blanks and line feeds around it; "" when unset."""
+    return os.environ.get(name, "").strip()
 
 
 def find_problem(url: str) -> str | None:
@@ -266,14 +277,14 @@ def _withhold(value: SecretStr | str | None) -> Any:
     else:
         return value
     salt = os.urandom(16)
-    check = b"" if secret == os.environ.get(variable) else _hash(secret, salt)
+    check = b"" if secret == read_variable(variable) else _hash(secret, salt)
     return _Withheld(variable, public, salt, check)
 
 
 def _recover(value: Any) -> Any:
     if not isinstance(value, _Withheld):
         return value
-    found = os.environ.get(value.variable) or ""
+    found = read_variable(value.variable)
     is_meant = not value.public or without_credentials(found) == value.public
     if found and is_meant and value.check in (b"", _hash(found, value.salt)):
         return found if value.public else SecretStr(found)

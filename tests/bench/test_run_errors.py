@@ -298,7 +298,7 @@ def test_a_fault_of_the_user_is_not_put_on_the_agent(
 
 def test_a_server_that_is_not_there_is_named_once(tmp_path: Path) -> None:
     env = os.environ | {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": "x"}
-    told = rlver(*SMALL, "--agent", "openai:m", "--out", str(tmp_path / "run"), code=2, env=env)
+    told = rlver(*SMALL, "--agent", "openai:m", "--out", str(tmp_path / "run"), code=3, env=env)
     assert "nothing answers at http://127.0.0.1:9/v1" in told
     assert "6 of 9 dialogues are kept: the same command goes on" in told
 

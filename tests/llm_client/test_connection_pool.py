@@ -7,6 +7,7 @@ import asyncio
 import base64
 import json
 import logging
+import pickle
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,8 +31,10 @@ from rlver_gym.llm_client.settings import (
     without_credentials,
 )
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.testing import ChatServer
 from rlver_gym.testing.http import Connection, Listener, Request
 from rlver_gym.util.errors import ChatError, ServerRefused
+from rlver_gym.util.event_loop import wait_for
 
 KEY = "sk-planted-0123456789abcdef"
 GOOD = {
@@ -185,7 +188,7 @@ def test_user_and_password_of_an_address_are_sent_as_a_header_and_in_no_log(
         ("me:hunter2@localhost", "begin with http"),
         ("file:///hunter2", "begin with http"),
         ("http://127.0.0.1/ hunter2", "blanks"),
-        ("http://127.0.0.1/v1\n", "blanks"),
+        ("http://127.0.0.1/v1\n/x", "blanks"),
     ],
 )
 def test_an_address_that_is_none_is_refused_with_the_remedy_and_not_repeated(
@@ -219,6 +222,24 @@ def test_a_key_that_cannot_be_sent_is_refused_without_being_shown() -> None:
         with pytest.raises(ServerRefused, match="holds characters that no key has") as error:
             connect(ChatSettings(base_url="http://127.0.0.1:1/v1", api_key=SecretStr(key)))
         assert key[3:6] not in str(error.value)
+
+
+@pytest.mark.parametrize("around", ["{} ", "{}\n", "{}\r\n", " {}", "\t{} \n"])
+@pytest.mark.parametrize("place", ["variables", "options", "a pickle"])
+def test_what_was_pasted_around_a_key_or_an_address_is_not_sent(
+    around: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ChatServer("fine", api_key=KEY) as server:
+        url, key = around.format(server.base_url), around.format(KEY)
+        settings = ChatSettings()
+        if place != "options":
+            monkeypatch.setenv("OPENAI_BASE_URL", url)
+            monkeypatch.setenv("OPENAI_API_KEY", key)
+        if place != "variables":
+            settings = ChatSettings(base_url=url, api_key=SecretStr(key))
+        if place == "a pickle":
+            settings = pickle.loads(pickle.dumps(settings))
+        assert wait_for(connect(settings).complete(FULL)).text == "fine"
 
 
 def test_no_piece_of_a_key_is_shown() -> None:

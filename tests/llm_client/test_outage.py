@@ -404,3 +404,14 @@ def test_192_dialogues_lose_nothing_in_an_outage(kind: str, tmp_path: Path) -> N
     assert total.completion_tokens == sum(row.completion_tokens for row in rows)
     assert f"{total.prompt_tokens + total.completion_tokens:,} tokens" in done.stdout
     assert total == read_response_cache_spending(tmp_path / "other.sqlite")
+
+
+def test_a_server_that_takes_requests_and_never_answers_stops_the_run_with_the_option_to_change(
+    tmp_path: Path,
+) -> None:
+    words = ("--timeout", "1", "--max-wait", "2")
+    with ChatServer("fine", latency_s=60) as server:
+        done = bench(server, tmp_path / "run", *words, people=2, seeds=1, in_process=True)
+    assert done.returncode == 3, done.stderr
+    assert "has given none before (no answer in time)" in " ".join(done.stderr.split())
+    assert "Raise --timeout" in " ".join(done.stderr.split())

@@ -244,7 +244,7 @@ def test_what_is_no_address_is_refused_and_not_repeated(url: Any) -> None:
 
 def test_a_wrong_token_is_named(serve: Any, remote: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     server = serve(token=TOKEN)
-    for token in ("", "wrong"):
+    for token in ("", "wrong", f"{TOKEN[:4]}\n{TOKEN}", f"“{TOKEN}”"):
         monkeypatch.setenv("RLVER_GYM_TOKEN", token)
         with pytest.raises(ServerRefused, match="RLVER_GYM_TOKEN"):
             remote(server=server)

@@ -9,7 +9,6 @@ temperatures.
 
 import hashlib
 import math
-import os
 import re
 import secrets
 import shutil
@@ -24,6 +23,7 @@ from pydantic import BaseModel, Field, ValidationError
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from rlver_gym.llm_client.settings import read_variable
 from rlver_gym.policy.models.distributed import all_gather, rank
 from rlver_gym.policy.models.sampler import Completion, Prompt, Sampling
 from rlver_gym.util.errors import TrainingError
@@ -171,7 +171,7 @@ class VllmSampler(ServerSampler):
         """`base_url` ends in /v1; `policy`: a peft model with one adapter; `folder`: this machine
         and the server see it under the same path.
         """
-        super().__init__(base_url, "", api_key=os.environ.get(KEY) or "none", seeded=seeded)
+        super().__init__(base_url, "", api_key=read_variable(KEY) or "none", seeded=seeded)
         self.policy = policy
         self.folder = folder
         self._run = secrets.token_hex(4)
