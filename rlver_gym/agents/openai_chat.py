@@ -7,16 +7,17 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, ValidationError
 
 from rlver_gym.core.answer import explain_missing_words, read_answer
 from rlver_gym.core.dialogue import Message
+from rlver_gym.llm_client.body_fields import THINKING_SWITCH, BodyFields
 from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.settings import ChatSettings, public_url
 from rlver_gym.llm_client.values import Chat, ChatMessage, ChatRequest
 from rlver_gym.util.errors import STOPPING, AgentError, AgentFailed, ChatError, UnknownName
 from rlver_gym.util.event_loop import wait_for
-from rlver_gym.util.frozen import Frozen, explain_problem
+from rlver_gym.util.frozen import explain_problem
 
 SYSTEM = (
     "You are talking with somebody who has something on their mind. Answer them the way a good"
@@ -89,9 +90,8 @@ class OpenAIChat:
             raise AgentFailed(f"{self._where}: {error}{again}") from error
         reply = read_answer(answer.text, answer.finish_reason)
         if reply.silence:
-            raise AgentFailed(
-                f"{self._where} answered without text: {explain_missing_words(reply.silence)}"
-            )
+            why = explain_missing_words(reply.silence, switch=THINKING_SWITCH)
+            raise AgentFailed(f"{self._where} answered without text: {why}")
         return reply.words
 
     def _to_chat_messages(self, messages: Sequence[Message]) -> Iterator[ChatMessage]:
@@ -100,28 +100,17 @@ class OpenAIChat:
             yield ChatMessage("assistant" if message.speaker == "agent" else "user", message.text)
 
 
-class _AgentOptions(Frozen):
-    """Fields of a request's body, for the bounds of their values."""
+class _AgentOptions(BodyFields):
+    """All that can be chosen about what an agent is asked with; None: not sent."""
 
-    temperature: float = Field(default=1.0, ge=0, le=2)
-    top_p: float = Field(default=1.0, gt=0, le=1)
-    top_k: int = Field(default=0, ge=-1)
-    min_p: float = Field(default=0.0, ge=0, le=1)
-    max_tokens: int = Field(default=1, ge=1)
-    max_completion_tokens: int = Field(default=1, ge=1)
-    frequency_penalty: float = Field(default=0.0, ge=-2, le=2)
-    presence_penalty: float = Field(default=0.0, ge=-2, le=2)
-    repetition_penalty: float = Field(default=1.0, gt=0)
-    stop: str | list[str] = ""
-    thinking: bool | dict[str, JsonValue] = True
-    """The switch of models that think: true and false go as `chat_template_kwargs` (vLLM, SGLang,
-    llama.cpp), an object as it is (`{"type": "disabled"}`).
-    """
-    enable_thinking: bool = True
-    reasoning_effort: str = ""
-    reasoning: dict[str, JsonValue] = Field(default_factory=dict)
-    chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
-    provider: dict[str, JsonValue] = Field(default_factory=dict)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_tokens: int | None = Field(default=None, ge=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+    stop: str | list[str] | None = None
+
+    def to_body(self) -> dict[str, Any]:
+        own = set(_AgentOptions.model_fields) - set(BodyFields.model_fields)
+        return self.model_dump(mode="json", include=own, exclude_none=True) | super().to_body()
 
 
 AGENT_OPTIONS = tuple(_AgentOptions.model_fields)
@@ -137,15 +126,12 @@ def parse_agent_options(options: Mapping[str, Any]) -> dict[str, Any]:
         if name not in AGENT_OPTIONS:
             raise UnknownName.of("agent option", name, AGENT_OPTIONS, ", ".join(AGENT_OPTIONS))
     try:
-        known = _AgentOptions.model_validate(dict(options))
+        return _AgentOptions.model_validate(dict(options)).to_body()
     except ValidationError as error:
-        wrong = "; ".join(f"{one['loc'][0]}: {explain_problem(one)}" for one in error.errors())
+        wrong = "; ".join(
+            ": ".join([*map(str, one["loc"]), explain_problem(one)]) for one in error.errors()
+        )
         raise AgentError(f"agent option {wrong}") from None
-    body = known.model_dump(mode="json", include=set(options))
-    if isinstance(body.get("thinking"), bool):
-        switch = {"enable_thinking": body.pop("thinking")}
-        body["chat_template_kwargs"] = {**body.get("chat_template_kwargs", {}), **switch}
-    return body
 
 
 def pin(settings: ChatSettings | None = None) -> dict[str, str | None]:

@@ -55,7 +55,7 @@ def judge(
             metavar="NAME=VALUE",
             help=(
                 "An option of the judge or its server, as the user openai:MODEL takes: base_url,"
-                " temperature, max_tokens, structured=false, …; repeat it for more."
+                " temperature, max_tokens, thinking=false, structured=false, …; repeat it for more."
             ),
         ),
     ] = None,

@@ -21,8 +21,8 @@ UserOption = Annotated[
     typer.Option(
         metavar="NAME=VALUE",
         help=(
-            "An option of the user, such as samples=3 or calls=1 of openai:MODEL; repeat it for"
-            " more."
+            "An option of the user, such as samples=3 or thinking=false of openai:MODEL; repeat it"
+            " for more."
         ),
     ),
 ]

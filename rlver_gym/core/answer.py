@@ -66,15 +66,17 @@ def read_words(text: str) -> str:
     return split_thoughts(text).words
 
 
-def explain_missing_words(silence: Silence | None, option: str = "max_tokens") -> str:
-    """Why there are no words, and what to do; `option` is the limit of tokens by its name."""
+def explain_missing_words(
+    silence: Silence | None, option: str = "max_tokens", switch: str = ""
+) -> str:
+    """Why there are no words, and what to do; `option` is the limit of tokens by its name, `switch`
+    says how thinking is switched off.
+    """
+    off = "switch the model's thinking off" + (f" ({switch})" if switch else "")
     if silence == "thoughts_cut":
-        return f"{SILENCES[silence]}. Raise {option}, or switch the model's thinking off"
+        return f"{SILENCES[silence]}. Raise {option}, or {off}"
     if silence == "thoughts":
-        return (
-            f"{SILENCES[silence]}. Switch the model's thinking off, or the server's parser of"
-            " thoughts"
-        )
+        return f"{SILENCES[silence]}. {off[0].upper()}{off[1:]}, or the server's parser of thoughts"
     return SILENCES[silence or "empty"]
 
 

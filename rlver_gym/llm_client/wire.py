@@ -18,6 +18,7 @@ from rlver_gym.core.answer import (
     mend_surrogates,
     read_content,
 )
+from rlver_gym.llm_client.body_fields import THINKING_SWITCH
 from rlver_gym.llm_client.refusals import (
     MAX_VALUES,
     OPTIONAL,
@@ -159,7 +160,8 @@ def _explain_missing_answer(message: Content, ending: Ending) -> Failure | None:
     if ending == "broken":
         return _reject_answer("an answer that the server broke off")
     silence = explain_silence(message, ending)
-    return silence and _reject_answer(f"an answer without text: {explain_missing_words(silence)}")
+    why = explain_missing_words(silence, switch=THINKING_SWITCH)
+    return silence and _reject_answer(f"an answer without text: {why}")
 
 
 def _explain_no_completion(plain: Any) -> Failure:

@@ -11,9 +11,10 @@ import pytest
 from commands import run_command
 
 from rlver_gym.agents.openai_chat import parse_agent_options
-from rlver_gym.bench.folder import MANIFEST
+from rlver_gym.bench.folder import MANIFEST, RESPONSE_CACHE_FILE
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.library import library
+from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 
@@ -87,3 +88,78 @@ def test_an_option_that_cannot_be_meant_is_refused_before_anything_is_asked(
 def test_options_of_an_agent_that_only_some_servers_know_are_kept() -> None:
     kept = {"thinking": {"type": "disabled"}, "reasoning_effort": "low"}
     assert parse_agent_options(kept) == kept
+
+
+BODY = {
+    "thinking=false": {"chat_template_kwargs": {"enable_thinking": False}},
+    "enable_thinking=false": {"enable_thinking": False},
+    "reasoning_effort=low": {"reasoning_effort": "low"},
+    'reasoning={"enabled": false}': {"reasoning": {"enabled": False}},
+    'provider={"order": ["a"]}': {"provider": {"order": ["a"]}},
+    "repetition_penalty=1.1": {"repetition_penalty": 1.1},
+    'extra_body={"priority": 3, "chat_mode": "x"}': {"priority": 3, "chat_mode": "x"},
+}
+
+
+@pytest.mark.parametrize("option", BODY)
+def test_agent_user_and_judge_send_the_same_fields_with_every_request_and_pin_them(
+    option: str, tmp_path: Path
+) -> None:
+    fields, run, env = BODY[option], tmp_path / "run", os.environ | {"OPENAI_API_KEY": "x"}
+    with ChatServer(ANSWERS) as server:
+        asked = ("--user", "openai:u", "--agent-option", option, "--user-option", option)
+        done = bench(server, run, *asked)
+        assert done.returncode == 0, done.stderr
+        judged = ["judge", str(run), "--judge", "openai:j", "--judge-option", option]
+        judged += ["--judge-option", f"base_url={server.base_url}"]
+        run_command(*judged, env=env)  # this server judges nothing
+        assert {body["model"] for body in server.requests} == {"a", "u", "j"}
+        for body in server.requests:
+            assert {name: body.get(name) for name in fields} == fields
+        other = bench(server, run, "--user", "openai:u", "--agent-option", option)
+    assert "another plan" in other.stderr
+    plan = json.loads((run / MANIFEST).read_text(encoding="utf-8"))["plan"]
+    name = option.partition("=")[0]
+    assert name in plan["user_options"]
+    assert name in plan["agent_options"]
+    (judgement,) = map(json.loads, (run / "judgements.jsonl").read_text().splitlines())
+    assert judgement["options"] == fields
+    keys = [row.request for row in ResponseCache(run / RESPONSE_CACHE_FILE).rows()]
+    assert all(json.loads(key)["options"] == fields for key in keys)
+    assert set(verify(run)) == {None}
+
+
+SECRETS = [
+    ('extra_body={"api_key": "abc"}', "api_key"),
+    ('extra_body={"x": [{"Authorization": "abc"}]}', "Authorization"),
+    ('provider={"p": {"openai-api-key": "abc"}}', "openai-api-key"),
+    ('chat_template_kwargs={"note": "Bearer abc"}', "note"),
+    ("reasoning_effort=sk-abcdefghij", "reasoning_effort"),
+    ('extra_body={"messages": []}', "messages"),
+    ('extra_body={"seed": 3}', "seed"),
+    ('extra_body={"top_p": 0.5}', "top_p"),
+]
+
+
+@pytest.mark.parametrize("of", ["agent", "user", "judge"])
+@pytest.mark.parametrize(("option", "says"), SECRETS)
+def test_a_secret_and_what_only_we_set_are_refused_before_anything_is_written(
+    of: str, option: str, says: str, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    with ChatServer("x") as server:
+        if of == "judge":
+            base_url = f"base_url={server.base_url}"
+            plain = run_command(
+                "bench", "--agent", "listener", "--persona", PERSON, "--out", str(run)
+            )
+            assert plain.returncode == 0
+            words = ("--judge-option", option, "--judge-option", base_url)
+            done = run_command("judge", str(run), "--judge", "openai:j", *words)
+        else:
+            done = bench(server, run, "--user", "openai:u", f"--{of}-option", option)
+        assert server.requests == ()
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "abc" not in done.stderr
+    assert of == "judge" or not run.exists() or not list(run.iterdir())

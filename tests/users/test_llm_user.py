@@ -808,6 +808,19 @@ def test_the_version_changes_with_every_option() -> None:
         "opening": "card",
         "language": "zh",
         "structured": False,
+        "top_p": 0.9,
+        "top_k": 3,
+        "min_p": 0.1,
+        "frequency_penalty": 0.1,
+        "presence_penalty": 0.1,
+        "repetition_penalty": 1.1,
+        "thinking": False,
+        "enable_thinking": False,
+        "reasoning_effort": "low",
+        "reasoning": {"enabled": False},
+        "chat_template_kwargs": {"enable_thinking": True},
+        "provider": {"order": ["a"]},
+        "extra_body": {"a": 1},
     }
     assert others.keys() == LLMOptions.model_fields.keys()
     versions = {

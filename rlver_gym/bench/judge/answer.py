@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from rlver_gym.core.answer import explain_missing_words, read_answer
 from rlver_gym.core.capabilities import HIGHEST, JUDGED, LOWEST
 from rlver_gym.core.dialogue import Message
+from rlver_gym.llm_client.body_fields import THINKING_SWITCH
 from rlver_gym.llm_client.values import ChatAnswer
 from rlver_gym.users.llm.hostile import strip_invisible
 from rlver_gym.users.llm.parse import Unreadable, Vocabulary, read_fields, whole_number
@@ -49,7 +50,7 @@ def read_judgement(answer: ChatAnswer, code: str, messages: Sequence[Message]) -
     """
     found = read_answer(answer.text, answer.finish_reason)
     if found.silence:
-        raise UnusableAnswer(explain_missing_words(found.silence))
+        raise UnusableAnswer(explain_missing_words(found.silence, switch=THINKING_SWITCH))
     if found.ending != "finished":
         raise UnusableAnswer("it breaks off before its end. Raise max_tokens")
     names = [

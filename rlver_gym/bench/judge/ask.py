@@ -22,6 +22,7 @@ from rlver_gym.bench.judge.answer import (
 )
 from rlver_gym.core.capabilities import HIGHEST, JUDGED, LOWEST
 from rlver_gym.core.dialogue import Message
+from rlver_gym.llm_client.body_fields import BodyFields
 from rlver_gym.llm_client.values import Chat, ChatMessage, ChatRequest
 from rlver_gym.users.llm.hostile import find_judge_address, strip_invisible
 from rlver_gym.users.llm.options import LLMOptions
@@ -37,7 +38,8 @@ _CODE = "1"
 _MAX_RAW = 2_000
 """How much of an unusable answer is shown again."""
 _PLAIN = Vocabulary.of({one: f"{one}|{one.replace('_', ' ')}" for one in JUDGED})
-HEEDED = frozenset(("temperature", "max_tokens", "structured"))
+_OWN_OPTIONS = ("temperature", "max_tokens", "structured")
+HEEDED = frozenset((*_OWN_OPTIONS, *BodyFields.model_fields))
 """Of the options of an LLM user, beside the number of samples."""
 _numbers = count(-1, -1)
 """Of dialogues that are judged; those that are held count upwards."""
@@ -77,7 +79,10 @@ class Judge:
     @property
     def version(self) -> str:
         """Of the prompt, the reading of answers and what the model is asked with."""
-        content = repr((_load_prompts(), self.options.model_dump(include=set(HEEDED))))
+        own, body = self.options.model_dump(include=set(_OWN_OPTIONS)), self.options.to_body()
+        content = repr(
+            (_load_prompts(), own, *([json.dumps(body, sort_keys=True)] if body else []))
+        )
         return f"{_CODE}+{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
     def judge(self, dialogues: Sequence[JudgeInput], at_once: int = 16) -> Iterator[JudgedDialogue]:
@@ -150,6 +155,7 @@ class Judge:
             seed=int(code, 16) >> 1,
             sample=sample,
             schema=_build_answer_schema(names) if self.options.structured else None,
+            options=self.options.to_body() or None,
         )
         return request, code
 

@@ -6,7 +6,7 @@ from itertools import combinations
 from math import isnan, sqrt
 from pathlib import Path
 from statistics import fmean, variance
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -111,7 +111,13 @@ def write_judgements(folder: Path, judge: Judge, judged: Sequence[JudgedDialogue
     """Write a line for each judgement, and for each dialogue at which the judge failed, in place of
     those of an earlier judge; returns the file.
     """
-    who = {"model": judge.model, "prompt_version": judge.version, "seed": judge.seed}
+    who: dict[str, Any] = {
+        "model": judge.model,
+        "prompt_version": judge.version,
+        "seed": judge.seed,
+    }
+    if body := judge.options.to_body():
+        who["options"] = body
     lines = []
     for heard, judgements, failure in sorted(judged, key=lambda one: one.heard.key):
         what = {**who, "dialogue": heard.key, "agent": heard.agent, "persona": heard.persona}

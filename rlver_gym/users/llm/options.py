@@ -5,13 +5,14 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from rlver_gym.core.languages import Language
-from rlver_gym.util.frozen import Frozen
+from rlver_gym.llm_client.body_fields import BodyFields
 
 
-class LLMOptions(Frozen):
+class LLMOptions(BodyFields):
     """Everything that changes what an LLM user feels and says.
 
-    Unknown fields are an error; the hash of all is part of the user's version.
+    Unknown fields are an error; the hash of all is part of the user's version. Those of BodyFields
+    go with every request, of both steps.
     """
 
     calls: Literal[1, 2] = 2

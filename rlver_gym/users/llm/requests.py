@@ -81,6 +81,7 @@ class RequestBuilder:
             seed=_derive_seed(self.scene.seed, turn, sample),
             sample=sample,
             schema=schema(step, options.max_field_chars) if options.structured else None,
+            options=options.to_body() or None,
         )
 
     def repair(self, request: ChatRequest, raw: str, code: str) -> ChatRequest:

@@ -14,6 +14,7 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply, clean_utterance
 from rlver_gym.core.emotion import Band
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.user import Scene
+from rlver_gym.llm_client.body_fields import THINKING_SWITCH, BodyFields
 from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatRequest
 from rlver_gym.users.llm.hostile import PATTERNS, find_judge_address, strip_invisible
 from rlver_gym.users.llm.judgements import Judgement, aggregate_judgements, parse_judgement
@@ -168,7 +169,9 @@ def _read(answer: ChatAnswer, utterances: tuple[str, ...]) -> Claims:
 
 def _remedy(code: str, max_tokens: int | None) -> str:
     if code == "thoughts":
-        why = explain_missing_words("thoughts_cut", f"max_tokens (now {max_tokens})")
+        why = explain_missing_words(
+            "thoughts_cut", f"max_tokens (now {max_tokens})", THINKING_SWITCH
+        )
         return f"Of the last one, {why}."
     if code == "unfinished":
         return f"Raise max_tokens (now {max_tokens}), or limit each field: max_field_chars=400."
@@ -193,5 +196,6 @@ def _reply(claims: Claims, ids: tuple[str, ...], need: HiddenNeed, may_cut: bool
 
 def _version(options: LLMOptions) -> str:
     patterns = "\0".join(f"{one.meaning}\0{one.found.pattern}" for one in PATTERNS)
-    content = "\0".join((prompts_hash(), patterns, options.model_dump_json()))
+    unsent = {name for name in BodyFields.model_fields if getattr(options, name) is None}
+    content = "\0".join((prompts_hash(), patterns, options.model_dump_json(exclude=unsent)))
     return f"{_CODE}+{hashlib.sha256(content.encode()).hexdigest()[:12]}"

@@ -1,0 +1,83 @@
+"""What a model is asked with beside the words: fields of a request's body, for agents, LLM users
+and judges alike.
+"""
+
+import re
+from typing import Any, Self
+
+from pydantic import Field, JsonValue, model_validator
+
+from rlver_gym.util.frozen import Frozen
+
+_KEPT = frozenset({"model", "messages", "seed", "response_format", "n", "stream", "stream_options"})
+"""Fields of a body that only the package sets."""
+THINKING_SWITCH = (
+    "thinking=false, enable_thinking=false or reasoning_effort=low, whichever its server knows"
+)
+_SECRET_NAME = re.compile(
+    r"(.*[_-])?(api[_-]?key|(access|auth|api|bearer)[_-]?token|token|key|secret|password|passwd"
+    r"|authorization|credentials?|cookie)",
+    re.IGNORECASE,
+)
+_SECRET = re.compile(r"\b(bearer|basic)\s+\S|\b(sk|pk|rk|hf|gsk|xai)[-_]\w{8,}|\bAIza\w{8,}", re.I)
+
+
+class BodyFields(Frozen):
+    """Fields of a request's body that are sent as they are; None: not sent."""
+
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    top_k: int | None = Field(default=None, ge=-1)
+    min_p: float | None = Field(default=None, ge=0, le=1)
+    frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
+    presence_penalty: float | None = Field(default=None, ge=-2, le=2)
+    repetition_penalty: float | None = Field(default=None, gt=0)
+    thinking: bool | dict[str, JsonValue] | None = None
+    """The switch of models that think: true and false go as `chat_template_kwargs` (vLLM, SGLang,
+    llama.cpp), an object as it is (`{"type": "disabled"}`).
+    """
+    enable_thinking: bool | None = None
+    """The same switch where a server takes it as a field of its own (DashScope)."""
+    reasoning_effort: str | None = None
+    reasoning: dict[str, JsonValue] | None = None
+    chat_template_kwargs: dict[str, JsonValue] | None = None
+    provider: dict[str, JsonValue] | None = None
+    extra_body: dict[str, JsonValue] | None = None
+    """Any other fields, by name."""
+
+    @model_validator(mode="after")
+    def _check_body(self) -> Self:
+        kept = [
+            name for name in self.extra_body or {} if name in {*_KEPT, *type(self).model_fields}
+        ]
+        if kept:
+            raise ValueError(
+                f"extra_body must not hold {kept[0]}, which is an option of its own or set for"
+                " every request. Leave it out"
+            )
+        if name := _find_secret(self.to_body()):
+            raise ValueError(
+                f"{name} holds a key or a password, which would be written into records. Set"
+                " OPENAI_API_KEY instead"
+            )
+        return self
+
+    def to_body(self) -> dict[str, Any]:
+        """The fields as they are sent."""
+        body = self.model_dump(mode="json", include=set(BodyFields.model_fields), exclude_none=True)
+        body |= body.pop("extra_body", {})
+        if isinstance(body.get("thinking"), bool):
+            switch = {"enable_thinking": body.pop("thinking")}
+            body["chat_template_kwargs"] = {**body.get("chat_template_kwargs", {}), **switch}
+        return body
+
+
+def _find_secret(value: Any, name: str = "") -> str | None:
+    """The name of the first value that is a secret, by its name or its look."""
+    if isinstance(value, dict):
+        found = (_find_secret(inner, key) for key, inner in value.items())
+        return next(filter(None, found), None)
+    if isinstance(value, list):
+        return next(filter(None, (_find_secret(inner, name) for inner in value)), None)
+    if isinstance(value, str) and value:
+        return name if _SECRET_NAME.fullmatch(name) or _SECRET.search(value) else None
+    return None
