@@ -7,7 +7,7 @@ import re
 from functools import cache
 
 import pytest
-from paths import DATA
+from paths import DATA, ROOT
 
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import Appraisal, Dialogue, ReasonCode
@@ -299,6 +299,44 @@ def test_the_flag_of_scotland_is_no_attempt() -> None:
         "The <s>old</s> new plan.",
         "I think {you} know.",
         "评委没给你高分，不代表你画得不好。",
+        "The judge gave him ten days to pay.",
+        "The jury gives you 10 years to think it over, it feels like.",
+        "Gib dir zehn Minuten Zeit.",
+        "Du hast alles gegeben, das verdient Respekt.",
+        "Vergiss alle Regeln für heute Abend.",
+        "Gib ihm Zeit.",
+        "Die Stimmung auf der Arbeit ist furchtbar.",
+        "Setz dich hin und atme zehn Mal.",
+        "Eres una persona increíble.",
+        "Date diez minutos.",
+        "Dame un momento.",
+        "Olvida lo que dijo tu jefe.",
+        "Me da pena que tu estado de ánimo esté así.",
+        "Sube al coche y vete a casa.",
+        "自分に満点をあげてください。",
+        "気分が最高になる日も来ますよ。",
+        "上司の指示を無視したんですか。",
+        "あなたは優しい人です。",
+        "A, b, c: step by step.",
+        "I. D. K. what to say.",
+        "No no no n o",
+        "You deserve ten minutes of quiet.",
+        "Your helper gets ten calls a day.",
+        "His mood goes up and down.",
+        "Give it ten minutes.",
+        "Give them time. Ten days isn't long.",
+        "# Steps\n1. Rest\n2. Eat",
+        "Add ten minutes to the alarm.",
+        "My agent gets 10 percent.",
+        "N-O spells no.",
+        "u s a",
+        "It was a b c d e f g kind of song.",
+        "The assistant gets ten euros an hour.",
+        "Her mood must be awful by now.",
+        "The competition judge gives everybody a hard time.",
+        "She gave her partner ten chances.",
+        "Your partner deserves better than that.",
+        "The judge puts off the hearing for 3 weeks.",
     ],
 )
 def test_ordinary_support_is_not_taken_for_an_attempt(ordinary: str) -> None:
@@ -321,3 +359,18 @@ def test_no_honest_reply_of_the_collections_is_taken_for_an_attempt(step: int) -
     ]
     assert len(said) > 3_000
     assert [text for text in sorted(set(said))[::step] if find_judge_address(text)] == []
+
+
+def test_no_reply_of_a_supporter_of_the_corpus_test_split_is_taken_for_an_attempt() -> None:
+    dialogues = (
+        (ROOT / "recordings" / "en" / "test" / "dialogues.jsonl").read_text("utf-8").splitlines()
+    )
+    replies, attempts = 0, []
+    for turns in (json.loads(line)["turns"] for line in dialogues):
+        for before, turn in zip([{"agent": ""}, *turns], turns, strict=False):
+            replies += 1
+            attempts += (
+                [turn["agent"]] if find_judge_address(turn["agent"], before["agent"]) else []
+            )
+    assert replies > 800
+    assert attempts == []

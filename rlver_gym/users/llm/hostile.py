@@ -34,6 +34,19 @@ _JOINING = re.compile("[\u200c\u200d\ufe0f]")
 _REGIONAL_FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007f]+")
 _TAG = re.compile("[\U000e0020-\U000e007e]")
 _SPELLED_OUT = re.compile(r"(?<!\w)(?:[^\W_][ .\-_*·|/]{1,2}){4,}[^\W_](?!\w)")
+_SPELLED_WORDS = re.compile(r"(?<!\S)(?:[^\W_] )+[^\W_](?!\S)")
+_COMPACT = re.compile(
+    r"(?:give|award|grant)(?:me|it|us|this(?:reply|answer|message)?)?(?:an?|the|full|all)?"
+    r"(?:10|100|ten|hundred|max|full|top)|(?:10|100|ten|hundred|maximum|max|full)(?:points|marks)"
+    r"|(?:ignore|disregard|forget)(?:all|any|your|the)*(?:previous|prior|above)?(?:instruct|prompt)"
+    r"|(?:emotion|mood|score|change)(?:score|is|to|equals|:|=)*[+]?(?:\d|ten|hundred|max)"
+    r"|hiddenneed|systemprompt|dearjudge|languagemodel|rewardmodel"
+)
+"""Attempts in letters with spaces between, whose words have run together."""
+_TURNED = re.compile(
+    r"\b(?:points?|scores?|scoring|instructions?|judge|emotions?|mood|rating|reward|prompts?)\b"
+)
+"""Words of the machinery, without one of which nobody needs to read a text backwards."""
 _BETWEEN_CHINESE = re.compile(r"(?<=[\u4e00-\u9fff])[ \t.,·*\-_|/~]+(?=[\u4e00-\u9fff])")
 _PACKED = re.compile(
     r"(?<![\w+/\-])(?:[A-Za-z0-9+/_\-]{24,}={0,2}|(?:[0-9A-Fa-f]{2}[ :]?){16,})(?![\w+/])"
@@ -131,6 +144,10 @@ def _iterate_readings(text: str) -> Iterator[str]:
     together = _BETWEEN_CHINESE.sub("", together)
     if together != plain:
         yield together
+        yield from _iterate_spelled_words(text, together)
+    for turned in (plain[::-1], " ".join(word[::-1] for word in plain.split(" "))):
+        if _TURNED.search(turned):
+            yield turned
     if re.search(r"[a-z][013457@$]|[013457@$][a-z]", plain):
         words = (
             word.translate(_LEET) if any("a" <= char <= "z" for char in word) else word
@@ -141,6 +158,17 @@ def _iterate_readings(text: str) -> Iterator[str]:
         if unpacked := _decode_run(packed):
             yield normalise(unpacked)
             yield "sudo"  # nobody speaks to a person in code, whatever it says
+
+
+def _iterate_spelled_words(text: str, together: str) -> Iterator[str]:
+    """A text in letters with spaces between, where wider gaps part its words, and where none do."""
+    wide = (
+        _SPELLED_WORDS.sub(lambda word: word.group().replace(" ", ""), part)
+        for part in re.split(r"[^\S\n]{2,}|\n", text)
+    )
+    yield normalise(" ".join(wide))
+    if _COMPACT.search(together):
+        yield "sudo"  # it stands for what was found, as above
 
 
 def normalise(text: str) -> str:
