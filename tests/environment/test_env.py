@@ -137,7 +137,7 @@ def test_the_utterance_space_holds_any_script() -> None:
         ({"card": "Nope-v0"}, UnknownName),
         ({"personas": "/nowhere"}, CardError),
         ({"card": "/nowhere/card.yaml"}, CardError),
-        ({"render_mode": "rgb_array"}, UnknownName),
+        ({"render_mode": "rgb"}, UnknownName),
         ({"persona": "../../etc/passwd"}, UnknownName),
         ({"info": "all"}, UnknownName),
         ({"info": None}, UnknownName),
