@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rlver_gym.bench.folder import EPISODES, MANIFEST
+from rlver_gym.bench.folder import EPISODES, MANIFEST, compute_manifest_checksum
 from rlver_gym.bench.run import read_episodes
 
 CHROMIUM = "/usr/bin/chromium"
@@ -33,6 +33,7 @@ def hostile_run(held: Path, folder: Path) -> Path:
     plain = json.loads(manifest)
     plain["plan"]["agents"] = [MARKUP, "listener", "oracle"]
     plain["agents"] = {MARKUP: {}, "listener": {}, "oracle": {}}
+    plain["check"] = compute_manifest_checksum(plain)
     (folder / MANIFEST).write_text(json.dumps(plain), encoding="utf-8")
     lines = []
     for one in read_episodes(held):

@@ -1,6 +1,7 @@
 """A studio on a real port, and a client that has its cookie."""
 
 import json
+from collections.abc import Sequence
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,11 +56,13 @@ class Client:
         return answer.body["problem"]
 
 
-def start_studio(folders: list[Path], out: Path, personas: str | None = None) -> Any:
+def start_studio(
+    folders: list[Path], out: Path, personas: str | None = None, agents: Sequence[str] = ()
+) -> Any:
     """Not entered yet; skips where the extra is missing."""
     try:
         with needs_extra("studio"):
             from rlver_gym.studio.server import StudioServer
     except MissingExtra as missing:
         pytest.skip(str(missing))
-    return StudioServer(folders, out, personas)
+    return StudioServer(folders, out, personas, agents=agents)

@@ -23,8 +23,6 @@ _SETTINGS = {
     "idle_s": FieldOption(float, min=0.1, flag="--idle-seconds"),
     "privileged": FieldOption(bool),
 }
-_GRACE_S = 10
-"""How long turns that are under way may take when the server is stopped."""
 
 
 @add_chat_options("response_cache", "cache_mode", "max_wait_s")
@@ -70,9 +68,7 @@ def serve(
     users = {name: _make_user(name, dict(chat), options, len(names) == 1) for name in names}
     with needs_extra("serve"):
         server_module = import_module("rlver_gym.serve.server")
-    server = server_module.EpisodeServer(
-        settings, token=token, users=users, host=host, port=port, grace_s=_GRACE_S
-    )
+    server = server_module.EpisodeServer(settings, token=token, users=users, host=host, port=port)
     typer.echo(f"serving at {server.url}", err=False)
     server.run()
 

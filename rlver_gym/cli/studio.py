@@ -1,6 +1,5 @@
 """`rlver-gym studio`: look, compare, talk, try another reply and rate, in a browser."""
 
-import webbrowser
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -21,14 +20,21 @@ def studio(
     out: Annotated[
         Path, typer.Option(help="Where first-person ratings are kept: how replies felt to you.")
     ] = Path("runs/first-person"),
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
-    ] = False,
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=(
+                "Who replies beside the shipped agents, which read nothing: openai:MODEL, hf:PATH,"
+                " or MODULE:NAME; repeat it for more."
+            )
+        ),
+    ] = None,
 ) -> None:
     """Look at runs, compare agents, try another reply at any turn, talk, and rate blindly, in a
     browser on this machine.
 
-    The address that is printed holds a token: nobody else gets in. Nothing is loaded from anywhere.
+    The address that is printed holds a token: nobody else gets in. Nothing is loaded from anywhere,
+    and only an --agent openai:MODEL sends words to its server (OPENAI_BASE_URL, OPENAI_API_KEY).
     Branches and ratings are kept in the run's folder: studio/branches.jsonl, and ratings.jsonl,
     which `rlver-gym rescore` reads. Needs Starlette and uvicorn, which the package's extra
     "studio" installs.
@@ -37,8 +43,6 @@ def studio(
     """
     with needs_extra("studio"):
         server_module = import_module("rlver_gym.studio.server")
-    server = server_module.StudioServer(runs or [], out, personas, port)
+    server = server_module.StudioServer(runs or [], out, personas, port, agent or [])
     typer.echo(f"studio at {server.url}\nCtrl-C ends it.")
-    if browser:
-        webbrowser.open(server.url)
     server.run()

@@ -5,7 +5,9 @@ served. The server of episodes and the studio share it.
 import asyncio
 import socket
 from collections import defaultdict
+from collections.abc import MutableMapping
 from contextlib import suppress
+from functools import partial
 from threading import Thread
 from typing import Any, Self
 
@@ -13,10 +15,14 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from rlver_gym.serve.asgi import App, Receive, Scope, Send, send_and_close
+from rlver_gym.serve.problems import Refusal
 from rlver_gym.util.errors import RlverError
 
 HEADER_TIMEOUT_S = 10.0
 """How long the head of a request may take from its first byte, or from the connection."""
+_GRACE_S = 3
+"""How long requests that are under way may take when the server is stopped."""
 _BACKLOG = 2_048
 _MANY = 1 << 20
 
@@ -28,7 +34,7 @@ class AppServer:
 
     def __init__(
         self,
-        app: Any,
+        app: App,
         host: str,
         port: int,
         *,
@@ -40,13 +46,15 @@ class AppServer:
         limits = ConnectionLimits(max_connections, header_timeout_s)
         self._server = uvicorn.Server(
             uvicorn.Config(
-                app,
+                partial(_answer_until_stopped, app),  # pyright: ignore[reportArgumentType]
                 http=limits.make_protocol,  # pyright: ignore[reportArgumentType]
                 ws="none",
                 log_level="warning",
                 access_log=False,  # an address may hold a token
                 proxy_headers=False,  # anybody can send them
+                interface="asgi3",
                 server_header=False,
+                timeout_graceful_shutdown=_GRACE_S,
                 **uvicorn_options,
             )
         )
@@ -72,6 +80,23 @@ class AppServer:
         self._server.should_exit = True
         self._thread.join()
         self._socket.close()
+
+
+async def _answer_until_stopped(app: App, scope: Scope, receive: Receive, send: Send) -> None:
+    """The application; what it does not answer before the server stops is told so."""
+    has_begun = False
+
+    async def note_and_send(message: MutableMapping[str, Any]) -> None:
+        nonlocal has_begun
+        has_begun = True
+        await send(message)
+
+    try:
+        await app(scope, receive, note_and_send)
+    except asyncio.CancelledError:
+        if not has_begun and scope["type"] == "http":
+            refusal = Refusal("stopped", retry_after=5)
+            await send_and_close(send, refusal.problem.status, refusal.content, refusal.headers)
 
 
 def _listen(host: str, port: int) -> socket.socket:

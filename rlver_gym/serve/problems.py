@@ -62,6 +62,9 @@ KINDS = {
     ),
     "too-many-episodes": Kind(503, "Too many open episodes"),
     "busy": Kind(503, "Too many turns at once"),
+    "stopped": Kind(
+        503, "The server is being stopped", "Send the same request again when it is there."
+    ),
 }
 
 

@@ -31,9 +31,8 @@ class EpisodeServer(AppServer):
         users: Mapping[str, SentientUser] | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
-        grace_s: int = 1,
     ) -> None:
-        """See `make_app`; `grace_s`: how long turns that are under way may take at the end."""
+        """See `make_app`; `port` 0 takes a free one. RlverError when it cannot be had."""
         settings = settings or ServeSettings()
         super().__init__(
             make_app(settings, token=token, users=users),
@@ -42,7 +41,6 @@ class EpisodeServer(AppServer):
             max_connections=settings.max_connections,
             header_timeout_s=settings.header_timeout_s,
             timeout_keep_alive=_KEEP_ALIVE_S,
-            timeout_graceful_shutdown=grace_s,
         )
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self.port}"

@@ -5,11 +5,10 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError, validate_call
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -19,19 +18,21 @@ from rlver_gym.serve.asgi import App
 from rlver_gym.studio.access_guard import AccessGuard
 from rlver_gym.studio.branches import Branches
 from rlver_gym.studio.notes import Notes
-from rlver_gym.studio.offline import OFFLINE_AGENTS
 from rlver_gym.studio.pairs import Pairs
 from rlver_gym.studio.people import People
 from rlver_gym.studio.ratings import Ratings
 from rlver_gym.studio.runs import Runs
+from rlver_gym.studio.speakers import Speakers
 from rlver_gym.studio.talks import Talks
 from rlver_gym.studio.trainings import Trainings, is_training
 from rlver_gym.studio.user_role import UserRoleDialogues
 from rlver_gym.util import __version__
 from rlver_gym.util.errors import RlverError
+from rlver_gym.util.event_loop import Worker
 from rlver_gym.util.field_errors import field_errors
 from rlver_gym.util.json_text import parse_json
 
+T = TypeVar("T")
 LOG = logging.getLogger("rlver_gym.studio")
 _LIMITS = (
     "https://github.com/rlver-gym/rlver-gym/blob/main/docs/embedded-user.md#what-it-cannot-see"
@@ -44,18 +45,26 @@ _TYPES = {
 }
 
 
-def make_app(folders: Sequence[Path], token: str, out: Path, personas: str | None = None) -> App:
+def make_app(
+    folders: Sequence[Path],
+    token: str,
+    out: Path,
+    personas: str | None = None,
+    agents: Sequence[str] = (),
+) -> App:
     """The application. `folders`: of runs and trainings; `token` opens it; `out`: where
-    first-person data goes; `personas`: as `library` takes them. Raises what reading the runs
-    raises.
+    first-person data goes; `personas`: as `library` takes them; `agents`: who speaks beside the
+    shipped ones. Raises what reading the runs and making the agents raises.
     """
     trainings = Trainings([folder for folder in folders if is_training(folder)])
     runs = Runs([one for one in folders if one not in trainings.folders], personas)
-    branches, talks, ratings = Branches(runs), Talks(personas), Ratings(runs, personas)
-    notes, pairs = Notes(runs), Pairs(runs)
-    confidences, people = UserRoleDialogues(out), People(personas)
+    speakers = Speakers(agents)
+    branches, talks = Branches(runs, speakers), Talks(speakers, personas)
+    notes, pairs, ratings = Notes(runs), Pairs(runs), Ratings(runs, personas)
+    confidences, people = UserRoleDialogues(out, speakers), People(personas)
     about = {
-        "agents": OFFLINE_AGENTS,
+        "agents": speakers.names,
+        "named": speakers.named,
         "envs": shipped_env_ids(),
         "trainings": trainings.names,
         "out": str(out),
@@ -110,7 +119,7 @@ def _make_route(request_line: str, answer: Callable[..., Any]) -> Route:
                 plain = parse_json(await request.body())
             if not isinstance(plain, dict):
                 raise ValueError("it is no object")
-            return _make_json_response(await run_in_threadpool(lambda: checked(**plain)))
+            return _make_json_response(await _run_on_thread(lambda: checked(**plain)))
         except ValidationError as error:
             return _make_json_response(
                 {"problem": "; ".join(field_errors(error, "the request"))}, 422
@@ -127,6 +136,15 @@ def _make_route(request_line: str, answer: Callable[..., Any]) -> Route:
             return _make_json_response({"problem": problem}, 500)
 
     return Route(f"/api/{name}", respond, methods=[method])
+
+
+async def _run_on_thread(act: Callable[[], T]) -> T:
+    """A thread of its own, which keeps nobody waiting: neither others who ask, nor the end."""
+    worker = Worker()
+    try:
+        return await worker(act)
+    finally:
+        worker.stop()
 
 
 def _make_json_response(value: Any, status: int = 200) -> Response:

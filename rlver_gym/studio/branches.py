@@ -10,8 +10,8 @@ from rlver_gym.core.dialogue import Dialogue, Turn
 from rlver_gym.environment.episode import parse_turn, turn_to_dict
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.studio.asks import Name, TurnNumber, Words
-from rlver_gym.studio.offline import choose_agent_reply, make_offline_user
 from rlver_gym.studio.runs import Run, Runs
+from rlver_gym.studio.speakers import Speakers, make_offline_user
 from rlver_gym.studio.talks import snapshot_before
 from rlver_gym.studio.views import Json
 from rlver_gym.util.errors import RunError, UnknownName
@@ -38,9 +38,9 @@ class Branch(NamedTuple):
 class Branches:
     """The branches of all open runs. The file's last line of an id is what it has come to."""
 
-    def __init__(self, runs: Runs) -> None:
-        """`runs`: whose dialogues."""
-        self._runs = runs
+    def __init__(self, runs: Runs, speakers: Speakers) -> None:
+        """`runs`: whose dialogues; `speakers`: who may go on with them."""
+        self._runs, self._speakers = runs, speakers
 
     def of(self, run: Name, dialogue: Name) -> list[Json]:
         """Those of a dialogue, the oldest first."""
@@ -82,7 +82,7 @@ class Branches:
     def _extend(self, run: Run, branch: Branch, words: str, agent: str, to_the_end: bool) -> Json:
         session, by = self._replay(run, branch), list(branch.by)
         while True:
-            session.reply(choose_agent_reply(agent, session) if agent else words)
+            session.reply(self._speakers.reply_in(session, agent) if agent else words)
             by.append(agent or YOU)
             if session.outcome is not None or not (to_the_end and agent):
                 break

@@ -15,6 +15,7 @@ from rlver_gym.bench.verdict import Verdict
 from rlver_gym.studio.branches import Branches
 from rlver_gym.studio.notes import read_notes
 from rlver_gym.studio.runs import Runs
+from rlver_gym.studio.speakers import Speakers
 from rlver_gym.studio.trainings import Trainings, is_training
 from rlver_gym.studio.views import Json
 from rlver_gym.util import __version__
@@ -62,7 +63,7 @@ def collect_page_data(
         if person:
             people[person["id"]] = person
         kept[number] = {**dialogue, "person": person and person["id"], "note": ""}
-    branches = Branches(runs)
+    branches = Branches(runs, Speakers())
     return {
         "overview": {
             **runs.overview,
@@ -76,6 +77,7 @@ def collect_page_data(
             ],
             "still": True,
             "agents": [],
+            "named": [],
             "trainings": trainings.names,
             "version": __version__,
         },

@@ -66,10 +66,10 @@ class Pairs:
         append_json(found.folder, FILE, {**pair._asdict(), "rater": rater, "preferred": side})
         return self.next(run, rater)
 
-    def tally(self, run: Name) -> Json:
-        """How often each agent was preferred (even: a half), and how far raters agree with each
-        other (alpha) and with the score: the share of decided pairs whose preferred side ended
-        higher, where the ends differ. None for what these pairs cannot tell.
+    def tally(self, run: Name, rater: Rater = "") -> Json:
+        """How often each agent was preferred (even: a half), for a rater who has compared every
+        pair, and how far raters agree with each other (alpha) and with the score: the share of
+        decided pairs whose preferred side ended higher, where the ends differ. None for all else.
         """
         found = self._runs.run(run)
         said = {
@@ -87,6 +87,8 @@ class Pairs:
                 if points and left.final != right.final:
                     agreed.append((left.final > right.final) is (points > 0))
         agents = {found.shown_as[name]: [fmean(one), len(one)] for name, one in shares.items()}
+        ranked = dict(sorted(agents.items(), key=lambda one: -one[1][0]))
+        is_done = self.next(run, rater)["next"] is None
         return to_plain(
             {
                 "pairs": len(said),
@@ -95,7 +97,7 @@ class Pairs:
                 "alpha": krippendorff_alpha([[*by.values()] for by in said.values()]),
                 "with_score": fmean(agreed) if agreed else None,
                 "decided": len(agreed),
-                "agents": dict(sorted(agents.items(), key=lambda one: -one[1][0])),
+                "agents": ranked if is_done else None,
             }
         )
 

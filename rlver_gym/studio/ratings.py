@@ -103,12 +103,18 @@ class Ratings:
         append_json(found.folder, RATINGS, said | told)
         return said | {"dialogue": name}
 
-    def agreement(self, run: Name) -> Json:
-        """How far raters agree with each other and, within a dialogue, with the score."""
+    def agreement(self, run: Name, rater: Rater = "") -> Json:
+        """How far raters agree with each other and, within a dialogue, with the score. The agents
+        by name for a rater who has rated every dialogue, and None for all others.
+        """
         found = self._runs.run(run)
         rated = read_ratings(found.folder)
         agreed = to_plain(compare_raters(found.dialogues, rated))
-        return {**agreed, "agents": self._agents(found, rated)}
+        is_done = all(
+            _is_completely_rated(found.dialogues[key], rated.get(key, {}).get(rater))
+            for key in hide_names(found).values()
+        )
+        return {**agreed, "agents": self._agents(found, rated) if is_done else None}
 
     def _agents(self, run: Run, rated: Changes) -> Json:
         """Mean final emotions by the score and by raters, over the same dialogues."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlver_gym.bench.compare import Comparison, read_comparisons
+from rlver_gym.bench.compare import Comparison, Protocol, read_comparisons
 from rlver_gym.bench.flagged import format_evidence
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.noise import (
@@ -39,6 +39,16 @@ from rlver_gym.studio.asks import Name, Words
 from rlver_gym.studio.search import Part, list_sentences, parts_of, search
 from rlver_gym.studio.views import Json, view_person
 from rlver_gym.util.errors import RlverError, UnknownName
+
+_PROTOCOL_NAMES = {
+    "env": "the environment",
+    "env_hash": "the environment's card",
+    "user": "the user",
+    "user_version": "the user's version",
+    "personas": "the people",
+    "seeds": "the number of seeds",
+    "user_seeds": "the number of the user's seeds",
+}
 
 
 class Run(NamedTuple):
@@ -92,6 +102,7 @@ class Runs:
                 SHIFT, build_user_shift_rows(shift), describe_shift_between_users(shift)
             ),
             "tables": [self._table(one) for one in self.comparisons],
+            "differs": _describe_differences([one.protocol for one in self.comparisons]),
             "reasons": list_sentences(
                 episode for run in self.runs.values() for episode in run.dialogues.values()
             ),
@@ -205,6 +216,16 @@ class Runs:
             label_turn(turn.utterance, lines[: at + 1]) for at, turn in enumerate(episode.turns)
         ]
         return {"capabilities": marks, "strategies": [sorted(one or ()) for one in labels]}
+
+
+def _describe_differences(protocols: Sequence[Protocol]) -> str:
+    """In what not all of them are equal, in words."""
+    differing = [
+        name
+        for field, name in _PROTOCOL_NAMES.items()
+        if len({getattr(one, field) for one in protocols}) > 1
+    ]
+    return " and ".join(filter(None, [", ".join(differing[:-1]), *differing[-1:]]))
 
 
 def _build_spread_table(

@@ -16,17 +16,21 @@ class StudioServer(AppServer):
     """A studio at an address that holds its token."""
 
     def __init__(
-        self, folders: Sequence[Path], out: Path, personas: str | None = None, port: int = 0
+        self,
+        folders: Sequence[Path],
+        out: Path,
+        personas: str | None = None,
+        port: int = 0,
+        agents: Sequence[str] = (),
     ) -> None:
         """See `make_app`; `port` 0 takes a free one. RlverError when it cannot be had."""
         self.token = secrets.token_urlsafe(24)
         super().__init__(
-            make_app(folders, self.token, out, personas),
+            make_app(folders, self.token, out, personas, agents),
             HOST,
             port,
             max_connections=_MAX_CONNECTIONS,
             lifespan="off",
-            timeout_graceful_shutdown=2,
         )
 
     @property

@@ -12,8 +12,8 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.environment.snapshot import Snapshot
 from rlver_gym.studio.asks import Name, Seed, Words
-from rlver_gym.studio.offline import choose_agent_reply, make_offline_user
 from rlver_gym.studio.people import read_lean_card
+from rlver_gym.studio.speakers import Speakers, make_offline_user
 from rlver_gym.studio.views import Json, view_session
 from rlver_gym.util.errors import DialogueError, UnknownName
 
@@ -42,9 +42,9 @@ class OpenDialogues(OrderedDict[str, T]):
 class Talks:
     """All talks with a simulated person."""
 
-    def __init__(self, personas: str | None = None) -> None:
-        """`personas`: as `library` takes them."""
-        self._personas = personas
+    def __init__(self, speakers: Speakers, personas: str | None = None) -> None:
+        """`speakers`: who may give a hint; `personas`: as `library` takes them."""
+        self._speakers, self._personas = speakers, personas
         self._open: OpenDialogues[EmpathySession] = OpenDialogues()
         self._lock = RLock()
 
@@ -70,7 +70,7 @@ class Talks:
 
     def hint(self, talk: Name, agent: Name) -> Json:
         """What an agent would say now; nothing is said."""
-        return {"words": choose_agent_reply(agent, self._open.take(talk))}
+        return {"words": self._speakers.reply_in(self._open.take(talk), agent)}
 
     def undo(self, talk: Name) -> Json:
         """Take the last turn back."""

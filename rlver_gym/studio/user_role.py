@@ -10,7 +10,7 @@ from threading import RLock
 from rlver_gym.core.dialogue import Message, clean_utterance
 from rlver_gym.core.emotion import apply_change
 from rlver_gym.studio.asks import Change, Name, Rater, Words
-from rlver_gym.studio.offline import make_offline_agent
+from rlver_gym.studio.speakers import Speakers
 from rlver_gym.studio.talks import OpenDialogues
 from rlver_gym.studio.views import Json
 from rlver_gym.util.errors import DialogueError, UtteranceError
@@ -32,7 +32,7 @@ class UserRoleDialogue:
     replies: list[str] = field(default_factory=list)
     changes: list[int] = field(default_factory=list)
 
-    def hear(self, words: str) -> None:
+    def say(self, words: str, speakers: Speakers) -> None:
         """Say something; the agent replies. UtteranceError for nothing."""
         if not words.strip():
             raise UtteranceError("Say what is on your mind first.")
@@ -41,7 +41,7 @@ class UserRoleDialogue:
         for at, text in enumerate(said):
             messages.append(Message("user", text))
             messages += [Message("agent", one) for one in self.replies[at : at + 1]]
-        reply = make_offline_agent(self.agent, None).reply(tuple(messages))
+        reply = speakers.reply(self.agent, tuple(messages), None)
         self.said = said
         self.replies.append(clean_utterance(reply, MAX_CHARS, "truncate"))
 
@@ -56,16 +56,16 @@ class UserRoleDialogue:
 class UserRoleDialogues:
     """All talks of this kind that are open."""
 
-    def __init__(self, folder: Path) -> None:
-        """`folder`: where they are kept."""
-        self._folder = folder
+    def __init__(self, folder: Path, speakers: Speakers) -> None:
+        """`folder`: where they are kept; `speakers`: who may support."""
+        self._folder, self._speakers = folder, speakers
         self._open: OpenDialogues[UserRoleDialogue] = OpenDialogues()
         self._lock = RLock()
 
     def begin(self, rater: Rater, agent: Name, words: Words) -> Json:
         """The first words. UnknownName for an agent that must know a card."""
         talk = UserRoleDialogue(rater, agent, f"{agent}/{rater}/{secrets.randbelow(10**9)}")
-        talk.hear(words)
+        talk.say(words, self._speakers)
         with self._lock:
             return talk.view(self._open.put(talk))
 
@@ -87,5 +87,5 @@ class UserRoleDialogues:
             one = self._open.take(talk)
             if len(one.changes) < len(one.replies):
                 raise DialogueError("rate the last reply first: how did it feel?")
-            one.hear(words)
+            one.say(words, self._speakers)
             return one.view(talk)

@@ -104,13 +104,13 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
             <div key={number} id={`turn-${number}`} class={`row ${number === turn ? "picked" : ""}`}>
               <Cell turn={left.turns[number - 1]} number={number} name={name} isPicked={number === turn} pick={() => pick(number)} note={noteOf(number, number === turn)} write={overview.still ? null : () => { setWriting(number); pick(number); }} />
               {right && (number < right.from ? <p class="dim same">as recorded</p> : number === next ? (
-                <div><Composer agents={overview.agents} busy={action.busy} placeholder="And then?" onSay={(text) => goOn({ words: text })} onAgent={(agent, end) => goOn({ agent, to_the_end: end })} /><Problem text={!writing && action.problem} /></div>
+                <div><Composer agents={overview.agents} named={overview.named} busy={action.busy} placeholder="And then?" onSay={(text) => goOn({ words: text })} onAgent={(agent, end) => goOn({ agent, to_the_end: end })} /><Problem text={!writing && action.problem} /></div>
               ) : <Cell turn={right.turns[number - right.from]} number={number} name={name} isPicked={number === turn} pick={() => pick(number)} second />)}
               {writing === number && (
                 <div class="card writing">
                   <h3>Another reply at turn {number}</h3>
                   <p class="dim">The person hears it in place of what was said, and the dialogue goes on from there. {dialogue.user !== "embedded" && `The record was made with the user ${dialogue.user}; here the embedded one answers.`}</p>
-                  <Composer agents={overview.agents} busy={action.busy} placeholder="What would you say here?" autofocus onSay={(text) => begin({ words: text })} onAgent={(agent, end) => begin({ agent, to_the_end: end })} />
+                  <Composer agents={overview.agents} named={overview.named} busy={action.busy} placeholder="What would you say here?" autofocus onSay={(text) => begin({ words: text })} onAgent={(agent, end) => begin({ agent, to_the_end: end })} />
                   <Problem text={action.problem} /><button class="quiet" onClick={() => setWriting(0)}>Cancel</button>
                 </div>)}
             </div>

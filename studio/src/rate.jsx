@@ -16,7 +16,7 @@ export function RatePage({ overview, params }) {
           <button role="tab" aria-selected={view === "agreement"} onClick={() => go("rate", { run, rater, view: "agreement" })}>Agreement</button>
         </div>
         {overview.runs.length > 1 && <Select label="run" value={run} options={overview.runs.map(([label]) => label)} onChange={(to) => go("rate", { run: to, rater, view })} />}</div>
-      {view === "agreement" ? <><Agreement run={run} /><Tally run={run} /></> : !rater ? <Begin run={run} view={view} />
+      {view === "agreement" ? <><Agreement run={run} rater={rater} /><Tally run={run} rater={rater} /></> : !rater ? <Begin run={run} view={view} />
         : view === "pairs" ? <Pairs key={`pairs ${run} ${rater}`} run={run} rater={rater} /> : <Queue key={`${run} ${rater}`} run={run} rater={rater} />}
     </>
   );
@@ -123,15 +123,17 @@ function Number({ title, value, digits = 2, says }) {
   return <div class="card number"><span class="dim">{title}</span><b>{value === null || value === undefined ? "–" : digits ? fixed(value, digits) : value}</b><span class="dim">{says}</span></div>;
 }
 
+// Who is nobody yet is told what nobody may know.
+const whose = (run, rater) => (rater ? { run, rater } : { run });
 // What a rater must not know before they are done.
-const Unblinding = ({ title, children }) => <details class="spread"><summary>{title}: only for who has no more to rate</summary>{children}</details>;
+const Hidden = ({ what, isNamed }) => <p class="note">{isNamed ? `Agents have names here for a rater who has ${what}.` : `Choose a rater first: agents have names here for one who has ${what}.`}</p>;
 
-function Agreement({ run }) {
-  const { value, problem } = useAnswer(() => get("agreement", { run }), run);
+function Agreement({ run, rater }) {
+  const { value, problem } = useAnswer(() => get("agreement", whose(run, rater)), `${run} ${rater}`);
   if (problem) return <Problem text={problem} />;
   if (!value) return <Waiting />;
   if (!value.replies) return <p class="card empty">Nobody has rated replies of this run yet.</p>;
-  const agents = Object.entries(value.agents).sort(([, a], [, b]) => b[1] - a[1]);
+  const agents = Object.entries(value.agents || {}).sort(([, a], [, b]) => b[1] - a[1]);
   return (
     <>
       <div class="numbers">
@@ -143,9 +145,10 @@ function Agreement({ run }) {
       <section><h2>Raters</h2>
         <div class="scroll"><table class="board"><thead><tr><th>rater</th><th>replies</th><th>whole dialogues</th><th>mean</th><th>r with the score</th></tr></thead>
           <tbody>{value.raters.map((one) => <tr key={one.name}><th scope="row">{one.name}</th><td>{one.replies}</td><td>{one.dialogues}</td><td>{fixed(one.mean)}</td><td>{fixed(one.within_dialogue_r, 2)}</td></tr>)}</tbody></table></div></section>
-      {agents.length > 0 && <Unblinding title="Agents by name"><p class="dim">Mean final emotion over the dialogues that somebody rated whole.</p>
+      {!value.agents && <Hidden what="rated every dialogue" isNamed={rater} />}
+      {agents.length > 0 && <section><h2>Agents</h2><p class="dim">Mean final emotion over the dialogues that somebody rated whole.</p>
         <div class="scroll"><table class="board"><thead><tr><th>agent</th><th>by people</th><th>by the score</th></tr></thead>
-          <tbody>{agents.map(([agent, [score, rated]]) => <tr key={agent}><th scope="row">{agent}</th><td>{fixed(rated)}</td><td>{fixed(score)}</td></tr>)}</tbody></table></div></Unblinding>}
+          <tbody>{agents.map(([agent, [score, rated]]) => <tr key={agent}><th scope="row">{agent}</th><td>{fixed(rated)}</td><td>{fixed(score)}</td></tr>)}</tbody></table></div></section>}
       <p class="note">Kept in the run's ratings.jsonl, which <code>rlver-gym rescore RUN</code> sets beside the score; <code>rlver-gym export RUN --to corpus</code> writes those that say why in the form of the corpus of rated replies.</p>
     </>
   );
@@ -197,8 +200,8 @@ function Pairs({ run, rater }) {
   );
 }
 
-function Tally({ run }) {
-  const { value, problem } = useAnswer(() => get("tally", { run }), run);
+function Tally({ run, rater }) {
+  const { value, problem } = useAnswer(() => get("tally", whose(run, rater)), `${run} ${rater}`);
   if (problem) return <Problem text={problem} />;
   if (!value?.pairs) return null;
   return (
@@ -208,8 +211,8 @@ function Tally({ run }) {
         <Number title="Krippendorff's alpha" value={value.alpha} says="left 1, neither 0, right −1" />
         <Number title="with the score" value={value.with_score} says={`share of ${value.decided} decided comparisons whose preferred side ended higher; 0.5 by chance`} />
       </div>
-      <Unblinding title="Agents by preference"><div class="scroll"><table class="board"><thead><tr><th>agent</th><th>preferred</th><th>comparisons</th></tr></thead>
-        <tbody>{Object.entries(value.agents).map(([agent, [share, count]]) => <tr key={agent}><th scope="row">{agent}</th><td>{fixed(100 * share, 0)} %</td><td>{count}</td></tr>)}</tbody></table></div></Unblinding>
+      {!value.agents ? <Hidden what="compared every pair" isNamed={rater} /> : <div class="scroll"><table class="board"><thead><tr><th>agent</th><th>preferred</th><th>comparisons</th></tr></thead>
+        <tbody>{Object.entries(value.agents).map(([agent, [share, count]]) => <tr key={agent}><th scope="row">{agent}</th><td>{fixed(100 * share, 0)} %</td><td>{count}</td></tr>)}</tbody></table></div>}
       <p class="note">“Neither” counts a half for both. Kept in the run's preferences.jsonl.</p></section>
   );
 }

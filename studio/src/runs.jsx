@@ -42,6 +42,12 @@ function Lists({ overview, params }) {
   // A fresh page opens on the best competitor.
   const filter = params.size ? fields : { agent: best };
   const set = (changes) => go("runs", { any: "1", ...filter, ...changes }, { replace: true });
+  // What is chosen in a table changes the list below, which may be off screen.
+  const list = (changes) => {
+    set(changes);
+    const dialogues = document.getElementById("dialogues");
+    if (dialogues.getBoundingClientRect().top > innerHeight * 0.7) dialogues.scrollIntoView({ behavior: "smooth" });
+  };
   const asked = { q: (filter.q || "").trim(), reason: filter.reason || "" };
   const query = asked.q || asked.reason ? JSON.stringify(asked) : "";
   const found = useAnswer(() => get("search", asked), query || null);
@@ -51,7 +57,7 @@ function Lists({ overview, params }) {
   return (
     <>
       {(overview.verdicts || []).map((one) => <p key={one.text} class={one.is_alarm ? "problem" : "note"}>{one.text}</p>)}
-      {overview.tables.map((table, number) => <Board key={number} number={number} table={table} filter={filter} set={set} several={overview.tables.length > 1} />)}
+      {overview.tables.map((table, number) => <Board key={number} number={number} table={table} filter={filter} set={list} several={overview.tables.length > 1} differs={overview.differs} />)}
       {overview.shift && <Spread {...overview.shift} open />}
       {overview.omitted > 0 && <p class="note">{overview.dialogues.length.toLocaleString("en")} of {(overview.dialogues.length + overview.omitted).toLocaleString("en")} dialogues are in this file, lower seeds first; all are in the runs' episodes.jsonl.</p>}
       <Moved rows={rows} all={overview.dialogues} agents={[...new Set(overview.tables.flatMap((table) => table.scores.map((score) => score.agent)))]} agent={filter.agent} />
@@ -80,7 +86,7 @@ function Head({ title, name, sort, onSort, first = "up", wide }) {
   );
 }
 
-function Board({ number, table, filter, set, several }) {
+function Board({ number, table, filter, set, several, differs }) {
   const [sort, setSort] = useState("final down");
   const [name, way] = sort.split(" ");
   const value = COLUMNS.find((column) => column[1] === name)[2];
@@ -96,8 +102,8 @@ function Board({ number, table, filter, set, several }) {
     <section>
       <div class="title"><h1>{several ? table.title : "Who leaves people better than they came"}</h1>
         <button class="quiet" onClick={() => download("scores.csv", toCsv([["agent", "final", "low", "high", "content", "left", "turns"], ...rows.map((s) => [s.agent, ...s.final, s.content, s.left, s.turns])]), "text/csv")}>CSV</button></div>
-      <p>{better.length ? `Better than they came, with the whole interval above the start (${table.start}): ${better.map((score) => score.agent).join(", ")}.` : `None does for certain: no agent's interval is wholly above the start (${table.start}).`}</p>
-      <p class="dim">{several ? `Of another protocol than the other tables: not to be ranked with them. ${table.runs.join(", ")}` : table.title}</p>
+      <p>{better.length ? `People leave better than they came, with the whole interval above the start (${table.start}), from ${better.map((score) => score.agent).join(", ")}.` : `No agent leaves people better than they came for certain: no interval is wholly above the start (${table.start}).`}</p>
+      <p class="dim">{several ? `The tables differ in ${differs}: agents are not to be ranked across them. Here: ${table.runs.join(", ")}` : table.title}</p>
       {table.notes.map((note) => <p key={note} class="problem">{note}</p>)}
       <div class="scroll">
         <table class="board">

@@ -150,11 +150,11 @@ function Need({ need, hints = [], shown }) {
 }
 
 // Words to say, or an agent who says some.
-export function Composer({ agents, onSay, onAgent, busy, placeholder, label = "Say it", autofocus, fill }) {
+export function Composer({ agents, named = [], onSay, onAgent, busy, placeholder, label = "Say it", autofocus, fill }) {
   const [text, setText] = useState("");
   // `fill`: words that come back into the box, before what is in it.
   useEffect(() => { if (fill) setText((now) => [fill.text, now].filter(Boolean).join("\n")); }, [fill]);
-  const [agent, setAgent] = useState(agents?.includes("listener") ? "listener" : agents?.[0]);
+  const [agent, setAgent] = useState(named[0] || "listener");
   const [toTheEnd, setToTheEnd] = useState(false);
   const area = useRef(null);
   useEffect(() => { if (autofocus && !busy) area.current.focus(); }, [busy]);

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -32,7 +33,13 @@ SERVICES = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["
 def running(command: list[str], **env: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A process that serves, and its port."""
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | env
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | env,
+        # what a shell starts in the background ignores Ctrl-C, and so would its children
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         try:
             assert process.stdout
@@ -44,8 +51,12 @@ def running(command: list[str], **env: str) -> Iterator[tuple[subprocess.Popen[s
             process.kill()
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_it_serves_until_it_is_stopped(caller: Any, tmp_path: Path, stop: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)]
+)
+def test_it_serves_until_it_is_stopped(
+    caller: Any, tmp_path: Path, stop: signal.Signals, code: int
+) -> None:
     pytest.importorskip("fastapi", reason="needs rlver-gym[serve]")
     (tmp_path / "token").write_text(f"{TOKEN}\n")
     command = [sys.executable, "-m", "rlver_gym", "serve", "--port", "0"]
@@ -54,9 +65,18 @@ def test_it_serves_until_it_is_stopped(caller: Any, tmp_path: Path, stop: signal
         call = caller(SimpleNamespace(port=port), TOKEN)
         envs = call("GET", "/v1/envs").body["envs"]
         assert [one["id"] for one in envs] == ["RLVER-Sparse-v0"]
-        process.send_signal(stop)
+        with socket.create_connection(("127.0.0.1", port)) as half:
+            half.sendall(
+                b"POST /v1/episodes HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n"
+                + f"authorization: Bearer {TOKEN}\r\n\r\n{{".encode()
+            )
+            time.sleep(0.2)
+            began = time.monotonic()
+            process.send_signal(stop)
+            assert b"urn:rlver-gym:stopped" in b"".join(iter(lambda: half.recv(4_096), b""))
         shown = process.communicate(timeout=120)[0]
-        assert process.returncode in (0, 130, -stop)
+        assert process.returncode == code
+        assert time.monotonic() - began < 9, "it gives requests 3 s"
         assert "Traceback" not in shown
         assert TOKEN not in shown
 

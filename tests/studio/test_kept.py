@@ -2,9 +2,18 @@
 
 import json
 import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from functools import partial
+from http.client import HTTPException
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -70,6 +79,43 @@ def test_a_note_that_another_studio_writes_meanwhile_is_kept(studio) -> None:
             wait([ours], timeout=0.5)  # it has read the file, or waits for its turn
             write_lines(other, file, [json.dumps(theirs)])
         assert [one["text"] for one in ours.result()] == ["By another studio.", "It copies."]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)]
+)
+def test_a_studio_that_is_stopped_has_kept_what_it_acknowledged(
+    held: Path, tmp_path: Path, stop: signal.Signals, code: int
+) -> None:
+    run = shutil.copytree(held, tmp_path / "run")
+    command = [sys.executable, "-m", "rlver_gym", "studio", str(run), "--port", "0"]
+    default_interrupt = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, preexec_fn=default_interrupt
+    ) as process:
+        assert process.stdout
+        port, token = re.findall(r":(\d+)/\?token=(\S+)", process.stdout.readline())[0]
+        client = Client(SimpleNamespace(port=int(port), token=token), run, tmp_path)
+
+        def write_notes(turn: int) -> int:
+            fields = {"run": "run", "dialogue": KEY, "turn": turn}
+            with suppress(OSError, HTTPException):
+                for number in range(10_000):
+                    client.post("note", **fields, text=f"{number}")
+            return number - 1
+
+        with ThreadPoolExecutor(3) as pool:
+            last = [pool.submit(write_notes, turn) for turn in range(3)]
+            time.sleep(1)
+            began = time.monotonic()
+            process.send_signal(stop)
+            assert process.wait(timeout=120) == code
+            assert time.monotonic() - began < 9, "it gives requests 3 s"
+    notes = [json.loads(line) for line in (run / "notes.jsonl").read_text().splitlines()]
+    for turn, number in enumerate(one.result() for one in last):
+        assert number > 0
+        assert f"{number}" in [note["text"] for note in notes if note["turn"] == turn]
 
 
 def test_every_two_dialogues_of_a_person_are_compared_once(studio) -> None:

@@ -63,7 +63,25 @@ def test_ratings_are_read_by_opinions(studio) -> None:
     assert gather_opinions(studio.folder, dialogues, {}).emotions["rated"] == {
         agent: 40.0 + len(lines)
     }
-    assert studio.get("agreement", run=studio.run)["agents"][agent][1] == 40.0 + len(lines)
+
+
+def test_agents_have_names_for_a_rater_who_has_no_more_to_rate(studio) -> None:
+    mine = {"run": studio.run, "rater": "Ann"}
+    rate_next(studio, "Bo", lambda *_: 2)
+    while studio.get("rate", **mine)["next"]:
+        assert studio.get("agreement", **mine)["agents"] is None
+        rate_next(studio, "Ann", lambda *_: 1)
+    while pair := studio.get("pair", **mine)["next"]:
+        assert studio.get("tally", **mine)["agents"] is None
+        studio.post("prefer", **mine, name=pair["name"], side="even")
+    dialogues, _ = read_dialogues(studio.folder, Sources())
+    rated = gather_opinions(studio.folder, dialogues, {}).emotions["rated"]
+    agents = studio.get("agreement", **mine)["agents"]
+    assert {agent: by for agent, (_, by) in agents.items()} == rated
+    assert set(studio.get("tally", **mine)["agents"]) == {"echo", "listener", "oracle"}
+    for other in ({"rater": "Bo"}, {}):
+        for name in ("agreement", "tally"):
+            assert studio.get(name, run=studio.run, **other)["agents"] is None
 
 
 def test_the_agreement_is_that_of_the_ratings(studio) -> None:
@@ -175,13 +193,17 @@ def test_pairs_are_blind_resume_and_say_who_helped_more(studio) -> None:
             names.append(shown["next"]["name"])
             body = {"run": studio.run, "rater": rater, "name": names[-1], "side": side}
             assert studio.post("prefer", **body)["done"] == done + 1
+    for rater in sides:  # names are for those who have compared all
+        while one := studio.get("pair", run=studio.run, rater=rater)["next"]:
+            body = {"run": studio.run, "rater": rater, "name": one["name"], "side": "left"}
+            studio.post("prefer", **body)
     assert names[:3] == names[3:]
     lines = [
         json.loads(one) for one in (studio.folder / "preferences.jsonl").read_text().splitlines()
     ]
-    found = studio.get("tally", run=studio.run)
-    assert (found["pairs"], found["raters"], found["shared"]) == (3, 2, 3)
-    values = [[1, 1], [-1, 1], [0, 0]]
+    found = studio.get("tally", run=studio.run, rater="Ann")
+    assert (found["pairs"], found["raters"], found["shared"]) == (24, 2, 24)
+    values = [[1, 1], [-1, 1], [0, 0], *[[1, 1]] * 21]
     assert found["alpha"] == pytest.approx(krippendorff_alpha(values))
     points = {"left": 1.0, "even": 0.5, "right": 0.0}
     for agent, (share, count) in found["agents"].items():

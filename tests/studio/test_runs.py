@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from pages import read_page
 
+from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import read_episodes
+from rlver_gym.bench.run import run as hold
 from rlver_gym.bench.score import score_agents
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue
@@ -36,6 +38,15 @@ def test_competitors_are_ranked_among_themselves_and_the_oracle_is_apart(shared)
     for found, right in zip(table["scores"], score_agents(own), strict=False):
         assert found["final"] == list(right.final)
         assert found["to_best"] == (right.to_best and list(right.to_best))
+
+
+def test_tables_that_are_not_to_be_ranked_together_say_what_differs(
+    held: Path, tmp_path: Path
+) -> None:
+    others = tmp_path / "others"
+    list(hold(BenchPlan(agents=("echo",), seeds=1, split="validation"), others))
+    overview = Runs([held, others]).overview
+    assert (len(overview["tables"]), overview["differs"]) == (2, "the people")
 
 
 def test_every_dialogue_has_a_row_and_every_row_opens(shared) -> None:

@@ -1,14 +1,17 @@
 """Talks are sessions, and what somebody in need says and feels is kept."""
 
 import json
+from pathlib import Path
 
 import pytest
 from paths import ROOT
+from studios import Client, start_studio
 
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.testing import ChatServer
 from rlver_gym.users import make_user
 
 ENV, WHO = "RLVER-Empathy-v0", "gus-the-flatmate"
@@ -113,6 +116,22 @@ def test_nobody_supports_without_words_a_name_and_an_honest_agent(shared, fields
     whole = {"rater": "Ann", "agent": "listener", "words": "My dog died."}
     assert shared.refusal("confide", **{**whole, **fields})
     assert not shared.out.exists()
+
+
+def test_an_agent_that_the_studio_was_started_with_reads_and_no_page_names_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ChatServer("I hear you.") as model:
+        monkeypatch.setenv("OPENAI_BASE_URL", model.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        with start_studio([], tmp_path, agents=("openai:m",)) as server:
+            studio = Client(server, tmp_path, tmp_path)
+            assert studio.get("overview")["named"] == ["openai:m"]
+            whole = {"rater": "Ann", "words": "My dog died."}
+            assert studio.post("confide", agent="openai:m", **whole)["replies"] == ["I hear you."]
+            assert "openai:m" in studio.refusal("confide", agent="openai:other", **whole)
+            talk = studio.post("talk", env=ENV, persona=WHO)["id"]
+            assert studio.post("hint", talk=talk, agent="openai:m")["words"] == "I hear you."
 
 
 def test_a_talk_that_is_gone_is_said_to_be(shared) -> None:

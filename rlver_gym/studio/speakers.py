@@ -1,0 +1,48 @@
+"""Who speaks in the studio: the embedded user, the shipped agents, and those that whoever started
+it has named. No page can name another one.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import cast
+
+from rlver_gym.agents import PRIVILEGED_AGENTS, SHIPPED_AGENTS, agent_maker
+from rlver_gym.agents.strategies import STRATEGIES
+from rlver_gym.core.dialogue import Message
+from rlver_gym.core.persona import Persona
+from rlver_gym.core.user import Scene, SentientUser
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.users import make_user
+from rlver_gym.util.errors import UnknownName
+
+_SHIPPED = (*SHIPPED_AGENTS, *(f"strategy:{one.name.lower()}" for one in STRATEGIES))
+
+
+@cache
+def make_offline_user() -> SentientUser:
+    """The embedded user: it keeps nothing between calls."""
+    return make_user("embedded")
+
+
+class Speakers:
+    """The agents that may be asked for."""
+
+    def __init__(self, named: Sequence[str] = ()) -> None:
+        """`named`: as `agent_maker` takes them. Raises what it raises."""
+        self.named = tuple(named)
+        self.names = (*self.named, *_SHIPPED)
+        self._makers = {name: agent_maker(name) for name in self.names}
+
+    def reply(self, name: str, messages: Sequence[Message], scene: Scene | None) -> str:
+        """What an agent says to somebody (None: of whom there is no card). UnknownName for one that
+        is not here, or looks at a card that is not there.
+        """
+        known = [one for one in self.names if scene or one not in PRIVILEGED_AGENTS]
+        if name not in known:
+            raise UnknownName.of("agent", name, known, ", ".join(known))
+        persona, seed = (scene.persona, scene.seed) if scene else (None, 0)
+        return self._makers[name](cast(Persona, persona), seed).reply(messages)
+
+    def reply_in(self, session: EmpathySession, name: str) -> str:
+        """What an agent says now."""
+        return self.reply(name, tuple(session.dialogue.messages()), session.scene)
