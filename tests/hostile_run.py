@@ -28,6 +28,8 @@ ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e[/nope][bold]{{x}}|\n<img src=x>`
 """A terminal's title, a cleared screen, colour, text that runs backwards, a broken tag of markup,
 and what Markdown and HTML obey.
 """
+NOISE = "[/nope][bold]{{x}}|<img src=x>`owned"
+"""What markup obeys, of signs that may be in the name of a model."""
 Manifest = dict[str, Any]
 
 
@@ -56,15 +58,14 @@ def noisy_run(folder: Path) -> Path:
             turns.append(turn._replace(appraisal=appraisal, **said))
         names = {
             name: getattr(episode, name) + ESCAPES
-            for name in ("agent", "persona", "user", "user_version", "opening")
-        }
+            for name in ("persona", "user", "user_version", "opening")
+        } | {"agent": f"openai:{episode.agent}{NOISE}"}
         lines.append(episode._replace(turns=tuple(turns), **names).to_json())
     (folder / EPISODES).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     def noisy(there: Manifest) -> None:
-        there["plan"]["agents"] = [name + ESCAPES for name in there["plan"]["agents"]]
+        there["plan"]["agents"] = [f"openai:{name}{NOISE}" for name in there["plan"]["agents"]]
         there["agents"] = {name: {} for name in there["plan"]["agents"]}
-        there["plan"]["user"] += ESCAPES
         there["command"], there["python"], there["packages"] = (
             [ESCAPES],
             ESCAPES,
@@ -156,7 +157,7 @@ MANIFESTS: dict[str, tuple[Callable[[Manifest, Path], object], str]] = {
         ),
         r"'subprocess:Popen'.*--user MODULE:NAME",
     ),
-    "user from weights elsewhere": (_own_weights, "--user reader:FILE"),
+    "user from weights elsewhere": (_own_weights, "there is no user 'embedded:"),
     "user with a response cache of its own": (
         _own_cache,
         "no run records how its server is reached",

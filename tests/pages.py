@@ -18,6 +18,11 @@ def read_page(page: Path) -> dict[str, Any]:
 
 def alarms(page: Path) -> list[str]:
     """What it warns of: what is not as a run of its plan writes it, or not as recomputed."""
-    overview = read_page(page)["overview"]
+    return list_sentences(read_page(page)["overview"])
+
+
+def list_sentences(overview: dict[str, Any], *, alarms_only: bool = True) -> list[str]:
+    """The same of what the studio's first page is given, or all that it says of runs."""
     found = [text for table in overview["tables"] for text in table["notes"]]
-    return found + [one["text"] for one in overview["verdicts"] if one["is_alarm"]]
+    verdicts = overview["verdicts"]
+    return found + [one["text"] for one in verdicts if one["is_alarm"] or not alarms_only]

@@ -12,12 +12,20 @@ from rlver_gym.agents.baselines import BASELINES
 from rlver_gym.agents.human import Human
 from rlver_gym.agents.needs import Adaptive
 from rlver_gym.agents.oracle import Oracle
-from rlver_gym.agents.own import is_async_own_agent, is_own_agent, own_agent_maker, source_hash
+from rlver_gym.agents.own import (
+    OTHERS,
+    is_async_own_agent,
+    is_own_agent,
+    own_agent_maker,
+    source_hash,
+)
 from rlver_gym.agents.strategies import FixedStrategy, parse_strategy_name
 from rlver_gym.core.agent import Agent, AgentMaker, AsyncAgent
 from rlver_gym.core.persona import Persona
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.util.errors import AgentError, UnknownName, pip_install
+from rlver_gym.util.lookalikes import look_alike, strip_invisible
+from rlver_gym.util.terminal import one_line
 
 __all__ = [
     "AGENT_NAMES",
@@ -29,6 +37,7 @@ __all__ = [
     "AsyncAgent",
     "agent_maker",
     "agent_pin",
+    "check_agent_name",
     "is_async_agent",
     "is_shipped_agent",
     "make_agent",
@@ -59,6 +68,7 @@ def agent_maker(
     `Agent`. `options`: what a chat model is asked with beside the words (temperature, top_p, …).
     Raises UnknownName, or AgentError when it cannot be made.
     """
+    check_agent_name(name)
     if name in BASELINES:
         return lambda persona, seed: cast(Agent, BASELINES[name](seed))
     if name == "adaptive":
@@ -79,9 +89,24 @@ def agent_maker(
     if path := _hf_path(name):
         local = _load_hf_module().HFAgent(path)
         return lambda persona, seed: local.with_seed(seed)
-    if is_own_agent(name):
-        return own_agent_maker(name)
-    raise UnknownName.of("agent", name, AGENT_NAMES, ", ".join(AGENT_NAMES))
+    return own_agent_maker(name)
+
+
+def check_agent_name(name: str) -> None:
+    """UnknownName for what no agent is called. Nothing is imported."""
+    if parse_strategy_name(name) or name in (*SHIPPED_AGENTS, HUMAN):
+        return
+    if name != one_line(strip_invisible(name)):
+        raise UnknownName(f"the agent {name[:80]!r} has signs in its name that nobody sees.")
+    if uses_server(name) or _hf_path(name):
+        return
+    if not is_own_agent(name):
+        raise UnknownName.of("agent", name, AGENT_NAMES, ", ".join(AGENT_NAMES))
+    for shipped in (*SHIPPED_AGENTS, HUMAN, *OTHERS):
+        if look_alike(name, shipped) or look_alike(name.partition(":")[0], shipped):
+            raise UnknownName(
+                f"the agent {name[:80]} can be taken for {shipped}. Give its module another name."
+            )
 
 
 def uses_server(name: str) -> bool:

@@ -11,7 +11,7 @@ from rlver_gym.core.answer import explain_missing_words, read_answer, read_words
 from rlver_gym.util.errors import AgentError, AgentFailed
 from rlver_gym.util.user_code import import_own, is_own_name, make_own
 
-_OTHERS = ("strategy", "openai", "hf")
+OTHERS = ("strategy", "openai", "hf")
 """What stands before the colon of agents that are not one's own."""
 _WHAT = (
     "An agent is a class that needs no arguments (or a function that makes one), with a method"
@@ -21,7 +21,7 @@ _WHAT = (
 
 def is_own_agent(name: str) -> bool:
     """Whether the name has the form MODULE:NAME."""
-    return is_own_name(name, _OTHERS)
+    return is_own_name(name, OTHERS)
 
 
 def own_agent_maker(name: str) -> AgentMaker:

@@ -16,11 +16,12 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.groups import group
+from rlver_gym.util.lookalikes import look_alike
 from rlver_gym.util.terminal import format_count, one_line
 
 Kind = Literal[
     "unreadable", "unplanned", "doubled", "foreign", "unfinished", "edited", "reordered",
-    "missing", "diverging",
+    "missing", "diverging", "card", "unplanned_run",
 ]  # fmt: skip
 _SENTENCES: dict[Kind, str] = {
     "unplanned": "a dialogue that the plan does not have; it counts in no score",
@@ -29,7 +30,9 @@ _SENTENCES: dict[Kind, str] = {
     "unfinished": "no finished dialogue; it counts in no score",
     "edited": "not as it was written; its score may be wrong",
     "reordered": "not where the plan has it; no score depends on it",
-    "missing": "without a record that counts; 0 in the score at worst",
+    "missing": "without a record that counts; 0 in the score at worst, unless bench goes on",
+    "card": "an env card that is not the one whose name it bears",
+    "unplanned_run": "there is none, so nothing says which dialogues there should be",
 }
 _MAX_NAMED_LINES, _MAX_LISTED_LINES = 3, 100
 """In a sentence, and in JSON."""
@@ -82,16 +85,18 @@ class Problems(NamedTuple):
         by_kind = self.by_kind.items()
         return {kind: [one.line for one in found] for kind, found in by_kind if found[0].line}
 
-    def describe(self, run: str) -> list[str]:
-        """Sentences for those who know the run by this name."""
+    def describe(self, run: str, *, hint: bool = True) -> list[str]:
+        """Sentences for those who know the run by this name; `hint`: how to learn more."""
         told = [self._describe(kind, found) for kind, found in self.by_kind.items()]
-        if self.by_kind.keys() - {"reordered", "missing"}:
+        if hint and self.by_kind.keys() - {"reordered", "missing", "unplanned_run"}:
             told.append(f"rlver-gym verify {run} says what was changed")
         return [one_line(f"{run}: {sentence}.", max_chars=1_000) for sentence in told]
 
     def _describe(self, kind: Kind, found: list[Finding]) -> str:
         first = found[0]
-        if kind == "missing":
+        if kind in ("card", "unplanned_run"):
+            where = MANIFEST
+        elif kind == "missing":
             where = f"{first.num_episodes:,} of {format_count(self.planned, 'planned dialogue')}"
         else:
             lines = ", ".join(str(one.line) for one in found[:_MAX_NAMED_LINES])
@@ -154,8 +159,20 @@ def read_run(folder: Path) -> RunRecords:
         there = {episode.key for episode in episodes}
         first = next("/".join(map(str, case)) for case in planned if case not in there)
         findings.append(Finding("missing", 0, first, num_episodes=missing))
+    findings += _check_manifest(manifest)
     problems = Problems(folder, total, planned.count if planned else 0, tuple(findings))
     return RunRecords(episodes, frozenset(edited), problems)
+
+
+def _check_manifest(manifest: Manifest | None) -> list[Finding]:
+    if manifest is None:
+        return [Finding("unplanned_run", 0)]
+    card = manifest.env_card
+    return [
+        Finding("card", 0, what=f"it calls itself {card.id}, and {name} of rlver-gym is another")
+        for name in shipped_env_ids()
+        if look_alike(card.id, name) and card.hash != env_card(name).hash
+    ]
 
 
 class Line(NamedTuple):

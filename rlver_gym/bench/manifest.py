@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from rlver_gym.agents import is_shipped_agent, uses_server
+from rlver_gym.agents import check_agent_name, is_shipped_agent, uses_server
 from rlver_gym.bench.folder import MANIFEST, read_manifest
 from rlver_gym.bench.plan import (
     MAX_AGENTS,
@@ -19,7 +19,8 @@ from rlver_gym.bench.plan import (
 )
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.llm_client.settings import ChatSettings
-from rlver_gym.util.errors import RunError
+from rlver_gym.users import check_user_name
+from rlver_gym.util.errors import RunError, UnknownName
 from rlver_gym.util.frozen import Frozen, explain_problem
 
 _MAX_PROBLEMS = 3
@@ -72,6 +73,12 @@ class Manifest(Frozen):
 
     @model_validator(mode="after")
     def _contradict_nothing(self) -> Self:
+        try:
+            for name in self.plan.agents:
+                check_agent_name(name)
+            check_user_name(self.plan.user)
+        except UnknownName as error:
+            raise ValueError(str(error)) from None
         if self.env_card.hash != self.env_hash:
             raise ValueError(f"env_hash is not that of its env card, {self.env_card.hash}")
         shipped = filter(is_shipped_agent, self.agents)

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isnan
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
-from rlver_gym.bench.raters import is_rated_whole, read_ratings
+from rlver_gym.bench.raters import is_rated_whole, parse_number, read_ratings
 from rlver_gym.bench.rescore import Recorded, Rescored
-from rlver_gym.core.capabilities import DIMENSIONS, JUDGEMENTS
+from rlver_gym.core.capabilities import DIMENSIONS, HIGHEST, JUDGED, JUDGEMENTS, LOWEST
 from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.correlation import kendall_tau
@@ -35,11 +35,11 @@ COMPETENCE = 3.0
 class Opinions(NamedTuple):
     """Every opinion of every agent; an agent of whom there is no such opinion is left out of it."""
 
-    emotions: dict[str, dict[str, float]]
+    emotions: dict[str, dict[str, Annotated[float, Field(ge=MIN_EMOTION, le=MAX_EMOTION)]]]
     """Mean final emotion of each agent by the score, by other users, and by people's ratings."""
-    capabilities: dict[str, dict[str, float]]
+    capabilities: dict[str, dict[str, Annotated[float, Field(ge=LOWEST, le=HIGHEST)]]]
     """A judge's mean marks, 1 to 5."""
-    taus: dict[str, float]
+    taus: dict[str, Annotated[float, Field(ge=-1, le=1)]]
     """Kendall's tau of the agents' orders by the score and by each other opinion, where three
     agents or more have both.
     """
@@ -103,7 +103,9 @@ def read_capabilities(path: Path) -> dict[str, dict[str, float]]:
         scores, dialogue = line.get("scores", {}), line.get("dialogue")
         if not isinstance(scores, dict) or not isinstance(dialogue, str):
             raise RunError(f"{where}: must name dialogue and scores. Judge the run again.")
-        marks = [(str(name), _check_number(value, where)) for name, value in scores.items()]
+        if strange := sorted(scores.keys() - set(JUDGED)):
+            raise RunError(f"{where}: nobody is asked for {strange[0]!r:.80}. Judge the run again.")
+        marks = [(one, parse_number(scores[one], LOWEST, HIGHEST, where)) for one in scores]
         said.setdefault(dialogue, []).extend(marks)
     return {dialogue: mean_by(marks) for dialogue, marks in said.items()}
 
@@ -116,12 +118,6 @@ def _group_capability_scores(path: Path) -> dict[str, dict[str, float]]:
         for name, mark in marks.items()
     )
     return {name: mean_by(values) for name, values in said.items()}
-
-
-def _check_number(value: object, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RunError(f"{where}: {value!r} must be a number. Write the file anew.")
-    return float(value)
 
 
 def _compute_human_rated_finals(folder: Path, dialogues: Sequence[Recorded]) -> dict[str, float]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rlver_gym.core.emotion import MAX_CHANGE
 from rlver_gym.environment.episode import Episode
 from rlver_gym.util.correlation import correlation_within, varies
 from rlver_gym.util.errors import RunError
@@ -61,11 +62,18 @@ def read_ratings(folder: Path) -> Changes:
     """All of them; empty where there is no such file. RunError names a line that is no rating."""
     found: Changes = defaultdict(lambda: defaultdict(dict))
     for where, (key, rater, turn), line in read_lines(folder):
-        change = line.get("change")
-        if isinstance(change, bool) or not isinstance(change, int | float):
-            raise RunError(f"{where}: {change!r} must be a number. Mend or remove the line.")
-        found[key][rater][turn] = float(change)
+        found[key][rater][turn] = parse_number(line.get("change"), -MAX_CHANGE, MAX_CHANGE, where)
     return found
+
+
+def parse_number(value: object, low: float, high: float, where: str) -> float:
+    """A number of somebody's file; RunError for what is none, or not from `low` to `high`."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise RunError(
+            f"{where}: {value!r:.80} must be a number from {low:g} to {high:g}. Mend or remove the"
+            " line."
+        )
+    return float(value)
 
 
 def read_lines(folder: Path) -> Iterator[tuple[str, tuple[str, str, int], dict[str, Any]]]:

@@ -1,6 +1,6 @@
 """What a run is recomputed with: cards and a user, which its manifest cannot bring along."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
 from rlver_gym.core.library import PersonaLibrary, are_shipped, library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users import SentientUser, is_shipped_user, make_user
 from rlver_gym.users.reader import ReaderUser
@@ -92,27 +93,72 @@ def load_scenes(
                 f" {name} is {format_excerpt(there[name])}, here it is {format_excerpt(value)}. So"
                 " it cannot be recomputed. Use the package version in its manifest."
             )
-    makers = find_repeatable(folder, manifest, response_cache)
+    makers = find_repeatable(folder, manifest, response_cache).makers
     return RecomputedScenes(user, card, cards, manifest.planned, makers, manifest.plan.seeds)
+
+
+class Repeatable(NamedTuple):
+    """Which agents of a run say the same again."""
+
+    makers: dict[str, AgentMaker]
+    unasked: dict[str, str]
+    """Why each of the others is not asked again."""
+    lost: tuple[str, ...]
+    """Those of the others that a whole run of this version would let be asked."""
 
 
 def find_repeatable(
     folder: Path, manifest: Manifest, response_cache: Path | None = None
-) -> dict[str, AgentMaker]:
-    """The makers of the agents that say the same again: those that come with the package, and chat
-    models whose answers are in the run's response cache and whose prompt is the one of this
-    version.
+) -> Repeatable:
+    """The agents that come with the package, and chat models whose answers are in the run's
+    response cache and whose prompt is the one of this version, say the same again.
     """
-    makers = {name: agent_maker(name) for name in manifest.plan.agents if is_shipped_agent(name)}
+    agents = manifest.plan.agents
+    makers = {name: agent_maker(name) for name in agents if is_shipped_agent(name)}
+    unasked = {name: "it is not part of rlver-gym" for name in agents if name not in makers}
+    models = [*filter(uses_server, agents)]
     path = response_cache or find_response_cache(folder)
-    if path.exists():
-        replay = ChatSettings(base_url="http://localhost", response_cache=path, cache_mode="replay")
-        for name in filter(uses_server, manifest.plan.agents):
-            here, there = agent_pin(name, replay), manifest.agents.get(name, {})
-            # neither the server nor what it was not sent is asked for by a replay
-            if {**there, **here, "base_url": there.get("base_url")} == there:
-                makers[name] = agent_maker(name, replay, manifest.plan.agent_options)
-    return makers
+    if not path.exists():
+        return Repeatable(
+            makers, unasked | dict.fromkeys(models, explain_missing_cache(manifest)), tuple(models)
+        )
+    replay = ChatSettings(base_url="http://localhost", response_cache=path, cache_mode="replay")
+    for name in models:
+        here, there = agent_pin(name, replay), manifest.agents[name]
+        # neither the server nor what it was not sent is asked for by a replay
+        if {**there, **here, "base_url": there.get("base_url")} == there:
+            makers[name] = agent_maker(name, replay, manifest.plan.agent_options)
+            del unasked[name]
+        else:
+            unasked[name] = "what it was asked with is not what this version asks with"
+    return Repeatable(makers, unasked, tuple(name for name in models if name in unasked))
+
+
+def find_other_servers(
+    folder: Path, manifest: Manifest, response_cache: Path | None = None
+) -> Iterator[str]:
+    """Where the manifest names another server than the one that the answers are kept from."""
+    path = response_cache or find_response_cache(folder)
+    if not path.exists():
+        return
+    named = {
+        name.partition(":")[2]: manifest.agents[name].get("base_url")
+        for name in filter(uses_server, manifest.agents)
+    }
+    if manifest.server is not None:
+        named[manifest.plan.user.partition(":")[2]] = manifest.server
+    asked: dict[str, set[str | None]] = {}
+    for row in ResponseCache(path, read_only=True).rows():
+        asked.setdefault(row.model, set()).add(row.server)
+    for model, server in named.items():
+        if server not in (others := asked.get(model, {server})):
+            yield f"{model} was asked at {', '.join(sorted(map(str, others)))}, not at {server}"
+
+
+def explain_missing_cache(manifest: Manifest) -> str:
+    there = manifest.response_cache
+    elsewhere = f" (its manifest says that it was at {format_excerpt(there)})" if there else ""
+    return f"its response cache is missing{elsewhere}: name it with verify --response-cache"
 
 
 def find_cards(
@@ -191,13 +237,8 @@ def _find_response_cache(folder: Path, manifest: Manifest, response_cache: Path 
     """
     path = response_cache or find_response_cache(folder)
     if not path.exists():
-        elsewhere = ""
-        if manifest.response_cache:
-            elsewhere = (
-                f" Its manifest says that it was at {format_excerpt(manifest.response_cache)}."
-            )
         raise (SourceNeeded if manifest.response_cache else RunError)(
-            f"{path}: there is no response cache, so nothing can be recomputed without the server."
-            f"{elsewhere} Put the run's response cache there, or name it with --response-cache."
+            f"{path}: there is no response cache, so nothing can be recomputed without the server:"
+            f" {explain_missing_cache(manifest)}."
         )
     return path

@@ -19,6 +19,7 @@ from rlver_gym.bench.table import (
     build_strategy_variety_rows,
     need_rows,
 )
+from rlver_gym.bench.verdict import Verdict
 from rlver_gym.core.capabilities import AXES, DIMENSIONS, JUDGED, JUDGEMENTS
 from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.util.groups import group, mean_by
@@ -76,9 +77,18 @@ def _read_run_opinions(comparison: Comparison) -> Iterator[tuple[str, Opinions]]
             yield run, found
 
 
-def render_markdown(comparisons: Sequence[Comparison], *, by_persona: bool) -> str:
-    """The report as Markdown."""
-    return "\n".join(line for one in comparisons for line in _render_comparison(one, by_persona))
+def render_markdown(
+    comparisons: Sequence[Comparison], verdicts: Sequence[Verdict], *, by_persona: bool
+) -> str:
+    """The report as Markdown, what is known of the runs last."""
+    lines = [line for one in comparisons for line in _render_comparison(one, by_persona)]
+    lines += ["\n## What was recomputed\n"] if verdicts else []
+    lines += [
+        f"- {'**' if is_alarm else ''}{escape_markdown(text)}{'**' if is_alarm else ''}"
+        for verdict in verdicts
+        for text, is_alarm in verdict.describe(verdict.run)
+    ]
+    return "\n".join(lines)
 
 
 def _render_comparison(comparison: Comparison, by_persona: bool) -> Iterator[str]:

@@ -1,16 +1,18 @@
 """What is known of a run's files, as one value for a terminal, a page, Markdown, JSON and the
-studio: what is wrong in them, and what recomputing them has shown.
+studio: what is wrong in them, what recomputing them has shown, what was not recomputed and why, and
+what of the files beside them is of this run.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rlver_gym.bench.check import Finding, Problems, read_run
 from rlver_gym.bench.manifest import Manifest
-from rlver_gym.bench.recompute import find_repeatable
+from rlver_gym.bench.recompute import Repeatable, find_other_servers, find_repeatable
 from rlver_gym.bench.score import count_failed_by
+from rlver_gym.bench.side_files import SideFile, check_side_files
 from rlver_gym.environment.episode import FailedBy
 from rlver_gym.util import __version__
 from rlver_gym.util.errors import RlverError, SourceNeeded
@@ -28,29 +30,38 @@ class Verdict(NamedTuple):
     """What is wrong in a run's files, and what recomputing it has shown."""
 
     problems: Problems
-    checked: int
+    checked: int = 0
     """Episodes that are as recorded."""
-    divergent: int
-    first: Finding | None
-    refused: str
-    """Why nothing could be recomputed; empty when it was."""
-    needs_source: bool
-    """Whether that is only because something has to be named."""
-    package: str
+    divergent: int = 0
+    first: Finding | None = None
+    refused: str = ""
+    """Why nothing was recomputed; empty when it was."""
+    refusal: Literal["", "skipped", "source", "error"] = ""
+    """Whether it was not tried, something has to be named, or it cannot be done."""
+    package: str = ""
     """The version of rlver-gym that made the run, if it says so and it is not this one."""
-    failed: dict[str, dict[str, int]]
+    failed: Mapping[str, Mapping[str, int]] = {}
     """By agent, how many dialogues failed by the agent and how many by the user."""
-    asked_again: tuple[str, ...]
-    """The agents that said the same again; what others said stands as it is recorded."""
+    agents: Repeatable = Repeatable({}, {}, ())
+    """Who was asked again; what others said stands as it is recorded."""
+    servers: tuple[str, ...] = ()
+    """Where the manifest names another server than the one that was asked."""
+    is_recalled: bool = False
+    """Whether readings of the reader's network were taken from the record."""
+    side_files: tuple[SideFile, ...] = ()
 
     @property
     def run(self) -> str:
         return str(self.problems.folder)
 
     @property
-    def is_sound(self) -> bool:
-        """Whether all of the plan is there, and as recorded."""
-        return not (self.refused or self.divergent)
+    def is_sound(self) -> bool | None:
+        """Whether all of the plan is there and as recorded, and whoever can be was asked again;
+        None for what was not looked at.
+        """
+        if self.refusal in ("skipped", "source"):
+            return None
+        return not (self.refused or self.divergent or self.agents.lost)
 
     def num_failed(self, by: FailedBy) -> int:
         return sum(agent[by] for agent in self.failed.values())
@@ -60,7 +71,7 @@ class Verdict(NamedTuple):
         failed = {by: self.num_failed(by) for by in ("agent", "user")}
         return {
             "run": self.run,
-            "sound": None if self.needs_source else self.is_sound,
+            "sound": self.is_sound,
             "checked": self.checked,
             "divergent": self.divergent,
             "divergence": self.first and {name: getattr(self.first, name) for name in names},
@@ -68,26 +79,54 @@ class Verdict(NamedTuple):
             **({"package": self.package} if self.package else {}),
             "problems": self.problems.to_dict(),
             "failed": {"total": sum(failed.values()), **failed, "agents": self.failed},
-            "asked_again": list(self.asked_again),
+            "asked_again": list(self.agents.makers),
+            "not_asked_again": self.agents.unasked,
+            "servers": list(self.servers),
+            "side_files": {file.name: file.problem for file in self.side_files},
+            "says": [sentence.text for sentence in self.describe(self.run)],
         }
 
     def describe(self, run: str) -> list[Sentence]:
-        """What recomputing has shown, for those who know the run by this name."""
-        is_harmless = self.is_sound or self.needs_source
-        return [Sentence(one_line(self._describe_recomputed(run)), not is_harmless)]
+        """All that is to be said of the run to those who know it by this name."""
+        hint = self.refusal == "skipped"
+        files = [Sentence(text, True) for text in self.problems.describe(run, hint=hint)]
+        return files + self.describe_recomputation(run)
 
-    def _describe_recomputed(self, run: str) -> str:
+    def describe_recomputation(self, run: str) -> list[Sentence]:
+        """The same without what the files alone show."""
+        is_doubtful = self.refusal != "skipped" and bool(self.refused or self.first)
+        told = [(self._describe_scores(run), is_doubtful)]
+        for agent, why in self.agents.unasked.items():
+            text = f"what {agent} said stands as it is recorded, and was not asked again: {why}."
+            told.append((f"{run}: {text}", agent in self.agents.lost))
+        told += [(f"{run}: by its response cache, {one}.", True) for one in self.servers]
+        if self.is_recalled:
+            text = "what the reader's network read stands as it is recorded"
+            told.append((f"{run}: {text}. verify --rerun reads it again.", False))
+        for file in self.side_files:
+            own = f"{run}: {file.name} is of dialogues of this run, and not recomputed."
+            strange = f"{run}: {file.name} is not of this run: {file.problem}."
+            told.append((strange if file.problem else own, bool(file.problem)))
+        return [Sentence(one_line(text.replace(self.run, run)), alarm) for text, alarm in told]
+
+    def _describe_scores(self, run: str) -> str:
         if self.refused:
-            return f"{run}: not recomputed. {self.refused.replace(self.run, run)}"
+            return f"{run}: not recomputed. {self.refused}"
+        checked = format_count(self.checked, "episode")
+        if self.first and self.first.kind == "missing":
+            return (
+                f"{run}: {checked} recomputed, as recorded; {self.first.what}. The run was stopped,"
+                " or lines were taken out: the same bench command goes on."
+            )
         if self.first:
             total = format_count(self.checked + self.divergent, "episode")
             verb = "is" if self.divergent == 1 else "are"
             return (
                 f"{run}: {self.first}. {self.divergent:,} of {total} {verb} not as recorded. Do not"
-                " trust the scores of this run: hold it again, or ask whoever made it for the"
-                " untouched folder."
+                " trust the scores of this run: hold it again or, if it is somebody else's, ask for"
+                " the untouched folder."
             )
-        parts = [f"{run}: {format_count(self.checked, 'episode')} recomputed, all as recorded"]
+        parts = [f"{run}: {checked} recomputed, all as recorded"]
         parts[0] += f" by rlver-gym {self.package}" if self.package else ""
         if number := self.num_failed("agent"):
             parts.append(f"in {number} of them the agent gave no reply, which cannot be recomputed")
@@ -97,28 +136,45 @@ class Verdict(NamedTuple):
 
 
 def summarize_verification(
-    folder: Path, results: Iterable[Finding | None], response_cache: Path | None = None
+    folder: Path,
+    results: Iterable[Finding | None],
+    response_cache: Path | None = None,
+    *,
+    rerun: bool = False,
 ) -> Verdict:
-    """What the results of `verify`, which was given this response cache, come to."""
+    """What the results of `verify`, which was given these arguments, come to."""
     checked = divergent = 0
-    first, refused, needs_source = None, "", False
+    first, refused, refusal = None, "", ""
     try:
         for result in results:
             checked += result is None
             divergent += result.num_episodes if result else 0
             first = first or result
     except RlverError as error:
-        refused, needs_source = str(error), isinstance(error, SourceNeeded)
-    problems, package = Problems(folder, 0, 0, ()), ""
-    failed: dict[str, dict[str, int]] = {}
-    asked_again: tuple[str, ...] = ()
+        refused, refusal = str(error), "source" if isinstance(error, SourceNeeded) else "error"
+    verdict = Verdict(Problems(folder, 0, 0, ()), checked, divergent, first, refused, refusal)
     with suppress(RlverError):  # it is told above
         manifest = Manifest.read(folder)
-        package = "" if manifest.package == __version__ else manifest.package
-        if not refused:
-            asked_again = tuple(find_repeatable(folder, manifest, response_cache))
-        records = read_run(folder)
-        problems, failed = records.problems, count_failed_by(records.episodes)
-    return Verdict(
-        problems, checked, divergent, first, refused, needs_source, package, failed, asked_again
+        verdict = verdict._replace(
+            package="" if manifest.package == __version__ else manifest.package,
+            agents=verdict.agents if refused else find_repeatable(folder, manifest, response_cache),
+            servers=tuple(find_other_servers(folder, manifest, response_cache)),
+            is_recalled=not refused and not rerun and manifest.user.kind == "reader",
+        )
+        verdict = _add_what_files_show(verdict)
+    return verdict
+
+
+def skip_verification(folder: Path, why: str) -> Verdict:
+    """What the files alone show. `why`: a sentence for why nothing was recomputed."""
+    return _add_what_files_show(Verdict(Problems(folder, 0, 0, ()), refused=why, refusal="skipped"))
+
+
+def _add_what_files_show(verdict: Verdict) -> Verdict:
+    folder = verdict.problems.folder
+    records = read_run(folder)
+    return verdict._replace(
+        problems=records.problems,
+        failed=count_failed_by(records.episodes),
+        side_files=check_side_files(folder, records.episodes),
     )

@@ -35,7 +35,7 @@ from rlver_gym.bench.table import (
     build_user_shift_rows,
     shorten_agent_path,
 )
-from rlver_gym.bench.verdict import Verdict, summarize_verification
+from rlver_gym.bench.verdict import Verdict, skip_verification, summarize_verification
 from rlver_gym.bench.verify import verify as recompute
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, ScoresAsJson, print_json
 from rlver_gym.cli.servers import UserOption, parse_user_options
@@ -44,7 +44,6 @@ from rlver_gym.policy.learning.metrics import read_metrics
 from rlver_gym.studio.page import write_page
 from rlver_gym.studio.runs import Runs
 from rlver_gym.studio.trainings import is_training
-from rlver_gym.util.errors import RunError, SourceNeeded
 from rlver_gym.util.interval import Spread
 from rlver_gym.util.terminal import SafeConsole, one_line
 
@@ -116,26 +115,27 @@ def report(
     benched = [folder for folder in runs if not is_training(folder)]
     for folder in runs:
         read_metrics(folder)  # an edited line is an error here
-    found = Runs(benched)
-    comparisons = found.comparisons
-    verdicts = (
-        [_summarize_with_progress(folder, recompute(folder)) for folder in benched]
+    verdicts = [
+        _summarize_with_progress(folder, recompute(folder))
         if recomputed
-        else []
-    )
-    page = write_page(runs, out, verdicts, found)
+        else skip_verification(folder, "--no-recompute was asked for.")
+        for folder in benched
+    ]
+    found = Runs(benched, verdicts=verdicts)
+    comparisons = found.comparisons
+    page = write_page(runs, out, found)
     if as_json:
         scores = _scores_to_json(comparisons, by_persona=by == "persona") if benched else {}
         verified = {"verified": {one.run: one.to_dict() for one in verdicts}} if verdicts else {}
         print_json({"report": page, **scores, **verified})
         return
     if markdown:
-        typer.echo(render_markdown(comparisons, by_persona=by == "persona"))
+        typer.echo(render_markdown(comparisons, verdicts, by_persona=by == "persona"))
         return
     if len(comparisons) > 1:
         console.print_line(PROTOCOLS_DIFFER, style="yellow")
     for comparison in comparisons:
-        _print_comparison(console, comparison, len(comparisons) > 1)
+        _print_comparison(console, comparison)
         for agent, own in measure_training_signal(comparison.episodes).items() if by else ():
             console.print_table(build_signal_rows(own), f"by persona: {agent}")
     if by:
@@ -144,7 +144,6 @@ def report(
         print_rows(
             console, SHIFT, build_user_shift_rows(shift), describe_shift_between_users(shift)
         )
-    print_problems(console, [one for each in comparisons for one in each.problems])
     for verdict in verdicts:
         _print_verdict(console, verdict)
     console.print_line(("report", "bold"), f"  {page}")
@@ -175,9 +174,14 @@ def show_progress(work: Iterable[T], what: str, total: int | None = None) -> Ite
 
 
 def _summarize_with_progress(
-    folder: Path, results: Iterable[Finding | None], response_cache: Path | None = None
+    folder: Path,
+    results: Iterable[Finding | None],
+    response_cache: Path | None = None,
+    *,
+    rerun: bool = False,
 ) -> Verdict:
-    return summarize_verification(folder, show_progress(results, "recomputing"), response_cache)
+    shown = show_progress(results, "recomputing")
+    return summarize_verification(folder, shown, response_cache, rerun=rerun)
 
 
 def _scores_to_json(comparisons: Sequence[Comparison], *, by_persona: bool) -> dict[str, Any]:
@@ -209,10 +213,9 @@ def _measure_noise(comparison: Comparison) -> Spread | None:
     return measure_spread_over_user_seeds(comparison.episodes, protocol.seeds, protocol.user_seeds)
 
 
-def _print_comparison(console: SafeConsole, comparison: Comparison, several: bool) -> None:
+def _print_comparison(console: SafeConsole, comparison: Comparison) -> None:
     ranked, runs = comparison.score(), " and ".join(comparison.runs)
-    title = f"{runs}: {comparison.protocol}" if several else runs
-    console.print(build_leaderboard(ranked, title, console.width))
+    console.print(build_leaderboard(ranked, f"{runs}: {comparison.protocol}", console.width))
     console.print(build_needs_table(ranked))
     for line in format_alerts(check_episodes(comparison.episodes)):
         console.print_line(line)
@@ -297,12 +300,10 @@ def verify(
     """
     sources = Sources(user, parse_user_options(user_option), personas, env)
     verdict = _summarize_with_progress(
-        run, recompute(run, response_cache, sources, rerun=rerun), response_cache
+        run, recompute(run, response_cache, sources, rerun=rerun), response_cache, rerun=rerun
     )
     if as_json:
         print_json(verdict.to_dict())
-    elif verdict.refused:
-        raise (SourceNeeded if verdict.needs_source else RunError)(verdict.refused)
     else:
         _print_verdict(SafeConsole(stderr=not verdict.is_sound), verdict, "red")
     if not verdict.is_sound:

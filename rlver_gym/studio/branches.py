@@ -5,6 +5,7 @@ in studio/branches.jsonl.
 import secrets
 from typing import NamedTuple
 
+from rlver_gym.bench.side_files import BRANCHES
 from rlver_gym.core.cards import MAX_TURNS
 from rlver_gym.core.dialogue import Dialogue, Turn
 from rlver_gym.environment.episode import parse_turn, turn_to_dict
@@ -17,7 +18,6 @@ from rlver_gym.studio.views import Json
 from rlver_gym.util.errors import RunError, UnknownName
 from rlver_gym.util.json_lines import append_json, read_json_lines
 
-FILE = "studio/branches.jsonl"
 YOU = "you"
 
 
@@ -88,7 +88,7 @@ class Branches:
                 break
         turns = session.dialogue.turns[branch.turn - 1 :]
         found = branch._replace(by=tuple(by), turns=turns).to_dict()
-        append_json(run.folder, FILE, found)
+        append_json(run.folder, BRANCHES, found)
         return found
 
     def _replay(self, run: Run, branch: Branch) -> EmpathySession:
@@ -105,7 +105,7 @@ class Branches:
 
 def _read_branches(run: Run) -> dict[str, Branch]:
     found: dict[str, Branch] = {}
-    for where, line in read_json_lines(run.folder, FILE):
+    for where, line in read_json_lines(run.folder, BRANCHES):
         try:
             turns = tuple(parse_turn(turn, number) for number, turn in enumerate(line["turns"], 1))
             names = tuple(map(str, line["by"]))

@@ -1,5 +1,6 @@
 """Notes that somebody takes on dialogues, kept beside the run in notes.jsonl."""
 
+from rlver_gym.bench.side_files import NOTES
 from rlver_gym.core.cards import MAX_TURNS
 from rlver_gym.studio.asks import Name, NoteTurn, Words
 from rlver_gym.studio.runs import Run, Runs
@@ -7,7 +8,6 @@ from rlver_gym.studio.views import Json
 from rlver_gym.util.errors import RunError, UnknownName
 from rlver_gym.util.json_lines import append_json, read_json_lines
 
-FILE = "notes.jsonl"
 """The last line of a dialogue and turn counts; without text there is no note."""
 
 
@@ -30,14 +30,14 @@ class Notes:
         if turn > len(found.find(dialogue).turns):
             raise UnknownName(f"there is no turn {turn} in {dialogue}. Note it at another one.")
         note = {"dialogue": dialogue, "turn": turn, "text": text}
-        append_json(found.folder, FILE, note)
+        append_json(found.folder, NOTES, note)
         return read_notes(found)
 
 
 def read_notes(run: Run) -> list[Json]:
     """The notes beside a run, the oldest first. RunError names a line that is none."""
     notes: dict[tuple[str, int], Json] = {}
-    for where, line in read_json_lines(run.folder, FILE):
+    for where, line in read_json_lines(run.folder, NOTES):
         key, turn, text = (line.get(name) for name in ("dialogue", "turn", "text"))
         if (
             not isinstance(key, str)

@@ -11,7 +11,6 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from rlver_gym.bench.verdict import Verdict
 from rlver_gym.studio.branches import Branches
 from rlver_gym.studio.notes import read_notes
 from rlver_gym.studio.runs import Runs
@@ -29,24 +28,22 @@ MAX_CHARS = 64 << 20
 def write_page(
     folders: Sequence[Path],
     out: Path | None = None,
-    verdicts: Sequence[Verdict] = (),
     runs: Runs | None = None,
 ) -> Path:
     """Write the page of runs and trainings; returns its path, by default one in the first folder.
-    `verdicts`: of the runs that were recomputed; `runs`: the folders' runs, if they are read.
+    `runs`: the folders' runs, if they are read.
     """
     trainings = Trainings([folder for folder in folders if is_training(folder)])
     runs = runs or Runs([folder for folder in folders if folder not in trainings.folders])
     page = out or folders[0] / ("report.html" if len(folders) == 1 else "compare.html")
     title = " and ".join(folder.resolve().name for folder in folders)
-    write_atomically(page, render_page(collect_page_data(runs, trainings, verdicts), title))
+    write_atomically(page, render_page(collect_page_data(runs, trainings), title))
     return page
 
 
 def collect_page_data(
     runs: Runs,
     trainings: Trainings,
-    verdicts: Sequence[Verdict] = (),
     max_chars: int = MAX_CHARS,
 ) -> Json:
     """All that the pages may ask; of more dialogues than fit, those of the lower seeds."""
@@ -69,12 +66,6 @@ def collect_page_data(
             **runs.overview,
             "dialogues": [rows[number] for number in sorted(kept)],
             "omitted": len(rows) - len(kept),
-            # by its folder's name: where a run lies is nobody's business
-            "verdicts": [
-                sentence._asdict()
-                for verdict in verdicts
-                for sentence in verdict.describe(verdict.problems.folder.resolve().name)
-            ],
             "still": True,
             "agents": [],
             "named": [],

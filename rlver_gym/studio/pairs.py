@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Literal, NamedTuple
 
+from rlver_gym.bench.side_files import PREFERENCES
 from rlver_gym.environment.episode import Episode
 from rlver_gym.studio.asks import Name, Rater
 from rlver_gym.studio.ratings import hide_names
@@ -17,7 +18,6 @@ from rlver_gym.util.json_lines import append_json, read_json_lines
 from rlver_gym.util.json_text import to_plain
 from rlver_gym.util.reliability import krippendorff_alpha
 
-FILE = "preferences.jsonl"
 Side = Literal["left", "right", "even"]
 _POINTS = {"left": 1, "even": 0, "right": -1}
 
@@ -63,7 +63,9 @@ class Pairs:
         """Keep which of the two helped more. UnknownName for a pair that is not in the queue."""
         found = self._runs.run(run)
         pair = _find_pair(found, hide_names(found), name)
-        append_json(found.folder, FILE, {**pair._asdict(), "rater": rater, "preferred": side})
+        append_json(
+            found.folder, PREFERENCES, {**pair._asdict(), "rater": rater, "preferred": side}
+        )
         return self.next(run, rater)
 
     def tally(self, run: Name, rater: Rater = "") -> Json:
@@ -164,7 +166,7 @@ def _name_pair(first: str, second: str) -> str:
 def _read_preferences(run: Run) -> dict[Pair, dict[str, int]]:
     """By pair and rater, 1 for the left, -1 for the right, 0 for even; the last of several."""
     found: dict[Pair, dict[str, int]] = defaultdict(dict)
-    for where, line in read_json_lines(run.folder, FILE):
+    for where, line in read_json_lines(run.folder, PREFERENCES):
         left, right, rater, side = (
             line.get(name) for name in ("left", "right", "rater", "preferred")
         )

@@ -30,6 +30,8 @@ from rlver_gym.bench.table import (
     build_strategy_variety_rows,
     build_user_shift_rows,
 )
+from rlver_gym.bench.verdict import Verdict, skip_verification, summarize_verification
+from rlver_gym.bench.verify import verify
 from rlver_gym.core.capabilities import JUDGEMENTS
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.persona import Persona
@@ -49,6 +51,8 @@ _PROTOCOL_NAMES = {
     "seeds": "the number of seeds",
     "user_seeds": "the number of the user's seeds",
 }
+_MAX_RECOMPUTED = 1_000
+"""Dialogues of a run: some 20 s."""
 
 
 class Run(NamedTuple):
@@ -73,13 +77,22 @@ class Run(NamedTuple):
 class Runs:
     """All runs that are open."""
 
-    def __init__(self, folders: Sequence[Path], personas: str | None = None) -> None:
-        """`personas`: the folder of the runs' persona cards, when they are not the shipped ones.
-        RunError for what is no run.
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        personas: str | None = None,
+        verdicts: Sequence[Verdict] | None = None,
+    ) -> None:
+        """`personas`: the folder of the runs' persona cards, when they are not the shipped ones;
+        `verdicts`: of each folder, None to recompute them here. RunError for
+        what is no run.
         """
         self._personas = personas
         self._marks: dict[str, dict[str, dict[str, float]]] = {}
         self.comparisons = read_comparisons(folders) if folders else []
+        if verdicts is None:
+            verdicts = [_recompute_unless_large(folder, personas) for folder in folders]
+        self.verdicts = verdicts
         by_print = {folder.resolve().name: folder for folder in folders}
         by_print |= {str(folder): folder for folder in folders}
         self.runs: dict[str, Run] = {}
@@ -103,6 +116,13 @@ class Runs:
             ),
             "tables": [self._table(one) for one in self.comparisons],
             "differs": _describe_differences([one.protocol for one in self.comparisons]),
+            "verdicts": [  # by the folder's name: where a run lies is nobody's business
+                sentence._asdict()
+                for verdict in self.verdicts
+                for sentence in verdict.describe_recomputation(
+                    verdict.problems.folder.resolve().name
+                )
+            ],
             "reasons": list_sentences(
                 episode for run in self.runs.values() for episode in run.dialogues.values()
             ),
@@ -123,7 +143,9 @@ class Runs:
                 flags.setdefault(alert.agent, []).append([alert.says, *format_evidence(alert)])
         scores = sorted(one.score(), key=lambda score: score.agent in found.privileged)
         problems = [
-            text for each in one.problems for text in each.describe(each.folder.resolve().name)
+            text
+            for each in one.problems
+            for text in each.describe(each.folder.resolve().name, hint=False)
         ]
         return {
             "title": str(one.protocol),
@@ -226,6 +248,12 @@ def _describe_differences(protocols: Sequence[Protocol]) -> str:
         if len({getattr(one, field) for one in protocols}) > 1
     ]
     return " and ".join(filter(None, [", ".join(differing[:-1]), *differing[-1:]]))
+
+
+def _recompute_unless_large(folder: Path, personas: str | None) -> Verdict:
+    if Manifest.read(folder).planned.count > _MAX_RECOMPUTED:
+        return skip_verification(folder, f"It is large: rlver-gym verify {folder} does it.")
+    return summarize_verification(folder, verify(folder, sources=Sources(personas=personas)))
 
 
 def _build_spread_table(

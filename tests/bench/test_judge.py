@@ -20,8 +20,8 @@ from rlver_gym.core.library import library
 from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
 from rlver_gym.testing import ChatServer, Refused, ScriptedChat
 from rlver_gym.users.llm import LLMOptions
-from rlver_gym.users.llm.hostile import strip_invisible
 from rlver_gym.users.llm.prompts import words
+from rlver_gym.util.lookalikes import strip_invisible
 
 PEOPLE = library().ids("demo")[:2]
 OPENING = "My shop has closed, and I sit here all day."

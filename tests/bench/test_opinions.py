@@ -103,7 +103,11 @@ def test_raters_of_one_dialogue_count_alike_and_half_a_dialogue_for_nothing(
     [
         ("ratings.jsonl", '{"dialogue": "a"}', "line 1: must name dialogue, rater and turn"),
         ("ratings.jsonl", "{", "line 1: is no JSON"),
-        ("judgements.jsonl", '{"scores": {"x": "5"}, "dialogue": "a/b/0"}', "must be a number"),
+        (
+            "judgements.jsonl",
+            '{"scores": {"creativity": "5"}, "dialogue": "a/b/0"}',
+            "must be a number",
+        ),
         ("judgements.jsonl", '{"scores": 5}', "must name dialogue and scores"),
     ],
 )

@@ -192,10 +192,12 @@ def test_notes_are_kept_beside_the_run_one_for_each_turn(studio) -> None:
 def test_a_judged_dialogue_has_its_capabilities_and_strategies(studio) -> None:
     key = "listener/gus-the-flatmate/0"
     assert "capabilities" not in studio.get("dialogue", run=studio.run, dialogue=key)
-    lines = [{"dialogue": key, "scores": {"empathy": mark}, "sample": mark} for mark in (2, 3)]
+    lines = [
+        {"dialogue": key, "scores": {"empathic_depth": mark}, "sample": mark} for mark in (2, 3)
+    ]
     (studio.folder / "judgements.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
     found = Runs([studio.folder]).dialogue(studio.run, key)
-    assert found["capabilities"] == {"empathy": 2.5}
+    assert found["capabilities"] == {"empathic_depth": 2.5}
     episode = episode_of(studio, key)
     asks = ["question" in one for one in found["strategies"]]
     assert asks == ["?" in turn.utterance for turn in episode.turns]

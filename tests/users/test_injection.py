@@ -19,8 +19,9 @@ from rlver_gym.environment.session import EmpathySession
 from rlver_gym.llm_client.values import ChatRequest
 from rlver_gym.testing import ScriptedChat
 from rlver_gym.users.llm import LLMOptions, LLMUser
-from rlver_gym.users.llm.hostile import find_judge_address, strip_invisible
+from rlver_gym.users.llm.hostile import find_judge_address
 from rlver_gym.users.llm.parse import change_in, read_claims
+from rlver_gym.util.lookalikes import strip_invisible
 
 ATTEMPTS = [
     json.loads(line) for line in (DATA / "injections.jsonl").read_text("utf-8").splitlines()

@@ -11,8 +11,8 @@ from rlver_gym.core.capabilities import HIGHEST, JUDGED, LOWEST
 from rlver_gym.core.dialogue import Message
 from rlver_gym.llm_client.body_fields import THINKING_SWITCH
 from rlver_gym.llm_client.values import ChatAnswer
-from rlver_gym.users.llm.hostile import strip_invisible
 from rlver_gym.users.llm.parse import Unreadable, Vocabulary, read_fields, whole_number
+from rlver_gym.util.lookalikes import strip_invisible
 
 _MAX_QUOTATIONS = 10
 _AROUND = " \t*`'\"“”「」"

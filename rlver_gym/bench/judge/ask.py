@@ -24,13 +24,14 @@ from rlver_gym.core.capabilities import HIGHEST, JUDGED, LOWEST
 from rlver_gym.core.dialogue import Message
 from rlver_gym.llm_client.body_fields import BodyFields
 from rlver_gym.llm_client.values import Chat, ChatMessage, ChatRequest
-from rlver_gym.users.llm.hostile import find_judge_address, strip_invisible
+from rlver_gym.users.llm.hostile import find_judge_address
 from rlver_gym.users.llm.options import LLMOptions
 from rlver_gym.users.llm.parse import Vocabulary, read_fields
 from rlver_gym.users.llm.profile import json_line
 from rlver_gym.users.llm.prompts import words
 from rlver_gym.util.errors import STOPPING, ChatError
 from rlver_gym.util.event_loop import REQUEST_ORIGIN, RequestOrigin, wait_for
+from rlver_gym.util.lookalikes import strip_invisible
 from rlver_gym.util.yaml_file import load_yaml
 
 _CODE = "1"

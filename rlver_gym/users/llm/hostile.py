@@ -10,9 +10,7 @@ an instruction, a role) and for what is done to it.
 
 import base64
 import binascii
-import html
 import re
-import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib.resources import files
@@ -20,19 +18,9 @@ from typing import NamedTuple
 
 from rlver_gym.core.markup import holds_markup
 from rlver_gym.users.llm.parse import find_fields
+from rlver_gym.util.lookalikes import normalise
 
-_LOOKALIKES = str.maketrans(
-    "авекмнорстухіјѕԁһɡԛԝґπαβεηικνορτυχωωϲ", "abekmhopctyxijsdhgqwrnabeniknoptuxwwc"
-)
 _LEET = str.maketrans("013457@$", "oieastas")
-_UNSEEN = re.compile(
-    r"[\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]"
-)
-_JOINERS = ("\u200c", "\u200d")
-_AS_PICTURE = "\ufe0f"
-_JOINING = re.compile("[\u200c\u200d\ufe0f]")
-_REGIONAL_FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007f]+")
-_TAG = re.compile("[\U000e0020-\U000e007e]")
 _SPELLED_OUT = re.compile(r"(?<!\w)(?:[^\W_][ .\-_*·|/]{1,2}){4,}[^\W_](?!\w)")
 _SPELLED_WORDS = re.compile(r"(?<!\S)(?:[^\W_] )+[^\W_](?!\S)")
 _COMPACT = re.compile(
@@ -93,37 +81,6 @@ def find_judge_address(utterance: str, before: str = "") -> str | None:
 
 
 @lru_cache(maxsize=4_096)
-def strip_invisible(text: str) -> str:
-    """What can be seen of a text: signs without a shape, in which messages can be smuggled, are
-    left out. A joiner stays between two letters or two pictures that it joins, as does what makes a
-    picture of a sign.
-    """
-    text = _TAG.sub("", _REGIONAL_FLAG.sub("\U0001f3f4", text))
-    return "".join(
-        char
-        for before, char, after in zip("\0" + text, text, text[1:] + "\0", strict=False)
-        if _is_seen(before, char, after)
-    )
-
-
-def _is_seen(before: str, char: str, after: str) -> bool:
-    if char in _JOINERS:
-        return _takes_joiners(before) and _takes_joiners(after)
-    if char == _AS_PICTURE:
-        return unicodedata.category(before) in ("So", "Sm", "Po") and before > "\x7f"
-    return not _UNSEEN.match(char) and unicodedata.category(char) != "Cf"
-
-
-def _takes_joiners(char: str) -> bool:
-    """Whether it is a letter of a script that joins, or (part of) a picture."""
-    return char == _AS_PICTURE or (
-        char >= "\u0600"
-        and not "\u2e80" <= char <= "\ud7ff"
-        and unicodedata.category(char) in ("Lo", "Mn", "Mc", "So", "Sk")
-    )
-
-
-@lru_cache(maxsize=4_096)
 def _find_attempt(text: str) -> str | None:
     if holds_markup(text):
         return f"{PATTERNS[0].meaning}: “{' '.join(text.split())[:60]}”"
@@ -169,17 +126,6 @@ def _iterate_spelled_words(text: str, together: str) -> Iterator[str]:
     yield normalise(" ".join(wide))
     if _COMPACT.search(together):
         yield "sudo"  # it stands for what was found, as above
-
-
-def normalise(text: str) -> str:
-    """Lower case, compatible forms, no unseen signs, no accents, look-alike letters of other
-    scripts as Latin ones.
-    """
-    text = _TAG.sub(lambda tag: chr(ord(tag.group()) - 0xE0000), _REGIONAL_FLAG.sub("", text))
-    seen = _JOINING.sub("", strip_invisible(text))
-    text = unicodedata.normalize("NFKD", html.unescape(seen)).casefold().translate(_LOOKALIKES)
-    text = "".join(char for char in text if not unicodedata.combining(char))
-    return re.sub(r"[^\S\n]+", " ", text.translate(str.maketrans("−–—’‘", "---''"))).strip()
 
 
 def _decode_run(packed: str) -> str | None:

@@ -10,10 +10,10 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue, ReasonCode
 from rlver_gym.core.emotion import Band, Outcome
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Scene, disclosure_depth, restless_threshold
-from rlver_gym.users.llm.hostile import strip_invisible
 from rlver_gym.users.llm.judgements import addresses_judge, get_unclipped_change
 from rlver_gym.users.llm.material import Material, select_material
 from rlver_gym.users.llm.prompts import Words
+from rlver_gym.util.lookalikes import strip_invisible
 
 _SPEAK_NOTES = (ReasonCode.READING, ReasonCode.FEELING)
 """Which notes of an appraisal the speaking step sees. Not the fit, which speaks of the hidden need,

@@ -13,11 +13,11 @@ from rlver_gym.core.emotion import MAX_CHANGE
 from rlver_gym.core.languages import Language
 from rlver_gym.core.user import Scene
 from rlver_gym.llm_client.values import ChatMessage, ChatRequest
-from rlver_gym.users.llm.hostile import strip_invisible
 from rlver_gym.users.llm.material import MAX_OFFERED
 from rlver_gym.users.llm.options import LLMOptions
 from rlver_gym.users.llm.profile import Step, build_state, profile_line
 from rlver_gym.users.llm.prompts import Words, fill_prompt, words
+from rlver_gym.util.lookalikes import strip_invisible
 
 _APPRAISE_FIELDS = ("meant_for", "reading", "fit", "thought", "feeling", "change")
 _SPEAK_FIELDS = ("attitude", "aim", "tone", "reply", "told")

@@ -16,7 +16,7 @@ from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.user import Scene
 from rlver_gym.llm_client.body_fields import THINKING_SWITCH, BodyFields
 from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatRequest
-from rlver_gym.users.llm.hostile import PATTERNS, find_judge_address, strip_invisible
+from rlver_gym.users.llm.hostile import PATTERNS, find_judge_address
 from rlver_gym.users.llm.judgements import Judgement, aggregate_judgements, parse_judgement
 from rlver_gym.users.llm.leak import leaks, remove_leaks
 from rlver_gym.users.llm.options import LLMOptions
@@ -26,6 +26,7 @@ from rlver_gym.users.llm.prompts import prompts_hash
 from rlver_gym.users.llm.requests import RequestBuilder
 from rlver_gym.util.errors import STOPPING, ChatError, UserFailed
 from rlver_gym.util.event_loop import wait_for
+from rlver_gym.util.lookalikes import strip_invisible
 
 T = TypeVar("T")
 _CODE = "3"
