@@ -126,7 +126,7 @@ def find_repeatable(
     for name in models:
         here, there = agent_pin(name, replay), manifest.agents[name]
         # neither the server nor what it was not sent is asked for by a replay
-        if {**there, **here, "base_url": there.get("base_url")} == there:
+        if here | {key: there[key] for key in ("base_url", "omit") if key in there} == there:
             makers[name] = agent_maker(name, replay, manifest.plan.agent_options)
             del unasked[name]
         else:

@@ -89,13 +89,9 @@ class Verdict(NamedTuple):
     def describe(self, run: str) -> list[Sentence]:
         """All that is to be said of the run to those who know it by this name."""
         hint = self.refusal == "skipped"
-        files = [Sentence(text, True) for text in self.problems.describe(run, hint=hint)]
-        return files + self.describe_recomputation(run)
-
-    def describe_recomputation(self, run: str) -> list[Sentence]:
-        """The same without what the files alone show."""
         is_doubtful = self.refusal != "skipped" and bool(self.refused or self.first)
-        told = [(self._describe_scores(run), is_doubtful)]
+        told = [(text, True) for text in self.problems.describe(run, hint=hint)]
+        told.append((self._describe_scores(run), is_doubtful))
         for agent, why in self.agents.unasked.items():
             text = f"what {agent} said stands as it is recorded, and was not asked again: {why}."
             told.append((f"{run}: {text}", agent in self.agents.lost))
