@@ -180,7 +180,7 @@ def test_the_published_english_profiles_become_cards() -> None:
     assert not any("NPC" in text or "hidden theme" in text.lower() for text in texts)
 
 
-def _import(folder: Path, *profiles: dict[str, str]) -> tuple[int, str, list[str]]:
+def _import(folder: Path, *profiles: dict[str, object]) -> tuple[int, str, list[str]]:
     """The command's exit code, what it said, and all files of the folder above the cards'."""
     source = write(folder / "profiles.jsonl", *profiles)
     done = CliRunner().invoke(app, ["personas", "import", str(source), str(folder / "a" / "cards")])

@@ -76,7 +76,7 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Cell]]) -> None:
         _write_parquet(path, rows)
         return
     text = io.StringIO()
-    table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    table = csv.DictWriter(text, list(rows[0]), lineterminator="\r\n")
     table.writeheader()
     table.writerows({name: _escape_formula(cell) for name, cell in row.items()} for row in rows)
     write_atomically(path, text.getvalue())
