@@ -1,6 +1,5 @@
 """`rlver-gym bench`: agents against personas, with a table, a run folder and a report."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,11 +27,10 @@ from rlver_gym.bench.score import (
     score_to_json,
 )
 from rlver_gym.bench.sycophancy import SycophancyCounts, count_sycophantic_replies
-from rlver_gym.bench.table import build_leaderboard, build_needs_table
 from rlver_gym.bench.verdict import skip_verification
 from rlver_gym.cli.model_options import FieldOption, add_options, list_options, validate_options
 from rlver_gym.cli.options import SOME_FAILED, Personas, ScoresAsJson, print_json
-from rlver_gym.cli.report import print_noise, recorded_dialogues
+from rlver_gym.cli.report import print_noise, print_scores, recorded_dialogues
 from rlver_gym.cli.rescore import appraise_by, make_appraisers, print_opinions
 from rlver_gym.cli.servers import (
     AgentOption,
@@ -58,7 +56,7 @@ from rlver_gym.util.errors import (
     ServerUnreachable,
 )
 from rlver_gym.util.interval import Spread
-from rlver_gym.util.terminal import SafeConsole, format_count, one_line, progress_bar
+from rlver_gym.util.terminal import SafeConsole, can_ask, format_count, one_line, progress_bar
 
 _MOST_REASONS = 5
 
@@ -263,7 +261,7 @@ def _announce_cost_and_confirm(bench_run: Run, yes: bool) -> None:
     )
     if yes or not any(map(has_prices, plan.servers(plan.chat))):
         return
-    if not sys.stdin.isatty():
+    if not can_ask():
         raise RunError(
             "this run costs money, and nobody is at a terminal to agree to it. Nothing was asked"
             " for yet: add --yes to go on (--budget money=N bounds it)."
@@ -329,8 +327,7 @@ def _print_results(
     people = format_count(len(plan.planned.personas), "persona")
     of = f" of {one_line(Path(plan.personas).name)}" if plan.personas else ""
     title = f"{plan.card.id}: {people}{of} x {seeds}, {plan.user} user"
-    console.print(build_leaderboard(ranked, title, console.width))
-    console.print(build_needs_table(ranked))
+    print_scores(console, ranked, title)
     print_noise(console, noise, ranked)
     for line in suspects:
         console.print_line(line)

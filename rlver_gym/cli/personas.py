@@ -37,7 +37,7 @@ from rlver_gym.people.pairing import draw_panel, pair_people_with_stories
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import CardError
 from rlver_gym.util.files import make_file_name, read_lines, read_text
-from rlver_gym.util.terminal import SafeConsole, format_count, one_line
+from rlver_gym.util.terminal import SafeConsole, format_count, one_line, print_text
 
 app = typer.Typer(
     help="The people to talk to: list, read and check their cards.", no_args_is_help=True
@@ -154,7 +154,7 @@ def new(
         raise CardError(
             f"{path}: cannot be made ({error.strerror}). Choose another name or place."
         ) from error
-    typer.echo(f"{path}: write where <…> stands, then: rlver-gym personas check {path}")
+    print_text(f"{path}: write where <…> stands, then: rlver-gym personas check {path}")
 
 
 @app.command("pair")
@@ -173,7 +173,7 @@ def pair_(
     lines = [f"  - {{{', '.join(f'{k}: {v}' for k, v in one)}}}" for one in pairs]
     text = "\n".join(["language: en", "personas:", *lines, ""])
     write_atomically(folder / "index.yaml", text)
-    typer.echo(f"{folder / 'index.yaml'}: {format_count(len(pairs), 'pairing')}")
+    print_text(f"{folder / 'index.yaml'}: {format_count(len(pairs), 'pairing')}")
 
 
 @app.command("import")
@@ -212,7 +212,7 @@ def import_(
             )
     for path, text in texts.items():
         write_atomically(path, text, CardError)
-    typer.echo(f"{folder}: {format_count(len(texts), 'lean card')}")
+    print_text(f"{folder}: {format_count(len(texts), 'lean card')}")
 
 
 def _make_card_id(profile_id: str) -> str:
@@ -259,7 +259,7 @@ def generate(
         said = f"{one.path or 'left out'}: {one.topic}{one.problem and ': '}{one.problem}"
         console.print_line(one_line(said, max_chars=400))
     total = format_count(written, "card")
-    typer.echo(
+    print_text(
         f"{total} written, {len(lines) - len(left)} from before, {len(left) - written} left out"
     )
     if written < len(left):
@@ -285,4 +285,5 @@ def schema(
     }
     if card not in kinds:
         raise CardError(f"there is no card of kind {card!r}. Choose one of: {', '.join(kinds)}.")
-    typer.echo(json.dumps(kinds[card].model_json_schema(), indent=2, ensure_ascii=False))
+    schema = json.dumps(kinds[card].model_json_schema(), indent=2, ensure_ascii=False)
+    print_text(schema, is_json=True)

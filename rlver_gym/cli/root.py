@@ -3,6 +3,7 @@
 import inspect
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -26,9 +27,9 @@ from rlver_gym.cli import (
     train,
 )
 from rlver_gym.util import __version__
-from rlver_gym.util.errors import RlverError, RunStopped
+from rlver_gym.util.errors import RlverError, RunError, RunStopped
 from rlver_gym.util.frozen import explain_problem
-from rlver_gym.util.terminal import SafeConsole, one_line
+from rlver_gym.util.terminal import SafeConsole, one_line, prepare_terminal, print_text
 
 STOPPED_BY_OUTAGE = 3
 """The exit code of a run that a server's outage stopped."""
@@ -117,7 +118,7 @@ for _group in (app, personas.app, envs.app, cache.app):
 
 def _print_version(show: bool) -> None:
     if show:
-        typer.echo(__version__)
+        print_text(__version__)
         raise typer.Exit
 
 
@@ -136,7 +137,9 @@ def _root(
 
 def main() -> None:
     """Run a command; errors of the package become one message on standard error and exit code 2."""
+    prepare_terminal()
     try:
+        _refuse_what_is_no_text(sys.argv[1:])
         app()
     except RunStopped as error:
         _exit_with_message(str(error), STOPPED_BY_OUTAGE)
@@ -152,6 +155,19 @@ def main() -> None:
         _exit_with_message(
             f"the output cannot be written ({error.strerror or error}). Send it to another place."
         )
+
+
+def _refuse_what_is_no_text(words: Sequence[str]) -> None:
+    """RunError for bytes that are no text here: no manifest or page could name such a path."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            shown = word.encode(errors="surrogateescape").decode(errors="backslashreplace")
+            raise RunError(
+                f"{shown}: not {sys.getfilesystemencoding().upper()} text. Give paths and words"
+                " that are; a link leads to a folder of another name."
+            ) from None
 
 
 def _exit_with_message(message: str, code: int = 2) -> None:
