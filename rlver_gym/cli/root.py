@@ -2,8 +2,10 @@
 
 import inspect
 import os
+import re
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import typer
@@ -29,6 +31,7 @@ from rlver_gym.cli import (
 from rlver_gym.util import __version__
 from rlver_gym.util.errors import RlverError, RunError, RunStopped
 from rlver_gym.util.frozen import explain_problem
+from rlver_gym.util.secret_words import find_secret
 from rlver_gym.util.terminal import SafeConsole, one_line, prepare_terminal, print_text
 
 STOPPED_BY_OUTAGE = 3
@@ -140,6 +143,7 @@ def main() -> None:
     prepare_terminal()
     try:
         _refuse_what_is_no_text(sys.argv[1:])
+        _refuse_what_is_secret(sys.argv[1:])
         app()
     except RunStopped as error:
         _exit_with_message(str(error), STOPPED_BY_OUTAGE)
@@ -168,6 +172,23 @@ def _refuse_what_is_no_text(words: Sequence[str]) -> None:
                 f"{shown}: not {sys.getfilesystemencoding().upper()} text. Give paths and words"
                 " that are; a link leads to a folder of another name."
             ) from None
+
+
+_ADDRESS_OF_SERVER = re.compile(r"--base-url[= ]|--(?:user|judge)-option[= ]base_url=")
+
+
+def _refuse_what_is_secret(words: Sequence[str]) -> None:
+    """RunError for a key or a password among the words of a command, most of which are written
+    into files. An address of a server alone may hold one: it is written without.
+    """
+    for before, word in pairwise(["", *words]):
+        if not any(map(_ADDRESS_OF_SERVER.match, (word, f"{before} {word}"))):
+            option = before if before.startswith("-") else "a word"
+            if find_secret({option: word}):
+                raise RunError(
+                    f"{option}: a key or a password would stand in what this command writes. Set"
+                    " OPENAI_API_KEY and OPENAI_BASE_URL instead."
+                )
 
 
 def _exit_with_message(message: str, code: int = 2) -> None:

@@ -4,61 +4,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
+from command_uses import COMMANDS, PERSONA, USES
 from commands import run_command
 
 from rlver_gym.cli.options import print_json
-from rlver_gym.cli.root import app
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.util.terminal import SafeConsole
 
-PERSONA = "gus-the-flatmate"
-USES = {
-    "talk": ["--persona", PERSONA],
-    "appraise": ["--persona", PERSONA, "You carried it alone."],
-    "personas list": ["--split", "demo"],
-    "personas show": [PERSONA],
-    "personas check": ["none.yaml"],
-    "personas new": ["ruth-and-the-choir"],
-    "personas pair": ["."],
-    "personas import": ["none.jsonl", "cards"],
-    "personas generate": ["library", "--from", "none.txt", "--model", "openai:m"],
-    "personas schema": ["lean"],
-    "envs list": [],
-    "envs show": ["RLVER-Empathy-v0"],
-    "serve": ["--port", "-1"],
-    "bench": ["--persona", PERSONA, "--agent", "human", "--seeds", "1", "--out", "held"],
-    "report": ["run"],
-    "verify": ["run"],
-    "studio": ["none"],
-    "export": ["run", "--to", "sft"],
-    "rescore": ["run", "--user", "embedded"],
-    "judge": ["run", "--judge", "offline"],
-    "strategies": ["run"],
-    "cache stats": ["none.sqlite"],
-    "cache prune": ["none.sqlite", "--failures"],
-    "cache export": ["none.sqlite"],
-    "redteam": ["--attack", "none"],
-    "sft": ["--model", "tiny", "--data", "none.jsonl"],
-    "train": ["--config", "none.yaml"],
-}
-"""What each command is asked for: the work itself, or in words why it cannot be done."""
-
-
-def commands(group: Any, path: str = "") -> Iterator[str]:
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(command, f"{path}{name} ")
-        else:
-            yield f"{path}{name}"
-
-
-COMMANDS = list(commands(typer.main.get_command(app)))
 TERMINALS = {
     "no input": {"input": None},
     "ascii": {"encoding": "ascii"},
