@@ -77,8 +77,8 @@ class SafeConsole(Console):
         return fit_encoding(printable(text), self.encoding)
 
 
-_GAP = 2
-"""Blanks between columns."""
+_GAP, _NARROW_GAP = 2, 1
+"""Blanks between columns; the other one where it lets all of them stand beside each other."""
 _WORD = re.compile(r"[^\W\d_]{3}")
 
 
@@ -112,8 +112,9 @@ def _arrange_columns(columns: Sequence[_Column], width: int) -> list[Table | Tex
     """
     first, *others = columns
     first = first._replace(least=first.most)
-    if _has_room([first, *others], width):
-        return [_make_columns([first, *others], width)]
+    for gap in (_GAP, _NARROW_GAP):
+        if _has_room([first, *others], width, gap):
+            return [_make_columns([first, *others], width, gap)]
     if any(column.is_text for column in others):
         return []
     parts: list[list[_Column]] = []
@@ -126,26 +127,25 @@ def _arrange_columns(columns: Sequence[_Column], width: int) -> list[Table | Tex
     return [_make_columns(part, width) for part in parts]
 
 
-def _has_room(columns: Sequence[_Column], width: int) -> bool:
-    return sum(column.least for column in columns) + _GAP * (len(columns) - 1) <= width
+def _has_room(columns: Sequence[_Column], width: int, gap: int = _GAP) -> bool:
+    return sum(column.least for column in columns) + gap * (len(columns) - 1) <= width
 
 
-def _make_columns(columns: Sequence[_Column], width: int) -> Table:
+def _make_columns(columns: Sequence[_Column], width: int, gap: int = _GAP) -> Table:
     """A table without lines. What is left of the width goes where it is narrowest."""
     widths = [column.least for column in columns]
     most = sum(column.most for column in columns)
-    room = min(width - _GAP * (len(columns) - 1), most)
+    room = min(width - gap * (len(columns) - 1), most)
     while sum(widths) < room:
         narrow = [at for at, column in enumerate(columns) if widths[at] < column.most]
         widths[min(narrow, key=widths.__getitem__)] += 1
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
     for number, column in enumerate(columns):
         table.add_column(
             Text(column.name),
             style="" if number else "bold",
             justify="left" if column.is_text else "right",
             width=widths[number],
-            vertical="top",
         )
     for cells in zip(*(column.cells for column in columns), strict=True):
         table.add_row(*map(Text, cells))

@@ -108,8 +108,8 @@ def test_a_password_in_the_address_of_a_server_is_used_and_written_nowhere(
     [
         "max_tokens=300", "temperature=0", "a/folder/with@sign.yaml", "me@example.org",
         "https://medium.com/@john", "http://host:8000/v1", "hf:org/model", "openai:gpt-4o",
-        "You keep every secret: theirs is safe. password: none", "http://[::1]:8000/v1", "seed", "sk-learn",
-        "the tokens of a model", "//share/folder", "http://host/v1?version=2",
+        "You keep every secret: theirs is safe. password: none", "http://[::1]:8000/v1", "seed",
+        "sk-learn", "the tokens of a model", "//share/folder", "http://host/v1?version=2",
     ],
 )  # fmt: skip
 def test_what_is_no_secret_is_taken(text: str) -> None:
