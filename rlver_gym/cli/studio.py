@@ -25,8 +25,8 @@ def studio(
         list[str] | None,
         typer.Option(
             help=(
-                "Who replies beside the shipped agents, which read nothing: openai:MODEL, hf:PATH,"
-                " or MODULE:NAME; repeat it for more."
+                "Who replies beside the shipped agents, which understand nothing: openai:MODEL,"
+                " hf:PATH, or MODULE:NAME; repeat it for more."
             )
         ),
     ] = None,
