@@ -202,3 +202,25 @@ def test_every_vector_mode_of_gymnasium_comes_to_an_end(mode: str, slow: SlowSer
     assert (output, program.returncode) == ("interrupted\n", 0), errors
     assert "never retrieved" not in errors
     assert "Context" not in errors
+
+
+FORGOTTEN = """
+import asyncio, sys
+from rlver_gym.util.event_loop import BackgroundWork
+def waiting():
+    work = BackgroundWork(asyncio.sleep(100))
+    try:
+        yield
+    finally:
+        assert sys.is_finalizing()
+        work.stop()
+        print("closed")
+begun = waiting()
+next(begun)
+"""
+
+
+def test_a_rollout_that_nobody_closes_does_not_keep_the_interpreter_from_ending() -> None:
+    command = [sys.executable, "-c", FORGOTTEN]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30 * slack())
+    assert (ended.stdout, ended.stderr) == ("closed\n", "")
