@@ -27,7 +27,6 @@ from rlver_gym.bench.score import (
     score_to_json,
 )
 from rlver_gym.bench.sycophancy import SycophancyCounts, count_sycophantic_replies
-from rlver_gym.bench.verdict import skip_verification
 from rlver_gym.cli.model_options import FieldOption, add_options, list_options, validate_options
 from rlver_gym.cli.options import SOME_FAILED, Personas, ScoresAsJson, print_json
 from rlver_gym.cli.report import print_noise, print_scores, recorded_dialogues
@@ -45,7 +44,6 @@ from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.people.pairing import draw_panel
 from rlver_gym.studio.page import write_page
-from rlver_gym.studio.runs import Runs
 from rlver_gym.util.errors import (
     STOPPING,
     CacheError,
@@ -174,9 +172,7 @@ def bench(
         held = _run_missing_cases(bench_run)
         spent = _list_spending(bench_run)
         episodes, planned = read_run(folder).episodes, plan.planned
-        why = "Its dialogues were held just now: rlver-gym verify recomputes them."
-        runs = Runs([folder], verdicts=[skip_verification(folder, why)])
-        report = write_page([folder], runs=runs)
+        report = write_page([folder])
     ranked, watched = score_agents(episodes, planned), check_episodes(episodes)
     failed, truth = count_failures(episodes), count_sycophantic_replies(episodes)
     noise = measure_spread_over_user_seeds(episodes, plan.seeds, plan.user_seeds)

@@ -245,7 +245,7 @@ def _describe_differences(protocols: Sequence[Protocol]) -> str:
 
 def _recompute_unless_large(folder: Path, personas: str | None) -> Verdict:
     if Manifest.read(folder).planned.count > _MAX_RECOMPUTED:
-        return skip_verification(folder, f"It is large: rlver-gym verify {folder} does it.")
+        return skip_verification(folder, f"It is large. This does it: rlver-gym verify {folder}")
     return summarize_verification(folder, verify(folder, sources=Sources(personas=personas)))
 
 
