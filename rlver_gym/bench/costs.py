@@ -2,16 +2,21 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from rlver_gym.agents import uses_server
 from rlver_gym.bench.plan import BenchPlan, Case
 from rlver_gym.llm_client.response_cache import ResponseCache
+from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.spending import Spent, money
 from rlver_gym.util.terminal import format_count
 
-_USER_PROMPT, _USER_PROMPT_A_TURN, _USER_ANSWER = 1_900, 80, 150
-"""Tokens of the LLM user's requests: at first, more for each turn on average; of its answer."""
+_USER_PROMPT, _USER_PROMPT_A_TURN, _USER_ANSWER = 3_300, 80, 130
+"""Tokens of the LLM user's requests, those that appraise and those that speak together: at first,
+more for each turn on average; of its answer.
+"""
+JUDGED_PROMPT, JUDGED_ANSWER = 5_300, 110
+"""Tokens of a request that judges several replies, and of a reply's judgement in the answer."""
 _AGENT_PROMPT, _AGENT_PROMPT_A_TURN, _AGENT_ANSWER = 100, 70, 100
 """The same for an agent."""
 
@@ -24,6 +29,14 @@ class Estimate(NamedTuple):
     completion_tokens: int
     money: float | None
     """In the currency of the prices; None without prices."""
+
+    @classmethod
+    def of(cls, calls: int, prompt: int, completion: int, settings: ChatSettings) -> Self:
+        """With the money by the prices of these settings."""
+        spent = Spent(prompt_tokens=prompt, completion_tokens=completion)
+        return cls(
+            calls, prompt, completion, money(spent, settings.prices) if settings.prices else None
+        )
 
     def __str__(self) -> str:
         cost = (
@@ -51,11 +64,7 @@ def estimate_requests_and_tokens(plan: BenchPlan, cases: Sequence[Case]) -> Esti
     prompt = by_user * (_USER_PROMPT + _USER_PROMPT_A_TURN * turns)
     prompt += by_agents * (_AGENT_PROMPT + _AGENT_PROMPT_A_TURN * turns)
     completion = by_user * _USER_ANSWER + by_agents * _AGENT_ANSWER
-    prices = plan.chat.prices
-    cost = (
-        money(Spent(prompt_tokens=prompt, completion_tokens=completion), prices) if prices else None
-    )
-    return Estimate(by_user + by_agents, prompt, completion, cost)
+    return Estimate.of(by_user + by_agents, prompt, completion, plan.chat)
 
 
 def _count_calls_per_turn(plan: BenchPlan) -> int:

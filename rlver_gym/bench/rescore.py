@@ -1,26 +1,35 @@
 """Recorded dialogues appraised by another user: the same words, two scores side by side."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from rlver_gym.bench.check import Problems, read_run
+from rlver_gym.bench.costs import JUDGED_ANSWER, JUDGED_PROMPT, Estimate
 from rlver_gym.bench.folder import EPISODES, MANIFEST
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.recompute import Sources, find_cards
 from rlver_gym.bench.score import drop_failed
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Turn
-from rlver_gym.core.user import Scene, SentientUser
+from rlver_gym.core.user import ReadsDialogues, Scene, SentientUser, is_async_user
 from rlver_gym.corpora.recordings import Recording, read_recordings
-from rlver_gym.environment.rescore import final_emotion, reappraise
+from rlver_gym.environment.rescore import final_emotion, reappraise, reappraise_whole
+from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.util.correlation import centre, correlation, varies
 from rlver_gym.util.errors import RunError, UserFailed
+from rlver_gym.util.event_loop import new_dialogue
 from rlver_gym.util.groups import group
+
+Calls = Literal["dialogue", "reply"]
+"""What a request to a language model holds: a dialogue whole, or one reply in its place."""
+_AT_ONCE = 32
+"""Dialogues that a user behind a server is asked about at the same time."""
 
 
 class Recorded(NamedTuple):
@@ -31,6 +40,8 @@ class Recorded(NamedTuple):
     scene: Scene
     opening: str
     turns: tuple[Turn, ...]
+    changes: tuple[float, ...]
+    """Of each turn, by the record; the mean of several judges is no whole number."""
     final: float
 
     @property
@@ -42,7 +53,7 @@ class Rescored(NamedTuple):
     """A recorded dialogue, and what the other user felt in it or why it failed."""
 
     recorded: Recorded
-    changes: tuple[tuple[int, int], ...]
+    changes: tuple[tuple[float, int], ...]
     """By the record and by the other user."""
     final: int
     failure: str = ""
@@ -94,7 +105,10 @@ def read_dialogues(folder: Path, sources: Sources) -> tuple[list[Recorded], list
                 f" {one.persona}. Name the run's: --env CARD.yaml, --personas DIR."
             )
         scene = Scene(persona, card, one.seed)
-        found.append(Recorded(one.agent, one.user, scene, one.opening, one.turns, one.final))
+        changes = tuple(float(turn.appraisal.change) for turn in one.turns)
+        found.append(
+            Recorded(one.agent, one.user, scene, one.opening, one.turns, changes, one.final)
+        )
     return found, [records.problems]
 
 
@@ -108,23 +122,48 @@ def _from_recordings(recordings: Sequence[Recording]) -> list[Recorded]:
             for text, change, emotion, reply in map(astuple, one.exchanges)
         )
         agent = f"{one.agent} by {one.simulator}" if len(judges) > 1 else one.agent
-        scene = Scene(one.persona, card, 0)
-        found.append(Recorded(agent, one.simulator, scene, one.opening, turns, one.final))
+        scene, changes = Scene(one.persona, card, 0), tuple(x.change for x in one.exchanges)
+        found.append(Recorded(agent, one.simulator, scene, one.opening, turns, changes, one.final))
     return found
 
 
-def rescore(user: SentientUser, dialogues: Iterable[Recorded]) -> Iterator[Rescored]:
-    """Each dialogue by the user's own emotion; what follows its end is compared."""
-    for one in dialogues:
-        card, exchanges = one.scene.card, [(turn.utterance, turn.reply) for turn in one.turns]
-        try:
-            felt = list(reappraise(user, one.scene, one.opening, exchanges))
-        except UserFailed as failure:
-            yield Rescored(one, (), card.start, str(failure) or "it failed")
-            continue
-        paid = [turn.appraisal.change for turn in one.turns]
-        changes = zip(paid, (found.appraisal.change for found in felt), strict=True)
-        yield Rescored(one, tuple(changes), final_emotion(card, felt))
+def estimate_rescore(
+    dialogues: Sequence[Recorded], calls: Calls, samples: int, settings: ChatSettings
+) -> Estimate:
+    """What a model behind a server will be asked for."""
+    replies = samples * sum(len(dialogue.turns) for dialogue in dialogues)
+    requests = samples * len(dialogues) if calls == "dialogue" else replies
+    return Estimate.of(requests, requests * JUDGED_PROMPT, replies * JUDGED_ANSWER, settings)
+
+
+def rescore(
+    user: SentientUser, dialogues: Sequence[Recorded], calls: Calls = "dialogue"
+) -> Iterator[Rescored]:
+    """Each dialogue by the user's own emotion, in their order; what follows its end is compared.
+
+    A user behind a server hears many dialogues at once. With `calls="dialogue"` one that can reads
+    each whole, in one request; "reply" asks about each reply by itself.
+    """
+    if not is_async_user(user):
+        yield from (_rescore_dialogue(user, dialogue, calls) for dialogue in dialogues)
+        return
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        yield from pool.map(lambda dialogue: _rescore_dialogue(user, dialogue, calls), dialogues)
+
+
+def _rescore_dialogue(user: SentientUser, recorded: Recorded, calls: Calls) -> Rescored:
+    card, exchanges = recorded.scene.card, [(turn.utterance, turn.reply) for turn in recorded.turns]
+    place = (recorded.scene, recorded.opening, exchanges)
+    try:
+        with new_dialogue():
+            if calls == "dialogue" and isinstance(user, ReadsDialogues):
+                felt = list(reappraise_whole(user, *place))
+            else:
+                felt = list(reappraise(user, *place))
+    except UserFailed as failure:
+        return Rescored(recorded, (), card.start, str(failure) or "it failed")
+    changes = zip(recorded.changes, (turn.appraisal.change for turn in felt), strict=True)
+    return Rescored(recorded, tuple(changes), final_emotion(card, felt))
 
 
 def compare_scores(rescored: Sequence[Rescored]) -> Rescore:

@@ -1,7 +1,7 @@
 """Recompute a run: every appraisal, emotion, reward and answer must come out as it was recorded."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +80,7 @@ def _check_episode(
         turn = len(session.dialogue.turns) + 1 if session.has_begun else 0
         return _NOT_IN_CACHE if isinstance(error, NotInCache) else str(error), turn
     if line.text != again:
-        anew = "its values are right, but they were written anew", 0
-        return _find_first_difference(json.loads(line.text), json.loads(again)) or anew
+        return _find_first_difference(json.loads(line.text), json.loads(again))
     if recorded.outcome is None:
         turns = len(recorded.turns)
         return f"it is cut off after {format_count(turns, 'turn')}: nobody has ended it", turns
@@ -114,35 +113,45 @@ def _find_unrepeatable_turn(
     return None
 
 
+_SUMMARY = ("outcome", "final", "return")
 _NOT_IN_CACHE = (
     "the response cache holds no answer to this: what was said or felt was changed after it was"
     " recorded, or it is not the run's response cache"
 )
 
 
-def _find_first_difference(
-    theirs: Mapping[str, Any], ours: Mapping[str, Any], turn: int = 0
-) -> _Difference | None:
-    """Between two records or two turns, field by field in the order of a record."""
-    for name in {**theirs, **ours}:
+def _find_first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> _Difference:
+    """Header fields, then turn by turn, then the summary, of records that are not the same text."""
+    header = [name for name in {**theirs, **ours} if name not in (*_SUMMARY, "turns", "check")]
+    if found := _find_mismatched_field(theirs, ours, header):
+        return found, 0
+    their_turns, our_turns = theirs["turns"], ours["turns"]
+    for turn, (recorded, recomputed) in enumerate(zip(their_turns, our_turns, strict=False), 1):
+        if found := _find_mismatched_field(recorded, recomputed, {**recorded, **recomputed}):
+            return found, turn
+    last = len(our_turns)
+    if len(their_turns) != last:
+        count = format_count(len(their_turns), "turn")
+        return f"the record has {count}, but it ends after {last}", last
+    if found := _find_mismatched_field(theirs, ours, _SUMMARY):
+        return found, last
+    if theirs.get("check") != ours["check"]:
+        return "its text was changed after it was recorded (the checksum does not fit)", 0
+    return "its values are right, but they were written anew", 0
+
+
+def _find_mismatched_field(
+    theirs: Mapping[str, Any], ours: Mapping[str, Any], names: Iterable[str]
+) -> str | None:
+    for name in names:
         if name not in ours:
-            return f"the field {name!r} does not belong there", turn
+            return f"the field {name!r} does not belong there"
         if name not in theirs:
-            return f"the field {name!r} is missing", turn
+            return f"the field {name!r} is missing"
         recorded, recomputed = theirs[name], ours[name]
-        if name == "turns":
-            turn = len(recomputed)
-            for number, turns in enumerate(zip(recorded, recomputed, strict=False), 1):
-                if difference := _find_first_difference(*turns, number):
-                    return difference
-            if len(recorded) != turn:
-                count = format_count(len(recorded), "turn")
-                return f"the record has {count}, but it ends after {turn}", turn
-        elif recorded != recomputed or type(recorded) is not type(recomputed):
-            if name == "check":
-                return "its text was changed after it was recorded (the checksum does not fit)", 0
+        if recorded != recomputed or type(recorded) is not type(recomputed):
             was, is_now = format_excerpt(recorded), format_excerpt(recomputed)
-            return f"{name} is recorded as {was}, recomputed {is_now}", turn
+            return f"{name} is recorded as {was}, recomputed {is_now}"
     return None
 
 
@@ -154,6 +163,9 @@ def replay_episode(session: EmpathySession, recorded: Episode) -> Episode:
             break
         if (why := give_up_reason(turn)) is not None:
             session.give_up(AgentFailed(why))
+        elif turn.siblings:
+            texts = [turn.utterance, *(sibling.utterance for sibling in turn.siblings)]
+            session.reply_from(session.appraise_replies(texts), 0)
         else:
             session.reply(turn.utterance)
     return Episode.of(session, recorded.agent)

@@ -27,15 +27,17 @@ from rlver_gym.bench.score import (
     score_to_json,
 )
 from rlver_gym.bench.sycophancy import SycophancyCounts, count_sycophantic_replies
+from rlver_gym.bench.table import build_leaderboard, build_needs_table
+from rlver_gym.bench.verdict import skip_verification
 from rlver_gym.cli.model_options import FieldOption, add_options, list_options, validate_options
 from rlver_gym.cli.options import SOME_FAILED, Personas, ScoresAsJson, print_json
-from rlver_gym.cli.report import print_noise, print_scores, recorded_dialogues
+from rlver_gym.cli.report import print_noise, recorded_dialogues
 from rlver_gym.cli.rescore import appraise_by, make_appraisers, print_opinions
 from rlver_gym.cli.servers import (
     AgentOption,
     UserOption,
     add_chat_options,
-    has_prices,
+    confirm_cost,
     parse_seconds,
     parse_user_options,
 )
@@ -44,6 +46,7 @@ from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.people.pairing import draw_panel
 from rlver_gym.studio.page import write_page
+from rlver_gym.studio.runs import Runs
 from rlver_gym.util.errors import (
     STOPPING,
     CacheError,
@@ -54,7 +57,7 @@ from rlver_gym.util.errors import (
     ServerUnreachable,
 )
 from rlver_gym.util.interval import Spread
-from rlver_gym.util.terminal import SafeConsole, can_ask, format_count, one_line, progress_bar
+from rlver_gym.util.terminal import SafeConsole, format_count, one_line, progress_bar
 
 _MOST_REASONS = 5
 
@@ -172,7 +175,9 @@ def bench(
         held = _run_missing_cases(bench_run)
         spent = _list_spending(bench_run)
         episodes, planned = read_run(folder).episodes, plan.planned
-        report = write_page([folder])
+        why = "Its dialogues were held just now: rlver-gym verify recomputes them."
+        runs = Runs([folder], verdicts=[skip_verification(folder, why)])
+        report = write_page([folder], runs=runs)
     ranked, watched = score_agents(episodes, planned), check_episodes(episodes)
     failed, truth = count_failures(episodes), count_sycophantic_replies(episodes)
     noise = measure_spread_over_user_seeds(episodes, plan.seeds, plan.user_seeds)
@@ -216,7 +221,8 @@ def _gather_opinions(
     folder: Path, references: Sequence[str], personas: str | None, env: str
 ) -> Opinions:
     """The opinions of other users, beside a judge's and people's; kept for the report."""
-    users, dialogues = make_appraisers(references), recorded_dialogues(folder, personas, env)
+    dialogues = recorded_dialogues(folder, personas, env)
+    users = make_appraisers(references, {}, folder)
     found = gather_opinions(folder, dialogues, appraise_by(users, dialogues))
     write_opinions(folder, found)
     return found
@@ -255,15 +261,7 @@ def _announce_cost_and_confirm(bench_run: Run, yes: bool) -> None:
         f"{dialogues}: {estimate_requests_and_tokens(plan, rest)}; what the response cache holds is"
         " free"
     )
-    if yes or not any(map(has_prices, plan.servers(plan.chat))):
-        return
-    if not can_ask():
-        raise RunError(
-            "this run costs money, and nobody is at a terminal to agree to it. Nothing was asked"
-            " for yet: add --yes to go on (--budget money=N bounds it)."
-        )
-    if not typer.confirm("Go on?", default=True, err=True):
-        raise typer.Exit(2)
+    confirm_cost(plan.servers(plan.chat), yes)
 
 
 def _run_missing_cases(bench_run: Run) -> int:
@@ -323,7 +321,8 @@ def _print_results(
     people = format_count(len(plan.planned.personas), "persona")
     of = f" of {one_line(Path(plan.personas).name)}" if plan.personas else ""
     title = f"{plan.card.id}: {people}{of} x {seeds}, {plan.user} user"
-    print_scores(console, ranked, title)
+    console.print(build_leaderboard(ranked, title, console.width))
+    console.print(build_needs_table(ranked))
     print_noise(console, noise, ranked)
     for line in suspects:
         console.print_line(line)

@@ -1,6 +1,7 @@
 """`rlver-gym rescore`: recorded dialogues by other users, and every other opinion of them."""
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,16 +11,32 @@ from rlver_gym.agents import uses_server
 from rlver_gym.bench.folder import MANIFEST
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
 from rlver_gym.bench.opinions import Opinions, build_opinion_rows, gather_opinions, write_opinions
-from rlver_gym.bench.rescore import Recorded, Rescore, Rescored, ScoreComparison, compare_scores
+from rlver_gym.bench.rescore import (
+    Calls,
+    Recorded,
+    Rescore,
+    Rescored,
+    ScoreComparison,
+    compare_scores,
+    estimate_rescore,
+)
 from rlver_gym.bench.rescore import rescore as appraise_again
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, exit_if_any_skipped, print_json
 from rlver_gym.cli.report import print_rows, recorded_dialogues, show_progress
-from rlver_gym.cli.servers import UserOption, parse_user_options
+from rlver_gym.cli.servers import UserOption, Yes, confirm_cost, parse_user_options
 from rlver_gym.core.user import SentientUser
 from rlver_gym.users import make_user
-from rlver_gym.util.errors import CardError
+from rlver_gym.users.llm.make import sort_options
+from rlver_gym.util.errors import STOPPING, CardError, RunError, RunStopped, ServerOutage
+from rlver_gym.util.files import path_inside
 from rlver_gym.util.terminal import SafeConsole, format_count
 from rlver_gym.util.user_code import CodeRunner
+
+_CACHE = "rescore_cache.sqlite"
+CallsOption = Annotated[
+    Calls,
+    typer.Option(help="What a request to a model holds: a whole dialogue, or one reply."),
+]
 
 
 def rescore(
@@ -39,8 +56,17 @@ def rescore(
         ),
     ] = None,
     user_option: UserOption = None,
+    calls: CallsOption = "dialogue",
     personas: RunPersonas = None,
     env: RunEnv = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where answers (rescore_cache.sqlite) and opinions.json go. Default: the"
+            " run's folder."
+        ),
+    ] = None,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Appraise recorded dialogues by other users, without holding them again, and set their scores,
@@ -57,12 +83,16 @@ def rescore(
     rlver-gym report.
 
     Dialogues that a user fails at are left out and named, and the exit code is 4. A model behind
-    a server is asked about every reply: --user-option base_url=URL says where; of several users,
-    those behind a server are given the options.
+    a server reads each dialogue whole, in one request, many at once; --calls reply asks about each
+    reply by itself. --user-option base_url=URL says where it is; of several users, those behind a
+    server are given the options. What it answered is kept: the same command goes on where it
+    stopped, and pays for nothing twice.
     """
-    users = make_appraisers(user or (), parse_user_options(user_option))
+    folder, options = out or run, parse_user_options(user_option)
     dialogues = recorded_dialogues(run, personas, env)
-    rescored = appraise_by(users, dialogues)
+    users = make_appraisers(user or (), options, folder)
+    announce_cost(users, dialogues, calls, options, yes)
+    rescored = appraise_by(users, dialogues, calls)
     compared = {name: compare_scores(each) for name, each in rescored.items()}
     found = gather_opinions(run, dialogues, rescored)
     recorded = ", ".join(sorted({one.user for one in dialogues}))
@@ -77,7 +107,7 @@ def rescore(
             _print_comparison(f"{run}: recorded ({recorded}) and {name}", one)
         print_opinions(SafeConsole(), found)
     if (run / MANIFEST).exists():
-        write_opinions(run, found)
+        write_opinions(folder, found)
     exit_if_any_skipped(
         (one.recorded.key if len(users) == 1 else f"{one.recorded.key} by {name}", one.failure)
         for name, each in compared.items()
@@ -86,29 +116,60 @@ def rescore(
 
 
 def make_appraisers(
-    names: Sequence[str], options: Mapping[str, Any] | None = None
+    names: Sequence[str], options: Mapping[str, Any], folder: Path
 ) -> dict[str, SentientUser]:
-    """Users by name, one's own guarded. `options`: of the only one, or of those behind a server;
-    CardError where nobody takes them.
+    """Users by name, one's own guarded. `options`: of the only one, or of those behind a server,
+    whose answers are kept in `folder`; CardError where nobody takes them.
     """
-    takers = names if len(names) == 1 else [name for name in names if uses_server(name)]
+    takers = names if len(names) == 1 else list(filter(uses_server, names))
     if options and not takers:
         raise CardError("--user-option is of one --user, or of those behind a server. Name them.")
+    if (asked := list(filter(uses_server, names))) and not os.access(folder, os.W_OK):
+        raise RunError(
+            f"{folder}: cannot be written to, and what {asked[0]} answers would be lost. Give"
+            " another place with --out."
+        )
+    cache = {"response_cache": path_inside(folder, _CACHE, error=RunError)}
+    made = {
+        name: make_user(
+            name, **(cache if uses_server(name) else {}), **(options if name in takers else {})
+        )
+        for name in names
+    }
     runner = CodeRunner(AGENT_TIMEOUT_S)
-    made = {name: make_user(name, **(options or {} if name in takers else {})) for name in names}
     return {name: guard_user(name, user, runner) for name, user in made.items()}
 
 
+def announce_cost(
+    names: Iterable[str],
+    dialogues: Sequence[Recorded],
+    calls: Calls,
+    options: Mapping[str, Any],
+    yes: bool,
+) -> None:
+    """What servers will be asked for, on standard error; a person at a terminal is asked where it
+    costs money.
+    """
+    for name in filter(uses_server, names):
+        asked, settings = sort_options(name.removeprefix("openai:"), dict(options))
+        estimate = estimate_rescore(dialogues, calls, asked.samples, settings)
+        SafeConsole(stderr=True).print_line(f"{name}: {estimate}; what is kept is free")
+        confirm_cost([settings], yes)
+
+
 def appraise_by(
-    users: Mapping[str, SentientUser], dialogues: Sequence[Recorded]
+    users: Mapping[str, SentientUser], dialogues: Sequence[Recorded], calls: Calls = "dialogue"
 ) -> dict[str, list[Rescored]]:
-    """All dialogues by each user, under a bar."""
-    return {
-        name: list(
-            show_progress(appraise_again(user, dialogues), f"appraising: {name}", len(dialogues))
-        )
-        for name, user in users.items()
-    }
+    """All dialogues by each user, under a bar. RunError when a server or budget stops it."""
+    found = {}
+    for name, user in users.items():
+        work = appraise_again(user, dialogues, calls)
+        try:
+            found[name] = list(show_progress(work, f"appraising: {name}", len(dialogues)))
+        except STOPPING as error:
+            stopped = RunStopped if isinstance(error, ServerOutage) else RunError
+            raise stopped(f"{error} What it answered is kept: the same command goes on.") from error
+    return found
 
 
 def print_opinions(console: SafeConsole, found: Opinions) -> None:

@@ -2,7 +2,8 @@
 
 import ipaddress
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -11,7 +12,7 @@ import typer
 
 from rlver_gym.cli.model_options import Command, FieldOption, add_model_options
 from rlver_gym.llm_client.settings import ChatSettings, public_url
-from rlver_gym.util.errors import CardError
+from rlver_gym.util.errors import CardError, RunError
 
 User = Annotated[
     str, typer.Option(help="Who is talked to: embedded, openai:MODEL, or MODULE:NAME.")
@@ -88,6 +89,15 @@ def parse_seconds(value: str, option: str) -> float | None:
     return seconds
 
 
+Yes = Annotated[
+    bool,
+    typer.Option(
+        "--yes",
+        help=("Do not ask before what costs money; needed where there is no terminal to ask at."),
+    ),
+]
+
+
 def has_prices(settings: ChatSettings) -> bool:
     """Whether prices are given and the server is not on this machine or in a private network."""
     host = urlsplit(public_url(settings)).hostname or ""
@@ -96,6 +106,21 @@ def has_prices(settings: ChatSettings) -> bool:
     except ValueError:
         near = "." not in host or host.endswith((".local", ".internal"))
     return settings.prices is not None and not near
+
+
+def confirm_cost(servers: Iterable[ChatSettings], yes: bool) -> None:
+    """Where one of the servers costs money, ask the person at the terminal whether to go on.
+    RunError where there is none to ask.
+    """
+    if yes or not any(map(has_prices, servers)):
+        return
+    if not sys.stdin.isatty():
+        raise RunError(
+            "this run costs money, and nobody is at a terminal to agree to it. Nothing was asked"
+            " for yet: add --yes to go on (--budget money=N bounds it)."
+        )
+    if not typer.confirm("Go on?", default=True, err=True):
+        raise typer.Exit(2)
 
 
 def _split_name_and_value(word: str, option: str) -> tuple[str, str]:

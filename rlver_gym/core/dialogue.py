@@ -32,7 +32,6 @@ class ReasonCode(StrEnum):
     READER = "reader"  # what the encoder reads in the dialogue
     MODEL = "model"  # what a language model judged
     SAMPLES = "samples"  # that the judgement is the median of several
-    READING = "reading"  # what a language model takes the utterance to mean to them
     FEELING = "feeling"  # how they feel after it, by a language model
     JUDGE_ADDRESSED = "judge_addressed"  # the utterance speaks to whoever judges; bounds its change
     ROUNDING = "rounding"  # to a whole point
@@ -82,6 +81,13 @@ class Appraisal(NamedTuple):
     """
 
 
+class Sibling(NamedTuple):
+    """Another reply to the same moment, appraised beside the one that was said."""
+
+    utterance: str
+    appraisal: Appraisal
+
+
 class Turn(NamedTuple):
     """One agent utterance and what came of it.
 
@@ -96,6 +102,8 @@ class Turn(NamedTuple):
     reply: str
     disclosures: tuple[str, ...] | None = None
     """Of the card, by id, what the reply tells; None when the user does not say."""
+    siblings: tuple[Sibling, ...] = ()
+    """What else could have been said, where the utterance was chosen among several."""
 
 
 @dataclass(frozen=True, slots=True)

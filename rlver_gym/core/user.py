@@ -4,8 +4,10 @@ It keeps no state, so dialogues can be branched, replayed and run at once; and h
 somebody look (trust).
 """
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply
@@ -19,6 +21,16 @@ class Scene:
     persona: Persona
     card: EnvCard
     seed: int
+
+
+class Moment(NamedTuple):
+    """A point of a dialogue at which something was said."""
+
+    scene: Scene
+    emotion: int
+    """Before it, in [0, 100]."""
+    dialogue: Dialogue
+    """Its `utterance` is what was said."""
 
 
 @runtime_checkable
@@ -68,6 +80,47 @@ class AsyncSentientUser(SentientUser, AsyncSteps, Protocol):
     The three functions of `SentientUser` give the same values; sessions that can wait call those of
     `AsyncSteps` instead.
     """
+
+
+@runtime_checkable
+class _AppraisesMany(Protocol):
+    def appraise_many(self, moments: Sequence[Moment]) -> list[Appraisal]: ...
+
+
+@runtime_checkable
+class _AppraisesManyAsync(Protocol):
+    async def aappraise_many(self, moments: Sequence[Moment]) -> list[Appraisal]: ...
+
+
+@runtime_checkable
+class ReadsDialogues(Protocol):
+    """A user that appraises a recorded dialogue at once."""
+
+    def appraise_dialogue(self, scene: Scene, dialogue: Dialogue) -> list[Appraisal]:
+        """What each utterance did at its place, in order. The emotion begins at the card's start,
+        and anew after an end.
+        """
+        ...
+
+
+def appraise_many(user: SentientUser, moments: Sequence[Moment]) -> list[Appraisal]:
+    """What was said at each of the moments, in their order.
+
+    A user may have an `appraise_many` of its own, which judges replies to one moment side by side;
+    any other is asked for one after the other.
+    """
+    if isinstance(user, _AppraisesMany):
+        return user.appraise_many(moments)
+    return [user.appraise(*moment) for moment in moments]
+
+
+async def aappraise_many(user: AsyncSteps, moments: Sequence[Moment]) -> list[Appraisal]:
+    """The same of a user that can be waited for, at the same time where it has no
+    `aappraise_many` of its own.
+    """
+    if isinstance(user, _AppraisesManyAsync):
+        return await user.aappraise_many(moments)
+    return list(await asyncio.gather(*(user.aappraise(*moment) for moment in moments)))
 
 
 def is_async_user(user: SentientUser) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.dialogue import Turn
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import SPLIT_CHOICES, SplitChoice
@@ -22,7 +23,12 @@ from rlver_gym.environment.info import (
     select_info,
 )
 from rlver_gym.environment.render import print_last_turn, render_dialogue_as_text
-from rlver_gym.environment.session import EmpathySession, Snapshot, run_coroutine
+from rlver_gym.environment.session import (
+    AppraisedReplies,
+    EmpathySession,
+    Snapshot,
+    run_coroutine,
+)
 from rlver_gym.environment.spaces import MAX_REPLY_CHARS, Utterance
 from rlver_gym.environment.undo import undo_on_error
 from rlver_gym.users import SentientUser, make_user
@@ -164,8 +170,7 @@ class EmpathyEnv(gym.Env[str, str]):
         """
         self._set_choices(info, on_failure, render_mode)
         card = env_card(card)
-        named = {"user": user, "persona": persona, "personas": personas, **options}
-        refuse_secrets(named, "the environment's spec", _MAKE_USER)
+        refuse_secrets(options, "the environment's spec", _MAKE_USER)
         made = make_user("embedded" if user is None else user, **options)
         if not isinstance(made, SentientUser):
             raise UnknownName.of(
@@ -291,11 +296,44 @@ class EmpathyEnv(gym.Env[str, str]):
 
     async def astep(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """See `step`."""
-        reply, reward, is_failed, info = await self._say(action)
+        return self._finish_step(await self._say(action))
+
+    def _finish_step(
+        self, said: tuple[str, float, bool, dict[str, Any]]
+    ) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        reply, reward, is_failed, info = said
         if is_failed and self.on_failure == "raise":
             raise self._make_failure()
         is_over = info["outcome"] is not None and not is_failed
         return reply, reward, is_over, is_failed, select_info(info, self.info_choice, self.card)
+
+    def appraise_replies(self, texts: Sequence[str]) -> AppraisedReplies:
+        """What each of several replies to this moment would do to the person, appraised side by
+        side where the user can. The dialogue stays where it is; `step_from` goes on from one.
+
+        Raises what `step` raises; UserFailed leaves the dialogue where it is.
+        """
+        return self.session.appraise_replies(texts)
+
+    async def aappraise_replies(self, texts: Sequence[str]) -> AppraisedReplies:
+        """See `appraise_replies`."""
+        return await self.session.aappraise_replies(texts)
+
+    def step_from(
+        self, appraised: AppraisedReplies, index: int
+    ) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Say the reply of that index, which is appraised already: it alone is answered. Gives what
+        `step` gives; the record of the turn holds the others. DialogueError for replies to another
+        moment.
+        """
+        with undo_on_error([self], unless=(UserFailed,)):
+            return run_coroutine(self.astep_from(appraised, index), self.is_async)
+
+    async def astep_from(
+        self, appraised: AppraisedReplies, index: int
+    ) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """See `step_from`."""
+        return self._finish_step(await self._say_from(appraised, index))
 
     async def _begin(self, persona: str, scene_seed: int) -> tuple[str, dict[str, Any]]:
         """The first words of an episode, and everything that may be in its `info`."""
@@ -314,9 +352,18 @@ class EmpathyEnv(gym.Env[str, str]):
             if session.has_failed_to_open
             else await session.areply(action)
         )
+        return self._tell(turn, max(0, len(action) - self.card.max_utterance_chars))
+
+    async def _say_from(
+        self, appraised: AppraisedReplies, index: int
+    ) -> tuple[str, float, bool, dict[str, Any]]:
+        """The same for a reply that is appraised already."""
+        return self._tell(await self.session.areply_from(appraised, index), 0)
+
+    def _tell(self, turn: Turn, cut: int) -> tuple[str, float, bool, dict[str, Any]]:
+        session = self.session
         if self.render_mode == "human":
             print_last_turn(session, SafeConsole())
-        cut = max(0, len(action) - self.card.max_utterance_chars)
         is_failed = turn.outcome is Outcome.FAILED
         return turn.reply, turn.reward, is_failed, describe_turn(session, turn, cut)
 

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_confi
 from typing_extensions import TypedDict
 
 from rlver_gym.core.cards import MAX_TURNS, EnvCard
-from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason, Turn
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason, Sibling, Turn
 from rlver_gym.core.emotion import MAX_CHANGE, MAX_EMOTION, MIN_EMOTION, Outcome
 from rlver_gym.core.ledger import quote
 from rlver_gym.core.persona import MAX_LINES, Disposition, HiddenNeed
@@ -127,18 +127,31 @@ def _dump(plain: dict[str, Any]) -> str:
 
 def turn_to_dict(turn: Turn) -> dict[str, Any]:
     """Plain values, in the order of a record."""
-    spread = turn.appraisal.spread
+    change, *felt = _appraisal_to_dict(turn.appraisal).items()
     return {
         "utterance": turn.utterance,
-        "change": turn.appraisal.change,
+        **dict([change]),
         "emotion": turn.emotion,
         "reward": turn.reward,
         "outcome": turn.outcome,
-        "thought": turn.appraisal.thought,
-        "reasons": [list(reason) for reason in turn.appraisal.reasons],
-        **({} if spread is None else {"spread": float(spread)}),
+        **dict(felt),
         "reply": turn.reply,
         **({} if turn.disclosures is None else {"disclosures": list(turn.disclosures)}),
+        **({"siblings": list(map(_sibling_to_dict, turn.siblings))} if turn.siblings else {}),
+    }
+
+
+def _sibling_to_dict(sibling: Sibling) -> dict[str, Any]:
+    return {"utterance": sibling.utterance, **_appraisal_to_dict(sibling.appraisal)}
+
+
+def _appraisal_to_dict(appraisal: Appraisal) -> dict[str, Any]:
+    spread = appraisal.spread
+    return {
+        "change": appraisal.change,
+        "thought": appraisal.thought,
+        "reasons": [list(reason) for reason in appraisal.reasons],
+        **({} if spread is None else {"spread": float(spread)}),
     }
 
 
@@ -147,23 +160,29 @@ _MAX_POINTS = 1e6
 """Of a reward or a reason: far beyond what any user gives, and small enough to add up."""
 _MAX_DISCLOSURES = 4 * MAX_LINES
 """In one turn: the disclosures and the facts of a card, all told at once."""
+_MAX_SIBLINGS = 1_000
 _IN_POINTS = Field(ge=-_MAX_POINTS, le=_MAX_POINTS)
 _Emotion = Annotated[int, Field(ge=MIN_EMOTION, le=MAX_EMOTION)]
 
 
 @with_config(ConfigDict(strict=True))
-class _PlainTurn(TypedDict):
+class _PlainSibling(TypedDict):
     utterance: str
     change: Annotated[int, Field(ge=-MAX_CHANGE, le=MAX_CHANGE)]
-    emotion: _Emotion
-    reward: Annotated[float, _IN_POINTS]
-    outcome: Annotated[Outcome, Field(strict=False)] | None
     thought: str
     reasons: list[
         Annotated[tuple[str, Annotated[int | float, _IN_POINTS], str], Field(strict=False)]
     ]
     spread: NotRequired[Annotated[float, Field(ge=0, le=2 * MAX_CHANGE)]]
+
+
+@with_config(ConfigDict(strict=True))
+class _PlainTurn(_PlainSibling):
+    emotion: _Emotion
+    reward: Annotated[float, _IN_POINTS]
+    outcome: Annotated[Outcome, Field(strict=False)] | None
     reply: str
+    siblings: NotRequired[Annotated[list[_PlainSibling], Field(max_length=_MAX_SIBLINGS)]]
     disclosures: NotRequired[Annotated[list[str], Field(max_length=_MAX_DISCLOSURES)]]
 
 
@@ -193,17 +212,22 @@ def parse_turn(plain: object, number: int) -> Turn:
 
 
 def _make_turn(plain: _PlainTurn) -> Turn:
-    reasons = tuple([Reason(*reason) for reason in plain["reasons"]])
     told = plain.get("disclosures")
     return Turn(
         plain["utterance"],
-        Appraisal(plain["change"], plain["thought"], reasons, plain.get("spread")),
+        _make_appraisal(plain),
         plain["emotion"],
         plain["reward"],
         plain["outcome"],
         plain["reply"],
         None if told is None else tuple(told),
+        tuple(Sibling(x["utterance"], _make_appraisal(x)) for x in plain.get("siblings", ())),
     )
+
+
+def _make_appraisal(plain: _PlainSibling) -> Appraisal:
+    reasons = tuple([Reason(*reason) for reason in plain["reasons"]])
+    return Appraisal(plain["change"], plain["thought"], reasons, plain.get("spread"))
 
 
 def _check_plain_values(kind: TypeAdapter[Any], plain: object, place: str) -> Any:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn, clean_utterance
 from rlver_gym.core.emotion import Outcome, apply_change
-from rlver_gym.core.user import Scene, SentientUser
+from rlver_gym.core.user import ReadsDialogues, Scene, SentientUser
 from rlver_gym.users import make_user
 from rlver_gym.util.errors import UserFailed
 
@@ -30,6 +30,20 @@ def reappraise(
         emotion = apply_change(emotion, appraisal.change)
         yield ReappraisedTurn(appraisal, emotion)
         dialogue = dialogue.with_turn(Turn(utterance, appraisal, emotion, 0.0, None, answer))
+        if _is_end(card, emotion):
+            emotion = card.start
+
+
+def reappraise_whole(
+    user: ReadsDialogues, scene: Scene, opening: str, exchanges: Iterable[tuple[str, str]]
+) -> Iterator[ReappraisedTurn]:
+    """The same by a user that reads a dialogue at once."""
+    none, card = Appraisal(0, "", ()), scene.card
+    turns = tuple(Turn(words, none, card.start, 0.0, None, answer) for words, answer in exchanges)
+    emotion = card.start
+    for appraisal in user.appraise_dialogue(scene, Dialogue(opening, turns)):
+        emotion = apply_change(emotion, appraisal.change)
+        yield ReappraisedTurn(appraisal, emotion)
         if _is_end(card, emotion):
             emotion = card.start
 

@@ -1,9 +1,8 @@
 """One dialogue between an agent and a sentient user; every loop is a thin layer on this."""
 
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import (
@@ -12,21 +11,56 @@ from rlver_gym.core.dialogue import (
     Reason,
     ReasonCode,
     Reply,
+    Sibling,
     Turn,
     clean_utterance,
 )
 from rlver_gym.core.emotion import MAX_CHANGE, REWARDS, Outcome, apply_change
 from rlver_gym.core.persona import Persona
-from rlver_gym.core.user import AsyncSentientUser, AsyncSteps, Scene, SentientUser, is_async_user
+from rlver_gym.core.user import (
+    AsyncSentientUser,
+    AsyncSteps,
+    Moment,
+    Scene,
+    SentientUser,
+    aappraise_many,
+    appraise_many,
+    is_async_user,
+)
 from rlver_gym.environment.snapshot import Snapshot, check_snapshot
 from rlver_gym.users.world import InWorld
 from rlver_gym.util.errors import AgentFailed, DialogueError, ResetNeeded, UserFailed
-from rlver_gym.util.event_loop import REQUEST_ORIGIN, RequestOrigin, run_sync, wait_for
+from rlver_gym.util.event_loop import (
+    DIALOGUE_NUMBERS,
+    REQUEST_ORIGIN,
+    RequestOrigin,
+    run_sync,
+    wait_for,
+)
 
 T = TypeVar("T")
 _AGENT_FAILED_NOTE = "the agent failed: "
 """Beginning of the reason for which a dialogue ended without a word of the agent's."""
-_SESSION_NUMBERS = count()
+
+
+class AppraisedReplies(NamedTuple):
+    """Several replies to one moment of a dialogue, each appraised and none answered."""
+
+    dialogue: Dialogue
+    """Before them."""
+    texts: tuple[str, ...]
+    """As the user received them."""
+    appraisals: tuple[Appraisal, ...]
+    rewards: tuple[float, ...]
+    """What saying each would earn, as the card says."""
+
+
+class _Weighed(NamedTuple):
+    """What an appraisal leads to."""
+
+    emotion: int
+    outcome: Outcome | None
+    reward: float
 
 
 class EmpathySession:
@@ -50,7 +84,7 @@ class EmpathySession:
             self._async_user = InWorld(self._async_user, card.world)
         self.scene = Scene(persona, card, seed)
         self._state = Snapshot(card.start, None, None)
-        self._number = next(_SESSION_NUMBERS)
+        self._number = next(DIALOGUE_NUMBERS)
         self.bypass_cache_from: int | None = None
         """The turn, from 1, from which requests bypass the response cache; None: never."""
 
@@ -142,14 +176,57 @@ class EmpathySession:
 
     async def areply(self, utterance: str) -> Turn:
         """See `reply`. DialogueError when something else was said while the user answered."""
-        words = self.validate_utterance(utterance)
+        return await self._say(self.validate_utterance(utterance))
+
+    def appraise_replies(self, texts: Sequence[str]) -> AppraisedReplies:
+        """What each of several replies would do, appraised side by side where the user can. The
+        dialogue stays where it is; `reply_from` goes on from one of them.
+
+        Raises what `reply` raises, and UserFailed.
+        """
+        return run_coroutine(self.aappraise_replies(texts), self.is_async)
+
+    async def aappraise_replies(self, texts: Sequence[str]) -> AppraisedReplies:
+        """See `appraise_replies`."""
+        words, dialogue = tuple(map(self.validate_utterance, texts)), self.dialogue
+        moments = [Moment(self.scene, self.emotion, dialogue.with_utterance(x)) for x in words]
+        with self.request_context():
+            appraisals = await aappraise_many(self._async_user, moments)
+        rewards = [self._weigh(appraisal).reward for appraisal in appraisals]
+        return AppraisedReplies(dialogue, words, tuple(appraisals), tuple(rewards))
+
+    def reply_from(self, appraised: AppraisedReplies, index: int) -> Turn:
+        """Say the reply of that index: the user answers it, with the appraisal that it has. The
+        turn's `siblings` are the others.
+
+        Raises what `reply` raises, and DialogueError for replies to another moment.
+        """
+        return run_coroutine(self.areply_from(appraised, index), self.is_async)
+
+    async def areply_from(self, appraised: AppraisedReplies, index: int) -> Turn:
+        """See `reply_from`."""
+        words = self.validate_utterance(appraised.texts[index])
+        if appraised.dialogue != self.dialogue:
+            raise DialogueError(
+                "these replies were appraised at another moment. Appraise them where the dialogue"
+                " is now."
+            )
+        both = zip(appraised.texts, appraised.appraisals, strict=True)
+        siblings = [Sibling(*pair) for number, pair in enumerate(both) if number != index]
+        return await self._say(words, appraised.appraisals[index], tuple(siblings))
+
+    async def _say(
+        self, words: str, appraisal: Appraisal | None = None, siblings: tuple[Sibling, ...] = ()
+    ) -> Turn:
         before = self._state
         dialogue = self.dialogue.with_utterance(words)
         try:
             with self.request_context():
-                turn = await self._take_turn(dialogue, words)
+                turn = await self._take_turn(dialogue, words, appraisal)
         except UserFailed as failure:
             turn = _make_failure_turn(words, before.emotion, failure)
+        else:
+            turn = turn._replace(siblings=siblings)
         if self._state is not before:
             raise DialogueError(
                 "the dialogue moved while the user was answering. Wait for each reply before the"
@@ -179,17 +256,22 @@ class EmpathySession:
         turn = Turn("", Appraisal(0, "", (reason,)), self.emotion, 0.0, Outcome.FAILED, "")
         self._state = Snapshot(self.emotion, self.dialogue.with_turn(turn), Outcome.FAILED)
 
-    async def _take_turn(self, dialogue: Dialogue, words: str) -> Turn:
-        card, before = self.scene.card, self.emotion
-        appraisal = await self._async_user.aappraise(self.scene, before, dialogue)
+    def _weigh(self, appraisal: Appraisal) -> "_Weighed":
+        """What an appraisal leads to from here. ValueError for a change that no turn may bring."""
         if not -MAX_CHANGE <= appraisal.change <= MAX_CHANGE:
             raise ValueError(
                 f"the user {self.user.kind!r} changed the emotion by {appraisal.change}; at most"
                 f" {MAX_CHANGE} points a turn are allowed"
             )
+        card, before = self.scene.card, self.emotion
         emotion = apply_change(before, appraisal.change)
-        outcome = card.outcome(emotion, len(dialogue.turns) + 1)
-        reward = REWARDS[card.reward](before, emotion, outcome)
+        outcome = card.outcome(emotion, len(self.dialogue.turns) + 1)
+        return _Weighed(emotion, outcome, REWARDS[card.reward](before, emotion, outcome))
+
+    async def _take_turn(self, dialogue: Dialogue, words: str, appraisal: Appraisal | None) -> Turn:
+        if appraisal is None:
+            appraisal = await self._async_user.aappraise(self.scene, self.emotion, dialogue)
+        emotion, outcome, reward = self._weigh(appraisal)
         answer = await self._async_user.aspeak(self.scene, emotion, dialogue, appraisal)
         text, disclosures = answer if isinstance(answer, Reply) else Reply(answer)
         return Turn(
@@ -237,6 +319,9 @@ class _AsyncAdapter:
 
     async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
         return self._user.appraise(scene, emotion, dialogue)
+
+    async def aappraise_many(self, moments: Sequence[Moment]) -> list[Appraisal]:
+        return appraise_many(self._user, moments)
 
     async def aspeak(
         self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal

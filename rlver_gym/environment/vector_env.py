@@ -1,7 +1,8 @@
 """EmpathyVectorEnv: many dialogues that advance together, as in a SyncVectorEnv."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import gymnasium as gym
@@ -11,6 +12,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from rlver_gym.environment.env import EmpathyEnv, make_env
+from rlver_gym.environment.session import AppraisedReplies
 from rlver_gym.environment.undo import undo_on_error
 from rlver_gym.util.errors import RlverError, UtteranceError
 from rlver_gym.util.event_loop import run_sync, wait_for
@@ -18,6 +20,7 @@ from rlver_gym.util.event_loop import run_sync, wait_for
 Step = tuple[
     tuple[str, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
 ]
+EnvStep = tuple[str, float, bool, bool, dict[str, Any]]
 T = TypeVar("T")
 
 
@@ -115,8 +118,46 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         self._check(actions)
         with undo_on_error(self.envs):
             results = self._run_all(
-                self._step_one(number, action) for number, action in enumerate(actions)
+                self._step_one(number, partial(env.astep, action))
+                for number, (env, action) in enumerate(zip(self.envs, actions, strict=True))
             )
+        return self._collect(results)
+
+    def appraise_replies(
+        self, texts: Sequence[Sequence[str]]
+    ) -> tuple[AppraisedReplies | None, ...]:
+        """Several replies to every dialogue, appraised at once: see `EmpathyEnv.appraise_replies`.
+        None for a dialogue that is over, whose next step begins another.
+        """
+        if len(texts) != self.num_envs:
+            raise UtteranceError(f"replies for {len(texts)} of {self.num_envs} dialogues.")
+        going_on = [number for number in range(self.num_envs) if not self._begins_anew(number)]
+        appraised = self._run_all(
+            self.envs[number].aappraise_replies(texts[number]) for number in going_on
+        )
+        by_number = dict(zip(going_on, appraised, strict=True))
+        return tuple(by_number.get(number) for number in range(self.num_envs))
+
+    def step_from(
+        self, appraised: Sequence[AppraisedReplies | None], indices: Sequence[int]
+    ) -> Step:
+        """To every dialogue the reply of its index, which is appraised already; gives what `step`
+        gives.
+        """
+        work = []
+        for number, (replies, index) in enumerate(zip(appraised, indices, strict=True)):
+            if replies is None and not self._begins_anew(number):
+                raise UtteranceError(f"no replies for dialogue {number}, which goes on.")
+            say = partial(self.envs[number].astep_from, replies, index) if replies else None
+            work.append(self._step_one(number, say))
+        with undo_on_error(self.envs):
+            results = self._run_all(work)
+        return self._collect(results)
+
+    def _begins_anew(self, number: int) -> bool:
+        return bool(self._is_over[number]) and self.autoreset_mode is AutoresetMode.NEXT_STEP
+
+    def _collect(self, results: "Sequence[_StepResult]") -> Step:
         rewards = np.array([one.reward for one in results], dtype=np.float64)
         terminated = np.array([one.terminated for one in results], dtype=np.bool_)
         truncated = np.array([one.truncated for one in results], dtype=np.bool_)
@@ -129,12 +170,14 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         self._is_over = terminated | truncated
         return tuple(self._texts), rewards, terminated, truncated, infos
 
-    async def _step_one(self, number: int, action: str) -> "_StepResult":
+    async def _step_one(
+        self, number: int, say: Callable[[], Coroutine[Any, Any, EnvStep]] | None
+    ) -> "_StepResult":
         env = self.envs[number]
-        if self._is_over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP:
+        if say is None or self._begins_anew(number):
             text, info = await env.areset()
             return _StepResult(text, 0.0, False, False, info, None)
-        text, reward, terminated, truncated, info = await env.astep(action)
+        text, reward, terminated, truncated, info = await say()
         if not (self.autoreset_mode is AutoresetMode.SAME_STEP and (terminated or truncated)):
             return _StepResult(text, reward, terminated, truncated, info, None)
         opening, first = await env.areset()
@@ -158,7 +201,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
                 f"{len(actions)} utterances for {self.num_envs} dialogues. Give one each."
             )
         for number, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
-            if self._is_over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP:
+            if self._begins_anew(number):
                 continue
             if env.has_begun and env.has_failed_to_open:
                 continue

@@ -71,34 +71,45 @@ class EmbeddedAnswers:
             return json.dumps(answer, ensure_ascii=False)
         return "\n".join(f"{name.capitalize()}: {value}" for name, value in answer.items())
 
-    def _answer(self, persona: Persona, state: dict[str, Any]) -> dict[str, str | int | list[str]]:
+    def _answer(self, persona: Persona, state: dict[str, Any]) -> dict[str, Any]:
         scene, step = Scene(persona, self._card, self._seed), state["step"]
-        emotion, lines = state["mood_points"], tuple(one["text"] for one in state["conversation"])
+        lines = tuple(line["text"] for line in state["conversation"])
         if not lines:
-            reply = self._user.open(scene, emotion)
-            return {"reply": reply or _SPEECHLESS}
-        dialogue, appraisal, _ = self._felt(persona.id, lines)
-        if step != "speak":
-            appraisal = self._user.appraise(scene, emotion, dialogue)
-            emotion = apply_change(emotion, appraisal.change)
-        strongest = max(appraisal.reasons, key=lambda reason: abs(reason.points), default=None)
-        change = appraisal.change
-        found: dict[str, str | int | list[str]] = {
-            "meant_for": "person",
-            "reading": f"They say: {dialogue.utterance}"[:200],
-            "fit": strongest.note if strongest else "nothing in particular",
-            "thought": appraisal.thought,
-            "feeling": "better than before" if change > 0 else "no better than before",
-            "change": change,
-            "attitude": "positive" if change > 0 else "negative" if change < 0 else "neutral",
+            return {"reply": self._user.open(scene, state["mood_points"]) or _SPEECHLESS}
+        if step == "whole":
+            numbers = range(1, len(lines), 2)
+            return {str(x // 2 + 1): self._judge(persona, lines[: x + 1]) for x in numbers}
+        if "replies" in state:
+            replies = state["replies"].items()
+            return {key: self._judge(persona, (*lines, text)) for key, text in replies}
+        dialogue, appraisal, emotion = self._felt(persona.id, lines)
+        answer = self._judge(persona, lines) | {
+            "attitude": "neutral",
             "aim": "go on",
             "tone": "their own",
         }
         if "reply" in FIELDS[step]:
-            found["reply"] = reply = self._speak(scene, emotion, dialogue, appraisal)
+            if step == "speak":
+                emotion = state["mood_points"]
+            answer["reply"] = reply = self._speak(scene, emotion, dialogue, appraisal)
             told, tone = persona.situation.disclosures, Band.of(emotion).tone
-            found["told"] = [one.id for one in told if one.in_tone(tone) in reply]
-        return {name: found[name] for name in FIELDS[step]}
+            answer["told"] = [one.id for one in told if one.in_tone(tone) in reply]
+        return {name: answer[name] for name in FIELDS[step]}
+
+    def _judge(self, persona: Persona, lines: tuple[str, ...]) -> dict[str, Any]:
+        """What the last of the lines does."""
+        appraisal = self._felt(persona.id, lines).appraisal
+        strongest = max(appraisal.reasons, key=lambda reason: abs(reason.points), default=None)
+        return {
+            "meant_for": "person",
+            "took_up": "point" if appraisal.change > 0 else "none",
+            "wrong": "",
+            "again": "",
+            "new": strongest.note if strongest else "nothing in particular",
+            "thought": appraisal.thought,
+            "feeling": "better than before" if appraisal.change > 0 else "no better than before",
+            "change": appraisal.change,
+        }
 
     def _speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
         try:

@@ -156,11 +156,10 @@ class _RecordedReader(ReaderUser):
 
     def _read(self, persona: Persona, dialogue: Dialogue) -> Reading:
         at = len(dialogue.turns)
-        notes = [
-            reason.note
-            for reason in self._turns[at].appraisal.reasons
-            if reason.code == ReasonCode.READER
-        ]
+        turn = self._turns[at]
+        appraisals = {x.utterance: x.appraisal for x in (*turn.siblings, turn)}
+        appraisal = appraisals.get(dialogue.utterance or "", turn.appraisal)
+        notes = [reason.note for reason in appraisal.reasons if reason.code == ReasonCode.READER]
         try:
             (note,) = notes
             recorded = Reading.parse(note)

@@ -4,7 +4,7 @@ says. Pure, so that dialogues can be branched, replayed and verified as ever.
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -12,7 +12,7 @@ from typing import Any, Literal
 from rlver_gym.core.chat import make_chat_persona
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason, Reply
 from rlver_gym.core.ledger import Ledger, round_and_clip
-from rlver_gym.core.user import AsyncSteps, Scene
+from rlver_gym.core.user import AsyncSteps, Moment, Scene, aappraise_many
 from rlver_gym.core.world import Move, World
 from rlver_gym.util.yaml_file import load_yaml
 
@@ -96,6 +96,16 @@ class InWorld:
     async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
         """What the user feels, and what the world adds, each as a reason."""
         felt = await self._user.aappraise(self._set(scene), emotion, dialogue)
+        return self._add_world(Moment(scene, emotion, dialogue), felt)
+
+    async def aappraise_many(self, moments: Sequence[Moment]) -> list[Appraisal]:
+        """The same at several moments."""
+        inside = [moment._replace(scene=self._set(moment.scene)) for moment in moments]
+        felt = await aappraise_many(self._user, inside)
+        return list(map(self._add_world, moments, felt))
+
+    def _add_world(self, moment: Moment, felt: Appraisal) -> Appraisal:
+        scene, emotion, dialogue = moment
         ledger, world, turn = Ledger(), self._world, len(dialogue.turns) + 1
         ledger.reasons.extend(felt.reasons)
         gains = sum(reason.points for reason in felt.reasons if reason.points > 0)

@@ -2,11 +2,12 @@
 
 import asyncio
 import os
-import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import count
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -29,8 +30,20 @@ class RequestOrigin(NamedTuple):
     """Whether the request goes to the server although the cache holds an answer."""
 
 
+DIALOGUE_NUMBERS = count()
+"""Gives every dialogue of the process a number of its own."""
 REQUEST_ORIGIN: ContextVar[RequestOrigin | None] = ContextVar("rlver_gym_asker", default=None)
 """Set by whoever runs a dialogue; it follows a request to the loop on which it is made."""
+
+
+@contextmanager
+def new_dialogue() -> Iterator[None]:
+    """Requests in this block are made for one dialogue that no session runs."""
+    token = REQUEST_ORIGIN.set(RequestOrigin(next(DIALOGUE_NUMBERS)))
+    try:
+        yield
+    finally:
+        REQUEST_ORIGIN.reset(token)
 
 
 def _running() -> asyncio.AbstractEventLoop:
@@ -58,9 +71,8 @@ class BackgroundWork(Generic[T]):
 
     def stop(self) -> None:
         """Cancel it, and wait until it has ended: nothing of it acts later."""
-        is_lost = self._process != os.getpid() or sys.is_finalizing()
-        if self._ended.is_set() or is_lost:
-            return  # the loop's thread is not in a forked child, nor at the interpreter's end
+        if self._ended.is_set() or self._process != os.getpid():
+            return  # in a forked child the loop has no thread, and would never end it
         self._loop.call_soon_threadsafe(self._cancel)
         if threading.current_thread().name != THREAD:  # which would wait for itself
             self._ended.wait()

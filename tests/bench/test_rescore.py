@@ -1,15 +1,24 @@
 """Recorded dialogues by another user's score."""
 
+import asyncio
 import json
+import os
+import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands import run_command
 
+from rlver_gym.bench.costs import read_response_cache_spending
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.core.library import library
+from rlver_gym.testing import ChatServer
+from rlver_gym.testing.answers import EmbeddedAnswers
 
 OTHERS = """
 from rlver_gym.util.errors import UserFailed
@@ -120,3 +129,64 @@ def test_what_cannot_be_compared_is_named(
     done = rescore(folder, *words)
     assert done.returncode == 2
     assert message in " ".join(done.stderr.split())
+
+
+def ask_server(server: ChatServer, folder: Path, *words: str) -> Any:
+    address = f"base_url={server.base_url}"
+    return rescore(folder, "openai:any", "--user-option", address, *words)
+
+
+@pytest.fixture
+def own_folder(folder: Path, tmp_path: Path) -> Path:
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def test_a_model_reads_each_dialogue_in_one_request_and_is_paid_once(own_folder: Path) -> None:
+    with ChatServer(EmbeddedAnswers(), latency_s=0.3) as server:
+        first = json.loads(ask_server(server, own_folder, "--json").stdout)
+        assert len(server.requests) == 9
+        assert server.max_concurrent_calls >= 8
+        again = json.loads(ask_server(server, own_folder, "--json").stdout)
+        assert len(server.requests) == 9
+        assert again == first
+        one_by_one = json.loads(ask_server(server, own_folder, "--calls", "reply", "--json").stdout)
+        replies = sum(agent["replies"] for agent in first["users"][0]["agents"])
+        assert len(server.requests) == 9 + replies
+    assert one_by_one["users"][0]["agents"] == first["users"][0]["agents"]
+
+
+def test_a_killed_command_asks_only_for_what_was_not_answered(own_folder: Path) -> None:
+    answered: list[str] = []
+    answers = EmbeddedAnswers()
+
+    async def answer(body: dict[str, Any]) -> str:
+        await asyncio.sleep(0.2 if len(answered) < 4 else 600)
+        answered.append(body["messages"][1]["content"])
+        return answers(body)
+
+    with ChatServer(answer) as server:
+        words = ("run", "--user", "openai:any", "--user-option", f"base_url={server.base_url}")
+        command = subprocess.Popen(
+            [sys.executable, "-m", "rlver_gym", "rescore", *words],
+            cwd=own_folder,
+            env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+            stderr=subprocess.DEVNULL,
+        )
+        cache = own_folder / "run" / "rescore_cache.sqlite"
+        deadline = time.monotonic() + 60
+        while len(answered) < 4 or read_response_cache_spending(cache).calls < 4:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        command.kill()
+        command.wait()
+        kept = read_response_cache_spending(cache).calls
+    with ChatServer(answers) as server:
+        assert ask_server(server, own_folder).returncode == 0
+        assert len(server.requests) == 9 - kept
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_anything_is_asked(folder: Path) -> None:
+    done = rescore(folder, "openai:any", "--out", "nowhere")
+    assert done.returncode == 2
+    assert "nowhere: cannot be written to" in " ".join(done.stderr.split())

@@ -22,7 +22,7 @@ from pydantic import SecretStr
 from rlver_gym.agents.openai_chat import OpenAIChat
 from rlver_gym.bench.folder import EPISODES, MANIFEST, RESPONSE_CACHE_FILE
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Dialogue, Message
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Message
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene
@@ -154,7 +154,7 @@ def test_no_traceback_of_a_user_or_agent_holds_the_key_and_no_message_a_word(
         )
         user, agent = make_user("openai:u", **dict(settings)), OpenAIChat("a", chat=settings)
         with pytest.raises(UserFailed) as failed:
-            user.appraise(scene, 40, Dialogue("Hi.").with_utterance(INJECTED))
+            user.speak(scene, 40, Dialogue("Hi.").with_utterance(INJECTED), Appraisal(0, "", ()))
         errors: list[BaseException] = [failed.value]
         if says is complaining:
             with pytest.raises(AgentError) as refused:

@@ -51,7 +51,6 @@ def running(command: list[str], **env: str) -> Iterator[tuple[subprocess.Popen[s
             process.kill()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)]
 )

@@ -6,9 +6,10 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import count, pairwise
+from itertools import pairwise
 from random import Random
 from string import Template
 from typing import Any, NamedTuple
@@ -29,7 +30,7 @@ from rlver_gym.users.llm.parse import Vocabulary, read_fields
 from rlver_gym.users.llm.profile import json_line
 from rlver_gym.users.llm.prompts import words
 from rlver_gym.util.errors import STOPPING, ChatError
-from rlver_gym.util.event_loop import REQUEST_ORIGIN, BackgroundWork, RequestOrigin
+from rlver_gym.util.event_loop import DIALOGUE_NUMBERS, REQUEST_ORIGIN, RequestOrigin, wait_for
 from rlver_gym.util.lookalikes import strip_invisible
 from rlver_gym.util.yaml_file import load_yaml
 
@@ -41,8 +42,6 @@ _PLAIN = Vocabulary.of({one: f"{one}|{one.replace('_', ' ')}" for one in JUDGED}
 _OWN_OPTIONS = ("temperature", "max_tokens", "structured")
 HEEDED = frozenset((*_OWN_OPTIONS, *BodyFields.model_fields))
 """Of the options of an LLM user, beside the number of samples."""
-_numbers = count(-1, -1)
-"""Of dialogues that are judged; those that are held count upwards."""
 
 
 class JudgeInput(NamedTuple):
@@ -90,22 +89,11 @@ class Judge:
         ChatErrors that stop a run.
         """
         shuffled = Random(self.seed).sample(list(dialogues), len(dialogues))
-        places = asyncio.Semaphore(at_once)
-
-        async def judge_in_turn(heard: JudgeInput) -> JudgedDialogue:
-            async with places:
-                return await self._judge_dialogue(heard)
-
-        under_way = [BackgroundWork(judge_in_turn(heard)) for heard in shuffled]
-        try:
-            for work in under_way:
-                yield work.result()
-        finally:  # an error, an interrupt or somebody who has seen enough
-            for work in reversed(under_way):  # so that no free place is taken by the next
-                work.stop()
+        with ThreadPoolExecutor(at_once) as pool:
+            yield from pool.map(lambda one: wait_for(self._judge_dialogue(one)), shuffled)
 
     async def _judge_dialogue(self, heard: JudgeInput) -> JudgedDialogue:
-        REQUEST_ORIGIN.set(origin := RequestOrigin(next(_numbers)))
+        REQUEST_ORIGIN.set(origin := RequestOrigin(next(DIALOGUE_NUMBERS)))
         work = (self._judge_once(heard, sample, origin) for sample in range(self.options.samples))
         found = await asyncio.gather(*work, return_exceptions=True)
         errors = [one for one in found if isinstance(one, BaseException)]

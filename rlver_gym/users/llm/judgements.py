@@ -3,7 +3,7 @@ bound a reason.
 """
 
 from collections.abc import Sequence
-from statistics import median_low, pstdev
+from statistics import fmean, median_low, pstdev
 from typing import NamedTuple
 
 from rlver_gym.core.dialogue import Appraisal, Reason, ReasonCode, Reply
@@ -18,13 +18,13 @@ class Judgement(NamedTuple):
     """
 
     change: int
-    reading: str
-    fit: str
+    checks: str
+    """What the model looked at before it gave a number, in one line."""
     thought: str
     feeling: str
     to_machine: bool
     """Whether the model took the words for something meant for itself, not for the person."""
-    draft: Reply | None
+    draft: Reply | None = None
     """The person's answer, when the model gave it at once."""
 
 
@@ -41,12 +41,18 @@ def get_unclipped_change(appraisal: Appraisal) -> int:
     )
 
 
+CHECKS = ("took_up", "wrong", "again", "new")
+"""What is looked at before the number: what is answered of the last words, what is not so, what was
+there before, what is new.
+"""
+
+
 def parse_judgement(claims: Claims, draft: Reply | None = None) -> Judgement:
     """The judgement that an answer holds. Raises Unreadable when it has no clear change."""
+    checks = [(name.replace("_", " "), text_in(claims, name)) for name in CHECKS]
     return Judgement(
         change=change_in(claims),
-        reading=text_in(claims, "reading"),
-        fit=text_in(claims, "fit"),
+        checks="; ".join(f"{name}: {text}" for name, text in checks if text),
         thought=text_in(claims, "thought"),
         feeling=text_in(claims, "feeling"),
         to_machine=text_in(claims, "meant_for").casefold() == "machine",
@@ -55,26 +61,28 @@ def parse_judgement(claims: Claims, draft: Reply | None = None) -> Judgement:
 
 
 def aggregate_judgements(
-    judgements: Sequence[Judgement], emotion: int, addressed: str | None
+    orders: Sequence[Sequence[Judgement]], emotion: int, addressed: str | None = None
 ) -> Appraisal:
-    """The appraisal by one judgement or more, of which the lower median counts. `addressed` says
-    how the utterance spoke to the judge, if it did: that counts as the worst words there are, and
-    half of that where only the model says so.
+    """The appraisal by the judgements of one order of replies or more: of each order the lower
+    median counts, of several orders the mean, rounded to even. `addressed` says how the utterance
+    spoke to the judge, if it did: that counts as the worst words there are (then nobody need have
+    judged), and half of that where only the model says so.
 
     The reasons' points add up to the change, which is at most ±10 and keeps the emotion within its
     scale.
     """
+    judgements = [judgement for order in orders for judgement in order]
     most = -MAX_CHANGE
-    if addressed is None and 2 * sum(one.to_machine for one in judgements) > len(judgements):
+    if addressed is None and 2 * sum(x.to_machine for x in judgements) > len(judgements):
         addressed = "the model took it for words that are not meant for the person"
         most = -MAX_CHANGE // 2
-    change = median_low(one.change for one in judgements)
-    one = next(one for one in judgements if one.change == change)
+    medians = [median_low(x.change for x in order) for order in orders if order]
+    change = round(fmean(medians)) if medians else 0
+    nearest = min(judgements, key=lambda x: abs(x.change - change), default=_NOBODY)
     bounded = _bound(change)
     kept = bounded if addressed is None else min(bounded, most)
     within = apply_change(emotion, kept) - emotion
-    said = sorted(one.change for one in judgements)
-    reasons = [Reason(ReasonCode.MODEL, float(change), one.fit)]
+    reasons = [Reason(ReasonCode.MODEL, float(change), nearest.checks)] if judgements else []
     note = f"the model said {change:+d}; one turn moves them by at most {MAX_CHANGE}"
     if bounded != change:
         reasons.append(Reason(ReasonCode.LIMIT, float(bounded - change), note))
@@ -82,16 +90,19 @@ def aggregate_judgements(
         reasons.append(Reason(ReasonCode.JUDGE_ADDRESSED, float(kept - bounded), addressed))
     if within != kept:
         reasons.append(Reason(ReasonCode.SCALE_END, float(within - kept), "the scale ends here"))
-    spread = round(pstdev(map(_bound, said)), 2) if len(said) > 1 else None
-    median = f"median of {len(said)}: {' '.join(f'{one:+d}' for one in said)}"
+    several = len(judgements) > 1
+    orders_said = " | ".join(" ".join(f"{x.change:+d}" for x in order) for order in orders)
     notes = (
-        (ReasonCode.SAMPLES, median if len(said) > 1 else ""),
-        (ReasonCode.READING, one.reading),
-        (ReasonCode.FEELING, one.feeling),
+        (ReasonCode.SAMPLES, f"{len(judgements)} judgements: {orders_said}" if several else ""),
+        (ReasonCode.FEELING, nearest.feeling),
     )
     reasons += [Reason(code, 0.0, text) for code, text in notes if text]
-    draft = one.draft if addressed is None else None
-    return Appraisal(within, one.thought, tuple(reasons), spread, draft)
+    spread = round(pstdev(_bound(x.change) for x in judgements), 2) if several else None
+    draft = nearest.draft if addressed is None else None
+    return Appraisal(within, nearest.thought, tuple(reasons), spread, draft)
+
+
+_NOBODY = Judgement(0, "", "", "", to_machine=False)
 
 
 def _bound(change: int) -> int:

@@ -71,11 +71,16 @@ def find_told_ids(persona: Persona, dialogue: Dialogue) -> frozenset[str]:
     the card's wordings as of their own.
     """
     named = {one for turn in dialogue.turns for one in turn.disclosures or ()}
-    wordings = {one.id: one.answers for one in _facts(persona)}
-    wordings |= {one.id: (one.normal, one.high, one.low) for one in persona.situation.disclosures}
+    wordings = list_wordings(persona)
     shown = [wordings[one][0] for one in named & wordings.keys()]
     spoken = [topics(line) for line in (*dialogue.user_lines, *shown) if line]
     return frozenset(named | {one for one, texts in wordings.items() if _is_told(texts, spoken)})
+
+
+def list_wordings(persona: Persona) -> dict[str, tuple[str, ...]]:
+    """Every fact and disclosure of the card by id, in all its wordings."""
+    wordings = {fact.id: fact.answers for fact in _facts(persona)}
+    return wordings | {x.id: (x.normal, x.high, x.low) for x in persona.situation.disclosures}
 
 
 def topics(text: str) -> frozenset[str]:

@@ -22,6 +22,15 @@ class LLMOptions(BodyFields):
     """How many times each utterance is appraised; the median change counts, the lower of the two
     middle ones when `samples` is even.
     """
+    prompt: Literal["long", "short"] = "long"
+    """How the appraisal is asked for: in full, with all that is true of the person; or briefly,
+    with what they have told and one example a step of the scale, for models of a few billion
+    weights.
+    """
+    orders: Literal[1, 2] = 1
+    """In how many orders several replies to one moment are shown: one, or also its reverse, of
+    which the mean counts.
+    """
     speak_model: str | None = Field(default=None, min_length=1)
     """The model that speaks; None for the one that appraises."""
     temperature: float = Field(default=0.5, ge=0, le=2)

@@ -20,8 +20,7 @@ MAX_CHARS = 50_000
 _MAX_LISTED, _MAX_TEXT = 50, 2_000
 _MORE_NAMES = {
     "meant_for": "meant_for",
-    "reading": "content|内容",
-    "fit": "target completion|targetcompletion|契合度",
+    "took_up": "took_up|tookup",
     "thought": "thoughts|inner monologue|activity|内心|内心活动|心理活动",
     "feeling": "feelings|analyse|分析",
     "change": "emotion change|emotional change|mood change|change of mood"
@@ -105,6 +104,43 @@ def read_claims(text: str, utterances: Iterable[str] = ()) -> Claims:
     return _drop_quoted(claims, [_claims(one) for one in quotable]) | _read(
         _cut_quotes(text, quotable)
     )
+
+
+def read_keyed_claims(
+    text: str, keys: Iterable[str], utterances: Iterable[str] = ()
+) -> dict[str, Claims]:
+    """What an answer claims of each of several replies: the fields of the object under its key, in
+    whatever object that stands. A key that it says nothing of is left out.
+
+    `utterances` as for `read_claims`; what is quoted of them is cut out. Raises Unreadable for an
+    answer that is too long, empty or holds no words.
+    """
+    if len(text) > MAX_CHARS:
+        raise Unreadable("too_long")
+    said = read_answer(text).words
+    if not said:
+        raise Unreadable("empty")
+    said = _cut_quotes(said, [x for x in utterances if _claims(x) or holds_markup(x)])
+    claims: dict[str, Claims] = {}
+    names = {key.casefold(): key for key in keys}
+    for pairs, _, _ in find_objects(said):
+        for key, judged in _find_keyed(pairs, names):
+            for field, value in _fields(judged):
+                claims.setdefault(key, {}).setdefault(field, []).append(
+                    mend_surrogates(value) if isinstance(value, str) else value
+                )
+    return claims
+
+
+def _find_keyed(
+    pairs: Pairs, names: Mapping[str, str], depth: int = 0
+) -> Iterator[tuple[str, Pairs]]:
+    for name, value in pairs:
+        key = names.get(name.strip(" *_`").casefold())
+        if key and isinstance(value, Pairs):
+            yield key, value
+        elif isinstance(value, Pairs) and depth < 2:
+            yield from _find_keyed(value, names, depth + 1)
 
 
 def find_fields(text: str) -> str | None:

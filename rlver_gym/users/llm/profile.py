@@ -4,6 +4,8 @@ Knows no prompt and no request.
 """
 
 import json
+from collections.abc import Mapping, Set
+from dataclasses import replace
 from typing import Any, Literal
 
 from rlver_gym.core.dialogue import Appraisal, Dialogue, ReasonCode
@@ -11,15 +13,15 @@ from rlver_gym.core.emotion import Band, Outcome
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Scene, disclosure_depth, restless_threshold
 from rlver_gym.users.llm.judgements import addresses_judge, get_unclipped_change
-from rlver_gym.users.llm.material import Material, select_material
+from rlver_gym.users.llm.material import (
+    Material,
+    find_told_ids,
+    list_wordings,
+    select_material,
+)
 from rlver_gym.users.llm.prompts import Words
 from rlver_gym.util.lookalikes import strip_invisible
 
-_SPEAK_NOTES = (ReasonCode.READING, ReasonCode.FEELING)
-"""Which notes of an appraisal the speaking step sees. Not the fit, which speaks of the hidden need,
-nor the thought, which would be said aloud.
-"""
-_LAST_CHANGES = 2
 Step = Literal["appraise", "speak", "both", "open"]
 _ENDINGS = {Outcome.CONTENT: "content", Outcome.LEFT: "left"}
 
@@ -59,6 +61,50 @@ def profile_line(persona: Persona, words: Words) -> str:
     return json_line(_drop_empty_fields(profile))
 
 
+def known_line(persona: Persona) -> str:
+    """What is true of the person beside the profile, by id; empty for a card that holds nothing."""
+    known = list_wordings(persona)
+    return json_line({"known": {key: texts[0] for key, texts in known.items()}}) if known else ""
+
+
+def build_judged_state(
+    persona: Persona,
+    dialogue: Dialogue,
+    words: Words,
+    replies: Mapping[str, str] | None = None,
+    *,
+    with_texts: bool,
+) -> str:
+    """The conversation whose last words are judged, or, with `replies` by letter, what was said
+    before these.
+
+    The emotion is not in it: what words do does not depend on it, so that the judgements of a
+    dialogue can be asked for at once.
+    """
+    if replies is not None:
+        dialogue = replace(dialogue, utterance=None)
+    state: dict[str, Any] = {"step": "appraise"}
+    ids, wordings = find_told_ids(persona, dialogue), list_wordings(persona)
+    if told := {key: texts[0] for key, texts in wordings.items() if key in ids}:
+        state["told"] = list(told.values() if with_texts else told)
+    state["conversation"] = _build_conversation(dialogue, words)
+    if replies is not None:
+        state["replies"] = {key: strip_invisible(text) for key, text in replies.items()}
+    return json_line(state)
+
+
+def build_whole_state(dialogue: Dialogue, words: Words, withheld: Set[int]) -> str:
+    """A whole conversation, the partner's lines numbered from 1; those of `withheld` are not
+    shown.
+    """
+    lines: list[dict[str, Any]] = [{"speaker": "person", "text": strip_invisible(dialogue.opening)}]
+    for number, turn in enumerate(dialogue.turns, 1):
+        text = words.withheld if number in withheld else strip_invisible(turn.utterance)
+        lines.append({"speaker": "partner", "number": number, "text": text})
+        lines.append({"speaker": "person", "text": strip_invisible(turn.reply)})
+    return json_line({"step": "whole", "conversation": lines})
+
+
 def build_state(
     step: Step,
     scene: Scene,
@@ -67,9 +113,8 @@ def build_state(
     dialogue: Dialogue | None = None,
     appraisal: Appraisal | None = None,
 ) -> str:
-    """What is known when a step is taken: to open the dialogue, to take the last words in
-    (`appraise`), to answer (`speak`, with their appraisal and the emotion after it), or `both` in
-    one.
+    """What is known when the person speaks: to open the dialogue, to answer (`speak`, with the
+    appraisal of the last words and the emotion after it), or to take in and answer in one (`both`).
     """
     card, disposition = scene.card, scene.persona.person.disposition
     state: dict[str, Any] = {"step": step, "mood_points": emotion}
@@ -77,21 +122,18 @@ def build_state(
     if dialogue is None:
         opening = scene.persona.situation.openings.in_tone(Band.of(emotion).tone)
         return json_line(state | ({"opening": opening} if opening else {}) | {"conversation": []})
-    if step != "speak":
-        turns = dialogue.turns[-_LAST_CHANGES:]
-        state["last_changes"] = [get_unclipped_change(turn.appraisal) for turn in turns]
     if step == "both":
         state |= {"content_from": card.content_at, "leaves_below": card.leave_below}
         state["going_below"] = restless_threshold(disposition)
     if appraisal is not None and not addresses_judge(appraisal):
-        notes = {one.code: one.note for one in appraisal.reasons if one.code in _SPEAK_NOTES}
+        # not the checks, which speak of the need, nor the thought, which would be said aloud
+        notes = {x.code: x.note for x in appraisal.reasons if x.code == ReasonCode.FEELING}
         state["felt"] = notes | {"change": get_unclipped_change(appraisal)}
     if appraisal is not None:
         state["goodbye"] = _goodbye(scene, emotion, dialogue)
-    if step != "appraise":
-        found = select_tellable(scene, emotion, dialogue, appraisal)
-        state |= {"may_tell": found.disclosures, "answers": found.facts}
-        state["first_mention"] = found.introductions
+    material = select_tellable(scene, emotion, dialogue, appraisal)
+    state |= {"may_tell": material.disclosures, "answers": material.facts}
+    state["first_mention"] = material.introductions
     return json_line(state | {"conversation": _build_conversation(dialogue, words, appraisal)})
 
 

@@ -58,6 +58,7 @@ class Words(Frozen):
     change_line: str
     told_line: str
     meant_for_line: str
+    took_up_line: str
     rest_of_line: str
     unreadable: Mapping[str, str]
     """What is wrong with an answer, by code."""

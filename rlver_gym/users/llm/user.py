@@ -5,46 +5,30 @@ It keeps no state, and knows of the server only that it can be asked.
 
 import asyncio
 import hashlib
-from collections.abc import Callable
-from functools import partial
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import chain, pairwise
+from string import ascii_uppercase
+from typing import Any
 
-from rlver_gym.core.answer import explain_missing_words, mend_surrogates, read_answer
-from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply, clean_utterance
-from rlver_gym.core.emotion import Band
-from rlver_gym.core.persona import HiddenNeed
-from rlver_gym.core.user import Scene
-from rlver_gym.llm_client.body_fields import THINKING_SWITCH, BodyFields
-from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatRequest
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply
+from rlver_gym.core.emotion import Band, Outcome, apply_change
+from rlver_gym.core.user import Moment, Scene
+from rlver_gym.llm_client.body_fields import BodyFields
+from rlver_gym.llm_client.values import Chat
+from rlver_gym.users.llm.ask import Question, ask, ask_for_many
 from rlver_gym.users.llm.hostile import PATTERNS, find_judge_address
 from rlver_gym.users.llm.judgements import Judgement, aggregate_judgements, parse_judgement
-from rlver_gym.users.llm.leak import leaks, remove_leaks
 from rlver_gym.users.llm.options import LLMOptions
-from rlver_gym.users.llm.parse import Claims, Unreadable, ids_in, read_claims, text_in
+from rlver_gym.users.llm.parse import Claims
 from rlver_gym.users.llm.profile import select_tellable
 from rlver_gym.users.llm.prompts import prompts_hash
 from rlver_gym.users.llm.requests import RequestBuilder
-from rlver_gym.util.errors import STOPPING, ChatError, UserFailed
 from rlver_gym.util.event_loop import wait_for
-from rlver_gym.util.lookalikes import strip_invisible
+from rlver_gym.util.groups import group
 
-T = TypeVar("T")
-_CODE = "3"
+_CODE = "4"
 """Counts up whenever the code, not the prompts, would appraise or speak otherwise."""
-_MAX_REPLY = 2_000
-_MAX_SHOWN = 200
-"""How much of an answer that cannot be used is kept in the record."""
-
-
-class _Asked(NamedTuple):
-    """A request, with what its answer may tell of the card and what it may quote."""
-
-    builder: RequestBuilder
-    request: ChatRequest
-    ids: tuple[str, ...] = ()
-    """Of the disclosures and facts that it offers: the reply can tell no others."""
-    utterances: tuple[str, ...] = ()
-    """All that the agent said."""
 
 
 class LLMUser:
@@ -65,6 +49,11 @@ class LLMUser:
         self.version = _version(self.options)
         self._chat = chat
 
+    def with_options(self, **changes: Any) -> "LLMUser":
+        """Another user of the same model and server, with these options changed."""
+        options = self.options.model_dump() | changes
+        return LLMUser(self._chat, self.model, LLMOptions(**options))
+
     def open(self, scene: Scene, emotion: int) -> str:
         return wait_for(self.aopen(scene, emotion))
 
@@ -74,6 +63,12 @@ class LLMUser:
     def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> Reply:
         return wait_for(self.aspeak(scene, emotion, dialogue, appraisal))
 
+    def appraise_many(self, moments: Sequence[Moment]) -> list[Appraisal]:
+        return wait_for(self.aappraise_many(moments))
+
+    def appraise_dialogue(self, scene: Scene, dialogue: Dialogue) -> list[Appraisal]:
+        return wait_for(self.aappraise_dialogue(scene, dialogue))
+
     async def aopen(self, scene: Scene, emotion: int) -> str:
         """The opening of the card as this person would say it; with `opening="card"` its own words,
         where it has any in the language spoken.
@@ -82,14 +77,17 @@ class LLMUser:
         builder = self._make_builder(scene)
         if card and self.options.opening == "card" and builder.language == scene.persona.language:
             return card
-        asked = _Asked(builder, builder.build("open", emotion))
-        return (await self._complete(asked, lambda claims, reply: reply())).text
+        question = Question(builder, builder.build("open", emotion))
+        return (await ask(self._chat, question, lambda claims, reply: reply())).text
 
     async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
-        """What the utterance does, by as many judgements as the options say.
+        """What the utterance does, by as many judgements as the options say. One that speaks to the
+        judge is the worst there is, and nobody is asked about it.
 
         Raises UserFailed, or the ChatErrors that stop a run.
         """
+        if addressed := _find_address(dialogue):
+            return aggregate_judgements((), emotion, addressed)
         builder, is_both = self._make_builder(scene), self.options.calls == 1
         ids = select_tellable(scene, emotion, dialogue).ids if is_both else ()
 
@@ -100,11 +98,103 @@ class LLMUser:
             builder.build("both" if is_both else "appraise", emotion, dialogue, sample=sample)
             for sample in range(self.options.samples)
         )
-        asked = (_Asked(builder, request, ids, _utterances(dialogue)) for request in requests)
-        judgements = await asyncio.gather(*(self._complete(one, parse) for one in asked))
-        before = dialogue.earlier_utterances[-1] if dialogue.turns else ""
-        addressed = find_judge_address(dialogue.utterance or "", before)
-        return aggregate_judgements(judgements, emotion, addressed)
+        questions = (Question(builder, x, ids, _utterances(dialogue)) for x in requests)
+        judgements = await asyncio.gather(*(ask(self._chat, x, parse) for x in questions))
+        return aggregate_judgements([judgements], emotion)
+
+    async def aappraise_many(self, moments: Sequence[Moment]) -> list[Appraisal]:
+        """What was said at each of the moments, in their order. Replies to one moment are judged
+        side by side in one request (two with `orders=2`), all moments at the same time.
+
+        Raises what `aappraise` raises.
+        """
+        places = group((_place_of(moment), number) for number, moment in enumerate(moments))
+        judged = await asyncio.gather(
+            *(self._appraise_replies([moments[x] for x in numbers]) for numbers in places.values())
+        )
+        by_number = dict(zip(chain(*places.values()), chain(*judged), strict=True))
+        return [by_number[number] for number in range(len(moments))]
+
+    async def _appraise_replies(self, moments: Sequence[Moment]) -> list[Appraisal]:
+        """Replies to one moment; those that speak to the judge are shown to nobody, equal ones are
+        judged once.
+        """
+        addressed = [_find_address(moment.dialogue) for moment in moments]
+        shown = {
+            moment.dialogue.utterance or "": moment
+            for moment, address in zip(moments, addressed, strict=True)
+            if address is None
+        }
+        if len(shown) == 1:
+            appraisals = {text: await self.aappraise(*moment) for text, moment in shown.items()}
+            return [
+                appraisals.get(moment.dialogue.utterance or "")
+                or aggregate_judgements((), moment.emotion, address)
+                for moment, address in zip(moments, addressed, strict=True)
+            ]
+        scene, _, dialogue = moments[0]
+        judged = await self.judge_replies(scene, dialogue, list(shown))
+        return [
+            aggregate_judgements(
+                judged.get(moment.dialogue.utterance or "", ()), moment.emotion, address
+            )
+            for moment, address in zip(moments, addressed, strict=True)
+        ]
+
+    async def judge_replies(
+        self, scene: Scene, dialogue: Dialogue, texts: list[str]
+    ) -> dict[str, list[list[Judgement]]]:
+        """The judgements of each text, by order and then by sample. The first order is that of
+        hashes, so that nothing follows from who spoke first, and the second is its reverse.
+        """
+        builder, earlier = self._make_builder(scene), dialogue.earlier_utterances
+        texts.sort(key=lambda text: hashlib.sha256(text.encode()).digest())
+        # more than there are letters: in several requests
+        parts = [
+            texts[at : at + _MAX_SIDE_BY_SIDE] for at in range(0, len(texts), _MAX_SIDE_BY_SIDE)
+        ]
+        orders = [
+            part[:: -1 if order else 1] for part in parts for order in range(self.options.orders)
+        ]
+        asked = []
+        for texts_in_order in orders:
+            replies = dict(zip(ascii_uppercase, texts_in_order, strict=False))
+            for sample in range(self.options.samples):
+                request = builder.build_side_by_side(dialogue, replies, sample)
+                question = Question(builder, request, (), (*earlier, *replies.values()))
+                asked.append(ask_for_many(self._chat, question, list(replies)))
+        answers = iter(await asyncio.gather(*asked))
+        judged: dict[str, list[list[Judgement]]] = {text: [] for text in texts}
+        for texts_in_order in orders:
+            samples = [next(answers) for _ in range(self.options.samples)]
+            for letter, text in zip(ascii_uppercase, texts_in_order, strict=False):
+                judged[text].append([by_letter[letter] for by_letter in samples])
+        return judged
+
+    async def aappraise_dialogue(self, scene: Scene, dialogue: Dialogue) -> list[Appraisal]:
+        """What every utterance of a recorded dialogue did, in one request (a sample): each at its
+        place, from an emotion that begins at the card's start, and begins anew after an end.
+
+        Raises what `aappraise` raises.
+        """
+        said = ("", *dialogue.earlier_utterances)
+        addressed = [find_judge_address(words, before) for before, words in pairwise(said)]
+        builder, samples = self._make_builder(scene), self.options.samples
+        shown = [number for number, address in enumerate(addressed, 1) if address is None]
+        answers: list[dict[str, Judgement]] = []
+        if shown:
+            requests = (builder.build_whole(dialogue, shown, sample) for sample in range(samples))
+            questions = (Question(builder, x, (), _utterances(dialogue)) for x in requests)
+            keys = list(map(str, shown))
+            answers = await asyncio.gather(*(ask_for_many(self._chat, x, keys) for x in questions))
+        appraisals, emotion = [], scene.card.start
+        for number, address in enumerate(addressed, 1):
+            judged = [] if address else [[by_number[str(number)] for by_number in answers]]
+            appraisals.append(aggregate_judgements(judged, emotion, address))
+            emotion = apply_change(emotion, appraisals[-1].change)
+            if scene.card.outcome(emotion, 0) in (Outcome.CONTENT, Outcome.LEFT):
+                emotion = scene.card.start
+        return appraisals
 
     async def aspeak(
         self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal
@@ -118,81 +208,30 @@ class LLMUser:
         builder = self._make_builder(scene)
         ids = select_tellable(scene, emotion, dialogue, appraisal).ids
         request = builder.build("speak", emotion, dialogue, appraisal)
-        asked = _Asked(builder, request, ids, _utterances(dialogue))
-        return await self._complete(asked, lambda claims, reply: reply())
+        question = Question(builder, request, ids, _utterances(dialogue))
+        return await ask(self._chat, question, lambda claims, reply: reply())
 
     def _make_builder(self, scene: Scene) -> RequestBuilder:
         return RequestBuilder(self.model, self.options, scene)
 
-    async def _complete(
-        self, asked: _Asked, parse: Callable[[Claims, Callable[[], Reply]], T]
-    ) -> T:
-        """What the model answers, parsed. One that cannot be used, or did not end by itself, is
-        asked for once more; of the second, what must not be said is cut out.
-        """
-        request, text, code = asked.request, "", ""
-        need = asked.builder.scene.persona.need
-        for may_cut in (False, True):
-            try:
-                answer = await self._chat.complete(request)
-            except STOPPING:
-                raise
-            except ChatError as error:
-                raise UserFailed(str(error)) from error
-            try:
-                claims = _read(answer, asked.utterances)
-                return parse(claims, partial(_reply, claims, asked.ids, need, may_cut))
-            except Unreadable as problem:
-                text, code = answer.text, problem.code
-            request = asked.builder.repair(asked.request, text, code)
-        raise UserFailed(
-            f"{request.model} gave no usable answer, asked twice ({code.replace('_', ' ')})."
-            f" {_remedy(code, request.max_tokens)}",
-            mend_surrogates(text)[:_MAX_SHOWN],
-        )
+
+_MAX_SIDE_BY_SIDE = len(ascii_uppercase)
+
+
+def _place_of(moment: Moment) -> tuple[object, ...]:
+    """What moments share at which different things were said."""
+    scene, _, dialogue = moment
+    return (scene.persona.hash, scene.card.hash, scene.seed, replace(dialogue, utterance=None))
+
+
+def _find_address(dialogue: Dialogue) -> str | None:
+    """How the last words speak to the judge; None when they do not."""
+    before = dialogue.earlier_utterances[-1] if dialogue.turns else ""
+    return find_judge_address(dialogue.utterance or "", before)
 
 
 def _utterances(dialogue: Dialogue) -> tuple[str, ...]:
     return (*dialogue.earlier_utterances, dialogue.utterance or "")
-
-
-def _read(answer: ChatAnswer, utterances: tuple[str, ...]) -> Claims:
-    """What an answer claims. Raises Unreadable for one that is not finished, too: half a number is
-    another number.
-    """
-    found = read_answer(answer.text, answer.finish_reason)
-    if found.silence in ("thoughts", "thoughts_cut"):
-        raise Unreadable("thoughts")
-    if found.ending != "finished":
-        raise Unreadable("unfinished")
-    return read_claims(answer.text, utterances)
-
-
-def _remedy(code: str, max_tokens: int | None) -> str:
-    if code == "thoughts":
-        why = explain_missing_words(
-            "thoughts_cut", f"max_tokens (now {max_tokens})", THINKING_SWITCH
-        )
-        return f"Of the last one, {why}."
-    if code == "unfinished":
-        return f"Raise max_tokens (now {max_tokens}), or limit each field: max_field_chars=400."
-    return "Try structured=False, or a larger model."
-
-
-def _reply(claims: Claims, ids: tuple[str, ...], need: HiddenNeed, may_cut: bool) -> Reply:
-    """The text as it may be said, with those of the ids that it tells. `may_cut`: without the
-    sentences that name what is never said.
-
-    Raises Unreadable when there is none, or it names what is never said.
-    """
-    text = text_in(claims, "reply")
-    text = strip_invisible(remove_leaks(text, need) if may_cut else text)
-    said = clean_utterance(text, _MAX_REPLY, "truncate").strip()
-    if not said:
-        raise Unreadable("no_reply")
-    if leaks(said, need):
-        raise Unreadable("names_need")
-    return Reply(said, ids_in(claims, "told", ids))
 
 
 def _version(options: LLMOptions) -> str:

@@ -1,0 +1,137 @@
+"""Several replies to one moment: appraised without moving the dialogue, and one of them said."""
+
+import json
+import pickle
+
+import gymnasium as gym
+import pytest
+
+import rlver_gym  # noqa: F401
+from rlver_gym.bench.verify import replay_episode
+from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.testing import ChatServer
+from rlver_gym.testing.answers import EmbeddedAnswers
+from rlver_gym.util.errors import DialogueError, ResetNeeded, UtteranceError
+
+REPLIES = (
+    "That sounds hard. What happened?",
+    "Just cheer up.",
+    "You carried that alone, and nobody saw it.",
+)
+USERS = ["embedded", "openai:any"]
+
+
+@pytest.fixture(scope="module", params=USERS)
+def make_options(request):
+    """Options of an environment with that user; a language model answers as the embedded one."""
+    if request.param == "embedded":
+        yield {"user": "embedded"}
+        return
+    with ChatServer(EmbeddedAnswers()) as server:
+        yield {"user": request.param, "base_url": server.base_url, "opening": "card"}
+
+
+def make(options, **more) -> EmpathyEnv:
+    env = gym.make("RLVER-Empathy-v0", info="privileged", **options, **more).unwrapped
+    assert isinstance(env, EmpathyEnv)
+    return env
+
+
+@pytest.mark.usefixtures("close_shared_clients")
+def test_appraising_leaves_the_state_and_each_reward_is_what_step_gives(make_options):
+    env = make(make_options)
+    env.reset(seed=3)
+    for _ in range(3):
+        state = env.save_state()
+        appraised = env.appraise_replies(REPLIES)
+        assert env.save_state() == state
+        rewards = []
+        for reply in REPLIES:
+            rewards.append(env.step(reply)[1])
+            env.restore(state)
+        assert list(appraised.rewards) == rewards
+        assert [x.change for x in appraised.appraisals] == rewards
+        env.step_from(appraised, 2)
+
+
+@pytest.mark.usefixtures("close_shared_clients")
+def test_a_step_from_one_of_them_is_the_step_and_its_record_holds_the_others(make_options):
+    plain, chosen = make(make_options), make(make_options)
+    assert plain.reset(seed=5) == chosen.reset(seed=5)
+    over, turn = False, 0
+    while not over:
+        index = turn % len(REPLIES)
+        given = chosen.step_from(chosen.appraise_replies(REPLIES), index)
+        assert given == plain.step(REPLIES[index])
+        over, turn = given[2], turn + 1
+    episode = Episode.of(chosen.session, "me")
+    siblings = [[x.utterance for x in turn.siblings] for turn in episode.turns]
+    assert siblings[:2] == [list(REPLIES[1:]), [REPLIES[0], REPLIES[2]]]
+    assert Episode.from_json(episode.to_json()) == episode
+    scene = chosen.session.scene
+    again = EmpathySession(chosen.user, scene.persona, scene.card, scene.seed)
+    assert replay_episode(again, episode).to_json() == episode.to_json()
+
+
+def test_a_record_whose_siblings_were_edited_is_another_record():
+    env = make({"user": "embedded"})
+    env.reset(seed=5)
+    env.step_from(env.appraise_replies(REPLIES), 0)
+    plain = json.loads(Episode.of(env.session, "me").to_json())
+    plain["turns"][0]["siblings"][0]["change"] = 10
+    edited = Episode.from_json(json.dumps(plain))
+    scene = env.session.scene
+    again = EmpathySession(env.user, scene.persona, scene.card, scene.seed)
+    assert replay_episode(again, edited).to_json() != edited.to_json()
+
+
+def test_replies_to_another_moment_and_unusable_ones_are_refused():
+    env = make({"user": "embedded"})
+    with pytest.raises(ResetNeeded):
+        env.appraise_replies(REPLIES)
+    env.reset(seed=1)
+    appraised = env.appraise_replies(REPLIES)
+    assert pickle.loads(pickle.dumps(appraised)) == appraised
+    with pytest.raises(UtteranceError):
+        env.appraise_replies(["fine", 3])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(IndexError):
+        env.step_from(appraised, 7)
+    env.step("Hm.")
+    with pytest.raises(DialogueError, match="another moment"):
+        env.step_from(appraised, 0)
+
+
+@pytest.mark.usefixtures("close_shared_clients")
+def test_many_dialogues_appraise_at_once_and_go_on_from_their_own_choice(make_options):
+    vector = gym.make_vec("RLVER-Empathy-v0", num_envs=4, group_size=2, **make_options)
+    singles = [make(make_options) for _ in range(4)]
+    vector.reset(seed=7)
+    for number, env in enumerate(singles):
+        env.reset(seed=7 + number // 2)
+    for turn in range(10):
+        appraised = vector.appraise_replies([REPLIES] * 4)  # pyright: ignore
+        indices = [(turn + number) % 3 for number in range(4)]
+        _, rewards, terminated, _, _ = vector.step_from(appraised, indices)  # pyright: ignore
+        for number, env in enumerate(singles):
+            if appraised[number] is None:
+                assert rewards[number] == 0
+                continue
+            _, reward, over, _, _ = env.step_from(env.appraise_replies(REPLIES), indices[number])
+            assert (reward, over) == (rewards[number], terminated[number])
+        if terminated.all():
+            break
+    assert turn > 2
+
+
+def test_side_by_side_takes_two_requests_a_turn_however_many_replies(tmp_path):
+    with ChatServer(EmbeddedAnswers(), latency_s=0.1) as server:
+        options = {"user": "openai:any", "base_url": server.base_url, "opening": "card"}
+        vector = gym.make_vec("RLVER-Empathy-v0", num_envs=16, **options)
+        vector.reset(seed=0)
+        for _ in range(2):
+            appraised = vector.appraise_replies([[*REPLIES, "Oh.", "And?", "Hm."]] * 16)  # pyright: ignore
+            vector.step_from(appraised, [0] * 16)  # pyright: ignore
+        assert len(server.requests) == 2 * 16 * 2
+        assert server.max_concurrent_calls >= 16
