@@ -291,7 +291,8 @@ class EmpathyEnv(gym.Env[str, str]):
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Say something; see the class for what comes back."""
-        with undo_on_error([self], unless=(UserFailed,)):
+        # after a DialogueError the dialogue is where another step at the same time has brought it
+        with undo_on_error([self], unless=(UserFailed, DialogueError)):
             return run_coroutine(self.astep(action), self.is_async)
 
     async def astep(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:

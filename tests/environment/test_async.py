@@ -143,6 +143,25 @@ def test_two_replies_at_once_in_one_dialogue_are_refused() -> None:
     assert sum(isinstance(one, DialogueError) for one in asyncio.run(both())) == 1
 
 
+def test_of_two_steps_at_once_from_two_threads_one_is_taken() -> None:
+    env = EmpathyEnv(user=Patient(0.2))
+    env.reset(seed=0)
+    raised: list[Exception] = []
+
+    def step(words: str) -> None:
+        try:
+            env.step(words)
+        except DialogueError as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=step, args=(words,)) for words in WORDS[:2]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(raised), len(env.session.dialogue.turns)) == (1, 1)
+
+
 def test_a_lost_server_leaves_the_dialogue_where_it_was() -> None:
     one, sound = session(Breaking("And then?", ServerUnreachable("gone"))), session(EmbeddedUser())
     for each in (one, sound):
