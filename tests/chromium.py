@@ -31,8 +31,9 @@ def hostile_run(held: Path, folder: Path) -> Path:
     folder.mkdir()
     manifest = (held / MANIFEST).read_text(encoding="utf-8")
     plain = json.loads(manifest)
-    plain["plan"]["agents"] = [MARKUP, "listener", "oracle"]
-    plain["agents"] = {MARKUP: {}, "listener": {}, "oracle": {}}
+    name = f"openai:{MARKUP}".replace("\u202e", "")  # what a plan takes
+    plain["plan"]["agents"] = [name, "listener", "oracle"]
+    plain["agents"] = {name: {}, "listener": {}, "oracle": {}}
     plain["check"] = compute_manifest_checksum(plain)
     (folder / MANIFEST).write_text(json.dumps(plain), encoding="utf-8")
     lines = []
@@ -51,14 +52,14 @@ def hostile_run(held: Path, folder: Path) -> Path:
             )
             for turn in one.turns
         )
-        agent = MARKUP if one.agent == "echo" else one.agent
+        agent = name if one.agent == "echo" else one.agent
         lines.append(one._replace(agent=agent, opening=MARKUP, turns=turns).to_json())
     (folder / EPISODES).write_text("\n".join(lines) + "\n", encoding="utf-8")
     rating = {"dialogue": "listener/gus-the-flatmate/0", "rater": MARKUP, "turn": 1, "change": 1}
     (folder / "ratings.jsonl").write_text(json.dumps(rating) + "\n")
     note = {"dialogue": rating["dialogue"], "turn": 1, "text": MARKUP}
     (folder / "notes.jsonl").write_text(json.dumps(note) + "\n")
-    judgement = {"dialogue": rating["dialogue"], "scores": {MARKUP: 1}}
+    judgement = {"dialogue": rating["dialogue"], "scores": {"empathic_depth": 1}}
     (folder / "judgements.jsonl").write_text(json.dumps(judgement) + "\n")
     return folder
 
