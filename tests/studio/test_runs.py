@@ -201,3 +201,9 @@ def test_a_judged_dialogue_has_its_capabilities_and_strategies(studio) -> None:
     episode = episode_of(studio, key)
     asks = ["question" in one for one in found["strategies"]]
     assert asks == ["?" in turn.utterance for turn in episode.turns]
+
+
+def test_the_verdict_of_a_run_is_given_under_its_name(shared) -> None:
+    (verdict,) = shared.get("overview")["verdicts"]
+    assert (verdict["run"], verdict["is_alarm"]) == (shared.run, False)
+    assert verdict["text"].endswith("24 episodes recomputed, all as recorded")
