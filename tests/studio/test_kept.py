@@ -100,6 +100,7 @@ def test_a_studio_that_is_stopped_has_kept_what_it_acknowledged(
 
         def write_notes(turn: int) -> int:
             fields = {"run": "run", "dialogue": KEY, "turn": turn}
+            number = 0
             with suppress(OSError, HTTPException):
                 for number in range(10_000):
                     client.post("note", **fields, text=f"{number}")
