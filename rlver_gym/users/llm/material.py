@@ -4,6 +4,7 @@ words touch, people not named yet. Knows no prompt.
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from rlver_gym.core.dialogue import Dialogue
@@ -83,6 +84,7 @@ def list_wordings(persona: Persona) -> dict[str, tuple[str, ...]]:
     return wordings | {x.id: (x.normal, x.high, x.low) for x in persona.situation.disclosures}
 
 
+@lru_cache(maxsize=1 << 14)  # the wordings of a card are looked at in every turn
 def topics(text: str) -> frozenset[str]:
     """What a text is about: the stems of its words, and pairs of neighbouring Chinese
     characters.
