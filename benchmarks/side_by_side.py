@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def serve(pipe: Connection, latency_s: float) -> None:
-    """A server that says where it is, and then how much it was asked whenever it is sent anything."""
+    """A server that says where it is, and whenever it is sent anything, what it was asked."""
     with ChatServer(answer, latency_s=latency_s) as server:
         pipe.send(server.base_url)
         while True:

@@ -314,7 +314,7 @@ class EmpathyEnv(gym.Env[str, str]):
 
         Raises what `step` raises; UserFailed leaves the dialogue where it is.
         """
-        return self.session.appraise_replies(texts)
+        return run_coroutine(self.aappraise_replies(texts), self.is_async)
 
     async def aappraise_replies(self, texts: Sequence[str]) -> AppraisedReplies:
         """See `appraise_replies`."""

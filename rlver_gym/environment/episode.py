@@ -127,7 +127,7 @@ def _dump(plain: dict[str, Any]) -> str:
 
 def turn_to_dict(turn: Turn) -> dict[str, Any]:
     """Plain values, in the order of a record."""
-    change, *felt = _appraisal_to_dict(turn.appraisal).items()
+    change, *felt = appraisal_to_dict(turn.appraisal).items()
     return {
         "utterance": turn.utterance,
         **dict([change]),
@@ -142,10 +142,11 @@ def turn_to_dict(turn: Turn) -> dict[str, Any]:
 
 
 def _sibling_to_dict(sibling: Sibling) -> dict[str, Any]:
-    return {"utterance": sibling.utterance, **_appraisal_to_dict(sibling.appraisal)}
+    return {"utterance": sibling.utterance, **appraisal_to_dict(sibling.appraisal)}
 
 
-def _appraisal_to_dict(appraisal: Appraisal) -> dict[str, Any]:
+def appraisal_to_dict(appraisal: Appraisal) -> dict[str, Any]:
+    """Plain values, in the order of a record."""
     spread = appraisal.spread
     return {
         "change": appraisal.change,
@@ -166,14 +167,18 @@ _Emotion = Annotated[int, Field(ge=MIN_EMOTION, le=MAX_EMOTION)]
 
 
 @with_config(ConfigDict(strict=True))
-class _PlainSibling(TypedDict):
-    utterance: str
+class _PlainAppraisal(TypedDict):
     change: Annotated[int, Field(ge=-MAX_CHANGE, le=MAX_CHANGE)]
     thought: str
     reasons: list[
         Annotated[tuple[str, Annotated[int | float, _IN_POINTS], str], Field(strict=False)]
     ]
-    spread: NotRequired[Annotated[float, Field(ge=0, le=2 * MAX_CHANGE)]]
+    spread: NotRequired[Annotated[float, Field(ge=0, le=2 * MAX_CHANGE)] | None]
+
+
+@with_config(ConfigDict(strict=True))
+class _PlainSibling(_PlainAppraisal):
+    utterance: str
 
 
 @with_config(ConfigDict(strict=True))
@@ -203,7 +208,7 @@ class _PlainEpisode(TypedDict):
     turns: Annotated[list[_PlainTurn], Field(max_length=MAX_TURNS)]
 
 
-_TURN, _EPISODE = TypeAdapter(_PlainTurn), TypeAdapter(_PlainEpisode)
+_APPRAISAL, _TURN, _EPISODE = map(TypeAdapter, (_PlainAppraisal, _PlainTurn, _PlainEpisode))
 
 
 def parse_turn(plain: object, number: int) -> Turn:
@@ -225,7 +230,13 @@ def _make_turn(plain: _PlainTurn) -> Turn:
     )
 
 
-def _make_appraisal(plain: _PlainSibling) -> Appraisal:
+def parse_appraisal(plain: object) -> Appraisal:
+    """The appraisal of `appraisal_to_dict`; ValueError names what in it is wrong."""
+    checked = _check_plain_values(_APPRAISAL, plain, "an appraisal")
+    return _make_appraisal(checked)
+
+
+def _make_appraisal(plain: _PlainAppraisal) -> Appraisal:
     reasons = tuple([Reason(*reason) for reason in plain["reasons"]])
     return Appraisal(plain["change"], plain["thought"], reasons, plain.get("spread"))
 

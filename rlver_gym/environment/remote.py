@@ -1,6 +1,7 @@
 """An EmpathyEnv whose person is played by a server, as `gym.make` with a `url` makes it."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
 from hashlib import sha256
@@ -14,8 +15,10 @@ from rlver_gym.core.library import parse_card
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.core.user import SentientUser
 from rlver_gym.environment.env import EmpathyEnv, FailureChoice, check_split
+from rlver_gym.environment.episode import parse_appraisal
 from rlver_gym.environment.info import InfoChoice
 from rlver_gym.environment.remote_server import RemoteServer
+from rlver_gym.environment.session import AppraisedReplies, check_place
 from rlver_gym.users import is_shipped_user
 from rlver_gym.util.errors import CardError, DialogueError, ResetNeeded, RlverError, UnknownName
 
@@ -65,6 +68,8 @@ class RemoteEmpathyEnv(EmpathyEnv):
         self._server = RemoteServer(url, timeout_s, patience_s)
         self._episode: dict[str, Any] | None = None
         self._lines: list[str] = []
+        self._place: str | None = None
+        """The server's name for the replies that were appraised here and now."""
         try:
             self._learn(card, user, split, persona)
         except BaseException:
@@ -122,7 +127,7 @@ class RemoteEmpathyEnv(EmpathyEnv):
         answer = await self._ask(
             "POST", "/v1/episodes", {"request_id": uuid4().hex, "user": self.user, **request}
         )
-        self._episode = answer
+        self._episode, self._place = answer, None
         self._lines = [answer["opening"]]
         if self.info_choice == "privileged" and "hidden_need" not in (answer["privileged"] or {}):
             await self._leave()
@@ -131,6 +136,34 @@ class RemoteEmpathyEnv(EmpathyEnv):
                 ' --privileged, or leave out info="privileged".'
             )
         return answer["opening"], self._info(answer, 0)
+
+    async def aappraise_replies(self, texts: Sequence[str]) -> AppraisedReplies:
+        words = tuple(map(self.validate_utterance, texts))
+        assert self._episode is not None
+        name, turn = uuid4().hex, self._episode["turn"] + 1
+        answer = await self._ask(
+            "POST",
+            f"/v1/episodes/{self._episode['episode_id']}/replies",
+            {"request_id": name, "turn": turn, "utterances": words},
+        )
+        self._place = name
+        felt = [parse_appraisal(plain) for plain in answer["privileged"] or ()]
+        return AppraisedReplies(name, words, tuple(felt), tuple(map(float, answer["rewards"])))
+
+    async def _say_from(
+        self, appraised: AppraisedReplies, index: int
+    ) -> tuple[str, float, bool, dict[str, Any]]:
+        words = self.validate_utterance(appraised.texts[index])
+        check_place(appraised, self._place)
+        assert self._episode is not None
+        turn = self._episode["turn"] + 1
+        number = range(len(appraised.texts))[index]  # from the end, where it is negative
+        choice = {"turn": turn, "appraised": appraised.place, "index": number}
+        path = f"/v1/episodes/{self._episode['episode_id']}/choices"
+        answer = await self._ask(
+            "POST", path, {"request_id": f"{turn}-{appraised.place}-{number}", **choice}
+        )
+        return self._take_in(words, answer, 0)
 
     async def _say(self, action: str) -> tuple[str, float, bool, dict[str, Any]]:
         words = self.validate_utterance(action)
@@ -145,9 +178,13 @@ class RemoteEmpathyEnv(EmpathyEnv):
             f"/v1/episodes/{self._episode['episode_id']}/steps",
             {"request_id": f"{turn}-{digest}", "turn": turn, "utterance": words},
         )
-        self._episode = {**self._episode, **answer}
+        return self._take_in(words, answer, max(0, len(action) - self.card.max_utterance_chars))
+
+    def _take_in(
+        self, words: str, answer: dict[str, Any], cut: int
+    ) -> tuple[str, float, bool, dict[str, Any]]:
+        self._episode, self._place = {**(self._episode or {}), **answer}, None
         self._lines += [f"> {words}", answer["reply"]]
-        cut = max(0, len(action) - self.card.max_utterance_chars)
         info = self._info(answer, cut)
         return answer["reply"], float(answer["reward"]), answer["truncated"], info
 

@@ -46,13 +46,23 @@ _AGENT_FAILED_NOTE = "the agent failed: "
 class AppraisedReplies(NamedTuple):
     """Several replies to one moment of a dialogue, each appraised and none answered."""
 
-    dialogue: Dialogue
-    """Before them."""
+    place: Dialogue | str
+    """The dialogue before them; over the wire the server's name for it."""
     texts: tuple[str, ...]
     """As the user received them."""
     appraisals: tuple[Appraisal, ...]
+    """Over the wire only from a server started with --privileged."""
     rewards: tuple[float, ...]
     """What saying each would earn, as the card says."""
+
+
+def check_place(appraised: AppraisedReplies, place: object) -> None:
+    """DialogueError for replies to another moment than this one."""
+    if appraised.place != place:
+        raise DialogueError(
+            "these replies were appraised at another moment. Appraise them where the dialogue is"
+            " now."
+        )
 
 
 class _Weighed(NamedTuple):
@@ -206,11 +216,7 @@ class EmpathySession:
     async def areply_from(self, appraised: AppraisedReplies, index: int) -> Turn:
         """See `reply_from`."""
         words = self.validate_utterance(appraised.texts[index])
-        if appraised.dialogue != self.dialogue:
-            raise DialogueError(
-                "these replies were appraised at another moment. Appraise them where the dialogue"
-                " is now."
-            )
+        check_place(appraised, self.dialogue)
         both = zip(appraised.texts, appraised.appraisals, strict=True)
         siblings = [Sibling(*pair) for number, pair in enumerate(both) if number != index]
         return await self._say(words, appraised.appraisals[index], tuple(siblings))

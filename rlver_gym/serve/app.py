@@ -16,12 +16,15 @@ from rlver_gym.core.persona import SPLIT_CHOICES, SplitChoice
 from rlver_gym.serve.episodes import EpisodeTable
 from rlver_gym.serve.guard import Guard
 from rlver_gym.serve.messages import (
+    ChoiceRequest,
     EnvAnswer,
     EnvList,
     EpisodeAnswer,
     EpisodeRequest,
     EpisodeState,
     Health,
+    RepliesAnswer,
+    RepliesRequest,
     StepAnswer,
     StepRequest,
 )
@@ -105,6 +108,16 @@ def _episode_routes(table: EpisodeTable) -> APIRouter:
     async def step_episode(episode_id: EpisodeId, request: StepRequest) -> StepAnswer:
         """Takes the turn once, also when the request comes twice or the client goes away."""
         return await table.step(episode_id, request)
+
+    @router.post("/{episode_id}/replies", summary="Ask what several replies would do")
+    async def appraise_replies(episode_id: EpisodeId, request: RepliesRequest) -> RepliesAnswer:
+        """None of them is said: the episode stays where it is."""
+        return await table.appraise(episode_id, request)
+
+    @router.post("/{episode_id}/choices", summary="Say one of the replies that were appraised")
+    async def choose_reply(episode_id: EpisodeId, request: ChoiceRequest) -> StepAnswer:
+        """Takes the turn, once, with the appraisal that the reply has."""
+        return await table.choose(episode_id, request)
 
     @router.get("/{episode_id}", summary="See where an episode stands")
     async def show_episode(episode_id: EpisodeId) -> EpisodeState:

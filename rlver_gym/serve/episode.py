@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 from rlver_gym.core.dialogue import Turn
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.info import PRIVILEGED, describe_turn, select_info
-from rlver_gym.environment.session import EmpathySession
-from rlver_gym.serve.messages import StepAnswer
+from rlver_gym.environment.session import AppraisedReplies, EmpathySession
+from rlver_gym.serve.messages import RepliesAnswer, StepAnswer
 from rlver_gym.serve.problems import Refusal
 
 T = TypeVar("T")
@@ -55,6 +55,10 @@ class Episode:
     last_used: float
     is_answering: bool = False
     steps: Once[StepAnswer] = field(default_factory=Once)
+    looks: Once[RepliesAnswer] = field(default_factory=Once)
+    """Replies that were appraised."""
+    appraised: tuple[str, AppraisedReplies] | None = None
+    """Those of the last such request, by its id."""
 
     @property
     def turns(self) -> tuple[Turn, ...]:

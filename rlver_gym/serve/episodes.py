@@ -2,7 +2,8 @@
 
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from gymnasium.utils.seeding import np_random
@@ -12,13 +13,18 @@ from rlver_gym.core.dialogue import Turn
 from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.core.user import is_async_user
 from rlver_gym.environment.env import draw_scene
+from rlver_gym.environment.episode import appraisal_to_dict
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.serve.episode import Episode, Once
 from rlver_gym.serve.messages import (
+    ChoiceRequest,
     EpisodeAnswer,
     EpisodeRequest,
     EpisodeState,
+    FeltReply,
     Line,
+    RepliesAnswer,
+    RepliesRequest,
     StepAnswer,
     StepRequest,
 )
@@ -26,7 +32,13 @@ from rlver_gym.serve.metrics import Metrics
 from rlver_gym.serve.operation import ServeSettings
 from rlver_gym.serve.problems import Refusal
 from rlver_gym.users import EmbeddedUser, SentientUser
-from rlver_gym.util.errors import CardError, ChatError, UnknownName, UtteranceError
+from rlver_gym.util.errors import (
+    CardError,
+    ChatError,
+    UnknownName,
+    UserFailed,
+    UtteranceError,
+)
 from rlver_gym.util.event_loop import Worker
 
 DEFAULT_ENV = "RLVER-Empathy-v0"
@@ -95,6 +107,42 @@ class EpisodeTable:
         return await episode.steps.run(
             request.request_id, content, lambda: self._start_turn(episode, request)
         )
+
+    async def appraise(self, episode_id: str, request: RepliesRequest) -> RepliesAnswer:
+        """What several replies to this moment would lead to. The episode stays where it is."""
+        episode = self.find(episode_id)
+
+        def start() -> Coroutine[Any, Any, RepliesAnswer]:
+            self._claim_turn(episode, request.turn, request.utterances)
+            return self._appraise(episode, request)
+
+        content = request.turn, tuple(request.utterances)
+        return await episode.looks.run(request.request_id, content, start)
+
+    async def choose(self, episode_id: str, request: ChoiceRequest) -> StepAnswer:
+        """Say one of the replies that were appraised last."""
+        episode = self.find(episode_id)
+
+        def start() -> Coroutine[Any, Any, StepAnswer]:
+            name, appraised = episode.appraised or ("", None)
+            if (
+                appraised is None
+                or name != request.appraised
+                or request.index >= len(appraised.texts)
+            ):
+                raise Refusal(
+                    "invalid",
+                    "There is no such reply among those that were appraised last. Have them"
+                    " appraised at this turn: POST /v1/episodes/{id}/replies.",
+                )
+            self._claim_turn(episode, request.turn)
+            session, index = episode.session, request.index
+            return self._take_turn(
+                episode, 0, session.reply_from, session.areply_from, appraised, index
+            )
+
+        content = request.turn, request.appraised, request.index
+        return await episode.steps.run(request.request_id, content, start)
 
     def state(self, episode_id: str) -> EpisodeState:
         episode = self.find(episode_id)
@@ -201,6 +249,13 @@ class EpisodeTable:
     def _start_turn(
         self, episode: Episode, request: StepRequest
     ) -> Coroutine[Any, Any, StepAnswer]:
+        session, words = episode.session, request.utterance
+        self._claim_turn(episode, request.turn, [words])
+        cut = max(0, len(words) - session.scene.card.max_utterance_chars)
+        return self._take_turn(episode, cut, session.reply, session.areply, words)
+
+    def _claim_turn(self, episode: Episode, turn: int, utterances: Sequence[str] = ()) -> None:
+        """Mark a turn as under way. Refusal when it, or one of the utterances, cannot be taken."""
         session = episode.session
         if session.outcome is not None:
             raise Refusal(
@@ -210,39 +265,71 @@ class EpisodeTable:
                 outcome=str(session.outcome),
             )
         taken = len(episode.turns) + episode.is_answering
-        if request.turn != taken + 1 or episode.is_answering:
+        if turn != taken + 1 or episode.is_answering:
             wait = f" Turn {taken} is under way: wait for its answer." * episode.is_answering
             raise Refusal(
                 "wrong-turn",
-                f"Turn {request.turn} cannot be taken now. The next one is {taken + 1}.{wait}",
+                f"Turn {turn} cannot be taken now. The next one is {taken + 1}.{wait}",
                 next_turn=taken + 1,
             )
         try:
-            session.validate_utterance(request.utterance)
+            for utterance in utterances:
+                session.validate_utterance(utterance)
         except UtteranceError as error:
             raise Refusal("invalid", str(error)) from None
         self._check_capacity()
         episode.is_answering = True
         self._under_way += 1
-        return self._take_turn(episode, request.utterance)
 
-    async def _take_turn(self, episode: Episode, utterance: str) -> StepAnswer:
-        session, began = episode.session, time.perf_counter()
+    @contextmanager
+    def _under_turn(self, episode: Episode) -> Iterator[None]:
+        """A block in which the claimed turn is worked on."""
         try:
-            thread = self._thread_for(session)
-            turn = await (thread(session.reply, utterance) if thread else session.areply(utterance))
-            self._warm.add((id(session.user), session.scene.persona.id))
+            yield
+            self._warm.add((id(episode.session.user), episode.session.scene.persona.id))
         except ChatError as error:
             raise Refusal("user-unavailable") from error
         finally:
             episode.is_answering = False
             episode.last_used = self._clock()
             self._under_way -= 1
+
+    async def _appraise(self, episode: Episode, request: RepliesRequest) -> RepliesAnswer:
+        session = episode.session
+        with self._under_turn(episode):
+            thread = self._thread_for(session)
+            try:
+                appraised = await (
+                    thread(session.appraise_replies, request.utterances)
+                    if thread
+                    else session.aappraise_replies(request.utterances)
+                )
+            except UserFailed as failure:
+                raise Refusal("user-unavailable") from failure
+        episode.appraised = request.request_id, appraised
+        felt = [FeltReply(**appraisal_to_dict(one)) for one in appraised.appraisals]
+        return RepliesAnswer(
+            turn=request.turn,
+            rewards=list(appraised.rewards),
+            privileged=felt if self.settings.privileged else None,
+        )
+
+    async def _take_turn(
+        self,
+        episode: Episode,
+        cut: int,
+        say: Callable[..., Turn],
+        asay: Callable[..., Coroutine[Any, Any, Turn]],
+        *what: Any,
+    ) -> StepAnswer:
+        session, began = episode.session, time.perf_counter()
+        with self._under_turn(episode):
+            thread = self._thread_for(session)
+            turn = await (thread(say, *what) if thread else asay(*what))
         self._metrics.steps.inc()
         self._metrics.step_s.observe(time.perf_counter() - began)
         if episode.id in self._open and turn.outcome is not None:
             self._file(episode)
-        cut = max(0, len(utterance) - session.scene.card.max_utterance_chars)
         answer = self._describe(episode, turn)
         return StepAnswer(**answer, reply=turn.reply, reward=turn.reward, cut_chars=cut)
 

@@ -98,6 +98,44 @@ class StepRequest(_Request):
     )
 
 
+class RepliesRequest(_Request):
+    """What could be said, all to this moment."""
+
+    request_id: RequestId
+    turn: TurnNumber = Field(description="The number of the turn to be taken next.", examples=[1])
+    utterances: list[Annotated[str, BeforeValidator(_check_text)]] = Field(
+        min_length=1, max_length=64, description="What the agent could say; none of it is said."
+    )
+
+
+class ChoiceRequest(_Request):
+    """Which of the replies that were appraised last to say."""
+
+    request_id: RequestId
+    turn: TurnNumber = Field(description="The number of this turn, from 1.", examples=[1])
+    appraised: RequestId = Field(description="The id of the request that had them appraised.")
+    index: Annotated[int, Field(ge=0, lt=64), BeforeValidator(_to_integer)]
+
+
+class FeltReply(BaseModel):
+    """What a reply would do to the person."""
+
+    change: int
+    thought: str
+    reasons: list[tuple[str, float, str]] = Field(description="Code, points and note of each.")
+    spread: float | None = None
+
+
+class RepliesAnswer(BaseModel):
+    """What each of the replies would lead to. The episode is where it was."""
+
+    turn: int = Field(description="The turn to be taken next.")
+    rewards: list[float] = Field(description="What saying each would earn, as the card says.")
+    privileged: list[FeltReply] | None = Field(
+        None, description="Only from a server that was started with --privileged."
+    )
+
+
 class Standing(BaseModel):
     """Where an episode stands."""
 

@@ -13,6 +13,8 @@ Talk with a simulated person whose emotion moves with every reply; the change is
 1. `POST /v1/episodes` begins an episode and gives its id and the person's first words.
 2. `POST /v1/episodes/{id}/steps` says something, and gives their answer and the reward, until
    `terminated` or `truncated` is true.
+3. Or: `POST /v1/episodes/{id}/replies` says what several replies would earn, none of which is
+   said, and `POST /v1/episodes/{id}/choices` says one of them.
 
 **Request ids.** Send each request with a new id. When an answer was lost, send the same request
 with the same id again: it gets the same answer, and nothing is done twice.

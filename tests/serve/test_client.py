@@ -99,6 +99,33 @@ def test_episodes_are_equal_to_those_on_this_machine(
         )
 
 
+@pytest.mark.parametrize("privileged", [False, True])
+def test_replies_are_appraised_and_one_is_said_as_on_this_machine(
+    serve: Any, remote: Any, privileged: bool
+) -> None:
+    info = "privileged" if privileged else "public"
+    there = remote(server=serve(privileged=privileged), info=info)
+    here = gym.make("RLVER-Empathy-v0", info=info)
+    assert there.reset(seed=4) == here.reset(seed=4)
+    replies, over, turn = [*KIND, *RUDE, *WORDS[:3]], False, 0
+    while not over:
+        expected, found = (
+            env.get_wrapper_attr("appraise_replies")(replies) for env in (here, there)
+        )
+        assert found.rewards == expected.rewards
+        assert found.appraisals == (expected.appraisals if privileged else ())
+        index = (0, -1, 3)[turn % 3]
+        step, other = (
+            env.get_wrapper_attr("step_from")(appraised, index)
+            for env, appraised in ((here, expected), (there, found))
+        )
+        assert other == step
+        over, turn = step[2], turn + 1
+    there.reset(seed=4)
+    with pytest.raises(DialogueError, match="another moment"):
+        there.get_wrapper_attr("step_from")(found, 0)
+
+
 def test_personas_and_splits_are_chosen_as_on_this_machine(serve: Any, remote: Any) -> None:
     server = serve()
     for persona in (*library().ids("train")[:3], library().ids("test")[0]):
