@@ -256,9 +256,8 @@ def strategies(
         print_json({"labels": STRATEGIES, "agents": found})
         return
     console = SafeConsole()
-    print_rows(
-        console, f"{comparison.runs[0]}: support strategies", build_strategy_variety_rows(found)
-    )
+    title = f"{comparison.runs[0]}: support strategies ({comparison.protocol})"
+    print_rows(console, title, build_strategy_variety_rows(found))
     print_rows(console, "change of the emotion", build_strategy_rows(found), STRATEGY_NOTES)
 
 
