@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from rlver_gym.bench.score import compute_paired_difference, compute_persona_finals, score_agents
-from rlver_gym.bench.table import build_leaderboard
+from rlver_gym.bench.table import build_score_rows
 from rlver_gym.core.cards import env_card
 from rlver_gym.environment.episode import Episode
 from rlver_gym.util.interval import format_interval
 from rlver_gym.util.svg import draw_line_chart
+from rlver_gym.util.terminal import SafeConsole
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
@@ -71,9 +71,8 @@ def main() -> None:
         }
         means = {f"{algo}, training": np.mean(curves[algo], axis=0).tolist() for algo in ALGOS}
         args.figure.write_text(draw_line_chart(means, levels))
-    console = Console()
     title = f"RLVER-Strategy-v0, test personas, {args.seeds} trainings of each"
-    console.print(build_leaderboard(ranked, title, console.width))
+    SafeConsole().print_table(build_score_rows(ranked), title)
     for ours, theirs, episodes, name in [
         *(("ppo", other, together, "all") for other in ("random", fixed)),
         *(("recurrent-ppo", "ppo", group, f"seed {seed}") for seed, group in enumerate(by_seed)),

@@ -18,7 +18,6 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.console import Console
 from run_notebook import renew
 from typer.main import get_command
 
@@ -27,7 +26,7 @@ from rlver_gym.bench.attacks.red_team import run_attacks
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.score import score_agents
-from rlver_gym.bench.table import build_leaderboard, build_needs_table
+from rlver_gym.bench.table import build_score_rows, need_rows
 from rlver_gym.cli import app
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue, Message, Turn
@@ -39,6 +38,7 @@ from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.correlation import correlation_within
 from rlver_gym.util.svg import draw_line_chart
+from rlver_gym.util.terminal import SafeConsole
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "research"))
@@ -115,12 +115,11 @@ def baselines() -> str:
     """The table of the shipped agents on the test personas."""
     with tempfile.TemporaryDirectory() as folder:
         ranked = score_agents(list(run(BenchPlan(), Path(folder))))
-    console = Console(file=io.StringIO(), width=84, color_system=None)
-    console.print(
-        build_leaderboard(ranked, "SAGE-Sentient-v0: 24 personas x 3 seeds, embedded user")
-    )
+    console = SafeConsole(file=io.StringIO(), width=84, color_system=None)
+    title = "SAGE-Sentient-v0: 24 personas x 3 seeds, embedded user"
+    console.print_table(build_score_rows(ranked), title)
     console.print()
-    console.print(build_needs_table(ranked))
+    console.print_table(need_rows(ranked), "final emotion by hidden need")
     text = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
     return (
         "```text\n" + "\n".join(line.rstrip() for line in text.strip("\n").splitlines()) + "\n```"

@@ -13,7 +13,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
-from rich.console import Console
 from sb3_contrib import RecurrentPPO
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
@@ -21,10 +20,11 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 from rlver_gym.agents.strategies import STRATEGIES
 from rlver_gym.bench.score import score_agents
-from rlver_gym.bench.table import build_leaderboard
+from rlver_gym.bench.table import build_score_rows
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.strategy_env import EveryNeed
+from rlver_gym.util.terminal import SafeConsole
 
 DIALOGUES_AT_ONCE = 16
 GAMMA = 0.6
@@ -111,9 +111,8 @@ def main() -> None:
     model, env = train(args.algo, args.steps, args.seed)
     episodes = run_episodes(args.algo, lambda seed: make_policy(model, env), args.seeds)
     scores = score_agents(episodes + run_baselines(args.seeds))
-    console = Console()
     title = f"RLVER-Strategy-v0, test personas, after {model.num_timesteps:,} turns of training"
-    console.print(build_leaderboard(scores, title, console.width))
+    SafeConsole().print_table(build_score_rows(scores), title)
 
 
 if __name__ == "__main__":

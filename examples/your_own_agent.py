@@ -10,14 +10,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 from rlver_gym import Message
 from rlver_gym.agents.strategies import Strategy, compose_utterance
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.score import score_agents
-from rlver_gym.bench.table import build_leaderboard
+from rlver_gym.bench.table import build_score_rows
+from rlver_gym.util.terminal import SafeConsole
 
 
 class Heartfelt:
@@ -39,7 +38,8 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         episodes = list(run(plan, Path(folder)))
-    Console(width=100).print(build_leaderboard(score_agents(episodes), "eight demo personas"))
+    rows = build_score_rows(score_agents(episodes))
+    SafeConsole(width=100).print_table(rows, "eight demo personas")
 
 
 if __name__ == "__main__":

@@ -23,16 +23,21 @@ from rlver_gym.llm_client import connect as shared
 
 
 def run_command(
-    *words: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, input: str = ""
+    *words: str,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    input: str | None = "",
+    encoding: str = "utf-8",
 ) -> subprocess.CompletedProcess[str]:
-    """What `subprocess.run` gives for `python -m rlver_gym WORDS`, the standard streams captured.
+    """What `subprocess.run` gives for `python -m rlver_gym WORDS`, the standard streams captured,
+    in this encoding. `input`: None for a standard input that is closed.
 
     Nothing that this process knows of servers, modules in `cwd` and cards that are not shipped is
     known to the command, and what it changed is as before. An error that would end it with a
     traceback is raised here. A warning is an error, as in all tests.
     """
     with (
-        _standard_streams(input) as (stdout, stderr),
+        _standard_streams(input, encoding) as (stdout, stderr),
         contextlib.chdir(cwd or Path.cwd()),
         patch.dict(os.environ, env or {}, clear=env is not None),
         patch.object(sys, "argv", ["rlver-gym", *words]),
@@ -73,24 +78,27 @@ def _forget(words: tuple[str, ...], folder: Path | None) -> None:
 
 
 @contextlib.contextmanager
-def _standard_streams(input: str) -> Iterator[tuple[TextIO, TextIO]]:
+def _standard_streams(input: str | None, encoding: str) -> Iterator[tuple[TextIO, TextIO]]:
     """Files in place of standard input, output and error, for Python and for whatever writes to
     their descriptors; gives the latter two.
     """
     sys.stdout.flush()
     sys.stderr.flush()
     with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(TemporaryFile("w+", encoding="utf-8")) for _ in range(3)]
-        files[0].write(input)
+        files = [stack.enter_context(TemporaryFile("w+", encoding=encoding)) for _ in range(3)]
+        files[0].write(input or "")
         files[0].seek(0)
         for number, name, file in zip(range(3), ("stdin", "stdout", "stderr"), files, strict=True):
             stack.callback(os.close, before := os.dup(number))
             stack.callback(os.dup2, before, number)
             os.dup2(file.fileno(), number)
             stream = stack.enter_context(
-                open(number, "w" if number else "r", encoding="utf-8", closefd=False)
+                open(number, "w" if number else "r", encoding=encoding, closefd=False)
             )
             stack.enter_context(patch.object(sys, name, stream))
+        if input is None:
+            stack.enter_context(patch.object(sys, "stdin", None))
+            os.close(0)
         yield files[1], files[2]
 
 

@@ -23,6 +23,5 @@ def alarms(page: Path) -> list[str]:
 
 def list_sentences(overview: dict[str, Any], *, alarms_only: bool = True) -> list[str]:
     """The same of what the studio's first page is given, or all that it says of runs."""
-    found = [text for table in overview["tables"] for text in table["notes"]]
     verdicts = overview["verdicts"]
-    return found + [one["text"] for one in verdicts if one["is_alarm"] or not alarms_only]
+    return [one["text"] for one in verdicts if one["is_alarm"] or not alarms_only]

@@ -68,7 +68,7 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
     manifests = [Manifest.read(folder) for folder in folders]
     checked = [read_run(folder) for folder in folders]
     runs = [one.episodes for one in checked]
-    labels = _label_runs(folders)
+    labels = label_runs(folders)
     names = _name_agents(labels, [manifest.planned.agents for manifest in manifests])
     named = [
         [episode._replace(agent=own[episode.agent]) for episode in episodes]
@@ -112,7 +112,7 @@ def format_seeds(seeds: int, user_seeds: int) -> str:
     return format_count(seeds, "seed") + (f" x {user_seeds} user seeds" if user_seeds > 1 else "")
 
 
-def _label_runs(folders: Sequence[Path]) -> list[str]:
+def label_runs(folders: Sequence[Path]) -> list[str]:
     """The folders' names, or their whole paths where names are alike."""
     names = [folder.resolve().name for folder in folders]
     return [

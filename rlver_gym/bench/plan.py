@@ -3,7 +3,6 @@
 import hashlib
 import json
 import platform
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from pydantic import (
     JsonValue,
     SecretStr,
     StringConstraints,
-    field_validator,
     model_validator,
 )
 
@@ -32,6 +30,7 @@ from rlver_gym.users import SentientUser, make_user
 from rlver_gym.util import __version__
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.frozen import Frozen
+from rlver_gym.util.secret_words import find_secret, hide_credentials
 
 MAX_SEEDS = 10_000
 MAX_USER_SEEDS = 1_000
@@ -143,15 +142,16 @@ class BenchPlan(Plan):
     chat: ChatSettings = Field(default=ChatSettings(), exclude=True)
     """How chat servers are reached; only the address is recorded."""
 
-    @field_validator("user_options")
-    @classmethod
-    def _without_secrets(cls, options: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        if "api_key" in options:
+    @model_validator(mode="after")
+    def _refuse_secrets(self) -> Self:
+        told = {**self.to_dict(), "personas": self.personas}
+        told |= {"api_key": self.user_options.get("api_key")}
+        if where := find_secret(told):
             raise ValueError(
-                "keys are read from OPENAI_API_KEY, so that none is written into a run. Leave"
-                " api_key out"
+                f"{where}: a key or a password would stand in the run. Set OPENAI_API_KEY and"
+                " OPENAI_BASE_URL instead"
             )
-        return options
+        return self
 
     @model_validator(mode="after")
     def _apply_options(self) -> Self:
@@ -229,7 +229,7 @@ class BenchPlan(Plan):
         plain = {
             "format": MANIFEST_FORMAT,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "command": ["rlver-gym", *map(_remove_credentials, sys.argv[1:])],
+            "command": ["rlver-gym", *map(hide_credentials, sys.argv[1:])],
             **self.pins,
             "persona_folder": self.personas,
             **(
@@ -277,11 +277,6 @@ def fingerprint(plain: dict[str, Any]) -> str:
     """8 hex digits of SHA-256 over what of a manifest decides its episodes."""
     pinned = {name: plain[name] for name in PINNED if name in plain}
     return hashlib.sha256(json.dumps(pinned, sort_keys=True).encode()).hexdigest()[:8]
-
-
-def _remove_credentials(word: str) -> str:
-    """A word of a command, addresses in it without user, password and query."""
-    return re.sub(r"(https?://)(?:[^/\s]*@)?([^?\s]*)(?:\?\S*)?", r"\1\2", word)
 
 
 def _find_package_version(package: str) -> str | None:

@@ -126,7 +126,7 @@ def find_repeatable(
     for name in models:
         here, there = agent_pin(name, replay), manifest.agents[name]
         # neither the server nor what it was not sent is asked for by a replay
-        if {**there, **here, "base_url": there.get("base_url")} == there:
+        if here | {key: there[key] for key in ("base_url", "omit") if key in there} == there:
             makers[name] = agent_maker(name, replay, manifest.plan.agent_options)
             del unasked[name]
         else:
@@ -138,15 +138,15 @@ def find_other_servers(
     folder: Path, manifest: Manifest, response_cache: Path | None = None
 ) -> Iterator[str]:
     """Where the manifest names another server than the one that the answers are kept from."""
-    path = response_cache or find_response_cache(folder)
-    if not path.exists():
-        return
     named = {
         name.partition(":")[2]: manifest.agents[name].get("base_url")
         for name in filter(uses_server, manifest.agents)
     }
     if manifest.server is not None:
         named[manifest.plan.user.partition(":")[2]] = manifest.server
+    path = response_cache or find_response_cache(folder)
+    if not named or not path.exists():
+        return
     asked: dict[str, set[str | None]] = {}
     for row in ResponseCache(path, read_only=True).rows():
         asked.setdefault(row.model, set()).add(row.server)

@@ -1,20 +1,14 @@
-"""Scores as tables for a terminal."""
+"""Scores as rows of tables."""
 
 from collections.abc import Callable, Collection, Sequence
 from itertools import takewhile
 
-from rich.table import Table
-from rich.text import Text
-
 from rlver_gym.bench.score import Score
 from rlver_gym.bench.strategies import AgentStrategies
 from rlver_gym.util.interval import Spread, format_estimate, format_interval, format_mean
-from rlver_gym.util.terminal import make_table, one_line
 
 MAX_AGENT_WIDTH = 15
 """What eighty columns leave for an agent's name, in characters."""
-_WHOLE_WIDTH, _LACKS_WIDTH = 76, 32
-"""Columns that the leaderboard needs with its intervals, and for dialogues without an end."""
 _LACKS: dict[str, Callable[[Score], int]] = {
     "failed by agent": lambda score: score.failed_by_agent,
     "failed by user": lambda score: score.failed_by_user,
@@ -23,66 +17,25 @@ _LACKS: dict[str, Callable[[Score], int]] = {
 """Why a dialogue has no end."""
 
 
-def build_leaderboard(ranked: Sequence[Score], title: str, width: int = 80) -> Table:
-    """`build_score_rows` for a terminal. In one of less than 76 columns (`width`; 108 where
-    dialogues failed or are missing) the intervals are left out, and the title says so: cut numbers
-    and names are worth less than few.
-    """
-    lacks_width = 0 if all(score.is_whole for score in ranked) else _LACKS_WIDTH
-    whole = width >= _WHOLE_WIDTH + lacks_width
-    told = title if whole else f"{title} (95 % intervals: in a wider terminal)"
-    table = make_table(one_line(told), gap=2 if whole else 1)
-    (first, *headings), *rows = build_score_rows(ranked, whole)
-    table.add_column(first, style="bold", overflow="fold")
-    for heading in headings:
-        may_break = heading == "at worst" or heading in _LACKS
-        table.add_column(heading, justify="right", no_wrap=not may_break)
-    agents = [score.agent for score in ranked]
-    for agent, *cells in rows:
-        table.add_row(*map(Text, (one_line(shorten_agent_path(agent, agents)), *cells)))
-    return table
-
-
-def build_score_rows(ranked: Sequence[Score], whole: bool = True) -> list[list[str]]:
+def build_score_rows(ranked: Sequence[Score]) -> list[list[str]]:
     """A heading, and of each agent final emotion, rates, turns, paired difference to the best;
     where dialogues failed or are missing, the score at worst, which ranks, and how many they are.
-
-    `whole`: with intervals.
     """
     lacks = {why: count for why, count in _LACKS.items() if any(map(count, ranked))}
-    rates = ["content", "left", "turns"]
-    headings = (
-        ["agent", "final emotion [95 %]", *rates, "to the best [95 %]"]
-        if whole
-        else ["agent", "final", *rates, "to best"]
-    )
-    show = format_estimate if whole else format_mean
+    headings = ["agent", "final emotion [95 %]", "content", "left", "turns", "to the best [95 %]"]
     return [headings + (["at worst", *lacks] if lacks else [])] + [
         [
             score.agent,
-            show(score.final),
+            format_estimate(score.final),
             f"{score.content:.0f} %",
             f"{score.left:.0f} %",
             f"{score.turns:.1f}",
-            show(score.to_best, signed=True) if score.to_best else "best",
+            format_estimate(score.to_best, signed=True) if score.to_best else "best",
             *([format_mean(score.at_worst)] if lacks else []),
             *(str(count(score)) for count in lacks.values()),
         ]
         for score in ranked
     ]
-
-
-def build_needs_table(ranked: Sequence[Score]) -> Table:
-    (_, *needs), *rows = need_rows(ranked)
-    table = make_table("final emotion by hidden need", gap=1)
-    table.add_column("agent", style="bold", overflow="fold", max_width=24)
-    for need in needs:
-        heading = Text("\n".join(need.rsplit(" ", 1)))
-        table.add_column(heading, justify="right", vertical="bottom")
-    agents = [score.agent for score in ranked]
-    for agent, *finals in rows:
-        table.add_row(Text(one_line(shorten_agent_path(agent, agents))), *finals)
-    return table
 
 
 def need_rows(ranked: Sequence[Score]) -> list[list[str]]:

@@ -89,13 +89,8 @@ class Verdict(NamedTuple):
     def describe(self, run: str) -> list[Sentence]:
         """All that is to be said of the run to those who know it by this name."""
         hint = self.refusal == "skipped"
-        files = [Sentence(text, True) for text in self.problems.describe(run, hint=hint)]
-        return files + self.describe_recomputation(run)
-
-    def describe_recomputation(self, run: str) -> list[Sentence]:
-        """The same without what the files alone show."""
-        is_doubtful = self.refusal != "skipped" and bool(self.refused or self.first)
-        told = [(self._describe_scores(run), is_doubtful)]
+        told = [(text, True) for text in self.problems.describe(run, hint=hint)]
+        told.append((self._describe_scores(run), bool(self.refused or self.first)))
         for agent, why in self.agents.unasked.items():
             text = f"what {agent} said stands as it is recorded, and was not asked again: {why}."
             told.append((f"{run}: {text}", agent in self.agents.lost))
@@ -154,6 +149,8 @@ def summarize_verification(
         refused, refusal = str(error), "source" if isinstance(error, SourceNeeded) else "error"
     verdict = Verdict(Problems(folder, 0, 0, ()), checked, divergent, first, refused, refusal)
     with suppress(RlverError):  # it is told above
+        verdict = _add_what_files_show(verdict)
+    with suppress(RlverError):  # likewise
         manifest = Manifest.read(folder)
         verdict = verdict._replace(
             package="" if manifest.package == __version__ else manifest.package,
@@ -161,7 +158,6 @@ def summarize_verification(
             servers=tuple(find_other_servers(folder, manifest, response_cache)),
             is_recalled=not refused and not rerun and manifest.user.kind == "reader",
         )
-        verdict = _add_what_files_show(verdict)
     return verdict
 
 

@@ -1,7 +1,7 @@
 """Recompute a run: every appraisal, emotion, reward and answer must come out as it was recorded."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,8 @@ def _check_episode(
         turn = len(session.dialogue.turns) + 1 if session.has_begun else 0
         return _NOT_IN_CACHE if isinstance(error, NotInCache) else str(error), turn
     if line.text != again:
-        return _find_first_difference(json.loads(line.text), json.loads(again))
+        anew = "its values are right, but they were written anew", 0
+        return _find_first_difference(json.loads(line.text), json.loads(again)) or anew
     if recorded.outcome is None:
         turns = len(recorded.turns)
         return f"it is cut off after {format_count(turns, 'turn')}: nobody has ended it", turns
@@ -113,45 +114,35 @@ def _find_unrepeatable_turn(
     return None
 
 
-_SUMMARY = ("outcome", "final", "return")
 _NOT_IN_CACHE = (
     "the response cache holds no answer to this: what was said or felt was changed after it was"
     " recorded, or it is not the run's response cache"
 )
 
 
-def _find_first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> _Difference:
-    """Header fields, then turn by turn, then the summary, of records that are not the same text."""
-    header = [name for name in {**theirs, **ours} if name not in (*_SUMMARY, "turns", "check")]
-    if found := _find_mismatched_field(theirs, ours, header):
-        return found, 0
-    their_turns, our_turns = theirs["turns"], ours["turns"]
-    for turn, (recorded, recomputed) in enumerate(zip(their_turns, our_turns, strict=False), 1):
-        if found := _find_mismatched_field(recorded, recomputed, {**recorded, **recomputed}):
-            return found, turn
-    last = len(our_turns)
-    if len(their_turns) != last:
-        count = format_count(len(their_turns), "turn")
-        return f"the record has {count}, but it ends after {last}", last
-    if found := _find_mismatched_field(theirs, ours, _SUMMARY):
-        return found, last
-    if theirs.get("check") != ours["check"]:
-        return "its text was changed after it was recorded (the checksum does not fit)", 0
-    return "its values are right, but they were written anew", 0
-
-
-def _find_mismatched_field(
-    theirs: Mapping[str, Any], ours: Mapping[str, Any], names: Iterable[str]
-) -> str | None:
-    for name in names:
+def _find_first_difference(
+    theirs: Mapping[str, Any], ours: Mapping[str, Any], turn: int = 0
+) -> _Difference | None:
+    """Between two records or two turns, field by field in the order of a record."""
+    for name in {**theirs, **ours}:
         if name not in ours:
-            return f"the field {name!r} does not belong there"
+            return f"the field {name!r} does not belong there", turn
         if name not in theirs:
-            return f"the field {name!r} is missing"
+            return f"the field {name!r} is missing", turn
         recorded, recomputed = theirs[name], ours[name]
-        if recorded != recomputed or type(recorded) is not type(recomputed):
+        if name == "turns":
+            turn = len(recomputed)
+            for number, turns in enumerate(zip(recorded, recomputed, strict=False), 1):
+                if difference := _find_first_difference(*turns, number):
+                    return difference
+            if len(recorded) != turn:
+                count = format_count(len(recorded), "turn")
+                return f"the record has {count}, but it ends after {turn}", turn
+        elif recorded != recomputed or type(recorded) is not type(recomputed):
+            if name == "check":
+                return "its text was changed after it was recorded (the checksum does not fit)", 0
             was, is_now = format_excerpt(recorded), format_excerpt(recomputed)
-            return f"{name} is recorded as {was}, recomputed {is_now}"
+            return f"{name} is recorded as {was}, recomputed {is_now}", turn
     return None
 
 

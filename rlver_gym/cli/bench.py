@@ -27,11 +27,9 @@ from rlver_gym.bench.score import (
     score_to_json,
 )
 from rlver_gym.bench.sycophancy import SycophancyCounts, count_sycophantic_replies
-from rlver_gym.bench.table import build_leaderboard, build_needs_table
-from rlver_gym.bench.verdict import skip_verification
 from rlver_gym.cli.model_options import FieldOption, add_options, list_options, validate_options
 from rlver_gym.cli.options import SOME_FAILED, Personas, ScoresAsJson, print_json
-from rlver_gym.cli.report import print_noise, recorded_dialogues
+from rlver_gym.cli.report import print_noise, print_scores, recorded_dialogues
 from rlver_gym.cli.rescore import appraise_by, make_appraisers, print_opinions
 from rlver_gym.cli.servers import (
     AgentOption,
@@ -46,7 +44,6 @@ from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.people.pairing import draw_panel
 from rlver_gym.studio.page import write_page
-from rlver_gym.studio.runs import Runs
 from rlver_gym.util.errors import (
     STOPPING,
     CacheError,
@@ -175,9 +172,7 @@ def bench(
         held = _run_missing_cases(bench_run)
         spent = _list_spending(bench_run)
         episodes, planned = read_run(folder).episodes, plan.planned
-        why = "Its dialogues were held just now: rlver-gym verify recomputes them."
-        runs = Runs([folder], verdicts=[skip_verification(folder, why)])
-        report = write_page([folder], runs=runs)
+        report = write_page([folder])
     ranked, watched = score_agents(episodes, planned), check_episodes(episodes)
     failed, truth = count_failures(episodes), count_sycophantic_replies(episodes)
     noise = measure_spread_over_user_seeds(episodes, plan.seeds, plan.user_seeds)
@@ -321,8 +316,7 @@ def _print_results(
     people = format_count(len(plan.planned.personas), "persona")
     of = f" of {one_line(Path(plan.personas).name)}" if plan.personas else ""
     title = f"{plan.card.id}: {people}{of} x {seeds}, {plan.user} user"
-    console.print(build_leaderboard(ranked, title, console.width))
-    console.print(build_needs_table(ranked))
+    print_scores(console, ranked, title)
     print_noise(console, noise, ranked)
     for line in suspects:
         console.print_line(line)

@@ -1,8 +1,7 @@
 """`rlver-gym cache`: look at the recorded answers, forget some, or take them elsewhere."""
 
-import sys
 from collections import Counter
-from contextlib import closing, nullcontext
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,9 +10,10 @@ import typer
 
 from rlver_gym.cli.options import AsJson, print_json
 from rlver_gym.llm_client.response_cache import ResponseCache, Row
+from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import CacheError
 from rlver_gym.util.json_text import dump_json, parse_json
-from rlver_gym.util.terminal import SafeConsole, format_count
+from rlver_gym.util.terminal import SafeConsole, format_count, print_text
 
 app = typer.Typer(
     help="Recorded answers of chat servers: count, prune and export them.", no_args_is_help=True
@@ -98,10 +98,13 @@ def export(
     ] = None,
 ) -> None:
     """Every request and its answer as JSON, one a line, oldest first."""
-    output = out.open("w", encoding="utf-8") if out else nullcontext(sys.stdout)
-    with _open_cache(response_cache) as opened, output as stream:
-        for row in opened.rows():
-            stream.write(dump_json(_row_to_json(row)) + "\n")
+    with _open_cache(response_cache) as opened:
+        lines = (dump_json(_row_to_json(row)) for row in opened.rows())
+        if out:
+            write_atomically(out, (f"{line}\n" for line in lines), CacheError)
+        else:
+            for line in lines:
+                print_text(line, is_json=True)
 
 
 def _open_cache(response_cache: Path, *, read_only: bool = True) -> closing[ResponseCache]:

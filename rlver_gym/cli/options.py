@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from rlver_gym.util.json_text import dump_json, to_plain
-from rlver_gym.util.terminal import SafeConsole, one_line
+from rlver_gym.util.terminal import SafeConsole, one_line, print_text
 
 SOME_FAILED = 4
 """The exit code when some dialogues failed."""
@@ -37,7 +37,7 @@ RunEnv = Annotated[
 
 
 def print_json(value: Any) -> None:
-    typer.echo(dump_json(to_plain(value)))
+    print_text(dump_json(to_plain(value)), is_json=True)
 
 
 def exit_if_any_skipped(failures: Iterable[tuple[str, str]]) -> None:

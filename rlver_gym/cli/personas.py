@@ -1,5 +1,6 @@
 """`rlver-gym personas`: look at the simulated people, and check your own."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,13 +36,14 @@ from rlver_gym.people.lean_profiles import convert_profile_to_lean_card
 from rlver_gym.people.pairing import draw_panel, pair_people_with_stories
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import CardError
-from rlver_gym.util.files import read_lines
-from rlver_gym.util.terminal import SafeConsole, format_count, one_line
+from rlver_gym.util.files import make_file_name, read_lines, read_text
+from rlver_gym.util.terminal import SafeConsole, format_count, one_line, print_text
 
 app = typer.Typer(
     help="The people to talk to: list, read and check their cards.", no_args_is_help=True
 )
 
+_MAX_CARD_BYTES = 1 << 20
 _PERSON = {"name", "age", "work", "disposition", "traits", "habits", "way_of_speaking"}
 _SITUATION = {"title", "cause", "timeline", "conflict", "tried", "now"}
 """What `personas show` tells of a card."""
@@ -152,7 +154,7 @@ def new(
         raise CardError(
             f"{path}: cannot be made ({error.strerror}). Choose another name or place."
         ) from error
-    typer.echo(f"{path}: write where <…> stands, then: rlver-gym personas check {path}")
+    print_text(f"{path}: write where <…> stands, then: rlver-gym personas check {path}")
 
 
 @app.command("pair")
@@ -171,7 +173,7 @@ def pair_(
     lines = [f"  - {{{', '.join(f'{k}: {v}' for k, v in one)}}}" for one in pairs]
     text = "\n".join(["language: en", "personas:", *lines, ""])
     write_atomically(folder / "index.yaml", text)
-    typer.echo(f"{folder / 'index.yaml'}: {format_count(len(pairs), 'pairing')}")
+    print_text(f"{folder / 'index.yaml'}: {format_count(len(pairs), 'pairing')}")
 
 
 @app.command("import")
@@ -179,27 +181,49 @@ def import_(
     profiles: Annotated[Path, typer.Argument(help="English profiles of SAGE or RLVER (.jsonl).")],
     folder: Annotated[Path, typer.Argument(help="A folder for the lean cards.")],
 ) -> None:
-    """Make lean cards of SAGE's and RLVER's English profiles: FOLDER/profile-ID.yaml, one each.
+    """Make lean cards of SAGE's and RLVER's English profiles: FOLDER/profile-ID.yaml, one each. A
+    card that is there with another content is never overwritten.
 
     By rule: read what comes out. An LLM user also plays the file as it is (--personas
     PROFILES.jsonl), in English and Chinese.
 
     Example: rlver-gym personas import simulator_profile.en.jsonl my-profiles
     """
-    cards: dict[str, LeanCard] = {}
+    texts: dict[Path, str] = {}
     for number, value in read_json_lines(profiles):
         try:
             card = convert_profile_to_lean_card(value)
         except CardError as error:
             raise CardError(f"{profiles}, line {number}: {error}") from None
-        cards[f"profile-{str(value['id'])[:8].lower()}"] = card
-    for name, card in cards.items():
-        path = folder / f"{name}.yaml"
-        check_lean_name(path)
+        path = folder / f"profile-{_make_card_id(str(value['id']))}.yaml"
         fields = card.model_dump(mode="json", exclude_defaults=True)
         text = yaml.safe_dump(fields, allow_unicode=True, sort_keys=False, width=1_000)
-        write_atomically(path, text)
-    typer.echo(f"{folder}: {format_count(len(cards), 'lean card')}")
+        if path in texts:
+            raise CardError(
+                f"{profiles}, line {number}: the id {str(value['id'])[:80]!r} stands twice. Remove"
+                " one of the lines."
+            )
+        texts[path] = text
+    for path, text in texts.items():
+        if path.exists() and read_text(path, max_bytes=_MAX_CARD_BYTES, error=CardError) != text:
+            raise CardError(
+                f"{path}: another card is there, and nothing is written. Choose another folder, or"
+                " remove the card."
+            )
+    for path, text in texts.items():
+        write_atomically(path, text, CardError)
+    print_text(f"{folder}: {format_count(len(texts), 'lean card')}")
+
+
+def _make_card_id(profile_id: str) -> str:
+    """The id itself where it can be a file's name; else what is left of it, and a hash, so that
+    different profiles have different cards.
+    """
+    name = make_file_name(profile_id)
+    if name == profile_id:
+        return name
+    digest = hashlib.sha256(profile_id.encode(errors="surrogatepass")).hexdigest()[:8]
+    return f"{name}-{digest}".lstrip("-")
 
 
 @app.command()
@@ -235,7 +259,7 @@ def generate(
         said = f"{one.path or 'left out'}: {one.topic}{one.problem and ': '}{one.problem}"
         console.print_line(one_line(said, max_chars=400))
     total = format_count(written, "card")
-    typer.echo(
+    print_text(
         f"{total} written, {len(lines) - len(left)} from before, {len(left) - written} left out"
     )
     if written < len(left):
@@ -261,4 +285,5 @@ def schema(
     }
     if card not in kinds:
         raise CardError(f"there is no card of kind {card!r}. Choose one of: {', '.join(kinds)}.")
-    typer.echo(json.dumps(kinds[card].model_json_schema(), indent=2, ensure_ascii=False))
+    schema = json.dumps(kinds[card].model_json_schema(), indent=2, ensure_ascii=False)
+    print_text(schema, is_json=True)

@@ -27,12 +27,12 @@ from rlver_gym.bench.score import Score, score_to_json
 from rlver_gym.bench.sections import render_markdown, sections_to_json
 from rlver_gym.bench.strategies import STRATEGIES, STRATEGY_NOTES, analyse_strategies
 from rlver_gym.bench.table import (
-    build_leaderboard,
-    build_needs_table,
+    build_score_rows,
     build_seed_noise_rows,
     build_strategy_rows,
     build_strategy_variety_rows,
     build_user_shift_rows,
+    need_rows,
     shorten_agent_path,
 )
 from rlver_gym.bench.verdict import Verdict, skip_verification, summarize_verification
@@ -45,7 +45,7 @@ from rlver_gym.studio.page import write_page
 from rlver_gym.studio.runs import Runs
 from rlver_gym.studio.trainings import is_training
 from rlver_gym.util.interval import Spread
-from rlver_gym.util.terminal import SafeConsole, one_line
+from rlver_gym.util.terminal import SafeConsole, one_line, print_text
 
 T = TypeVar("T")
 PROTOCOLS_DIFFER = (
@@ -130,7 +130,7 @@ def report(
         print_json({"report": page, **scores, **verified})
         return
     if markdown:
-        typer.echo(render_markdown(comparisons, verdicts, by_persona=by == "persona"))
+        print_text(render_markdown(comparisons, verdicts, by_persona=by == "persona"))
         return
     if len(comparisons) > 1:
         console.print_line(PROTOCOLS_DIFFER, style="yellow")
@@ -215,11 +215,16 @@ def _measure_noise(comparison: Comparison) -> Spread | None:
 
 def _print_comparison(console: SafeConsole, comparison: Comparison) -> None:
     ranked, runs = comparison.score(), " and ".join(comparison.runs)
-    console.print(build_leaderboard(ranked, f"{runs}: {comparison.protocol}", console.width))
-    console.print(build_needs_table(ranked))
+    print_scores(console, ranked, f"{runs}: {comparison.protocol}")
     for line in format_alerts(check_episodes(comparison.episodes)):
         console.print_line(line)
     print_noise(console, _measure_noise(comparison), ranked)
+
+
+def print_scores(console: SafeConsole, ranked: Sequence[Score], title: str) -> None:
+    """The leaderboard, and the same by hidden need."""
+    print_rows(console, title, build_score_rows(ranked))
+    print_rows(console, "final emotion by hidden need", need_rows(ranked))
 
 
 def print_noise(console: SafeConsole, spread: Spread | None, ranked: Sequence[Score]) -> None:

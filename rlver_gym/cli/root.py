@@ -2,7 +2,10 @@
 
 import inspect
 import os
+import re
 import sys
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import typer
@@ -27,9 +30,10 @@ from rlver_gym.cli import (
     train,
 )
 from rlver_gym.util import __version__
-from rlver_gym.util.errors import RlverError, RunStopped
+from rlver_gym.util.errors import RlverError, RunError, RunStopped
 from rlver_gym.util.frozen import explain_problem
-from rlver_gym.util.terminal import SafeConsole, one_line
+from rlver_gym.util.secret_words import find_secret
+from rlver_gym.util.terminal import SafeConsole, one_line, prepare_terminal, print_text
 
 STOPPED_BY_OUTAGE = 3
 """The exit code of a run that a server's outage stopped."""
@@ -119,7 +123,7 @@ for _group in (app, personas.app, envs.app, cache.app):
 
 def _print_version(show: bool) -> None:
     if show:
-        typer.echo(__version__)
+        print_text(__version__)
         raise typer.Exit
 
 
@@ -138,7 +142,10 @@ def _root(
 
 def main() -> None:
     """Run a command; errors of the package become one message on standard error and exit code 2."""
+    prepare_terminal()
     try:
+        _refuse_what_is_no_text(sys.argv[1:])
+        _refuse_what_is_secret(sys.argv[1:])
         app()
     except RunStopped as error:
         _exit_with_message(str(error), STOPPED_BY_OUTAGE)
@@ -154,6 +161,36 @@ def main() -> None:
         _exit_with_message(
             f"the output cannot be written ({error.strerror or error}). Send it to another place."
         )
+
+
+def _refuse_what_is_no_text(words: Sequence[str]) -> None:
+    """RunError for bytes that are no text here: no manifest or page could name such a path."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            shown = word.encode(errors="surrogateescape").decode(errors="backslashreplace")
+            raise RunError(
+                f"{shown}: not {sys.getfilesystemencoding().upper()} text. Give paths and words"
+                " that are; a link leads to a folder of another name."
+            ) from None
+
+
+_ADDRESS_OF_SERVER = re.compile(r"--base-url[= ]|--(?:user|judge)-option[= ]base_url=")
+
+
+def _refuse_what_is_secret(words: Sequence[str]) -> None:
+    """RunError for a key or a password among the words of a command, most of which are written
+    into files. An address of a server alone may hold one: it is written without.
+    """
+    for before, word in pairwise(["", *words]):
+        if not any(map(_ADDRESS_OF_SERVER.match, (word, f"{before} {word}"))):
+            option = before if before.startswith("-") else "a word"
+            if find_secret({option: word}):
+                raise RunError(
+                    f"{option}: a key or a password would stand in what this command writes. Set"
+                    " OPENAI_API_KEY and OPENAI_BASE_URL instead."
+                )
 
 
 def _exit_with_message(message: str, code: int = 2) -> None:

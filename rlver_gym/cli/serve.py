@@ -13,6 +13,7 @@ from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.serve.operation import ServeSettings, check_host, read_token
 from rlver_gym.users import PLAIN_USERS, SentientUser, make_user
 from rlver_gym.util.errors import needs_extra
+from rlver_gym.util.terminal import print_text
 
 _SETTINGS = {
     "envs": FieldOption(list[str], flag="--env"),
@@ -69,7 +70,7 @@ def serve(
     with needs_extra("serve"):
         server_module = import_module("rlver_gym.serve.server")
     server = server_module.EpisodeServer(settings, token=token, users=users, host=host, port=port)
-    typer.echo(f"serving at {server.url}", err=False)
+    print_text(f"serving at {server.url}")
     server.run()
 
 

@@ -2,7 +2,6 @@
 
 import ipaddress
 import json
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +12,7 @@ import typer
 from rlver_gym.cli.model_options import Command, FieldOption, add_model_options
 from rlver_gym.llm_client.settings import ChatSettings, public_url
 from rlver_gym.util.errors import CardError, RunError
+from rlver_gym.util.terminal import can_ask
 
 User = Annotated[
     str, typer.Option(help="Who is talked to: embedded, openai:MODEL, or MODULE:NAME.")
@@ -114,7 +114,7 @@ def confirm_cost(servers: Iterable[ChatSettings], yes: bool) -> None:
     """
     if yes or not any(map(has_prices, servers)):
         return
-    if not sys.stdin.isatty():
+    if not can_ask():
         raise RunError(
             "this run costs money, and nobody is at a terminal to agree to it. Nothing was asked"
             " for yet: add --yes to go on (--budget money=N bounds it)."

@@ -8,6 +8,7 @@ import typer
 
 from rlver_gym.cli.options import Personas
 from rlver_gym.util.errors import needs_extra
+from rlver_gym.util.terminal import print_text
 
 
 def studio(
@@ -24,8 +25,8 @@ def studio(
         list[str] | None,
         typer.Option(
             help=(
-                "Who replies beside the shipped agents, which read nothing: openai:MODEL, hf:PATH,"
-                " or MODULE:NAME; repeat it for more."
+                "Who replies beside the shipped agents, which understand nothing: openai:MODEL,"
+                " hf:PATH, or MODULE:NAME; repeat it for more."
             )
         ),
     ] = None,
@@ -44,5 +45,5 @@ def studio(
     with needs_extra("studio"):
         server_module = import_module("rlver_gym.studio.server")
     server = server_module.StudioServer(runs or [], out, personas, port, agent or [])
-    typer.echo(f"studio at {server.url}\nCtrl-C ends it.")
+    print_text(f"studio at {server.url}\nCtrl-C ends it.")
     server.run()

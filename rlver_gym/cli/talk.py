@@ -10,7 +10,6 @@ from rich.panel import Panel
 from rich.text import Text
 
 from rlver_gym.agents import uses_server
-from rlver_gym.agents.human import read_utterance
 from rlver_gym.cli.options import AsJson, Env, Personas, print_json
 from rlver_gym.cli.servers import (
     User,
@@ -34,7 +33,7 @@ from rlver_gym.studio.talks import snapshot_before
 from rlver_gym.users import make_user
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import RunError, UtteranceError
-from rlver_gym.util.terminal import SafeConsole
+from rlver_gym.util.terminal import SafeConsole, read_utterance
 
 _COMMAND = re.compile(r"\s*(/[a-z]+)(?:[ \t]+(\S[^\n]*?))?\s*")
 _SAID_NOTHING = "You said nothing. Enter again to stay silent; /help shows what can be typed."

@@ -170,7 +170,8 @@ class EmpathyEnv(gym.Env[str, str]):
         """
         self._set_choices(info, on_failure, render_mode)
         card = env_card(card)
-        refuse_secrets(options, "the environment's spec", _MAKE_USER)
+        named = {"user": user, "persona": persona, "personas": personas, **options}
+        refuse_secrets(named, "the environment's spec", _MAKE_USER)
         made = make_user("embedded" if user is None else user, **options)
         if not isinstance(made, SentientUser):
             raise UnknownName.of(

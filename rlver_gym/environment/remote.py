@@ -1,6 +1,7 @@
 """An EmpathyEnv whose person is played by a server, as `gym.make` with a `url` makes it."""
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
@@ -21,6 +22,9 @@ from rlver_gym.environment.remote_server import RemoteServer
 from rlver_gym.environment.session import AppraisedReplies, check_place
 from rlver_gym.users import is_shipped_user
 from rlver_gym.util.errors import CardError, DialogueError, ResetNeeded, RlverError, UnknownName
+
+_MAX_CONNECTIONS = 64
+"""Of an environment and its forks: as many turns as a server works on at once by default."""
 
 
 class RemoteEmpathyEnv(EmpathyEnv):
@@ -66,6 +70,7 @@ class RemoteEmpathyEnv(EmpathyEnv):
                 ' user="embedded". Start the server with the user of your own.'
             )
         self._server = RemoteServer(url, timeout_s, patience_s)
+        self._connections = deque([self._server])
         self._episode: dict[str, Any] | None = None
         self._lines: list[str] = []
         self._place: str | None = None
@@ -113,7 +118,10 @@ class RemoteEmpathyEnv(EmpathyEnv):
     def fork(self) -> Self:
         other = copy(self)
         other._np_random, other._episode, other._lines = None, None, []
-        other._server = copy(self._server)
+        if len(self._connections) < _MAX_CONNECTIONS:
+            self._connections.append(copy(self._server))
+        self._connections.rotate()
+        other._server = self._connections[0]
         return other
 
     def validate_utterance(self, utterance: str) -> str:

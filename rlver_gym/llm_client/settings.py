@@ -10,7 +10,7 @@ from math import isfinite
 from multiprocessing.context import get_spawning_popen
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -23,10 +23,9 @@ from pydantic import (
 )
 
 from rlver_gym.util.errors import ServerRefused
+from rlver_gym.util.secret_words import KEY, URL, find_credentials
 
 OPENAI_URL = "https://api.openai.com/v1"
-KEY, URL = "OPENAI_API_KEY", "OPENAI_BASE_URL"
-"""The variables of the environment that hold a key, and an address with perhaps a password."""
 NO_KEY = "none"
 """What servers that need no key are sent."""
 CacheMode = Literal["off", "record", "replay", "auto"]
@@ -229,6 +228,8 @@ def find_problem(url: str) -> str | None:
         return "must not hold blanks or control characters"
     try:
         parts = urlsplit(url)
+        if "@" in parts.path:
+            return "must not hold @ behind its host: in a password, write %2F for a slash"
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
             return None
     except ValueError:  # a port or an IPv6 address that is none
@@ -241,12 +242,6 @@ def without_credentials(url: str) -> str:
     scheme, _, rest = url.partition("://")
     host, _, path = rest.partition("?")[0].partition("#")[0].partition("/")
     return f"{scheme.lower()}://{host.rpartition('@')[2]}/{path}".rstrip("/")
-
-
-def find_credentials(url: str) -> tuple[str, str] | None:
-    parts = urlsplit(url)
-    pair = unquote(parts.username or ""), unquote(parts.password or "")
-    return pair if any(pair) else None
 
 
 class _Withheld(NamedTuple):

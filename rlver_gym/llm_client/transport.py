@@ -20,8 +20,9 @@ from urllib.request import getproxies, proxy_bypass
 import openai
 
 from rlver_gym.llm_client.refusals import Failure, Kind, Scope
-from rlver_gym.llm_client.settings import ChatSettings, find_credentials, without_credentials
+from rlver_gym.llm_client.settings import ChatSettings, without_credentials
 from rlver_gym.util.errors import ServerRefused
+from rlver_gym.util.secret_words import find_credentials
 
 http: Any = import_module(str(openai.DefaultAsyncHttpxClient.__base__.__module__))
 """The HTTP library."""

@@ -16,12 +16,12 @@ from rlver_gym.core.lean import MEETS, LibraryPerson, Story
 from rlver_gym.core.ledger import KIND_IN_WORDS
 from rlver_gym.core.library import parse_card
 from rlver_gym.core.persona import HiddenNeed, Split
-from rlver_gym.core.words import split_words
 from rlver_gym.llm_client.values import Chat, ChatMessage, ChatRequest
 from rlver_gym.people.library_check import find_new_card_problems
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import STOPPING, CardError, ChatError
 from rlver_gym.util.event_loop import wait_for
+from rlver_gym.util.files import make_file_name
 from rlver_gym.util.json_lines import append_lines
 from rlver_gym.util.json_text import parse_json
 from rlver_gym.util.yaml_file import load_yaml
@@ -114,7 +114,7 @@ class Writer:
         self, kind: Kind, topic: str, card: Story | LibraryPerson, fields: dict[str, Any]
     ) -> Path:
         name = card.title if isinstance(card, Story) else card.name
-        slug = "-".join(split_words(name.replace("'", ""))[:_SLUG_WORDS]) or kind
+        slug = make_file_name(" ".join(name.replace("'", "").split()[:_SLUG_WORDS])) or kind
         folder = self.folder / FOLDERS[kind]
         folder.mkdir(parents=True, exist_ok=True)
         path, count = folder / f"{slug}.yaml", 1

@@ -131,7 +131,7 @@ def _count_spare_files() -> int:
 class ConnectionLimits:
     """The connections of each address and all together, the oldest first."""
 
-    def __init__(self, max_connections: int, header_timeout_s: float = HEADER_TIMEOUT_S) -> None:
+    def __init__(self, max_connections: int, header_timeout_s: float) -> None:
         """`max_connections`: from one address at once; all together leave files to be opened."""
         self.max_connections = max_connections
         self.header_timeout_s = header_timeout_s

@@ -48,11 +48,7 @@ class EpisodeTable:
     """All episodes of a server. For one event loop."""
 
     def __init__(
-        self,
-        settings: ServeSettings,
-        users: Mapping[str, SentientUser],
-        metrics: Metrics,
-        clock: Callable[[], float] = time.monotonic,
+        self, settings: ServeSettings, users: Mapping[str, SentientUser], metrics: Metrics
     ) -> None:
         """`users`: by name, the default first. CardError when a card cannot be used."""
         self.settings = settings
@@ -65,7 +61,6 @@ class EpisodeTable:
         for persona_id in self.shelf.ids():
             self.shelf.get(persona_id)
         self._metrics = metrics
-        self._clock = clock
         self._threads = {id(user): Worker() for user in users.values() if not is_async_user(user)}
         self._warm: set[tuple[int, str]] = set()
         self._begun: Once[Episode] = Once()
@@ -163,24 +158,19 @@ class EpisodeTable:
                 f"There is no such episode: it was deleted, {idle}, or the server has started anew."
                 " Begin another one with POST /v1/episodes.",
             )
-        episode.last_used = self._clock()
+        episode.last_used = time.monotonic()
         return episode
 
     def delete(self, episode_id: str) -> None:
         """Drop an episode; a turn of it that is under way ends unseen."""
         self._drop(self.find(episode_id))
 
-    def expire(self) -> int:
-        """Drop what was idle for too long; how many these were."""
-        oldest = self._clock() - self.settings.idle_s
-        idle = [
-            episode
-            for episode in (*self._open.values(), *self._ended.values())
-            if episode.last_used < oldest and not episode.is_answering
-        ]
-        for episode in idle:
-            self._drop(episode)
-        return len(idle)
+    def expire(self) -> None:
+        """Drop what was idle for too long."""
+        oldest = time.monotonic() - self.settings.idle_s
+        for episode in (*self._open.values(), *self._ended.values()):
+            if episode.last_used < oldest and not episode.is_answering:
+                self._drop(episode)
 
     def _drop(self, episode: Episode) -> None:
         self._open.pop(episode.id, None)
@@ -204,7 +194,7 @@ class EpisodeTable:
             )
         session = self._make_session(request, self.users[name])
         self._check_capacity()
-        episode = Episode(secrets.token_urlsafe(16), request_id, session, self._clock())
+        episode = Episode(secrets.token_urlsafe(16), request_id, session, time.monotonic())
         self._opening += 1
         self._under_way += 1
         return self._open_episode(episode)
@@ -291,7 +281,7 @@ class EpisodeTable:
             raise Refusal("user-unavailable") from error
         finally:
             episode.is_answering = False
-            episode.last_used = self._clock()
+            episode.last_used = time.monotonic()
             self._under_way -= 1
 
     async def _appraise(self, episode: Episode, request: RepliesRequest) -> RepliesAnswer:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlver_gym.bench.compare import Comparison, Protocol, read_comparisons
+from rlver_gym.bench.compare import Comparison, Protocol, label_runs, read_comparisons
 from rlver_gym.bench.flagged import format_evidence
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.noise import (
@@ -109,6 +109,7 @@ class Runs:
     def overview(self) -> Json:
         """A table of scores for each protocol, and a row for each dialogue."""
         shift = measure_spread_over_runs(self.comparisons)
+        labels = label_runs([verdict.problems.folder for verdict in self.verdicts])
         return {
             "shift": shift
             and _build_spread_table(
@@ -117,11 +118,9 @@ class Runs:
             "tables": [self._table(one) for one in self.comparisons],
             "differs": _describe_differences([one.protocol for one in self.comparisons]),
             "verdicts": [  # by the folder's name: where a run lies is nobody's business
-                sentence._asdict()
-                for verdict in self.verdicts
-                for sentence in verdict.describe_recomputation(
-                    verdict.problems.folder.resolve().name
-                )
+                {"run": name, **sentence._asdict()}
+                for name, verdict in zip(labels, self.verdicts, strict=True)
+                for sentence in verdict.describe(name)
             ],
             "reasons": list_sentences(
                 episode for run in self.runs.values() for episode in run.dialogues.values()
@@ -142,11 +141,6 @@ class Runs:
             if not alert.expected:
                 flags.setdefault(alert.agent, []).append([alert.says, *format_evidence(alert)])
         scores = sorted(one.score(), key=lambda score: score.agent in found.privileged)
-        problems = [
-            text
-            for each in one.problems
-            for text in each.describe(each.folder.resolve().name, hint=False)
-        ]
         return {
             "title": str(one.protocol),
             "runs": list(one.runs),
@@ -159,7 +153,6 @@ class Runs:
                 }
                 for score in scores
             ],
-            "notes": problems,
             "noise": _measure_noise(one, scores),
             "made": [_describe_provenance(manifest) for manifest in one.manifests],
         }
@@ -252,7 +245,7 @@ def _describe_differences(protocols: Sequence[Protocol]) -> str:
 
 def _recompute_unless_large(folder: Path, personas: str | None) -> Verdict:
     if Manifest.read(folder).planned.count > _MAX_RECOMPUTED:
-        return skip_verification(folder, f"It is large: rlver-gym verify {folder} does it.")
+        return skip_verification(folder, f"It is large. This does it: rlver-gym verify {folder}")
     return summarize_verification(folder, verify(folder, sources=Sources(personas=personas)))
 
 

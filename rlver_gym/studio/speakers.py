@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import cast
 
-from rlver_gym.agents import PRIVILEGED_AGENTS, SHIPPED_AGENTS, agent_maker
+from rlver_gym.agents import HUMAN, PRIVILEGED_AGENTS, SHIPPED_AGENTS, agent_maker
 from rlver_gym.agents.strategies import STRATEGIES
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.persona import Persona
@@ -28,7 +28,9 @@ class Speakers:
     """The agents that may be asked for."""
 
     def __init__(self, named: Sequence[str] = ()) -> None:
-        """`named`: as `agent_maker` takes them. Raises what it raises."""
+        """`named`: as `agent_maker` takes them, but not "human". Raises what it raises."""
+        if HUMAN in named:
+            raise UnknownName("human would answer in the terminal. Say it yourself on the page.")
         self.named = tuple(named)
         self.names = (*self.named, *_SHIPPED)
         self._makers = {name: agent_maker(name) for name in self.names}

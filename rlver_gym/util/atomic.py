@@ -3,7 +3,7 @@
 import errno
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
@@ -40,18 +40,24 @@ def _remedy(error: OSError) -> str:
     return "Choose a place that you may write to with --out."
 
 
-def write_atomically(path: Path, text: str, error: MakeError = RunError) -> None:
-    """Write a file atomically, all or nothing; its folders are made.
+def write_atomically(
+    path: Path, content: str | bytes | Iterator[str], error: MakeError = RunError
+) -> None:
+    """Write a file atomically, all or nothing; its folders are made. Content may come in parts.
 
     Many may write the same file at once, each a draft of its own: whoever reads it finds what one
     of them wrote, and the last one's stays. `error` when it cannot be written: what was there
     before is intact then.
     """
-    replace_file(path, text, error, lambda file: file.close())
+    parts = content if isinstance(content, Iterator) else (content,)
+    replace_file(path, parts, error, lambda file: file.close())
 
 
 def replace_file(
-    path: Path, text: str, error: MakeError, finish: Callable[[FileIO], object]
+    path: Path,
+    parts: Iterable[str | bytes],
+    error: MakeError,
+    finish: Callable[[FileIO], object],
 ) -> FileIO:
     """The file that took the place of the one there, `finish`ed just before."""
     draft = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(8)}.part")
@@ -61,7 +67,7 @@ def replace_file(
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         file = draft.open("xb", buffering=0)
         try:
-            append_text(file, text)
+            append_parts(file, parts)
             finish(file)
             draft.replace(path)
         except BaseException:
@@ -71,13 +77,14 @@ def replace_file(
     return file
 
 
-def append_text(file: FileIO, text: str) -> None:
-    """Write text at the end of a file and out to the disk; on an error the file is as it was."""
+def append_parts(file: FileIO, parts: Iterable[str | bytes]) -> None:
+    """Write at the end of a file, out to the disk; on an error the file is as it was."""
     end = file.seek(0, os.SEEK_END)
     try:
-        rest = memoryview(text.encode())
-        while rest:
-            rest = rest[file.write(rest) :]
+        for part in parts:
+            rest = memoryview(part.encode() if isinstance(part, str) else part)
+            while rest:
+                rest = rest[file.write(rest) :]
         os.fsync(file.fileno())
     except BaseException:
         file.truncate(end)

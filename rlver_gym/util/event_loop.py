@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
@@ -71,8 +72,9 @@ class BackgroundWork(Generic[T]):
 
     def stop(self) -> None:
         """Cancel it, and wait until it has ended: nothing of it acts later."""
-        if self._ended.is_set() or self._process != os.getpid():
-            return  # in a forked child the loop has no thread, and would never end it
+        is_lost = self._process != os.getpid() or sys.is_finalizing()
+        if self._ended.is_set() or is_lost:
+            return  # the loop's thread is not in a forked child, nor at the interpreter's end
         self._loop.call_soon_threadsafe(self._cancel)
         if threading.current_thread().name != THREAD:  # which would wait for itself
             self._ended.wait()

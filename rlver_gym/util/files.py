@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
@@ -69,6 +70,13 @@ def read_lines(
             if number == 1:
                 line = line.removeprefix(BOM_UTF8)  # some editors and spreadsheets begin with it
             yield number, _decode(line.removesuffix(b"\n"), path, error, f", line {number}")
+
+
+def make_file_name(text: str, max_chars: int = 40) -> str:
+    """What of anybody's text can be the name of a file: lower-case letters and digits, parted by
+    single hyphens; empty where nothing can. Different texts may have the same.
+    """
+    return "-".join(re.findall(r"[a-z0-9]+", text.lower()))[:max_chars].strip("-")
 
 
 def _refuse_circle(link: Path) -> None:

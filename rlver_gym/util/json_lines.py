@@ -9,7 +9,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from rlver_gym.util.atomic import append_text, convert_write_errors, lock_file, replace_file
+from rlver_gym.util.atomic import append_parts, convert_write_errors, lock_file, replace_file
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.files import MakeError, open_regular, path_inside, read_lines
 from rlver_gym.util.json_text import parse_json
@@ -38,7 +38,7 @@ def write_lines(
 ) -> None:
     """As `append_lines`, to the file of `open_locked`, which lies at the path."""
     with convert_write_errors(path, error):
-        append_text(file, "".join(f"{line}\n" for line in lines))
+        append_parts(file, ["".join(f"{line}\n" for line in lines)])
 
 
 @contextmanager
@@ -60,8 +60,8 @@ def open_locked(path: Path, error: MakeError = RunError, *, wait: bool = False) 
 
 def rewrite_locked(path: Path, lines: Iterable[str]) -> FileIO:
     """Replace a file of `open_locked`, all or nothing: the new one, open and locked throughout."""
-    text = "".join(f"{line}\n" for line in lines)
-    return replace_file(path, text, RunError, lambda file: lock_file(file, path, RunError))
+    ended = (f"{line}\n" for line in lines)
+    return replace_file(path, ended, RunError, lambda file: lock_file(file, path, RunError))
 
 
 def _open_and_lock(path: Path, error: MakeError, wait: bool) -> FileIO:
@@ -95,7 +95,7 @@ def _end_last_line(file: FileIO, path: Path) -> None:
         file.truncate(end - len(last))
         LOG.warning("%s: the last line was cut off while it was written. It is dropped.", path)
     else:
-        append_text(file, "\n")
+        append_parts(file, ["\n"])
 
 
 def read_json_lines(folder: Path, name: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -23,8 +23,9 @@ def krippendorff_alpha(units: Sequence[Sequence[float]]) -> float:
 
 
 def _squared_differences(values: np.ndarray) -> float:
-    """Summed over all ordered pairs."""
-    return float(2 * (len(values) * (values**2).sum() - values.sum() ** 2))
+    """Summed over all ordered pairs; 0 for equal values, without an error of rounding."""
+    apart = values - values[0]
+    return float(2 * len(values) * ((apart - apart.mean()) ** 2).sum())
 
 
 def intraclass_correlation(ratings: np.ndarray) -> float:

@@ -72,6 +72,7 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
     <>
       <div class="crumbs"><h1><a href={address("runs", { any: 1, agent: dialogue.agent })}>{dialogue.agent}</a> with {dialogue.persona.replaceAll("-", " ")}, seed {dialogue.seed}</h1>
         <span class="steps"><button class="quiet" onClick={() => step(-1)} title="p">← previous</button><span class="dim">{at + 1} of {list.length}</span><button class="quiet" onClick={() => step(1)} title="n">next →</button></span></div>
+      {overview.verdicts.filter((one) => one.is_alarm && one.run === run).map((one) => <p key={one.text} class="problem">{one.text}</p>)}
       <div class="dialogue">
         <div class="side">
           <Person person={dialogue.person} need={dialogue.need} note={dialogue.note} />

@@ -56,7 +56,7 @@ function Lists({ overview, params }) {
   const rows = useMemo(() => select(overview.dialogues, filter, hits.current), [overview, JSON.stringify(filter), hits.current]);
   return (
     <>
-      {(overview.verdicts || []).map((one) => <p key={one.text} class={one.is_alarm ? "problem" : "note"}>{one.text}</p>)}
+      {overview.verdicts.map((one) => <p key={one.text} class={one.is_alarm ? "problem" : "note"}>{one.text}</p>)}
       {overview.tables.map((table, number) => <Board key={number} number={number} table={table} filter={filter} set={list} several={overview.tables.length > 1} differs={overview.differs} />)}
       {overview.shift && <Spread {...overview.shift} open />}
       {overview.omitted > 0 && <p class="note">{overview.dialogues.length.toLocaleString("en")} of {(overview.dialogues.length + overview.omitted).toLocaleString("en")} dialogues are in this file, lower seeds first; all are in the runs' episodes.jsonl.</p>}
@@ -104,7 +104,6 @@ function Board({ number, table, filter, set, several, differs }) {
         <button class="quiet" onClick={() => download("scores.csv", toCsv([["agent", "final", "low", "high", "content", "left", "turns"], ...rows.map((s) => [s.agent, ...s.final, s.content, s.left, s.turns])]), "text/csv")}>CSV</button></div>
       <p>{better.length ? `People leave better than they came, with the whole interval above the start (${table.start}), from ${better.map((score) => score.agent).join(", ")}.` : `No agent leaves people better than they came for certain: no interval is wholly above the start (${table.start}).`}</p>
       <p class="dim">{several ? `The tables differ in ${differs}: agents are not to be ranked across them. Here: ${table.runs.join(", ")}` : table.title}</p>
-      {table.notes.map((note) => <p key={note} class="problem">{note}</p>)}
       <div class="scroll">
         <table class="board">
           <thead><tr>{COLUMNS.map(([title, key]) => <Head key={title} title={title} name={key} sort={sort} onSort={setSort} first={key === "agent" ? "up" : "down"} wide={["95 %", "turns", "episodes"].includes(key ?? title)} />)}

@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 from commands import run_command
 
-from rlver_gym.agents.openai_chat import parse_agent_options
+from rlver_gym.agents.openai_chat import AGENT_OPTIONS, parse_agent_options
 from rlver_gym.bench.folder import MANIFEST, RESPONSE_CACHE_FILE
+from rlver_gym.bench.judge.ask import HEEDED
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.library import library
+from rlver_gym.llm_client.body_fields import THINKING_SWITCH
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
+from rlver_gym.users.llm import LLMOptions
 
 PERSON = library().ids("demo")[0]
 ANSWERS = EmbeddedAnswers(card="SAGE-Sentient-v0")
@@ -163,3 +166,10 @@ def test_a_secret_and_what_only_we_set_are_refused_before_anything_is_written(
     assert says in done.stderr
     assert "abc" not in done.stderr
     assert of == "judge" or not run.exists() or not list(run.iterdir())
+
+
+def test_the_remedy_for_thoughts_names_options_that_agent_user_and_judge_have() -> None:
+    named = {word.partition("=")[0] for word in THINKING_SWITCH.split() if "=" in word}
+    assert len(named) == 3
+    for known in (AGENT_OPTIONS, LLMOptions.model_fields, HEEDED):
+        assert named <= set(known)

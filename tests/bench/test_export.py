@@ -2,6 +2,7 @@
 beside it.
 """
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from rlver_gym.bench.export.export import ExportOptions, Format, export
 from rlver_gym.bench.export.files import write_folder
 from rlver_gym.bench.export.select_dialogues import DialogueFilter, filter_records, read_records
+from rlver_gym.bench.export.table import write_table
 from rlver_gym.bench.folder import EPISODES, read_episodes
 from rlver_gym.cli.root import app
 from rlver_gym.core.cards import EnvCard, env_card
@@ -335,6 +337,12 @@ def test_an_earlier_export_is_replaced_and_nothing_else_is(finished: Path, tmp_p
     export([finished], "hf", out)
     assert "pairs" not in export([finished], "hf", out, DialogueFilter(agents=("oracle",))).rows
     assert sorted(path.name for path in out.iterdir()) == ["README.md", "dialogues", "replies"]
+    (out / "pairs").mkdir()
+    own = [out / ".git", out / "notes.txt", out / "pairs" / "mine.jsonl", out / "pairs/demo.jsonl"]
+    for path in own:
+        path.write_text("my own")
+    export([finished], "hf", out, DialogueFilter(agents=("oracle",)))
+    assert [path.read_text() for path in own] == ["my own"] * 4
     (out / "README.md").write_text("my own")
     with pytest.raises(RunError, match="no earlier export"):
         export([finished], "hf", out)
@@ -350,6 +358,32 @@ def test_a_folder_that_cannot_be_finished_leaves_the_earlier_one_as_it_was(tmp_p
         )
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
     assert (out / "README.md").read_text() == "<!-- written by rlver-gym export -->"
+
+
+def test_an_earlier_export_is_not_followed_out_of_its_folder(
+    finished: Path, tmp_path: Path
+) -> None:
+    out, outside = tmp_path / "data", tmp_path / "outside"
+    export([finished], "hf", out)
+    outside.mkdir()
+    (out / "replies").rename(outside / "replies")
+    (out / "replies").symlink_to(outside / "replies")
+    (outside / "replies" / "demo.jsonl").write_text("mine")
+    with pytest.raises(RunError, match="leads out of the folder"):
+        export([finished], "hf", out)
+    assert (outside / "replies" / "demo.jsonl").read_text() == "mine"
+
+
+def test_a_table_holds_no_formula_and_its_numbers_are_numbers(tmp_path: Path) -> None:
+    formulas = ["=1+1", "+1", "-2", "@sum", "\t=1", "\r=1", '=HYPERLINK("x")']
+    rows = [{"text": text, "change": -3, "reward": -0.5, "none": None} for text in formulas]
+    write_table(tmp_path / "table.csv", [*rows, {**rows[0], "text": "a = b - c, 'quoted'"}])
+    with (tmp_path / "table.csv").open(encoding="utf-8", newline="") as file:
+        told = list(csv.DictReader(file))
+    assert [row["text"] for row in told] == [f"'{text}" for text in formulas] + [
+        "a = b - c, 'quoted'"
+    ]
+    assert {(row["change"], row["reward"], row["none"]) for row in told} == {("-3", "-0.5", "")}
 
 
 def _lines(path: Path) -> list[str]:

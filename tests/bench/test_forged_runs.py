@@ -1,6 +1,6 @@
-"""Runs that somebody bent: with the embedded user and with an LLM user, checksums and fingerprints
-computed anew. `verify` names what is wrong, and `report` says it, on the terminal, on the page and
-in JSON.
+"""Runs that somebody bent: with the embedded user and with an LLM user, checksums computed anew.
+Each is refused or named wherever a run is shown: on the terminal, on the page, in Markdown, in JSON
+and in the studio.
 """
 
 import json
@@ -429,14 +429,6 @@ def test_what_is_not_bent_is_sound_and_nothing_is_said_of_it(bent: Bent) -> None
     assert alarms(bent.folder / "report.html") == []
 
 
-def explain(told: dict[str, Any]) -> str:
-    """What a verdict names."""
-    if "refused" in told:
-        return told["refused"]
-    assert set(told["divergence"]) == {"line", "episode", "turn", "what"}
-    return f"turn {told['divergence']['turn']}: {told['divergence']['what']}"
-
-
 def tell_everywhere(folder: Path) -> dict[str, str]:
     """What is said of a run in each of the places that show one."""
     told = {name: command("report", folder, f"--{name}") for name in ("json", "markdown")}
@@ -648,14 +640,29 @@ def test_missing_dialogues_count_as_nothing_in_the_score_at_worst(bent: Bent) ->
 
 
 @pytest.mark.parametrize(
-    ("bend", "says"),
+    ("bend", "says", "sound"),
     [
-        (change_turn(utterance="Hush."), "is recorded to say 'Hush.', asked again it says "),
-        (fail_by_the_agent, "is recorded to fail, asked again it says"),
+        (change_turn(utterance="Hush."), "is recorded to say 'Hush.', asked again it says ", False),
+        (fail_by_the_agent, "is recorded to fail, asked again it says", False),
+        (
+            lambda run: (run.folder / RESPONSE_CACHE_FILE).unlink(),
+            "what openai:agent said .* not asked again: its response cache is missing",
+            False,
+        ),
+        (
+            lambda run: run.manifest["agents"]["openai:agent"].update(system="0" * 16),
+            "what openai:agent said .* not asked again: .* not what this version asks with",
+            False,
+        ),
+        (
+            lambda run: run.manifest["agents"]["openai:agent"].update(base_url="http://best"),
+            "by its response cache, agent was asked at http://127.*, not at http://best",
+            True,
+        ),
     ],
 )
 def test_what_a_chat_model_said_as_the_agent_is_asked_of_the_cache(
-    bend: Callable[[Bent], object], says: str, server: ChatServer, tmp_path: Path
+    bend: Callable[[Bent], object], says: str, sound: bool, server: ChatServer, tmp_path: Path
 ) -> None:
     plan = make_plan("embedded", server, agents=("openai:agent",), persona_ids=PEOPLE[:1])
     list(run(plan, tmp_path / "run"))
@@ -668,9 +675,9 @@ def test_what_a_chat_model_said_as_the_agent_is_asked_of_the_cache(
         for one in bent.episodes
     ]
     bent.write()
-    told = json.loads(command("verify", bent.folder, "--json").stdout)
-    assert told["sound"] is False
-    assert re.search(says, explain(told)), told
+    assert json.loads(command("verify", bent.folder, "--json").stdout)["sound"] is sound
+    for place, text in tell_everywhere(bent.folder).items():
+        assert re.search(says, text), (place, text)
 
 
 def make_session(episode: Episode) -> EmpathySession:
@@ -689,6 +696,27 @@ def test_the_package_that_is_said_to_have_made_a_run_is_named_when_it_is_not_thi
     assert "all as recorded by rlver-gym 9.9.9" in command("verify", bent.folder).output
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("verify",),
+        ("report",),
+        ("strategies",),
+        ("rescore", "--user", "embedded"),
+        ("export", "--to", "sft"),
+    ],
+)
+def test_a_run_that_was_killed_within_a_line_is_told_how_it_goes_on(
+    words: tuple[str, ...], bent: Bent
+) -> None:
+    path = bent.folder / EPISODES
+    path.write_bytes(path.read_bytes()[:-30])
+    name, *options = words
+    told = command(name, bent.folder, *options)
+    assert told.exit_code != 0
+    assert "The same bench command goes on from there" in f"{told.output}{told.exception}"
+
+
 def test_without_a_manifest_what_was_cut_and_called_content_is_not_exported(
     bent: Bent, tmp_path: Path
 ) -> None:
@@ -699,4 +727,5 @@ def test_without_a_manifest_what_was_cut_and_called_content_is_not_exported(
     (bent.folder / MANIFEST).unlink()
     done = export([bent.folder], "sft", tmp_path / "sft")
     assert done.problems[0].lines == {"unfinished": [1], "doubled": [9]}
+    assert "manifest.json: there is none" in " ".join(done.problems[0].describe("run"))
     assert len(done.chosen.records) == 7

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from rlver_gym.bench.check import Finding
-from rlver_gym.bench.folder import EPISODES, MANIFEST
+from rlver_gym.bench.folder import EPISODES, MANIFEST, compute_manifest_checksum
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.verify import verify
@@ -24,7 +24,7 @@ from rlver_gym.core.library import library
 from rlver_gym.util.errors import RlverError
 from rlver_gym.util.terminal import printable
 
-UNCHECKED = {"created", "command", "python", "packages"}
+UNCHECKED = {"created", "command", "python", "packages", "check"}
 """What a manifest notes for people: when and with what it was made. The rest decides what a run is.
 """
 LONGEST_MESSAGE = 4000
@@ -149,7 +149,7 @@ def damaged_manifests(draw: st.DrawFn, whole: dict[str, Any]) -> bytes:
     if kind == "bytes":
         return draw(damaged_bytes(json.dumps(whole, indent=2).encode()))
     if kind == "values":
-        return as_json(draw(damaged_json(whole)))
+        return sign(draw(damaged_json(whole)))
     forms = ("{}:Name", "{}", "openai:{}", "embedded:{}.json", "./{}.py", "{}.py", "../run", ".")
     names = [form.format(CANARY) for form in forms]
     everywhere = st.sampled_from([path for path in paths(whole) if path])
@@ -164,6 +164,14 @@ def damaged_manifests(draw: st.DrawFn, whole: dict[str, Any]) -> bytes:
     if isinstance(manifest["plan"], dict) and draw(st.booleans()):
         options = st.sampled_from(["model", "args", "response_cache", "base_url"])
         manifest["plan"]["user_options"] = draw(st.dictionaries(options, json_values()))
+    return sign(manifest)
+
+
+def sign(manifest: Any) -> bytes:
+    """With a checksum that fits, where it can have one."""
+    if isinstance(manifest, dict):
+        with suppress(ValueError, TypeError):
+            manifest = {**manifest, "check": compute_manifest_checksum(manifest)}
     return as_json(manifest)
 
 

@@ -178,3 +178,46 @@ def test_the_published_english_profiles_become_cards() -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     texts = [convert_profile_to_lean_card(json.loads(line)).model_dump_json() for line in lines]
     assert not any("NPC" in text or "hidden theme" in text.lower() for text in texts)
+
+
+def _import(folder: Path, *profiles: dict[str, object]) -> tuple[int, str, list[str]]:
+    """The command's exit code, what it said, and all files of the folder above the cards'."""
+    source = write(folder / "profiles.jsonl", *profiles)
+    done = CliRunner().invoke(app, ["personas", "import", str(source), str(folder / "a" / "cards")])
+    there = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.yaml"))
+    return done.exit_code, f"{done.output}{done.exception}", there
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ["/../../x"],
+        ["../x", "..", ".", "/", "\\..\\x"],
+        ["same-begin-1", "same-begin-2", "same-begin-3"],
+        ["ABC", "abc", "a b c", "a-b-c"],
+        ["张三", "李四", "x" * 199, "x" * 200],
+        ["a\x00b", "a\nb", "~root", "$HOME", "a\ufeff"],
+    ],
+)
+def test_every_profile_becomes_a_card_of_its_own_inside_the_folder(
+    tmp_path: Path, ids: list[str]
+) -> None:
+    code, said, there = _import(tmp_path, *({**ENGLISH, "id": one} for one in ids))
+    assert code == 0, said
+    assert len(there) == len({name.casefold() for name in there}) == len(ids)
+    assert all(name.startswith("a/cards/profile-") for name in there)
+    assert len(PersonaLibrary(tmp_path / "a" / "cards").ids()) == len(ids)
+
+
+def test_an_import_overwrites_no_card_and_writes_all_or_none(tmp_path: Path) -> None:
+    other = {**ENGLISH, "id": "en-2"}
+    assert _import(tmp_path, other)[0] == _import(tmp_path, other)[0] == 0
+    card = tmp_path / "a" / "cards" / "profile-en-2.yaml"
+    card.write_text(mine := f"# mine\n{card.read_text(encoding='utf-8')}", encoding="utf-8")
+    code, said, there = _import(tmp_path, ENGLISH, other)
+    assert code != 0
+    assert "another card is there" in said
+    assert there == ["a/cards/profile-en-2.yaml"]
+    assert card.read_text(encoding="utf-8") == mine
+    code, said, _ = _import(tmp_path, ENGLISH, ENGLISH)
+    assert "line 2: the id 'en-1' stands twice" in said

@@ -21,13 +21,18 @@ from machine import slack
 
 import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.agents import make_agent
+from rlver_gym.bench.judge.ask import Judge, JudgeInput
 from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
 from rlver_gym.environment.rollout import rollout
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.llm_client.connect import connect
+from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import make_user
+from rlver_gym.users.llm import LLMOptions
 
 SAY = ("What happened?", "That must hurt.", "Tell me slowly.")
 QUIET_S = 0.3
@@ -150,6 +155,15 @@ def test_an_interrupted_rollout_asks_nothing_more(slow: SlowServer) -> None:
     assert [one.snapshot() for one in sessions] == before
 
 
+def test_an_interrupted_judge_asks_nothing_more(slow: SlowServer) -> None:
+    said = (Message("user", "I lost my job."), Message("agent", "I hear you."))
+    judge = Judge(connect(ChatSettings(base_url=slow.server.base_url)), "m", LLMOptions())
+    dialogues = [JudgeInput(str(number), "a", "p", 50.0, said) for number in range(40)]
+    with slow.interrupted_after(0):
+        list(judge.judge(dialogues, at_once=4))
+    assert len(slow.server.requests) == 4
+
+
 PROGRAM = """
 import sys, gymnasium, rlver_gym
 env = gymnasium.make_vec("RLVER-Empathy-v0", num_envs=2, vectorization_mode=sys.argv[2],
@@ -188,3 +202,25 @@ def test_every_vector_mode_of_gymnasium_comes_to_an_end(mode: str, slow: SlowSer
     assert (output, program.returncode) == ("interrupted\n", 0), errors
     assert "never retrieved" not in errors
     assert "Context" not in errors
+
+
+FORGOTTEN = """
+import asyncio, sys
+from rlver_gym.util.event_loop import BackgroundWork
+def waiting():
+    work = BackgroundWork(asyncio.sleep(100))
+    try:
+        yield
+    finally:
+        assert sys.is_finalizing()
+        work.stop()
+        print("closed")
+begun = waiting()
+next(begun)
+"""
+
+
+def test_a_rollout_that_nobody_closes_does_not_keep_the_interpreter_from_ending() -> None:
+    command = [sys.executable, "-c", FORGOTTEN]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30 * slack())
+    assert (ended.stdout, ended.stderr) == ("closed\n", "")

@@ -162,10 +162,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "no heads": (edit_json("config.json", num_attention_heads=0), "cannot be loaded from"),
     "a text for a size": (edit_json("config.json", hidden_size="x"), "expected int"),
-    "a pipe for weights": (put_pipe("model.safetensors"), "it is a pipe"),
-    "a pipe for a shard": (put_pipe("model-00001-of-00002.safetensors"), "it is a pipe"),
-    "a pipe for a tokenizer": (put_pipe("tokenizer.json"), "it is a pipe"),
-    "a pipe for a template": (put_pipe("chat_template.jinja"), "it is a pipe"),
+    "a pipe for weights": (put_pipe("model.safetensors"), "is a pipe or a device"),
+    "a pipe for a shard": (put_pipe("model-00001-of-00002.safetensors"), "is a pipe or a device"),
+    "a pipe for a tokenizer": (put_pipe("tokenizer.json"), "is a pipe or a device"),
+    "a pipe for a template": (put_pipe("chat_template.jinja"), "is a pipe or a device"),
 }
 
 

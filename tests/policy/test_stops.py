@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -338,54 +339,60 @@ def start(*words: object) -> subprocess.Popen[bytes]:
         )
 
 
-def stop_at_random(number: int, after_s: float, words: list[object]) -> str:
-    """What the process that was stopped had printed at last."""
+def count_lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def stop_at(number: int, words: list[object], is_ripe: Callable[[], bool], wait_s: float) -> str:
+    """What the process printed at last, which was stopped so long after the moment was ripe."""
     process = start(*words)
+    while process.poll() is None and not is_ripe():
+        time.sleep(0.02)
     try:
-        _, errors = process.communicate(timeout=after_s)
-        assert process.returncode == 0, errors.decode()
+        _, errors = process.communicate(timeout=wait_s)
     except subprocess.TimeoutExpired:
         process.send_signal(number)
-        _, errors = process.communicate(timeout=120)
-        # A process that has hardly begun knows no handler yet.
-        assert process.returncode in (0, 130, -number), errors.decode()
-        assert b"Traceback" not in errors or process.returncode == -number
-    return " ".join(errors.decode().split())[-160:]
+        _, errors = process.communicate(timeout=200)
+    # A process that has hardly begun knows no handler yet.
+    assert process.returncode in (0, 130, -number), errors.decode()
+    assert b"Traceback" not in errors or process.returncode == -number
+    return f"exit {process.returncode}: {' '.join(errors.decode().split())[-160:]}"
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(2400)
 def test_twenty_stops_at_random_moments_change_nothing(model: str, tmp_path: Path) -> None:
     rng, moments = random.Random(0), [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]
-    few = SMALL | {"iterations": 12, "save_every": 4}
+    few = SMALL | {"iterations": 40, "save_every": 3, "eval_every": 4}
     fields = [f"--{name.replace('_', '-')}={value}" for name, value in few.items()]
-    command = ["train", "--model", model, *fields, "--out"]
+    command: list[object] = ["train", "--model", model, *fields, "--out"]
     taught: list[object] = ["sft", "--model", model, "--dialogues", 60, "--epochs", 2, "--out"]
-    took = {}
     for name, words in (("train", command), ("sft", taught)):
-        began = time.monotonic()
-        _, errors = start(*words, tmp_path / f"whole-{name}").communicate(timeout=300)
+        _, errors = start(*words, tmp_path / f"whole-{name}").communicate(timeout=600)
         assert b"error" not in errors, errors.decode()
-        took[name] = time.monotonic() - began
-    cut = tmp_path / "cut"
+    cut, metrics, draft = (
+        tmp_path / "cut",
+        tmp_path / "cut/metrics.jsonl",
+        tmp_path / ".taught.part",
+    )
     for at in range(20):
-        number, is_train = rng.choice(moments), at % 4 != 3
-        name, words = ("train", command) if is_train else ("sft", taught)
-        resume = ["--resume"] if is_train and (cut / "config.json").exists() else []
-        place = cut if is_train else tmp_path / "taught"
-        after_s = rng.uniform(0.2, took[name] * (0.6 if is_train else 1))
-        told = stop_at_random(number, after_s, [*words, place, *resume])
-        print(f"{name} {signal.Signals(number).name} after {after_s:.1f} s: {told}")
-        if not is_train and place.exists():
-            shutil.rmtree(place)
+        number, lines = rng.choice(moments), count_lines(metrics) + rng.choice([-99, 1, 2, 3])
+        if at % 4 == 3:
+            words, wait_s = [*taught, tmp_path / "taught"], rng.uniform(0, 3)
+            told = stop_at(number, words, draft.exists, wait_s)
+            shutil.rmtree(tmp_path / "taught", ignore_errors=True)
+        else:
+            resume = ["--resume"] if (cut / "config.json").exists() else []
+            words, wait_s = [*command, cut, *resume], rng.uniform(0, 9 if lines < 0 else 1)
+            told = stop_at(number, words, lambda: count_lines(metrics) >= lines, wait_s)  # noqa: B023
+        print(f"{words[0]} {signal.Signals(number).name} with {count_lines(metrics)} lines, {told}")
     for words in ([*command, cut, "--resume"], [*taught, tmp_path / "taught"]):
         process = start(*words)
-        _, errors = process.communicate(timeout=300)
+        _, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors.decode()
     for name in ("metrics.jsonl", "evaluations.jsonl", "dialogues.md", "model/model.safetensors"):
         assert (cut / name).read_bytes() == (tmp_path / "whole-train" / name).read_bytes(), name
     same = [tmp_path / one / "model.safetensors" for one in ("taught", "whole-sft")]
     assert same[0].read_bytes() == same[1].read_bytes()
-    assert {path.name for path in tmp_path.iterdir()} == {
-        *("whole-train", "whole-sft", "taught", "cut")
-    }
+    kept = {path.name for path in tmp_path.iterdir()}
+    assert kept == {"whole-train", "whole-sft", "taught", "cut"}

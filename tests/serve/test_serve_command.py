@@ -51,6 +51,7 @@ def running(command: list[str], **env: str) -> Iterator[tuple[subprocess.Popen[s
             process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)]
 )

@@ -13,6 +13,7 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.testing import ChatServer
 from rlver_gym.users import make_user
+from rlver_gym.util.errors import RlverError
 
 ENV, WHO = "RLVER-Empathy-v0", "gus-the-flatmate"
 CARD = "examples/people/ruth-and-the-choir.yaml"
@@ -116,6 +117,14 @@ def test_nobody_supports_without_words_a_name_and_an_honest_agent(shared, fields
     whole = {"rater": "Ann", "agent": "listener", "words": "My dog died."}
     assert shared.refusal("confide", **{**whole, **fields})
     assert not shared.out.exists()
+
+
+@pytest.mark.parametrize("name", ["nobody", "human", "openai:", "no.such.module:Agent"])
+def test_an_agent_that_cannot_reply_is_refused_when_the_studio_is_started(
+    tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(RlverError):
+        start_studio([], tmp_path, agents=(name,))
 
 
 def test_an_agent_that_the_studio_was_started_with_reads_and_no_page_names_another(

@@ -16,6 +16,7 @@ from transformers import BertConfig, BertModel, BertTokenizerFast
 from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
+from rlver_gym.bench.verdict import summarize_verification
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue
@@ -163,6 +164,8 @@ def test_a_run_is_verified_without_the_network(
     assert all(result is None for result in verify(folder, rerun=True))
     monkeypatch.setattr(ReaderUser, "_load", lambda self: pytest.fail("the network was asked"))
     assert all(result is None for result in verify(folder))
+    told = summarize_verification(folder, verify(folder)).describe("run")
+    assert any("network read stands as it is recorded" in text for text, _ in told)
     path = folder / EPISODES
     record = json.loads(path.read_text(encoding="utf-8").split("\n")[0])
     (note,) = [note for code, _, note in record["turns"][0]["reasons"] if code == "reader"]
@@ -206,6 +209,10 @@ def test_notes_are_read_back_exactly() -> None:
         "",
         "read as x",
         reading.note().replace("-3.25", "-3.250"),
+        reading._replace(change=10.25).note(),
+        reading._replace(change=float("nan")).note(),
+        reading._replace(ratings=(4.5, *reading.ratings[1:])).note(),
+        reading._replace(ratings=(*reading.ratings[:-1], 1.05)).note(),
     ):
         with pytest.raises(ValueError):  # noqa: PT011 (whatever is wrong with it)
             Reading.parse(bad)

@@ -26,6 +26,12 @@ def test_alpha_worked_out_by_hand_is_a_half() -> None:
     assert krippendorff_alpha([[1, 1], [2, 4], [9]]) == pytest.approx(0.5)
 
 
+def test_alpha_of_ratings_far_from_zero_is_that_of_the_same_ratings_near_it() -> None:
+    near = [[1, 1], [2, 4], [3, 3]]
+    far = [[rating + 1e9 for rating in unit] for unit in near]
+    assert krippendorff_alpha(far) == pytest.approx(krippendorff_alpha(near))
+
+
 def test_icc_of_shrout_and_fleiss_is_theirs() -> None:
     assert intraclass_correlation(np.array(JUDGES, float)) == pytest.approx(0.29, abs=5e-3)
 
@@ -34,7 +40,7 @@ def test_who_agree_wholly_have_one_and_who_say_nothing_have_none() -> None:
     same = np.array([[1.0, 1.0], [4.0, 4.0], [-2.0, -2.0]])
     assert krippendorff_alpha(same.tolist()) == pytest.approx(1)
     assert intraclass_correlation(same) == pytest.approx(1)
-    for units in ([], [[3]], [[2, 2], [2, 2]]):
+    for units in ([], [[3]], [[2, 2], [2, 2]], [[0.7, 0.7, 0.7]] * 2, [[1e9 + 0.1] * 3] * 5):
         assert isnan(krippendorff_alpha(units))
     for ratings in (np.array([]), np.ones((5, 1)), np.ones((5, 2)), np.array([[1.0, 2.0]])):
         assert isnan(intraclass_correlation(ratings))

@@ -1,6 +1,7 @@
 """Rows as text, and folders that are written whole or not at all."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,7 +9,7 @@ from tempfile import TemporaryDirectory
 from rlver_gym.bench.export.rows import Row
 from rlver_gym.util.atomic import convert_write_errors, write_atomically
 from rlver_gym.util.errors import RunError
-from rlver_gym.util.files import read_text
+from rlver_gym.util.files import path_inside, read_text
 
 CARD = "README.md"
 MARK = "<!-- written by rlver-gym export -->"
@@ -24,33 +25,42 @@ def format_jsonl(rows: Sequence[Row], bare: bool = False) -> str:
 
 
 def write_folder(folder: Path, files: Mapping[str, str]) -> None:
-    """Write files, by their paths within a new folder, which is there only when all are. An earlier
-    export is replaced.
+    """Write files, by their paths, into a folder when all of them can be. Those that an earlier
+    export left there are replaced, or removed; everything else stays.
 
-    RunError when the folder holds something else, or cannot be written.
+    RunError when the folder is neither empty nor an earlier export, or cannot be written.
     """
     folder = folder.resolve()
-    if folder.exists() and not _is_replaceable(folder):
+    earlier = _list_earlier_export(folder)
+    with convert_write_errors(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        beside = folder if folder.exists() else folder.parent  # on the same disk
+        with TemporaryDirectory(prefix=f".{folder.name}-", dir=beside) as name:
+            draft = Path(name)
+            for path, text in files.items():
+                write_atomically(draft / path, text)
+            for path in files:
+                place = path_inside(folder, path, error=RunError)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                (draft / path).replace(place)
+        for path in earlier - files.keys():
+            place = path_inside(folder, path, error=RunError)
+            place.unlink(missing_ok=True)
+            if not any(place.parent.iterdir()):
+                place.parent.rmdir()
+
+
+def _list_earlier_export(folder: Path) -> set[str]:
+    """The files that its card names; none for a folder that is empty or not there. RunError for
+    one that `write_folder` has not written.
+    """
+    card = folder / CARD
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return set()
+    text = read_text(card, max_bytes=_MAX_CARD_BYTES, error=RunError) if card.is_file() else ""
+    if MARK not in text:
         raise RunError(
             f"{folder}: is there already, and is no earlier export. Choose another place with"
             " --out."
         )
-    with convert_write_errors(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as name:
-            draft = Path(name)
-            for path, text in files.items():
-                write_atomically(draft / "new" / path, text)
-            if folder.exists():
-                folder.rename(draft / "old")
-            (draft / "new").rename(folder)
-
-
-def _is_replaceable(folder: Path) -> bool:
-    """Whether it is an empty folder, or one that `write_folder` left with this card."""
-    if not folder.is_dir():
-        return False
-    card = folder / CARD
-    return not any(folder.iterdir()) or (
-        card.is_file() and MARK in read_text(card, max_bytes=_MAX_CARD_BYTES, error=RunError)
-    )
+    return set(re.findall(r"^ +path: ([a-z]+/[a-z]+\.jsonl)$", text, re.MULTILINE))

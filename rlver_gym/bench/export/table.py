@@ -10,11 +10,13 @@ from rlver_gym.bench.export.select_dialogues import Record
 from rlver_gym.bench.opinions import read_capabilities
 from rlver_gym.bench.strategies import STRATEGIES, label_turn
 from rlver_gym.core.capabilities import JUDGEMENTS
-from rlver_gym.util.atomic import convert_write_errors, write_atomically
+from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import RunError
 
 Cell = str | int | float | bool | None
 PARQUET = ".parquet"
+_BEGIN_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""The last four are what some spreadsheets take for the first."""
 
 
 def build_table_rows(
@@ -67,15 +69,22 @@ def read_judge_scores(folders: Sequence[Path]) -> dict[str, dict[str, dict[str, 
 
 
 def write_table(path: Path, rows: Sequence[Mapping[str, Cell]]) -> None:
-    """Write CSV, or Parquet where the path ends so; RunError without pyarrow."""
+    """Write CSV, or Parquet where the path ends so; RunError without pyarrow. In CSV, text that a
+    spreadsheet would run has an apostrophe before it.
+    """
     if path.suffix == PARQUET:
         _write_parquet(path, rows)
         return
     text = io.StringIO()
-    table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    table = csv.DictWriter(text, list(rows[0]), lineterminator="\r\n")
     table.writeheader()
-    table.writerows(rows)
+    table.writerows({name: _escape_formula(cell) for name, cell in row.items()} for row in rows)
     write_atomically(path, text.getvalue())
+
+
+def _escape_formula(cell: Cell) -> Cell:
+    """Text that a spreadsheet would run as a formula, with an apostrophe before it."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_BEGIN_FORMULA) else cell
 
 
 def _write_parquet(path: Path, rows: Sequence[Mapping[str, Cell]]) -> None:
@@ -87,5 +96,6 @@ def _write_parquet(path: Path, rows: Sequence[Mapping[str, Cell]]) -> None:
             f"{path}: Parquet needs pyarrow. Run: pip install pyarrow; or write a .csv"
         ) from error
     table = pa.table({name: [row[name] for row in rows] for name in rows[0]})
-    with convert_write_errors(path):
-        parquet.write_table(table, path)
+    data = io.BytesIO()
+    parquet.write_table(table, data)
+    write_atomically(path, data.getvalue())

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -30,7 +29,12 @@ from rlver_gym.users.llm.parse import Vocabulary, read_fields
 from rlver_gym.users.llm.profile import json_line
 from rlver_gym.users.llm.prompts import words
 from rlver_gym.util.errors import STOPPING, ChatError
-from rlver_gym.util.event_loop import DIALOGUE_NUMBERS, REQUEST_ORIGIN, RequestOrigin, wait_for
+from rlver_gym.util.event_loop import (
+    DIALOGUE_NUMBERS,
+    REQUEST_ORIGIN,
+    BackgroundWork,
+    RequestOrigin,
+)
 from rlver_gym.util.lookalikes import strip_invisible
 from rlver_gym.util.yaml_file import load_yaml
 
@@ -89,8 +93,19 @@ class Judge:
         ChatErrors that stop a run.
         """
         shuffled = Random(self.seed).sample(list(dialogues), len(dialogues))
-        with ThreadPoolExecutor(at_once) as pool:
-            yield from pool.map(lambda one: wait_for(self._judge_dialogue(one)), shuffled)
+        places = asyncio.Semaphore(at_once)
+
+        async def judge_in_turn(heard: JudgeInput) -> JudgedDialogue:
+            async with places:
+                return await self._judge_dialogue(heard)
+
+        under_way = [BackgroundWork(judge_in_turn(heard)) for heard in shuffled]
+        try:
+            for work in under_way:
+                yield work.result()
+        finally:  # an error, an interrupt or somebody who has seen enough
+            for work in reversed(under_way):  # so that no free place is taken by the next
+                work.stop()
 
     async def _judge_dialogue(self, heard: JudgeInput) -> JudgedDialogue:
         REQUEST_ORIGIN.set(origin := RequestOrigin(next(DIALOGUE_NUMBERS)))

@@ -24,7 +24,6 @@ from transformers import (
 
 from rlver_gym.policy.models.local_models import find_local_model
 from rlver_gym.util.errors import TrainingError, pip_install
-from rlver_gym.util.files import open_regular
 from rlver_gym.util.model_cache import hide_progress_bars
 from rlver_gym.util.terminal import one_line
 
@@ -203,10 +202,11 @@ def _add_adapters(lm: PreTrainedModel, rank: int) -> PreTrainedModel:
 def _load_pretrained(load: Any, name: str, **options: Any) -> Any:
     """What `load` makes of the model's folder. Code that lies there is never run."""
     folder = _resolve_folder(name)
-    for path in folder.rglob("*"):
-        if not path.is_dir():
-            with open_regular(path, error=TrainingError):
-                pass  # the loaders would wait for a pipe
+    for path in (*folder.glob("*"), *folder.glob("*/*")):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise TrainingError(
+                f"{path}: is a pipe or a device, for which the loaders would wait. Remove it."
+            )
     try:
         with hide_progress_bars():
             return load(folder, trust_remote_code=False, **options)
