@@ -111,7 +111,7 @@ class Plan(Frozen):
     and say how far scores and order move: the noise floor. 5 is a good number.
     """
     user: Name = "embedded"
-    """Who is talked to: embedded, openai:MODEL, or MODULE:NAME."""
+    """Who is talked to: embedded, reader, openai:MODEL, or MODULE:NAME."""
     user_options: dict[Word, JsonValue] = Field(default_factory=dict, max_length=100)
     """What `make_user` takes beside the name, such as `samples` of "openai:MODEL". What only says
     how its server is reached is not recorded.

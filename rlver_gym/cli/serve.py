@@ -36,8 +36,8 @@ def serve(
         list[str] | None,
         typer.Option(
             help=(
-                "Who can be talked to: embedded, openai:MODEL, or MODULE:NAME; repeat it to offer"
-                " several, the default first. Default: embedded."
+                "Who can be talked to: embedded, reader, openai:MODEL, or MODULE:NAME; repeat it to"
+                " offer several, the default first. Default: embedded."
             )
         ),
     ] = None,

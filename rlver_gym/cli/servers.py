@@ -15,7 +15,7 @@ from rlver_gym.util.errors import CardError, RunError
 from rlver_gym.util.terminal import can_ask
 
 User = Annotated[
-    str, typer.Option(help="Who is talked to: embedded, openai:MODEL, or MODULE:NAME.")
+    str, typer.Option(help="Who is talked to: embedded, reader, openai:MODEL, or MODULE:NAME.")
 ]
 UserOption = Annotated[
     list[str] | None,

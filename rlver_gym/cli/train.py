@@ -22,6 +22,7 @@ from rlver_gym.policy.config import (
     RUN_FOLDER,
     TrainConfig,
     folder_name,
+    list_presets,
     make_config,
     read_config_values,
     resume_config,
@@ -150,8 +151,8 @@ def train(
         typer.Option(
             "--config",
             help=(
-                "A preset (quick, smollm2, single-gpu, paper-ppo, paper-grpo) or a YAML"
-                " file; the options below go on top."
+                f"A preset ({', '.join(list_presets())}) or a YAML file; the options below go on"
+                " top."
             ),
         ),
     ] = None,
@@ -189,8 +190,8 @@ def train(
     ] = False,
     fields: dict[str, Any],
 ) -> None:
-    """Train a chat model through a text environment with PPO, GRPO and its kin, or best-of-n
-    fine-tuning.
+    """Train a chat model through a text environment with PPO, GRPO and its kin, by preferences
+    (DPO) or best-of-n fine-tuning.
 
     Writes metrics (JSONL and TensorBoard), dialogues to read, checkpoints and the trained model
     into the run folder.

@@ -346,17 +346,22 @@ def folder_name(config: TrainConfig) -> str:
     )
 
 
+def list_presets() -> list[str]:
+    """Their names."""
+    return sorted(path.stem for path in PRESETS.glob("*.yaml"))
+
+
 def read_config_values(path_or_preset: str, algo: str | None = None) -> dict[str, Any]:
     """The fields of a YAML file, or of a preset by name. Under `ppo:` and `group:` stand those that
     only this kind of algorithm has; `algo`: the one that is asked for instead of the file's.
     TrainingError when there is none, it holds no fields, or it names code to import.
     """
-    shipped = {path.stem: path for path in PRESETS.glob("*.yaml")}
-    path = shipped.get(path_or_preset, Path(path_or_preset))
+    is_preset = path_or_preset in list_presets()
+    path = PRESETS / f"{path_or_preset}.yaml" if is_preset else Path(path_or_preset)
     values = read_yaml(
         path,
         TrainingError,
-        f"Presets: {', '.join(sorted(shipped))}; or give the path of a YAML file.",
+        f"Presets: {', '.join(list_presets())}; or give the path of a YAML file.",
     )
     if not isinstance(values, dict):
         raise TrainingError(f"{path}: must hold fields of a config, such as model: and iterations:")
