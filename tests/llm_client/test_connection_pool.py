@@ -11,9 +11,12 @@ import pickle
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
+import asking
 import openai
 import pytest
+from asking import KEY, Ending, listening
 from hostile_bodies import MODES
 from hostile_server import HostileServer
 from hypothesis import given
@@ -21,7 +24,6 @@ from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
 from rlver_gym.llm_client import excerpts, refusals, transport
-from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.refusals import retry_after_s
 from rlver_gym.llm_client.settings import (
@@ -32,11 +34,10 @@ from rlver_gym.llm_client.settings import (
 )
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer
-from rlver_gym.testing.http import Connection, Listener, Request
+from rlver_gym.testing.http import Connection, Request
 from rlver_gym.util.errors import ChatError, ServerRefused
 from rlver_gym.util.event_loop import wait_for
 
-KEY = "sk-planted-0123456789abcdef"
 GOOD = {
     "choices": [{"message": {"content": "I hear you."}, "finish_reason": "stop"}],
     "usage": {"prompt_tokens": 5},
@@ -57,31 +58,14 @@ def answering(
         requests.append(request)
         connection.send(status, body, headers=headers)
 
-    listener = Listener(handle)
-    try:
-        yield f"http://127.0.0.1:{listener.port}/v1", requests
-    finally:
-        listener.stop()
+    with listening(handle) as url:
+        yield url, requests
 
 
-def ask(
-    url: str, times: int = 1, request: ChatRequest = FULL, **options: object
-) -> list[ChatAnswer | BaseException]:
+def ask(url: str, times: int = 1, request: ChatRequest = FULL, **options: Any) -> list[Ending]:
     """What the same client is answered, several times in a row."""
-    settings = ChatSettings.model_validate(
-        {"base_url": url, "api_key": KEY, "timeout_s": 5, **options}
-    )
-
-    async def run() -> list[ChatAnswer | BaseException]:
-        client = ChatClient(settings, random=lambda: 0.0)
-        results = [
-            (await asyncio.gather(client.complete(request), return_exceptions=True))[0]
-            for _ in range(times)
-        ]
-        await client.close()
-        return results
-
-    return asyncio.run(run())
+    options = {"api_key": KEY, "timeout_s": 5, **options}
+    return asking.ask(url, *[request] * times, in_turn=True, **options)
 
 
 def test_nothing_packed_is_asked_for_and_no_cookie_comes_back() -> None:
@@ -139,22 +123,18 @@ def test_each_optional_field_is_left_out_once_and_that_is_an_attempt() -> None:
     async def blame(request: Request, connection: Connection) -> None:
         bodies.append(json.loads(request.body))
         left = [field for field in sorted(refusals.OPTIONAL) if field in bodies[-1]]
-        error = {
-            "message": "no",
-            "code": "unsupported_parameter",
-            "param": left[0] if left else "messages",
-        }
-        connection.send(400 if left else 200, {"error": error} if left else GOOD)
+        if not left:
+            return connection.send(200, GOOD)
+        error = {"message": "no", "code": "unsupported_parameter", "param": left[0]}
+        return connection.send(400, {"error": error})
 
     bodies: list[dict[str, object]] = []
-    listener = Listener(blame)
-    url = f"http://127.0.0.1:{listener.port}/v1"
-    (error,) = ask(url, attempts=4)
-    assert type(error) is ServerRefused
-    assert len(bodies) == 4
-    bodies.clear()
-    first, second = ask(url, times=2, attempts=5)
-    listener.stop()
+    with listening(blame) as url:
+        (error,) = ask(url, attempts=4)
+        assert type(error) is ServerRefused
+        assert len(bodies) == 4
+        bodies.clear()
+        first, second = ask(url, times=2, attempts=5)
     assert isinstance(first, ChatAnswer)
     assert isinstance(second, ChatAnswer)
     assert len(bodies) == 6  # five to find out, and then at once

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzzing import damaged_bytes, effort
+from fuzzing import assert_clear, damaged_bytes, effort
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,8 +20,6 @@ from rlver_gym.util.errors import CacheError, ChatError
 from rlver_gym.util.terminal import printable
 
 SECRET = "my sister stole the inheritance"
-LONGEST_MESSAGE = 1000
-
 RECORDED: dict[ChatRequest, ChatAnswer | ChatError] = {
     ChatRequest("m", (ChatMessage("user", f"question {number}"),), seed=number): (
         ChatAnswer(f"{SECRET} {number} – grüße 🙂", "stop", 3 + number, 4)
@@ -52,10 +50,8 @@ def same(result: ChatAnswer | ChatError, recorded: ChatAnswer | ChatError) -> bo
 
 def check_error(error: CacheError) -> None:
     """Fit to show, short, and without what a model said in confidence."""
-    message = str(error)
-    assert message == printable(message)
-    assert len(message) < LONGEST_MESSAGE
-    assert SECRET[:12] not in message
+    assert_clear(error, max_chars=1000)
+    assert SECRET[:12] not in str(error)
 
 
 def check_well_formed(result: object) -> None:
@@ -97,11 +93,10 @@ def write(path: Path, data: bytes) -> None:
 
 
 def test_a_row_out_of_order_is_deleted_or_the_file_is_refused(whole: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "response_cache.sqlite"
     for key in sorted(BY_KEY):
-        write(
-            tmp_path / "response_cache.sqlite", whole.replace(key.encode(), b"z" + key[1:].encode())
-        )
-        if cache := open_cache(tmp_path / "response_cache.sqlite"):
+        write(path, whole.replace(key.encode(), b"z" + key[1:].encode()))
+        if cache := open_cache(path):
             check_prune(cache)
             cache.close()
 
@@ -158,14 +153,8 @@ def edit(path: Path, key: str, changed: dict[str, Any], signed: bool) -> bool:
         db.execute("PRAGMA journal_mode = DELETE")
         try:
             for name, value in changed.items():
-                db.execute(
-                    (
-                        f"UPDATE answers SET {name} = CAST(? AS BLOB) WHERE key = ?"
-                        if isinstance(value, bytes)
-                        else f"UPDATE answers SET {name} = ? WHERE key = ?"
-                    ),
-                    (value, key),
-                )
+                new = "CAST(? AS BLOB)" if isinstance(value, bytes) else "?"
+                db.execute(f"UPDATE answers SET {name} = {new} WHERE key = ?", (value, key))
         except sqlite3.DatabaseError:
             return False
         if signed:

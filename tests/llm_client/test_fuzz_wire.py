@@ -4,10 +4,10 @@ and words.
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
+from asking import KEY, listening, settle
 from fuzzing import as_json, damaged_bytes, damaged_json, effort, json_values
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,11 +20,10 @@ from rlver_gym.llm_client.refusals import Failure
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing.chat_server import completion, error
-from rlver_gym.testing.http import Connection, Listener, Request
+from rlver_gym.testing.http import Connection, Request
 from rlver_gym.util.errors import ChatError
 from rlver_gym.util.terminal import printable
 
-KEY = "sk-planted-0123456789abcdef"
 PROMPT = "My sister stole the inheritance and I told nobody"
 ASKED = ChatRequest("m", (ChatMessage("user", PROMPT),), temperature=0.5, max_tokens=50, seed=1)
 GOOD = completion({"model": "m", "messages": [{"role": "user", "content": PROMPT}]}, "I hear you.")
@@ -57,13 +56,11 @@ DATES = [
     "Wed, 21 Oct 2015 07:28:00",
     "1 Jan 1 0:0:0 +999999999999",
 ]
+DAMAGED_DATES = st.sampled_from(DATES).flatmap(lambda date: damaged_bytes(date.encode()))
+ODD_WAITS = [*DATES, "0", "-1", "3600", "1e400", "nan", "-inf", "9" * 5000, "1_0", "٣", " 5 "]
 WAITS = (
-    st.sampled_from(
-        [*DATES, "0", "-1", "3600", "1e400", "nan", "-inf", "9" * 5000, "1_0", "٣", " 5 "]
-    )
-    | st.sampled_from(DATES)
-    .flatmap(lambda date: damaged_bytes(date.encode()))
-    .map(lambda data: data.decode("latin-1"))
+    st.sampled_from(ODD_WAITS)
+    | DAMAGED_DATES.map(lambda data: data.decode("latin-1"))
     | st.text(max_size=30)
     | st.floats().map(str)
 )
@@ -130,11 +127,8 @@ class Response(NamedTuple):
     """What Content-Length claims; None leaves it out."""
 
     def sent(self) -> bytes:
-        fields = [
-            *self.headers,
-            *([] if self.length is None else [("Content-Length", str(self.length))]),
-        ]
-        lines = [f"HTTP/1.1 {self.status} x", *(f"{name}: {value}" for name, value in fields)]
+        lines = [f"HTTP/1.1 {self.status} x", *map(": ".join, self.headers)]
+        lines += [] if self.length is None else [f"Content-Length: {self.length}"]
         return "\r\n".join([*lines, "", ""]).encode("utf-8", "replace") + self.body
 
 
@@ -169,44 +163,27 @@ class OddServer:
     def __init__(self) -> None:
         self.response = Response(200, (), b"", None)
         self.requests: list[Request] = []
-        self.listener = Listener(self._handle)
 
-    async def _handle(self, request: Request, connection: Connection) -> None:
+    async def __call__(self, request: Request, connection: Connection) -> None:
         self.requests.append(request)
         connection.write(self.response.sent())
         connection._transport.close()  # pyright: ignore[reportPrivateUsage] (what is under way is still sent)
-
-
-@pytest.fixture
-def server() -> Iterator[OddServer]:
-    server = OddServer()
-    yield server
-    server.listener.stop()
 
 
 async def no_sleep(_: float) -> None:
     """Waiting is counted, not done."""
 
 
-async def settled(client: ChatClient) -> ChatAnswer | BaseException:
-    """What asking came to: an answer or what was raised."""
-    (result,) = await asyncio.gather(client.complete(ASKED), return_exceptions=True)
-    return result
-
-
 @effort(few=40, many=2_000)
-def test_a_client_survives_any_response_and_goes_nowhere_else(
-    server: OddServer, examples: Any
-) -> None:
-    url = f"http://127.0.0.1:{server.listener.port}/v1"
-    settings = ChatSettings(base_url=url, api_key=SecretStr(KEY), timeout_s=20, attempts=2)
-    with asyncio.Runner() as runner:
+def test_a_client_survives_any_response_and_goes_nowhere_else(examples: Any) -> None:
+    server = OddServer()
+    with listening(server) as url, asyncio.Runner() as runner:
 
         @given(responses())
         def holds(response: Response) -> None:
             server.response = response
             server.requests.clear()
-            result = runner.run(asyncio.wait_for(settled(client), 15 * slack()))
+            result = runner.run(asyncio.wait_for(settle(client, ASKED), 15 * slack()))
             if isinstance(result, ChatError):
                 check_message(str(result))
                 assert KEY not in str(result)
@@ -218,6 +195,7 @@ def test_a_client_survives_any_response_and_goes_nowhere_else(
             assert {request.path for request in server.requests} <= {"/v1/chat/completions"}
             assert not any("cookie" in request.headers for request in server.requests)
 
+        settings = ChatSettings(base_url=url, api_key=SecretStr(KEY), timeout_s=20, attempts=2)
         client = ChatClient(settings, random=lambda: 0.9, sleep=no_sleep)
         try:
             examples(holds)()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from asking import KEY, settle
 from hostile_bodies import GROUPS, MODES
 from hostile_server import HostileServer
 from machine import slack
@@ -27,7 +28,6 @@ from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.util.errors import BudgetSpent, ChatError, UnknownName
 from rlver_gym.util.terminal import printable
 
-KEY = "sk-planted-0123456789abcdef"
 PIECES = {KEY[at : at + 12] for at in range(len(KEY) - 11)}
 PROFILE = (
     '{"person": {"name": "Rosalind", "age": 47, "work": "locksmith"}, "story": "my sister stole the'
@@ -87,12 +87,11 @@ async def end_of(server: HostileServer, mode: str) -> Ending:
         attempt_timeout_s=ATTEMPT_S,
         budget=Budget(calls=1),
     )
-    request = ChatRequest(
-        "m", (ChatMessage("system", PROFILE),), max_tokens=9, seed=3, schema={"type": "object"}
-    )
+    profile = (ChatMessage("system", PROFILE),)
+    request = ChatRequest("m", profile, max_tokens=9, seed=3, schema={"type": "object"})
     client = ChatClient(settings, random=lambda: 0.5)
     begun = time.monotonic()
-    (result,) = await asyncio.gather(client.complete(request), return_exceptions=True)
+    result = await settle(client, request)
     took_s = time.monotonic() - begun
     with pytest.raises(BudgetSpent):
         await client.complete(request)
@@ -140,26 +139,18 @@ def faults(ending: Ending, requests: int) -> Iterator[str]:
 
 def check(server: HostileServer, modes: list[str], caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        ended = endings(server, modes)
-        if late := [mode for mode in modes if mode not in server.requests]:
-            # A busy machine may not have connected in time.
-            before = {one.mode: one.counted for one in ended}
-            ended += [
-                one._replace(counted=one.counted + before[one.mode])
-                for one in endings(server, late)
-            ]
-            ended = [one for one in ended[: len(modes)] if one.mode not in late] + ended[
-                len(modes) :
-            ]
+        ended = {ending.mode: ending for ending in endings(server, modes)}
+        # A busy machine may not have connected in time.
+        for again in endings(server, [mode for mode in modes if mode not in server.requests]):
+            ended[again.mode] = again._replace(counted=again.counted + ended[again.mode].counted)
     wrong = {
-        one.mode: found for one in ended if (found := [*faults(one, server.requests[one.mode])])
+        mode: (wrongs, str(ending.result)[:300])
+        for mode, ending in ended.items()
+        if (wrongs := [*faults(ending, server.requests[mode])])
     }
-    assert not wrong, {
-        mode: (found, str(next(one.result for one in ended if one.mode == mode))[:300])
-        for mode, found in wrong.items()
-    }
+    assert not wrong
     assert server.strays == []
-    assert {one.mode for one in ended} <= server.requests.keys(), "a mode that was never asked"
+    assert ended.keys() <= server.requests.keys(), "a mode that was never asked"
     logged = [record.getMessage() for record in caplog.records]
     assert not [line for line in logged if any(piece in line for piece in PIECES)]
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
@@ -173,19 +164,12 @@ def test_there_are_over_a_hundred_modes_each_with_a_name_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_some_of_each_kind_of_malice_end_in_time_and_tell_nothing(
-    group: str, server: HostileServer, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("most", [EACH_GROUP, pytest.param(1_000, marks=pytest.mark.slow)])
+def test_each_kind_of_malice_ends_in_time_and_tells_nothing(
+    group: str, most: int, server: HostileServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     modes = [mode.name for mode in MODES if mode.group == group]
-    check(server, modes[:: -(-len(modes) // EACH_GROUP)], caplog)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("group", GROUPS)
-def test_every_mode_ends_in_time_and_tells_nothing(
-    group: str, server: HostileServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    check(server, [mode.name for mode in MODES if mode.group == group], caplog)
+    check(server, modes[:: -(-len(modes) // most)], caplog)
 
 
 @pytest.mark.slow
@@ -193,10 +177,9 @@ def test_every_mode_ends_in_time_and_tells_nothing(
 def test_a_benchmark_survives_each_kind_of_malice_in_little_memory(
     group: str, server: HostileServer, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", "rlver_gym", "bench", "--user", "openai:m"]
-    command += ["--base-url", server.base_url(group), "--agent", "comfort", "--seeds", "40"]
+    words = "bench --user openai:m --agent comfort --seeds 40 --max-wait 5 --base-url"
+    command = [sys.executable, "-m", "rlver_gym", *words.split(), server.base_url(group)]
     command += ["--persona", library().ids("demo")[0], "--out", str(tmp_path / "run")]
-    command += ["--max-wait", "5"]
     for option in ("attempts=3", "timeout_s=4", "attempt_timeout_s=1"):
         command += ["--user-option", option]
     launched = [sys.executable, "-c", LAUNCHER, str(tmp_path / "end"), *command]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asking import Ending, request, settle
 from commands import run_command
 from hostile_run import edit_manifest
 
@@ -26,7 +27,7 @@ from rlver_gym.environment.session import EmpathySession
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
-from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.llm_client.values import ChatAnswer
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.testing.chat_server import Refused
@@ -35,10 +36,6 @@ from rlver_gym.util.event_loop import REQUEST_ORIGIN, RequestOrigin
 
 ANSWERS = EmbeddedAnswers(card="SAGE-Sentient-v0")
 PEOPLE = library().ids("demo")[::2][:2]
-
-
-def request(at: int) -> ChatRequest:
-    return ChatRequest("m", (ChatMessage("user", str(at)),))
 
 
 class Time:
@@ -68,32 +65,31 @@ class Flaky:
         return "fine"
 
 
+async def settle_in(dialogue: int, client: ChatClient) -> Ending:
+    """What a request of this dialogue comes to."""
+    REQUEST_ORIGIN.set(RequestOrigin(dialogue))
+    return await settle(client, request(dialogue))
+
+
 def ask(
     flaky: Flaky, *dialogues: int, notices: list[str] | None = None, **settings: Any
-) -> list[ChatAnswer | ChatError]:
+) -> list[Ending]:
     """What a request for each of the dialogues comes to, all at once, after one that was
     answered.
     """
 
-    async def settled(client: ChatClient, dialogue: int) -> ChatAnswer | ChatError:
-        REQUEST_ORIGIN.set(RequestOrigin(dialogue))
-        try:
-            return await client.complete(request(dialogue))
-        except ChatError as error:
-            return error
-
-    async def all_of_them() -> list[ChatAnswer | ChatError]:
+    async def ask_all() -> list[Ending]:
         chat = ChatSettings.model_validate({"base_url": server.base_url, "attempts": 2, **settings})
         client = ChatClient(chat, clock=flaky.clock, sleep=flaky.clock.sleep, random=lambda: 0.5)
         client.outage.on_change = (notices if notices is not None else []).append
         await client.complete(request(-1))
         flaky.asked_at.clear()
-        results = await asyncio.gather(*[settled(client, dialogue) for dialogue in dialogues])
+        results = await asyncio.gather(*[settle_in(number, client) for number in dialogues])
         await client.close()
         return list(results)
 
     with ChatServer(flaky) as server:
-        return asyncio.run(all_of_them())
+        return asyncio.run(ask_all())
 
 
 def until(end_s: float, error: Callable[[], Refused]) -> Callable[[float, str], Refused | None]:
@@ -166,51 +162,45 @@ def test_one_dialogue_that_always_fails_is_no_outage() -> None:
 def test_answers_that_cannot_be_used_are_no_outage() -> None:
     class Empty(Flaky):
         def __call__(self, body: dict[str, Any]) -> str:
-            self.asked_at.append(self.clock())
+            super().__call__(body)
             return "fine" if body["messages"][0]["content"] == "-1" else " "
 
     flaky = Empty(lambda now, words: None)
-    results = ask(flaky, *range(8))
-    assert {type(result) for result in results} == {ChatError}
+    assert {type(result) for result in ask(flaky, *range(8))} == {ChatError}
     assert flaky.clock() < 5
 
 
 @pytest.mark.parametrize(
     ("down", "max_wait_s", "later"),
     [
-        (until(40.0, lambda: Refused(502, "down")), 10.0, {50.0: "fine"}),
+        (until(40.0, lambda: Refused(502, "down")), 10.0, {50.0: ChatAnswer}),
         (
             until(40.0, lambda: Refused(429, "Slow down", retry_after_s=1e9)),
             100.0,
-            {50.0: ServerOutage, 101.0: "fine"},
+            {50.0: ServerOutage, 101.0: ChatAnswer},
         ),
     ],
 )
 def test_who_asks_after_an_outage_was_given_up_finds_out_at_once_whether_it_is_over(
-    down: Callable[[float, str], Refused | None], max_wait_s: float, later: dict[float, object]
+    down: Callable[[float, str], Refused | None], max_wait_s: float, later: dict[float, type]
 ) -> None:
-    async def one(client: ChatClient, dialogue: int) -> object:
-        REQUEST_ORIGIN.set(RequestOrigin(dialogue))
-        try:
-            return (await client.complete(request(dialogue))).text
-        except ChatError as error:
-            return type(error)
-
-    async def again_and_again() -> list[list[object]]:
+    async def ask_again_and_again() -> list[list[type]]:
         settings = ChatSettings(base_url=server.base_url, attempts=1, max_wait_s=max_wait_s)
         client = ChatClient(settings, clock=flaky.clock, sleep=flaky.clock.sleep)
         await client.complete(request(-1))
-        found = []
+        kinds = []
         for at in (0.0, *later):
             flaky.clock.now = max(flaky.clock.now, at)
-            found.append(list(await asyncio.gather(*[one(client, number) for number in range(4)])))
+            kinds.append(
+                [*map(type, await asyncio.gather(*[settle_in(at, client) for at in range(4)]))]
+            )
         await client.close()
-        return found
+        return kinds
 
     flaky = Flaky(down)
     with ChatServer(flaky) as server:
-        found = asyncio.run(again_and_again())
-    assert found == [[ServerOutage] * 4, *([end] * 4 for end in later.values())]
+        kinds = asyncio.run(ask_again_and_again())
+    assert kinds == [[ServerOutage] * 4, *([kind] * 4 for kind in later.values())]
 
 
 def test_who_asks_after_a_dialogue_asks_for_none(session: EmpathySession) -> None:
@@ -223,16 +213,10 @@ def test_who_asks_after_a_dialogue_asks_for_none(session: EmpathySession) -> Non
     assert REQUEST_ORIGIN.get() is None
 
 
-def plan(server: ChatServer, **changed: Any) -> BenchPlan:
-    chat = {"base_url": server.base_url, "attempts": 2, **changed.pop("chat", {})}
-    values = {
-        "agents": ("listener",),
-        "user": "openai:user",
-        "persona_ids": PEOPLE,
-        "seeds": 1,
-        "chat": chat,
-    }
-    return BenchPlan.model_validate({**values, **changed})
+def plan(server: ChatServer, **chat: Any) -> BenchPlan:
+    chat = {"base_url": server.base_url, "attempts": 2, **chat}
+    values = {"agents": ("listener",), "user": "openai:user", "persona_ids": PEOPLE, "seeds": 1}
+    return BenchPlan.model_validate({**values, "chat": chat})
 
 
 @pytest.fixture(scope="module")
@@ -257,7 +241,7 @@ def test_a_run_stopped_by_an_outage_keeps_what_it_has_and_ends_like_any_other(
 
     with (
         ChatServer(then_down) as server,
-        open_run(plan(server, chat={"max_wait_s": 0.0}), tmp_path) as under_way,
+        open_run(plan(server, max_wait_s=0.0), tmp_path) as under_way,
     ):
         with pytest.raises(ServerOutage, match="HTTP 502"):
             list(under_way.run_missing())
@@ -267,16 +251,12 @@ def test_a_run_stopped_by_an_outage_keeps_what_it_has_and_ends_like_any_other(
     assert read_response_cache_spending(cache).prompt_tokens == spending.spent.prompt_tokens > 0
     with ChatServer(ANSWERS) as back:
         before = read_response_cache_spending(cache)
-        _same_server(tmp_path, back)
+        # as if the run had been begun with this server, whose port is another
+        edit_manifest(tmp_path, lambda there: there.update(server=back.base_url))
         with open_run(plan(back), tmp_path) as under_way:
             list(under_way.run_missing())
     assert (tmp_path / EPISODES).read_bytes() == (undisturbed / EPISODES).read_bytes()
     assert read_response_cache_spending(cache).prompt_tokens > before.prompt_tokens
-
-
-def _same_server(folder: Path, server: ChatServer) -> None:
-    """Write the manifest as if the run had been begun with this server, whose port is another."""
-    edit_manifest(folder, lambda there: there.update(server=server.base_url))
 
 
 def test_dialogues_that_failed_are_held_again_and_the_file_is_in_the_plans_order(
@@ -318,12 +298,12 @@ def bench(
     in_process: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """The command, in a process of its own or in this one."""
-    command = ["bench", "--user", "openai:user", "--out", str(folder)]
-    command += ["--base-url", server.base_url, "--seeds", str(seeds), *words]
-    command += [word for agent in AGENTS for word in ("--agent", agent)]
-    command += [
-        word for persona in library().ids("test")[:people] for word in ("--persona", persona)
-    ]
+    command = f"bench --user openai:user --base-url {server.base_url} --seeds {seeds}".split()
+    command += ["--out", str(folder), *words]
+    for agent in AGENTS:
+        command += ["--agent", agent]
+    for persona in library().ids("test")[:people]:
+        command += ["--persona", persona]
     env = os.environ | {"OPENAI_API_KEY": "x", "COLUMNS": "200"}
     if in_process:
         return run_command(*command, env=env)
@@ -331,22 +311,16 @@ def bench(
     return subprocess.run([*python, *command], capture_output=True, text=True, timeout=500, env=env)
 
 
-def table(done: subprocess.CompletedProcess[str]) -> str:
-    return done.stdout.split("run ")[0]
-
-
 class Breaking:
     """Answers as the embedded user does, but for a while after so many calls."""
 
     def __init__(self, after: int, refused: Callable[[], Refused], for_s: float) -> None:
         self.after, self.refused, self.for_s = after, refused, for_s
-        self.calls, self.began = 0, None
-        self.healthy = False
-        self.prompt_tokens = 0
+        self.calls, self.began, self.is_healthy = 0, None, False
 
     async def __call__(self, body: dict[str, Any]) -> str:
         self.calls += 1
-        if self.calls > self.after and not self.healthy:
+        if self.calls > self.after and not self.is_healthy:
             self.began = self.began or time.monotonic()
             if time.monotonic() - self.began < self.for_s:
                 raise self.refused()
@@ -358,9 +332,9 @@ def test_the_command_ends_with_4_when_some_dialogues_failed_unless_that_is_allow
     tmp_path: Path,
 ) -> None:
     with ChatServer("?") as server:
-        failed = bench(server, tmp_path / "run", people=1, seeds=1, in_process=True)
-        allowed = bench(
-            server, tmp_path / "run", "--allow-failures", people=1, seeds=1, in_process=True
+        failed, allowed = (
+            bench(server, tmp_path, *words, people=1, seeds=1, in_process=True)
+            for words in ((), ("--allow-failures",))
         )
     assert failed.returncode == 4, failed.stderr
     assert "4 dialogues failed" in failed.stdout
@@ -383,21 +357,19 @@ def test_192_dialogues_lose_nothing_in_an_outage(kind: str, tmp_path: Path) -> N
             assert done.returncode == 3, done.stderr
             assert "asks to wait for 3,600 s" in " ".join(done.stderr.split())
             assert breaking.calls < 300 + 2 * 64
-            breaking.healthy = True
+            breaking.is_healthy = True
             done = bench(server, tmp_path / "run")
         else:
             assert "HTTP 502" in done.stderr
             assert "answers again" in done.stderr
-        breaking.healthy = True
-        whole = bench(
-            server, tmp_path / "whole", "--response-cache", str(tmp_path / "other.sqlite")
-        )
+        breaking.is_healthy = True
+        cache = str(tmp_path / "other.sqlite")
+        whole = bench(server, tmp_path / "whole", "--response-cache", cache)
     assert done.returncode == whole.returncode == 0, done.stderr
     assert len(read_episodes(tmp_path / "run")) == 192
-    assert (tmp_path / "run" / EPISODES).read_bytes() == (
-        tmp_path / "whole" / EPISODES
-    ).read_bytes()
-    assert table(done) == table(whole)
+    episodes = [(tmp_path / name / EPISODES).read_bytes() for name in ("run", "whole")]
+    assert episodes[0] == episodes[1]
+    assert done.stdout.split("run ")[0] == whole.stdout.split("run ")[0]
     rows = list(ResponseCache(tmp_path / "run" / RESPONSE_CACHE_FILE).rows())
     total = read_response_cache_spending(tmp_path / "run" / RESPONSE_CACHE_FILE)
     assert total.prompt_tokens == sum(row.prompt_tokens for row in rows)

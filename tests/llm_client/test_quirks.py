@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import pytest
+from asking import listening
 
 from rlver_gym.agents.openai_chat import OpenAIChat
 from rlver_gym.bench.judge.ask import Judge, JudgeInput
@@ -18,7 +19,7 @@ from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene
 from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.settings import ChatSettings
-from rlver_gym.testing.http import Connection, Listener, Request
+from rlver_gym.testing.http import Connection, Request
 from rlver_gym.users.llm import LLMOptions, LLMUser
 from rlver_gym.util.errors import AgentFailed, ServerRefused, UserFailed
 
@@ -108,6 +109,7 @@ def put(before: str) -> Callable[[str], str]:
 
 TWICE = '"reasoning_content": "hm", "reasoning_content": null, "content"'
 BLOCKED = {"message": "Content Exists Risk"}
+BROKE = {"status_code": 1008, "status_msg": "insufficient balance"}
 QUIRKS = {
     "a field of thoughts twice": Quirk(text=lambda text: text.replace('"content"', TWICE)),
     "another key twice": Quirk(text=put('"choices": null, "id": "1", "id": "2"')),
@@ -139,13 +141,7 @@ QUIRKS = {
     ),
     "no content type of its own": Quirk(content_type="text/plain"),
     "blank lines first": Quirk(text=lambda text: f"\n\n {text}"),
-    "no credit, status 200": instead(
-        id="1",
-        choices=None,
-        base_resp={"status_code": 1008, "status_msg": "insufficient balance"},
-        told="insufficient balance",
-        stops=True,
-    ),
+    "no credit, status 200": instead(base_resp=BROKE, told="insufficient balance", stops=True),
     "no credit, status 500": instead(
         500, error={"message": "insufficient balance"}, told="insufficient balance", stops=True
     ),
@@ -187,11 +183,8 @@ def serving(quirk: Quirk, is_stream: bool) -> Iterator[ChatSettings]:
     async def handle(request: Request, connection: Connection) -> None:
         send(quirk, is_stream, json.loads(request.body), connection)
 
-    listener = Listener(handle)
-    try:
-        yield ChatSettings(base_url=f"http://127.0.0.1:{listener.port}/v1", attempts=1)
-    finally:
-        listener.stop()
+    with listening(handle) as url:
+        yield ChatSettings(base_url=url, attempts=1)
 
 
 def ask_agent(settings: ChatSettings) -> object:

@@ -10,9 +10,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from asking import KEY, ask_chat
 from faulty_server import Faults, FaultyServer
 from pydantic import SecretStr
 from typer.testing import CliRunner
@@ -22,11 +24,8 @@ from rlver_gym.llm_client import connect as shared
 from rlver_gym.llm_client.connect import CachingClient, connect
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
-from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.util.errors import BudgetSpent, CacheError, ChatError, NotInCache, ServerUnreachable
-from rlver_gym.util.event_loop import wait_for
-
-KEY = "sk-planted-0123456789abcdef"
 
 
 def request(words: object = "hello", model: str = "m") -> ChatRequest:
@@ -68,13 +67,6 @@ def full(path: Path) -> ResponseCache:
     return cache
 
 
-def ask(chat: Chat, *requests: ChatRequest) -> list[ChatAnswer | BaseException]:
-    async def all_at_once() -> list[ChatAnswer | BaseException]:
-        return await asyncio.gather(*map(chat.complete, requests), return_exceptions=True)
-
-    return asyncio.run(asyncio.wait_for(all_at_once(), 30))
-
-
 def texts(results: list[ChatAnswer | BaseException]) -> list[str]:
     return [
         result.text if isinstance(result, ChatAnswer) else f"{type(result).__name__}: {result}"
@@ -83,21 +75,15 @@ def texts(results: list[ChatAnswer | BaseException]) -> list[str]:
 
 
 def edit(path: Path, statement: str) -> None:
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         assert db.execute(statement).rowcount == 1
-    db.close()
 
 
 def test_a_run_is_repeated_without_its_server_failures_included(path: Path) -> None:
     requests = [request(at) for at in range(20)]
 
     def run(settings: ChatSettings) -> list[str]:
-        line = connect(settings)
-
-        async def all_at_once() -> list[ChatAnswer | BaseException]:
-            return await asyncio.gather(*map(line.complete, requests), return_exceptions=True)
-
-        return texts(wait_for(all_at_once()))
+        return texts(ask_chat(connect(settings), *requests))
 
     faults = Faults(0.5, only={"server_error", "truncated", "refusal"}, seed=1)
     with FaultyServer(lambda body: f"re {body['messages'][0]['content']}", faults=faults) as server:
@@ -106,10 +92,8 @@ def test_a_run_is_repeated_without_its_server_failures_included(path: Path) -> N
         )
         first = run(live)
         assert run(live) == first
-        asked = len(server.requests)
-    assert any(one.startswith("re ") for one in first)
-    assert any(one.startswith("ChatError") for one in first)
-    assert asked > 20
+        assert len(server.requests) > 20
+    assert {text.split()[0] for text in first} == {"re", "ChatError:"}
     assert run(live) == first
     assert run(ChatSettings(response_cache=path, cache_mode="replay")) == first
     shared.close()
@@ -149,11 +133,11 @@ def test_an_edited_row_is_found_and_never_believed(
     assert cache.damaged_keys() == [request("one").key]
     with pytest.raises(CacheError, match=request("one").key[:12]):
         cache.get(request("one").key)
-    assert texts(ask(CachingClient(None, cache, "replay"), request("two"))) == ["第二"]
+    assert texts(ask_chat(CachingClient(None, cache, "replay"), request("two"))) == ["第二"]
 
 
 def test_a_replay_that_lacks_a_request_says_what_to_do(full: ResponseCache) -> None:
-    (result,) = ask(CachingClient(None, full, "replay"), request("four"))
+    (result,) = ask_chat(CachingClient(None, full, "replay"), request("four"))
     assert isinstance(result, NotInCache)
     assert all(part in str(result) for part in ("run.cache", "'m'", "auto"))
     assert "four" not in str(result)
@@ -172,22 +156,19 @@ def test_equal_requests_are_asked_once_even_at_the_same_time(path: Path) -> None
     for mode in ("auto", "record"):
         chat = Counting()
         caching = CachingClient(chat, ResponseCache(path), mode)
-        assert texts(ask(caching, *[request(mode)] * 5, request(f"{mode} 2"))) == [
+        assert texts(ask_chat(caching, *[request(mode)] * 5, request(f"{mode} 2"))) == [
             "answer 1"
         ] * 5 + ["answer 2"]
-        assert texts(ask(caching, request(mode))) == ["answer 1"]
+        assert texts(ask_chat(caching, request(mode))) == ["answer 1"]
         assert chat.asked == 2
     chat = Counting()
-    assert texts(ask(chat, request(), request())) == ["answer 1", "answer 2"]
+    assert texts(ask_chat(chat, request(), request())) == ["answer 1", "answer 2"]
 
 
 def test_one_who_gives_up_takes_nothing_from_the_others(path: Path) -> None:
     async def play() -> str:
         caching = CachingClient(Counting(), ResponseCache(path))
-        first, second = (
-            asyncio.create_task(caching.complete(request())),
-            asyncio.create_task(caching.complete(request())),
-        )
+        first, second = (asyncio.create_task(caching.complete(request())) for _ in range(2))
         await asyncio.sleep(0)
         first.cancel()
         return (await second).text
@@ -198,17 +179,12 @@ def test_one_who_gives_up_takes_nothing_from_the_others(path: Path) -> None:
 def test_an_error_that_nobody_waits_for_any_more_is_not_printed(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Slow(Counting):
-        async def ask(self, request: ChatRequest) -> ChatAnswer:
-            await asyncio.sleep(0.01)
-            return await super().complete(request)
-
     class Full(ResponseCache):
         def put(self, *_: object, **__: object) -> ChatAnswer:
             raise CacheError("the disk is full")
 
     async def play() -> None:
-        waiting = asyncio.create_task(CachingClient(Slow(), Full(path)).complete(request()))
+        waiting = asyncio.create_task(CachingClient(Counting(), Full(path)).complete(request()))
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.sleep(0.1)
@@ -221,17 +197,17 @@ def test_an_error_that_nobody_waits_for_any_more_is_not_printed(
 def test_recording_asks_again_and_auto_does_not(full: ResponseCache) -> None:
     chat = Counting()
     assert texts(
-        ask(CachingClient(chat, full, "auto"), request("one"), request("three", "other"))
+        ask_chat(CachingClient(chat, full, "auto"), request("one"), request("three", "other"))
     ) == ["first 🙂\x00\n", "ChatError: no usable answer"]
     assert chat.asked == 0
-    assert texts(ask(CachingClient(chat, full, "record"), request("one"))) == ["answer 1"]
+    assert texts(ask_chat(CachingClient(chat, full, "record"), request("one"))) == ["answer 1"]
     assert full.get(request("one").key) == answer("answer 1")
 
 
 @pytest.mark.parametrize("error", [ServerUnreachable("down"), BudgetSpent("spent")])
 def test_what_stops_a_run_is_not_kept(path: Path, error: ChatError) -> None:
     cache = ResponseCache(path)
-    (result,) = ask(CachingClient(Counting(error), cache), request())
+    (result,) = ask_chat(CachingClient(Counting(error), cache), request())
     assert type(result) is type(error)
     assert cache.get(request().key) is None
 
@@ -239,10 +215,10 @@ def test_what_stops_a_run_is_not_kept(path: Path, error: ChatError) -> None:
 def test_a_recording_that_was_stopped_asks_again(full: ResponseCache) -> None:
     chat = Counting(ServerUnreachable("down"))
     recording = CachingClient(chat, full, "record")
-    (stopped,) = ask(recording, request("one"))
+    (stopped,) = ask_chat(recording, request("one"))
     chat.error = None
     assert type(stopped) is ServerUnreachable
-    assert texts(ask(recording, request("one"))) == ["answer 2"]
+    assert texts(ask_chat(recording, request("one"))) == ["answer 2"]
 
 
 def test_a_file_that_is_no_cache_is_refused(path: Path) -> None:
@@ -252,9 +228,8 @@ def test_a_file_that_is_no_cache_is_refused(path: Path) -> None:
     with pytest.raises(CacheError, match="not a response cache"):
         ResponseCache(path)
     path.unlink()
-    edit_free = sqlite3.connect(path)
-    edit_free.execute("CREATE TABLE diary (day TEXT)")
-    edit_free.close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE diary (day TEXT)")
     with pytest.raises(CacheError, match="not a response cache"):
         ResponseCache(path)
     for place in (path.parent, path.parent / "nowhere" / "cache"):
@@ -266,9 +241,8 @@ def test_a_cache_of_another_version_or_a_broken_one_is_refused(
     full: ResponseCache, path: Path
 ) -> None:
     full.close()
-    db = sqlite3.connect(path)
-    db.execute("PRAGMA user_version = 99")
-    db.close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 99")
     with pytest.raises(CacheError, match="another version"):
         ResponseCache(path)
     content = bytearray(path.read_bytes())
@@ -282,8 +256,6 @@ def test_a_cache_that_was_deleted_begins_anew(full: ResponseCache, path: Path) -
     full.close()
     path.unlink()
     assert full.get(request("one").key) is None
-    for leftover in path.parent.glob("run.response_cache*"):
-        leftover.unlink()
     full.put(request("one"), answer("again"))
     full.close()
     assert ResponseCache(path, must_exist=True).get(request("one").key) == answer("again")
@@ -301,28 +273,23 @@ for at in range(count):
 """
 
 
-def writer(path: Path, who: str, count: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path), who, str(count)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def start_writer(path: Path, who: str, count: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WRITER, str(path), who, str(count)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_several_processes_can_write_and_all_believe_the_first(path: Path) -> None:
-    said = []
-    for process in [writer(path, who, 100) for who in "ab"]:
-        out, err = process.communicate(timeout=60)
-        said.append((out.split(), err))
-    assert [err for _, err in said] == [""] * 2
-    assert len(said[0][0]) == 100
-    assert said[0] == said[1]
+    outputs = [
+        process.communicate(timeout=60)
+        for process in [start_writer(path, who, 100) for who in "ab"]
+    ]
+    assert outputs[0] == outputs[1]
+    assert (len(outputs[0][0].split()), outputs[0][1]) == (100, "")
     assert not ResponseCache(path).damaged_keys()
 
 
 def test_a_killed_process_leaves_a_cache_with_everything_it_had_kept(path: Path) -> None:
-    process = writer(path, "a", 10**6)
+    process = start_writer(path, "a", 10**6)
     assert process.stdout is not None
     for _ in range(50):
         process.stdout.readline()

@@ -7,14 +7,16 @@ import time
 from typing import Any
 
 import pytest
+from asking import Ending, listening, request, settle
 
+from rlver_gym.llm_client import transport
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices
 from rlver_gym.llm_client.spending import Spent
-from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.llm_client.values import ChatAnswer
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.chat_server import Refused
-from rlver_gym.testing.http import Connection, Listener, Request
+from rlver_gym.testing.http import Connection, Request
 from rlver_gym.util.errors import BudgetSpent, ChatError, ServerRefused, ServerUnreachable
 from rlver_gym.util.event_loop import REQUEST_ORIGIN, RequestOrigin
 
@@ -23,24 +25,21 @@ GOOD: dict[str, Any] = {"choices": [{"message": {"content": "I hear you."}}]}
 
 def ask(
     url: str, count: int, apart_s: float = 0.0, **settings: Any
-) -> tuple[list[ChatAnswer | ChatError], ChatClient]:
+) -> tuple[list[Ending], ChatClient]:
     """`apart_s`: between one request and the next, so that they arrive as they were sent."""
 
-    async def one(client: ChatClient, dialogue: int) -> ChatAnswer | ChatError:
+    async def ask_in(dialogue: int, client: ChatClient) -> Ending:
         REQUEST_ORIGIN.set(RequestOrigin(dialogue))
         await asyncio.sleep(apart_s * dialogue)
-        try:
-            return await client.complete(ChatRequest("m", (ChatMessage("user", str(dialogue)),)))
-        except ChatError as error:
-            return error
+        return await settle(client, request(dialogue))
 
-    async def all_of_them() -> tuple[list[ChatAnswer | ChatError], ChatClient]:
+    async def ask_all() -> tuple[list[Ending], ChatClient]:
         client = ChatClient(ChatSettings.model_validate({"base_url": url, **settings}))
-        found = await asyncio.gather(*[one(client, number) for number in range(count)])
+        results = await asyncio.gather(*[ask_in(number, client) for number in range(count)])
         await client.close()
-        return list(found), client
+        return list(results), client
 
-    return asyncio.run(all_of_them())
+    return asyncio.run(ask_all())
 
 
 def test_a_server_that_answers_one_at_a_time_fails_nobody() -> None:
@@ -73,19 +72,15 @@ def test_a_budget_binds_where_the_server_counts_nothing_and_the_summary_says_so(
     async def answer(request: Request, connection: Connection) -> None:
         connection.send(200, GOOD if usage == "?" else {**GOOD, "usage": usage})
 
-    listener = Listener(answer)
-    try:
-        prices = Prices(prompt=1e6, completion=1e6)
-        url = f"http://127.0.0.1:{listener.port}/v1"
+    prices = Prices(prompt=1e6, completion=1e6)
+    with listening(answer) as url:
         for budget in (Budget(tokens=12), Budget(money=12.0)):
-            found, client = ask(url, 12, concurrency=1, prices=prices, budget=budget)
+            results, client = ask(url, 12, concurrency=1, prices=prices, budget=budget)
             spent = client.spending.spent
-            assert spent.estimated == sum(isinstance(one, ChatAnswer) for one in found) < 12
+            assert spent.estimated == sum(isinstance(each, ChatAnswer) for each in results) < 12
             assert spent.tokens >= 12
-            assert type(found[-1]) is BudgetSpent
-            assert "estimated, since the server does not count them" in str(found[-1])
-    finally:
-        listener.stop()
+            assert type(results[-1]) is BudgetSpent
+            assert "estimated, since the server does not count them" in str(results[-1])
 
 
 def test_what_the_server_counts_is_no_estimate() -> None:
@@ -114,43 +109,33 @@ def test_one_hostile_wait_is_not_believed_and_its_request_is_asked_again() -> No
 
 
 ENVIRONMENTS = [
-    (
-        {"ALL_PROXY": "socks5://me:secret@127.0.0.1:9"},
-        ServerRefused,
-        ("ALL_PROXY", "socks", "Unset"),
-    ),
-    ({"HTTP_PROXY": "foo://127.0.0.1:9"}, ServerRefused, ("HTTP_PROXY", "Unset")),
-    ({"SSL_CERT_FILE": "/nonexistent"}, ServerRefused, ("SSL_CERT_FILE", "No such file")),
-    ({"SSL_CERT_FILE": __file__}, ServerRefused, ("SSL_CERT_FILE", "PEM")),
-    (
-        {"HTTP_PROXY": "http://me:secret@127.0.0.1:9"},
-        ServerUnreachable,
-        ("HTTP_PROXY", "127.0.0.1:9", "NO_PROXY"),
-    ),
-    ({"all_proxy": "http://127.0.0.1:9"}, ServerUnreachable, ("all_proxy", "NO_PROXY")),
+    ("ALL_PROXY", "socks5://me:secret@127.0.0.1:9", ServerRefused, ("socks", "Unset")),
+    ("HTTP_PROXY", "foo://127.0.0.1:9", ServerRefused, ("Unset",)),
+    ("SSL_CERT_FILE", "/nonexistent", ServerRefused, ("No such file",)),
+    ("SSL_CERT_FILE", __file__, ServerRefused, ("PEM",)),
+    ("HTTP_PROXY", "http://me:secret@127.0.0.1:9", ServerUnreachable, ("127.0.0.1:9", "NO_PROXY")),
+    ("all_proxy", "http://127.0.0.1:9", ServerUnreachable, ("NO_PROXY",)),
 ]
 
 
-@pytest.mark.parametrize(("variables", "kind", "words"), ENVIRONMENTS)
+@pytest.mark.parametrize(("name", "value", "kind", "words"), ENVIRONMENTS)
 def test_an_environment_that_is_in_the_way_is_named_with_its_remedy(
-    variables: dict[str, str],
+    name: str,
+    value: str,
     kind: type[ChatError],
     words: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from rlver_gym.llm_client import transport
-
-    for name in ("all_proxy", "http_proxy", "https_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
+    for other in ("all_proxy", "http_proxy", "https_proxy", "no_proxy"):
+        monkeypatch.delenv(other, raising=False)
+        monkeypatch.delenv(other.upper(), raising=False)
+    monkeypatch.setenv(name, value)
     transport._ssl_context.cache_clear()
     try:
-        (found,), _ = ask("http://chat.example/v1", 1)
+        (error,), _ = ask("http://chat.example/v1", 1)
     finally:
         transport._ssl_context.cache_clear()
-    assert type(found) is kind
-    assert all(word in str(found) for word in words), str(found)
-    assert "secret" not in str(found)
-    assert "\n" not in str(found)
+    assert type(error) is kind
+    assert all(word in str(error) for word in (name, *words)), str(error)
+    assert "secret" not in str(error)
+    assert "\n" not in str(error)

@@ -1,0 +1,63 @@
+"""Requests to chat servers, and servers of one function, for tests of what asks them."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rlver_gym.llm_client.client import ChatClient
+from rlver_gym.llm_client.settings import ChatSettings
+from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.testing.http import Handle, Listener
+
+KEY = "sk-planted-0123456789abcdef"
+Ending = ChatAnswer | BaseException
+"""What a request came to."""
+
+
+@contextmanager
+def listening(handle: Handle) -> Iterator[str]:
+    """The address of a server whose requests are handled so."""
+    listener = Listener(handle)
+    try:
+        yield f"http://127.0.0.1:{listener.port}/v1"
+    finally:
+        listener.stop()
+
+
+def request(words: object = "hello", **fields: Any) -> ChatRequest:
+    """A request of one message."""
+    return ChatRequest("m", (ChatMessage("user", str(words)),), **fields)
+
+
+async def settle(chat: Chat, asked: ChatRequest) -> Ending:
+    """The answer, or the error instead."""
+    (result,) = await asyncio.gather(chat.complete(asked), return_exceptions=True)
+    return result
+
+
+def ask_chat(chat: Chat, *requests: ChatRequest) -> list[Ending]:
+    """What each of these requests came to, all asked at once."""
+
+    async def all_at_once() -> list[Ending]:
+        return list(await asyncio.gather(*[settle(chat, asked) for asked in requests]))
+
+    return asyncio.run(asyncio.wait_for(all_at_once(), 60))
+
+
+def ask(url: str, *requests: ChatRequest, in_turn: bool = False, **settings: Any) -> list[Ending]:
+    """What each of these requests came to, all asked at once or one after the other, by a client
+    that does not wait between attempts.
+    """
+
+    async def ask_all() -> list[Ending]:
+        chat = ChatSettings.model_validate({"base_url": url, **settings})
+        client = ChatClient(chat, random=lambda: 0.0)
+        try:
+            if in_turn:
+                return [await settle(client, asked) for asked in requests]
+            return list(await asyncio.gather(*[settle(client, asked) for asked in requests]))
+        finally:
+            await client.close()
+
+    return asyncio.run(asyncio.wait_for(ask_all(), 60))
