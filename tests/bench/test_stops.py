@@ -25,7 +25,7 @@ BENCH = ["bench", "--user", "openai:m", "--agent", "listener", "--agent", "comfo
 BENCH += [word for one in PEOPLE for word in ("--persona", one)]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 EXIT_CODES = {signal.SIGINT: (130, -2), signal.SIGTERM: (-15, 143), signal.SIGKILL: (-9,)}
-"""-2: before the command was there to hear it, or at its very end."""
+"""-2: at its very end."""
 
 
 class Answers:
@@ -85,6 +85,7 @@ def test_a_command_that_is_stopped_at_any_moment_loses_doubles_and_bends_nothing
         begun = len(server.requests)
         for number in range(STOPS):
             target = begun + (number + rng.random()) * needed / STOPS
+            target = max(target, len(server.requests) + 1)  # it has begun to ask
             process, sign = start(stopped, words), rng.choice(SIGNALS)
             while len(server.requests) < target and process.poll() is None:
                 time.sleep(0.002)
@@ -97,5 +98,5 @@ def test_a_command_that_is_stopped_at_any_moment_loses_doubles_and_bends_nothing
         asked = len(server.requests) - begun
     print(f"{command}: {STOPS} stops, {needed} requests needed, {asked} asked for")
     assert (stopped / "run" / file).read_bytes() == (whole / "run" / file).read_bytes()
-    assert command == "bench" or again == told
+    assert command != "rescore" or again == told  # the others say what was spent now
     assert needed <= asked <= needed + STOPS * AT_ONCE
