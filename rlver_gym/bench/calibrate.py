@@ -3,8 +3,9 @@
 The replies are those of `research/calibration.py`. Knows no command line.
 """
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from importlib.resources import files
 from itertools import combinations
 from statistics import fmean, median_low
@@ -23,7 +24,7 @@ from rlver_gym.users.llm.judgements import get_unclipped_change
 from rlver_gym.users.llm.user import LLMUser
 from rlver_gym.util.correlation import correlation, correlation_within
 from rlver_gym.util.errors import RunError, UserFailed
-from rlver_gym.util.event_loop import new_dialogue, wait_for
+from rlver_gym.util.event_loop import new_dialogue, run_many
 from rlver_gym.util.interval import Interval
 from rlver_gym.util.json_text import parse_json
 
@@ -110,31 +111,30 @@ def judge_places(user: LLMUser, places: Sequence[Place]) -> Iterator[Judged]:
     """
     moments = [place.persona for place in places if place.is_moment]
     strangers = dict(zip(moments, [*moments[1:], *moments[:1]], strict=True))
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        yield from pool.map(
-            lambda place: _judge_place(user, place, strangers.get(place.persona)), places
-        )
+    yield from run_many(partial(_judge_place, user, strangers), places, _AT_ONCE)
 
 
-def _judge_place(user: LLMUser, place: Place, stranger: str | None) -> Judged:
-    people, card = library(), env_card("SAGE-Sentient-v0")
-    scene, other = (
-        Scene(people.get(who), card, 0) for who in (place.persona, stranger or place.persona)
-    )
+async def _judge_place(user: LLMUser, strangers: Mapping[str, str], place: Place) -> Judged:
+    people, card, who = library(), env_card("SAGE-Sentient-v0"), place.persona
+    scene, other = (Scene(people.get(x), card, 0) for x in (who, strangers.get(who, who)))
     try:
         with new_dialogue():
             if not place.is_moment:
-                appraisals = user.appraise_dialogue(scene, place.dialogue)
+                appraisals = await user.aappraise_dialogue(scene, place.dialogue)
                 return Judged(place, (tuple(float(get_unclipped_change(x)) for x in appraisals),))
-            orders = _judge_replies(user.with_options(orders=2), scene, place)
-            (swapped,) = _judge_replies(user.with_options(orders=1), other, place)
+            orders, (swapped,) = await asyncio.gather(
+                _judge_replies(user.with_options(orders=2), scene, place),
+                _judge_replies(user.with_options(orders=1), other, place),
+            )
     except UserFailed as failure:
         return Judged(place, failure=str(failure) or "it failed")
     return Judged(place, orders, swapped)
 
 
-def _judge_replies(user: LLMUser, scene: Scene, place: Place) -> tuple[tuple[float, ...], ...]:
-    judged = wait_for(user.judge_replies(scene, place.dialogue, list(place.texts)))
+async def _judge_replies(
+    user: LLMUser, scene: Scene, place: Place
+) -> tuple[tuple[float, ...], ...]:
+    judged = await user.judge_replies(scene, place.dialogue, list(place.texts))
     by_order = zip(*(judged[text] for text in place.texts), strict=True)
     return tuple(
         tuple(float(median_low(x.change for x in samples)) for samples in order)

@@ -1,11 +1,11 @@
 """Recorded dialogues appraised by another user: the same words, two scores side by side."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple
+from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -17,13 +17,18 @@ from rlver_gym.bench.recompute import Sources, find_cards
 from rlver_gym.bench.score import drop_failed
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Turn
-from rlver_gym.core.user import ReadsDialogues, Scene, SentientUser, is_async_user
+from rlver_gym.core.user import AsyncSentientUser, Scene, SentientUser, is_async_user
 from rlver_gym.corpora.recordings import Recording, read_recordings
-from rlver_gym.environment.rescore import final_emotion, reappraise, reappraise_whole
+from rlver_gym.environment.rescore import (
+    ReappraisedTurn,
+    areappraise,
+    final_emotion,
+    reappraise,
+)
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.util.correlation import centre, correlation, varies
 from rlver_gym.util.errors import RunError, UserFailed
-from rlver_gym.util.event_loop import new_dialogue
+from rlver_gym.util.event_loop import new_dialogue, run_many
 from rlver_gym.util.groups import group
 
 Calls = Literal["dialogue", "reply"]
@@ -144,26 +149,41 @@ def rescore(
     A user behind a server hears many dialogues at once. With `calls="dialogue"` one that can reads
     each whole, in one request; "reply" asks about each reply by itself.
     """
-    if not is_async_user(user):
-        yield from (_rescore_dialogue(user, dialogue, calls) for dialogue in dialogues)
+    if is_async_user(user):
+        ask = partial(_arescore, cast(AsyncSentientUser, user), calls)
+        yield from run_many(ask, dialogues, _AT_ONCE)
         return
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        yield from pool.map(lambda dialogue: _rescore_dialogue(user, dialogue, calls), dialogues)
+    for recorded in dialogues:
+        try:
+            felt = list(reappraise(user, *_place_of(recorded)))
+        except UserFailed as failure:
+            yield _fail(recorded, failure)
+        else:
+            yield _compare(recorded, felt)
 
 
-def _rescore_dialogue(user: SentientUser, recorded: Recorded, calls: Calls) -> Rescored:
-    card, exchanges = recorded.scene.card, [(turn.utterance, turn.reply) for turn in recorded.turns]
-    place = (recorded.scene, recorded.opening, exchanges)
+async def _arescore(user: AsyncSentientUser, calls: Calls, recorded: Recorded) -> Rescored:
     try:
         with new_dialogue():
-            if calls == "dialogue" and isinstance(user, ReadsDialogues):
-                felt = list(reappraise_whole(user, *place))
-            else:
-                felt = list(reappraise(user, *place))
+            place = _place_of(recorded)
+            felt = await areappraise(user, *place, at_once=calls == "dialogue")
     except UserFailed as failure:
-        return Rescored(recorded, (), card.start, str(failure) or "it failed")
+        return _fail(recorded, failure)
+    return _compare(recorded, felt)
+
+
+def _place_of(recorded: Recorded) -> tuple[Scene, str, list[tuple[str, str]]]:
+    exchanges = [(turn.utterance, turn.reply) for turn in recorded.turns]
+    return recorded.scene, recorded.opening, exchanges
+
+
+def _fail(recorded: Recorded, failure: UserFailed) -> Rescored:
+    return Rescored(recorded, (), recorded.scene.card.start, str(failure) or "it failed")
+
+
+def _compare(recorded: Recorded, felt: Sequence[ReappraisedTurn]) -> Rescored:
     changes = zip(recorded.changes, (turn.appraisal.change for turn in felt), strict=True)
-    return Rescored(recorded, tuple(changes), final_emotion(card, felt))
+    return Rescored(recorded, tuple(changes), final_emotion(recorded.scene.card, felt))
 
 
 def compare_scores(rescored: Sequence[Rescored]) -> Rescore:

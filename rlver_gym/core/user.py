@@ -102,6 +102,8 @@ class ReadsDialogues(Protocol):
         """
         ...
 
+    async def aappraise_dialogue(self, scene: Scene, dialogue: Dialogue) -> list[Appraisal]: ...
+
 
 def appraise_many(user: SentientUser, moments: Sequence[Moment]) -> list[Appraisal]:
     """What was said at each of the moments, in their order.

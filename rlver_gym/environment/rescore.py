@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn, clean_utterance
 from rlver_gym.core.emotion import Outcome, apply_change
-from rlver_gym.core.user import ReadsDialogues, Scene, SentientUser
+from rlver_gym.core.user import AsyncSteps, ReadsDialogues, Scene, SentientUser
 from rlver_gym.users import make_user
 from rlver_gym.util.errors import UserFailed
 
@@ -34,18 +34,30 @@ def reappraise(
             emotion = card.start
 
 
-def reappraise_whole(
-    user: ReadsDialogues, scene: Scene, opening: str, exchanges: Iterable[tuple[str, str]]
-) -> Iterator[ReappraisedTurn]:
-    """The same by a user that reads a dialogue at once."""
-    none, card = Appraisal(0, "", ()), scene.card
-    turns = tuple(Turn(words, none, card.start, 0.0, None, answer) for words, answer in exchanges)
-    emotion = card.start
-    for appraisal in user.appraise_dialogue(scene, Dialogue(opening, turns)):
+async def areappraise(
+    user: AsyncSteps,
+    scene: Scene,
+    opening: str,
+    exchanges: Iterable[tuple[str, str]],
+    *,
+    at_once: bool,
+) -> list[ReappraisedTurn]:
+    """The same by a user that can be waited for; `at_once`: one that reads dialogues whole does."""
+    card, emotion, felt = scene.card, scene.card.start, []
+    nothing, dialogue = Appraisal(0, "", ()), Dialogue(opening)
+    turns = [Turn(words, nothing, emotion, 0.0, None, answer) for words, answer in exchanges]
+    whole = None
+    if at_once and isinstance(user, ReadsDialogues):
+        whole = iter(await user.aappraise_dialogue(scene, Dialogue(opening, tuple(turns))))
+    for turn in turns:
+        current = dialogue.with_utterance(turn.utterance)
+        appraisal = next(whole) if whole else await user.aappraise(scene, emotion, current)
         emotion = apply_change(emotion, appraisal.change)
-        yield ReappraisedTurn(appraisal, emotion)
+        felt.append(ReappraisedTurn(appraisal, emotion))
+        dialogue = dialogue.with_turn(turn._replace(appraisal=appraisal, emotion=emotion))
         if _is_end(card, emotion):
             emotion = card.start
+    return felt
 
 
 def final_emotion(card: EnvCard, felt: Iterable[ReappraisedTurn]) -> int:

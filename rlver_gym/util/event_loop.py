@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,6 +14,7 @@ from threading import Thread
 from typing import Any, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
+V = TypeVar("V")
 THREAD = "rlver-gym loop"
 
 _lock = threading.Lock()
@@ -111,6 +112,28 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
     except BaseException:
         running.stop()
         raise
+
+
+def run_many(
+    work: Callable[[V], Coroutine[Any, Any, T]], items: Iterable[V], at_once: int
+) -> Iterator[T]:
+    """What the work gives for each of the items, in their order, so many of them under way on the
+    background loop at a time. An error, an interrupt, or somebody who has seen enough, ends all
+    others first.
+    """
+    places = asyncio.Semaphore(at_once)
+
+    async def run_in_place(item: V) -> T:
+        async with places:
+            return await work(item)
+
+    under_way = [BackgroundWork(run_in_place(item)) for item in items]
+    try:
+        for running in under_way:
+            yield running.result()
+    finally:
+        for running in reversed(under_way):  # so that no free place is taken by the next
+            running.stop()
 
 
 async def await_on_background_loop(work: Coroutine[Any, Any, T]) -> T:

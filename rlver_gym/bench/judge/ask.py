@@ -32,8 +32,8 @@ from rlver_gym.util.errors import STOPPING, ChatError
 from rlver_gym.util.event_loop import (
     DIALOGUE_NUMBERS,
     REQUEST_ORIGIN,
-    BackgroundWork,
     RequestOrigin,
+    run_many,
 )
 from rlver_gym.util.lookalikes import strip_invisible
 from rlver_gym.util.yaml_file import load_yaml
@@ -93,19 +93,7 @@ class Judge:
         ChatErrors that stop a run.
         """
         shuffled = Random(self.seed).sample(list(dialogues), len(dialogues))
-        places = asyncio.Semaphore(at_once)
-
-        async def judge_in_turn(heard: JudgeInput) -> JudgedDialogue:
-            async with places:
-                return await self._judge_dialogue(heard)
-
-        under_way = [BackgroundWork(judge_in_turn(heard)) for heard in shuffled]
-        try:
-            for work in under_way:
-                yield work.result()
-        finally:  # an error, an interrupt or somebody who has seen enough
-            for work in reversed(under_way):  # so that no free place is taken by the next
-                work.stop()
+        yield from run_many(self._judge_dialogue, shuffled, at_once)
 
     async def _judge_dialogue(self, heard: JudgeInput) -> JudgedDialogue:
         REQUEST_ORIGIN.set(origin := RequestOrigin(next(DIALOGUE_NUMBERS)))
