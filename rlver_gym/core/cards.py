@@ -110,6 +110,10 @@ class EnvCard(HashedCard):
             return Outcome.LEFT
         return Outcome.OUT_OF_TURNS if turn >= self.turns else None
 
+    def is_end(self, emotion: int) -> bool:
+        """Whether the user leaves at this emotion, content or not."""
+        return self.outcome(emotion, 0) in (Outcome.CONTENT, Outcome.LEFT)
+
 
 def shipped_env_ids() -> tuple[str, ...]:
     """The ids of the cards that come with the package, which are their file names."""

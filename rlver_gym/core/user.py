@@ -4,7 +4,6 @@ It keeps no state, so dialogues can be branched, replayed and run at once; and h
 somebody look (trust).
 """
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
@@ -12,6 +11,7 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply
 from rlver_gym.core.persona import Disposition, Persona
+from rlver_gym.util.event_loop import gather_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ async def aappraise_many(user: AsyncSteps, moments: Sequence[Moment]) -> list[Ap
     """
     if isinstance(user, _AppraisesManyAsync):
         return await user.aappraise_many(moments)
-    return list(await asyncio.gather(*(user.aappraise(*moment) for moment in moments)))
+    return await gather_all(user.aappraise(*moment) for moment in moments)
 
 
 def is_async_user(user: SentientUser) -> bool:

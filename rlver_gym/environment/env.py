@@ -27,6 +27,7 @@ from rlver_gym.environment.session import (
     AppraisedReplies,
     EmpathySession,
     Snapshot,
+    count_cut_chars,
     run_coroutine,
 )
 from rlver_gym.environment.spaces import MAX_REPLY_CHARS, Utterance
@@ -38,6 +39,10 @@ from rlver_gym.util.terminal import SafeConsole
 
 _PICTURES = ("rgb_array", "rgb_array_list", "depth_array", "depth_array_list")
 """Render modes of Gymnasium's that we do not have."""
+_MOVES = (UserFailed, DialogueError)
+"""Errors of a step after which the dialogue is not where it was: a user that failed has ended it,
+or another step at the same time has moved it.
+"""
 FailureChoice = Literal["raise", "truncate"]
 """Whether a failed user raises UserFailed, or ends the episode as truncated and not valid."""
 
@@ -292,8 +297,7 @@ class EmpathyEnv(gym.Env[str, str]):
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Say something; see the class for what comes back."""
-        # after a DialogueError the dialogue is where another step at the same time has brought it
-        with undo_on_error([self], unless=(UserFailed, DialogueError)):
+        with undo_on_error([self], unless=_MOVES):
             return run_coroutine(self.astep(action), self.is_async)
 
     async def astep(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -328,7 +332,7 @@ class EmpathyEnv(gym.Env[str, str]):
         `step` gives; the record of the turn holds the others. DialogueError for replies to another
         moment.
         """
-        with undo_on_error([self], unless=(UserFailed,)):
+        with undo_on_error([self], unless=_MOVES):
             return run_coroutine(self.astep_from(appraised, index), self.is_async)
 
     async def astep_from(
@@ -354,13 +358,14 @@ class EmpathyEnv(gym.Env[str, str]):
             if session.has_failed_to_open
             else await session.areply(action)
         )
-        return self._tell(turn, max(0, len(action) - self.card.max_utterance_chars))
+        return self._tell(turn, count_cut_chars(action, self.card))
 
     async def _say_from(
         self, appraised: AppraisedReplies, index: int
     ) -> tuple[str, float, bool, dict[str, Any]]:
         """The same for a reply that is appraised already."""
-        return self._tell(await self.session.areply_from(appraised, index), 0)
+        turn = await self.session.areply_from(appraised, index)
+        return self._tell(turn, appraised.cut_chars[index])
 
     def _tell(self, turn: Turn, cut: int) -> tuple[str, float, bool, dict[str, Any]]:
         session = self.session

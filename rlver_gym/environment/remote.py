@@ -19,7 +19,7 @@ from rlver_gym.environment.env import EmpathyEnv, FailureChoice, check_split
 from rlver_gym.environment.episode import parse_appraisal
 from rlver_gym.environment.info import InfoChoice
 from rlver_gym.environment.remote_server import RemoteServer
-from rlver_gym.environment.session import AppraisedReplies, check_place
+from rlver_gym.environment.session import AppraisedReplies, check_place, count_cut_chars
 from rlver_gym.users import is_shipped_user
 from rlver_gym.util.errors import CardError, DialogueError, ResetNeeded, RlverError, UnknownName
 
@@ -152,11 +152,17 @@ class RemoteEmpathyEnv(EmpathyEnv):
         answer = await self._ask(
             "POST",
             f"/v1/episodes/{self._episode['episode_id']}/replies",
-            {"request_id": name, "turn": turn, "utterances": words},
+            {"request_id": name, "turn": turn, "utterances": list(texts)},
         )
         self._place = name
         felt = [parse_appraisal(plain) for plain in answer["privileged"] or ()]
-        return AppraisedReplies(name, words, tuple(felt), tuple(map(float, answer["rewards"])))
+        return AppraisedReplies(
+            place=name,
+            texts=words,
+            appraisals=tuple(felt),
+            rewards=tuple(map(float, answer["rewards"])),
+            cut_chars=tuple(answer["cut_chars"]),
+        )
 
     async def _say_from(
         self, appraised: AppraisedReplies, index: int
@@ -171,7 +177,7 @@ class RemoteEmpathyEnv(EmpathyEnv):
         answer = await self._ask(
             "POST", path, {"request_id": f"{turn}-{appraised.place}-{number}", **choice}
         )
-        return self._take_in(words, answer, 0)
+        return self._take_in(words, answer, appraised.cut_chars[index])
 
     async def _say(self, action: str) -> tuple[str, float, bool, dict[str, Any]]:
         words = self.validate_utterance(action)
@@ -186,7 +192,7 @@ class RemoteEmpathyEnv(EmpathyEnv):
             f"/v1/episodes/{self._episode['episode_id']}/steps",
             {"request_id": f"{turn}-{digest}", "turn": turn, "utterance": words},
         )
-        return self._take_in(words, answer, max(0, len(action) - self.card.max_utterance_chars))
+        return self._take_in(words, answer, count_cut_chars(action, self.card))
 
     def _take_in(
         self, words: str, answer: dict[str, Any], cut: int

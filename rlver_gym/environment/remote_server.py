@@ -22,6 +22,7 @@ from rlver_gym.util.errors import (
     ServerRefused,
     ServerUnreachable,
     UnknownName,
+    UserFailed,
     UtteranceError,
 )
 from rlver_gym.util.event_loop import Worker
@@ -44,6 +45,7 @@ _PROBLEMS: dict[str, type[RlverError]] = {
     "too-large": UtteranceError,
     "invalid": UtteranceError,
     "user-unavailable": ServerOutage,
+    "user-failed": UserFailed,
 }
 """What a problem of the server's is raised as; all others are a ChatError."""
 

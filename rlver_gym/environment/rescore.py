@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn, clean_utterance
-from rlver_gym.core.emotion import Outcome, apply_change
+from rlver_gym.core.emotion import apply_change
 from rlver_gym.core.user import AsyncSteps, ReadsDialogues, Scene, SentientUser
 from rlver_gym.users import make_user
 from rlver_gym.util.errors import UserFailed
@@ -30,7 +30,7 @@ def reappraise(
         emotion = apply_change(emotion, appraisal.change)
         yield ReappraisedTurn(appraisal, emotion)
         dialogue = dialogue.with_turn(Turn(utterance, appraisal, emotion, 0.0, None, answer))
-        if _is_end(card, emotion):
+        if card.is_end(emotion):
             emotion = card.start
 
 
@@ -55,7 +55,7 @@ async def areappraise(
         emotion = apply_change(emotion, appraisal.change)
         felt.append(ReappraisedTurn(appraisal, emotion))
         dialogue = dialogue.with_turn(turn._replace(appraisal=appraisal, emotion=emotion))
-        if _is_end(card, emotion):
+        if card.is_end(emotion):
             emotion = card.start
     return felt
 
@@ -66,13 +66,9 @@ def final_emotion(card: EnvCard, felt: Iterable[ReappraisedTurn]) -> int:
     """
     emotion = card.start
     for _, emotion in felt:
-        if _is_end(card, emotion):
+        if card.is_end(emotion):
             break
     return emotion
-
-
-def _is_end(card: EnvCard, emotion: int) -> bool:
-    return card.outcome(emotion, 0) in (Outcome.CONTENT, Outcome.LEFT)
 
 
 def make_reference(user: str | SentientUser, **options: Any) -> SentientUser:

@@ -54,6 +54,13 @@ class AppraisedReplies(NamedTuple):
     """Over the wire only from a server started with --privileged."""
     rewards: tuple[float, ...]
     """What saying each would earn, as the card says."""
+    cut_chars: tuple[int, ...]
+    """How many characters of each were not heard."""
+
+
+def count_cut_chars(text: str, card: EnvCard) -> int:
+    """How many characters of an utterance are not heard under this card."""
+    return max(0, len(text) - card.max_utterance_chars)
 
 
 def check_place(appraised: AppraisedReplies, place: object) -> None:
@@ -202,8 +209,13 @@ class EmpathySession:
         moments = [Moment(self.scene, self.emotion, dialogue.with_utterance(x)) for x in words]
         with self.request_context():
             appraisals = await aappraise_many(self._async_user, moments)
-        rewards = [self._weigh(appraisal).reward for appraisal in appraisals]
-        return AppraisedReplies(dialogue, words, tuple(appraisals), tuple(rewards))
+        return AppraisedReplies(
+            place=dialogue,
+            texts=words,
+            appraisals=tuple(appraisal._replace(draft=None) for appraisal in appraisals),
+            rewards=tuple(self._weigh(appraisal).reward for appraisal in appraisals),
+            cut_chars=tuple(count_cut_chars(text, self.scene.card) for text in texts),
+        )
 
     def reply_from(self, appraised: AppraisedReplies, index: int) -> Turn:
         """Say the reply of that index: the user answers it, with the appraisal that it has. The
@@ -217,9 +229,9 @@ class EmpathySession:
         """See `reply_from`."""
         words = self.validate_utterance(appraised.texts[index])
         check_place(appraised, self.dialogue)
-        both = zip(appraised.texts, appraised.appraisals, strict=True)
-        siblings = [Sibling(*pair) for number, pair in enumerate(both) if number != index]
-        return await self._say(words, appraised.appraisals[index], tuple(siblings))
+        replies = list(map(Sibling, appraised.texts, appraised.appraisals))
+        _, appraisal = replies.pop(index)
+        return await self._say(words, appraisal, tuple(replies))
 
     async def _say(
         self, words: str, appraisal: Appraisal | None = None, siblings: tuple[Sibling, ...] = ()

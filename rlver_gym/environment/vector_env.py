@@ -1,7 +1,6 @@
 """EmpathyVectorEnv: many dialogues that advance together, as in a SyncVectorEnv."""
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence, Sized
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,7 +14,7 @@ from rlver_gym.environment.env import EmpathyEnv, make_env
 from rlver_gym.environment.session import AppraisedReplies
 from rlver_gym.environment.undo import undo_on_error
 from rlver_gym.util.errors import RlverError, UtteranceError
-from rlver_gym.util.event_loop import run_sync, wait_for
+from rlver_gym.util.event_loop import gather_all, run_sync, wait_for
 
 Step = tuple[
     tuple[str, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
@@ -127,15 +126,15 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         self, texts: Sequence[Sequence[str]]
     ) -> tuple[AppraisedReplies | None, ...]:
         """Several replies to every dialogue, appraised at once: see `EmpathyEnv.appraise_replies`.
-        None for a dialogue that is over, whose next step begins another.
+        None for a dialogue in which nothing can be said now: it is over, or its user failed to
+        open.
         """
-        if len(texts) != self.num_envs:
-            raise UtteranceError(f"replies for {len(texts)} of {self.num_envs} dialogues.")
-        going_on = [number for number in range(self.num_envs) if not self._begins_anew(number)]
+        self._check_count(texts, "replies for")
+        numbers = [number for number in range(self.num_envs) if self._listens(number)]
         appraised = self._run_all(
-            self.envs[number].aappraise_replies(texts[number]) for number in going_on
+            self.envs[number].aappraise_replies(texts[number]) for number in numbers
         )
-        by_number = dict(zip(going_on, appraised, strict=True))
+        by_number = dict(zip(numbers, appraised, strict=True))
         return tuple(by_number.get(number) for number in range(self.num_envs))
 
     def step_from(
@@ -144,18 +143,30 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         """To every dialogue the reply of its index, which is appraised already; gives what `step`
         gives.
         """
-        work = []
-        for number, (replies, index) in enumerate(zip(appraised, indices, strict=True)):
-            if replies is None and not self._begins_anew(number):
+        self._check_count(appraised, "appraised replies for")
+        self._check_count(indices, "indices for")
+        says: list[Callable[[], Coroutine[Any, Any, EnvStep]]] = []
+        for number, (env, replies, index) in enumerate(
+            zip(self.envs, appraised, indices, strict=True)
+        ):
+            if replies is None and self._listens(number):
                 raise UtteranceError(f"no replies for dialogue {number}, which goes on.")
-            say = partial(self.envs[number].astep_from, replies, index) if replies else None
-            work.append(self._step_one(number, say))
+            says.append(
+                partial(env.astep, "")
+                if replies is None
+                else partial(env.astep_from, replies, index)
+            )
         with undo_on_error(self.envs):
-            results = self._run_all(work)
+            results = self._run_all(self._step_one(*numbered) for numbered in enumerate(says))
         return self._collect(results)
 
     def _begins_anew(self, number: int) -> bool:
         return bool(self._is_over[number]) and self.autoreset_mode is AutoresetMode.NEXT_STEP
+
+    def _listens(self, number: int) -> bool:
+        """Whether something can be said in a dialogue now."""
+        env = self.envs[number]
+        return not (self._begins_anew(number) or (env.has_begun and env.has_failed_to_open))
 
     def _collect(self, results: "Sequence[_StepResult]") -> Step:
         rewards = np.array([one.reward for one in results], dtype=np.float64)
@@ -171,10 +182,10 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         return tuple(self._texts), rewards, terminated, truncated, infos
 
     async def _step_one(
-        self, number: int, say: Callable[[], Coroutine[Any, Any, EnvStep]] | None
+        self, number: int, say: Callable[[], Coroutine[Any, Any, EnvStep]]
     ) -> "_StepResult":
         env = self.envs[number]
-        if say is None or self._begins_anew(number):
+        if self._begins_anew(number):
             text, info = await env.areset()
             return _StepResult(text, 0.0, False, False, info, None)
         text, reward, terminated, truncated, info = await say()
@@ -187,7 +198,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
 
     def _run_all(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         if self.envs[0].is_async:
-            return wait_for(_run_concurrently(work))
+            return wait_for(gather_all(work))
         return [run_sync(one) for one in work]
 
     def _check(self, actions: object) -> None:
@@ -196,20 +207,19 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
                 f"the utterances must be a tuple or list of {self.num_envs} strings, not"
                 f" {type(actions).__name__}. Give one to each dialogue."
             )
-        if len(actions) != self.num_envs:
-            raise UtteranceError(
-                f"{len(actions)} utterances for {self.num_envs} dialogues. Give one each."
-            )
+        self._check_count(actions, "utterances for")
         for number, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
-            if self._begins_anew(number):
-                continue
-            if env.has_begun and env.has_failed_to_open:
+            if not self._listens(number):
                 continue
             try:
                 env.validate_utterance(action)
             except RlverError as error:
                 error.add_note(f"in dialogue {number} of {self.num_envs}")
                 raise
+
+    def _check_count(self, values: Sized, what: str) -> None:
+        if len(values) != self.num_envs:
+            raise UtteranceError(f"{len(values)} {what} {self.num_envs} dialogues. Give one each.")
 
     def render(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
@@ -244,17 +254,6 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         super().reset(seed=next(filter(lambda one: one is not None, seeds), None))
         for number in map(int, np.flatnonzero(others)):
             gym.Env.reset(self.envs[number], seed=seeds[number])  # the random numbers alone
-
-
-async def _run_concurrently(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    tasks = [asyncio.create_task(one) for one in work]
-    try:
-        return await asyncio.gather(*tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
 
 
 def _check_mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:

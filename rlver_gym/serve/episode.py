@@ -55,10 +55,9 @@ class Episode:
     last_used: float
     is_answering: bool = False
     steps: Once[StepAnswer] = field(default_factory=Once)
-    looks: Once[RepliesAnswer] = field(default_factory=Once)
-    """Replies that were appraised."""
+    appraisals: Once[RepliesAnswer] = field(default_factory=Once)
     appraised: tuple[str, AppraisedReplies] | None = None
-    """Those of the last such request, by its id."""
+    """The replies to this turn that were appraised last, with the id of the request."""
 
     @property
     def turns(self) -> tuple[Turn, ...]:

@@ -14,14 +14,14 @@ from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.core.user import is_async_user
 from rlver_gym.environment.env import draw_scene
 from rlver_gym.environment.episode import appraisal_to_dict
-from rlver_gym.environment.session import EmpathySession
+from rlver_gym.environment.session import EmpathySession, count_cut_chars
 from rlver_gym.serve.episode import Episode, Once
 from rlver_gym.serve.messages import (
+    AppraisedReply,
     ChoiceRequest,
     EpisodeAnswer,
     EpisodeRequest,
     EpisodeState,
-    FeltReply,
     Line,
     RepliesAnswer,
     RepliesRequest,
@@ -40,8 +40,13 @@ from rlver_gym.util.errors import (
     UtteranceError,
 )
 from rlver_gym.util.event_loop import Worker
+from rlver_gym.util.terminal import format_count
 
 DEFAULT_ENV = "RLVER-Empathy-v0"
+_APPRAISE_FIRST = (
+    "No replies to this turn were appraised under that id, or others after them. Have them"
+    " appraised at this turn: POST /v1/episodes/{id}/replies."
+)
 
 
 class EpisodeTable:
@@ -112,7 +117,7 @@ class EpisodeTable:
             return self._appraise(episode, request)
 
         content = request.turn, tuple(request.utterances)
-        return await episode.looks.run(request.request_id, content, start)
+        return await episode.appraisals.run(request.request_id, content, start)
 
     async def choose(self, episode_id: str, request: ChoiceRequest) -> StepAnswer:
         """Say one of the replies that were appraised last."""
@@ -120,21 +125,18 @@ class EpisodeTable:
 
         def start() -> Coroutine[Any, Any, StepAnswer]:
             name, appraised = episode.appraised or ("", None)
-            if (
-                appraised is None
-                or name != request.appraised
-                or request.index >= len(appraised.texts)
+            if appraised is None or (name, request.turn) != (
+                request.appraised,
+                len(episode.turns) + 1,
             ):
-                raise Refusal(
-                    "invalid",
-                    "There is no such reply among those that were appraised last. Have them"
-                    " appraised at this turn: POST /v1/episodes/{id}/replies.",
-                )
+                raise Refusal("wrong-turn", _APPRAISE_FIRST, next_turn=len(episode.turns) + 1)
+            if request.index >= len(appraised.texts):
+                count = format_count(len(appraised.texts), "reply", "replies")
+                raise Refusal("invalid", f"index: there are {count}. Count them from 0.")
             self._claim_turn(episode, request.turn)
-            session, index = episode.session, request.index
-            return self._take_turn(
-                episode, 0, session.reply_from, session.areply_from, appraised, index
-            )
+            say, asay = episode.session.reply_from, episode.session.areply_from
+            cut = appraised.cut_chars[request.index]
+            return self._take_turn(episode, cut, say, asay, appraised, request.index)
 
         content = request.turn, request.appraised, request.index
         return await episode.steps.run(request.request_id, content, start)
@@ -241,7 +243,7 @@ class EpisodeTable:
     ) -> Coroutine[Any, Any, StepAnswer]:
         session, words = episode.session, request.utterance
         self._claim_turn(episode, request.turn, [words])
-        cut = max(0, len(words) - session.scene.card.max_utterance_chars)
+        cut = count_cut_chars(words, session.scene.card)
         return self._take_turn(episode, cut, session.reply, session.areply, words)
 
     def _claim_turn(self, episode: Episode, turn: int, utterances: Sequence[str] = ()) -> None:
@@ -295,12 +297,13 @@ class EpisodeTable:
                     else session.aappraise_replies(request.utterances)
                 )
             except UserFailed as failure:
-                raise Refusal("user-unavailable") from failure
+                raise Refusal("user-failed") from failure
         episode.appraised = request.request_id, appraised
-        felt = [FeltReply(**appraisal_to_dict(one)) for one in appraised.appraisals]
+        felt = [AppraisedReply(**appraisal_to_dict(x)) for x in appraised.appraisals]
         return RepliesAnswer(
             turn=request.turn,
             rewards=list(appraised.rewards),
+            cut_chars=list(appraised.cut_chars),
             privileged=felt if self.settings.privileged else None,
         )
 
@@ -316,6 +319,7 @@ class EpisodeTable:
         with self._under_turn(episode):
             thread = self._thread_for(session)
             turn = await (thread(say, *what) if thread else asay(*what))
+        episode.appraised = None
         self._metrics.steps.inc()
         self._metrics.step_s.observe(time.perf_counter() - began)
         if episode.id in self._open and turn.outcome is not None:

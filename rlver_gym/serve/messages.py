@@ -117,7 +117,7 @@ class ChoiceRequest(_Request):
     index: Annotated[int, Field(ge=0, lt=64), BeforeValidator(_to_integer)]
 
 
-class FeltReply(BaseModel):
+class AppraisedReply(BaseModel):
     """What a reply would do to the person."""
 
     change: int
@@ -131,7 +131,8 @@ class RepliesAnswer(BaseModel):
 
     turn: int = Field(description="The turn to be taken next.")
     rewards: list[float] = Field(description="What saying each would earn, as the card says.")
-    privileged: list[FeltReply] | None = Field(
+    cut_chars: list[int] = Field(description="Characters of each that were not heard.")
+    privileged: list[AppraisedReply] | None = Field(
         None, description="Only from a server that was started with --privileged."
     )
 

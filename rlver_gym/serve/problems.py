@@ -60,6 +60,11 @@ KINDS = {
         "The user's model does not answer",
         "The episode is as it was: send the same request again later.",
     ),
+    "user-failed": Kind(
+        502,
+        "The user failed at it",
+        "The episode is as it was. Say something, or have other replies appraised.",
+    ),
     "too-many-episodes": Kind(503, "Too many open episodes"),
     "busy": Kind(503, "Too many turns at once"),
     "stopped": Kind(

@@ -114,6 +114,20 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
+async def gather_all(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results of all, which go on at the same time. When one fails, the others are cancelled,
+    and have ended before the error is raised.
+    """
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
 def run_many(
     work: Callable[[V], Coroutine[Any, Any, T]], items: Iterable[V], at_once: int
 ) -> Iterator[T]:

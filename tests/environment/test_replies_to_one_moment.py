@@ -11,9 +11,11 @@ from rlver_gym.bench.verify import replay_episode
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.environment.vector_env import EmpathyVectorEnv
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.util.errors import DialogueError, ResetNeeded, UtteranceError
+from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.errors import DialogueError, ResetNeeded, UserFailed, UtteranceError
 
 REPLIES = (
     "That sounds hard. What happened?",
@@ -101,6 +103,50 @@ def test_replies_to_another_moment_and_unusable_ones_are_refused():
     env.step("Hm.")
     with pytest.raises(DialogueError, match="another moment"):
         env.step_from(appraised, 0)
+
+
+def test_an_index_from_the_end_and_what_is_cut_are_as_a_step_has_them():
+    env, plain = make({"user": "embedded"}), make({"user": "embedded"})
+    long = "That is a lot. " * 400
+    env.reset(seed=2), plain.reset(seed=2)
+    appraised = env.appraise_replies(["Just cheer up.", long])
+    assert env.step_from(appraised, -1) == plain.step(long)
+    assert [x.utterance for x in env.session.dialogue.turns[0].siblings] == ["Just cheer up."]
+
+
+@pytest.mark.usefixtures("close_shared_clients")
+def test_a_draft_is_said_and_kept_in_no_sibling():
+    with ChatServer(EmbeddedAnswers()) as server:
+        env = make({"user": "openai:any", "base_url": server.base_url, "calls": 1})
+        env.reset(seed=2)
+        env.step_from(env.appraise_replies(REPLIES[:1]), 0)
+        appraised = env.appraise_replies(REPLIES)
+    assert [x.draft for x in appraised.appraisals] == [None] * 3
+
+
+class FailsToOpen(EmbeddedUser):
+    def open(self, scene, emotion):
+        if scene.seed % 2:
+            raise UserFailed("not today")
+        return super().open(scene, emotion)
+
+
+def test_many_dialogues_are_counted_and_one_that_failed_to_open_is_passed_over():
+    options = {"num_envs": 8, "user": FailsToOpen(), "on_failure": "truncate"}
+    vector = gym.make_vec("RLVER-Empathy-v0", **options)
+    assert isinstance(vector, EmpathyVectorEnv)
+    vector.reset(seed=0)
+    with pytest.raises(UtteranceError, match="1 replies for 8"):
+        vector.appraise_replies([REPLIES])
+    appraised = vector.appraise_replies([REPLIES] * 8)
+    failed = [replies is None for replies in appraised]
+    assert set(failed) == {True, False}
+    with pytest.raises(UtteranceError, match="2 indices for 8"):
+        vector.step_from(appraised, [0, 0])
+    with pytest.raises(UtteranceError, match="which goes on"):
+        vector.step_from([None] * 8, [0] * 8)
+    *_, truncated, _ = vector.step_from(appraised, [0] * 8)
+    assert truncated.tolist() == failed
 
 
 @pytest.mark.usefixtures("close_shared_clients")

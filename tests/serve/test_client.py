@@ -127,6 +127,33 @@ def test_replies_are_appraised_and_one_is_said_as_on_this_machine(
         there.get_wrapper_attr("step_from")(found, 0)
 
 
+class Picky(EmbeddedUser):
+    def appraise(self, scene: Any, emotion: int, dialogue: Any) -> Any:
+        if dialogue.utterance == "bad":
+            raise UserFailed("no idea")
+        return super().appraise(scene, emotion, dialogue)
+
+
+def test_a_user_that_fails_at_a_reply_is_told_and_the_dialogue_goes_on(
+    serve: Any, remote: Any
+) -> None:
+    env = remote(server=serve(users={"picky": Picky()}))
+    env.reset(seed=4)
+    with pytest.raises(UserFailed):
+        env.get_wrapper_attr("appraise_replies")(["Hm.", "bad"])
+    assert env.step("Hm.")[4]["turn"] == 1
+
+
+def test_a_choice_among_replies_to_an_earlier_turn_is_refused(serve: Any, remote: Any) -> None:
+    env = remote(server=serve())
+    env.reset(seed=4)
+    earlier = env.get_wrapper_attr("appraise_replies")(KIND)
+    env.step("Hm.")
+    env.unwrapped._place = earlier.place  # as a client of another make would ask
+    with pytest.raises(DialogueError, match="appraised under that id"):
+        env.get_wrapper_attr("step_from")(earlier, 0)
+
+
 def test_personas_and_splits_are_chosen_as_on_this_machine(serve: Any, remote: Any) -> None:
     server = serve()
     for persona in (*library().ids("train")[:3], library().ids("test")[0]):

@@ -1,5 +1,6 @@
 """Replies to one moment judged side by side, and whole dialogues, each in one request."""
 
+import asyncio
 import json
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.persona import Persona
-from rlver_gym.core.user import Moment, Scene
+from rlver_gym.core.user import Moment, Scene, aappraise_many
 from rlver_gym.llm_client.values import ChatRequest
 from rlver_gym.testing import ScriptedChat
 from rlver_gym.users.llm import LLMOptions, LLMUser
@@ -147,3 +148,26 @@ def test_a_whole_dialogue_is_one_request_whose_emotion_begins_anew_after_an_end(
     assert numbered == {n: text for n, text in enumerate(said, 1) if n != 2} | {
         2: words("en").withheld
     }
+
+
+def test_when_one_moment_fails_the_others_are_asked_for_no_longer(
+    persona: Persona, card: EnvCard
+) -> None:
+    asked: list[str] = []
+
+    class Slow:
+        async def aappraise(self, scene, emotion, dialogue):
+            if dialogue.utterance == "bad":
+                raise UserFailed("no")
+            await asyncio.sleep(0.05)
+            asked.append(dialogue.utterance)
+            return Appraisal(0, "", ())
+
+    async def appraise() -> None:
+        moments = moments_of(["a", "bad", "b"], persona, card)
+        with pytest.raises(UserFailed):
+            await aappraise_many(Slow(), moments)  # pyright: ignore[reportArgumentType]
+        await asyncio.sleep(0.2)
+
+    asyncio.run(appraise())
+    assert asked == []

@@ -3,7 +3,6 @@
 It keeps no state, and knows of the server only that it can be asked.
 """
 
-import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,7 +11,7 @@ from string import ascii_uppercase
 from typing import Any
 
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply
-from rlver_gym.core.emotion import Band, Outcome, apply_change
+from rlver_gym.core.emotion import Band, apply_change
 from rlver_gym.core.user import Moment, Scene
 from rlver_gym.llm_client.body_fields import BodyFields
 from rlver_gym.llm_client.values import Chat
@@ -24,7 +23,7 @@ from rlver_gym.users.llm.parse import Claims
 from rlver_gym.users.llm.profile import select_tellable
 from rlver_gym.users.llm.prompts import prompts_hash
 from rlver_gym.users.llm.requests import RequestBuilder
-from rlver_gym.util.event_loop import wait_for
+from rlver_gym.util.event_loop import gather_all, wait_for
 from rlver_gym.util.groups import group
 
 _CODE = "4"
@@ -99,7 +98,7 @@ class LLMUser:
             for sample in range(self.options.samples)
         )
         questions = (Question(builder, x, ids, _utterances(dialogue)) for x in requests)
-        judgements = await asyncio.gather(*(ask(self._chat, x, parse) for x in questions))
+        judgements = await gather_all(ask(self._chat, x, parse) for x in questions)
         return aggregate_judgements([judgements], emotion)
 
     async def aappraise_many(self, moments: Sequence[Moment]) -> list[Appraisal]:
@@ -109,8 +108,8 @@ class LLMUser:
         Raises what `aappraise` raises.
         """
         places = group((_place_of(moment), number) for number, moment in enumerate(moments))
-        judged = await asyncio.gather(
-            *(self._appraise_replies([moments[x] for x in numbers]) for numbers in places.values())
+        judged = await gather_all(
+            self._appraise_replies([moments[x] for x in numbers]) for numbers in places.values()
         )
         by_number = dict(zip(chain(*places.values()), chain(*judged), strict=True))
         return [by_number[number] for number in range(len(moments))]
@@ -163,7 +162,7 @@ class LLMUser:
                 request = builder.build_side_by_side(dialogue, replies, sample)
                 question = Question(builder, request, (), (*earlier, *replies.values()))
                 asked.append(ask_for_many(self._chat, question, list(replies)))
-        answers = iter(await asyncio.gather(*asked))
+        answers = iter(await gather_all(asked))
         judged: dict[str, list[list[Judgement]]] = {text: [] for text in texts}
         for texts_in_order in orders:
             samples = [next(answers) for _ in range(self.options.samples)]
@@ -186,14 +185,13 @@ class LLMUser:
             requests = (builder.build_whole(dialogue, shown, sample) for sample in range(samples))
             questions = (Question(builder, x, (), _utterances(dialogue)) for x in requests)
             keys = list(map(str, shown))
-            answers = await asyncio.gather(*(ask_for_many(self._chat, x, keys) for x in questions))
+            answers = await gather_all(ask_for_many(self._chat, x, keys) for x in questions)
         appraisals, emotion = [], scene.card.start
         for number, address in enumerate(addressed, 1):
             judged = [] if address else [[by_number[str(number)] for by_number in answers]]
             appraisals.append(aggregate_judgements(judged, emotion, address))
             emotion = apply_change(emotion, appraisals[-1].change)
-            if scene.card.outcome(emotion, 0) in (Outcome.CONTENT, Outcome.LEFT):
-                emotion = scene.card.start
+            emotion = scene.card.start if scene.card.is_end(emotion) else emotion
         return appraisals
 
     async def aspeak(
