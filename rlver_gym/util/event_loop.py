@@ -53,12 +53,22 @@ def _running() -> asyncio.AbstractEventLoop:
     with _lock:
         if _loop is None or _owner != os.getpid():
             _loop, _owner = asyncio.new_event_loop(), os.getpid()
-            threading.Thread(target=_loop.run_forever, name=THREAD, daemon=True).start()
+            threading.Thread(target=_run, args=(_loop,), name=THREAD, daemon=True).start()
         return _loop
 
 
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    while True:
+        try:
+            return loop.run_forever()
+        except (SystemExit, KeyboardInterrupt):
+            pass  # of one task, whose result it is already: others wait for this loop
+
+
 class BackgroundWork(Generic[T]):
-    """A coroutine under way on the background loop, for a thread that waits for it."""
+    """A coroutine under way on the background loop, for a thread that waits for it. What it raises
+    that is no Exception is a RuntimeError.
+    """
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self._loop, self._process = _running(), os.getpid()
@@ -81,7 +91,7 @@ class BackgroundWork(Generic[T]):
             self._ended.wait()
 
     def _start(self, work: Coroutine[Any, Any, T]) -> None:
-        self._task = self._loop.create_task(work)
+        self._task = self._loop.create_task(_contain_exits(work))
         self._task.add_done_callback(self._end)
 
     def _cancel(self) -> None:
@@ -92,6 +102,15 @@ class BackgroundWork(Generic[T]):
         if not task.cancelled():
             task.exception()  # seen: whoever waited may be gone, and asyncio would print it
         self._ended.set()
+
+
+async def _contain_exits(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return await work
+    except (Exception, asyncio.CancelledError):
+        raise
+    except BaseException as error:
+        raise _stand_for(error) from error
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
@@ -174,7 +193,7 @@ class Worker:
         self._calls: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None] = (
             SimpleQueue()
         )
-        self._thread: Thread | None = None
+        self._owner: int | None = None
 
     async def __call__(self, act: Callable[..., T], *arguments: Any) -> T:
         """What `act(*arguments)` gives or raises. Cancelled before its turn, it is not done."""
@@ -182,9 +201,11 @@ class Worker:
 
     def submit(self, act: Callable[..., T], *arguments: Any) -> Future[T]:
         """The same without waiting for it."""
-        if self._thread is None:
-            self._thread = Thread(target=self._work, name="rlver-gym worker", daemon=True)
-            self._thread.start()
+        if self._owner != os.getpid():
+            if self._owner is not None:  # in a forked child: what was asked is the parent's to do
+                self._calls = SimpleQueue()
+            self._owner = os.getpid()
+            Thread(target=self._work, name="rlver-gym worker", daemon=True).start()
         future: Future[T] = Future()
         self._calls.put((future, act, arguments))
         return future
@@ -205,13 +226,14 @@ class Worker:
         if future.set_running_or_notify_cancel():
             try:
                 future.set_result(act(*arguments))
+            except StopIteration as error:  # it cannot be raised into a future
+                future.set_exception(_stand_for(error))
             except Exception as error:  # anybody's code; whoever asked shall see it
-                future.set_exception(_raisable(error))
+                future.set_exception(error)
             except BaseException as error:  # an exit would end the event loop, on which others wait
-                future.set_exception(RuntimeError(f"it raised {type(error).__name__}: {error}"))
+                future.set_exception(_stand_for(error))
         return True
 
 
-def _raisable(error: Exception) -> Exception:
-    """The error, or what stands for it: a StopIteration cannot be raised into a future."""
-    return RuntimeError("it raised StopIteration") if isinstance(error, StopIteration) else error
+def _stand_for(error: BaseException) -> RuntimeError:
+    return RuntimeError(f"it raised {type(error).__name__}: {error}")

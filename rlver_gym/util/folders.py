@@ -16,7 +16,8 @@ LOCK = ".lock"
 @contextmanager
 def write_folder(path: Path, error: MakeError) -> Iterator[Path]:
     """A draft beside `path` to write into. It takes the place of what is there when the block ends,
-    and is gone when the block fails; what a killed process left of one is overwritten.
+    and is gone when the block fails, by an interrupt too: what was there stays. What a killed
+    process left of a draft is overwritten, and what it had moved out of the way is moved back.
 
     `error` when another process writes the same folder, or when it cannot be written.
     """
@@ -24,6 +25,8 @@ def write_folder(path: Path, error: MakeError) -> Iterator[Path]:
     draft, old = (path.with_name(f".{path.name}.{kind}") for kind in ("part", "old"))
     with open_locked(draft / LOCK, error):
         try:
+            with convert_write_errors(path, error):
+                _move_back(old, path)
             for leftover in draft.iterdir():
                 if leftover.is_dir():
                     shutil.rmtree(leftover)
@@ -39,9 +42,16 @@ def write_folder(path: Path, error: MakeError) -> Iterator[Path]:
                 draft.rename(path)
                 sync_to_disk(path.parent)
         except BaseException:
+            _move_back(old, path)
             shutil.rmtree(draft, ignore_errors=True)
             raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _move_back(old: Path, path: Path) -> None:
+    """Undo the first half of an exchange whose second half did not happen."""
+    if old.exists() and not path.exists():
+        old.rename(path)
 
 
 def sync_to_disk(*paths: Path) -> None:

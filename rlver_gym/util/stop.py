@@ -52,11 +52,10 @@ class StopSignals:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
-        if self._is_interruptible:
-            self.is_requested = True
-            raise StopRequested
         if not self.is_requested:
             self.is_requested, self._requested_at = True, now
+            if self._is_interruptible:
+                raise StopRequested
             os.write(2, _NOTICE)
         elif now > self._requested_at + _ECHO_S:
             raise KeyboardInterrupt
@@ -66,8 +65,8 @@ class StopSignals:
         """A step that changes nothing which is kept. `agree`: whether any of several processes was
         stopped; they go through the step together then, and stop before the next.
         """
-        self._is_interruptible = agree is None
         try:
+            self._is_interruptible = agree is None
             if self.is_requested if agree is None else agree(self.is_requested):
                 raise StopRequested
             yield

@@ -3,6 +3,9 @@ one after the other.
 """
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -29,6 +32,7 @@ from rlver_gym.util.errors import (
     UserFailed,
     UtteranceError,
 )
+from rlver_gym.util.event_loop import BackgroundWork, wait_for
 
 CARD = env_card("RLVER-Empathy-v0")
 IDS = library().ids("train")
@@ -353,6 +357,43 @@ def test_whatever_an_agent_raises_ends_the_rollout_and_not_the_event_loop(
     with pytest.raises((RuntimeError, KeyError)):
         list(rollout([(session(Patient()), Raises())]))
     assert len(list(rollout(pairs(Patient(), 2)))) == 2
+
+
+@pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt()])
+@pytest.mark.parametrize("is_inner", [False, True])
+def test_an_exit_in_work_on_the_background_loop_is_an_error_and_others_go_on(
+    is_inner: bool, raised: BaseException
+) -> None:
+    async def leave() -> None:
+        raise raised
+
+    async def gather() -> None:
+        await asyncio.gather(leave(), asyncio.sleep(0.01))
+
+    other = BackgroundWork(asyncio.sleep(0.05, "done"))
+    with pytest.raises(RuntimeError, match=type(raised).__name__):
+        wait_for(gather() if is_inner else leave())
+    assert other.result() == "done"
+    assert wait_for(asyncio.sleep(0, "again")) == "again"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_has_a_worker_of_its_own_which_does_nothing_that_the_parent_asked() -> None:
+    program = """if True:
+        import os, threading
+        from rlver_gym.util.event_loop import Worker
+        worker, go_on = Worker(), threading.Event()
+        worker.submit(go_on.wait)
+        asked = worker.submit(os.getpid)
+        child = os.fork()
+        if not child:
+            os._exit(worker.submit(lambda: 7).result(timeout=20) + asked.done())
+        go_on.set()
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), asked.result() == os.getpid())
+    """
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (ended.stdout, ended.stderr) == ("7 True\n", "")
 
 
 def test_an_abandoned_rollout_stops() -> None:

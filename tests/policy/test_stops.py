@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from rlver_gym.policy.run_training import run_training
 from rlver_gym.policy.train import make_learner
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.json_lines import open_locked
-from rlver_gym.util.stop import StopSignals
+from rlver_gym.util.stop import StopRequested, StopSignals
 
 SMALL: dict[str, Any] = {
     "iterations": 3,
@@ -117,12 +118,16 @@ def test_a_stop_keeps_the_last_whole_iteration_and_the_run_goes_on_as_if_there_h
     assert read_traces(tmp_path) == read_traces(whole)
 
 
-def test_a_second_stop_ends_at_once_and_its_echo_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_interruptible", [False, True])
+def test_a_second_stop_ends_at_once_and_its_echo_does_not(
+    is_interruptible: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = 100.0
     monkeypatch.setattr("rlver_gym.util.stop.time.monotonic", lambda: now)
     stop = StopSignals()
     with heeding_ctrl_c(), stop.listen():
-        os.kill(os.getpid(), signal.SIGTERM)
+        with stop.interruptible() if is_interruptible else nullcontext(), suppress(StopRequested):
+            os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.is_requested
         now = 102.0

@@ -9,6 +9,7 @@ import pytest
 
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import CardError, RunError
+from rlver_gym.util.folders import write_folder
 
 
 def test_a_file_is_written_whole_with_its_folders_and_leaves_no_draft(tmp_path: Path) -> None:
@@ -53,6 +54,38 @@ def test_many_writers_of_one_file_neither_fail_nor_let_a_reader_see_a_part(tmp_p
             one.result()
     assert seen <= set(texts)
     assert [one.name for one in tmp_path.iterdir()] == ["out.json"]
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_folder_whose_exchange_broke_off_half_way_is_there_again(
+    is_killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, rename = tmp_path / "model", Path.rename
+
+    def write(text: str) -> None:
+        with write_folder(path, RunError) as draft:
+            (draft / "weights").write_text(text, encoding="utf-8")
+
+    def break_off(source: Path, target: Path) -> Path:
+        if source.name == ".model.part":
+            raise KeyboardInterrupt
+        return rename(source, target)
+
+    write("first")
+    if is_killed:
+        path.rename(tmp_path / ".model.old")
+        (tmp_path / ".model.part").mkdir()
+        with pytest.raises(KeyboardInterrupt), write_folder(path, RunError):
+            raise KeyboardInterrupt
+    else:
+        monkeypatch.setattr(Path, "rename", break_off)
+        with pytest.raises(KeyboardInterrupt):
+            write("second")
+        monkeypatch.undo()
+    assert (path / "weights").read_text(encoding="utf-8") == "first"
+    write("third")
+    assert (path / "weights").read_text(encoding="utf-8") == "third"
+    assert [one.name for one in tmp_path.iterdir()] == ["model"]
 
 
 @pytest.mark.timeout(100)
