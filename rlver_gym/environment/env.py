@@ -1,6 +1,6 @@
 """EmpathyEnv: one dialogue as a Gymnasium environment. A thin layer on a session."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
@@ -270,6 +270,18 @@ class EmpathyEnv(gym.Env[str, str]):
         other = copy(self)
         other._session, other._np_random = None, None
         return other
+
+    def _keep_position(self) -> Callable[[], None]:
+        """What brings the dialogue back to where it is now."""
+        session = self._session
+        snapshot = session and session.snapshot()
+
+        def restore() -> None:
+            self._session = session
+            if session is not None and snapshot is not None:
+                session.restore(snapshot)
+
+        return restore
 
     def validate_utterance(self, utterance: str) -> str:
         """The utterance as it would be said; raises what `step` would raise for it."""

@@ -2,8 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from copy import copy
 from hashlib import sha256
 from typing import Any, ClassVar, Never, Self
@@ -18,10 +17,10 @@ from rlver_gym.core.user import SentientUser
 from rlver_gym.environment.env import EmpathyEnv, FailureChoice, check_split
 from rlver_gym.environment.episode import parse_appraisal
 from rlver_gym.environment.info import InfoChoice
-from rlver_gym.environment.remote_server import RemoteServer
+from rlver_gym.environment.remote_server import RemoteServer, ServerFull
 from rlver_gym.environment.session import AppraisedReplies, check_place, count_cut_chars
 from rlver_gym.users import is_shipped_user
-from rlver_gym.util.errors import CardError, DialogueError, ResetNeeded, RlverError, UnknownName
+from rlver_gym.util.errors import CardError, DialogueError, ResetNeeded, UnknownName
 
 _MAX_CONNECTIONS = 64
 """Of an environment and its forks: as many turns as a server works on at once by default."""
@@ -124,25 +123,40 @@ class RemoteEmpathyEnv(EmpathyEnv):
         other._server = self._connections[0]
         return other
 
+    def _keep_position(self) -> Callable[[], None]:
+        episode, lines, place = self._episode, self._lines, self._place
+
+        def restore() -> None:
+            if _find_path(self._episode) != _find_path(episode):
+                self._server.drop(_find_path(self._episode))
+            self._episode, self._lines, self._place = episode, lines, place
+
+        return restore
+
     def validate_utterance(self, utterance: str) -> str:
         if self._episode is None:
             raise ResetNeeded("the dialogue has not begun. Call reset() first.")
         return clean_utterance(utterance, self.card.max_utterance_chars, self.card.overlong)
 
     async def _begin(self, persona: str, scene_seed: int) -> tuple[str, dict[str, Any]]:
-        await self._leave()
         request = {"env": self.card.id, "persona": persona, "scene_seed": scene_seed}
-        answer = await self._ask(
-            "POST", "/v1/episodes", {"request_id": uuid4().hex, "user": self.user, **request}
-        )
-        self._episode, self._place = answer, None
-        self._lines = [answer["opening"]]
+        request |= {"request_id": uuid4().hex, "user": self.user}
+        path = _find_path(self._episode)
+        try:
+            # the old episode goes when there is a new one
+            answer = await self._ask("POST", "/v1/episodes", request, waits_for_room=path is None)
+        except ServerFull:  # but where it takes up the room of the new one
+            self._server.drop(path)
+            path = None
+            answer = await self._ask("POST", "/v1/episodes", request)
         if self.info_choice == "privileged" and "hidden_need" not in (answer["privileged"] or {}):
-            await self._leave()
+            self._server.drop(_find_path(answer))
             raise CardError(
                 f"{self._server.url} does not tell what a supporter could not know. Start it with"
                 ' --privileged, or leave out info="privileged".'
             )
+        self._episode, self._lines, self._place = answer, [answer["opening"]], None
+        self._server.drop(path)
         return answer["opening"], self._info(answer, 0)
 
     async def aappraise_replies(self, texts: Sequence[str]) -> AppraisedReplies:
@@ -198,7 +212,7 @@ class RemoteEmpathyEnv(EmpathyEnv):
         self, words: str, answer: dict[str, Any], cut: int
     ) -> tuple[str, float, bool, dict[str, Any]]:
         self._episode, self._place = {**(self._episode or {}), **answer}, None
-        self._lines += [f"> {words}", answer["reply"]]
+        self._lines = [*self._lines, f"> {words}", answer["reply"]]
         info = self._info(answer, cut)
         return answer["reply"], float(answer["reward"]), answer["truncated"], info
 
@@ -226,25 +240,17 @@ class RemoteEmpathyEnv(EmpathyEnv):
             self._server = copy(server)  # the other one goes on waiting
             raise
 
-    async def _leave(self) -> None:
-        """Drop an episode that still goes on; one that has ended is the server's to drop."""
-        if path := self._forget_episode():
-            with suppress(RlverError):  # it is dropped when it was idle for long
-                await self._ask("DELETE", path, patience_s=0.0)
-
-    def _forget_episode(self) -> str | None:
-        """The path of an episode that still goes on."""
-        episode, self._episode = self._episode, None
-        is_open = episode and episode["outcome"] is None
-        return f"/v1/episodes/{episode['episode_id']}" if episode and is_open else None
-
     def close(self) -> None:
         """Tell the server that the dialogue is not needed any more."""
-        if path := self._forget_episode():
-            with suppress(RlverError):
-                self._server.call("DELETE", path, patience_s=0.0)
-        self._server.close()
+        episode, self._episode = self._episode, None
+        self._server.finish(_find_path(episode))
 
     def render(self) -> str | None:
         """What was said so far, in mode "ansi"."""
         return "\n".join(self._lines) if self.render_mode == "ansi" else None
+
+
+def _find_path(episode: dict[str, Any] | None) -> str | None:
+    """Where an episode that still goes on is; one that has ended is the server's to drop."""
+    is_open = episode is not None and episode["outcome"] is None
+    return f"/v1/episodes/{episode['episode_id']}" if episode and is_open else None

@@ -6,7 +6,9 @@ import asyncio
 import json
 import os
 import random
+import sys
 import time
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -50,6 +52,10 @@ _PROBLEMS: dict[str, type[RlverError]] = {
 """What a problem of the server's is raised as; all others are a ChatError."""
 
 
+class ServerFull(ServerOutage):
+    """As many episodes are open as may be."""
+
+
 class _Answer(NamedTuple):
     status: int
     retry_after_s: float
@@ -90,6 +96,31 @@ class RemoteServer:
             self._connection.close()
         self._connection = None
 
+    def drop(self, path: str | None) -> None:
+        """Delete what is there once the thread is done with what was asked before. What is not
+        deleted goes when it was idle for long.
+        """
+        if path:
+            self._worker.submit(self._delete, path)
+
+    def finish(self, path: str | None) -> None:
+        """The same, waited for, and the connection is closed. Others may have calls under way on
+        it.
+        """
+        if sys.is_finalizing():  # the thread is gone
+            self._finish(path)
+        else:
+            self._worker.submit(self._finish, path).result()
+
+    def _finish(self, path: str | None) -> None:
+        if path:
+            self._delete(path)
+        self.close()
+
+    def _delete(self, path: str) -> None:
+        with suppress(RlverError):
+            self.call("DELETE", path, patience_s=0.0)
+
     async def acall(self, *arguments: Any, **named: Any) -> dict[str, Any]:
         """As `call`, on a thread: the event loop is free meanwhile. The thread goes on with what is
         cancelled, and then closes the connection: use a copy instead.
@@ -107,8 +138,11 @@ class RemoteServer:
         body: dict[str, Any] | None = None,
         *,
         patience_s: float | None = None,
+        waits_for_room: bool = True,
     ) -> dict[str, Any]:
-        """What the server answers; {} for nothing. What is repeated must be safe to repeat."""
+        """What the server answers; {} for nothing. What is repeated must be safe to repeat.
+        ServerFull at once unless it `waits_for_room`.
+        """
         content = None if body is None else json.dumps(body).encode()
         patience_s = self.patience_s if patience_s is None else patience_s
         began, attempt = time.monotonic(), 0
@@ -128,6 +162,8 @@ class RemoteServer:
                 self._has_answered = True
                 if answer.status < 300 and isinstance(answer.value, dict):
                     return answer.value
+                if not waits_for_room and _find_problem_kind(answer) == "too-many-episodes":
+                    raise ServerFull(f"{self.url}: {_find_problem_detail(answer)}")
                 if not _asks_to_wait(answer):
                     raise self._error(answer)
                 wait_s = max(wait_s, answer.retry_after_s)

@@ -6,9 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlver_gym.environment.session import EmpathySession
-from rlver_gym.environment.snapshot import Snapshot
-
 
 class _RandomState(NamedTuple):
     owner: Any
@@ -29,17 +26,6 @@ class _RandomState(NamedTuple):
             self.generator.bit_generator.state = self.state
 
 
-class _Position(NamedTuple):
-    env: Any
-    session: EmpathySession | None
-    snapshot: Snapshot | None
-
-    def restore(self) -> None:
-        self.env._session = self.session
-        if self.session is not None and self.snapshot is not None:
-            self.session.restore(self.snapshot)
-
-
 @contextmanager
 def undo_on_error(
     envs: Sequence[Any], *others: Any, unless: tuple[type[Exception], ...] = ()
@@ -47,14 +33,14 @@ def undo_on_error(
     """A block that raises, be it an interrupt, leaves the dialogues of these `envs`, EmpathyEnvs,
     and the random state of all where they were before it. `unless`: errors that move them.
     """
-    positions = [
-        _Position(env, env._session, env._session and env._session.snapshot()) for env in envs
+    restores = [
+        *(env._keep_position() for env in envs),
+        *(_RandomState.of(owner).restore for owner in (*envs, *others)),
     ]
-    numbers = [_RandomState.of(owner) for owner in (*envs, *others)]
     try:
         yield
     except BaseException as error:
         if not isinstance(error, unless):
-            for before in (*positions, *numbers):
-                before.restore()
+            for restore in restores:
+                restore()
         raise

@@ -35,8 +35,11 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
     `reset(options={"reset_mask": mask})`.
 
     `group_size=k` gives k neighbouring dialogues the same seed, so the same persona and user: the
-    groups of GRPO. All other arguments are those of `EmpathyEnv`; with a `url` the dialogues take
-    their turns one after the other.
+    groups of GRPO. All other arguments are those of `EmpathyEnv`.
+
+    With a `url`, what raises brings the dialogues back on this side alone, because a server does
+    not go back: the same utterances are then answered as they were, others are a DialogueError, and
+    a dialogue in whose place another had begun is over (ResetNeeded).
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012 (so in Gymnasium)

@@ -508,6 +508,83 @@ def test_what_goes_wrong_on_the_server_leaves_the_dialogue_where_it_was(
     assert env.step(WORDS[0])[4]["turn"] == 1
 
 
+class OpensOnce(EmbeddedUser):
+    """Is out of reach where it has to open again."""
+
+    opened = 0
+
+    def open(self, scene, emotion):
+        OpensOnce.opened += 1
+        if OpensOnce.opened == 2:
+            raise ServerOutage("out")
+        return super().open(scene, emotion)
+
+
+def test_a_reset_that_failed_leaves_the_old_dialogue_going_on(
+    serve: Any, remote: Any, caller: Any
+) -> None:
+    server, here = serve(users={"bad": OpensOnce()}), EmpathyEnv()
+    env = remote(server=server, render_mode="ansi")
+    for one in (env, here):
+        one.reset(seed=0)
+        one.step(WORDS[0])
+    before = env.render()
+    with pytest.raises(ServerOutage):
+        env.reset(seed=1)
+    assert env.render() == before
+    assert data_equivalence(env.step(WORDS[1]), here.step(WORDS[1]))
+    assert data_equivalence(env.reset(), here.reset())
+    env.step(WORDS[0])
+    assert "rlver_gym_open_episodes 1" in caller(server)("GET", "/metrics").body
+
+
+class FailsLast(EmbeddedUser):
+    """Is out of reach for the third appraisal, when the answers to the others have arrived."""
+
+    appraised = 0
+
+    def appraise(self, scene, emotion, dialogue):
+        FailsLast.appraised += 1
+        if FailsLast.appraised == 3:
+            time.sleep(0.3)
+            raise ServerOutage("out")
+        return super().appraise(scene, emotion, dialogue)
+
+
+def test_a_step_of_many_that_failed_gives_the_same_when_it_is_taken_again(serve: Any) -> None:
+    url = serve(users={"bad": FailsLast()}).url
+    there, here = EmpathyVectorEnv(num_envs=3, url=url), EmpathyVectorEnv(num_envs=3)
+    assert data_equivalence(there.reset(seed=0), here.reset(seed=0))
+    with pytest.raises(ServerOutage):
+        there.step(WORDS[:3])
+    for _ in range(2):
+        assert data_equivalence(there.step(WORDS[:3]), here.step(WORDS[:3]))
+    there.close()
+
+
+def test_closing_waits_for_what_another_dialogue_asks_on_the_same_connection(
+    serve: Any, caller: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from test_server import Slow
+
+    monkeypatch.setattr("rlver_gym.environment.remote._MAX_CONNECTIONS", 1)
+    user = Slow()
+    server = serve(users={"slow": user})
+    first = make_env(url=server.url)
+    second = first.fork()
+    first.reset(seed=0)
+    second.reset(seed=1)
+    step = threading.Thread(target=first.step, args=(WORDS[0],))
+    step.start()
+    user.wait_until_asked()
+    timer = threading.Timer(0.2, user.may_go_on.set)
+    timer.start()
+    second.close()
+    step.join()
+    assert "rlver_gym_open_episodes 1" in caller(server)("GET", "/metrics").body
+    first.close()
+
+
 @pytest.mark.parametrize("mode", [None, "sync", "async", "vector_entry_point"])
 def test_every_vectorization_mode_gives_the_texts_of_this_machine(serve: Any, mode: Any) -> None:
     def play(**options: Any) -> list[Any]:
