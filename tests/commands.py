@@ -11,15 +11,17 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TextIO
+from typing import Any, TextIO
 from unittest.mock import patch
 
 import pytest
+from typer.testing import CliRunner, Result
 
 from rlver_gym import cli
 from rlver_gym.core import cards
 from rlver_gym.core.library import library
 from rlver_gym.llm_client import connect as shared
+from rlver_gym.util.errors import RlverError
 
 
 def run_command(
@@ -107,6 +109,22 @@ def _text(file: TextIO) -> str:
     sys.stderr.flush()
     file.seek(0)
     return file.read()
+
+
+def invoke(*words: object, width: int = 200, **options: Any) -> Result:
+    """A command's result as Click's tests give it; an error of the package is its exception."""
+    env = {"COLUMNS": str(width)}
+    result = CliRunner().invoke(cli.app, [*map(str, words)], env=env, **options)
+    if result.exception and not isinstance(result.exception, SystemExit | RlverError):
+        raise result.exception
+    return result
+
+
+def invoke_well(*words: object, **options: Any) -> str:
+    """What a command prints that ends well."""
+    result = invoke(*words, **options)
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.stdout
 
 
 def run_processes(number: int, words: str, *more: str | Path) -> subprocess.CompletedProcess[str]:

@@ -4,12 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from commands import invoke_well
 
 from rlver_gym.bench.by_persona import measure_training_signal
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
-from rlver_gym.cli import app
 from rlver_gym.core.dialogue import Appraisal, Turn
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.episode import Episode
@@ -52,15 +51,12 @@ def test_a_report_by_persona_tells_it_for_each_agent(tmp_path: Path) -> None:
     list(run(BenchPlan(agents=("silent", "oracle"), seeds=4, persona_ids=people), tmp_path))
 
     def report(*options: str) -> str:
-        asked = ["report", str(tmp_path), "--no-recompute", *options]
-        return CliRunner().invoke(app, asked).stdout
+        return invoke_well("report", tmp_path, "--no-recompute", *options, width=80)
 
-    found = json.loads(report("--by", "persona", "--json"))["personas"]
-    assert {agent: {one["persona"] for one in own} for agent, own in found.items()} == {
-        "silent": set(people),
-        "oracle": set(people),
-    }
-    assert all(one["regret"] > 0 and one["silent"]["8"] is None for one in found["silent"])
+    told = json.loads(report("--by", "persona", "--json"))["personas"]
+    met = {agent: {one["persona"] for one in own} for agent, own in told.items()}
+    assert met == {"silent": set(people), "oracle": set(people)}
+    assert all(one["regret"] > 0 and one["silent"]["8"] is None for one in told["silent"])
     for text in (report("--by", "persona"), report("--by", "persona", "--markdown")):
         for said in ("persona: silent", "persona: oracle", *people, "silent of 4", "--seeds 8"):
             assert said.lower() in text.lower()

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import invoke
 from pages import alarms, list_sentences, read_page
-from typer.testing import CliRunner, Result
 
 from rlver_gym.bench.export.export import export
 from rlver_gym.bench.folder import EPISODES, MANIFEST, RESPONSE_CACHE_FILE, read_episodes
@@ -24,7 +24,6 @@ from rlver_gym.bench.raters import RATINGS
 from rlver_gym.bench.run import open_run, run
 from rlver_gym.bench.side_files import BRANCHES, NOTES, PREFERENCES
 from rlver_gym.bench.verify import replay_episode
-from rlver_gym.cli.root import app
 from rlver_gym.core.capabilities import JUDGEMENTS
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.dialogue import Appraisal, Reason, ReasonCode, Turn
@@ -42,14 +41,6 @@ from rlver_gym.util.errors import RlverError, RunError
 PEOPLE = ("noor-missed-evening", "elias-unfinished-thesis")
 AGENTS = ("listener", "comfort")
 USERS = ("embedded", "openai:user")
-
-
-def command(*words: object) -> Result:
-    """A command's result; an error of the package is its exception."""
-    result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
-    if result.exception and not isinstance(result.exception, SystemExit | RlverError):
-        raise result.exception
-    return result
 
 
 class Bent:
@@ -409,7 +400,7 @@ def bent(honest: Path, tmp_path: Path) -> Bent:
 
 def test_what_is_not_bent_is_sound_and_nothing_is_said_of_it(bent: Bent) -> None:
     bent.write()
-    told = json.loads(command("verify", bent.folder, "--json").stdout)
+    told = json.loads(invoke("verify", bent.folder, "--json").stdout)
     assert told == {
         "run": str(bent.folder),
         "sound": True,
@@ -424,15 +415,15 @@ def test_what_is_not_bent_is_sound_and_nothing_is_said_of_it(bent: Bent) -> None
         "failed": {"total": 0, "agent": 0, "user": 0, "agents": {}},
         "asked_again": list(AGENTS),
     }
-    found = json.loads(command("report", bent.folder, "--json").stdout)
+    found = json.loads(invoke("report", bent.folder, "--json").stdout)
     assert found["verified"] == {str(bent.folder): told}
     assert alarms(bent.folder / "report.html") == []
 
 
 def tell_everywhere(folder: Path) -> dict[str, str]:
     """What is said of a run in each of the places that show one."""
-    told = {name: command("report", folder, f"--{name}") for name in ("json", "markdown")}
-    told["terminal"] = command("verify", folder)
+    told = {name: invoke("report", folder, f"--{name}") for name in ("json", "markdown")}
+    told["terminal"] = invoke("verify", folder)
     texts = {place: f"{result.output}{result.exception}" for place, result in told.items()}
     page, shown = folder / "report.html", {}
     if page.exists():
@@ -467,16 +458,16 @@ def test_a_forged_run_is_named_wherever_it_is_shown(kind: str, bent: Bent) -> No
     bent.write()
     for place, text in tell_everywhere(bent.folder).items():
         assert re.search(says, text), (place, text)
-    verdict = json.loads(command("verify", bent.folder, "--json").stdout)
+    verdict = json.loads(invoke("verify", bent.folder, "--json").stdout)
     assert verdict["sound"] is not True or verdict["side_files"] or "said stands" in says
 
 
 def test_lines_in_another_order_are_said_and_change_nothing(bent: Bent) -> None:
-    scores = json.loads(command("report", bent.folder, "--no-recompute", "--json").stdout)["scores"]
+    scores = json.loads(invoke("report", bent.folder, "--no-recompute", "--json").stdout)["scores"]
     bent.episodes.reverse()
     bent.write()
-    assert command("verify", bent.folder).exit_code == 0
-    found = json.loads(command("report", bent.folder, "--json").stdout)
+    assert invoke("verify", bent.folder).exit_code == 0
+    found = json.loads(invoke("report", bent.folder, "--json").stdout)
     assert found["verified"][str(bent.folder)]["problems"] == {
         "reordered": {"count": 7, "lines": list(range(2, 9))}
     }
@@ -492,7 +483,7 @@ def test_dialogues_of_another_run_among_those_of_this_are_named(
     better = {one.key: one for one in read_episodes(other)}
     bent.episodes = [better.get(one.key, one) for one in bent.episodes]
     bent.write()
-    found = json.loads(command("report", bent.folder, "--json").stdout)
+    found = json.loads(invoke("report", bent.folder, "--json").stdout)
     told = found["verified"][str(bent.folder)]
     assert told["problems"]["foreign"]["lines"] == [1, 2, 3, 4]
     assert told["problems"]["missing"]["count"] == 4
@@ -516,7 +507,7 @@ def test_a_failed_last_turn_that_is_taken_out_hides_no_failure(tmp_path: Path) -
         list(run(make_plan("openai:user", server, agents=AGENTS[:1], seeds=1), tmp_path / "run"))
     bent = Bent(tmp_path / "run")
     assert [one.failed_by for one in bent.episodes] == [None, "user"]
-    told = json.loads(command("verify", bent.folder, "--json").stdout)
+    told = json.loads(invoke("verify", bent.folder, "--json").stdout)
     assert told["sound"] is True
     assert told["failed"] == {
         "total": 1,
@@ -524,10 +515,10 @@ def test_a_failed_last_turn_that_is_taken_out_hides_no_failure(tmp_path: Path) -
         "user": 1,
         "agents": {"listener": {"agent": 0, "user": 1}},
     }
-    assert "in 1 of them the user failed" in command("verify", bent.folder).output
+    assert "in 1 of them the user failed" in invoke("verify", bent.folder).output
     bent.replace(1, turns=bent.episodes[1].turns[:-1])
     bent.write()
-    told = json.loads(command("verify", bent.folder, "--json").stdout)
+    told = json.loads(invoke("verify", bent.folder, "--json").stdout)
     assert (told["sound"], told["divergence"]["line"]) == (False, 2)
     assert "it is cut off after" in told["divergence"]["what"]
 
@@ -558,7 +549,7 @@ def test_an_agent_that_fails_when_it_goes_badly_ranks_behind_one_that_does_not(
     monkeypatch.chdir(tmp_path)
     words = [word for name in PEOPLE for word in ("--persona", name)]
     words += ["--agent", "quitter:Agent", "--agent", "quitter:Honest", "--seeds", "1"]
-    done = command("bench", *words, "--out", tmp_path / "run", "--json")
+    done = invoke("bench", *words, "--out", tmp_path / "run", "--json")
     assert done.exit_code == 4
     told = json.loads(done.stdout)
     assert told["failed"] == {"quitter:Agent": {"agent": 2, "user": 0}}
@@ -566,13 +557,13 @@ def test_an_agent_that_fails_when_it_goes_badly_ranks_behind_one_that_does_not(
     assert (first["agent"], last["agent"]) == ("quitter:Honest", "quitter:Agent")
     assert (last["failed"], last["failed_by_agent"], last["at_worst"]) == (2, 2, [0.0, 0.0, 0.0])
     assert first["at_worst"] == first["final"]
-    verdict = json.loads(command("verify", tmp_path / "run", "--json").stdout)
+    verdict = json.loads(invoke("verify", tmp_path / "run", "--json").stdout)
     assert (verdict["sound"], verdict["failed"]["agent"]) == (True, 2)
-    assert "in 2 of them the agent gave no reply" in command("verify", tmp_path / "run").output
+    assert "in 2 of them the agent gave no reply" in invoke("verify", tmp_path / "run").output
     card = tmp_path / "hf" / "README.md"
-    command("export", tmp_path / "run", "--to", "hf", "--outcome", "all", "--out", card.parent)
+    invoke("export", tmp_path / "run", "--to", "hf", "--outcome", "all", "--out", card.parent)
     assert "| quitter:Agent | 2 | none ended |" in card.read_text(encoding="utf-8")
-    assert "at worst" in command("report", tmp_path / "run").output
+    assert "at worst" in invoke("report", tmp_path / "run").output
     (table,) = read_page(tmp_path / "run" / "report.html")["overview"]["tables"]
     assert {one["agent"]: one["failed_by_agent"] for one in table["scores"]}["quitter:Agent"] == 2
 
@@ -618,7 +609,7 @@ def test_what_is_no_record_of_the_plan_is_not_exported(bent: Bent, tmp_path: Pat
         "doubled": [9],
         "unplanned": [10],
     }
-    told = command("export", bent.folder, "--to", "hf", "--out", tmp_path / "hf")
+    told = invoke("export", bent.folder, "--to", "hf", "--out", tmp_path / "hf")
     assert "no finished dialogue" in told.output
     cut_at_the_best_moment(bent)
     bent.write()
@@ -631,7 +622,7 @@ def test_missing_dialogues_count_as_nothing_in_the_score_at_worst(bent: Bent) ->
     bent.episodes.remove(min(listener, key=lambda one: one.final))
     kept = [one.final for one in bent.episodes if one.agent == "listener"]
     bent.write()
-    found = json.loads(command("report", bent.folder, "--no-recompute", "--json").stdout)
+    found = json.loads(invoke("report", bent.folder, "--no-recompute", "--json").stdout)
     (score,) = [one for one in found["scores"] if one["agent"] == "listener"]
     assert score["missing"] == 1
     assert score["at_worst"][0] == sum(kept) / 4
@@ -667,7 +658,7 @@ def test_what_a_chat_model_said_as_the_agent_is_asked_of_the_cache(
     plan = make_plan("embedded", server, agents=("openai:agent",), persona_ids=PEOPLE[:1])
     list(run(plan, tmp_path / "run"))
     bent = Bent(tmp_path / "run")
-    told = json.loads(command("verify", bent.folder, "--json").stdout)
+    told = json.loads(invoke("verify", bent.folder, "--json").stdout)
     assert (told["sound"], told["asked_again"]) == (True, ["openai:agent"])
     bend(bent)
     bent.episodes = [
@@ -675,7 +666,7 @@ def test_what_a_chat_model_said_as_the_agent_is_asked_of_the_cache(
         for one in bent.episodes
     ]
     bent.write()
-    assert json.loads(command("verify", bent.folder, "--json").stdout)["sound"] is sound
+    assert json.loads(invoke("verify", bent.folder, "--json").stdout)["sound"] is sound
     for place, text in tell_everywhere(bent.folder).items():
         assert re.search(says, text), (place, text)
 
@@ -691,9 +682,9 @@ def test_the_package_that_is_said_to_have_made_a_run_is_named_when_it_is_not_thi
 ) -> None:
     bent.manifest["package"] = "9.9.9"
     bent.write()
-    told = json.loads(command("verify", bent.folder, "--json").stdout)
+    told = json.loads(invoke("verify", bent.folder, "--json").stdout)
     assert (told["sound"], told["package"]) == (True, "9.9.9")
-    assert "all as recorded by rlver-gym 9.9.9" in command("verify", bent.folder).output
+    assert "all as recorded by rlver-gym 9.9.9" in invoke("verify", bent.folder).output
 
 
 @pytest.mark.parametrize(
@@ -712,7 +703,7 @@ def test_a_run_that_was_killed_within_a_line_is_told_how_it_goes_on(
     path = bent.folder / EPISODES
     path.write_bytes(path.read_bytes()[:-30])
     name, *options = words
-    told = command(name, bent.folder, *options)
+    told = invoke(name, bent.folder, *options)
     assert told.exit_code != 0
     assert "The same bench command goes on from there" in f"{told.output}{told.exception}"
 

@@ -5,12 +5,14 @@ refused by name or shown as text, and nothing else happens.
 import json
 import os
 import re
+import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from commands import invoke
 from hostile_run import (
     ESCAPES,
     FILES,
@@ -22,14 +24,12 @@ from hostile_run import (
     noisy_run,
 )
 from pages import alarms, read_page
-from typer.testing import CliRunner, Result
 
 from rlver_gym.bench.folder import EPISODES, RESPONSE_CACHE_FILE, read_episodes
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.run import run
 from rlver_gym.bench.verify import verify
-from rlver_gym.cli.root import app
 from rlver_gym.environment.episode import Episode
 from rlver_gym.llm_client.connect import close
 from rlver_gym.llm_client.response_cache import ResponseCache
@@ -63,13 +63,6 @@ def _audit(event: str, arguments: tuple[object, ...]) -> None:
 sys.addaudithook(_audit)
 
 
-@pytest.fixture
-def outside(tmp_path: Path) -> Path:
-    folder = tmp_path / "outside"
-    folder.mkdir()
-    return folder
-
-
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return honest_run(tmp_path_factory.mktemp("honest"))
@@ -77,11 +70,14 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(honest: Path, tmp_path: Path) -> Path:
-    copy = tmp_path / "run"
-    copy.mkdir()
-    for path in honest.iterdir():
-        (copy / path.name).write_bytes(path.read_bytes())
-    return copy
+    return Path(shutil.copytree(honest, tmp_path / "run"))
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    return folder
 
 
 @pytest.fixture
@@ -92,15 +88,27 @@ def watched(outside: Path) -> Iterator[list[str]]:
     _watching.clear()
 
 
-def shown(*words: object) -> Result:
-    """A command's result.
+def read_all(folder: Path) -> dict[str, object]:
+    """What lies in a folder, without opening what is no file."""
+    return {
+        path.name: path.read_bytes() if path.is_file() else path.lstat().st_size
+        for path in folder.iterdir()
+    }
 
-    An error of the package is what `main` prints for it; any other fails the test.
-    """
-    result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "400"})
-    if result.exception and not isinstance(result.exception, SystemExit | RlverError):
-        raise result.exception
-    return result
+
+def check_untouched(
+    folder: Path, outside: Path, out: Path, error: type[Exception], says: str
+) -> None:
+    """`verify` refuses the run in these words, and no command does or opens anything outside."""
+    before = read_all(outside)
+    _watching.append(str(outside))
+    with pytest.raises(error, match=re.compile(says, re.DOTALL)):
+        list(verify(folder))
+    for words in commands(folder, out):
+        invoke(*words)
+    _watching.clear()
+    assert _watched == []
+    assert read_all(outside) == before
 
 
 def commands(folder: Path, at: Path) -> list[tuple[object, ...]]:
@@ -138,10 +146,8 @@ def test_a_noisy_run_is_shown_as_text_by_every_command(
     out = tmp_path / "out"
     out.mkdir()
     for words in commands(folder, out):
-        result = shown(*words)
-        said = result.output + (
-            str(result.exception) if isinstance(result.exception, RlverError) else ""
-        )
+        result = invoke(*words, width=400)
+        said = f"{result.output}{result.exception or ''}"
         assert printable(said) == said, words
     assert watched == []
     assert not list(outside.iterdir())
@@ -155,7 +161,7 @@ def test_a_noisy_run_is_shown_as_text_by_every_command(
     assert printable(text) == text
     assert "<img" not in text
     assert "owned" in json.dumps(read_page(page))
-    table = shown("report", folder).output
+    table = invoke("report", folder, width=400).output
     assert "[/nope]" in table
     by_agent = table.partition("final emotion by hidden need")[0]  # the next table folds names
     assert by_agent.count("|<img src=x>") == 2
@@ -168,14 +174,7 @@ def test_nothing_that_a_manifest_names_is_run_or_opened(
 ) -> None:
     edit, says = MANIFESTS[name]
     edit_manifest(folder, lambda there: edit(there, outside))
-    there = {path.name: path.lstat().st_size for path in outside.iterdir()}
-    _watching.append(str(outside))
-    with pytest.raises(RlverError, match=re.compile(says, re.DOTALL)):
-        list(verify(folder))
-    for words in commands(folder, tmp_path / "out"):
-        shown(*words)
-    assert watched == []
-    assert {path.name: path.lstat().st_size for path in outside.iterdir()} == there
+    check_untouched(folder, outside, tmp_path / "out", RlverError, says)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -184,36 +183,24 @@ def test_a_file_that_is_none_of_a_run_is_refused_by_name(
 ) -> None:
     make, says = FILES[name]
     make(folder, outside)
-    there = {path.name: path.read_bytes() for path in outside.iterdir()}
-    _watching.append(str(outside))
-    with pytest.raises(RunError, match=says):
-        list(verify(folder))
-    for words in commands(folder, tmp_path / "out"):
-        shown(*words)
-    _watching.clear()
-    assert watched == []
-    assert {path.name: path.read_bytes() for path in outside.iterdir()} == there
+    check_untouched(folder, outside, tmp_path / "out", RunError, says)
 
 
 @pytest.mark.parametrize("name", ["report.html", "openai.jsonl.part", "hf"])
 def test_what_is_written_into_a_run_folder_stays_there(
     folder: Path, outside: Path, name: str
 ) -> None:
-    target = outside / "precious"
+    precious = outside / "precious"
     if name == "hf":
-        target.mkdir()
-        (target / "README.md").write_text("<!-- written by rlver-gym export -->")
-    else:
-        target.write_text("mine")
-    (folder / name).symlink_to(target)
-    shown("report", folder)
+        precious.mkdir()
+    file = precious / "README.md" if name == "hf" else precious
+    file.write_text(mine := "<!-- written by rlver-gym export -->")
+    (folder / name).symlink_to(precious)
+    invoke("report", folder)
     for to in ("openai", "hf"):
-        shown("export", folder, "--to", to)
+        invoke("export", folder, "--to", to)
     assert [path.name for path in outside.iterdir()] == ["precious"]
-    assert (target / "README.md" if name == "hf" else target).read_text() in (
-        "mine",
-        "<!-- written by rlver-gym export -->",
-    )
+    assert file.read_text() == mine
 
 
 USER = """
@@ -239,10 +226,8 @@ def test_an_honest_run_with_ones_own_user_verifies_when_the_user_is_named(
         list(verify(tmp_path / "run", sources=Sources(user="mine_for_verify:Mine")))
     with pytest.raises(UnknownName, match=r"no option 'name'.*'embedded' takes no options"):
         list(verify(tmp_path / "run", sources=Sources(user="embedded")))
-    result = shown(
-        "verify", tmp_path / "run", "--user", "mine_for_verify:Mine", "--user-option", "name=2"
-    )
-    assert "1 episode recomputed" in result.output
+    named = ("--user", mine["user"], "--user-option", "name=2")
+    assert "1 episode recomputed" in invoke("verify", tmp_path / "run", *named).output
 
 
 def test_a_run_with_ones_own_cards_verifies_with_the_manifests_env_card_and_named_personas(
@@ -258,7 +243,7 @@ def test_a_run_with_ones_own_cards_verifies_with_the_manifests_env_card_and_name
     (tmp_path / "mine.yaml").unlink()
     with pytest.raises(RunError, match="--personas DIR"):
         list(verify(tmp_path / "run"))
-    found = json.loads(shown("report", tmp_path / "run", "--json").stdout)
+    found = json.loads(invoke("report", tmp_path / "run", "--json").stdout)
     told = found["verified"][str(tmp_path / "run")]  # unsound is not said before they are named
     assert (told["sound"], told["asked_again"], told["problems"]) == (None, [], {})
     assert "run: not recomputed. " in alarms(tmp_path / "run" / PAGE)[0]
@@ -283,10 +268,7 @@ def _set(name: str, value: object, turn: int | None = None):
         (_set("reasons", [["a", "1", "b"]], 0), "reasons.0.1.* of turn 1: must be"),
         (_set("reasons", [["a", 1.0, 5]], 0), "reasons.0.2 of turn 1: must be text"),
         (_set("disclosures", "the-dog", 0), "disclosures of turn 1: must be a list"),
-        (
-            _set("disclosures", ["the-dog"] * 401, 0),
-            "disclosures of turn 1: has too many entries",
-        ),
+        (_set("disclosures", ["the-dog"] * 401, 0), "disclosures of turn 1: has too many"),
         (_set("need", "[/nope]"), "need of the episode: must be 'not_at_fault'"),
         (_set("seed", -1), "seed of the episode: must be at least 0"),
         (_set("turns", [{}] * 21), "turns of the episode: has too many"),
@@ -301,9 +283,9 @@ def test_an_episode_with_a_value_out_of_its_range_is_none(folder: Path, edit, sa
     with pytest.raises(RunError, match=says):
         Episode.from_json(json.dumps(record))
     path.write_text("\n".join([json.dumps(record), *rest, ""]), encoding="utf-8")
-    assert shown("verify", folder).exit_code == 1
-    assert isinstance(shown("report", folder).exception, RunError)
-    assert isinstance(shown("export", folder, "--to", "sft").exception, RunError)
+    assert invoke("verify", folder).exit_code == 1
+    assert isinstance(invoke("report", folder).exception, RunError)
+    assert isinstance(invoke("export", folder, "--to", "sft").exception, RunError)
 
 
 @pytest.mark.parametrize("number", ["1e999", "NaN", "9" * 5000])
@@ -319,13 +301,13 @@ def test_numbers_beyond_all_use_are_no_episode(folder: Path, number: str) -> Non
 def test_damaged_answers_and_keys_are_counted_and_pruned(tmp_path: Path) -> None:
     path = tmp_path / "cache"
     noisy_cache(path)
-    stats = shown("cache", "stats", path, "--json")
+    stats = invoke("cache", "stats", path, "--json")
     assert (stats.exit_code, json.loads(stats.stdout)["damaged"]) == (1, 1)
     with sqlite3.connect(path) as db:
         db.execute("UPDATE answers SET key = CAST(X'C3' AS TEXT) WHERE model LIKE 'one%'")
     db.close()
-    assert "2 requests forgotten" in shown("cache", "prune", path, "--damaged").output
-    assert shown("cache", "stats", path).exit_code == 0
+    assert "2 requests forgotten" in invoke("cache", "prune", path, "--damaged").output
+    assert invoke("cache", "stats", path).exit_code == 0
 
 
 def test_a_cache_that_is_only_read_is_neither_made_nor_changed(tmp_path: Path) -> None:
@@ -361,7 +343,7 @@ def test_a_cache_whose_table_is_a_query_that_never_ends_is_refused(tmp_path: Pat
     db.close()
     for command in ("stats", "export"):
         with pytest.raises(CacheError, match="more or other than a response cache's one table"):
-            raise shown("cache", command, tmp_path / "cache").exception or AssertionError
+            raise invoke("cache", command, tmp_path / "cache").exception or AssertionError
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(CacheError, match="not a regular file"):
         ResponseCache(tmp_path / "pipe", read_only=True)
@@ -371,10 +353,8 @@ def test_a_cache_that_leads_out_of_the_folder_is_not_opened(
     tmp_path: Path, outside: Path, watched: list[str]
 ) -> None:
     with ChatServer(EmbeddedAnswers(card="SAGE-Sentient-v0")) as server:
-        plan = PLAN.model_copy(
-            update={"user": "openai:m", "chat": ChatSettings(base_url=server.base_url)}
-        )
-        list(run(plan, tmp_path / "run"))
+        chat = ChatSettings(base_url=server.base_url)
+        list(run(PLAN.model_copy(update={"user": "openai:m", "chat": chat}), tmp_path / "run"))
     assert list(verify(tmp_path / "run")) == [None]
     close()
     (tmp_path / "run" / RESPONSE_CACHE_FILE).rename(outside / "cache")
@@ -409,21 +389,21 @@ def test_curves_are_drawn_from_sound_metrics_and_into_the_folder_alone(
     )
     (outside / "precious").write_text("mine")
     (folder / PAGE).symlink_to(outside / "precious")
-    assert f"report  {folder / PAGE}" in shown("report", folder).output
+    assert f"report  {folder / PAGE}" in invoke("report", folder).output
     assert (outside / "precious").read_text() == "mine"
     assert read_page(folder / PAGE)["curves"][0]["columns"] == {"emotion": [40.5], "kl": [None]}
     (folder / METRICS).unlink()
     (folder / METRICS).symlink_to("/dev/zero")
-    assert "leads out of the folder" in str(shown("report", folder).exception)
+    assert "leads out of the folder" in str(invoke("report", folder).exception)
 
 
 def test_splits_of_a_run_with_its_own_cards_are_known_when_the_cards_are_named(
     folder: Path, tmp_path: Path
 ) -> None:
     edit_manifest(folder, lambda there: there.update(persona_folder="/somewhere"))
-    result = shown("export", folder, "--to", "sft", "--split", "demo")
+    result = invoke("export", folder, "--to", "sft", "--split", "demo")
     assert "name them with --personas DIR" in str(result.exception)
     named = ("--personas", shipped_cards("personas") / "en")
-    assert shown("export", folder, "--to", "sft", *named).exit_code == 0
+    assert invoke("export", folder, "--to", "sft", *named).exit_code == 0
     row = json.loads((folder / "sft.jsonl").read_text(encoding="utf-8").splitlines()[0])
     assert row["metadata"]["split"] in ("train", "test", "demo")

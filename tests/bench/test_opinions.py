@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from commands import invoke, invoke_well
 
 from rlver_gym.bench.opinions import gather_opinions
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import Recorded, read_dialogues
 from rlver_gym.bench.run import run
-from rlver_gym.cli import app
 from rlver_gym.util.errors import RunError
 
 AGENTS = ("oracle", "listener", "comfort")
@@ -55,23 +54,19 @@ def rated(key: str, turns: int, change: float, rater: str = "a") -> list[Mapping
 def test_every_opinion_of_a_run_stands_in_one_table(folder: Path) -> None:
     marks = [judgement(f"{one}/{PEOPLE[0]}/0", 4 - 1.5 * at) for at, one in enumerate(AGENTS)]
     write(folder / "judgements.jsonl", marks)
-
-    def rescore(*words: str) -> str:
-        done = CliRunner().invoke(app, ["rescore", str(folder), *words])
-        assert done.exit_code == 0, done.output
-        return done.stdout
-
-    of_file = json.loads(rescore("--json"))
+    of_file = json.loads(invoke_well("rescore", folder, "--json"))
     assert (of_file["users"], list(of_file["opinions"]["emotions"])) == ([], ["score"])
-    found = json.loads(rescore("--user", "embedded", "--json"))["opinions"]
-    assert found == json.loads((folder / "opinions.json").read_text(encoding="utf-8"))
-    assert found["emotions"]["embedded"] == found["emotions"]["score"]
-    assert found["capabilities"] == {"core_insight": {"oracle": 4, "listener": 2.5, "comfort": 1}}
-    assert found["taus"]["core_insight"] == 1
-    assert found["only_score"] == []
-    assert "tau with the score" in rescore("--user", "embedded")
+    again = ("rescore", folder, "--user", "embedded")
+    opinions = json.loads(invoke_well(*again, "--json"))["opinions"]
+    assert opinions == json.loads((folder / "opinions.json").read_text(encoding="utf-8"))
+    assert opinions["emotions"]["embedded"] == opinions["emotions"]["score"]
+    means = {"oracle": 4, "listener": 2.5, "comfort": 1}
+    assert opinions["capabilities"] == {"core_insight": means}
+    assert opinions["taus"]["core_insight"] == 1
+    assert opinions["only_score"] == []
+    assert "tau with the score" in invoke_well(*again)
     (folder / "judgements.jsonl").unlink()
-    assert "The score is alone" in rescore()
+    assert "The score is alone" in invoke_well("rescore", folder)
 
 
 def test_who_is_liked_by_the_score_alone_is_marked(folder: Path) -> None:
@@ -103,11 +98,7 @@ def test_raters_of_one_dialogue_count_alike_and_half_a_dialogue_for_nothing(
     [
         ("ratings.jsonl", '{"dialogue": "a"}', "line 1: must name dialogue, rater and turn"),
         ("ratings.jsonl", "{", "line 1: is no JSON"),
-        (
-            "judgements.jsonl",
-            '{"scores": {"creativity": "5"}, "dialogue": "a/b/0"}',
-            "must be a number",
-        ),
+        ("judgements.jsonl", '{"scores": {"creativity": "5"}, "dialogue": "a"}', "be a number"),
         ("judgements.jsonl", '{"scores": 5}', "must name dialogue and scores"),
     ],
 )
@@ -120,17 +111,17 @@ def test_a_file_of_opinions_that_is_damaged_is_named(
 
 
 def test_a_benchmark_asks_for_a_second_opinion_at_once(tmp_path: Path) -> None:
-    asked = ["bench", "--agent", "comfort", "--persona", PEOPLE[0], "--seeds", "1"]
-    asked += ["--out", str(tmp_path / "run"), "--reference", "embedded"]
-    assert "embedded" in CliRunner().invoke(app, asked).stdout
-    found = json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)
-    emotions = found["opinions"]["emotions"]
-    assert emotions["embedded"] == emotions["score"] == {"comfort": found["scores"][0]["final"][0]}
+    asked = f"bench --agent comfort --persona {PEOPLE[0]} --seeds 1 --reference embedded".split()
+    asked += ["--out", str(tmp_path / "run")]
+    assert "embedded" in invoke_well(*asked)
+    told = json.loads(invoke_well(*asked, "--json"))
+    emotions = told["opinions"]["emotions"]
+    assert emotions["embedded"] == emotions["score"] == {"comfort": told["scores"][0]["final"][0]}
 
 
 def test_the_table_has_a_row_a_turn_with_strategies_and_marks(folder: Path) -> None:
     write(folder / "judgements.jsonl", [judgement(f"oracle/{PEOPLE[0]}/0", 4)])
-    assert CliRunner().invoke(app, ["export", str(folder), "--to", "table"]).exit_code == 0
+    invoke_well("export", folder, "--to", "table")
     with (folder / "table.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == sum(len(one.turns) for one in dialogues(folder))
@@ -144,8 +135,27 @@ def test_the_table_has_a_row_a_turn_with_strategies_and_marks(folder: Path) -> N
 def test_the_table_as_parquet_reads_as_it_was(folder: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     out = folder / "t.parquet"
-    arguments = ["export", str(folder), "--to", "table", "--out", str(out)]
-    assert CliRunner().invoke(app, arguments).exit_code == 0
+    invoke_well("export", folder, "--to", "table", "--out", out)
     table = parquet.read_table(out)
     assert table.num_rows == sum(len(one.turns) for one in dialogues(folder))
     assert table["uses_question"].type == "bool"
+
+
+def test_all_that_is_known_of_a_run_is_in_its_report(folder: Path) -> None:
+    scores = {"core_insight": 4, "creativity": 2}
+    write(folder / "judgements.jsonl", [{"dialogue": f"listener/{PEOPLE[0]}/0", "scores": scores}])
+    invoke_well("rescore", folder)
+    report = ("report", folder, "--no-recompute")
+    told = json.loads(invoke_well(*report, "--json"))
+    assert told["capabilities"]["listener"]["core_insight"] == {"mean": 4, "low": 4, "high": 4}
+    assert list(told["opinions"]) == [folder.name]
+    assert set(told["strategies"]) == set(AGENTS)
+    text = invoke_well(*report, "--markdown")
+    assert "| listener | – | 4.0 \\[4.0, 4.0\\] | – | – | – | 2.0 \\[2.0, 2.0\\] | – |" in text
+    titles = [line for line in text.splitlines() if line.startswith("## ")]
+    assert [one.split()[1] for one in titles] == [
+        *("Final", "By", "Support", "Capabilities,", "Opinions", "What")
+    ]
+    for damaged in ("[]", "{", '{"emotions": {}, "capabilities": {}}', "null"):
+        (folder / "opinions.json").write_text(damaged, encoding="utf-8")
+        assert "holds no opinions" in str(invoke(*report, "--json").exception)

@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from commands import invoke_well
 from pages import alarms, read_page
-from typer.testing import CliRunner
 
 from rlver_gym.bench.check import Finding, Problems
 from rlver_gym.bench.compare import read_comparisons
 from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
-from rlver_gym.cli.root import app
 from rlver_gym.studio.page import write_page
 from rlver_gym.util.errors import RunError
 
@@ -38,30 +37,24 @@ def edited_copy(folder: Path, to: Path, lines: Iterable[int]) -> Path:
     return to
 
 
-def report_on(*words: object) -> str:
-    result = CliRunner().invoke(app, ["report", *map(str, words)], env={"COLUMNS": "200"})
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
 def test_lines_that_were_edited_are_named_on_the_terminal_the_page_and_in_json(
     folder: Path, tmp_path: Path
 ) -> None:
     run_folder = edited_copy(folder, tmp_path / "<b>run", [12])
     says = "line 12 (1 of 16 lines): not as it was written"
-    told = report_on(run_folder)
+    told = invoke_well("report", run_folder)
     assert f"{run_folder}: {says}" in told
     assert f"rlver-gym verify {run_folder} says what was changed." not in told
-    said = report_on(run_folder, "--no-recompute")
+    said = invoke_well("report", run_folder, "--no-recompute")
     assert f"rlver-gym verify {run_folder} says what was changed." in said
     page = run_folder / "report.html"
     assert any(f"<b>run: {says}" in text for text in alarms(page))
     assert str(tmp_path) not in json.dumps(read_page(page))
-    found = json.loads(report_on(run_folder, "--json"))
+    found = json.loads(invoke_well("report", run_folder, "--json"))
     assert found["verified"][str(run_folder)]["problems"]["edited"] == {"count": 1, "lines": [12]}
     several = edited_copy(folder, tmp_path / "several", range(3, 9))
-    assert "lines 3, 4, 5, … (6 of 16 lines): not as it was written" in report_on(
-        folder, several, "--out", tmp_path / "both.html"
+    assert "lines 3, 4, 5, … (6 of 16 lines): not as it was written" in invoke_well(
+        "report", folder, several, "--out", tmp_path / "both.html"
     )
 
 
@@ -91,7 +84,9 @@ def test_runs_of_another_protocol_get_a_table_of_their_own(folder: Path, tmp_pat
     first, second = overview["tables"]
     assert "8 people x 2 seeds" in second["title"]
     assert "comfort (same)" in [score["agent"] for score in first["scores"]]
-    assert "a rank across them would mean nothing" in report_on(folder, other, "--no-recompute")
+    assert "a rank across them would mean nothing" in invoke_well(
+        "report", folder, other, "--no-recompute"
+    )
     alike = read_page(write_page([folder, same], tmp_path / "both.html"))["overview"]
     assert len(alike["tables"]) == 1
     with pytest.raises(RunError, match="given twice"):

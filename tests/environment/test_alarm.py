@@ -2,10 +2,10 @@
 
 import io
 import json
-import sys
 from pathlib import Path
 
 import pytest
+from commands import run_command
 from pages import read_page
 from rich.console import Console
 
@@ -81,39 +81,21 @@ def test_the_baselines_stock_phrases_are_one_quiet_line(field: list[Episode]) ->
     ]
 
 
+SAID = "You carry that with you all day long, and nobody ever asks how you are."
+OTHERWISE = "You carry that around with you all week long, and nobody really asks how you feel."
+SORRY = "I am so sorry that you have to go through all of this, truly I am sorry."
+TIRED = "听起来你最近真的很累，我能感受到你的委屈。"
+
+
 @pytest.mark.parametrize(
     ("one", "other", "alike"),
     [
-        (
-            "You carry that with you all day long, and nobody asks.",
-            "You carry that with you all day long, and nobody asks!",
-            True,
-        ),
-        (
-            "You carry that with you all day long, and nobody ever asks how you are.",
-            "You carry that with you all week long, and nobody ever asks how you are.",
-            True,
-        ),
-        (
-            "You carry that with you all day long, and nobody ever asks how you are.",
-            "You carry that around with you all week long, and nobody really asks how you feel.",
-            False,
-        ),
-        (
-            "I am so sorry that you have to go through all of this, truly I am sorry.",
-            "I am so sorry that you have to go through all of this, really I am sorry.",
-            True,
-        ),
-        (
-            "听起来你最近真的很累，我能感受到你的委屈。",
-            "听起来你最近真的很累，我能感受到你的难过。",
-            True,
-        ),
-        (
-            "听起来你最近真的很累，我能感受到你的委屈。",
-            "你为她守了整整一夜，这份心意很难得。",
-            False,
-        ),
+        (SAID, SAID.replace(".", "!"), True),
+        (SAID, SAID.replace("day", "week"), True),
+        (SAID, OTHERWISE, False),
+        (SORRY, SORRY.replace("truly", "really"), True),
+        (TIRED, TIRED.replace("委屈", "难过"), True),
+        (TIRED, "你为她守了整整一夜，这份心意很难得。", False),
         ("Мне очень жаль, что так вышло", "Мне очень жаль, что так вышло!", True),
         ("Go on.", "go on", True),
         ("Go on.", "Tell me more.", False),
@@ -122,9 +104,9 @@ def test_the_baselines_stock_phrases_are_one_quiet_line(field: list[Episode]) ->
     ],
 )
 def test_near_copies_are_found_in_any_script(one: str, other: str, alike: bool) -> None:
-    found = find_near_copies([told(one, persona="ada"), told(other, persona="ben")])
-    assert found.copies == (2 if alike else 0)
-    assert (found.pair is not None) == alike
+    copies = find_near_copies([told(one, persona="ada"), told(other, persona="ben")])
+    assert copies.copies == (2 if alike else 0)
+    assert (copies.pair is not None) == alike
 
 
 def test_only_people_with_other_stories_are_somebody_else() -> None:
@@ -136,57 +118,41 @@ def test_only_people_with_other_stories_are_somebody_else() -> None:
 
 
 def test_who_repeats_one_good_reply_to_each_is_marked() -> None:
-    stuck = [
-        told(*[f"Dear {name}, you did all that {name} could do that night."] * 9, persona=name)
-        for name in ("ada", "ben")
-    ]
-    found = find_near_copies(stuck)
-    assert (found.to_others, found.copies) == (0, 16)
+    good = "Dear {0}, you did all that {0} could do that night."
+    stuck = [told(*[good.format(name)] * 9, persona=name) for name in ("ada", "ben")]
+    copies = find_near_copies(stuck)
+    assert (copies.to_others, copies.copies) == (0, 16)
     (alarm,) = find_alerts(stuck)
     assert "repeats itself: 89 %" in alarm.says
 
 
 def test_hostile_text_stays_text_on_the_terminal() -> None:
-    hostile = (
-        "</script><script>alert('x')</script><img src=x onerror=alert(1)> \x1b[31m\u202e"
-        " [bold]x[/bold]"
-    )
-    said = [
-        told(*[hostile] * 8, persona=f"<b>{name}</b>", agent="<i>mine</i>")
-        for name in ("ada", "ben")
-    ]
+    hostile = "<script>alert('x')</script><img src=x> \x1b[31m\u202e [bold]x[/bold]"
+    agent = "<i>mine</i>"
+    said = [told(*[hostile] * 8, persona=f"<b>{name}</b>", agent=agent) for name in ("ada", "ben")]
     shown = printed(check_episodes(said))
     assert "\x1b" not in shown
     assert "\u202e" not in shown
     assert "[bold]x[/bold]" in shown
 
 
-def test_bench_and_report_print_alarms_and_put_them_into_json(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from rlver_gym.cli import main
-
+def test_bench_and_report_print_alarms_and_put_them_into_json(tmp_path: Path) -> None:
     (tmp_path / "same_words.py").write_text(
         "class Same:\n    def reply(self, messages):\n        return 'I am so sorry that you are"
         " going through this.'\n"
     )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
 
     def rlver(*words: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["rlver-gym", *words])
-        with pytest.raises(SystemExit) as left:
-            main()
-        assert not left.value.code
-        return capsys.readouterr().out
+        done = run_command(*words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     bench = "bench --agent same_words:Same --split demo --seeds 1 --out run".split()
     assert "suspicious  same_words:Same says the same to everybody" in rlver(*bench)
     for words in ((*bench, "--json"), ("report", "run", "--json")):
-        plain = json.loads(rlver(*words))
-        (found,) = plain["alarms"]
-        assert {said["seed"] for said in found["evidence"]["pair"]} == {0}
-    (table,) = read_page(Path("run/report.html"))["overview"]["tables"]
+        (alarm,) = json.loads(rlver(*words))["alarms"]
+        assert {said["seed"] for said in alarm["evidence"]["pair"]} == {0}
+    (table,) = read_page(tmp_path / "run/report.html")["overview"]["tables"]
     ((says, *evidence),) = table["scores"][0]["flags"]
     assert "says the same to everybody" in says
     assert "I am so sorry" in evidence[0]

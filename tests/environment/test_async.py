@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 import gymnasium as gym
@@ -269,17 +269,17 @@ def test_many_that_wait_give_what_many_give_that_do_not(mode: str) -> None:
 
 
 def test_a_vector_step_that_is_stopped_while_others_begin_anew_has_moved_nobody() -> None:
-    breaking = gym.make_vec(
-        "RLVER-Empathy-v0", num_envs=4, user=Breaking("Now?", ServerUnreachable("gone"))
+    said = ("Tell me more.", "What happened?", "And then?", "How was that?")
+    breaking, sound = (
+        gym.make_vec("RLVER-Empathy-v0", num_envs=4, user=user)
+        for user in (Breaking("Now?", ServerUnreachable("gone")), "embedded")
     )
-    sound = gym.make_vec("RLVER-Empathy-v0", num_envs=4)
     for env in (breaking, sound):
         env.reset(seed=np.arange(4).tolist())
         for _ in range(7):
-            env.step(("Tell me more.", "What happened?", "And then?", "How was that?"))
+            env.step(said)
     with pytest.raises(ServerUnreachable):
-        breaking.step(("Tell me more.", "What happened?", "Now?", "How was that?"))
-    said = ("Tell me more.", "What happened?", "And then?", "How was that?")
+        breaking.step((*said[:2], "Now?", said[3]))
     for step in range(4):
         assert data_equivalence(breaking.step(said), sound.step(said)), step
 
@@ -319,30 +319,35 @@ def test_rollouts_work_inside_a_running_event_loop() -> None:
     assert asyncio.run(notebook()) == (one_by_one(), one_by_one())
 
 
-def test_a_rollout_delivers_what_came_before_an_error() -> None:
+class Stops:
+    """Says in the sixth dialogue what its user breaks off at."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def reply(self, messages: Sequence[Message]) -> str:
+        return "Stop." if self.seed == 5 and len(messages) > 5 else "Tell me more."
+
+
+def lose_the_server() -> Iterator[tuple[EmpathySession, Agent]]:
     user = Breaking("Stop.", ServerUnreachable("gone"))
-
-    class Stops:
-        def __init__(self, seed: int) -> None:
-            self.seed = seed
-
-        def reply(self, messages: Sequence[Message]) -> str:
-            return "Stop." if self.seed == 5 and len(messages) > 5 else "Tell me more."
-
-    finished = rollout((session(user, seed), Stops(seed)) for seed in range(6))
-    assert [next(finished).scene.seed for _ in range(5)] == [0, 1, 2, 3, 4]
-    with pytest.raises(ServerUnreachable):
-        next(finished)
+    return ((session(user, seed), Stops(seed)) for seed in range(6))
 
 
-def test_an_error_in_the_source_of_dialogues_comes_in_its_place() -> None:
-    def source() -> Iterator[tuple[EmpathySession, Agent]]:
-        yield from pairs(Patient(), 3)
-        raise UtteranceError("no more")
+def lose_the_source() -> Iterator[tuple[EmpathySession, Agent]]:
+    yield from pairs(Patient(), 5)
+    raise UtteranceError("no more")
 
+
+@pytest.mark.parametrize(
+    ("source", "error"), [(lose_the_server, ServerUnreachable), (lose_the_source, UtteranceError)]
+)
+def test_an_error_in_a_dialogue_or_in_their_source_comes_in_its_place(
+    source: Callable[[], Iterator[tuple[EmpathySession, Agent]]], error: type[Exception]
+) -> None:
     finished = rollout(source())
-    assert [next(finished).scene.seed for _ in range(3)] == [0, 1, 2]
-    with pytest.raises(UtteranceError):
+    assert [next(finished).scene.seed for _ in range(5)] == [0, 1, 2, 3, 4]
+    with pytest.raises(error):
         next(finished)
 
 

@@ -17,6 +17,7 @@ from rlver_gym.environment.belief import (
 from rlver_gym.util.errors import UtteranceError
 
 PERSONA = "noor-the-old-dog"  # whose need is deep_empathy
+MIXED = {"praise": 0.75, "motives": 0.25}
 
 
 def make(**options: Any) -> BeliefChannel:
@@ -31,20 +32,10 @@ def make(**options: Any) -> BeliefChannel:
         (FORM, 35, {"praise": 0.7, "listening": 0.3}, "What was that like for you?"),
         ("[belief emotion: 12]\nHello.", 12, None, "Hello."),
         ("[Belief need=motives] Hello.", None, {"motives": 1.0}, "Hello."),
-        (
-            "[belief emotion=999 need=praise:3,motives:1] Hi.",
-            100,
-            {"praise": 0.75, "motives": 0.25},
-            "Hi.",
-        ),
+        ("[belief emotion=999 need=praise:3,motives:1] Hi.", 100, MIXED, "Hi."),
         ("[belief need=love:1] Hi.", None, None, "Hi."),
         ("[belief need=praise:0] Hi.", None, None, "Hi."),
-        (
-            "I read [belief emotion=3] somewhere.",
-            None,
-            None,
-            "I read [belief emotion=3] somewhere.",
-        ),
+        ("I read [belief emotion=3] there.", None, None, "I read [belief emotion=3] there."),
         ("", None, None, ""),
     ],
 )

@@ -2,11 +2,13 @@
 
 import json
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from failing import FailsInTurn
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import data_equivalence
@@ -19,9 +21,8 @@ from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv, EnvState
 from rlver_gym.environment.episode import Episode
-from rlver_gym.environment.spaces import Utterance
 from rlver_gym.users import EmbeddedUser, Scene
-from rlver_gym.util.errors import CardError, DialogueError, UnknownName, UserFailed
+from rlver_gym.util.errors import CardError, DialogueError, UnknownName
 
 WORDS = [
     "It sounds as if that weighs on you.",
@@ -65,21 +66,17 @@ def test_the_spec_survives_json(env_id: str) -> None:
     assert data_equivalence(rollout(gym.make(spec), 1), rollout(env, 1))
 
 
-def test_info_explains_the_turn() -> None:
+def test_info_explains_the_turn_and_is_json() -> None:
     env = gym.make("RLVER-Empathy-v0", info="privileged")
     _, info = env.reset(seed=0)
-    assert (info["emotion"], info["change"], info["turn"], info["outcome"], info["reasons"]) == (
-        40,
-        0,
-        0,
-        None,
-        [],
-    )
+    begin = {"emotion": 40, "change": 0, "turn": 0, "outcome": None, "reasons": []}
+    assert {name: info[name] for name in begin} == begin
     _, reward, _, _, info = env.step("What happened?")
     assert info["change"] == reward == sum(reason["points"] for reason in info["reasons"])
     assert info["persona"] in library().ids("train")
     assert info["hidden_need"] == library().get(info["persona"]).need
     assert "hidden_need" in EmpathyEnv.privileged_info
+    assert json.loads(json.dumps(info)) == info
 
 
 def test_the_people_that_are_for_tuning_are_drawn_when_asked_for() -> None:
@@ -95,37 +92,22 @@ def test_a_persona_chosen_at_reset_begins_the_episode_that_choosing_it_at_make_b
 ) -> None:
     wanted = library().ids("train")[3]
     chosen, made = EmpathyEnv(), EmpathyEnv(persona=wanted)
-    for one, options in ((chosen, {"persona": wanted}), (made, None)):
-        one.reset(seed=seed, options=options)
-    assert chosen.session.scene == made.session.scene
-    assert chosen.reset(options={"persona": wanted}) == made.reset()
-    assert chosen.session.scene == made.session.scene
+    for resets in ({"seed": seed}, {}):
+        assert chosen.reset(**resets, options={"persona": wanted}) == made.reset(**resets)
+        assert chosen.session.scene == made.session.scene
 
 
-def test_rendering() -> None:
-    env = gym.make("RLVER-Empathy-v0", render_mode="ansi")
-    env.reset(seed=0)
-    env.step("What happened?")
-    text = env.render()
-    assert "agent: What happened?" in text
-    assert "40 B" in text
-
-
-def test_human_rendering_prints_each_turn_and_takes_no_markup(
+def test_rendering_tells_the_dialogue_and_takes_no_markup(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    env = gym.make("RLVER-Empathy-v0", render_mode="human")
-    env.reset(seed=0)
-    env.step("[red]What[/red] happened? [/nonsense]")
-    assert "[red]What[/red] happened? [/nonsense]" in capsys.readouterr().out
-
-
-def test_the_utterance_space_holds_any_script() -> None:
-    space = Utterance(10)
-    assert all(space.contains(text) for text in ("", "a b", "你好", "مرحبا", "🙂🙂", "\n"))
-    assert not any(space.contains(text) for text in ("x" * 11, "\ud800", 5, None, b"a"))
-    space.seed(0)
-    assert space.contains(space.sample())
+    words = "[red]What[/red] happened? [/nonsense]"
+    env, human = (gym.make("RLVER-Empathy-v0", render_mode=mode) for mode in ("ansi", "human"))
+    for each in (env, human):
+        each.reset(seed=0)
+        each.step(words)
+    assert f"agent: {words}" in env.render()
+    assert "40 B" in env.render()
+    assert words in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -168,12 +150,6 @@ def test_wrong_order_gets_a_named_error() -> None:
             env.reset(options=options)  # pyright: ignore[reportArgumentType]
 
 
-def test_info_is_json() -> None:
-    env = gym.make("SAGE-Sentient-v0")
-    env.reset(seed=0)
-    assert json.loads(json.dumps(env.step("What happened?")[4]))
-
-
 def test_a_card_object_makes_an_environment() -> None:
     card = env_card("RLVER-Empathy-v0").model_copy(update={"start": 60, "turns": 2})
     env = gym.make("RLVER-Empathy-v0", card=card, info="privileged")
@@ -182,40 +158,31 @@ def test_a_card_object_makes_an_environment() -> None:
     assert env.step("And then?")[2]
 
 
-class Failing(EmbeddedUser):
-    """Fails in the second turn, in one of its two functions."""
-
-    def __init__(self, where: str) -> None:
-        super().__init__()
-        self.where = where
+class FailsToSpeak(FailsInTurn):
+    """Fails in a turn, after the appraisal."""
 
     def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
-        if self.where == "appraise" and dialogue.turns:
-            raise UserFailed("the model said nothing")
-        return super().appraise(scene, emotion, dialogue)
+        return EmbeddedUser().appraise(scene, emotion, dialogue)
 
     def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
-        if self.where == "speak" and dialogue.turns:
-            raise UserFailed("the model said nothing")
+        self._fail_in(len(dialogue.turns) + 1, scene)
         return super().speak(scene, emotion, dialogue, appraisal)
 
 
-@pytest.mark.parametrize("where", ["appraise", "speak"])
+@pytest.mark.parametrize("user", [FailsInTurn(2), FailsToSpeak(2)])
 @pytest.mark.parametrize("env_id", ["RLVER-Empathy-v0", "RLVER-Sparse-v0"])
-def test_a_user_that_fails_ends_the_dialogue_without_a_score(where: str, env_id: str) -> None:
-    env = gym.make(env_id, user=Failing(where), info="privileged", on_failure="truncate")
+def test_a_user_that_fails_ends_the_dialogue_without_a_score(
+    user: FailsInTurn, env_id: str
+) -> None:
+    env = gym.make(env_id, user=user, info="privileged", on_failure="truncate")
     assert env.reset(seed=0)[1]["valid"]
     before = env.step(WORDS[0])[4]
-    reply, reward, terminated, truncated, info = env.step(WORDS[1])
+    *given, info = env.step(WORDS[1])
     assert before["valid"]
-    assert (reply, reward, terminated, truncated) == ("", 0.0, False, True)
-    assert (info["outcome"], info["valid"], info["change"], info["emotion"]) == (
-        "failed",
-        False,
-        0,
-        before["emotion"],
-    )
-    assert "the model said nothing" in info["reasons"][0]["note"]
+    assert given == ["", 0.0, False, True]
+    assert (info["outcome"], info["valid"], info["change"]) == ("failed", False, 0)
+    assert info["emotion"] == before["emotion"]
+    assert "the server is away" in info["reasons"][0]["note"]
     with pytest.raises(DialogueError, match="over"):
         env.unwrapped.step("Hello?")
     (score,) = score_agents([Episode.of(env.unwrapped.session, "me")])  # pyright: ignore[reportAttributeAccessIssue]
@@ -235,6 +202,9 @@ def test_what_is_no_user_and_no_state_is_named() -> None:
             env.session.restore(state)  # pyright: ignore[reportArgumentType]
 
 
+Damage = Callable[[Any], EnvState]
+
+
 def _talked() -> EmpathyEnv:
     env = EmpathyEnv("RLVER-Empathy-v0")
     env.reset(seed=5, options={"persona": "elias-the-old-dog"})
@@ -243,59 +213,62 @@ def _talked() -> EmpathyEnv:
     return env
 
 
-BAD_STATES: dict[str, dict[str, Any]] = {
-    "no random state": {"random": None},
-    "an empty random state": {"random": {}},
-    "another generator": {"random": dict(np.random.MT19937(0).state)},
-    "half a random state": {"random": {**np.random.PCG64(0).state, "uinteger": "x"}},
-    "a random state too large": {
-        "random": {**np.random.PCG64(0).state, "state": {"state": 1 << 200, "inc": 1}}
-    },
-    "a seed that is none": {"seed": "5"},
-    "a seed below zero": {"seed": -1},
-    "a persona that is none": {"persona": ["x"]},
-    "a persona that is not here": {"persona": "nobody"},
-    "another persona": {"persona": "noor-missed-evening"},
-    "no snapshot": {"snapshot": None},
+def state(**fields: Any) -> Damage:
+    return lambda state: state._replace(**fields)
+
+
+def snapshot(**fields: Any) -> Damage:
+    return lambda state: state._replace(snapshot=state.snapshot._replace(**fields))
+
+
+def last_turn(**fields: Any) -> Damage:
+    def damage(state: EnvState) -> EnvState:
+        opening, turns = state.snapshot.dialogue.opening, state.snapshot.dialogue.turns
+        dialogue = Dialogue(opening, (*turns[:-1], turns[-1]._replace(**fields)))
+        return state._replace(snapshot=state.snapshot._replace(dialogue=dialogue))
+
+    return damage
+
+
+def unanswered(state: EnvState) -> EnvState:
+    dialogue = state.snapshot.dialogue.with_utterance("hello")
+    return state._replace(snapshot=state.snapshot._replace(dialogue=dialogue))
+
+
+RANDOM = np.random.PCG64(0).state
+DAMAGES: dict[str, Damage] = {
+    "no random state": state(random=None),
+    "an empty random state": state(random={}),
+    "another generator": state(random=dict(np.random.MT19937(0).state)),
+    "half a random state": state(random={**RANDOM, "uinteger": "x"}),
+    "a random state too large": state(random={**RANDOM, "state": {"state": 1 << 200, "inc": 1}}),
+    "a seed that is none": state(seed="5"),
+    "a seed below zero": state(seed=-1),
+    "a persona that is none": state(persona=["x"]),
+    "a persona that is not here": state(persona="nobody"),
+    "another persona": state(persona="noor-missed-evening"),
+    "no snapshot": state(snapshot=None),
+    "an emotion off the scale": snapshot(emotion=10**30),
+    "an emotion below zero": snapshot(emotion=-5),
+    "another emotion than the last": snapshot(emotion=41),
+    "an emotion that is NaN": snapshot(emotion=float("nan")),
+    "an outcome that is none": snapshot(outcome="left"),
+    "an end that did not come": snapshot(outcome=Outcome.LEFT),
+    "a dialogue that is none": snapshot(dialogue="hello"),
+    "no dialogue": snapshot(dialogue=None),
+    "a turn that is none": snapshot(dialogue=Dialogue("hello", (("a", "b"),))),  # pyright: ignore[reportArgumentType]
+    "another emotion": last_turn(emotion=99),
+    "another reward": last_turn(reward=10.0),
+    "an appraisal that is none": last_turn(appraisal=None),
+    "an appraisal out of bounds": last_turn(appraisal=Appraisal(60, "", ()), emotion=100),
+    "an utterance without an answer": unanswered,
 }
-BAD_SNAPSHOTS: dict[str, dict[str, Any]] = {
-    "an emotion off the scale": {"emotion": 10**30},
-    "an emotion below zero": {"emotion": -5},
-    "another emotion than the last": {"emotion": 41},
-    "an emotion that is NaN": {"emotion": float("nan")},
-    "an outcome that is none": {"outcome": "left"},
-    "an end that did not come": {"outcome": Outcome.LEFT},
-    "a dialogue that is none": {"dialogue": "hello"},
-    "no dialogue": {"dialogue": None},
-    "a turn that is none": {"dialogue": Dialogue("hello", (("a", "b"),))},  # pyright: ignore[reportArgumentType]
-}
-BAD_TURNS: dict[str, dict[str, Any]] = {
-    "another emotion": {"emotion": 99},
-    "another reward": {"reward": 10.0},
-    "an appraisal that is none": {"appraisal": None},
-    "an appraisal out of bounds": {"appraisal": Appraisal(60, "", ()), "emotion": 100},
-}
 
 
-def _damage(name: str, state: EnvState) -> EnvState:
-    snapshot = state.snapshot
-    dialogue = snapshot.dialogue
-    assert dialogue is not None
-    if name in BAD_STATES:
-        return state._replace(**BAD_STATES[name])
-    if name in BAD_TURNS:
-        turns = (*dialogue.turns[:-1], dialogue.turns[-1]._replace(**BAD_TURNS[name]))
-        return state._replace(
-            snapshot=snapshot._replace(dialogue=Dialogue(dialogue.opening, turns))
-        )
-    unanswered = {"dialogue": dialogue.with_utterance("hello")}
-    return state._replace(snapshot=snapshot._replace(**BAD_SNAPSHOTS.get(name, unanswered)))
-
-
-@pytest.mark.parametrize("name", [*BAD_STATES, *BAD_SNAPSHOTS, *BAD_TURNS, "unanswered"])
+@pytest.mark.parametrize("name", DAMAGES)
 def test_a_state_that_cannot_be_restored_leaves_everything_where_it_was(name: str) -> None:
     env, twin = _talked(), _talked()
-    bad = _damage(name, env.save_state())
+    bad = DAMAGES[name](env.save_state())
     env.step(WORDS[2])
     twin.step(WORDS[2])
     with pytest.raises((DialogueError, UnknownName)) as error:

@@ -73,12 +73,11 @@ def check_play(
     supporter = make_agent(agent, library().get(persona))
     begin = env.reset(seed=seed)
     assert data_equivalence(begin, twin.reset(seed=seed))
-    state, said, seen, over = env.save_state(), [], [], False
+    state, saved_at, said, seen, over = env.save_state(), 0, [], [], False
     while not over:
         turn = len(said)
-        state, saved_at = (
-            (env.save_state(), turn) if turn <= save_at else (state, min(save_at, turn))
-        )
+        if turn <= save_at:
+            state, saved_at = env.save_state(), turn
         heard: tuple[Message, ...] = tuple(env.session.dialogue.messages())
         said.append(noise[turn] if turn in noise else supporter.reply(heard))
         seen.append(env.step(said[-1]))
@@ -130,11 +129,8 @@ def test_dialogues_hold_what_is_promised_and_reach_every_end(examples: Any) -> N
     for persona in PERSONAS:
         for agent in (AGENTS[0], AGENTS[-1]):
             ends[check_play(near, persona, agent, {}, seed=0, save_at=2)] += 1
-        ends[
-            check_play(
-                near.model_copy(update={"turns": 1}), persona, AGENTS[0], {}, seed=0, save_at=0
-            )
-        ] += 1
+        short = near.model_copy(update={"turns": 1})
+        ends[check_play(short, persona, AGENTS[0], {}, seed=0, save_at=0)] += 1
     assert set(ends) == {"content", "left", "out_of_turns"}
     assert ends["content"] >= min(5, len(PERSONAS))
 
@@ -143,10 +139,8 @@ def test_dialogues_hold_what_is_promised_and_reach_every_end(examples: Any) -> N
 def vector_plays(draw: st.DrawFn) -> dict[str, Any]:
     """Some dialogues side by side, and what is said to each, turn by turn."""
     count = draw(st.integers(1, 3))
-    row = st.tuples(
-        *[st.one_of(st.sampled_from(["What happened?", "That was hard on you, all alone."]), NOISE)]
-        * count
-    )
+    words = st.sampled_from(["What happened?", "That was hard on you, all alone."])
+    row = st.tuples(*[words | NOISE] * count)
     return {
         "card": draw(env_cards()),
         "mode": draw(st.sampled_from([AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])),

@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from failing import FailsInTurn
 from gymnasium import wrappers
 from gymnasium.error import InvalidAction, ResetNeeded
 from gymnasium.spaces.utils import flatten, unflatten
@@ -26,24 +27,6 @@ from rlver_gym.util.errors import CardError, UnknownName, UserFailed
 
 SAY = ("What happened then?", "你好 😀 That sounds hard.", "Everything will be fine.")
 PERSONA = "noor-the-old-dog"
-
-
-class Failing(EmbeddedUser):
-    """Answers the first turn, and fails in the second; with `at_once` before the first words."""
-
-    def __init__(self, at_once: bool = False) -> None:
-        super().__init__()
-        self.at_once = at_once
-
-    def open(self, scene: Any, emotion: int) -> str:
-        if self.at_once:
-            raise UserFailed("nothing to say")
-        return super().open(scene, emotion)
-
-    def appraise(self, scene: Any, emotion: int, dialogue: Any) -> Any:
-        if dialogue.turns:
-            raise UserFailed("the model said nothing")
-        return super().appraise(scene, emotion, dialogue)
 
 
 class Writing(EmbeddedUser):
@@ -94,6 +77,8 @@ def test_a_text_can_be_flattened_and_read_back(text: str) -> None:
 
 def test_samples_are_in_the_space_and_masks_of_characters_are_refused() -> None:
     space = Utterance(10, seed=0)
+    assert all(space.contains(text) for text in ("", "a b", "你好", "مرحبا", "🙂🙂", "\n"))
+    assert not any(space.contains(text) for text in ("x" * 11, "\ud800", 5, None, b"a"))
     assert all(space.sample() in space for _ in range(50))
     assert len(space.sample((4, None))) == 4
     for mask in ((4, np.ones(3, dtype=np.int8)), (11, None), (-1, None)):
@@ -200,47 +185,39 @@ def test_features_with_an_emotion_that_nobody_tells_are_refused() -> None:
 
 
 def test_a_failed_user_is_an_error_and_no_truncation() -> None:
-    env = gym.make("RLVER-Empathy-v0", user=Failing())
+    env = gym.make("RLVER-Empathy-v0", user=FailsInTurn(2))
     env.reset(seed=0)
     env.step(SAY[0])
-    with pytest.raises(UserFailed, match=r"the model said nothing.*reset\(\).*on_failure"):
+    with pytest.raises(UserFailed, match=r"the server is away.*reset\(\).*on_failure"):
         env.step(SAY[1])
     with pytest.raises(ResetNeeded):
         env.step(SAY[1])
     env.reset(seed=0)
     assert env.step(SAY[0])[4]["valid"]
-    with pytest.raises(UserFailed, match="nothing to say"):
-        gym.make("RLVER-Strategy-v0", user=Failing(at_once=True)).reset(seed=0)
+    with pytest.raises(UserFailed, match="the server is away"):
+        gym.make("RLVER-Strategy-v0", user=FailsInTurn(0)).reset(seed=0)
 
 
 def test_when_one_of_many_fails_no_dialogue_has_moved() -> None:
-    class FailsAt(EmbeddedUser):
-        def appraise(self, scene: Any, emotion: int, dialogue: Any) -> Any:
-            if dialogue.utterance == "fail":
-                raise UserFailed("no")
-            return super().appraise(scene, emotion, dialogue)
-
-    env = gym.make_vec("RLVER-Empathy-v0", num_envs=2, user=FailsAt())
-    twin = gym.make_vec("RLVER-Empathy-v0", num_envs=2)
-    for one in (env, twin):
-        one.reset(seed=0)
+    env, twin = (
+        gym.make_vec("RLVER-Empathy-v0", num_envs=2, user=user)
+        for user in (FailsInTurn(1, times=1), "embedded")
+    )
+    for each in (env, twin):
+        each.reset(seed=0)
     with pytest.raises(UserFailed):
-        env.step((SAY[0], "fail"))
+        env.step(SAY[:2])
     assert env.step(SAY[:2])[0] == twin.step(SAY[:2])[0]
 
 
 def test_a_language_model_makes_the_spec_nondeterministic() -> None:
     from test_async import Patient
 
+    model: dict[str, Any] = {"user": "openai:any", "base_url": "http://127.0.0.1:9/v1"}
     for env_id in ("RLVER-Empathy-v0", "RLVER-Strategy-v0"):
-        ours, theirs = gym.make(env_id), gym.make(env_id, user=Patient())
-        assert ours.spec is not None
-        assert theirs.spec is not None
-        assert (ours.spec.nondeterministic, theirs.spec.nondeterministic) == (False, True)
+        specs = [gym.make(env_id, **one).spec for one in ({}, {"user": Patient()}, model)]
+        assert [spec and spec.nondeterministic for spec in specs] == [False, True, True]
         assert not gym.spec(env_id).nondeterministic
-    named = gym.make("RLVER-Empathy-v0", user="openai:any", base_url="http://127.0.0.1:9/v1")
-    assert named.spec is not None
-    assert named.spec.nondeterministic
 
 
 @pytest.mark.parametrize("env_id", ["RLVER-Empathy-v0", "RLVER-Strategy-v0"])
@@ -274,11 +251,11 @@ def test_what_is_no_strategy_is_refused_and_costs_no_turn(action: Any) -> None:
 
 def test_every_kind_of_whole_number_chooses_a_strategy() -> None:
     env = gym.make("RLVER-Strategy-v0")
-    told = []
+    utterances = set()
     for action in (3, np.int64(3), np.uint8(3), np.array(3)):
         env.reset(seed=0)
-        told.append(env.step(action)[4]["utterance"])
-    assert len(set(told)) == 1
+        utterances.add(env.step(action)[4]["utterance"])
+    assert len(utterances) == 1
 
 
 @pytest.mark.parametrize(
@@ -297,11 +274,8 @@ def test_no_argument_is_swallowed(make: Any, option: str) -> None:
         make(**{option: 1})
 
 
-PICTURES = ["rgb_array", "rgb_array_list", "depth_array"]
-
-
 @pytest.mark.parametrize("env_id", ["RLVER-Empathy-v0", "RLVER-Strategy-v0"])
-@pytest.mark.parametrize("mode", PICTURES)
+@pytest.mark.parametrize("mode", ["rgb_array", "rgb_array_list", "depth_array"])
 def test_who_asks_for_pictures_is_warned_and_gets_none(env_id: str, mode: str) -> None:
     for make in (gym.make, gym.make_vec):
         with pytest.warns(UserWarning, match=f"no pictures: render_mode='{mode}'"):

@@ -25,7 +25,7 @@ def words(step: int, count: int) -> tuple[str, ...]:
     return tuple(WORDS[(step + number) % len(WORDS)] for number in range(count))
 
 
-@pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
 @pytest.mark.parametrize("env_id", ["RLVER-Empathy-v0", "RLVER-Sparse-v0"])
 def test_equals_sync_vector_env_step_for_step(env_id: str, mode: str) -> None:
     ours = gym.make_vec(env_id, num_envs=3, autoreset_mode=mode)
@@ -33,24 +33,12 @@ def test_equals_sync_vector_env_step_for_step(env_id: str, mode: str) -> None:
     assert isinstance(ours, EmpathyVectorEnv)
     assert data_equivalence(ours.reset(seed=11), theirs.reset(seed=11))
     for step in range(20):
-        assert data_equivalence(ours.step(words(step, 3)), theirs.step(words(step, 3))), step
-
-
-def test_equals_sync_vector_env_with_reset_mask() -> None:
-    ours = gym.make_vec("RLVER-Empathy-v0", num_envs=3, autoreset_mode=AutoresetMode.DISABLED)
-    theirs = SyncVectorEnv(
-        [lambda: EmpathyEnv("RLVER-Empathy-v0")] * 3, autoreset_mode=AutoresetMode.DISABLED
-    )
-    assert data_equivalence(ours.reset(seed=2), theirs.reset(seed=2))
-    for step in range(20):
-        a, b = ours.step(words(step, 3)), theirs.step(words(step, 3))
+        a, b = (env.step(words(step, 3)) for env in (ours, theirs))
         assert data_equivalence(a, b), step
         over = a[2] | a[3]
-        if over.any():
-            assert data_equivalence(
-                ours.reset(options={"reset_mask": over.copy()}),
-                theirs.reset(options={"reset_mask": over.copy()}),
-            )
+        if mode == "Disabled" and over.any():
+            a, b = (env.reset(options={"reset_mask": over.copy()}) for env in (ours, theirs))
+            assert data_equivalence(a, b), step
 
 
 def test_groups_share_persona_and_seed() -> None:
@@ -81,10 +69,10 @@ def test_a_wrong_mask_gets_a_clear_error(mask: object) -> None:
 
 
 def test_wrong_counts_get_a_clear_error() -> None:
-    with pytest.raises(ValueError, match="group_size"):
-        gym.make_vec("RLVER-Empathy-v0", num_envs=3, group_size=2)
     env = gym.make_vec("RLVER-Empathy-v0", num_envs=2)
     env.reset(seed=0)
+    with pytest.raises(ValueError, match="group_size"):
+        gym.make_vec("RLVER-Empathy-v0", num_envs=3, group_size=2)
     with pytest.raises(ValueError, match="utterances"):
         env.step(("hello",))
     with pytest.raises(ValueError, match="seeds"):
@@ -105,24 +93,26 @@ def test_a_bad_action_moves_no_dialogue(bad: object) -> None:
     assert data_equivalence(env.step(words(0, 3)), twin.step(words(0, 3)))
 
 
+TO_THE_END = [
+    "What happened?",
+    "That sounds hard. How did it begin?",
+    "And how are you now?",
+    "Who knows about it?",
+    "What would you wish for?",
+    "You have carried this for a long time.",
+    "I am still here, take your time.",
+    "What was the worst moment?",
+]
+
+
 def test_an_ended_dialogue_among_others_moves_none_when_nothing_resets_it() -> None:
     env = EmpathyVectorEnv(2, autoreset_mode=AutoresetMode.DISABLED)
     env.reset(seed=0)
-    said = iter(
-        (
-            "What happened?",
-            "That sounds hard. How did it begin?",
-            "And how are you now?",
-            "Who knows about it?",
-            "What would you wish for?",
-            "You have carried this for a long time.",
-            "I am still here, take your time.",
-            "What was the worst moment?",
-        )
-    )
+    said = iter(TO_THE_END)
     while not env.step((next(said), ""))[2][1]:
         pass
     turns = len(env.envs[0].session.dialogue.turns)
+    assert not env.envs[0].session.outcome
     with pytest.raises(DialogueError, match="over"):
         env.step(("And then?", ""))
     assert len(env.envs[0].session.dialogue.turns) == turns

@@ -183,19 +183,21 @@ def test_a_world_that_cannot_be_is_an_error_in_words(
 
 
 def test_difficulty_follows_success_and_is_kept_in_checkpoints() -> None:
-    env = AdaptiveDifficulty(gym.make("RLVER-Empathy-v0", persona=PEOPLE[0]), good=30, step=0.2)
+    env, other = (
+        AdaptiveDifficulty(gym.make("RLVER-Empathy-v0", persona=PEOPLE[0]), good=30, step=0.2)
+        for _ in range(2)
+    )
     _, info = env.reset(seed=1)
     assert info["warming"] == 1
     is_over = False
     while not is_over:
         _, _, is_over, _, info = env.step("Shut up.")
     assert info["warming"] == env.warming == pytest.approx(1.1)
-    other = AdaptiveDifficulty(gym.make("RLVER-Empathy-v0", persona=PEOPLE[0]), good=30, step=0.2)
     other.set_state(env.state())
     assert other.reset(seed=2)[1]["warming"] == pytest.approx(1.1)
     assert other.unwrapped.card.world.warming == pytest.approx(1.1)  # pyright: ignore[reportAttributeAccessIssue]
-    for is_good in (True, True, True):
-        other._adapt(is_good)
+    for _ in range(3):
+        other._adapt(True)
     assert other.warming == pytest.approx(0.8)
     with pytest.raises(ValueError, match="target"):
         AdaptiveDifficulty(gym.make("RLVER-Empathy-v0"), target=1)
@@ -231,10 +233,8 @@ def test_in_chit_chat_interest_wins_and_nobody_has_a_burden(shelf: str) -> None:
 
 
 def test_a_language_model_is_told_of_the_interest_and_of_no_story() -> None:
-    where, persona = (
-        env_card("RLVER-ChitChat-v0"),
-        library("library").get(library("library").ids()[0]),
-    )
+    where, shelf = env_card("RLVER-ChitChat-v0"), library("library")
+    persona = shelf.get(shelf.ids()[0])
     answers = EmbeddedAnswers([make_chat_persona(persona, 1)], where, seed=1)
     with ChatServer(answers) as server:
         user = make_user("openai:m", base_url=server.base_url, opening="card")

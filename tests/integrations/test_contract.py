@@ -47,7 +47,7 @@ LONG = (
     "One more thing: sleep well.",
 )
 RUDE = ("Shut up, you are pathetic. Nobody cares.",) * 8
-FAILING = {0: "integrations.failing:FailsAtOnce", 2: "integrations.failing:FailsInSecondTurn"}
+FAILING = {0: "failing:FailsAtOnce", 2: "failing:FailsInSecondTurn"}
 
 
 @pytest.fixture(params=DRIVERS)

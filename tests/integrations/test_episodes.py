@@ -2,7 +2,7 @@ import asyncio
 import re
 
 import pytest
-from integrations.failing import FailsInTurn
+from failing import FailsInTurn
 from paths import ROOT
 
 from rlver_gym.core.cards import env_card

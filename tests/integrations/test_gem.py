@@ -9,7 +9,7 @@ import pytest
 gem = pytest.importorskip("gem")
 
 from adapters.gem_env import ID
-from integrations.failing import FailsInTurn
+from failing import FailsInTurn
 from integrations.scripted import UTTERANCES, hold_episode
 
 from rlver_gym.core.library import library

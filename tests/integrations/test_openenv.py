@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("openenv")
 
 import requests
+from failing import FailsInTurn
 from fastapi import FastAPI
 from integrations.drivers.openenv import serve
-from integrations.failing import FailsInTurn
 from integrations.scripted import UTTERANCES, find_private, hold_episode
 from openenv.cli.__main__ import app as command_line
 from openenv.validation.graders import Subject

@@ -8,8 +8,8 @@ pytest.importorskip("openreward")
 
 import aiohttp
 from adapters.openreward_env import make_environment
+from failing import FailsInTurn
 from integrations.drivers.openreward import connect, serve, task_of
-from integrations.failing import FailsInTurn
 from integrations.scripted import RUDE, UTTERANCES, find_private, hold_episode
 from openreward.api.environments.client import Environment as RemoteEnvironment
 from openreward.api.errors import ToolCallError, ToolFailed

@@ -8,7 +8,7 @@ pytest.importorskip("skyrl_gym")
 
 import skyrl_gym
 from adapters.skyrl_gym_env import ENV_ID, EmpathyTextEnv, make_rows, mask_failed
-from integrations.failing import FailsInTurn
+from failing import FailsInTurn
 from omegaconf import OmegaConf
 from skyrl_gym.metrics import aggregate_for_environment
 

@@ -5,8 +5,8 @@ import pytest
 ta = pytest.importorskip("textarena")
 
 from adapters.textarena_env import SUPPORTER
+from failing import FailsInTurn
 from integrations.drivers.textarena import Script
-from integrations.failing import FailsInTurn
 from integrations.scripted import UTTERANCES, hold_episode
 
 from rlver_gym.core.library import library

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("tinker_cookbook")
 
 from adapters.tinker_env import EmpathyDatasetBuilder, EmpathyGroupBuilder
+from failing import FailsInTurn
 from integrations.drivers.tinker import TOKENIZER, Script, make_renderer
-from integrations.failing import FailsInTurn
 from integrations.scripted import hold_episode
 from tinker_cookbook.rl.rollout_presets import agentic
 from tinker_cookbook.rl.rollout_strategy import RetryOnFailure

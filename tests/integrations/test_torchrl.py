@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("torchrl")
 
 import gymnasium as gym
+from failing import FailsInTurn
 from integrations.drivers.torchrl import ScriptedPolicy
-from integrations.failing import FailsInTurn
 from integrations.scripted import hold_episode
 
 with warnings.catch_warnings():  # TorchRL's collectors inherit from a class that is deprecated

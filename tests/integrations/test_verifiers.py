@@ -44,7 +44,7 @@ UTTERANCES = (
 """For the eight turns of the environment."""
 
 
-FAILING = "integrations.failing:FailsInTurn"
+FAILING = "failing:FailsInTurn"
 
 
 def make_env(**config) -> vf.Env:

@@ -105,7 +105,7 @@ def test_the_reward_can_be_the_last_emotion_at_the_end(tokenizer):
 
 @pytest.mark.parametrize("turn", [0, 2])
 def test_a_dialogue_whose_user_failed_is_an_error_of_the_trainer_before_v1(tokenizer, turn):
-    failing = {"user": "integrations.failing:FailsInTurn", "user_options": {"turn": turn}}
+    failing = {"user": "failing:FailsInTurn", "user_options": {"turn": turn}}
     with pytest.raises(UserFailed, match=r"trainer\.use_v1=True"):
         run_loop(ModelServer(), tokenizer, "trainer.use_v1=False", **SHORT, **failing)
 

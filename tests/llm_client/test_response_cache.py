@@ -15,11 +15,10 @@ from pathlib import Path
 
 import pytest
 from asking import KEY, ask_chat
+from commands import invoke, invoke_well
 from faulty_server import Faults, FaultyServer
 from pydantic import SecretStr
-from typer.testing import CliRunner
 
-from rlver_gym.cli.root import app
 from rlver_gym.llm_client import connect as shared
 from rlver_gym.llm_client.connect import CachingClient, connect
 from rlver_gym.llm_client.response_cache import ResponseCache
@@ -310,35 +309,26 @@ def test_a_cache_can_be_used_on_both_sides_of_a_fork(full: ResponseCache) -> Non
     assert full.get(request("from the child").key) == answer("hi")
 
 
-def command(*words: object) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["cache", *map(str, words)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout
-
-
 def test_stats_count_what_is_on_a_cache(full: ResponseCache, path: Path) -> None:
     full.close()
-    code, out = command("stats", path, "--json")
-    counts = json.loads(out)
-    assert code == 0
+    counts = json.loads(invoke_well("cache", "stats", path, "--json"))
     assert (counts["requests"], counts["failures"], counts["damaged"]) == (3, 1, 0)
     assert counts["models"] == {"m": 2, "other": 1}
     assert (counts["prompt_tokens"], counts["completion_tokens"]) == (6, 8)
-    assert "m (2), other (1)" in command("stats", path)[1]
+    assert "m (2), other (1)" in invoke_well("cache", "stats", path)
     edit(path, f"UPDATE answers SET answer = 'x' WHERE key = '{request('one').key}'")
-    assert command("stats", path)[0] == 1
+    assert invoke("cache", "stats", path).exit_code == 1
 
 
 def test_export_writes_everything_as_lines_of_json(
     full: ResponseCache, path: Path, tmp_path: Path
 ) -> None:
     full.close()
-    code, out = command("export", path)
+    out = invoke_well("cache", "export", path)
     rows = [json.loads(line) for line in out.splitlines()]
-    assert code == 0
     assert {row["answer"] for row in rows} == {"first 🙂\x00\n", "第二", None}
     assert {row["request"]["messages"][0][1] for row in rows} == {"one", "two", "three"}
-    assert command("export", path, "--out", tmp_path / "out.jsonl")[0] == 0
+    invoke_well("cache", "export", path, "--out", tmp_path / "out.jsonl")
     assert (tmp_path / "out.jsonl").read_text(encoding="utf-8") == out
 
 
@@ -347,10 +337,10 @@ def test_prune_forgets_exactly_what_it_was_told(full: ResponseCache, path: Path)
     edit(path, f"UPDATE answers SET answer = 'x' WHERE key = '{request('one').key}'")
 
     def left(*options: object) -> int:
-        assert command("prune", path, *options)[0] == 0
+        invoke_well("cache", "prune", path, *options)
         return len(list(ResponseCache(path).rows()))
 
-    assert command("prune", path)[0] == 2
+    assert invoke("cache", "prune", path).exit_code == 2
     assert left("--model", "m", "--dry-run") == 3
     assert left("--older-than", 1) == 3
     assert left("--model", "m", "--failures") == 3

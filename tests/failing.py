@@ -1,5 +1,6 @@
 """Users that fail, for the tests of what becomes of the episode."""
 
+from collections.abc import Collection
 from typing import Any
 
 from rlver_gym.users import EmbeddedUser
@@ -7,24 +8,34 @@ from rlver_gym.util.errors import UserFailed
 
 
 class FailsInTurn(EmbeddedUser):
-    """Raises an error in a turn; 0 for its first words. `times`: how often; None for ever."""
+    """Raises an error in a turn; 0 for its first words. `times`: how often; None for ever.
+    `personas`: with whom; None for everybody.
+    """
 
-    def __init__(self, turn: int, error: Exception | None = None, times: int | None = None) -> None:
+    def __init__(
+        self,
+        turn: int,
+        error: Exception | None = None,
+        times: int | None = None,
+        personas: Collection[str] | None = None,
+    ) -> None:
         super().__init__()
         self.turn = turn
         self.error = error or UserFailed("the server is away")
         self.left = times
+        self.personas = personas
 
     def open(self, scene: Any, emotion: Any) -> Any:
-        self._fail_in(0)
+        self._fail_in(0, scene)
         return super().open(scene, emotion)
 
     def appraise(self, scene: Any, emotion: Any, dialogue: Any) -> Any:
-        self._fail_in(len(dialogue.turns) + 1)
+        self._fail_in(len(dialogue.turns) + 1, scene)
         return super().appraise(scene, emotion, dialogue)
 
-    def _fail_in(self, turn: int) -> None:
-        if turn == self.turn and self.left != 0:
+    def _fail_in(self, turn: int, scene: Any) -> None:
+        is_met = self.personas is None or scene.persona.id in self.personas
+        if turn == self.turn and self.left != 0 and is_met:
             self.left = None if self.left is None else self.left - 1
             raise self.error
 
