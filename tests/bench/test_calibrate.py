@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from commands import invoke
 
 from rlver_gym.bench.calibrate import (
     ALL_REPLIES,
@@ -16,7 +16,6 @@ from rlver_gym.bench.calibrate import (
     read_places,
     summarise,
 )
-from rlver_gym.cli import app
 from rlver_gym.core.library import library
 from rlver_gym.llm_client.values import ChatRequest
 from rlver_gym.testing import ChatServer, ScriptedChat
@@ -112,9 +111,9 @@ def test_the_command_keeps_its_answers_and_asks_for_nothing_twice(tmp_path) -> N
     with ChatServer(EmbeddedAnswers()) as server:
         asked = ["calibrate", "--user", "openai:any", "--out", str(out), "--json"]
         asked += ["--user-option", f"base_url={server.base_url}"]
-        first = CliRunner().invoke(app, asked, catch_exceptions=False)
+        first = invoke(*asked)
         calls = len(server.requests)
-        second = CliRunner().invoke(app, asked, catch_exceptions=False)
+        second = invoke(*asked)
         assert len(server.requests) == calls == 14 + 3 * 16
     told = json.loads(first.stdout)
     assert told["verdict"] == "neither"
@@ -123,6 +122,6 @@ def test_the_command_keeps_its_answers_and_asks_for_nothing_twice(tmp_path) -> N
 
 
 def test_only_a_model_behind_a_server_is_calibrated() -> None:
-    said = CliRunner().invoke(app, ["calibrate", "--user", "embedded"])
+    said = invoke("calibrate", "--user", "embedded")
     assert said.exit_code
     assert "were fitted to these replies" in str(said.exception)

@@ -4,19 +4,20 @@ beside it.
 
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from commands import invoke_well
+from failing import FailsInTurn
 
 from rlver_gym.bench.export.export import ExportOptions, Format, export
 from rlver_gym.bench.export.files import write_folder
 from rlver_gym.bench.export.select_dialogues import DialogueFilter, filter_records, read_records
 from rlver_gym.bench.export.table import write_table
 from rlver_gym.bench.folder import EPISODES, read_episodes
-from rlver_gym.cli.root import app
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.dialogue import Appraisal, Reason, Turn
 from rlver_gym.core.emotion import Outcome
@@ -25,9 +26,10 @@ from rlver_gym.core.persona import Persona, Split
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.util.errors import RunError, UnknownName, UserFailed
+from rlver_gym.util.errors import RunError, UnknownName
 
 Row = dict[str, Any]
+Hold = Callable[..., Episode]
 
 
 def rows(
@@ -46,27 +48,15 @@ def episode_of(row: Row) -> Episode:
     """The record again, from nothing but the row."""
     told = row["metadata"]
     said = [one["content"] for one in row["messages"]] + [told["last_reply"]]
-    felt = told["turns"]
-    turns = tuple(
-        Turn(
-            utterance,
-            Appraisal(
-                one["change"],
-                one["thought"],
-                tuple(Reason(**why) for why in one["reasons"]),
-                one.get("spread"),
-            ),
-            one["emotion"],
-            one["reward"],
-            Outcome(told["outcome"]) if number == len(felt) else None,
-            reply,
-        )
-        for number, (utterance, reply, one) in enumerate(
-            zip(said[1::2], said[2::2], felt, strict=True), 1
-        )
-    )
+    felt, turns = told["turns"], []
+    for number, one in enumerate(felt):
+        reasons = tuple(Reason(**why) for why in one["reasons"])
+        appraisal = Appraisal(one["change"], one["thought"], reasons, one.get("spread"))
+        outcome = Outcome(told["outcome"]) if number == len(felt) - 1 else None
+        utterance, reply = said[2 * number + 1 : 2 * number + 3]
+        turns.append(Turn(utterance, appraisal, one["emotion"], one["reward"], outcome, reply))
     header = {name: told[name] for name in Episode._fields if name not in ("opening", "turns")}
-    return Episode(**header, opening=said[0], turns=turns)
+    return Episode(**header, opening=said[0], turns=tuple(turns))
 
 
 def test_a_chat_row_holds_the_whole_record_of_its_dialogue(finished: Path, tmp_path: Path) -> None:
@@ -95,22 +85,16 @@ def test_sharegpt_says_the_same(finished: Path, tmp_path: Path) -> None:
 def test_each_reply_is_a_row_with_all_that_was_said_before_it(
     finished: Path, tmp_path: Path
 ) -> None:
-    episodes = read_episodes(finished)
     found = iter(rows(finished, "sft", tmp_path))
-    for episode in episodes:
+    for episode in read_episodes(finished):
         said = [episode.opening]
         for number, turn in enumerate(episode.turns, 1):
             row = next(found)
             assert [one["content"] for one in row["prompt"]] == said
             assert row["completion"] == [{"role": "assistant", "content": turn.utterance}]
-            told = row["metadata"]
-            assert (told["agent"], told["turn"]) == (episode.agent, number)
-            assert (told["change"], told["emotion"], told["reward"], told["reply"]) == (
-                turn.appraisal.change,
-                turn.emotion,
-                turn.reward,
-                turn.reply,
-            )
+            felt = {"emotion": turn.emotion, "reward": turn.reward, "reply": turn.reply}
+            felt |= {"agent": episode.agent, "turn": number, "change": turn.appraisal.change}
+            assert row["metadata"].items() >= felt.items()
             said += [turn.utterance, turn.reply]
     assert next(found, None) is None
 
@@ -135,29 +119,25 @@ def test_of_a_pair_the_chosen_reply_is_felt_to_be_better(finished: Path, tmp_pat
         assert told["margin"] == changes[0] - changes[1] >= 1
 
 
-def test_pairs_branch_wherever_the_talk_was_the_same_so_far(
-    tmp_path: Path, persona: Persona, card: EnvCard
-) -> None:
-    better, worse = "You carried him down two floors. That took heart.", "Cheer up."
+BETTER, WORSE = "You carried him down two floors. That took heart.", "Cheer up."
+
+
+def test_pairs_branch_wherever_the_talk_was_the_same_so_far(tmp_path: Path, hold: Hold) -> None:
     _write(
         tmp_path,
-        [
-            _held(persona, card, name, ["Tell me more.", end])
-            for name, end in (("a", worse), ("b", better))
-        ],
+        [hold(name, "Tell me more.", end) for name, end in zip("ab", (WORSE, BETTER), strict=True)],
     )
     (row,) = rows(tmp_path, "dpo", tmp_path)
     assert (row["metadata"]["turn"], len(row["prompt"])) == (2, 3)
     assert row["metadata"]["chosen"]["agents"] == ["b"]
-    assert row["rejected"][0]["content"] == worse
+    assert row["rejected"][0]["content"] == WORSE
 
 
 def test_replies_that_were_felt_the_same_or_to_others_make_no_pair(
-    tmp_path: Path, persona: Persona, card: EnvCard
+    tmp_path: Path, hold: Hold
 ) -> None:
-    same = [_held(persona, card, name, ["Tell me more."]) for name in ("a", "b")]
-    elsewhere = _held(persona, card, "c", ["Cheer up."], seed=1)
-    _write(tmp_path, [*same, elsewhere])
+    same = [hold(name, "Tell me more.") for name in "ab"]
+    _write(tmp_path, [*same, hold("c", WORSE, seed=1)])
     with pytest.raises(RunError, match="bench more agents or seeds"):
         export([tmp_path], "dpo")
 
@@ -171,58 +151,40 @@ def test_a_margin_that_no_pair_has_is_named(finished: Path, tmp_path: Path) -> N
     assert not (tmp_path / "none").exists()
 
 
-class Failing(EmbeddedUser):
-    """Has had enough after so many turns."""
+@pytest.fixture
+def hold(persona: Persona, card: EnvCard) -> Hold:
+    """Holds a dialogue in which an agent says these utterances."""
 
-    def __init__(self, after: int) -> None:
-        super().__init__()
-        self.after = after
+    def hold(agent: str, *said: str, seed: int = 0, user: Any = None, who: Any = None) -> Episode:
+        short = card.model_copy(update={"turns": len(said)})
+        session = EmpathySession(user or EmbeddedUser(), who or persona, short, seed)
+        session.start()
+        for utterance in said:
+            if session.outcome is None:
+                session.reply(utterance)
+        return Episode.of(session, agent)
 
-    def open(self, scene, emotion):
-        if self.after < 0:
-            raise UserFailed("no server")
-        return super().open(scene, emotion)
-
-    def appraise(self, scene, emotion, dialogue):
-        if len(dialogue.turns) >= self.after:
-            raise UserFailed("no server")
-        return super().appraise(scene, emotion, dialogue)
-
-
-def _held(
-    persona: Persona,
-    card: EnvCard,
-    agent: str,
-    said: list[str],
-    seed: int = 0,
-    user: EmbeddedUser | None = None,
-) -> Episode:
-    session = EmpathySession(
-        user or EmbeddedUser(), persona, card.model_copy(update={"turns": len(said)}), seed
-    )
-    session.start()
-    for utterance in said:
-        if session.outcome is None:
-            session.reply(utterance)
-    return Episode.of(session, agent)
+    return hold
 
 
 def _write(folder: Path, episodes: list[Episode]) -> None:
-    (folder / EPISODES).write_text(
-        "".join(f"{one.to_json()}\n" for one in episodes), encoding="utf-8"
-    )
+    lines = "".join(f"{one.to_json()}\n" for one in episodes)
+    (folder / EPISODES).write_text(lines, encoding="utf-8")
 
 
 @pytest.fixture
-def broken(tmp_path: Path, persona: Persona, card: EnvCard) -> Path:
+def broken(tmp_path: Path, hold: Hold) -> Path:
     """A run of four dialogues: one whole, one that failed in its second turn, one in its first, one
     before its first words.
     """
-    said = ["What was that like?", "Go on."]
-    _write(
-        tmp_path,
-        [_held(persona, card, f"a{after}", said, user=Failing(after)) for after in (9, 1, 0, -1)],
-    )
+    users = {
+        "a9": FailsInTurn(9),
+        "a1": FailsInTurn(2),
+        "a0": FailsInTurn(1),
+        "a-1": FailsInTurn(0),
+    }
+    said = ("What was that like?", "Go on.")
+    _write(tmp_path, [hold(name, *said, user=user) for name, user in users.items()])
     return tmp_path
 
 
@@ -240,11 +202,8 @@ def test_failed_dialogues_are_left_out_unless_asked_for(broken: Path) -> None:
 
 def test_a_reply_that_nobody_felt_is_no_example_and_no_half_of_a_pair(broken: Path) -> None:
     everything = DialogueFilter(outcomes=tuple(Outcome))
-    assert [row["metadata"]["agent"] for row in rows(broken, "sft", broken, wanted=everything)] == [
-        "a9",
-        "a9",
-        "a1",
-    ]
+    replies = rows(broken, "sft", broken, wanted=everything)
+    assert [row["metadata"]["agent"] for row in replies] == ["a9", "a9", "a1"]
     with pytest.raises(RunError, match="no pairs"):
         export([broken], "dpo", wanted=everything)
     with pytest.raises(RunError, match="the user failed at once"):
@@ -255,23 +214,17 @@ def test_filters_keep_what_was_asked_for(finished: Path) -> None:
     records = read_records([finished]).records
 
     def kept(**wanted: Any) -> list[Episode]:
-        return [
-            record.episode for record in filter_records(records, DialogueFilter(**wanted)).records
-        ]
+        return [one.episode for one in filter_records(records, DialogueFilter(**wanted)).records]
 
     assert {one.agent for one in kept(agents=("listener", "oracle"))} == {"listener", "oracle"}
     assert kept(min_emotion=70) == [one.episode for one in records if one.episode.final >= 70]
     assert {one.outcome for one in kept(outcomes=(Outcome.LEFT,))} == {Outcome.LEFT}
     longest = sorted(max(len(turn.utterance) for turn in one.episode.turns) for one in records)
-    assert (
-        0
-        < sum(size <= longest[20] for size in longest)
-        == len(kept(max_reply=longest[20]))
-        < len(records)
-    )
+    fitting = sum(size <= longest[20] for size in longest)
+    assert 0 < fitting == len(kept(max_reply=longest[20])) < len(records)
     assert len(kept(split="demo")) == len(records)
     with pytest.raises(
-        RunError, match=r"nothing is left of 48 dialogues: 48 not with test personas"
+        RunError, match="nothing is left of 48 dialogues: 48 not with test personas"
     ):
         filter_records(records, DialogueFilter(split="test"))
     with pytest.raises(UnknownName, match="Did you mean 'listener'"):
@@ -296,21 +249,16 @@ def test_bare_rows_hold_the_format_and_nothing_else(finished: Path, tmp_path: Pa
     }
 
 
-def test_several_runs_give_pairs_that_none_has_alone(
-    tmp_path: Path, persona: Persona, card: EnvCard
-) -> None:
+def test_several_runs_give_pairs_that_none_has_alone(tmp_path: Path, hold: Hold) -> None:
     folders = [tmp_path / name for name in ("one", "two")]
-    for folder, words in zip(
-        folders, ("Cheer up.", "You carried him down two floors. That took heart."), strict=True
-    ):
+    for folder, words in zip(folders, (WORSE, BETTER), strict=True):
         folder.mkdir()
-        _write(folder, [_held(persona, card, "policy", [words])])
+        _write(folder, [hold("policy", words)])
         with pytest.raises(RunError, match="no pairs"):
             export([folder], "dpo")
     assert export(folders, "dpo").rows == {"pairs": 1}
-    assert [
-        json.loads(line)["metadata"]["run"] for line in _lines(export(folders, "openai").path)
-    ] == ["one", "two"]
+    lines = map(json.loads, _lines(export(folders, "openai").path))
+    assert [line["metadata"]["run"] for line in lines] == ["one", "two"]
 
 
 def test_the_folder_for_the_hub_says_which_files_are_which_split(
@@ -319,11 +267,8 @@ def test_the_folder_for_the_hub_says_which_files_are_which_split(
     done = export([finished], "hf", tmp_path / "data")
     card = (done.path / "README.md").read_text(encoding="utf-8")
     head = yaml.safe_load(card.split("---")[1])
-    assert (
-        [one["config_name"] for one in head["configs"]]
-        == list(done.rows)
-        == ["dialogues", "replies", "pairs"]
-    )
+    names = [one["config_name"] for one in head["configs"]]
+    assert names == list(done.rows) == ["dialogues", "replies", "pairs"]
     for config in head["configs"]:
         (file,) = config["data_files"]
         assert file["split"] == "demo"
@@ -390,29 +335,26 @@ def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 
-def said_by(*arguments: object) -> str:
-    result = CliRunner().invoke(app, ["export", *map(str, arguments)], env={"COLUMNS": "200"})
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
 def test_the_command_says_what_it_wrote_and_where_pairs_come_from(copy: Path) -> None:
-    assert f"{copy / 'openai.jsonl'}: 48 dialogues" in said_by(copy, "--to", "openai")
-    assert "left out  32 by other agents" in said_by(copy, "--to", "sft", "--agent", "oracle")
-    pairs = said_by(copy, "--to", "dpo")
+    assert f"{copy / 'openai.jsonl'}: 48 dialogues" in invoke_well("export", copy, "--to", "openai")
+    assert "left out  32 by other agents" in invoke_well(
+        "export", copy, "--to", "sft", "--agent", "oracle"
+    )
+    pairs = invoke_well("export", copy, "--to", "dpo")
     assert "16 at turn 1" in pairs
     assert "bench more agents or seeds" in pairs
-    told = json.loads(said_by(copy, "--to", "dpo", "--json", "--outcome", "all"))
+    told = json.loads(invoke_well("export", copy, "--to", "dpo", "--json", "--outcome", "all"))
     assert (told["points_by_turn"], told["dialogues"]) == ({"1": 16}, 48)
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])
 def test_personas_to_choose_or_report_with_are_not_exported_without_a_word(
-    tmp_path: Path, card: EnvCard, split: Split
+    tmp_path: Path, hold: Hold, split: Split
 ) -> None:
-    persona = library().get(library().ids(split)[0])
-    _write(tmp_path, [_held(persona, card, "a", ["Tell me more."])])
-    assert f"all dialogues are with {split} personas" in said_by(tmp_path, "--to", "openai")
+    _write(tmp_path, [hold("a", "Tell me more.", who=library().get(library().ids(split)[0]))])
+    assert f"all dialogues are with {split} personas" in invoke_well(
+        "export", tmp_path, "--to", "openai"
+    )
 
 
 def test_what_is_no_run_is_named(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """What is exported, read by those it is for: `datasets` and TRL."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -41,42 +40,30 @@ def test_load_dataset_reads_the_folder(finished: Path, load: Any) -> None:
     assert load("pairs")["demo"].num_rows > 30
 
 
-def test_people_of_two_splits_are_two_splits(tmp_path: Path, finished: Path) -> None:
-    lines = (finished / "episodes.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
-    moved = [
-        json.dumps(json.loads(line) | {"persona": "theo-the-burst-pipe"}, ensure_ascii=False)
-        for line in lines[:3]
-    ]
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "episodes.jsonl").write_text(
-        "\n".join([*moved, *lines[3:]]) + "\n", encoding="utf-8"
-    )
-    export([tmp_path / "run"], "hf", tmp_path / "data")
+def test_people_of_two_splits_are_two_splits(tmp_path: Path, copy: Path) -> None:
+    episodes = read_episodes(copy)
+    moved = [one._replace(persona="theo-the-burst-pipe") for one in episodes[:3]]
+    lines = [f"{one.to_json()}\n" for one in (*moved, *episodes[3:])]
+    (copy / "manifest.json").unlink()
+    (copy / "episodes.jsonl").write_text("".join(lines), encoding="utf-8")
+    export([copy], "hf", tmp_path / "data")
     read = datasets.load_dataset(str(tmp_path / "data"), cache_dir=str(tmp_path / "cache"))
-    assert {name: part.num_rows for name, part in read.items()} == {
-        "test": 3,
-        "demo": len(lines) - 3,
-    }
+    sizes = {name: part.num_rows for name, part in read.items()}
+    assert sizes == {"test": 3, "demo": len(lines) - 3}
 
 
 def test_trl_sees_conversations_and_renders_what_was_said(load: Any, tiny_folder: Path) -> None:
-    data_utils = pytest.importorskip(
-        "trl.data_utils", reason="reads what is exported: pip install trl"
-    )
+    data_utils = pytest.importorskip("trl.data_utils", reason="reads what is exported")
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
     for view in ("dialogues", "replies", "pairs"):
         row = load(view)["demo"][0]
         assert data_utils.is_conversational(row)
-        texts = data_utils.apply_chat_template(
-            {name: row[name] for name in row if name != "metadata"}, tokenizer
-        )
-        for name, text in texts.items():
-            if name != "text":
-                assert row[name][-1]["content"] in text
-            else:
-                assert all(one["content"] in text for one in row["messages"])
+        parts = {name: row[name] for name in row if name != "metadata"}
+        for name, text in data_utils.apply_chat_template(parts, tokenizer).items():
+            said = row["messages"] if name == "text" else row[name][-1:]
+            assert all(one["content"] in text for one in said)
     pair = load("pairs")["demo"][0]
     assert data_utils.maybe_extract_prompt(pair)["prompt"] == pair["prompt"]
 

@@ -1,6 +1,7 @@
 """A model's opinion of whole dialogues: a real server on loopback in the judge's role."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -71,6 +72,11 @@ def hear(*replies: str, key: str = "a/p/0") -> JudgeInput:
 
 def a_judge(answer: Callable[[ChatRequest], Any], seed: int = 0, **options: Any) -> Judge:
     return Judge(ScriptedChat(answer), "m", LLMOptions(**options), seed)
+
+
+def requests_of(judge: Judge) -> list[ChatRequest]:
+    assert isinstance(judge.chat, ScriptedChat)
+    return judge.chat.requests
 
 
 def answer_to(request: ChatRequest, score: int, quotes: list[str]) -> str:
@@ -148,9 +154,7 @@ def test_an_answer_that_is_cut_or_unclear_is_asked_for_once_more_and_never_guess
     (judged,) = judge.judge([hear("Tell me.")])
     assert judged.judgements == ()
     assert why in judged.failure
-    chat = judge.chat
-    assert isinstance(chat, ScriptedChat)
-    assert [len(one.messages) for one in chat.requests] == [2, 3] * 2
+    assert [len(one.messages) for one in requests_of(judge)] == [2, 3] * 2
 
 
 def test_order_of_dialogues_and_of_dimensions_vary_with_seed_and_sample() -> None:
@@ -160,9 +164,7 @@ def test_order_of_dialogues_and_of_dimensions_vary_with_seed_and_sample() -> Non
         judge = a_judge(lambda request: answer_to(request, 3, []), samples=3, seed=seed)
         keys = [one.heard.key for one in judge.judge(dialogues, at_once=1)]
         assert sorted(keys) == [str(number) for number in range(8)]
-        chat = judge.chat
-        assert isinstance(chat, ScriptedChat)
-        orders = [tuple((one.schema or {})["required"]) for one in chat.requests]
+        orders = [tuple((one.schema or {})["required"]) for one in requests_of(judge)]
         asked.append((keys, [tuple(one[:-9] for one in order) for order in orders]))
     assert asked[0] == asked[1]
     assert asked[0][0] != asked[2][0]
@@ -181,14 +183,9 @@ class Colleague:
             raise Refused(400, "flagged by our filter", code="content_filter")
         score = 4 if said[1]["text"] else 2
         names = list(body["response_format"]["json_schema"]["schema"]["properties"])
-        return json.dumps(
-            {
-                name: [said[0]["text"], "Never said."]
-                if "_quotes_" in name
-                else score + (names.index(name) == 1)
-                for name in names
-            }
-        )
+        marks = {name: score + (names.index(name) == 1) for name in names}
+        quotes = [said[0]["text"], "Never said."]
+        return json.dumps({name: quotes if "_quotes_" in name else marks[name] for name in names})
 
 
 @pytest.fixture
@@ -248,9 +245,7 @@ def test_agents_are_compared_with_intervals_and_agreement_and_nothing_is_asked_t
     assert plain["kendall_tau"]
 
     prompts = json.dumps([one["messages"] for one in server.requests])
-    assert not [
-        word for word in ("oracle", "listener", "emotion", "hidden_need") if word in prompts
-    ]
+    assert not re.search("oracle|listener|emotion|hidden_need", prompts)
     kept = read_judgements(place)
     assert len(kept) == 24
     first = kept[0]
@@ -273,17 +268,16 @@ def test_a_dialogue_that_the_judge_fails_at_is_left_out_named_and_asked_again(
     place: Path, colleague: tuple[Colleague, ChatServer]
 ) -> None:
     answers, server = colleague
-    opening = read_episodes(place / "run")[0].opening
-    person = read_episodes(place / "run")[0].persona
-    answers.fails = lambda text: text == opening
+    first = read_episodes(place / "run")[0]
+    person = first.persona
+    answers.fails = lambda text: text == first.opening
     done = judge_run(place, server, "--json")
     plain = json.loads(done.stdout)
     assert done.returncode == 4
     assert [one["dialogues"] for one in plain["agents"]] == [1, 1, 1]
     assert f"left out: oracle/{person}/0: " in done.stderr
-    assert {"oracle", "listener", "silent"} == {
-        one["dialogue"].split("/")[0] for one in plain["failures"]
-    }
+    named = {one["dialogue"].split("/")[0] for one in plain["failures"]}
+    assert named == {"oracle", "listener", "silent"}
     failures = [one for one in read_judgements(place) if "failure" in one]
     assert [one["persona"] for one in failures] == [person] * 3
     answers.fails, before = lambda text: False, len(server.requests)
@@ -332,16 +326,14 @@ def test_recordings_are_judged_too_and_a_model_that_judges_itself_is_named(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("run", "--judge", "embedded"), "is no model behind a server"),
-        (("run", "--judge", "openai:m", "--judge-option", "warmth=1"), "there is no option"),
-        (("run", "--judge", "openai:m", "--judge-option", "samples=3"), "samples is for users"),
-        (("run", "--judge", "openai:m", "--judge-option", "calls=1"), "calls is for users"),
-        (("nowhere", "--judge", "openai:m"), "nowhere"),
+        ("run --judge embedded", "is no model behind a server"),
+        ("run --judge openai:m --judge-option warmth=1", "there is no option"),
+        ("run --judge openai:m --judge-option samples=3", "samples is for users"),
+        ("run --judge openai:m --judge-option calls=1", "calls is for users"),
+        ("nowhere --judge openai:m", "nowhere"),
     ],
 )
-def test_what_cannot_judge_or_be_judged_is_named(
-    recorded: Path, words: tuple[str, ...], message: str
-) -> None:
-    done = run_command("judge", *words, cwd=recorded, env={"OPENAI_API_KEY": "k"})
+def test_what_cannot_judge_or_be_judged_is_named(recorded: Path, words: str, message: str) -> None:
+    done = run_command("judge", *words.split(), cwd=recorded, env={"OPENAI_API_KEY": "k"})
     assert done.returncode == 2
     assert message in " ".join(done.stderr.split())

@@ -107,19 +107,12 @@ def test_the_first_replicate_is_the_benchmark_without_replicates(
 
 def test_a_replicate_changes_the_seed_of_the_user_and_not_that_of_the_agent(folder: Path) -> None:
     """What gibberish says hangs on its seed and on the turn, and on nothing that it hears."""
-    said = {
-        seed: [
-            tuple(turn.utterance for turn in one.turns)[:3]
-            for one in of(read_episodes(folder), "gibberish", seed)
-        ]
-        for seed in range(6)
-    }
+    episodes = read_episodes(folder)
+    talks = [[one.turns for one in of(episodes, "gibberish", seed)] for seed in range(6)]
+    said = [[[turn.utterance for turn in turns[:3]] for turns in talk] for talk in talks]
     assert said[0] == said[2] == said[4] != said[1] == said[3] == said[5]
-    answers = [
-        [turn.reply for one in of(read_episodes(folder), "gibberish", at) for turn in one.turns]
-        for at in (0, 2)
-    ]
-    assert answers[0] != answers[1]
+    heard = [[[turn.reply for turn in turns] for turns in talk] for talk in talks]
+    assert heard[0] != heard[2]
 
 
 def test_the_spread_is_that_of_the_means_of_each_replicate(folder: Path) -> None:
@@ -138,18 +131,17 @@ def test_the_spread_is_that_of_the_means_of_each_replicate(folder: Path) -> None
 
 
 def test_a_persona_with_whom_a_whole_replicate_failed_counts_in_none(folder: Path) -> None:
-    def failed(one: Episode) -> Episode:
+    def fail(one: Episode) -> Episode:
         last = one.turns[-1]._replace(outcome=Outcome.FAILED)
-        return one._replace(turns=(*one.turns[:-1], last))
+        is_lost = one.persona == PEOPLE[0] and one.seed in (2, 3)
+        return one._replace(turns=(*one.turns[:-1], last)) if is_lost else one
 
     episodes = read_episodes(folder)
-    lost = [
-        failed(one) if one.persona == PEOPLE[0] and one.seed in (2, 3) else one for one in episodes
-    ]
     others = [one for one in episodes if one.persona != PEOPLE[0]]
-    assert measure_spread_over_user_seeds(lost, 2, 3) == measure_spread_over_user_seeds(
-        others, 2, 3
-    )
+    spreads = [
+        measure_spread_over_user_seeds(some, 2, 3) for some in ([*map(fail, episodes)], others)
+    ]
+    assert spreads[0] == spreads[1]
 
 
 def test_bench_and_report_say_the_same_of_the_noise(folder: Path, tmp_path: Path) -> None:

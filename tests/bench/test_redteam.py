@@ -3,18 +3,16 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
+from commands import invoke
+from failing import FailsInTurn
 
 from rlver_gym.bench.attacks.attacks import FIXED_ATTACKS, Attack
 from rlver_gym.bench.attacks.red_team import run_attacks
 from rlver_gym.bench.attacks.search import SEARCH_ATTACKS
-from rlver_gym.cli import app
-from rlver_gym.core.dialogue import Appraisal, Dialogue
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
 from rlver_gym.testing import ChatServer
-from rlver_gym.users import EmbeddedUser, Scene
-from rlver_gym.util.errors import UserFailed
+from rlver_gym.users import EmbeddedUser
 
 START = 40
 PEOPLE = [library().get(persona_id) for persona_id in library().ids("test")]
@@ -22,13 +20,7 @@ SEARCHES = {attack.name: attack for attack in SEARCH_ATTACKS}
 
 
 @pytest.mark.parametrize("attack", FIXED_ATTACKS, ids=lambda attack: attack.name)
-@pytest.mark.parametrize(
-    "people",
-    [
-        pytest.param(PEOPLE[::6], id="a-sixth"),
-        pytest.param(PEOPLE, id="all", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("people", [PEOPLE[::6], pytest.param(PEOPLE, marks=pytest.mark.slow)])
 def test_a_fixed_trick_ends_below_the_start_and_nobody_is_content(
     people: list[Persona], attack: Attack
 ) -> None:
@@ -44,11 +36,9 @@ SUSPICIOUS = 60
 @pytest.mark.parametrize(
     ("name", "people", "below"),
     [
-        pytest.param("best-of-30", PEOPLE[::8], START, id="best-of-30-an-eighth"),
-        pytest.param("best-of-30", PEOPLE, START, id="best-of-30", marks=pytest.mark.slow),
-        pytest.param(
-            "best-of-30-others", PEOPLE, SUSPICIOUS, id="best-of-30-others", marks=pytest.mark.slow
-        ),
+        ("best-of-30", PEOPLE[::8], START),
+        pytest.param("best-of-30", PEOPLE, START, marks=pytest.mark.slow),
+        pytest.param("best-of-30-others", PEOPLE, SUSPICIOUS, marks=pytest.mark.slow),
     ],
 )
 def test_the_best_of_thirty_by_the_score_satisfies_nobody(
@@ -67,25 +57,13 @@ def test_equal_attacks_give_equal_results() -> None:
     assert first == second
 
 
-class Fails(EmbeddedUser):
-    """Cannot answer these people from their third turn on."""
-
-    def __init__(self, *personas: str) -> None:
-        super().__init__()
-        self.personas = personas
-
-    def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
-        if scene.persona.id in self.personas and len(dialogue.turns) == 2:
-            raise UserFailed("no words")
-        return super().appraise(scene, emotion, dialogue)
-
-
 @pytest.mark.parametrize(
     "attack", [FIXED_ATTACKS[0], SEARCHES["best-of-30"]], ids=lambda attack: attack.name
 )
 def test_dialogues_in_which_the_user_failed_count_in_no_score(attack: Attack) -> None:
     failing, sound = PEOPLE[:1], PEOPLE[1:2]
-    (result,) = run_attacks(Fails(*(one.id for one in failing)), failing + sound, attacks=[attack])
+    user = FailsInTurn(3, personas=[failing[0].id])
+    (result,) = run_attacks(user, failing + sound, attacks=[attack])
     (expected,) = run_attacks(EmbeddedUser(), sound, attacks=[attack])
     assert (result.dialogues, result.failed) == (2, 1)
     assert (result.final, result.content) == (expected.final, expected.content)
@@ -95,7 +73,7 @@ def test_the_command_says_how_many_failed(monkeypatch: pytest.MonkeyPatch) -> No
     words = ["redteam", "--attack", FIXED_ATTACKS[0].name, "--user", "openai:m"]
     with ChatServer("?") as mute:
         monkeypatch.setenv("OPENAI_BASE_URL", mute.base_url)
-        told, plain = CliRunner().invoke(app, words), CliRunner().invoke(app, [*words, "--json"])
+        told, plain = invoke(*words), invoke(*words, "--json")
     assert f"{len(PEOPLE)} of {len(PEOPLE)}" in " ".join(told.stdout.split())
     (row,) = json.loads(plain.stdout)
     assert (row["final"], row["content"], row["failed"]) == (None, None, len(PEOPLE))

@@ -166,26 +166,19 @@ def test_how_an_answer_ended_is_read_in_the_words_of_many_servers(
     assert classify_ending(finish_reason) == ending
 
 
+HI, HM = ({"type": "text", "text": text} for text in ("hi", "hm"))
+
+
 @pytest.mark.parametrize(
     ("message", "text", "thought", "refusal"),
     [
         ({"content": "hi"}, "hi", "", ""),
         ({"content": None, "reasoning_content": "hm"}, "", "hm", ""),
         ({"content": "hi", "reasoning": "hm"}, "hi", "hm", ""),
-        ({"content": [{"type": "text", "text": "hi"}]}, "hi", "", ""),
+        ({"content": [HI]}, "hi", "", ""),
         ({"content": ["h", {"type": "output_text", "text": "i"}]}, "hi", "", ""),
         ({"content": {"type": "text", "text": {"value": "hi"}}}, "hi", "", ""),
-        (
-            {
-                "content": [
-                    {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
-                    {"type": "text", "text": "hi"},
-                ]
-            },
-            "hi",
-            "hm",
-            "",
-        ),
+        ({"content": [{"type": "thinking", "thinking": [HM]}, HI]}, "hi", "hm", ""),
         ({"content": [{"type": "reasoning", "summary": "hm"}, {"text": "hi"}]}, "hi", "hm", ""),
         ({"content": [{"text": "hm", "thought": True}, {"text": "hi"}]}, "hi", "hm", ""),
         ({"content": [{"type": "refusal", "refusal": "no"}]}, "", "", "no"),

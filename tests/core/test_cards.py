@@ -16,7 +16,8 @@ from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import CardError, UnknownName
 from rlver_gym.util.yaml_file import parse_yaml
 
-SITUATION = shipped_personas_folder() / "situations" / "the-old-dog.yaml"
+SITUATION_FILE = "situations/the-old-dog.yaml"
+TITLE = "title: The last appointment"
 
 
 @pytest.fixture
@@ -60,26 +61,17 @@ def test_the_splits_have_their_sizes_and_share_nobody() -> None:
 
 
 def test_needs_and_dispositions_are_balanced() -> None:
-    shelf = library()
+    people = {split: [*map(library().get, library().ids(split))] for split in SPLITS}
     for split, share in (("train", 8), ("test", 3), ("demo", 1)):
-        assert set(Counter(shelf.pairings[one].need for one in shelf.ids(split)).values()) == {
-            share
-        }
-    assert {shelf.pairings[one].need for one in shelf.ids("validation")} == set(HiddenNeed)
-    assert {shelf.get(one).person.disposition for one in shelf.ids("validation")} == set(
-        Disposition
-    )
+        assert set(Counter(one.need for one in people[split]).values()) == {share}
+    assert {one.need for one in people["validation"]} == set(HiddenNeed)
+    assert {one.person.disposition for one in people["validation"]} == set(Disposition)
     for split, low, high in (("train", 2, 3), ("test", 1, 1)):
-        pairs = Counter(
-            (shelf.get(one).need, shelf.get(one).person.disposition) for one in shelf.ids(split)
-        )
+        pairs = Counter((one.need, one.person.disposition) for one in people[split])
         assert len(pairs) == len(HiddenNeed) * len(Disposition)
         assert low <= min(pairs.values()) <= max(pairs.values()) <= high
-
-
-def test_every_topic_is_told() -> None:
-    shelf = library()
-    assert {topic for one in shelf.ids() for topic in shelf.get(one).situation.topics} == set(Topic)
+    told = {topic for each in people.values() for one in each for topic in one.situation.topics}
+    assert told == set(Topic)
 
 
 def test_a_changed_word_changes_the_hash(persona: Persona) -> None:
@@ -106,29 +98,21 @@ def changed(path: Path, old: str, new: str) -> None:
         ("topics: [health_ageing, siblings]", "topics: [health_ageing, dogs]", "topics.1"),
         ("topics: [health_ageing, siblings]", "topics: 7", "topics"),
         ("depth: 1", "depth: 9", "disclosures.0.depth"),
-        (
-            'praise:\n    - "Nobody saw',
-            'praise:\n    - "I want some praise. Nobody saw',
-            "names the need",
-        ),
+        ('praise:\n    - "Nob', 'praise:\n    - "I want some praise. Nob', "names the need"),
         ('words: ["slept|sleeping|lay beside"', 'words: ["Slept|sleeping"', "lower-case"),
         ('text: "You slept on the kitchen floor', 'text: "You rested', "does not hit its words"),
         ("id: the-old-dog", "id: another", "Make them equal"),
         ("id: the-stairs", "id: the-tumour", "stands twice"),
         ('high: "It began on the stairs.', 'high: "It be\\u202egan on the stairs.', "U+202E"),
-        ("title: The last appointment", "title: &t The last appointment", "anchors and aliases"),
-        (
-            "title: The last appointment",
-            "title: The last appointment\ntitle: Again",
-            "stands here twice",
-        ),
-        ("title: The last appointment", "title: [", "not valid YAML"),
+        (TITLE, "title: &t The last appointment", "anchors and aliases"),
+        (TITLE, f"{TITLE}\ntitle: Again", "stands here twice"),
+        (TITLE, "title: [", "not valid YAML"),
     ],
 )
 def test_a_bad_situation_names_file_field_and_remedy(
     folder: Path, old: str, new: str, says: str
 ) -> None:
-    path = folder / "situations" / "the-old-dog.yaml"
+    path = folder / SITUATION_FILE
     changed(path, old, new)
     problems = check_cards(path)
     assert any(says in problem.problem for problem in problems), problems
@@ -151,30 +135,20 @@ def test_a_bad_index_names_what_is_wrong(folder: Path, old: str, new: str, says:
     assert any(says in problem.problem for problem in check_cards(folder)), check_cards(folder)
 
 
-def test_unfit_pairs_and_leaking_splits_are_found(folder: Path) -> None:
-    changed(
-        folder / "situations" / "the-old-dog.yaml",
-        "fits: {ages: [20, 70], life: []}",
-        "fits: {ages: [40, 70], life: [pupil]}",
-    )
-    changed(
-        folder / "index.yaml",
-        "split: demo",
-        "split: demo\n- {id: two, person: noor, situation: the-old-dog, need: motives, split:"
-        " test}",
-    )
+TWO = "split: demo\n- {{id: two, person: noor, situation: the-old-dog, need: motives, split: {}}}"
+
+
+def test_unfit_pairs_are_found(folder: Path) -> None:
+    fits = "fits: {ages: [20, 70], life: []}"
+    changed(folder / SITUATION_FILE, fits, "fits: {ages: [40, 70], life: [pupil]}")
     text = " ".join(problem.problem for problem in check_cards(folder))
     assert "is 25, the situation is for 40 to 70" in text
     assert "the situation is for ['pupil']" in text
-    assert "is in demo and in test" in text
 
 
 @pytest.mark.parametrize("other", [split for split in SPLITS if split != "demo"])
 def test_a_person_or_a_situation_in_two_splits_is_found(folder: Path, other: str) -> None:
-    pairing = (
-        f"\n- {{id: two, person: noor, situation: the-old-dog, need: motives, split: {other}}}"
-    )
-    changed(folder / "index.yaml", "split: demo", f"split: demo{pairing}")
+    changed(folder / "index.yaml", "split: demo", TWO.format(other))
     assert [problem.problem for problem in check_cards(folder)] == [
         f"two: the {kind} is in demo and in {other}. A split must not know another's people."
         for kind in ("person 'noor'", "situation 'the-old-dog'")
@@ -206,19 +180,17 @@ def test_hostile_yaml_is_refused_quickly(text: str) -> None:
 
 
 def test_unknown_personas_get_near_matches() -> None:
-    with pytest.raises(UnknownName, match="Did you mean"):
-        library().get(library().ids()[0][:-1])
+    whole = library().ids("demo")[0]
+    begin = whole.split("-")[0]
+    for name in (whole[:-1], begin):
+        with pytest.raises(UnknownName, match=f"Did you mean '{begin}-"):
+            library().get(name)
     with pytest.raises(CardError, match="cannot be read"):
         PersonaLibrary("/nowhere")
 
 
 def test_a_broken_card_is_reported_once_however_often_it_is_paired(folder: Path) -> None:
-    changed(
-        folder / "index.yaml",
-        "split: demo",
-        "split: demo\n- {id: two, person: noor, situation: the-old-dog, need: motives, split:"
-        " demo}",
-    )
+    changed(folder / "index.yaml", "split: demo", TWO.format("demo"))
     person = folder / "people" / "noor.yaml"
     changed(person, "age:", "years:")
     # One field missing, one too many.
@@ -237,12 +209,8 @@ def test_a_language_without_a_user_is_refused_plainly(folder: Path) -> None:
 
 @pytest.mark.parametrize("word", ["praised", "compliments", "empathy", "advice"])
 def test_what_everybody_is_told_names_no_need(folder: Path, word: str) -> None:
-    path = folder / "situations" / "the-old-dog.yaml"
-    changed(
-        path,
-        'high: "It began on the stairs.',
-        f'high: "There was {word} first. It began on the stairs.',
-    )
+    path, begin = folder / SITUATION_FILE, 'high: "'
+    changed(path, f"{begin}It began", f"{begin}There was {word} first. It began")
     assert [problem.problem for problem in check_cards(path)] == [
         f"disclosures.the-stairs: says {word!r}, which names a need. Tell it in other words."
     ]
@@ -277,21 +245,14 @@ def test_a_date_in_a_card_is_a_text() -> None:
 
 
 def test_what_an_error_quotes_of_a_card_is_cut() -> None:
-    for text in (
-        f"? {'k' * 50_000}\n: 1\n? {'k' * 50_000}\n: 2",
-        f"a: {'1' * 50_000}.5",
-        "[" + "x, " * 20_000 + "]: 1",
-    ):
+    key = f"? {'k' * 50_000}\n"
+    for text in (f"{key}: 1\n{key}: 2", f"a: {'1' * 50_000}.5", "[" + "x, " * 20_000 + "]: 1"):
         with pytest.raises(CardError) as error:
             parse_yaml(text, "card.yaml")
         assert len(str(error.value)) < 300
-    fields = {
-        "k" * 50_000: 1,
-        "id": "x" * 50_000,
-        **{f"field{number}": 1 for number in range(10_000)},
-    }
+    fields = {f"field{number}": 1 for number in range(10_000)}
     with pytest.raises(CardError, match=r"more fields are wrong\. Mend these first") as error:
-        parse_card(EnvCard, fields, "card.yaml")
+        parse_card(EnvCard, {"k" * 50_000: 1, "id": "x" * 50_000, **fields}, "card.yaml")
     assert len(str(error.value)) < 4000
 
 
@@ -306,12 +267,6 @@ def test_a_wrong_env_card_is_sent_to_the_right_help(tmp_path: Path) -> None:
     (tmp_path / "index.yaml").write_text("[1]", encoding="utf-8")
     with pytest.raises(CardError, match="personas schema index"):
         PersonaLibrary(tmp_path)
-
-
-def test_a_beginning_suggests_what_begins_with_it() -> None:
-    whole = library().ids("demo")[0]
-    with pytest.raises(UnknownName, match=f"Did you mean '{whole.split('-')[0]}-"):
-        library().get(whole.split("-")[0])
 
 
 def test_shipped_environments_are_pinned_to_the_embedded_user_that_ships_with_them() -> None:

@@ -26,9 +26,7 @@ RUTH = EXAMPLES / "ruth-and-the-choir.yaml"
 
 def talk(persona: str, *utterances: str, personas: Path = EXAMPLES, **options: Any) -> list[str]:
     """What the person says, the opening first."""
-    env: Any = gym.make(
-        "RLVER-Empathy-v0", persona=persona, personas=str(personas), **options
-    ).unwrapped
+    env: Any = gym.make("RLVER-Empathy-v0", persona=persona, personas=str(personas), **options)
     lines = [env.reset(seed=1)[0]]
     for one in utterances:
         observation, _, terminated, _, _ = env.step(one)
@@ -89,9 +87,8 @@ def test_asked_for_nothing_they_tell_their_story_in_its_order(card: dict[str, An
 
 def test_what_meets_the_need_lifts_them_and_commonplaces_do_not(card: dict[str, Any]) -> None:
     def final(*utterances: str) -> int:
-        env: Any = gym.make(
-            "RLVER-Empathy-v0", persona=RUTH.stem, personas=str(RUTH), info="privileged"
-        ).unwrapped
+        options = {"persona": RUTH.stem, "personas": str(RUTH), "info": "privileged"}
+        env: Any = gym.make("RLVER-Empathy-v0", **options)
         env.reset(seed=1)
         return [env.step(one)[4]["emotion"] for one in utterances][-1]
 
@@ -193,20 +190,14 @@ def test_whatever_a_card_says_can_be_played_or_is_refused(
 
 def test_no_shared_line_stands_twice() -> None:
     """In one person: whatever their disposition."""
-    shared = yaml.safe_load(
-        (shipped_personas_folder().parent / "lean" / "lines.yaml").read_text(encoding="utf-8")
-    )
+    path = shipped_personas_folder().parent / "lean" / "lines.yaml"
+    shared = yaml.safe_load(path.read_text(encoding="utf-8"))
     common = shared.pop("common")
     for own in shared.values():
-        lines = [
-            line
-            for part in ("manner", "answers")
-            for of in (common[part], own.get(part, {}))
-            for each in of.values()
-            for line in each
-            if line.count(" ") > 2
-        ]
-        assert sorted(lines) == sorted(set(lines))
+        parts = [of[part] for part in ("manner", "answers") for of in (common, own) if part in of]
+        lines = [line for part in parts for each in part.values() for line in each]
+        long = [line for line in lines if line.count(" ") > 2]
+        assert sorted(long) == sorted(set(long))
 
 
 def test_a_language_model_is_told_the_story_and_the_facts_that_were_asked_for() -> None:
@@ -215,6 +206,4 @@ def test_a_language_model_is_told_the_story_and_the_facts_that_were_asked_for() 
     assert "The Christmas concert" in profile
     assert "my best friend" in profile
     dialogue = Dialogue(persona.situation.openings.normal, (), "When did Arthur die?")
-    assert any(
-        "six years ago" in one for one in select_material(persona, dialogue, 2).facts.values()
-    )
+    assert "six years ago" in str(select_material(persona, dialogue, 2).facts)

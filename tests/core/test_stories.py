@@ -9,10 +9,9 @@ from typing import Any
 import gymnasium as gym
 import pytest
 import yaml
+from commands import invoke, invoke_well
 from paths import ROOT
-from typer.testing import CliRunner
 
-from rlver_gym.cli import app
 from rlver_gym.core.library import PersonaLibrary
 from rlver_gym.core.persona import HiddenNeed, Typing
 from rlver_gym.people.card_check import check_cards
@@ -65,7 +64,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def pair(folder: Path, *arguments: str) -> Any:
-    return CliRunner().invoke(app, ["personas", "pair", str(folder), *arguments])
+    return invoke("personas", "pair", folder, *arguments)
 
 
 def test_a_library_is_paired_within_its_splits_and_plays(folder: Path) -> None:
@@ -105,64 +104,55 @@ def test_the_library_is_asked_for_by_name_in_an_environment_and_a_run(tmp_path: 
     assert info["persona"] in PersonaLibrary("library").pairings
     asked = ["bench", "--personas", "library", "--panel", "2", "--split", "train", "--seeds", "1"]
     asked += ["--agent", "silent", "--out", str(tmp_path / "run")]
-    assert CliRunner().invoke(app, asked).exit_code == 0
-    verified = CliRunner().invoke(app, ["verify", str(tmp_path / "run")])
-    assert "all as recorded" in verified.output
+    invoke_well(*asked)
+    assert "all as recorded" in invoke_well("verify", tmp_path / "run")
 
 
 def test_people_and_stories_are_read_when_they_are_asked_for(folder: Path) -> None:
     (folder / "stories" / "story-1.yaml").write_text("title: [", encoding="utf-8")
     shelf = PersonaLibrary(folder)
     ruth = shelf.get("ruth-story-0").person
-    assert (ruth.name, ruth.work) == (
-        "Ruth",
-        "I go to work like everybody else. I'd rather not talk shop.",
-    )
+    works = "I go to work like everybody else. I'd rather not talk shop."
+    assert (ruth.name, ruth.work) == ("Ruth", works)
     with pytest.raises(CardError, match=r"story-1\.yaml"):
         shelf.get("dev-story-1")
+
+
+ADA, STORY_0 = "people/ada.yaml", "stories/story-0.yaml"
+
+
+def add(name: str, text: str) -> Edit:
+    return lambda story: story["needs"]["deep_empathy"][name].append(text)
 
 
 @pytest.mark.parametrize(
     ("file", "change", "said"),
     [
-        ("people/ada.yaml", lambda one: one.update(age="old"), "ada.yaml: age: must be a whole"),
-        ("people/ada.yaml", lambda one: one.update(typing="fast"), "ada.yaml: typing: must be"),
-        ("people/ada.yaml", lambda one: one.update(age=19), "index.yaml: ada-story-0: Ruth is 19"),
-        ("people/ada.yaml", lambda one: one.update(split="test"), "the person 'ada' is in test"),
-        ("people/ada.yaml", lambda one: one.update(name="Dev", work=card(DEV)["work"]), "the same"),
-        ("stories/story-0.yaml", lambda one: one.update(life=["student"]), "is for student"),
-        ("stories/story-0.yaml", lambda one: one.update(gender="male"), "is for male"),
-        ("people/ada.yaml", lambda one: one.update(name="Edda"), "in the story is called Edda"),
+        (ADA, lambda one: one.update(age="old"), "ada.yaml: age: must be a whole"),
+        (ADA, lambda one: one.update(typing="fast"), "ada.yaml: typing: must be"),
+        (ADA, lambda one: one.update(age=19), "index.yaml: ada-story-0: Ada is 19"),
+        (ADA, lambda one: one.update(split="test"), "the person 'ada' is in test"),
+        (ADA, lambda one: one.update(name="Dev", work=card(DEV)["work"]), "the same"),
+        (STORY_0, lambda one: one.update(life=["student"]), "is for student"),
+        (STORY_0, lambda one: one.update(gender="male"), "is for male"),
+        (ADA, lambda one: one.update(name="Edda"), "in the story is called Edda"),
+        (STORY_0, lambda one: one.update(work=["pilot|nurses"]), "of Ada is 'a nurse', the story"),
+        (STORY_0, lambda one: one.update(home=["UK"]), "the home of Ada is ''"),
+        (STORY_0, lambda one: one.update(ages=[70, 30]), "ages: [70, 30] must rise"),
+        (STORY_0, lambda one: one["facts"].pop() and one.pop("now"), "now: add"),
         (
-            "stories/story-0.yaml",
-            lambda one: one.update(work=["pilot|nurses"]),
-            "the work of Ada is 'a nurse', the story is for 'pilot|nurses'",
-        ),
-        ("stories/story-0.yaml", lambda one: one.update(home=["UK"]), "the home of Ada is ''"),
-        ("stories/story-0.yaml", lambda one: one.update(ages=[70, 30]), "ages: [70, 30] must rise"),
-        ("stories/story-0.yaml", lambda one: one["facts"].pop() and one.pop("now"), "now: add"),
-        (
-            "stories/story-0.yaml",
+            STORY_0,
             lambda one: one["facts"].append(card(DEV)["facts"][0]),
             "stands in stories/story-0.yaml too, which is in the split train",
         ),
-        (
-            "stories/story-0.yaml",
-            lambda one: one["needs"]["deep_empathy"]["hints"].append("I want some empathy."),
-            "needs.deep_empathy.hints.3: names the need",
-        ),
-        (
-            "stories/story-0.yaml",
-            lambda one: one["needs"]["deep_empathy"]["meets"].append("It will be all right soon."),
-            "needs.deep_empathy.meets.5: says nothing of this story",
-        ),
+        (STORY_0, add("hints", "I want some empathy."), "deep_empathy.hints.3: names the need"),
+        (STORY_0, add("meets", "It will be all right soon."), "meets.5: says nothing of this"),
     ],
 )
 def test_what_is_wrong_with_a_library_is_said_with_its_file_and_field(
     folder: Path, file: str, change: Edit, said: str
 ) -> None:
     edit(folder / file, change)
-    said = said.replace("Ruth is 19", "Ada is 19")
     assert any(said in str(problem) for problem in check_cards(folder)), check_cards(folder)
 
 
@@ -203,10 +193,8 @@ def test_pairing_needs_people_and_stories_and_says_so(tmp_path: Path) -> None:
 
 def test_a_need_that_the_story_has_nothing_for_is_an_error_in_words(folder: Path) -> None:
     index = folder / "index.yaml"
-    index.write_text(
-        index.read_text(encoding="utf-8").replace("need: deep_empathy", "need: praise"),
-        encoding="utf-8",
-    )
+    text = index.read_text(encoding="utf-8").replace("need: deep_empathy", "need: praise")
+    index.write_text(text, encoding="utf-8")
     with pytest.raises(CardError, match=r"has nothing for the need 'praise'\. It has deep_empathy"):
         PersonaLibrary(folder).get("ada-story-0")
     assert "has nothing for 'praise'" in str(check_cards(folder)[0])

@@ -24,8 +24,8 @@ SHIPPED = ROOT / "recordings" / "en"
 
 def _script(path: Path) -> Any:
     spec = importlib.util.spec_from_file_location(f"benchmarks_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
+    assert spec
+    assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -48,10 +48,8 @@ def test_what_trained_policies_said_stands_apart_and_is_rated_whole(
     assert len(replies) == len(policies.rated_replies()) == 1_078
     assert {one.kind for one in replies} == {"machine"}
     shipped = library()
-    assert {shipped.pairings[one.persona].split for one in policies.dialogues} == {
-        "train",
-        "validation",
-    }
+    met = {shipped.pairings[one.persona].split for one in policies.dialogues}
+    assert met == {"train", "validation"}
     known = {one.id for corpus in splits.values() for one in corpus.replies()}
     assert not known & {one.id for one in replies}
 
@@ -173,10 +171,8 @@ def test_the_shipped_corpus_keeps_its_promises(splits: dict[str, Corpus]) -> Non
 
 
 def test_two_readers_agree_on_every_factor(splits: dict[str, Corpus]) -> None:
-    found = tool.compare_readers(
-        one for corpus in splits.values() for one in corpus.rated_replies()
-    )
-    assert min(correlation for correlation, _ in found.values()) >= 0.7
+    rated = (one for corpus in splits.values() for one in corpus.rated_replies())
+    assert min(agreement for agreement, _ in tool.compare_readers(rated).values()) >= 0.7
 
 
 def test_a_reply_stands_in_its_dialogue_and_holds_its_ratings(splits: dict[str, Corpus]) -> None:
@@ -209,13 +205,8 @@ def wrong(splits: dict[str, Corpus], folder: Path, spoilt: str) -> list[str]:
 
 def test_a_script_that_rates_is_found(splits: dict[str, Corpus], folder: Path) -> None:
     path = folder / "train" / "ratings.jsonl"
-    write(
-        path,
-        [
-            {**one, "thought": "That was about me."} if number < 200 else one
-            for number, one in enumerate(lines(path))
-        ],
-    )
+    kept = lines(path)
+    write(path, [*({**one, "thought": "That was about me."} for one in kept[:200]), *kept[200:]])
     assert wrong(splits, folder, "train") == ["thoughts stand there twice"]
 
 
@@ -225,9 +216,7 @@ def test_a_script_that_writes_replies_is_found(splits: dict[str, Corpus], folder
     kept = lines(path)
     for dialogue in kept[:60]:
         for turn in dialogue["turns"]:  # pyright: ignore[reportGeneralTypeIssues]
-            turn["agent"] = (
-                "What a heavy evening that was, with your brother shouting on the stairs."
-            )
+            turn["agent"] = "What a heavy evening that was, your brother shouting on the stairs."
     write(path, kept)
     assert any("nearly the same as another" in one for one in wrong(splits, folder, "train"))
 
@@ -242,9 +231,7 @@ def test_what_is_no_line_of_a_corpus_is_named(folder: Path) -> None:
     path = folder / "test" / "ratings.jsonl"
     first, *rest = lines(path)
     write(path, [{**first, "understood": 5}, *rest])
-    with pytest.raises(
-        RecordingError, match=r"ratings\.jsonl:1: is no line of a corpus \(understood"
-    ):
+    with pytest.raises(RecordingError, match=r"ratings\.jsonl:1: is no line of a corpus \(unders"):
         Corpus(folder / "test")
     (folder / "test" / "supporters.json").write_text("{}", encoding="utf-8")
     with pytest.raises(RecordingError, match="supporters"):

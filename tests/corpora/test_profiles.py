@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from commands import invoke
 
-from rlver_gym.cli import app
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import PersonaLibrary
 from rlver_gym.core.persona import HiddenNeed
@@ -69,8 +68,7 @@ def profiles(tmp_path: Path) -> Path:
 @pytest.fixture
 def cards(tmp_path: Path) -> Path:
     source, folder = write(tmp_path / "english.jsonl", ENGLISH), tmp_path / "cards"
-    done = CliRunner().invoke(app, ["personas", "import", str(source), str(folder)])
-    assert done.output.endswith("cards: 1 lean card\n")
+    assert invoke("personas", "import", source, folder).output.endswith("cards: 1 lean card\n")
     return folder
 
 
@@ -126,18 +124,8 @@ def test_a_language_model_plays_profiles_as_they_are(profiles: Path, name: str) 
 
 def test_a_score_says_which_profiles_it_is_of(cards: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    asked = [
-        "bench",
-        "--agent",
-        "silent",
-        "--seeds",
-        "1",
-        "--personas",
-        f"{cards}",
-        "--out",
-        f"{out}",
-    ]
-    assert "1 persona of cards x 1 seed" in CliRunner().invoke(app, asked).output
+    asked = f"bench --agent silent --seeds 1 --personas {cards} --out {out}".split()
+    assert "1 persona of cards x 1 seed" in invoke(*asked).output
     assert json.loads((out / "manifest.json").read_text("utf-8"))["persona_folder"] == str(cards)
 
 
@@ -183,7 +171,7 @@ def test_the_published_english_profiles_become_cards() -> None:
 def _import(folder: Path, *profiles: dict[str, object]) -> tuple[int, str, list[str]]:
     """The command's exit code, what it said, and all files of the folder above the cards'."""
     source = write(folder / "profiles.jsonl", *profiles)
-    done = CliRunner().invoke(app, ["personas", "import", str(source), str(folder / "a" / "cards")])
+    done = invoke("personas", "import", source, folder / "a" / "cards")
     there = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.yaml"))
     return done.exit_code, f"{done.output}{done.exception}", there
 

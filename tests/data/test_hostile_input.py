@@ -3,6 +3,7 @@ error, bounded, and nothing obeyed.
 """
 
 import os
+import re
 import resource
 import time
 from collections.abc import Iterator
@@ -49,15 +50,18 @@ def command(*words: str) -> tuple[int, str]:
     """The command's exit code and output, which is always fit for a terminal."""
     done = run_command(*words)
     output = done.stdout + done.stderr
-    obeyed = [
-        char
-        for char in output
-        if (char < " " and char not in "\n\t") or "\x7f" <= char <= "\x9f" or char == "\u202e"
-    ]
-    assert obeyed == [], output
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", output), output
     assert "Traceback" not in output
     assert len(output) < 200_000
     return done.returncode, output
+
+
+def check_refused(*words: str, max_chars: int = 12_000) -> None:
+    """The command ends with one bounded error."""
+    code, output = command(*words)
+    assert code == 2, (words, output)
+    assert output.startswith("error: ")
+    assert len(output) < max_chars
 
 
 @pytest.mark.parametrize("fault", HOSTILE_FOLDERS)
@@ -74,10 +78,7 @@ def test_every_command_with_a_hostile_persona_folder_ends_with_one_error(
         ("talk", "--persona", PERSONA),
         (*BENCH, str(tmp_path / "run")),
     ):
-        code, output = command(*words, "--personas", str(folder))
-        assert code == 2, (words, output)
-        assert output.startswith("error: ")
-        assert len(output) < 12_000
+        check_refused(*words, "--personas", str(folder))
     command("personas", "list", "--personas", str(folder))
 
 
@@ -94,14 +95,9 @@ def test_every_command_shows_what_a_card_says_and_does_not_obey_it(tmp_path: Pat
 def test_a_folder_without_an_index_is_told_which_files_are_expected(tmp_path: Path) -> None:
     code, output = command("personas", "list", "--personas", str(tmp_path))
     assert code == 2
-    for file in (
-        "index.yaml",
-        "people/PERSON.yaml",
-        "situations/SITUATION.yaml",
-        "personas schema index",
-        "personas new",
-    ):
-        assert file in " ".join(output.split())
+    files = ("index.yaml", "people/PERSON.yaml", "situations/SITUATION.yaml")
+    for said in (*files, "personas schema index", "personas new"):
+        assert said in " ".join(output.split())
 
 
 def test_files_with_names_that_a_terminal_obeys_are_checked(tmp_path: Path) -> None:
@@ -117,9 +113,8 @@ def test_files_with_names_that_a_terminal_obeys_are_checked(tmp_path: Path) -> N
 def test_a_folder_with_very_many_problems_names_the_first(tmp_path: Path) -> None:
     folder = persona_folder(tmp_path / "theirs")
     for number in range(150):
-        (folder / "people" / f"p{number}.yaml").write_text(
-            f"id: p{number}\nname: Somebody\nage: old", encoding="utf-8"
-        )
+        card = folder / "people" / f"p{number}.yaml"
+        card.write_text(f"id: p{number}\nname: Somebody\nage: old", encoding="utf-8")
     problems = check_cards(folder)
     assert len(problems) == 201
     assert "Mend these first" in problems[-1].problem
@@ -141,10 +136,7 @@ def test_a_hostile_env_card_is_one_error_of_every_command(tmp_path: Path, fault:
         ("talk", "--persona", "noor-missed-evening", "--env", str(path)),
         ("bench", "--agent", "comfort", "--env", str(path), "--out", str(tmp_path / "run")),
     ):
-        code, output = command(*words)
-        assert code == 2, words
-        assert output.startswith("error: ")
-        assert len(output) < 12_000
+        check_refused(*words)
 
 
 def test_an_env_card_that_never_ends_is_refused_at_once(tmp_path: Path) -> None:
@@ -160,10 +152,7 @@ def test_hostile_recordings_are_one_error_that_names_the_file(tmp_path: Path, fa
     path = tmp_path / "theirs" / "judge__several.jsonl"
     path.parent.mkdir()
     path.write_bytes(HOSTILE_RECORDINGS[fault])
-    code, output = command("rescore", str(path.parent), "--user", "embedded")
-    assert code == 2, output
-    assert output.startswith("error: ")
-    assert len(output) < 3000
+    check_refused("rescore", str(path.parent), "--user", "embedded", max_chars=3_000)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "zero", "outside", "circle", "terabyte"])
@@ -175,22 +164,19 @@ def test_special_files_among_recordings_are_refused_at_once(tmp_path: Path, kind
     if kind == "pipe":
         os.mkfifo(path)
     elif kind == "terabyte":
-        with path.open("wb") as file:
-            file.truncate(1 << 40)
+        path.touch()
+        os.truncate(path, 1 << 40)
     else:
-        path.symlink_to(
-            {"zero": "/dev/zero", "outside": tmp_path / "mine.jsonl", "circle": path}[kind]
-        )
-    with pytest.raises(
-        RecordingError, match=r"not a regular file|leads out of the folder|holds more than"
-    ):
+        places = {"zero": "/dev/zero", "outside": tmp_path / "mine.jsonl", "circle": path}
+        path.symlink_to(places[kind])
+    says = r"not a regular file|leads out of the folder|holds more than"
+    with pytest.raises(RecordingError, match=says):
         read_recordings(folder)
 
 
 def test_what_recordings_say_is_printed_and_not_obeyed(tmp_path: Path) -> None:
-    line = recording(
-        persona="theo-the-burst-pipe", agent=f"near{MARKUP}", simulator="[/nope]\x1b[2J"
-    )
+    names = {"agent": f"near{MARKUP}", "simulator": "[/nope]\x1b[2J"}
+    line = recording(persona="theo-the-burst-pipe", **names)
     (tmp_path / "a__b.jsonl").write_bytes(line)
     code, output = command("rescore", str(tmp_path), "--user", "embedded")
     assert code == 0, output
@@ -201,14 +187,8 @@ def test_what_recordings_say_is_printed_and_not_obeyed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", SLOW_TEXTS)
 def test_no_text_of_a_profile_makes_reading_it_slow(name: str) -> None:
     text, began = SLOW_TEXTS[name], time.process_time()
-    profile = {
-        "id": "lin",
-        "player": text,
-        "scene": text,
-        "main_cha": "passive",
-        "task": "praise",
-        "cha_group": text,
-    }
+    profile = dict.fromkeys(("player", "scene", "cha_group"), text)
+    profile |= {"id": "lin", "main_cha": "passive", "task": "praise"}
     assert make_persona_from_profile(profile).id == "lin"
     assert time.process_time() - began < 10
 

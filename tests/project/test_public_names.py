@@ -53,16 +53,14 @@ def test_every_public_name_is_there() -> None:
 @pytest.mark.parametrize("name", sorted(set(rlver_gym.__all__) - {"__version__"}))
 def test_a_public_name_and_its_methods_have_docstrings(name: str) -> None:
     value = getattr(rlver_gym, name)
-    methods = {
-        attribute: member
-        for attribute, member in vars(value).items()
-        if inspect.isclass(value)
-        and not attribute.startswith("_")
-        and (inspect.isroutine(member) or isinstance(member, property))
-    }
+    members = vars(value).items() if inspect.isclass(value) else ()
+    methods = [
+        name
+        for name, member in members
+        if name[0] != "_" and (inspect.isroutine(member) or isinstance(member, property))
+    ]
     assert value.__doc__
-    bare = [attribute for attribute in methods if not inspect.getdoc(getattr(value, attribute))]
-    assert bare == []
+    assert [name for name in methods if not inspect.getdoc(getattr(value, name))] == []
 
 
 def test_importing_the_package_plants_no_module_that_is_no_file() -> None:

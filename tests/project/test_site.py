@@ -31,13 +31,8 @@ from rlver_gym.cli import app
 DOCS = ROOT / "docs"
 REPOSITORY = "https://github.com/rlver-gym/rlver-gym/blob/main/"
 CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-RUN_AS_PRINTED = (
-    "index",
-    "quickstart",
-    "concepts",
-    *(f"tutorials/{page.stem}" for page in (DOCS / "tutorials").glob("*.md")),
-)
-RUN_AS_PRINTED = tuple(sorted(RUN_AS_PRINTED))
+TUTORIALS = [f"tutorials/{page.stem}" for page in (DOCS / "tutorials").glob("*.md")]
+RUN_AS_PRINTED = sorted(["index", "quickstart", "concepts", *TUTORIALS])
 NEEDS = {"tutorials/serve": ("serve", "uvicorn")}
 """The extra that the commands of a page need, and a module that comes with it."""
 BLOCK = re.compile(
@@ -64,9 +59,7 @@ def text_of(page: str) -> str:
 
 
 def blocks_of(page: str) -> list[Block]:
-    return [
-        Block(*(part or "" for part in found.groups())) for found in BLOCK.finditer(text_of(page))
-    ]
+    return [Block(*block.groups(default="")) for block in BLOCK.finditer(text_of(page))]
 
 
 def without_code(text: str) -> str:
@@ -80,10 +73,9 @@ def anchors_of(page: Path) -> set[str]:
     text = without_code(page.read_text(encoding="utf-8"))
     anchors = set(re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE))
     for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
-        plain = unicodedata.normalize("NFKD", re.sub(r"\]\([^)]*\)|[`*\[]", "", heading)).encode(
-            "ascii", "ignore"
-        )
-        anchors.add(re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain.decode()).strip().lower()))
+        plain = unicodedata.normalize("NFKD", re.sub(r"\]\([^)]*\)|[`*\[]", "", heading))
+        plain = re.sub(r"[^\w\s-]", "", plain.encode("ascii", "ignore").decode())
+        anchors.add(re.sub(r"[-\s]+", "-", plain.strip().lower()))
     return anchors
 
 
@@ -92,6 +84,12 @@ def pages_in(nav: Any) -> Iterator[str]:
         yield nav
     for part in nav.values() if isinstance(nav, dict) else nav if isinstance(nav, list) else ():
         yield from pages_in(part)
+
+
+def write_block(block: Block, folder: Path) -> None:
+    path = folder / block.title
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(block.code, encoding="utf-8")
 
 
 def assert_shown(block: Block, output: str) -> None:
@@ -127,9 +125,8 @@ def test_links_lead_to_pages_and_headings() -> None:
 
 
 def test_the_reference_holds_every_public_name() -> None:
-    assert sorted(
-        re.findall(r"^::: rlver_gym\.(\w+)$", text_of("reference"), re.MULTILINE)
-    ) == sorted(rlver_gym.__all__)
+    names = re.findall(r"^::: rlver_gym\.(\w+)$", text_of("reference"), re.MULTILINE)
+    assert sorted(names) == sorted(rlver_gym.__all__)
 
 
 @pytest.mark.parametrize("page", RUN_AS_PRINTED)
@@ -157,17 +154,13 @@ def test_python_on_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.Mo
     known = set(sys.modules)
     for block in blocks_of(page):
         if block.title:
-            path = tmp_path / block.title
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(block.code, encoding="utf-8")
+            write_block(block, tmp_path)
         elif block.language == "python" and not block.how:
             with contextlib.redirect_stdout(io.StringIO()) as output:
                 exec(block.code, {"__name__": "__main__"})
             assert_shown(block, output.getvalue())
     for name in set(sys.modules) - known:
-        if not name.startswith("rlver_gym") and str(tmp_path) in str(
-            getattr(sys.modules[name], "__file__", "")
-        ):
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
             del sys.modules[name]
 
 
@@ -185,32 +178,25 @@ def test_everything_on_a_page_runs_in_order(page: str, tmp_path: Path) -> None:
             if block.how == "not run":
                 continue
             if block.title:
-                (tmp_path / block.title).parent.mkdir(parents=True, exist_ok=True)
-                (tmp_path / block.title).write_text(block.code, encoding="utf-8")
+                write_block(block, tmp_path)
                 continue
-            command = (
-                [sys.executable, "-c", block.code]
-                if block.language == "python"
-                else ["bash", "-c", block.code]
-            )
             if block.how == "background":
-                beside.append(
-                    subprocess.Popen(["bash", "-c", f"exec {block.code}"], cwd=tmp_path, env=env)
-                )
+                shell = ["bash", "-c", f"exec {block.code}"]
+                beside.append(subprocess.Popen(shell, cwd=tmp_path, env=env))
                 time.sleep(5)
                 continue
+            program = sys.executable if block.language == "python" else "bash"
             done = subprocess.run(
-                command,
+                [program, "-c", block.code],
                 cwd=tmp_path,
                 env=env,
-                capture_output=True,
-                text=True,
                 stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
             )
-            assert (done.returncode != 0) == (block.how == "fails"), (
-                f"{block.code}\n{done.stdout}{done.stderr}"
-            )
-            assert_shown(block, done.stdout + done.stderr)
+            assert (done.returncode != 0) == (block.how == "fails"), block.code + done.stdout
+            assert_shown(block, done.stdout)
     finally:
         for process in beside:
             process.terminate()

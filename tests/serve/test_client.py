@@ -3,7 +3,9 @@ is slow, full, restarted or gone.
 """
 
 import asyncio
+import itertools
 import pickle
+import re
 import socket
 import threading
 import time
@@ -13,6 +15,7 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
+from failing import FailsInTurn
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env, data_equivalence
@@ -154,17 +157,20 @@ def test_a_choice_among_replies_to_an_earlier_turn_is_refused(serve: Any, remote
         env.get_wrapper_attr("step_from")(earlier, 0)
 
 
-def test_personas_and_splits_are_chosen_as_on_this_machine(serve: Any, remote: Any) -> None:
-    server = serve()
-    for persona in (*library().ids("train")[:3], library().ids("test")[0]):
-        expected = public(rollout(gym.make("RLVER-Empathy-v0", persona=persona), 5, KIND))
-        assert data_equivalence(rollout(remote(server=server, persona=persona), 5, KIND), expected)
-    for split in ("validation", "all"):
-        expected = public(rollout(gym.make("RLVER-Empathy-v0", split=split), 5, KIND))
-        assert data_equivalence(rollout(remote(server=server, split=split), 5, KIND), expected)
-    options = {"persona": "noor-the-old-dog/praise"}  # the need is not in the info
-    expected = public(rollout(gym.make("RLVER-Empathy-v0"), 5, KIND, options))
-    assert data_equivalence(rollout(remote(server=server), 5, KIND, options), expected)
+@pytest.mark.parametrize(
+    ("made_with", "options"),
+    [
+        *(({"persona": name}, None) for name in (*library().ids("train")[:3], "theo-by-thirty")),
+        *(({"split": split}, None) for split in ("validation", "all")),
+        ({}, {"persona": "noor-the-old-dog/praise"}),  # the need is not in the info
+    ],
+)
+def test_personas_and_splits_are_chosen_as_on_this_machine(
+    plain: Any, remote: Any, made_with: Any, options: Any
+) -> None:
+    expected = public(rollout(gym.make("RLVER-Empathy-v0", **made_with), 5, KIND, options))
+    there = rollout(remote(server=plain, **made_with), 5, KIND, options)
+    assert data_equivalence(there, expected)
 
 
 def test_with_privileged_answers_everything_is_equal(serve: Any, remote: Any) -> None:
@@ -247,22 +253,21 @@ def test_errors_are_those_of_the_environment(serve: Any, remote: Any) -> None:
     with pytest.raises(ResetNeeded, match="reset"):
         env.step("Hello")
     env.reset(seed=0)
-    with pytest.raises(UtteranceError, match="lone surrogate"):
-        env.step("\ud800")
-    with pytest.raises(UtteranceError, match="must be a string"):
-        env.step(3)
-    with pytest.raises(UnknownName, match="reset option"):
-        env.reset(options={"person": "x"})
-    with pytest.raises(UnknownName, match="there is no persona"):
-        env.reset(options={"persona": "nobody"})
+    for error, says, call in (
+        (UtteranceError, "lone surrogate", lambda: env.step("\ud800")),
+        (UtteranceError, "must be a string", lambda: env.step(3)),
+        (UnknownName, "reset option", lambda: env.reset(options={"person": "x"})),
+        (UnknownName, "there is no persona", lambda: env.reset(options={"persona": "nobody"})),
+        (DialogueError, "on a server", lambda: env.session),
+        (DialogueError, "on a server", env.save_state),
+    ):
+        with pytest.raises(error, match=says):
+            call()
     env.reset(seed=0)
     while not env.step(RUDE[0])[2]:
         pass
     with pytest.raises(ResetNeeded, match="has ended"):
         env.step("Hello?")
-    for local in (lambda: env.session, env.save_state):
-        with pytest.raises(DialogueError, match="on a server"):
-            local()
 
 
 @pytest.mark.parametrize(
@@ -373,46 +378,33 @@ class Cutting:
         threading.Thread(target=self.run, daemon=True).start()
 
     def run(self) -> None:
-        number = 0
-        while True:
+        for number in itertools.cycle((1, 2, 3, 4)):
             try:
                 client, _ = self.listener.accept()
             except OSError:
                 return
-            number += 1
+            self.cuts += number < 4
             with client, socket.create_connection(("127.0.0.1", self.upstream)) as server:
                 client.settimeout(5)
                 server.settimeout(5)
-                if number % 4 == 1:
-                    client.sendall(
-                        b"HTTP/1.1 429 Slowly\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n"
-                    )
-                if number % 4 in (1, 2):
-                    self.cuts += 1
-                    continue
-                request = self.read(client)
-                server.sendall(request)
-                answer = self.read(server)
-                if number % 4 == 3:
-                    self.cuts += 1
-                    client.sendall(answer[:40])
-                    continue
-                client.sendall(answer)
+                if number == 1:
+                    head = b"HTTP/1.1 429 Slowly\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n"
+                    client.sendall(head)
+                if number > 2:
+                    server.sendall(self.read(client))
+                    answer = self.read(server)
+                    client.sendall(answer[:40] if number == 3 else answer)
 
     def read(self, connection: socket.socket) -> bytes:
         """A request or an answer, with its body."""
-        data = b""
-        while b"\r\n\r\n" not in data:
-            part = connection.recv(65_536)
-            if not part:
-                return data
-            data += part
-        head, _, body = data.partition(b"\r\n\r\n")
-        lengths = [
-            line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
-        ]
-        length = int(lengths[0].partition(b":")[2]) if lengths else 0
-        while len(body) < length and (part := connection.recv(65_536)):
+        head = b""
+        while b"\r\n\r\n" not in head:
+            if not (part := connection.recv(65_536)):
+                return head
+            head += part
+        head, _, body = head.partition(b"\r\n\r\n")
+        length = re.search(rb"content-length: *(\d+)", head.lower())
+        while length and len(body) < int(length[1]) and (part := connection.recv(65_536)):
             body += part
         return head + b"\r\n\r\n" + body
 
@@ -476,13 +468,10 @@ def test_a_step_leaves_the_event_loop_free_and_a_cancelled_one_is_taken_once(
 
 
 def test_a_failed_user_is_no_score(serve: Any, remote: Any) -> None:
-    class Mute(EmbeddedUser):
-        def open(self, scene, emotion):
-            raise UserFailed("nothing to say")
-
-    here = EmpathyEnv(user=Mute(), on_failure="truncate")
+    mute = FailsInTurn(0)
+    here = EmpathyEnv(user=mute, on_failure="truncate")
     expected = [here.reset(seed=0), here.step("Hello?")]
-    server = serve(users={"mute": Mute()})
+    server = serve(users={"mute": mute})
     with pytest.raises(UserFailed, match="on_failure"):
         remote(server=server).reset(seed=0)
     env = remote(server=server, on_failure="truncate")
@@ -499,9 +488,7 @@ def test_a_failed_user_is_no_score(serve: Any, remote: Any) -> None:
 def test_what_goes_wrong_on_the_server_leaves_the_dialogue_where_it_was(
     serve: Any, remote: Any, fails: Exception, kind: Any, says: str
 ) -> None:
-    from test_server import Failing
-
-    env = remote(server=serve(users={"bad": Failing(fails, once=True)}))
+    env = remote(server=serve(users={"bad": FailsInTurn(1, fails, times=1)}))
     env.reset(seed=0)
     with pytest.raises(kind, match=says):
         env.step(WORDS[0])

@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="needs rlver-gym[serve]")
 
+from failing import FailsInTurn
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from rlver_gym.core.library import library
@@ -56,21 +57,6 @@ class Slow(EmbeddedUser):
         raise AssertionError("it was never asked")
 
 
-class Failing(EmbeddedUser):
-    """Raises the given error in its first turn; only once when told so."""
-
-    def __init__(self, error: Exception, *, once: bool = False) -> None:
-        super().__init__()
-        self.error: Exception | None = error
-        self.once = once
-
-    def appraise(self, scene, emotion, dialogue):
-        if error := self.error:
-            self.error = None if self.once else error
-            raise error
-        return super().appraise(scene, emotion, dialogue)
-
-
 def assert_problem(answer: Any, status: int, kind: str) -> dict[str, Any]:
     assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
     assert answer.body["type"] == f"urn:rlver-gym:{kind}"
@@ -109,20 +95,18 @@ def test_what_an_agent_may_not_know_stays_on_the_server(serve: Any, caller: Any)
     env = EmpathyEnv(persona=PERSONA, info="privileged")
     env.reset(seed=0)
     info = env.step(WORDS)[4]
+    known = {name: info[name] for name in env.privileged_info if name in info}
     for privileged in (False, True):
         call = caller(serve(privileged=privileged))
         begun = call.begin(persona=PERSONA, seed=0)
-        answers = [begun, call.step(begun["episode_id"], 1, WORDS).body]
-        answers.append(call("GET", f"/v1/episodes/{begun['episode_id']}").body)
-        known = {name: info[name] for name in env.privileged_info if name in info}
-        assert (
-            answers[1]["privileged"] == answers[2]["privileged"] == (known if privileged else None)
-        )
+        step = call.step(begun["episode_id"], 1, WORDS).body
+        state = call("GET", f"/v1/episodes/{begun['episode_id']}").body
+        assert step["privileged"] == state["privileged"] == (known if privileged else None)
         if not privileged:
-            page = json.dumps(answers)
-            assert info["hidden_need"] not in page
-            assert info["thought"] not in page
-            assert not {f'"{name}"' for name in env.privileged_info if f'"{name}"' in page}
+            page = json.dumps([begun, step, state])
+            hidden = [info["hidden_need"], info["thought"]]
+            hidden += [f'"{name}"' for name in env.privileged_info]
+            assert [text for text in hidden if text in page] == []
 
 
 def test_environments_and_health(serve: Any, caller: Any) -> None:
@@ -264,29 +248,29 @@ def test_what_cannot_be_begun_is_refused_by_name(
 
 
 @pytest.mark.parametrize(
-    ("body", "status"),
+    ("body", "status", "says"),
     [
-        ("{", 400),
-        (b"\xff\xfe", 400),
-        ("[" * 100_000, 400),
-        ("[]", 422),
-        ("", 422),
-        ('{"seed": NaN}', 422),
-        ('{"seed": ' + "9" * 5_000 + "}", 400),
-        ('{"persona": "\\ud800"}', 422),
+        ("{", 400, "JSON"),
+        (b"\xff\xfe", 400, "UTF-8"),
+        ("[" * 100_000, 400, "deep"),
+        ("[]", 422, "Content-Type: application/json"),
+        ("", 422, ""),
+        ('{"seed": NaN}', 422, "seed"),
+        ('{"seed": ' + "9" * 5_000 + "}", 400, ""),
+        ('{"persona": "\\ud800"}', 422, "surrogate"),
     ],
 )
-def test_a_body_that_is_none_is_refused(plain: Any, caller: Any, body: Any, status: int) -> None:
-    answer = caller(plain)("POST", "/v1/episodes", body)
-    assert_problem(answer, status, "not-json" if status == 400 else "invalid")
-
-
-@pytest.mark.parametrize("media_type", ["application/json", "application/x-www-form-urlencoded"])
-def test_a_body_that_is_no_object_or_not_sent_as_json_says_how_to_send_it(
-    plain: Any, caller: Any, media_type: str
+def test_a_body_that_is_none_is_refused(
+    plain: Any, caller: Any, body: Any, status: int, says: str
 ) -> None:
-    body = "[]" if media_type == "application/json" else "{}"
-    answer = caller(plain)("POST", "/v1/episodes", body, {"content-type": media_type})
+    answer = caller(plain)("POST", "/v1/episodes", body)
+    problem = assert_problem(answer, status, "not-json" if status == 400 else "invalid")
+    assert says in problem["detail"]
+
+
+def test_a_body_that_is_not_sent_as_json_says_how_to_send_it(plain: Any, caller: Any) -> None:
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    answer = caller(plain)("POST", "/v1/episodes", "{}", form)
     assert "Content-Type: application/json" in assert_problem(answer, 422, "invalid")["detail"]
 
 
@@ -554,9 +538,8 @@ def test_a_long_utterance_is_cut_and_a_lone_surrogate_refused(serve: Any, caller
     episode = call.begin()["episode_id"]
     path = f"/v1/episodes/{episode}/steps"
     answer = call("POST", path, '{"request_id": "a", "turn": 1, "utterance": "x\\ud83d"}')
-    assert (
-        "lone surrogate (U+D83D) at character 1" in assert_problem(answer, 422, "invalid")["detail"]
-    )
+    detail = assert_problem(answer, 422, "invalid")["detail"]
+    assert "lone surrogate (U+D83D) at character 1" in detail
     assert call.step(episode, 1, "x" * 5_000).body["cut_chars"] == 1_000
     pair = '{"request_id": "b", "turn": 2, "utterance": "\\ud83d\\ude00"}'
     assert call("POST", path, pair).status == 200
@@ -564,7 +547,7 @@ def test_a_long_utterance_is_cut_and_a_lone_surrogate_refused(serve: Any, caller
 
 
 def test_a_user_that_failed_makes_an_episode_that_is_no_score(serve: Any, caller: Any) -> None:
-    call = caller(serve(users={"bad": Failing(UserFailed("no idea"))}))
+    call = caller(serve(users={"bad": FailsInTurn(1, UserFailed("no idea"))}))
     episode = call.begin()["episode_id"]
     answer = call.step(episode, 1, WORDS).body
     assert (answer["truncated"], answer["terminated"], answer["valid"]) == (True, False, False)
@@ -582,7 +565,7 @@ def test_a_user_that_failed_makes_an_episode_that_is_no_score(serve: Any, caller
 def test_after_an_error_the_same_request_can_be_sent_again(
     serve: Any, caller: Any, error: Exception, status: int, kind: str, caplog: Any
 ) -> None:
-    call = caller(serve(users={"bad": Failing(error, once=True)}))
+    call = caller(serve(users={"bad": FailsInTurn(1, error, times=1)}))
     episode = call.begin()["episode_id"]
     problem = assert_problem(call.step(episode, 1, WORDS, "a"), status, kind)
     assert "10.0.0.7" not in json.dumps(problem)
@@ -614,7 +597,7 @@ def test_the_token_is_in_no_log_and_no_answer(
     serve: Any, caller: Any, caplog: Any, capfd: Any, monkeypatch: Any
 ) -> None:
     caplog.set_level(0)
-    server = serve(token=TOKEN, users={"bad": Failing(KeyError("x"))})
+    server = serve(token=TOKEN, users={"bad": FailsInTurn(1, KeyError("x"))})
     call = caller(server, TOKEN)
     episode = call.begin()["episode_id"]
     seen = [call.step(episode, 1, WORDS), call("GET", "/openapi.json"), call("GET", "/metrics")]

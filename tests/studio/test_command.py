@@ -35,25 +35,24 @@ def test_the_printed_address_opens_it_until_ctrl_c(shared: Client) -> None:
     assert process.returncode == 130
 
 
-@pytest.mark.parametrize("name", ["nothing", "empty"])
-def test_a_folder_that_is_no_run_is_named(shared: Client, tmp_path: Path, name: str) -> None:
+def fail_to_start(*words: object) -> str:
+    done = run_command("studio", *map(str, words))
+    assert done.returncode == 2
+    return " ".join(done.stderr.split())
+
+
+def test_what_keeps_it_from_starting_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "empty").mkdir()
-    done = run_command("studio", str(tmp_path / name), "--port", "0")
-    assert (done.returncode, "the folder of a run?" in " ".join(done.stderr.split())) == (2, True)
-
-
-def test_a_port_that_is_taken_is_named(shared: Client) -> None:
+    for name in ("nothing", "empty"):
+        assert "the folder of a run?" in fail_to_start(tmp_path / name, "--port", "0")
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        done = run_command("studio", "--port", str(taken.getsockname()[1]))
-    assert (done.returncode, "--port" in done.stderr) == (2, True)
-
-
-def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+        assert "--port" in fail_to_start("--port", taken.getsockname()[1])
     for module in ("rlver_gym.studio.server", "rlver_gym.serve.connections"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    done = run_command("studio")
-    assert (done.returncode, "[studio]" in done.stderr) == (2, True)
+    assert "[studio]" in fail_to_start()
 
 
 def test_curves_are_those_of_the_metrics_thinned_evenly(shared: Client, tmp_path: Path) -> None:

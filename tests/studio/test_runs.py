@@ -29,11 +29,8 @@ def episode_of(studio, key: str) -> Episode:
 
 def test_competitors_are_ranked_among_themselves_and_the_oracle_is_apart(shared) -> None:
     (table,) = shared.get("overview")["tables"]
-    assert [(one["agent"], one["privileged"]) for one in table["scores"]] == [
-        ("listener", False),
-        ("echo", False),
-        ("oracle", True),
-    ]
+    apart = {one["agent"]: one["privileged"] for one in table["scores"]}
+    assert [*apart.items()] == [("listener", False), ("echo", False), ("oracle", True)]
     own = [one for one in read_episodes(shared.folder) if one.agent != "oracle"]
     for found, right in zip(table["scores"], score_agents(own), strict=False):
         assert found["final"] == list(right.final)
@@ -67,28 +64,23 @@ def test_every_dialogue_has_a_row_and_every_row_opens(shared) -> None:
 
 
 def test_search_finds_every_word_that_was_said_and_every_reason(shared) -> None:
-    rows, episodes = shared.get("overview")["dialogues"], read_episodes(shared.folder)
-    said = {
-        number
-        for number, row in enumerate(rows)
-        for turn in episode_of(shared, row["id"]).turns
-        if "sounds" in f"{turn.utterance} {turn.reply}".lower()
+    ids = [row["id"] for row in shared.get("overview")["dialogues"]]
+    turns = {
+        (number, at): turn
+        for number, key in enumerate(ids)
+        for at, turn in enumerate(episode_of(shared, key).turns, 1)
     }
-    assert said <= {number for number, _ in shared.get("search", q="SOUNDS")}
+    said = {at for at, one in turns.items() if "sounds" in f"{one.utterance} {one.reply}".lower()}
+    found = {number for number, _ in shared.get("search", q="SOUNDS")}
+    assert {number for number, _ in said} <= found
     assert shared.get("search", q="zyzzyva") == []
-    copied = {
-        "/".join(map(str, one.key))
-        for one in episodes
-        if any(reason.code == "copying" for turn in one.turns for reason in turn.appraisal.reasons)
-    }
-    assert copied
-    found = shared.get("search", q="reason:copying")
-    assert {rows[number]["id"] for number, _ in found} == copied
-    assert shared.get("search", q="", reason="gave their own words back") == found
-    assert "gave their own words back" in shared.get("overview")["reasons"]
-    for number, turn in found:
-        reasons = episode_of(shared, rows[number]["id"]).turns[turn - 1].appraisal.reasons
-        assert "copying" in {reason.code for reason in reasons}
+    copying = shared.get("search", q="reason:copying")
+    is_copied = [at for at, one in turns.items() if "copying" in str(one.appraisal.reasons)]
+    assert {number for number, _ in copying} == {number for number, _ in is_copied} != set()
+    assert set(map(tuple, copying)) <= set(is_copied)
+    sentence = "gave their own words back"
+    assert shared.get("search", q="", reason=sentence) == copying
+    assert sentence in shared.get("overview")["reasons"]
 
 
 def test_a_branch_that_says_the_same_again_is_the_record(studio) -> None:
@@ -103,30 +95,20 @@ def test_a_branch_that_says_the_same_again_is_the_record(studio) -> None:
 
 def test_a_branch_is_what_a_session_restored_there_gives_and_is_kept(studio) -> None:
     key = "listener/gus-the-flatmate/0"
+    said = ("What hurt you most about it?", "You did not deserve that.")
     episode = episode_of(studio, key)
-    session = EmpathySession(
-        make_user("embedded"),
-        library().get(episode.persona),
-        env_card("SAGE-Sentient-v0"),
-        episode.seed,
-    )
+    persona, card = library().get(episode.persona), env_card("SAGE-Sentient-v0")
+    session = EmpathySession(make_user("embedded"), persona, card, episode.seed)
     before = episode.turns[:2]
     session.restore(Snapshot(before[-1].emotion, Dialogue(episode.opening, before), None))
-    first = studio.post(
-        "branch", run=studio.run, dialogue=key, turn=3, words="What hurt you most about it?"
-    )
-    second = studio.post(
-        "branch-on", run=studio.run, branch=first["id"], words="You did not deserve that."
-    )
-    for words in ("What hurt you most about it?", "You did not deserve that."):
+    branch = studio.post("branch", run=studio.run, dialogue=key, turn=3, words=said[0])
+    branch = studio.post("branch-on", run=studio.run, branch=branch["id"], words=said[1])
+    for words in said:
         session.reply(words)
-    assert [turn["emotion"] for turn in second["turns"]] == [
-        turn.emotion for turn in session.dialogue.turns[2:]
+    assert [(turn["emotion"], turn["reply"]) for turn in branch["turns"]] == [
+        (turn.emotion, turn.reply) for turn in session.dialogue.turns[2:]
     ]
-    assert [turn["reply"] for turn in second["turns"]] == [
-        turn.reply for turn in session.dialogue.turns[2:]
-    ]
-    assert studio.get("branches", run=studio.run, dialogue=key) == [second]
+    assert studio.get("branches", run=studio.run, dialogue=key) == [branch]
     assert (studio.folder / "studio" / "branches.jsonl").read_text().count("\n") == 2
 
 

@@ -44,12 +44,8 @@ def using(
     """What `work` makes of the official client, which tries once."""
 
     async def run() -> Any:
-        usual = {
-            "base_url": server.base_url,
-            "api_key": "any",
-            "max_retries": 0,
-            "timeout": GENEROUS_S,
-        }
+        usual = {"base_url": server.base_url, "api_key": "any", "max_retries": 0}
+        usual |= {"timeout": GENEROUS_S}
         usual["http_client"] = openai.DefaultAsyncHttpxClient(verify=TRUST)
         async with openai.AsyncOpenAI(**(usual | options)) as client:
             return await work(client)
@@ -57,12 +53,13 @@ def using(
     return asyncio.run(run())
 
 
+ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "My dog died."}]}
+
+
 async def say(
     client: openai.AsyncOpenAI, text: str = "My dog died.", **options: Any
 ) -> ChatCompletion:
-    return await client.chat.completions.create(
-        model="m", messages=[{"role": "user", "content": text}], **options
-    )
+    return await client.chat.completions.create(**body(text), **options)
 
 
 def said(server: ChatServer, text: str = "My dog died.", **options: Any) -> str | None:
@@ -90,7 +87,7 @@ def test_the_official_client_gets_a_completion() -> None:
         assert answer.choices[0].message.content == "我在听。 I am listening."
         assert (answer.model, answer.choices[0].finish_reason) == ("m", "stop")
         assert 0 < answer.usage.prompt_tokens < answer.usage.total_tokens
-        assert server.requests == (body("My dog died."),)
+        assert server.requests == (ASKED,)
         assert server.max_concurrent_calls == 1
 
 
@@ -125,33 +122,21 @@ def test_requests_that_come_in_pieces_or_at_once_are_read_one_by_one() -> None:
         assert answers.count(b"the script is used up") == 2
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"hello\r\n\r\n",
-        b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: many\r\n\r\n",
-        b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-        b"POST /v1/chat/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
-        b"x" * 70_000,
-    ],
-)
+HEADS = (b"Content-Length: many", b"Content-Length: -1", b"Transfer-Encoding: chunked")
+POSTS = [b"POST /v1/chat/completions HTTP/1.1\r\n" + head + b"\r\n\r\n" for head in HEADS]
+
+
+@pytest.mark.parametrize("sent", [b"hello\r\n\r\n", *POSTS, b"x" * 70_000])
 def test_what_is_not_http_gets_400_and_the_connection_is_closed(sent: bytes) -> None:
     with ChatServer("") as server:
         assert exchange(server, sent).startswith(b"HTTP/1.1 400 Bad Request")
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "",
-        "[",
-        "[]",
-        "{}",
-        '{"model": "m", "messages": []}',
-        '{"model": "m", "messages": ["hi"]}',
-        '{"messages": [{}]}',
-    ],
-)
+NO_CALLS = ["", "[", "[]", "{}", '{"messages": [{}]}']
+NO_CALLS += [f'{{"model": "m", "messages": {messages}}}' for messages in ("[]", '["hi"]')]
+
+
+@pytest.mark.parametrize("content", NO_CALLS)
 def test_a_body_that_is_no_call_gets_400(content: str) -> None:
     with ChatServer("") as server:
         connection = HTTPConnection("127.0.0.1", port(server), timeout=GENEROUS_S)
@@ -173,17 +158,13 @@ def test_what_it_cannot_do_it_refuses() -> None:
 
 
 async def streamed(client: openai.AsyncOpenAI, **options: Any) -> list[ChatCompletionChunk]:
-    chunks = await client.chat.completions.create(
-        model="m", messages=[{"role": "user", "content": "My dog died."}], stream=True, **options
-    )
+    chunks = await client.chat.completions.create(**ASKED, stream=True, **options)
     return [chunk async for chunk in chunks]
 
 
 async def assembled(client: openai.AsyncOpenAI) -> str:
     """What the official client makes of a stream: how it ended, and the text or the refusal."""
-    async with client.chat.completions.stream(
-        model="m", messages=[{"role": "user", "content": "My dog died."}]
-    ) as stream:
+    async with client.chat.completions.stream(**ASKED) as stream:
         (choice,) = (await stream.get_final_completion()).choices
     return f"{choice.finish_reason} {choice.message.content or choice.message.refusal}"
 
@@ -238,16 +219,14 @@ def test_a_function_answers_each_body() -> None:
     for function in (shout, slowly):
         with ChatServer(function) as server:
             assert said(server, "hello") == "HELLO"
-    with (
-        ChatServer(lambda body: body["nothing"]) as server,
-        pytest.raises(openai.InternalServerError, match="KeyError"),
-    ):
-        said(server)
-    with (
-        ChatServer(lambda _: 3) as server,  # pyright: ignore[reportArgumentType]
-        pytest.raises(openai.InternalServerError, match="has to be a str, not int"),
-    ):
-        said(server)
+    wrong: dict[str, Any] = {
+        "KeyError": lambda body: body["nothing"],
+        "has to be a str, not int": lambda _: 3,
+    }
+    for says, function in wrong.items():
+        refused = pytest.raises(openai.InternalServerError, match=says)
+        with ChatServer(function) as server, refused:
+            said(server)
 
 
 def test_only_the_right_key_is_let_in() -> None:
@@ -317,20 +296,14 @@ def test_calls_beyond_the_capacity_wait_where_that_is_asked_for() -> None:
 
 
 def test_a_call_that_the_client_gave_up_frees_its_place() -> None:
+    options: dict[str, Any] = {"capacity": 1, "retry_after_s": 0.01}
     with ChatServer(
-        "yes",
-        capacity=1,
-        retry_after_s=0.01,
-        latency_s=lambda body: 3600 if "slow" in str(body) else 0,
+        "yes", latency_s=lambda body: 3600 * ("slow" in str(body)), **options
     ) as server:
         with pytest.raises(openai.APITimeoutError):
-            using(server, lambda client: say(client, "slow", timeout=0.1))
-        assert (
-            using(server, lambda client: say(client, "quick"), max_retries=10)
-            .choices[0]
-            .message.content
-            == "yes"
-        )
+            said(server, "slow", timeout=0.1)
+        answer = using(server, lambda client: say(client, "quick"), max_retries=10)
+        assert answer.choices[0].message.content == "yes"
 
 
 def test_stopping_frees_the_port_and_breaks_off_what_is_under_way() -> None:
