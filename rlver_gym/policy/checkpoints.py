@@ -25,7 +25,7 @@ from rlver_gym.core.agent import agent_prompt
 from rlver_gym.policy.config import TrainConfig, make_config, refuse_changes
 from rlver_gym.policy.learning.experience import PersonaBaseline
 from rlver_gym.policy.models.agent import ReplyConfig
-from rlver_gym.policy.models.distributed import full_params, rank, unwrap
+from rlver_gym.policy.models.distributed import rank, unwrap
 from rlver_gym.policy.models.model import export_model
 from rlver_gym.policy.train import Learner
 from rlver_gym.util import __version__
@@ -151,8 +151,8 @@ def save(learner: Learner, folder: Path) -> None:
     """Write the learner into a folder: what learns (safetensors), the optimizer, the config, how
     far it got and what the critic expects of whom, and the model as `from_pretrained` reads it.
 
-    Every process calls it with the same folder, which is there; the first one gathers what others
-    hold, and writes. OSError when the disk is full or cannot be written.
+    Every process calls it with the same folder, which is there; the first one writes. OSError when
+    the disk is full or cannot be written.
     """
     everything = _collect_modules(learner)
     weights, optimizer = get_state_dict(everything, learner.optimizer, options=_WHOLE)
@@ -165,7 +165,8 @@ def save(learner: Learner, folder: Path) -> None:
             }
             save_file(learning, folder / WEIGHTS)
             torch.save(optimizer | {_STEPPED: [*optimizer["state"]]}, folder / OPTIMIZER)
-        _export_language_model(learner, weights, folder / MODEL)
+            lm = cast(PreTrainedModel, learner.language_model)
+            export_model(lm, learner.renderer.tokenizer, folder / MODEL)
     except (SafetensorError, RuntimeError) as error:  # what they make of a full disk
         raise OSError(str(error)) from error
     if rank() == 0:
@@ -180,17 +181,6 @@ def save(learner: Learner, folder: Path) -> None:
             "reference_start": learner.reference_start,
         }
         (folder / STATE).write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
-
-
-def _export_language_model(learner: Learner, weights: dict[str, Any], folder: Path) -> None:
-    lm, tokenizer = cast(PreTrainedModel, learner.language_model), learner.renderer.tokenizer
-    if learner.config.lora_rank:
-        with full_params(learner.actor):
-            if rank() == 0:
-                export_model(lm, tokenizer, folder)
-    elif rank() == 0:
-        own = {name: weights[f"actor.model.{name}"] for name, _ in lm.named_parameters()}
-        export_model(lm, tokenizer, folder, own)
 
 
 def load(learner: Learner, folder: Path) -> None:
@@ -227,7 +217,7 @@ def load(learner: Learner, folder: Path) -> None:
 
 
 def _load_weights(learner: Learner, folder: Path) -> None:
-    """Weights and optimizer. Every process reads the whole, and keeps its shards of it."""
+    """Weights and optimizer. Every process reads the whole."""
     everything = _collect_modules(learner)
     weights: dict[str, Any] = {**load_file(folder / WEIGHTS)}
     optimizer = torch.load(folder / OPTIMIZER, weights_only=True, map_location="cpu", mmap=True)

@@ -132,8 +132,6 @@ class TrainConfig(BaseModel):
 
     lora_rank: int = Field(default=0, ge=0)
     """Rank of LoRA adapters; 0 trains all weights."""
-    engine: Literal["ddp", "fsdp"] = "ddp"
-    """With torchrun: the whole model on each process, or a part on each (FSDP2)."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """What the forward passes compute in; auto is bfloat16 on a GPU and float32 elsewhere."""
     vllm: str | None = None
@@ -281,7 +279,7 @@ def make_config(values: dict[str, Any], source: str) -> TrainConfig:
 
 
 MAY_CHANGE = frozenset(
-    "iterations eval_every save_every keep_checkpoints show_every workers microbatch_tokens engine"
+    "iterations eval_every save_every keep_checkpoints show_every workers microbatch_tokens"
     " vllm vllm_folder vllm_seeds max_sampler_kl stop_on_alarm"
     " reference_every reference_dialogues reference_options stop_on_gap".split()
 )

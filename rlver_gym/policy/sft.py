@@ -147,7 +147,7 @@ def train_on_demonstrations(
                 "these demonstrations hold no thoughts to learn. Choose --style direct."
             )
         renderer = Renderer(tokenizer, agent_prompt(language, style), style)
-        actor = distribute(Actor(load_model(model), uses_bf16(dtype)), "ddp")
+        actor = distribute(Actor(load_model(model), uses_bf16(dtype)))
         trajectories = [
             tokenize_demonstration(demonstration, renderer) for demonstration in demonstrations
         ]

@@ -5,9 +5,8 @@ Each iteration: rollouts, a batch, advantages, an update, metrics.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -30,15 +29,11 @@ from rlver_gym.policy.models.actor import Actor, Critic, Scorer, make_reference_
 from rlver_gym.policy.models.distributed import (
     all_gather,
     distribute,
-    full_params,
     local_slice,
-    rank,
-    ranks,
     unwrap,
 )
 from rlver_gym.policy.models.model import (
     get_max_context,
-    load_empty_model,
     load_model,
     load_tokenizer,
     make_frozen_copy,
@@ -102,36 +97,22 @@ class Learner:
         Raises TrainingError when all of them fail, and whatever the environment raises.
         """
         mine = local_slice(specs)
-        with self.current_sampler() as sampler:
-            trajectories = collect_rollouts(
-                sampler,
-                self.renderer,
-                Sampling(self.config.max_reply_tokens, self.renderer.stop_ids, temperature),
-                envs[: len(mine)],
-                mine,
-                draw_seed=draw_seed,
-                max_tokens=self.max_tokens,
-                workers=self.config.workers,
-                candidates=candidates,
-                on_progress=self.on_progress,
-            )
+        self.sampler.refresh()
+        trajectories = collect_rollouts(
+            self.sampler,
+            self.renderer,
+            Sampling(self.config.max_reply_tokens, self.renderer.stop_ids, temperature),
+            envs[: len(mine)],
+            mine,
+            draw_seed=draw_seed,
+            max_tokens=self.max_tokens,
+            workers=self.config.workers,
+            candidates=candidates,
+            on_progress=self.on_progress,
+        )
         trajectories = all_gather(trajectories)
         raise_if_all_failed(trajectories)
         return trajectories
-
-    @contextmanager
-    def current_sampler(self) -> Iterator[Sampler]:
-        """The sampler, with the weights of now.
-
-        All processes enter together; the weights are whole on each for as long as it samples with
-        them itself.
-        """
-        with full_params(self.actor):
-            self.sampler.refresh()
-            if self.sampler.at_once is None:
-                yield self.sampler
-                return
-        yield self.sampler
 
     def close(self) -> None:
         if isinstance(self.sampler, VllmSampler):
@@ -188,43 +169,25 @@ class _Models(NamedTuple):
 
 
 def _make_models(config: TrainConfig, use_bf16: bool) -> _Models:
-    """Sharded ones are read by the first process alone, onto its CPU; the others get their shards
-    from it.
-    """
-    is_sharded = config.engine == "fsdp" and ranks() > 1
-    is_loaded = rank() == 0 or not is_sharded
-
-    load_one = (
-        partial(load_model, device="cpu" if is_sharded else "auto")
-        if is_loaded
-        else load_empty_model
-    )
-
     def load() -> PreTrainedModel:
-        return load_one(
+        return load_model(
             config.model,
             use_bf16=use_bf16,
             lora=config.lora_rank,
             gradient_checkpointing=config.gradient_checkpointing,
         )
 
-    def wrap(module: Actor | Critic) -> nn.Module:
-        # Below adapters weights are in bfloat16 already.
-        return distribute(module, config.engine, use_bf16 and not config.lora_rank)
-
     policy = load()
-    alone = Actor(policy, use_bf16, is_loaded)
+    actor = Actor(policy, use_bf16)
     reference: Scorer | None = None
     is_compared = config.kl_weight or config.algorithm.learns_rivals
     if is_compared and config.lora_rank:
-        reference = make_reference_without_adapters(alone)
+        reference = make_reference_without_adapters(actor)
     elif is_compared:
-        copy = Actor(make_frozen_copy(policy), use_bf16, is_loaded)
-        reference = wrap(copy) if is_sharded else copy
-    critic = wrap(Critic(load(), use_bf16)) if config.algorithm.has_critic else None
-    actor = wrap(alone)
+        reference = Actor(make_frozen_copy(policy), use_bf16)
+    critic = distribute(Critic(load(), use_bf16)) if config.algorithm.has_critic else None
     torch.manual_seed(config.seed)
-    return _Models(policy, actor, critic, reference)
+    return _Models(policy, distribute(actor), critic, reference)
 
 
 def _make_environments(config: TrainConfig, number: int) -> list[TextEnv]:
@@ -260,10 +223,10 @@ def _needs_bf16_copy(config: TrainConfig, use_bf16: bool) -> bool:
     ones under autocast.
 
     Below adapters they are that already, but on a GPU the calls of a layer's adapters take longer
-    than its work, so the copy has them merged in; sharded ones are nowhere whole for long.
+    than its work, so the copy has them merged in.
     """
     is_worth_it = not config.lora_rank or torch.cuda.is_available()
-    return use_bf16 and config.engine == "ddp" and is_worth_it
+    return use_bf16 and is_worth_it
 
 
 def resolve_algorithm(config: TrainConfig) -> tuple[AdvantageConfig, Objective]:

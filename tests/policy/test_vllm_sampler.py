@@ -154,16 +154,15 @@ def test_the_server_samples_with_the_weights_of_every_iteration(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["ddp", "fsdp"])
 def test_two_processes_sample_with_the_weights_of_every_iteration(
-    engine: str, model: str, vllm: Vllm, tmp_path: Path
+    model: str, vllm: Vllm, tmp_path: Path
 ) -> None:
     out, folder = tmp_path / "run", tmp_path / "adapters"
     ended = run_processes(
         2,
         f"train --model {model} --iterations 3 --dialogues 4 --max-reply-tokens 8 --lr 1e-2"
         " --lora-rank 4 --dtype float32 --vllm-seeds true --eval-every 2 --eval-dialogues 2"
-        f" --vllm {vllm.url} --vllm-folder {folder} --engine {engine} --out {out}",
+        f" --vllm {vllm.url} --vllm-folder {folder} --out {out}",
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]

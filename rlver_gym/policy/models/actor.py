@@ -43,9 +43,8 @@ Scorer = Callable[..., TokenScores]
 class Actor(nn.Module):
     """A causal LM of Hugging Face, with LoRA adapters or without, that scores what was said."""
 
-    def __init__(self, model: nn.Module, use_bf16: bool = False, is_loaded: bool = True) -> None:
-        """`use_bf16`: compute in bfloat16, whatever the weights are kept in. `is_loaded`: the model
-        has its weights already.
+    def __init__(self, model: nn.Module, use_bf16: bool = False) -> None:
+        """`use_bf16`: compute in bfloat16, whatever the weights are kept in.
 
         TrainingError for a model whose logits are not simply its head applied to its last hidden
         state.
@@ -53,8 +52,7 @@ class Actor(nn.Module):
         super().__init__()
         self.model = model
         self._use_bf16 = use_bf16
-        if is_loaded:
-            _check_output_layer(find_causal_lm(model))
+        _check_output_layer(find_causal_lm(model))
 
     def forward(
         self,

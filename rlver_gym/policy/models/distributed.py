@@ -1,5 +1,5 @@
-"""More than one process, started by torchrun: who I am, what the others have, and whose engine
-shards the model. One process needs none of it, and every function here then does the obvious thing.
+"""More than one process, started by torchrun: who I am and what the others have. One process needs
+none of it, and every function here then does the obvious thing.
 
 All processes hold the same batch and compute different rows of it, so that whatever follows from
 the batch (advantages, denominators, the order of minibatches) is the same everywhere without a word
@@ -11,21 +11,16 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from rlver_gym.policy.models.actor import Actor, Critic
-from rlver_gym.policy.models.model import find_causal_lm
 
 Item = TypeVar("Item")
-Engine = Literal["ddp", "fsdp"]
 
 
 @contextmanager
@@ -81,41 +76,16 @@ def all_reduce_sum(value: Tensor) -> Tensor:
     return value
 
 
-def distribute(module: Actor | Critic, engine: Engine, use_bf16: bool = False) -> nn.Module:
-    """The module with its gradients averaged over the processes: a copy on each (ddp), or a part of
-    the weights on each (fsdp, FSDP2). With one process, the module itself.
-
-    Sharded weights are those of the first process; what stood in the others (`load_empty_model`) is
-    overwritten. `use_bf16`: they are gathered and multiplied in bfloat16, while the shards, their
-    gradients' sums and the optimizer stay in float32.
+def distribute(module: Actor | Critic) -> nn.Module:
+    """The module with its gradients averaged over the processes, a copy on each. With one process,
+    the module itself.
     """
     if ranks() == 1:
         return module
-    if engine == "ddp":
-        with (
-            warnings.catch_warnings()
-        ):  # torch 2.13 has another name for the option, which older ones do not know
-            warnings.simplefilter("ignore", FutureWarning)
-            return DistributedDataParallel(module, broadcast_buffers=False)
-    weights = module.state_dict() if rank() == 0 else {}
-    precision = MixedPrecisionPolicy(
-        torch.bfloat16 if use_bf16 else None, reduce_dtype=torch.float32
-    )
-    trunk = module.trunk if isinstance(module, Critic) else find_causal_lm(module).base_model
-    for layer in trunk.layers:  # pyright: ignore[reportGeneralTypeIssues]
-        fully_shard(layer, mp_policy=precision)
-    if isinstance(module, Critic):
-        fully_shard(module.value_head)
-    # By itself the root would stay whole after a pass without gradients, and its parameters would
-    # not be those that the optimizer changes.
-    fully_shard(module, reshard_after_forward=True, mp_policy=precision)
-    set_model_state_dict(
-        module, weights, options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
-    )
-    for buffer in module.buffers():  # those that a state has not: the angles of rotary embeddings
-        dist.broadcast(buffer, 0)
-    _fix_fsdp_root(module)
-    return module
+    with warnings.catch_warnings():
+        # torch 2.13 has another name for the option, which older ones do not know
+        warnings.simplefilter("ignore", FutureWarning)
+        return DistributedDataParallel(module, broadcast_buffers=False)
 
 
 def unwrap(module: nn.Module) -> nn.Module:
@@ -123,29 +93,10 @@ def unwrap(module: nn.Module) -> nn.Module:
     return module.module if isinstance(module, DistributedDataParallel) else module
 
 
-@contextmanager
-def full_params(module: nn.Module) -> Iterator[nn.Module]:
-    """The module with all its weights on this process, for as long as it samples: the processes
-    then need not keep step.
-    """
-    parts = [part for part in module.modules() if isinstance(part, FSDPModule)]
-    for part in parts:
-        part.set_reshard_after_forward(False, recurse=False)
-        part.unshard()
-    try:
-        yield unwrap(module)
-    finally:
-        for part in parts:
-            part.reshard()
-            part.set_reshard_after_forward(True, recurse=False)
-
-
 def sync_gradients(module: nn.Module, last: bool) -> AbstractContextManager[None]:
     """A context in which each process keeps its gradients to itself, unless they are the last ones
     of a step: they are added up over the processes once.
     """
-    if isinstance(module, FSDPModule):
-        module.set_requires_gradient_sync(last)
     return (
         module.no_sync()
         if isinstance(module, DistributedDataParallel) and not last
@@ -154,17 +105,5 @@ def sync_gradients(module: nn.Module, last: bool) -> AbstractContextManager[None
 
 
 def clip_gradients(module: nn.Module, most: float) -> float:
-    """Shrink the gradients to a norm of at most `most`; returns the norm they had, over all
-    processes.
-    """
-    norm = nn.utils.clip_grad_norm_(module.parameters(), most)
-    return float(norm.full_tensor() if isinstance(norm, DTensor) else norm)
-
-
-@torch.no_grad()
-def _fix_fsdp_root(module: nn.Module) -> None:
-    """FSDP takes the first module that is called for the root, for ever; sampling calls inner
-    ones.
-    """
-    id_BT = torch.zeros((1, 2), dtype=torch.int64, device=next(module.parameters()).device)
-    module(id_BT, torch.tensor([[False, True]], device=id_BT.device))
+    """Shrink the gradients to a norm of at most `most`; returns the norm they had."""
+    return float(nn.utils.clip_grad_norm_(module.parameters(), most))

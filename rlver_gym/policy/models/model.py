@@ -15,7 +15,6 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import (
-    AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
     PreTrainedModel,
@@ -87,23 +86,6 @@ def _prepare_for_training(
     return lm.eval()
 
 
-def load_empty_model(
-    name: str, *, use_bf16: bool = False, lora: int = 0, gradient_checkpointing: bool = False
-) -> PreTrainedModel:
-    """What `load_model` gives, on the CPU and with whatever stands in memory for weights: no file
-    of weights is read and no page of memory is touched. For processes that will be given their
-    shards by the first one.
-    """
-    with torch.device("meta"):
-        lm = AutoModelForCausalLM.from_config(
-            _load_pretrained(AutoConfig.from_pretrained, name),
-            dtype=torch.bfloat16 if use_bf16 and lora else torch.float32,
-        )
-    lm.to_empty(device="cpu")
-    lm.tie_weights()
-    return _prepare_for_training(lm, lora, gradient_checkpointing)
-
-
 def uses_bf16(dtype: Literal["auto", "float32", "bfloat16"]) -> bool:
     return dtype == "bfloat16" or (dtype == "auto" and torch.cuda.is_available())
 
@@ -142,19 +124,14 @@ def _has_adapters(lm: PreTrainedModel) -> bool:
     return any(hasattr(layer, "get_delta_weight") for layer in lm.modules())
 
 
-def export_model(
-    lm: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    folder: Path,
-    weights: dict[str, Any] | None = None,
-) -> None:
-    """Write model and tokenizer so that `from_pretrained(folder)` reads them, adapters merged in.
-    `weights`: those of a model without adapters, where the model itself does not hold them in full.
+def export_model(lm: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Write model and tokenizer so that `from_pretrained(folder)` reads them, adapters merged
+    in.
     """
     plain = lm.get_base_model() if hasattr(lm, "peft_config") else lm  # pyright: ignore[reportCallIssue]
     with hide_progress_bars():
         cast(PreTrainedModel, plain).save_pretrained(
-            folder, state_dict=weights if plain is lm else _merge_adapters(plain)
+            folder, state_dict=None if plain is lm else _merge_adapters(plain)
         )
     tokenizer.save_pretrained(folder)
 
@@ -162,8 +139,7 @@ def export_model(
 @torch.no_grad()
 def _merge_adapters(base: nn.Module) -> dict[str, Tensor]:
     """The weights with the adapters added, under the names that they have without any. The model
-    stays as it is: FSDP lets nobody copy its modules, and to add and take away again would leave
-    rounding.
+    stays as it is: to add and take away again would leave rounding.
     """
     merged = {
         name.replace(".base_layer.", "."): weight.detach()
@@ -275,7 +251,7 @@ def _ignore_future_warnings() -> Iterator[None]:
 
 
 def find_causal_lm(model: nn.Module) -> PreTrainedModel:
-    """The causal LM inside whatever wraps it: adapters, FSDP, an actor.
+    """The causal LM inside whatever wraps it: adapters, an actor.
 
     TrainingError when there is none.
     """

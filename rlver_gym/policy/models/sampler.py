@@ -14,7 +14,6 @@ from typing import NamedTuple, Protocol, cast
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule
 from transformers import PreTrainedModel
 
 from rlver_gym.policy.models.cache import RaggedCache
@@ -116,8 +115,7 @@ class ModelSampler:
         _check_attention_layers(self._lm)
         self._cache_argument = _find_cache_argument_name(self._lm.base_model)
         self.forget()
-        if not any(isinstance(one, FSDPModule) for one in self._lm.modules()):
-            self._check_cache()
+        self._check_cache()
 
     @torch.no_grad()
     def _check_cache(self) -> None:
