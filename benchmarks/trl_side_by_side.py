@@ -32,9 +32,10 @@ from usual_rollout import UsualRollout
 
 from rlver_gym.core.cards import env_card
 from rlver_gym.policy.config import TrainConfig
+from rlver_gym.policy.iteration import train
+from rlver_gym.policy.learner import make_learner, make_reset_specs
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
-from rlver_gym.policy.train import make_learner, make_reset_specs, train
 
 ENV, TURNS, GROUP, MICRO = "RLVER-Empathy-v0", 8, 8, 8
 CARD = env_card(ENV).model_copy(update={"leave_below": 0, "turns": TURNS})
@@ -128,7 +129,7 @@ def config_of(asked: argparse.Namespace) -> TrainConfig:
 def own(asked: argparse.Namespace, anew: bool = False) -> Measured:
     """Our learner."""
     learner = make_learner(config_of(asked))
-    learner.sampler = sampler = FixedLength(learner.actor.model, anew, form_of(asked))
+    learner.sampler = sampler = FixedLength(learner.models.actor.model, anew, form_of(asked))
     before = peak_mib()
     times = [iteration.times for iteration in train(learner)][1:]
     learned = [one["prepare_s"] + one["update_s"] for one in times]

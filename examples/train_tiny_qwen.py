@@ -14,15 +14,15 @@ from rlver_gym import Message, env_card
 from rlver_gym.bench.export.demonstrations import generate_demonstrations
 from rlver_gym.policy.config import make_config
 from rlver_gym.policy.evaluate import evaluate
+from rlver_gym.policy.iteration import train
+from rlver_gym.policy.learner import Learner, make_learner
 from rlver_gym.policy.sft import train_on_demonstrations
-from rlver_gym.policy.train import Learner, make_learner, train
 
 ORDERS = ("Move on with life.", "Cheer up.", "Make a plan.", "Get more sleep.", "Forget about it.")
 QUESTIONS = ("How do you feel about it?", "What do you want to do?", "Who knows about it?")
 CARD = env_card("RLVER-Empathy-v0").model_copy(update={"turns": 4})
 SIZES = dict(iterations=12, dialogues=32, group_size=8, max_reply_tokens=16, max_tokens=2048)
-TASK = dict(eval_temperature=1.0, env_options={"card": CARD})
-SETTINGS = dict(advantage="centred", lr=3e-4, kl=0.05, **SIZES, **TASK)
+TASK = dict(eval_temperature=1.0, env_options={"card": CARD}, advantage="centred", lr=3e-4, kl=0.05)
 
 
 class Habits:
@@ -48,7 +48,7 @@ def main() -> None:
         demonstrations = list(generate_demonstrations(["train_tiny_qwen:Habits"], 200))
         losses = list(train_on_demonstrations("tiny", warm, demonstrations, epochs=2, lr=3e-3))
         print(f"learning to speak: loss {losses[0]:.2f} to {losses[-1]:.2f} nats a token")
-        learner = make_learner(make_config({"model": str(warm), **SETTINGS}, "this example"))
+        learner = make_learner(make_config({"model": str(warm), **SIZES, **TASK}, "this example"))
     show("before:", learner)
     for iteration in train(learner):
         print(f"{iteration.number:4d}    change {iteration.metrics['return']:+6.1f}", flush=True)

@@ -16,7 +16,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from rlver_gym.policy.models.trajectory import TokenSequence, Trajectory
+from rlver_gym.policy.models.trajectory import Alternative, TokenSequence, Trajectory
 
 SIZES = {
     "vocab_size": 60,
@@ -69,6 +69,27 @@ def played(rng, group=0, turns=3, thinks=False, **changes):
         {},
     )
     return replace(plain, **changes)
+
+
+def trying(rng, turns=3, tried=2, group=0):
+    """A dialogue with that many more replies tried at each turn, after the same words."""
+    said, alternatives, before = [], [], np.zeros(0, np.int64)
+    for turn in range(turns):
+        prompt = np.concatenate([before, rng.integers(0, 60, 4)])
+        drawn = []
+        for _ in range(tried + 1):
+            reply = rng.integers(0, 60, rng.integers(1, 6))
+            mask_T = np.arange(len(prompt) + len(reply)) >= len(prompt)
+            logprob_T = np.where(mask_T, -rng.random(len(mask_T)) * 4, 0).astype(np.float32)
+            ids = np.concatenate([prompt, reply])
+            drawn.append(TokenSequence(ids, mask_T, logprob_T, np.where(mask_T, turn, -1)))
+        said.append(drawn[0])
+        before = drawn[0].id_T
+        alternatives += [
+            Alternative(turn, one, float(rng.integers(-10, 11)), format_error=False)
+            for one in drawn[1:]
+        ]
+    return played(rng, group, turns, sequences=tuple(said), alternatives=tuple(alternatives))
 
 
 def eight_dialogues():

@@ -37,17 +37,24 @@ _NONE = "none"
 """Typed for what may be missing, such as a preset's target_kl."""
 WARM_STARTS = {"quick": "--dialogues 240 --epochs 2"}
 """By preset of the tiny model: the options of `rlver-gym sft` that teach it to speak first."""
+_FLAGS = {"corpus": "--from"}
+"""Where the word of the command line is none of Python's."""
 _USUAL = (
     *("model", "env", "env_options", "style", "seed", "iterations", "dialogues"),
     *("max_reply_tokens", "lr", "kl", "lora_rank", "eval_every", "algo", "group_size"),
-    *("reference", "stop_on_gap"),
+    *("reference", "stop_on_gap", "compare", "corpus"),
 )
 """What `--help` shows of the config; `--help-all` shows the rest, too."""
 
 
+def spell_flag(name: str) -> str:
+    """How the command line calls a field of the config."""
+    return _FLAGS.get(name, "--" + name.replace("_", "-"))
+
+
 def _make_option(name: str) -> inspect.Parameter:
     field = FIELDS[name]
-    flag = "--" + name.replace("_", "-")
+    flag = spell_flag(name)
     kind, shown = _parse_annotation(field.annotation)
     default = field.get_default(call_default_factory=True)
     known = ALGORITHMS if name == "algo" else _list_choices(field.annotation)
@@ -103,7 +110,7 @@ def build_config(preset: str | None, fields: dict[str, Any]) -> TrainConfig:
 
 
 def _collect_values(preset: str | None, fields: dict[str, Any]) -> dict[str, Any]:
-    values = read_config_values(preset, fields.get("algo")) if preset else {}
+    values = read_config_values(preset, fields) if preset else {}
     for name, value in fields.items():
         values[name] = (
             dict(map(_split_field_and_value, value)) if isinstance(value, list) else value

@@ -217,8 +217,11 @@ def compute_turn_advantage(
     reward_DN.scatter_add_(1, turn.cpu(), (token_level_rewards * mask).double().cpu())
     gamma = float(config.get("gamma", 1.0)) if config is not None else 1.0
     group_D = np.unique(index, return_inverse=True)[1]
-    advantage_DN = compute_group_advantage_by_turn(
-        reward_DN.numpy(), turns_D.cpu().numpy(), group_D, gamma=gamma
+    has_turn_DN = np.arange(reward_DN.shape[1]) < turns_D.cpu().numpy()[:, None]
+    dialogue_R, turn_R = np.nonzero(has_turn_DN)
+    advantage_DN = np.zeros(reward_DN.shape)
+    advantage_DN[has_turn_DN] = compute_group_advantage_by_turn(
+        reward_DN.numpy()[has_turn_DN], dialogue_R, turn_R, group_D, gamma=gamma
     )
     advantages = torch.from_numpy(advantage_DN).to(token_level_rewards).gather(1, turn) * mask
     return advantages, advantages

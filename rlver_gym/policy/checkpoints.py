@@ -23,11 +23,11 @@ from transformers import PreTrainedModel
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.policy.config import TrainConfig, make_config, refuse_changes
-from rlver_gym.policy.learning.experience import PersonaBaseline
+from rlver_gym.policy.learner import Learner
+from rlver_gym.policy.learning.persona_baseline import PersonaBaseline
 from rlver_gym.policy.models.agent import ReplyConfig
 from rlver_gym.policy.models.distributed import rank, unwrap
 from rlver_gym.policy.models.model import export_model
-from rlver_gym.policy.train import Learner
 from rlver_gym.util import __version__
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import TrainingError
@@ -277,5 +277,7 @@ class _State(BaseModel):
 
 def _collect_modules(learner: Learner) -> nn.ModuleDict:
     """Actor and critic as one module, since one optimizer serves both."""
-    parts = {"actor": unwrap(learner.actor)}
-    return nn.ModuleDict(parts | ({"critic": unwrap(learner.critic)} if learner.critic else {}))
+    parts = {"actor": unwrap(learner.models.actor)}
+    return nn.ModuleDict(
+        parts | ({"critic": unwrap(learner.models.critic)} if learner.models.critic else {})
+    )

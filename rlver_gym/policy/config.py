@@ -3,20 +3,31 @@
 The command line, its help, the checks and the saved file come from it.
 """
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
+from rlver_gym.core.agent import Style
 from rlver_gym.core.languages import Language
 from rlver_gym.policy.learning.registry import (
     ALGORITHMS,
     CRITIC_OPTIONS,
     GROUP_OPTIONS,
+    NOT_OF_REPLIES,
+    REPLY_OPTIONS,
+    AdvantageConfig,
     Aggregate,
     Algorithm,
+    Comparison,
+    GroupAdvantage,
+    NextReply,
+    Objective,
 )
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.field_errors import field_errors
@@ -25,6 +36,7 @@ from rlver_gym.util.json_text import parse_json
 from rlver_gym.util.secret_words import find_secret
 from rlver_gym.util.yaml_file import read_yaml
 
+Dtype = Literal["auto", "float32", "bfloat16"]
 PRESETS = Path(__file__).parent / "presets"
 _IGNORED = "{name} would be ignored: {why}. Leave it out."
 CONFIG = "config.json"
@@ -34,9 +46,7 @@ RUN_FOLDER = "train-{algo}-{style}-{model}-{seed}"
 """The name of a run's folder unless told otherwise."""
 
 
-class TrainConfig(BaseModel):
-    """A training run, completely described. Unknown fields are an error."""
-
+class _Section(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
@@ -45,21 +55,29 @@ class TrainConfig(BaseModel):
         hide_input_in_errors=True,
     )
 
+
+class TaskOptions(_Section):
+    """Who learns, and where."""
+
     model: str = "Qwen/Qwen2.5-1.5B-Instruct"
     """A Hugging Face causal LM (name or folder); "tiny" builds a small one; or "smollm2"."""
     env: str = "RLVER-Empathy-v0"
     """The Gymnasium id of a text environment."""
     env_options: dict[str, Any] = Field(default_factory=dict)
-    """Passed on to gym.make, such as user=openai:MODEL."""
-    style: Literal["direct", "think"] = "direct"
+    """Passed on to gym.make, such as user=openai:MODEL; without a user the embedded one pays."""
+    style: Style = "direct"
     """think: the policy thinks in <think>…</think> before it replies; nobody hears that."""
     language: Language = "en"
     """Of the prompt that the policy is given."""
     seed: int = Field(default=0, ge=0)
     """Decides the personas, what is sampled, and the order of learning."""
+    corpus: str | None = None
+    """Learn from the rated replies of this folder (research/corpus.md) instead of own dialogues."""
 
-    algo: str = "grpo"
-    """ppo learns a critic; rft and dpo compare replies to a turn, others dialogues of a group."""
+
+class SamplingOptions(_Section):
+    """What an iteration plays."""
+
     iterations: int = Field(default=100, ge=1)
     """Rounds of rollouts and updates."""
     dialogues: int = Field(default=32, ge=1)
@@ -67,20 +85,57 @@ class TrainConfig(BaseModel):
     max_reply_tokens: int = Field(default=256, ge=1)
     """The longest reply; a longer one is cut."""
     max_tokens: int = Field(default=4096, ge=16)
-    """The longest dialogue, prompt included; one that outgrows it is counted, not learned from."""
-    overlong_tokens: int = Field(default=0, ge=0)
-    """The last tokens before max_reply_tokens, which cost up to overlong_cost; 0 for none."""
-    overlong_cost: float = Field(default=0.0, ge=0)
-    """What a reply of max_reply_tokens costs, in the environment's rewards."""
+    """The longest dialogue, prompt included; one that outgrows it ends there."""
     temperature: float = Field(default=1.0, gt=0)
     """Of sampling and of the log-probabilities that are learned from."""
     workers: int = Field(default=1, ge=1)
     """Dialogues whose users are waited for at the same time; more than 1 pays with LLM users."""
 
+
+class RewardOptions(_Section):
+    """What a reply earned, as it is learned from."""
+
     reward_scale: float = Field(default=0.01, gt=0)
     """Rewards are multiplied by this before learning."""
     format_penalty: float = Field(default=1.0, ge=0, le=1)
     """The share of the dialogue's gains that a broken format costs."""
+    overlong_tokens: int = Field(default=0, ge=0)
+    """The last tokens before max_reply_tokens, which cost up to overlong_cost; 0 for none."""
+    overlong_cost: float = Field(default=0.0, ge=0)
+    """What a reply of max_reply_tokens costs, in the environment's rewards."""
+
+
+class ComparisonOptions(_Section):
+    """From rewards to advantages."""
+
+    algo: str = "grpo"
+    """ppo learns a critic; rft and dpo compare replies to a moment, the others what --compare
+    says."""
+    compare: Comparison | None = None
+    """Dialogues that begin alike, or replies to one moment; none takes the algorithm's own."""
+    group_size: int = Field(default=4, ge=1)
+    """Dialogues of one group, or replies that are tried at every moment."""
+    next_reply: NextReply | None = None
+    """Of replies to one moment, which goes on: the best or one drawn by lot; none takes the best
+    for rft and dpo, a drawn one for the others."""
+    advantage: GroupAdvantage = "episode"
+    """A turn is compared by the whole return, the return from it on, or its own reward."""
+    min_std: float = Field(default=0.01, ge=0)
+    """No smaller standard deviation divides, in scaled rewards."""
+    margin: float = Field(default=2.0, gt=0)
+    """The least distance of a pair's rewards, or of the winner from the mean, in points."""
+    gamma: float = Field(default=1.0, ge=0, le=1)
+    """Discount from turn to turn: of gae, and of the return with advantage turn."""
+    gae_lambda: float = Field(default=1.0, ge=0, le=1)
+    """GAE's lambda, from turn to turn."""
+    critic_lr: float = Field(default=5e-6, gt=0)
+    """Learning rate of the critic, a model of its own, begun from the policy's weights."""
+    critic_knows: Literal["words", "persona"] = "words"
+    """The critic goes by the words; or also by a running mean for each persona."""
+
+
+class UpdateOptions(_Section):
+    """From advantages to steps."""
 
     lr: float = Field(default=1e-6, gt=0)
     """Learning rate of the policy."""
@@ -95,55 +150,48 @@ class TrainConfig(BaseModel):
     clip_low: float | None = Field(default=None, gt=0)
     """The probability ratio counts down to 1 - this; none takes the algorithm's own, mostly 0.2."""
     clip_high: float | None = Field(default=None, gt=0)
-    """The ratio counts up to 1 + this; none takes clip_low, or the algorithm's own."""
+    """The ratio counts up to 1 + this; none takes the algorithm's own, mostly 0.2."""
+    value_clip: float | None = Field(default=0.5, gt=0)
+    """How far a value may move from its old one; none for no bound."""
+    target_kl: float | None = Field(default=None, gt=0)
+    """No further steps in an iteration once the policy has moved this far (KL, nats a token)."""
     aggregate: Aggregate | None = None
     """What losses are means over (docs/training.md); none takes the algorithm's own."""
     entropy: float = Field(default=0.0, ge=0)
     """Weight of the entropy bonus."""
     kl: float | None = Field(default=None, ge=0)
     """Weight of the divergence from the model at the start; none takes the algorithm's own."""
+    beta: float = Field(default=0.1, gt=0)
+    """Of dpo: how much rising above the model at the start counts; a smaller one moves further."""
     tis_cap: float | None = Field(default=2.0, ge=1)
     """Truncated importance sampling where a copy or a server samples; none for no correction."""
     max_sampler_kl: float | None = Field(default=0.1, gt=0)
-    """The run ends at once when the sampler lies this far from the learner (KL, nats a token)."""
-    target_kl: float | None = Field(default=None, gt=0)
-    """No further steps in an iteration once the policy has moved this far (KL, nats a token)."""
+    """The run ends when the sampler lies this far from the learner (KL, nats a token)."""
     grad_clip: float = Field(default=1.0, gt=0)
     """Largest norm of a gradient."""
 
-    group_size: int = Field(default=4, ge=1)
-    """Dialogues of one group; for rft and dpo the replies that are tried at every turn."""
-    advantage: Literal["episode", "turn", "centred"] = "episode"
-    """A turn is compared by the whole return, the return from it on, or its own reward."""
-    min_std: float = Field(default=0.01, ge=0)
-    """No smaller standard deviation divides, in scaled rewards; of rft and dpo the least margin."""
-    gamma: float = Field(default=1.0, ge=0, le=1)
-    """Discount from turn to turn: of gae, and of the return with advantage turn."""
-    gae_lambda: float = Field(default=1.0, ge=0, le=1)
-    """GAE's lambda, from turn to turn."""
-    critic_lr: float = Field(default=5e-6, gt=0)
-    """Learning rate of the critic, a model of its own, begun from the policy's weights."""
-    critic_knows: Literal["words", "persona"] = "words"
-    """The critic goes by the words; or also by a running mean for each persona."""
-    value_clip: float | None = Field(default=0.5, gt=0)
-    """How far a value may move from its old one; none for no bound."""
-    beta: float = Field(default=0.1, gt=0)
-    """Of dpo: how much rising above the model at the start counts; a smaller one moves further."""
+
+class ComputeOptions(_Section):
+    """What it is computed with."""
 
     lora_rank: int = Field(default=0, ge=0)
     """Rank of LoRA adapters; 0 trains all weights."""
-    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    dtype: Dtype = "auto"
     """What the forward passes compute in; auto is bfloat16 on a GPU and float32 elsewhere."""
+    gradient_checkpointing: bool = False
+    """Saves memory, costs a third of the speed."""
+    microbatch_tokens: int = Field(default=8192, ge=64)
+    """Tokens (padding included) that pass through the model at once while learning, at most."""
     vllm: str | None = None
     """The address of a vLLM server that samples instead, such as http://HOST:8000/v1."""
     vllm_folder: Path | None = None
     """A folder that the vLLM server sees under the same path, for the adapters it is given."""
     vllm_seeds: bool = False
     """Send each reply's seed to the vLLM server, so that equal runs draw equally; slower."""
-    gradient_checkpointing: bool = False
-    """Saves memory, costs a third of the speed."""
-    microbatch_tokens: int = Field(default=8192, ge=64)
-    """Tokens (padding included) that pass through the model at once while learning, at most."""
+
+
+class WatchOptions(_Section):
+    """What is measured and kept on the way."""
 
     eval_every: int = Field(default=10, ge=0)
     """Iterations between evaluations on held-out personas; 0 for none."""
@@ -151,6 +199,8 @@ class TrainConfig(BaseModel):
     """Dialogues of an evaluation, one a persona from the first on."""
     eval_options: dict[str, Any] = Field(default_factory=lambda: {"split": "validation"})
     """What differs for the environment when evaluating; never the test people."""
+    eval_temperature: float = Field(default=0.0, ge=0)
+    """Of sampling when evaluating, and of the agent hf:PATH; 0 takes the likeliest token."""
     stop_on_alarm: bool = False
     """The run ends when an evaluation after some learning raises an alarm (docs/training.md)."""
     reference: str | None = None
@@ -165,12 +215,23 @@ class TrainConfig(BaseModel):
     """The run ends once the reward has gained so many points more than the reference."""
     save_every: int = Field(default=10, ge=1)
     """Iterations between checkpoints."""
-    eval_temperature: float = Field(default=0.0, ge=0)
-    """Of sampling when evaluating, and of the agent hf:PATH; 0 takes the likeliest token."""
     keep_checkpoints: int = Field(default=2, ge=1)
     """How many of the last checkpoints to keep, beside the best."""
     show_every: int = Field(default=10, ge=0)
     """Iterations between dialogues written down to read; 0 for none."""
+
+
+class TrainConfig(
+    # pydantic lists the fields of the last base first
+    WatchOptions,
+    ComputeOptions,
+    UpdateOptions,
+    ComparisonOptions,
+    RewardOptions,
+    SamplingOptions,
+    TaskOptions,
+):
+    """A training run, completely described. Unknown fields are an error."""
 
     @model_validator(mode="before")
     @classmethod
@@ -187,17 +248,11 @@ class TrainConfig(BaseModel):
     def _fits_together(self) -> Self:
         for problem in self._contradictions():
             raise ValueError(problem)
-        for name, why in self._unused_options().items():
-            if getattr(self, name) != type(self).model_fields[name].get_default(
-                call_default_factory=True
-            ):
+        for name, why in self.explain_unused_options().items():
+            if getattr(self, name) != _default_of(name):
                 raise ValueError(_IGNORED.format(name=name, why=why))
-        if "group_size" not in self.algorithm.ignores and self.group_size < 2:
-            what = {"replies": "replies to a turn", "dialogues": "dialogues of a group"}
-            raise ValueError(
-                f"{self.algo} compares {what[self.algorithm.compares]}: group_size must be 2 or"
-                " more."
-            )
+        if "group_size" not in self._ignored and self.group_size < 2:
+            raise ValueError(f"{self.algo} compares {self.compares}: group_size must be 2 or more.")
         if self.dialogues % self.group:
             raise ValueError(
                 f"dialogues ({self.dialogues}) must be a multiple of group_size ({self.group})."
@@ -220,6 +275,11 @@ class TrainConfig(BaseModel):
             ),
             f"max_reply_tokens ({self.max_reply_tokens}) must leave room for a prompt in"
             f" max_tokens ({self.max_tokens}).": self.max_reply_tokens >= self.max_tokens,
+            "a corpus holds direct replies to one moment, as they are: leave --compare dialogues,"
+            " overlong_tokens and style think out.": (
+                self.corpus is not None
+                and (self.compare == "dialogues" or self.overlong_tokens or self.style == "think")
+            ),
             f"reference is {self.reference}, the user that pays: take another one, such as"
             " reader or openai:MODEL.": (
                 self.reference is not None
@@ -228,18 +288,35 @@ class TrainConfig(BaseModel):
         }
         return [problem for problem, is_true in found.items() if is_true]
 
-    def _unused_options(self) -> dict[str, str]:
-        unused = dict.fromkeys(sorted(self.algorithm.ignores), f"{self.algo} has none")
+    @property
+    def _ignored(self) -> frozenset[str]:
+        return self.algorithm.list_unused_options(self.compares)
+
+    def explain_unused_options(self) -> dict[str, str]:
+        """The options that decide nothing here, each with the reason."""
+        unused = dict.fromkeys(sorted(self._ignored), f"{self.algo} has none")
+        if self.compares == "replies" and not self.algorithm.has_margin:
+            words = "replies to one moment are compared by their reward alone"
+            unused |= dict.fromkeys(NOT_OF_REPLIES - self.algorithm.ignores, words)
+        elif self.advantage_config.kind not in ("gae", "turn"):
+            unused["gamma"] = "it is for ppo, and for advantage turn"
+        if self.has_one_step:
+            names = ("clip_low", "clip_high", "value_clip", "target_kl")
+            words = "the policy cannot move before the only step (--minibatches, --epochs)"
+            unused |= {name: words for name in names if name not in unused}
+        if not (self.vllm or self.dtype != "float32") or self.corpus:
+            unused["tis_cap"] = "what samples is what learns"
         if self.style == "direct":
             unused["format_penalty"] = "it is for style think"
         if not self.vllm:
             unused["vllm_seeds"] = "there is no vllm"
         if not self.eval_every:
             unused["stop_on_alarm"] = "eval_every is 0"
-        if not self.algorithm.has_critic and self.advantage != "turn":
-            unused["gamma"] = "it is for ppo, and for advantage turn"
-        if not self.algorithm.learns_rivals:
+        if not self.algorithm.learns_pairs:
             unused["beta"] = "it is for dpo"
+        if self.corpus is not None:
+            names = ("next_reply", "max_sampler_kl", "group_size", "workers", "reference")
+            unused |= dict.fromkeys(names, "a corpus holds what was said")
         if self.reference is None:
             names = ("reference_options", "reference_every", "reference_dialogues", "stop_on_gap")
             unused |= dict.fromkeys(names, "there is no reference")
@@ -254,20 +331,84 @@ class TrainConfig(BaseModel):
         return self.algorithm.objective.kl if self.kl is None else self.kl
 
     @property
+    def compares(self) -> Comparison:
+        """What there are `group_size` of."""
+        own: Comparison = "replies" if self.corpus else self.algorithm.advantage.compare
+        return self.compare or own
+
+    @property
     def group(self) -> int:
         """Dialogues that share persona and seed."""
-        algorithm = self.algorithm
-        is_alone = "group_size" in algorithm.ignores or algorithm.compares == "replies"
-        return 1 if is_alone else self.group_size
+        return 1 if "group_size" in self._ignored or self.compares == "replies" else self.group_size
 
     @property
     def candidates(self) -> int:
-        return self.group_size if self.algorithm.compares == "replies" else 1
+        """Replies that are tried at every moment."""
+        return self.group_size if self.compares == "replies" else 1
+
+    @property
+    def goes_on_from_best(self) -> bool:
+        """Whether a dialogue goes on from the best of the replies that were tried."""
+        own: NextReply = "best" if self.algorithm.has_margin else "drawn"
+        return (self.next_reply or own) == "best"
+
+    @property
+    def has_one_step(self) -> bool:
+        """Whether an iteration is one step of the optimizer, before which no ratio differs
+        from 1.
+        """
+        return self.epochs * self.minibatches == 1
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether the policy is compared with the model at the start."""
+        return bool(self.kl_weight) or self.algorithm.learns_pairs
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether log-probabilities of whatever sampled are known."""
+        return self.corpus is None
+
+    @property
+    def advantage_config(self) -> AdvantageConfig:
+        """The algorithm's, with what this config changes in it."""
+        own = self.algorithm.advantage
+        names = ("gamma", "gae_lambda", "min_std", "margin")
+        changes = {name: getattr(self, name) for name in names if name not in self._ignored}
+        if "advantage" in self.algorithm.ignores:
+            return replace(own, compare=self.compares, **changes)
+        if self.compares == "replies":  # r - mean, which nothing divides
+            return replace(own, kind="reply", compare="replies", scale=False, **changes)
+        return replace(own, kind=self.advantage, **changes)
+
+    @property
+    def objective(self) -> Objective:
+        """The algorithm's, with what this config changes in it."""
+        own, has_other_sampler = self.algorithm.objective, self.vllm or self.dtype != "float32"
+        is_corrected = self.tis_cap is not None and has_other_sampler and self.is_sampled
+        return replace(
+            own,
+            clip_low=self.clip_low or own.clip_low,
+            clip_high=self.clip_high or own.clip_high,
+            aggregate=self.aggregate or own.aggregate,
+            tis_cap=self.tis_cap if is_corrected and self.tis_cap else math.inf,
+            entropy=self.entropy,
+            kl=self.kl_weight,
+            beta=self.beta,
+            value_clip=self.value_clip,
+        )
+
+
+def _default_of(name: str) -> Any:
+    return TrainConfig.model_fields[name].get_default(call_default_factory=True)
 
 
 FIELDS: dict[str, FieldInfo] = TrainConfig.model_fields
-_SECTIONS = {"ppo": CRITIC_OPTIONS | {"gamma"}, "group": GROUP_OPTIONS | {"gamma"}}
-"""Sections of a file: what only algorithms with a critic have, or only those with groups."""
+_SECTIONS = {
+    "ppo": CRITIC_OPTIONS | {"gamma", "reward_scale"},
+    "group": GROUP_OPTIONS | REPLY_OPTIONS | {"gamma", "margin", "reward_scale"},
+}
+"""Sections of a file: what only some algorithms have, those with a critic or those with groups."""
 
 
 def make_config(values: dict[str, Any], source: str) -> TrainConfig:
@@ -349,9 +490,12 @@ def list_presets() -> list[str]:
     return sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 
-def read_config_values(path_or_preset: str, algo: str | None = None) -> dict[str, Any]:
+def read_config_values(
+    path_or_preset: str, given: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
     """The fields of a YAML file, or of a preset by name. Under `ppo:` and `group:` stand those that
-    only this kind of algorithm has; `algo`: the one that is asked for instead of the file's.
+    only some kinds of algorithm have: they are left out where they decide nothing, `given` being
+    asked for instead of the file's.
     TrainingError when there is none, it holds no fields, or it names code to import.
     """
     is_preset = path_or_preset in list_presets()
@@ -364,16 +508,18 @@ def read_config_values(path_or_preset: str, algo: str | None = None) -> dict[str
     if not isinstance(values, dict):
         raise TrainingError(f"{path}: must hold fields of a config, such as model: and iterations:")
     _reject_imports_from_file(values, path)
-    found = ALGORITHMS.get(algo or values.get("algo") or "grpo")
     sections = {name: values.pop(name, {}) for name in _SECTIONS}
     for name, section in sections.items():
         if not isinstance(section, dict) or not set(section) <= _SECTIONS[name]:
             known = ", ".join(sorted(_SECTIONS[name]))
             raise TrainingError(f"{path}: {name}: must hold nothing but {known}.")
-    if found is None:
+    asked = {name: value for name, value in given.items() if value != "none"}
+    wanted = TrainConfig.model_construct(**values | asked)
+    if wanted.algo not in ALGORITHMS:
         return values
-    section = sections["ppo" if found.has_critic else "group"]
-    return values | {name: one for name, one in section.items() if name not in found.ignores}
+    section = sections["ppo"] | sections["group"]
+    unused = wanted.explain_unused_options()
+    return values | {name: value for name, value in section.items() if name not in unused}
 
 
 def _reject_imports_from_file(values: dict[str, Any], path: Path) -> None:

@@ -13,11 +13,11 @@ from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.alarms import find_alerts
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.episode import Episode
+from rlver_gym.policy.learner import Learner
 from rlver_gym.policy.learning.metrics import compute_metrics
 from rlver_gym.policy.models.distributed import all_gather, local_slice
 from rlver_gym.policy.models.rollout import ResetSpec, TextEnv
 from rlver_gym.policy.models.trajectory import Trajectory
-from rlver_gym.policy.train import Learner
 from rlver_gym.util.interval import bootstrap
 
 

@@ -13,9 +13,9 @@ from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.rescore import make_reference, rescore_texts
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.evaluate import final_score
+from rlver_gym.policy.learner import Learner
 from rlver_gym.policy.models.distributed import all_gather, rank
 from rlver_gym.policy.models.trajectory import Trajectory
-from rlver_gym.policy.train import Learner
 from rlver_gym.util.errors import TrainingError
 
 _AT_ONCE = 16

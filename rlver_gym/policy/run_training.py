@@ -6,7 +6,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,10 +22,11 @@ from rlver_gym.policy.config import (
 )
 from rlver_gym.policy.curves import PICTURE, write_curves
 from rlver_gym.policy.evaluate import Evaluation, evaluate, final_score
+from rlver_gym.policy.iteration import Iteration, train
+from rlver_gym.policy.learner import Learner, make_learner
 from rlver_gym.policy.learning.metrics import DIALOGUES, EVALUATIONS, METRICS, TIMES, RunLog
 from rlver_gym.policy.models.distributed import all_gather, process_group, rank, ranks
 from rlver_gym.policy.reference import RewardOveroptimisationCheck, explain_early_stop
-from rlver_gym.policy.train import Iteration, Learner, make_learner, train
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.files import path_inside
@@ -59,6 +60,7 @@ def run_training(
     whole iteration; a second one at once.
     """
     folder, stop = out or Path("runs") / folder_name(config), StopSignals()
+    note = describe_payer(config)
     with process_group(), _lock_folder(folder):
         checkpoints = Checkpoints(folder / "checkpoints", config.keep_checkpoints)
         _check_folder(folder, checkpoints, config, resume)
@@ -68,7 +70,8 @@ def run_training(
             if latest := checkpoints.latest():
                 load(learner, latest)
             with stop.listen():
-                _run_and_record(learner, folder, checkpoints, track, is_anew=resume and not latest)
+                notes = [_ANEW if resume and not latest else "", note]
+                _run_and_record(learner, folder, checkpoints, track, notes)
         except StopRequested:
             with handle_stops(lambda *_: None):
                 _save_stopped(learner, folder, checkpoints)
@@ -77,6 +80,22 @@ def run_training(
             learner.close()
             del learner
     return folder
+
+
+def describe_payer(config: TrainConfig) -> str:
+    """What to know of the user whose score is learned from, if it is the embedded one.
+
+    TrainingError where a preset leaves open who it is.
+    """
+    user = config.env_options.get("user", "embedded")
+    if config.corpus is not None or config.env not in shipped_env_ids():
+        return ""
+    if user == "openai:PAYER":
+        raise TrainingError(
+            "openai:PAYER stands for a language model of yours, whose appraisals are learned from."
+            " Name it: --env-options user=openai:MODEL (docs/tutorials/llm-user.md)."
+        )
+    return _EMBEDDED_PAYS if user == "embedded" and config.model != "tiny" else ""
 
 
 def _any(value: bool) -> bool:
@@ -113,7 +132,11 @@ def _save_stopped(learner: Learner, folder: Path, checkpoints: Checkpoints) -> N
 
 
 def _run_and_record(
-    learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | None, is_anew: bool
+    learner: Learner,
+    folder: Path,
+    checkpoints: Checkpoints,
+    track: str | None,
+    notes: Sequence[str],
 ) -> None:
     """Of several processes all learn and evaluate, and only the first one writes."""
     config = learner.config
@@ -123,8 +146,8 @@ def _run_and_record(
     reference = RewardOveroptimisationCheck(learner) if config.reference else None
     learner.on_progress = screen.show_progress
     with _open_run_log(learner, folder, track) as log, screen.bar:
-        screen.say(_ANEW if is_anew else "")
-        screen.say(learner.renderer.note)
+        for note in (*notes, learner.renderer.note):
+            screen.say(note)
         if learner.iteration == 0 and config.eval_every:
             with learner.interruptible():
                 first = evaluate(learner)
@@ -257,6 +280,11 @@ def _check_folder(
         )
 
 
+_EMBEDDED_PAYS = (
+    "The embedded user pays: language models that learned from its score became worse to talk to"
+    " (docs/trust.md). To test a loop it is good; for a model that people should like:"
+    " --env-options user=openai:MODEL, or --from CORPUS."
+)
 _ANEW = "no iteration was saved before the run was cut off: it begins anew"
 _COLUMNS = {
     "emotion": ("emotion", "{:.1f}"),

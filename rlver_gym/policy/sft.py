@@ -15,7 +15,8 @@ from torch import nn
 from rlver_gym.core.agent import Style, agent_prompt
 from rlver_gym.core.languages import Language
 from rlver_gym.corpora.demonstrations import Demonstration
-from rlver_gym.policy.learning.batch import Batch, pack_batch, split_into_micro_batches
+from rlver_gym.policy.learning.micro_batches import split_into_micro_batches
+from rlver_gym.policy.learning.rollouts import Tokens, pack_rollouts
 from rlver_gym.policy.models.actor import Actor
 from rlver_gym.policy.models.agent import ReplyConfig
 from rlver_gym.policy.models.distributed import (
@@ -101,7 +102,7 @@ def train_epochs(
             group["lr"] = lr * rise * fall
         optimizer.zero_grad()
         loss = _backpropagate_batch(
-            actor.train(), pack_batch([trajectories[at] for at in part]), tokens
+            actor.train(), pack_rollouts([trajectories[at] for at in part]).tokens, tokens
         )
         if not math.isfinite(loss):
             raise TrainingError(
@@ -171,13 +172,13 @@ def count_optimizer_steps(dialogues: int, epochs: int) -> int:
     return epochs * max(1, dialogues // DIALOGUES)
 
 
-def _backpropagate_batch(actor: nn.Module, batch: Batch, tokens: int) -> float:
+def _backpropagate_batch(actor: nn.Module, batch: Tokens, most: int) -> float:
     device, total, said = next(actor.parameters()).device, 0.0, int(batch.action_mask_BT.sum())
-    todo = list(split_into_micro_batches(batch.tree_length_D, tokens, rank(), ranks()))
-    for at, (dialogue_R, is_dummy) in enumerate(todo):
-        part = batch.only(dialogue_R).to(device)
+    todo = list(split_into_micro_batches(batch, most, rank(), ranks()))
+    for at, (rows, tree_B, is_dummy) in enumerate(todo):
+        part = batch.take(rows).to(device)
         with sync_gradients(actor, last=at == len(todo) - 1):
-            scored = actor(part.id_BT, part.action_mask_BT, dialogue_B=part.dialogue_B)
+            scored = actor(part.id_BT, part.action_mask_BT, dialogue_B=tree_B)
             loss = -scored.logprob_BT.sum() * (not is_dummy) / said
             # The engine averages over the processes; this is a part of a sum.
             (ranks() * loss).backward()

@@ -13,7 +13,7 @@ from tiny_trainer import PEOPLE, FailingUser, Reciting, batch_of, make_trainer
 
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
 from rlver_gym.policy.learning.algorithms import group_relative
-from rlver_gym.policy.learning.batch import pack_batch
+from rlver_gym.policy.learning.rollouts import pack_rollouts
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.rollout import ResetSpec, collect_rollouts
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Sampling
@@ -36,7 +36,7 @@ def test_trl_and_our_own_learner_have_the_same_tokens_masks_and_rewards(tmp_path
     torch.manual_seed(7)
     tokenizer = trainer.processing_class
     renderer = Renderer(tokenizer, rows[0]["prompt"][0]["content"])
-    ours = pack_batch(
+    rollouts = pack_rollouts(
         collect_rollouts(
             ModelSampler(trainer.model),
             renderer,
@@ -50,7 +50,8 @@ def test_trl_and_our_own_learner_have_the_same_tokens_masks_and_rewards(tmp_path
             max_tokens=4000,
         )
     )
-    assert ours.dialogues == 4
+    ours = rollouts.tokens
+    assert len(rollouts.group_D) == 4
     for number, length in enumerate(ours.length_B):
         prompt, said = (theirs[f"{part}_mask"][number].bool() for part in ("prompt", "completion"))
         prompt_ids, completion_ids = (
@@ -70,10 +71,12 @@ def test_trl_and_our_own_learner_have_the_same_tokens_masks_and_rewards(tmp_path
         assert torch.allclose(logprobs[mask.bool()], sampled, atol=1e-3), (
             "TRL's own log-probabilities"
         )
-        turns = int(ours.turns_D[number])
-        assert rows[number]["turn_rewards"] == ours.reward_DN[number, :turns].tolist()
-        assert rows[number]["emotion"] == 40 + ours.reward_DN[number].sum()
-    advantages = group_relative(ours.reward_DN.sum(1) / 100, ours.group_D, scale=False)
+        reward_N = rollouts.reward_R[rollouts.dialogue_R == number]
+        assert rows[number]["turn_rewards"] == reward_N.tolist()
+        assert rows[number]["emotion"] == 40 + reward_N.sum()
+    advantages = group_relative(
+        np.bincount(rollouts.dialogue_R, rollouts.reward_R) / 100, rollouts.group_D, scale=False
+    )
     assert np.ptp(advantages) > 0, "dialogues that earn the same would not show a difference"
     assert theirs["advantages"].tolist() == pytest.approx(advantages.tolist(), abs=1e-5)
 

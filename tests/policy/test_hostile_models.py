@@ -18,10 +18,11 @@ from transformers import PreTrainedModel
 
 from rlver_gym.core.dialogue import Message
 from rlver_gym.policy.config import TrainConfig
+from rlver_gym.policy.iteration import train
+from rlver_gym.policy.learner import make_learner
 from rlver_gym.policy.models.agent import HFAgent, fingerprint_model
 from rlver_gym.policy.models.model import load_model
 from rlver_gym.policy.models.tiny_model import build_tiny_model, build_tokenizer
-from rlver_gym.policy.train import make_learner, train
 from rlver_gym.util.errors import AgentError, TrainingError
 
 TOKENIZER = build_tokenizer(["hello there, how are you today"] * 5, 300)

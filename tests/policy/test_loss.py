@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 import torch
 
+from rlver_gym.policy.config import TrainConfig
+from rlver_gym.policy.iteration import compute_loss
 from rlver_gym.policy.learning import algorithms
-from rlver_gym.policy.learning.algorithms import compute_token_weights
-from rlver_gym.policy.learning.batch import pack_batch
-from rlver_gym.policy.learning.objective import compute_loss
-from rlver_gym.policy.learning.registry import ALGORITHMS, Objective
+from rlver_gym.policy.learning.algorithms import Pairs, compute_token_weights
+from rlver_gym.policy.learning.registry import ALGORITHMS
+from rlver_gym.policy.learning.rollouts import Prepared
+from rlver_gym.policy.learning.steps import weigh
 from rlver_gym.policy.models.actor import TokenScores
 
 
@@ -78,14 +80,22 @@ def test_cispo_weighs_every_token_with_the_clipped_ratio():
     same(logprob_BT.grad, -3, 0.5)
 
 
-def test_a_preference_compares_how_much_two_replies_have_risen():
-    # pair 0: chosen +0.3 and -0.1, rejected -0.4: 0.6 apart; pair 1 is none; pair 2: -0.5 apart
-    logratio_BT = torch.cat([t(0.3, -0.1, 9.0, 0.2), t(-0.4, 0.0, 0.7, 0.0)])
-    sign_BT = torch.cat([t(1, 1, 0, 1), t(-1, 0, -1, 0)])
-    pair_BT = torch.tensor([[0, 0, 1, 2], [0, 0, 2, 0]])
-    first, last = log(1 + exp(-2 * 0.6)), log(1 + exp(2 * 0.5))
-    loss_BT = algorithms.compute_preference_loss(logratio_BT, sign_BT, pair_BT, beta=2.0)
-    same(loss_BT, first, first, 0, last, first, 0, last, 0)
+def test_a_pair_compares_how_much_two_replies_have_risen_and_is_anchored_a_token():
+    # reply 0 rises by 0.3 - 0.1, reply 1 falls by 0.4: 0.6 apart; reply 2 falls by 0.5, reply 3 has
+    # two tokens and rises by 0.2: 0.7 apart the wrong way; reply 4 and 5 are not here
+    logprob_BT = torch.cat([t(-1.0, -3.0, 9.0, -2.0), t(-4.0, -1.0, -3.0, 9.0)])
+    logratio_BT = torch.cat([t(0.3, -0.1, 7.0, -0.5), t(-0.4, 0.1, 0.1, 7.0)])
+    reply_BT = torch.tensor([[0, 0, -1, 2], [1, 3, 3, -1]])
+    pairs = Pairs(np.array([0, 2, 4]), np.array([1, 3, 5]), np.ones(3))
+    given = logprob_BT, logprob_BT - logratio_BT, reply_BT, pairs
+    first, last = log(1 + exp(-2 * 0.6)), log(1 + exp(2 * 0.7))
+    found = algorithms.compute_preference_loss(*given, beta=2.0)
+    same(found.loss_P, first, last, 0)
+    same(found.is_right_P.double(), 1, 0, 0)
+    # the anchor is the winner's own cross-entropy, (1 + 3) / 2 and 2 / 1, whatever the loser's
+    # length
+    anchored = algorithms.compute_preference_loss(*given, beta=2.0, anchor=0.5).loss_P
+    same(anchored, first + 0.5 * 2, last + 0.5 * 2, 0)
 
 
 def test_importance_is_truncated_and_carries_no_gradient():
@@ -130,140 +140,120 @@ def test_a_ratio_on_its_bound_is_not_outside():
     same(algorithms.find_clipped_ratios(t(0.5, 0.75, 1.0, 1.25, 1.5), 0.25, 0.25), 1, 0, 0, 0, 1)
 
 
-# Three sequences: two of dialogue 0 (1 and 3 said tokens), one of dialogue 1 (4 said tokens).
+# Three sequences: two of episode 4 (1 and 3 said tokens), one of episode 7 (4 said tokens).
 SAID_BT = torch.tensor([[0, 1, 0, 0, 0], [0, 1, 1, 1, 0], [0, 1, 1, 1, 1]]).bool()
-DIALOGUE_B = torch.tensor([0, 0, 1])
-TURN_BT = torch.tensor([[-1, 0, -1, -1, -1], [-1, 1, 1, 1, -1], [-1, 0, 0, 0, 1]])
+EPISODE_B = torch.tensor([4, 4, 7])
+REPLY_BT = torch.tensor([[0, 0, 0, 0, 0], [0, 1, 1, 1, 0], [0, 5, 5, 5, 6]])
 
 
 @pytest.mark.parametrize(
     ("aggregate", "each_B"),
     [
         ("token", [1 / 8, 1 / 8, 1 / 8]),
-        (
-            "turn",
-            [1 / 4, 1 / 12, [1 / 12] * 4 + [1 / 4]],
-        ),  # 1 / (4 turns * tokens of the turn: 1; 3; 3 and 1)
-        (
-            "sequence",
-            [1 / 4, 1 / 12, 1 / 8],
-        ),  # 1 / (2 dialogues * 2 sequences * tokens); 1 / (2 * 1 * 4)
-        ("constant", [1 / 20, 1 / 20, 1 / 20]),  # 1 / (2 dialogues * 10)
+        # 1 / (4 replies * tokens of the reply: 1; 3; 3 and 1)
+        ("turn", [1 / 4, 1 / 12, [1 / 12] * 4 + [1 / 4]]),
+        # 1 / (2 episodes * 2 sequences * tokens); 1 / (2 * 1 * 4)
+        ("sequence", [1 / 4, 1 / 12, 1 / 8]),
+        ("constant", [1 / 20, 1 / 20, 1 / 20]),  # 1 / (2 episodes * 10)
     ],
 )
 def test_the_weight_of_a_token_by_hand(aggregate, each_B):
-    loss_weight_BT = compute_token_weights(SAID_BT, TURN_BT, DIALOGUE_B, aggregate, constant=10)
-    assert torch.allclose(
-        loss_weight_BT, torch.stack([torch.tensor(one).expand(5) for one in each_B]) * SAID_BT
-    )
-
-
-@pytest.mark.parametrize("aggregate", ["token", "turn", "sequence", "constant"])
-def test_where_nothing_is_learned_every_weight_is_0(aggregate):
-    nothing_BT = torch.zeros_like(SAID_BT)
-    weight_BT = compute_token_weights(nothing_BT, TURN_BT, DIALOGUE_B, aggregate, constant=10)
-    assert torch.equal(weight_BT, torch.zeros(SAID_BT.shape))
-    no_rows = compute_token_weights(
-        SAID_BT[:0], TURN_BT[:0], DIALOGUE_B[:0], aggregate, constant=10
-    )
+    weight_BT = compute_token_weights(SAID_BT, REPLY_BT, EPISODE_B, aggregate, constant=10)
+    wanted = torch.stack([torch.tensor(each).expand(5) for each in each_B]) * SAID_BT
+    assert torch.allclose(weight_BT, wanted)
+    nothing = compute_token_weights(SAID_BT & False, REPLY_BT, EPISODE_B, aggregate, constant=10)
+    assert torch.equal(nothing, torch.zeros(SAID_BT.shape))
+    no_rows = compute_token_weights(SAID_BT[:0], REPLY_BT[:0], EPISODE_B[:0], aggregate)
     assert no_rows.shape == (0, SAID_BT.shape[1])
 
 
-def test_by_default_a_turn_of_a_short_dialogue_weighs_no_more_than_one_of_a_long():
-    action_mask_BT = torch.tensor([[0, 1, 1, 0, 0, 0, 0, 0, 0], [0, 1, 1, 1, 1, 1, 1, 1, 1]]).bool()
-    turn_BT = torch.tensor([[-1, 0, 0, -1, -1, -1, -1, -1, -1], [-1, 0, 0, 1, 1, 2, 2, 3, 3]])
-    weight_B = compute_token_weights(
-        action_mask_BT, turn_BT, torch.tensor([0, 1]), Objective().aggregate
-    ).sum(1)
-    assert weight_B.tolist() == pytest.approx([1 / 5, 4 / 5])
-
-
-def micro(**changes):
-    """Two said tokens of equal weight, likelier by a factor of 2 and less likely by a half; the
-    first was good, the second bad.
-    """
-    action_mask_BT = torch.tensor([[True, True]])
-    plain = replace(
-        pack_batch([]),
+# Two said tokens of one reply each: likelier by a factor of 2 and good, less likely by a half, bad.
+PART = weigh(
+    Prepared(
         id_BT=torch.zeros((1, 2), dtype=torch.int64),
-        action_mask_BT=action_mask_BT,
-        loss_weight_BT=t(0.5, 0.5),
-        metric_weight_BT=t(0.5, 0.5),
+        action_mask_BT=torch.tensor([[True, True]]),
         sampled_BT=t(log(0.1), log(0.4)),
+        reply_BT=torch.tensor([[0, 1]]),
+        length_B=np.array([2]),
+        dialogue_B=np.array([0]),
+        moment_B=np.array([0]),
         old_BT=t(log(0.2), log(0.4)),
         advantage_BT=t(1.0, -1.0),
         value_BT=t(0.0, 0.0),
         return_BT=t(1.0, 3.0),
-    )
-    return replace(plain, **changes)
-
-
+        reference_BT=t(log(0.2), log(0.2)),
+        loss_weight_BT=t(0.0, 0.0),
+        metric_weight_BT=t(0.0, 0.0),
+        pairs=Pairs(np.array([0]), np.array([1]), np.array([3.0])),
+        pair_weight_P=np.zeros(1),
+    ),
+    TrainConfig(),
+)
 SCORED = TokenScores(t(log(0.4), log(0.2)), t(0.6, 1.0), None)
 
 
-def total(objective, scored=SCORED, **changes):
-    return compute_loss(scored, micro(**changes), objective).loss.item()
+def loss_of(scored=SCORED, part=PART, **options):
+    """Of two steps an iteration, so that ratios are not 1, unless told otherwise."""
+    config = TrainConfig(**{"kl": 0.0, "minibatches": 2, "dtype": "float32", **options})
+    return compute_loss(scored, part, config)
 
 
-def test_a_policys_loss_by_hand():
+def test_a_policys_loss_and_its_metrics_by_hand():
     # surrogates -1.2 and 0.8, mean -0.2
-    assert total(Objective()) == pytest.approx(-0.2)
-    parts = compute_loss(SCORED, micro(), Objective()).parts
+    loss, parts = loss_of()
+    assert loss.item() == pytest.approx(-0.2)
     assert parts["entropy"].item() == pytest.approx(0.8)
     assert parts["clip_fraction"].item() == 1
     assert parts["kl"].item() == pytest.approx((2 - 1 - log(2) + 0.5 - 1 - log(0.5)) / 2)
 
 
-def test_each_choice_of_an_objective_changes_the_loss_as_it_should():
-    assert total(Objective(entropy=0.5)) == pytest.approx(-0.2 - 0.5 * 0.8)
-    assert total(Objective(tis_cap=1.5)) == pytest.approx((-1.2 * 1.5 + 0.8) / 2)
-    assert total(Objective(ratio="sequence")) == pytest.approx(0)  # the ratio of the sequence is 1
-    assert total(Objective(surrogate="cispo", clip_low=1.0, clip_high=0.5)) == pytest.approx(
-        (-1.5 * log(0.4) + 0.5 * log(0.2)) / 2
-    )
-    reference = {"reference_BT": t(log(0.2), log(0.2))}
-    # the first token has become twice as likely: it counts twice
-    assert total(Objective(kl=2.0), **reference) == pytest.approx(
-        -0.2 + 2 * 2 * (0.5 - 1 + log(2)) / 2
-    )
+WEIGHED = (-1.5 * log(0.4) + 0.5 * log(0.2)) / 2
+CLIPPED = {"clip_low": 1.0, "clip_high": 0.5}
+RISE = log(0.4 / 0.2) - log(0.2 / 0.2)
 
 
-def test_the_value_loss_is_added_where_values_are():
-    scored = SCORED._replace(value_BT=t(0.25, 0.25))
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"entropy": 0.5}, -0.2 - 0.5 * 0.8),
+        ({"tis_cap": 1.5, "dtype": "bfloat16"}, (-1.2 * 1.5 + 0.8) / 2),
+        ({"clip_low": 0.6}, (-1.2 + 0.5) / 2),  # the other bound stays the algorithm's own
+        ({"clip_high": 0.5}, (-1.5 + 0.8) / 2),
+        # the first token has become twice as likely: its divergence counts twice
+        ({"kl": 2.0}, -0.2 + 2 * 2 * (0.5 - 1 + log(2)) / 2),
+        ({"minibatches": 1}, 0.0),  # no ratio differs from 1 before the only step
+        ({"algo": "dapo"}, (-1.28 + 0.8) / 2),
+        ({"algo": "gspo"}, 0.0),  # the ratio of the sequence is 1
+        ({"algo": "cispo", **CLIPPED}, WEIGHED),
+        ({"algo": "cispo", **CLIPPED, "compare": "replies"}, WEIGHED),
+        ({"algo": "rft"}, (-log(0.4) + log(0.2)) / 2),
+        ({"algo": "dpo", "beta": 0.5}, log(1 + exp(-0.5 * RISE)) - 0.1 * log(0.4)),
+    ],
+)
+def test_each_choice_changes_the_loss_as_it_should(options, wanted):
+    assert loss_of(**options).loss.item() == pytest.approx(wanted)
+
+
+def test_a_critics_loss_is_that_of_its_values():
+    scored = TokenScores(None, None, t(0.25, 0.25))
     wanted = (0.75**2 / 2 + 2.75**2 / 2) / 2
-    assert total(Objective(), scored) == pytest.approx(-0.2 + wanted)
-    assert total(Objective(), TokenScores(None, None, t(0.25, 0.25))) == pytest.approx(wanted)
+    assert loss_of(scored, algo="ppo").loss.item() == pytest.approx(wanted)
 
 
-def test_the_algorithms_differ_where_their_papers_do():
-    assert total(ALGORITHMS["grpo"].objective) == pytest.approx(-0.2)
-    assert total(ALGORITHMS["dapo"].objective) == pytest.approx((-1.28 + 0.8) / 2)
-    assert total(ALGORITHMS["gspo"].objective) == pytest.approx(0)
-    assert total(replace(ALGORITHMS["cispo"].objective, clip_high=0.5)) == pytest.approx(
-        (-1.5 * log(0.4) + 0.5 * log(0.2)) / 2
-    )
-
-
-def test_before_the_first_update_every_algorithm_has_the_gradient_of_reinforce():
+@pytest.mark.parametrize("algo", [name for name in ALGORITHMS if name != "dpo"])
+def test_before_the_first_update_every_algorithm_has_the_gradient_of_reinforce(algo):
     logprob_BT = t(log(0.4), log(0.2)).requires_grad_()
-    for algorithm in ALGORITHMS.values():
-        if algorithm.learns_rivals:
-            continue
+    scored, part = (
+        TokenScores(logprob_BT, t(0.0, 0.0), None),
+        replace(PART, old_BT=logprob_BT.detach()),
+    )
+    for steps in (1, 2):
         logprob_BT.grad = None
-        scored = TokenScores(logprob_BT, t(0.0, 0.0), None)
-        compute_loss(scored, micro(old_BT=logprob_BT.detach()), algorithm.objective).loss.backward()
+        loss_of(scored, part, algo=algo, minibatches=steps).loss.backward()
         same(logprob_BT.grad, -0.5, 0.5)
 
 
-def test_dpo_learns_a_pair_and_is_anchored_to_its_better_reply():
-    pair = micro(
-        advantage_BT=t(1.0, -1.0),
-        reference_BT=t(log(0.1), log(0.4)),
-        turn_BT=torch.tensor([[0, 0]]),
-        dialogue_B=np.zeros(1, dtype=np.int64),
-        reward_DN=np.zeros((1, 1)),
-    )
-    objective = replace(ALGORITHMS["dpo"].objective, beta=0.5, anchor=0.2)
-    rise = log(0.4 / 0.1) - log(0.2 / 0.4)
-    wanted = log(1 + exp(-0.5 * rise)) - 0.2 * log(0.4) / 2
-    assert compute_loss(SCORED, pair, objective).loss.item() == pytest.approx(wanted)
+def test_pairs_weigh_by_their_distance_and_add_up_to_1():
+    pairs = Pairs(np.array([0, 1, 9]), np.array([1, 0, 8]), np.array([3.0, 1.0, 7.0]))
+    weighed = weigh(replace(PART, pairs=pairs), TrainConfig(algo="dpo"))
+    assert weighed.pair_weight_P.tolist() == [0.75, 0.25, 0.0], "the last is of another minibatch"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rlver_gym.policy.learning.experience import PersonaBaseline
+from rlver_gym.policy.learning.persona_baseline import PersonaBaseline
 
 
 def near(numbers):

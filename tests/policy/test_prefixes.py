@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from tiny_policy import FAMILIES, SIZES, played, tiny
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from rlver_gym.policy.learning.batch import pack_batch, split_into_micro_batches
-from rlver_gym.policy.learning.experience import score_tokens_in_micro_batches
+from rlver_gym.policy.config import TrainConfig
+from rlver_gym.policy.learning.micro_batches import score_tokens
+from rlver_gym.policy.learning.rollouts import pack_rollouts
 from rlver_gym.policy.models.actor import Actor, Critic
 from rlver_gym.policy.models.prefixes import build_prefix_trees, count_shared_prefix_tokens
 from rlver_gym.policy.models.trajectory import TokenSequence, ignore_progress
@@ -44,9 +45,9 @@ def thinking(rng, turns, group):
 @pytest.fixture
 def batch():
     rng = np.random.default_rng(0)
-    return pack_batch(
+    return pack_rollouts(
         [thinking(rng, turns, at // 2) for at, turns in enumerate((4, 1, 3, 5))] + [played(rng, 2)]
-    )
+    ).tokens
 
 
 def test_what_is_shared_is_counted_within_a_dialogue_only():
@@ -121,19 +122,14 @@ def test_the_history_passes_once_and_micro_batches_count_it_so(batch):
     actor.model.base_model.register_forward_pre_hook(
         lambda module, args, named: passed.append(named["input_ids"].numel()), with_kwargs=True
     )
-    score_tokens_in_micro_batches(batch, CPU, 1.0, 10_000, ignore_progress, actor)
-    in_trees, alone = int(batch.tree_length_D.sum()), int(batch.length_B.sum())
-    assert in_trees < 0.7 * alone
-    assert passed[0] <= batch.dialogues * int(batch.tree_length_D.max())
+    shared_B = count_shared_prefix_tokens(batch.id_BT.numpy(), batch.length_B, batch.dialogue_B)
+    in_trees = np.bincount(batch.dialogue_B, batch.length_B - shared_B)
+    score_tokens(batch, CPU, TrainConfig(microbatch_tokens=10_000), ignore_progress, actor)
+    assert in_trees.sum() < 0.7 * batch.length_B.sum()
+    assert passed[0] <= len(in_trees) * in_trees.max()
     passed.clear()
-    score_tokens_in_micro_batches(batch, CPU, 1.0, 60, ignore_progress, actor)
-    assert max(passed) <= max(60, int(batch.tree_length_D.max()))
-    rows = [
-        row
-        for one in split_into_micro_batches(batch.tree_length_D, 60)
-        for row in batch.rows_of(one.dialogue_R)
-    ]
-    assert sorted(rows) == list(range(len(batch.length_B)))
+    score_tokens(batch, CPU, TrainConfig(microbatch_tokens=64), ignore_progress, actor)
+    assert max(passed) <= max(64, batch.length_B.max())
 
 
 def test_layers_that_do_not_see_everything_share_nothing(batch):

@@ -11,10 +11,10 @@ from rlver_gym.core.dialogue import Appraisal
 from rlver_gym.policy import run_training as folders
 from rlver_gym.policy.checkpoints import Checkpoints
 from rlver_gym.policy.config import make_config
+from rlver_gym.policy.learner import make_learner
 from rlver_gym.policy.learning.metrics import read_metrics
 from rlver_gym.policy.reference import RewardOveroptimisationCheck, sample_dialogues
 from rlver_gym.policy.run_training import run_training
-from rlver_gym.policy.train import make_learner
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import TrainingError, UserFailed
 

@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -14,8 +15,8 @@ import pytest
 
 from rlver_gym.environment.env import make_for_loop
 from rlver_gym.environment.spaces import Utterance
-from rlver_gym.policy.learning.batch import pack_batch
 from rlver_gym.policy.learning.metrics import compute_metrics
+from rlver_gym.policy.learning.rollouts import pack_rollouts
 from rlver_gym.policy.models import rollout
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.renderer import Renderer
@@ -189,7 +190,7 @@ def test_a_reward_that_is_no_number_is_refused(direct: Renderer) -> None:
     played = play(direct, [ids_of(direct, "One.")] * 3, Counting())
     played.reward_N[1] = float("nan")
     with pytest.raises(TrainingError, match="reward"):
-        pack_batch([played])
+        pack_rollouts([played])
 
 
 @pytest.mark.parametrize("style", ["direct", "think"])
@@ -228,7 +229,8 @@ def test_a_dialogue_whose_sampler_lost_a_log_probability_is_left_out_and_counted
         (False, True, 0),
     ]
     assert compute_metrics(played)["logprob_missing"] == 0.5
-    assert (pack_batch(played).dialogues, pack_batch(played).num_skipped) == (1, 1)
+    packed = pack_rollouts(played)
+    assert (len(packed.group_D), packed.num_skipped) == (1, 1)
     with pytest.raises(TrainingError, match="log-probabilities"):
         raise_if_all_failed(played[1:])
 
@@ -426,13 +428,14 @@ def test_of_several_candidates_the_best_is_said_and_the_dialogue_goes_on_from_it
             env.unwrapped.restore(before)
             text, reward, *_ = env.step(said)
             assert reward == max(rewards) == played.reward_N[turn]
-            assert played.margin_N[turn] == pytest.approx(max(rewards) - sum(rewards) / 4)
-            rival = played.rivals[turn]
-            worst = direct.parse(rival.id_T[rival.action_mask_T].tolist()).text
-            assert rewards[group.index(worst)] == min(rewards)
-            assert set(rival.turn_T[rival.action_mask_T]) == {turn}
-            before_it = int(rival.action_mask_T.argmax())
-            assert (rival.id_T[:before_it] == played.sequences[0].id_T[:before_it]).all()
+            tried_here = [one for one in played.alternatives if one.turn == turn]
+            others = [reward for at, reward in enumerate(rewards) if at != group.index(said)]
+            assert [one.reward for one in tried_here] == others
+            for one in tried_here:
+                before_it = int(one.sequence.action_mask_T.argmax())
+                of_turn = played.sequences[turn]
+                assert (one.sequence.id_T[:before_it] == of_turn.id_T[:before_it]).all()
+                assert set(one.sequence.turn_T[one.sequence.action_mask_T]) == {turn}
             assert text == heard[turn + 1]
             tried.remove(group)
 
@@ -443,9 +446,10 @@ def test_candidates_are_the_same_from_a_server(tiny_folder, direct: Renderer) ->
         three_ways(tiny_folder, direct, 3, Locked, at_once=2),
     )
     assert [one.lines for one in alone] == [one.lines for one in side_by_side]
-    assert [one.margin_N.tolist() for one in alone] == [
-        one.margin_N.tolist() for one in side_by_side
-    ]
+    both = (
+        [[x.reward for x in one.alternatives] for one in each] for each in (alone, side_by_side)
+    )
+    assert next(both) == next(both)
 
 
 def test_candidates_need_an_environment_that_can_go_back(direct: Renderer) -> None:
@@ -483,34 +487,83 @@ class Several(Scripted):
         return [Completion(list(ids), [-1.0] * len(ids)) for ids in self.turns]
 
 
+T = "<think>t</think>"
+
+
 @pytest.mark.parametrize(
-    ("candidates", "said_first", "margin"),
+    ("candidates", "said_first", "others"),
     [
-        (["<think>t</think>b", "<think>t</think>c", "<think>t</think>d"], "b", 2.0),
-        (["b", "<think>t</think>c", "a"], "c", 1.0 - 1 / 3),  # what breaks the form earns nothing
-        (["b", "a", "d"], "b", 0.0),  # a reply without the form is never an example
-        (
-            ["<think>t</think>x", "<think>t</think>b", "<think>t</think>x"],
-            "b",
-            0.0,
-        ),  # there was no rival
+        ([f"{T}b", f"{T}c", f"{T}d"], "b", [1.0, -3.0]),
+        (["b", f"{T}c", "a"], "c", [2.0, 6.0]),  # what breaks the form goes on last
+        (["b", "a", "d"], "a", [2.0, -3.0]),
+        ([f"{T}x", f"{T}b", f"{T}x"], "b", []),  # where the user failed nothing is known
     ],
 )
-def test_only_a_whole_reply_with_a_rival_wins(
-    thinking: Renderer, candidates: list[str], said_first: str, margin: float
+def test_the_best_reply_goes_on_and_the_others_are_kept(
+    thinking: Renderer, candidates: list[str], said_first: str, others: list[float]
 ) -> None:
-    (played,) = play_all(
-        Several([ids_of(thinking, one) for one in candidates]),
-        thinking,
-        [Rewinding()],
-        candidates=3,
-    )
+    sampler = Several([ids_of(thinking, one) for one in candidates])
+    (played,) = play_all(sampler, thinking, [Rewinding()], candidates=3)
     assert played.lines[1].text == said_first
-    assert played.margin_N[0] == pytest.approx(margin)
+    assert [one.reward for one in played.alternatives if one.turn == 0] == others
     assert len(played.reward_N) == 3
+
+
+def test_a_reply_drawn_by_lot_goes_on_where_that_is_asked_for(direct: Renderer) -> None:
+    sampler, specs = Several([ids_of(direct, one) for one in "abcd"]), [ResetSpec(0, 5, 0)]
+    how = {"candidates": 4, "goes_on_from_best": False}
+    drawn = [
+        [line.text for line in played.lines if line.speaker == "agent"]
+        for seed in (1, 1, 2, 3)
+        for played in play_all(sampler, direct, [Rewinding()], specs, draw_seed=seed, **how)
+    ]
+    assert drawn[0] == drawn[1]
+    assert len({text for texts in drawn for text in texts}) > 2
+
+
+class SideBySide(Rewinding):
+    """Says what replies would earn, all in one request, and goes on from one."""
+
+    def __init__(self, fails: bool = False) -> None:
+        super().__init__()
+        self.asked: list[list[str]] = []
+        self.fails = fails
+
+    def save_state(self) -> tuple[int, list[str]]:
+        raise NotImplementedError
+
+    def appraise_replies(self, texts: Sequence[str]) -> Any:
+        if self.fails:
+            raise UserFailed("the server is gone")
+        self.asked.append(list(texts))
+        return SimpleNamespace(texts=texts, rewards=tuple(float(ord(x[0]) - 97) for x in texts))
+
+    def step_from(self, appraised: Any, index: int) -> Any:
+        return self.step(appraised.texts[index])
+
+
+def test_an_environment_that_appraises_side_by_side_is_asked_once_a_moment(
+    direct: Renderer,
+) -> None:
+    env, sampler = SideBySide(), Several([ids_of(direct, one) for one in "abc"])
+    (played,) = play_all(sampler, direct, [gym.wrappers.OrderEnforcing(env)], candidates=3)
+    assert env.asked == [["a", "b", "c"]] * 3
+    assert env.heard == ["c"] * 3, "one reply of a moment is said"
+    assert [one.reward for one in played.alternatives] == [0.0, 1.0] * 3
+    wrapped = gym.wrappers.TransformReward(SideBySide(), lambda reward: -reward)
+    with pytest.raises(NotImplementedError):  # its wrapper counts, so each reply is said
+        play_all(sampler, direct, [wrapped], candidates=3)
+
+
+def test_a_user_that_fails_at_replies_ends_the_dialogue(direct: Renderer) -> None:
+    sampler = Several([ids_of(direct, one) for one in "ab"])
+    (played,) = play_all(sampler, direct, [SideBySide(fails=True)], candidates=2)
+    assert not played.valid
+    with pytest.raises(TrainingError, match="the server is gone"):
+        raise_if_all_failed([played])
 
 
 def test_a_time_limit_counts_candidates_and_is_refused(direct: Renderer) -> None:
     env = gym.wrappers.TimeLimit(Rewinding(), max_episode_steps=8)
-    with pytest.raises(TrainingError, match="TimeLimit counts candidates as turns"):
+    with pytest.raises(TrainingError, match="TimeLimit counts tried replies as turns"):
         play_all(Scripted([[direct.end_of_turn]]), direct, [env], candidates=2)

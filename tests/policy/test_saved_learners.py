@@ -12,7 +12,8 @@ from transformers import AutoModelForCausalLM
 
 from rlver_gym.policy.checkpoints import load, save
 from rlver_gym.policy.config import TrainConfig
-from rlver_gym.policy.train import Learner, make_learner, train
+from rlver_gym.policy.iteration import train
+from rlver_gym.policy.learner import Learner, make_learner
 
 SMALL: dict[str, Any] = {
     "iterations": 2,
@@ -25,7 +26,7 @@ SMALL: dict[str, Any] = {
 
 
 def make_weights(learner: Learner) -> dict[str, Tensor]:
-    return {name: one.detach().clone() for name, one in learner.actor.named_parameters()}
+    return {name: one.detach().clone() for name, one in learner.models.actor.named_parameters()}
 
 
 def test_a_learner_with_adapters_is_resumed_exactly_and_exports_what_it_says(

@@ -21,15 +21,16 @@ from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from rlver_gym.cli.root import app
+from rlver_gym.cli.train import spell_flag
 from rlver_gym.corpora.demonstrations import Demonstration
+from rlver_gym.policy import iteration, learner, sft
 from rlver_gym.policy import run_training as running
-from rlver_gym.policy import sft, train
 from rlver_gym.policy.checkpoints import Checkpoints, load
 from rlver_gym.policy.config import FIELDS, TrainConfig
+from rlver_gym.policy.learner import make_learner
 from rlver_gym.policy.learning.metrics import read_metrics
 from rlver_gym.policy.models.tiny_model import build_tiny_model
 from rlver_gym.policy.run_training import run_training
-from rlver_gym.policy.train import make_learner
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.json_lines import open_locked
 from rlver_gym.util.stop import StopRequested, StopSignals
@@ -80,8 +81,8 @@ def read_traces(folder: Path) -> dict[str, bytes]:
 
 MOMENTS = {
     "evaluating before the first iteration": (running, "evaluate", 1, 0),
-    "talking": (train, "collect_rollouts", 3, 1),
-    "learning": (train, "_update_learner", 2, 2),
+    "talking": (learner, "collect_rollouts", 3, 1),
+    "learning": (iteration, "take_steps", 2, 2),
     "evaluating": (running, "evaluate", 2, 2),
     "writing the numbers down": (running, "_append_evaluation", 2, 2),
 }
@@ -317,7 +318,7 @@ NAMED = ("api_key", "password", "auth-token", "base_url", "note")
 def test_no_secret_reaches_a_file_by_any_option(secret: str, tmp_path: Path) -> None:
     options = []
     for name, field in FIELDS.items():
-        flag = f"--{name.replace('_', '-')}"
+        flag = spell_flag(name)
         if "dict" in str(field.annotation):
             options += [[flag, f"{key}={secret}"] for key in NAMED]
         elif "str" in str(field.annotation) or "Path" in str(field.annotation):

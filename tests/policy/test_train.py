@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium as gym
@@ -17,6 +18,7 @@ import pytest
 import torch
 from pages import read_page
 from safetensors.torch import load_file
+from tiny_policy import played, tiny, trying
 from typer.testing import CliRunner
 
 from rlver_gym.core.library import library
@@ -31,7 +33,8 @@ from rlver_gym.policy.config import (
     read_config_values,
 )
 from rlver_gym.policy.evaluate import _collect_episodes, evaluate, make_distinct_specs
-from rlver_gym.policy.learning.batch import pack_batch
+from rlver_gym.policy.iteration import compute_loss, prepare, train
+from rlver_gym.policy.learner import make_learner, make_reset_specs
 from rlver_gym.policy.learning.metrics import (
     compute_act_shares,
     compute_copied_share,
@@ -39,7 +42,6 @@ from rlver_gym.policy.learning.metrics import (
     compute_repeated_share,
     read_metrics,
 )
-from rlver_gym.policy.learning.objective import select_winning_replies
 from rlver_gym.policy.learning.registry import (
     ALGORITHMS,
     CRITIC_OPTIONS,
@@ -48,11 +50,13 @@ from rlver_gym.policy.learning.registry import (
     Algorithm,
     Objective,
 )
+from rlver_gym.policy.learning.rollouts import pack_rollouts
+from rlver_gym.policy.learning.steps import make_optimizer, take_steps
+from rlver_gym.policy.models.actor import Actor, Critic, Models
 from rlver_gym.policy.models.sampler import Completion
 from rlver_gym.policy.models.tiny_model import build_tiny_model
-from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine
+from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine, ignore_progress
 from rlver_gym.policy.run_training import run_training
-from rlver_gym.policy.train import make_learner, make_reset_specs, resolve_algorithm, train
 from rlver_gym.studio.page import write_page
 from rlver_gym.util.errors import TrainingError, UserFailed
 
@@ -97,12 +101,13 @@ def test_a_run_leaves_metrics_checkpoints_dialogues_curves_and_a_model(algo, mod
         "emotion",
         "tokens",
         "kl",
-        "clip_fraction",
         "entropy",
         "format_error",
         "left",
     } <= metrics[0].keys()
     assert ("explained_variance" in metrics[0]) == (algo == "ppo")
+    assert ("clip_fraction" in metrics[0]) == (algo != "dpo")
+    assert ({"pairs", "pair_distance", "pair_accuracy"} <= metrics[0].keys()) == (algo == "dpo")
     assert "eval_score" in metrics[1]
     assert "eval_score" not in metrics[0]
     evaluations = [
@@ -122,36 +127,24 @@ def test_a_run_leaves_metrics_checkpoints_dialogues_curves_and_a_model(algo, mod
     assert [one["iteration"] for one in shown["samples"]] == [0] * 3 + [2] * 3 + [4] * 3
 
 
-def test_rft_makes_the_best_replies_likelier_and_learns_nothing_where_all_were_alike(model):
-    learner = make_learner(
-        TrainConfig(model=model, algo="rft", **(GROUPS | {"eval_every": 0, "group_size": 4}))
-    )
+@pytest.mark.parametrize("algo", ["rft", "dpo", "grpo", "ppo"])
+def test_replies_to_one_moment_that_earned_more_become_likelier(algo, model):
+    own = {"compare": "replies"} if algo in ("grpo", "ppo") else {"margin": 1.0}
+    values = GROUPS | own | {"eval_every": 0, "group_size": 4, "lr": 3e-3}
+    learner = make_learner(TrainConfig(model=model, algo=algo, **values))
     iteration, *_ = train(learner)
-    batch = pack_batch(iteration.trajectories)
-    won_S = (batch.margin_DN > 0)[batch.dialogue_S, batch.turn_S]
-    assert won_S.mean() > 0
+    rollouts = pack_rollouts(iteration.trajectories)
+    tokens, reply_S = rollouts.tokens, rollouts.tokens.reply_S
+    assert (~rollouts.is_said_R).sum() == 3 * rollouts.is_said_R.sum()
     with torch.no_grad():
-        gain_S = batch.at_actions(
-            learner.actor(batch.id_BT, batch.action_mask_BT, 1.0).logprob_BT - batch.sampled_BT
+        scored = learner.models.actor(
+            tokens.id_BT, tokens.action_mask_BT, 1.0, dialogue_B=tokens.dialogue_B
         )
-    assert gain_S[won_S].mean() > 0.01
-    advantage_DN = select_winning_replies(batch, AdvantageConfig("winner"))
-    assert ((advantage_DN == 1) == (batch.margin_DN > 0)).all()
-    assert select_winning_replies(batch, AdvantageConfig("winner", min_std=1e6)).sum() == 0
-
-
-def test_dpo_makes_the_best_replies_likelier_than_the_worst(model):
-    values = GROUPS | {"eval_every": 0, "group_size": 4}
-    learner = make_learner(TrainConfig(model=model, algo="dpo", beta=0.5, **values))
-    iteration, *_ = train(learner)
-    batch = pack_batch(iteration.trajectories, with_rivals=True)
-    assert batch.rival_B.sum() == sum(len(one.rivals) for one in iteration.trajectories) > 0
-    assert (batch.tokens_DN == pack_batch(iteration.trajectories).tokens_DN).all()
-    won_S = (batch.margin_DN > 1)[batch.dialogue_S, batch.turn_S]
-    with torch.no_grad():
-        scored = learner.actor(batch.id_BT, batch.action_mask_BT, 1.0, dialogue_B=batch.dialogue_B)
-    gain_S = batch.at_actions(scored.logprob_BT - batch.sampled_BT)
-    assert gain_S[won_S & ~batch.rival_S].mean() > gain_S[won_S & batch.rival_S].mean() + 0.01
+    gain_R = np.bincount(reply_S, tokens.at_actions(scored.logprob_BT - tokens.sampled_BT))
+    mean_R = (np.bincount(rollouts.moment_R, rollouts.reward_R) / 4)[rollouts.moment_R]
+    best_R = rollouts.reward_R > mean_R + 1
+    assert best_R.any()
+    assert gain_R[best_R].mean() > gain_R[rollouts.reward_R < mean_R].mean()
 
 
 class AbsentUser:
@@ -348,14 +341,13 @@ def test_a_context_without_room_for_a_first_reply_is_named(model):
 def test_the_reference_is_the_model_as_it_was_at_the_start(model):
     few = {"iterations": 2, "eval_every": 0, "kl": 0.1, "lr": 1e-2}
     learner = make_learner(TrainConfig(model=model, **(GROUPS | few)))
-    before = [weight.detach().clone() for weight in learner.actor.parameters()]
+    before = [weight.detach().clone() for weight in learner.models.actor.parameters()]
     first, second = (one.metrics["reference_kl"] for one in train(learner))
     assert abs(first) < 1e-9 < 1e-4 < second
-    for reference, was, now in zip(
-        learner.reference.parameters(), before, learner.actor.parameters(), strict=True
-    ):
-        assert torch.equal(reference, was)
-        assert not reference.requires_grad
+    actor, reference = learner.models.actor, learner.models.reference
+    for kept, was, now in zip(reference.parameters(), before, actor.parameters(), strict=True):
+        assert torch.equal(kept, was)
+        assert not kept.requires_grad
         assert not torch.equal(now, was)
 
 
@@ -377,8 +369,8 @@ def test_the_reference_is_the_model_as_it_was_at_the_start(model):
         (["--vllm", "http://127.0.0.1:9/v1"], "vllm, vllm_folder and lora_rank go together"),
         (["--overlong-tokens", "8"], "overlong_tokens and overlong_cost go together"),
         (["--overlong-tokens", "9999", "--overlong-cost", "1"], "than a reply may have"),
-        (["--algo", "grpo", "--group-size", "1"], "grpo compares dialogues of a group"),
-        (["--algo", "rft", "--group-size", "1"], "rft compares replies to a turn"),
+        (["--algo", "grpo", "--group-size", "1"], "grpo compares dialogues"),
+        (["--algo", "rft", "--group-size", "1"], "rft compares replies"),
     ],
 )
 def test_bad_input_is_named(options, says, tmp_path):
@@ -484,20 +476,139 @@ def test_who_says_the_same_to_everybody_raises_an_alarm_when_evaluated():
     assert not _collect_episodes([gym.make("CartPole-v1")])
 
 
+RUN_OPTIONS = {
+    *("model env env_options style language seed corpus iterations dialogues").split(),
+    *("max_reply_tokens max_tokens workers algo compare lr warmup anneal grad_clip").split(),
+    *("max_sampler_kl gradient_checkpointing microbatch_tokens lora_rank dtype").split(),
+    *("vllm vllm_folder vllm_seeds critic_lr critic_knows next_reply group_size").split(),
+    *("eval_every eval_dialogues eval_options eval_temperature stop_on_alarm").split(),
+    *("reference reference_options reference_every reference_dialogues stop_on_gap").split(),
+    *("save_every keep_checkpoints show_every target_kl").split(),
+}
+"""What decides nothing of advantages and losses: of a run, models, steps and rollouts."""
+CHANGED = {
+    "temperature": (0.5,),
+    "reward_scale": (0.02,),
+    "format_penalty": (0.0,),
+    "overlong_tokens": (7,),
+    "overlong_cost": (30.0,),
+    "advantage": ("centred",),
+    "min_std": (0.5,),
+    "margin": (6.0,),
+    "gamma": (0.5,),
+    "gae_lambda": (0.5,),
+    "clip_low": (0.001, 0.9),
+    "clip_high": (0.001, 9.0),
+    "value_clip": (0.001, 1e3),
+    "aggregate": ("constant", "sequence"),
+    "entropy": (0.1,),
+    "kl": (0.7,),
+    "beta": (0.7,),
+    "tis_cap": (1.01,),
+    "epochs": (3,),
+    "minibatches": (2,),
+}
+"""Other values than the default, of which one changes something wherever it is taken."""
+WITH = {
+    "overlong_tokens": {"overlong_tokens": 2, "overlong_cost": 1.0},
+    "overlong_cost": {"overlong_tokens": 4, "overlong_cost": 1.0},
+    "format_penalty": {"style": "think"},
+    "tis_cap": {"dtype": "bfloat16"},
+    "gamma": {"advantage": "turn"},
+}
+"""What an option needs beside it, where that is not refused itself."""
+
+
+def test_every_option_is_of_a_run_or_changes_what_is_learned():
+    assert not RUN_OPTIONS & CHANGED.keys()
+    assert RUN_OPTIONS | CHANGED.keys() == FIELDS.keys()
+
+
+def make_learning_config(algo, compare, **options):
+    plain = {"algo": algo, "epochs": 2, "dtype": "float32", "max_reply_tokens": 8}
+    compared = {} if algo in ("rft", "dpo") else {"compare": compare}
+    return make_config({**plain, "kl": 0.1, "max_sampler_kl": None, **compared, **options}, "it")
+
+
+def try_config(algo, compare, **options):
+    """The config, or why there is none."""
+    try:
+        return make_learning_config(algo, compare, **options)
+    except TrainingError as error:
+        return str(error)
+
+
+def measure_learning(config, seed):
+    """What the steps of one iteration do, on the same rollouts: broken replies that earned
+    something, a group whose returns hardly differ, and a sampler that gave tokens less than the
+    learner does.
+    """
+    rng, dialogues = np.random.default_rng(seed), []
+    make = trying if config.compares == "replies" else played
+    for at in range(6):
+        dialogue = make(rng, group=at // 3, turns=3)
+        reward_N = np.array(
+            [3.0, 2.0, 1.0 + at / 4] if at < 3 else dialogue.reward_N + 5, np.float32
+        )
+        broken_N = np.array([at > 3, False, False])
+        dialogues.append(replace(dialogue, reward_N=reward_N, format_error_N=broken_N))
+    rollouts = pack_rollouts(dialogues)
+    sampled_BT = -6.0 * rollouts.tokens.action_mask_BT
+    rollouts = replace(rollouts, tokens=replace(rollouts.tokens, sampled_BT=sampled_BT))
+    critic = Critic(tiny(seed=2)) if config.algorithm.has_critic else None
+    models = Models(Actor(tiny()), critic, Actor(tiny(seed=1)))
+    torch.manual_seed(0)
+    if critic:
+        torch.nn.init.normal_(critic.value_head.weight)
+    prepared, _ = prepare(rollouts, models, config)
+    optimizer = make_optimizer(models, lr=1e-2, critic_lr=1e-2)
+    steps = np.random.default_rng(0)
+    take_steps(prepared, models, config, ignore_progress, optimizer, steps, compute_loss)
+    modules = models.learners.values()
+    return torch.cat([x.detach().flatten() for module in modules for x in module.parameters()])
+
+
+@pytest.mark.parametrize("compare", ["dialogues", "replies"])
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_every_option_is_refused_or_changes_what_is_learned(algo, compare):
+    if algo in ("rft", "dpo") and compare == "dialogues":
+        with pytest.raises(TrainingError, match="compare would be ignored"):
+            make_config({"algo": algo, "compare": compare}, "it")
+        return
+    silent = []
+    for name, values in CHANGED.items():
+        beside = WITH.get(name, {})
+        plain = try_config(algo, compare, **beside)
+        if isinstance(plain, str):
+            beside, plain = {}, make_learning_config(algo, compare)
+        changed = [try_config(algo, compare, **{**beside, name: value}) for value in values]
+        if isinstance(changed[0], str):
+            assert f"{name} would be ignored" in changed[0]
+            continue
+        if all(
+            torch.equal(measure_learning(plain, seed), measure_learning(config, seed))
+            for seed in (3, 4, 5)
+            for config in changed
+        ):
+            silent.append(name)
+    assert silent == []
+
+
 @pytest.mark.parametrize(
     ("options", "name"),
     [
         ({"algo": "ppo", "advantage": "turn"}, "advantage"),
         ({"algo": "ppo", "group_size": 8}, "group_size"),
-        ({"algo": "grpo", "gae_lambda": 0.9}, "gae_lambda"),
-        ({"algo": "dapo", "critic_lr": 1e-3}, "critic_lr"),
+        ({"algo": "grpo", "critic_lr": 1e-3}, "critic_lr"),
+        ({"algo": "grpo", "critic_knows": "persona"}, "critic_knows"),
         ({"algo": "grpo", "gamma": 0.9}, "gamma"),
-        ({"algo": "rloo", "min_std": 0.1}, "min_std"),
-        ({"algo": "rft", "advantage": "turn"}, "advantage"),
-        ({"algo": "rft", "clip_low": 0.1}, "clip_low"),
-        ({"algo": "rft", "beta": 0.2}, "beta"),
-        ({"algo": "rft", "overlong_tokens": 5, "overlong_cost": 3.0}, "overlong_cost"),
-        ({"format_penalty": 0.5}, "format_penalty"),
+        ({"algo": "grpo", "next_reply": "best"}, "next_reply"),
+        ({"algo": "grpo", "compare": "replies", "advantage": "turn"}, "advantage"),
+        ({"algo": "ppo", "compare": "replies", "gamma": 0.5}, "gamma"),
+        ({"algo": "grpo", "clip_low": 0.1}, "clip_low"),  # of one step an iteration
+        ({"algo": "ppo", "target_kl": 0.1}, "target_kl"),
+        ({"dtype": "float32", "tis_cap": 3.0}, "tis_cap"),
+        ({"corpus": "x", "algo": "dpo", "next_reply": "drawn"}, "next_reply"),
         ({"vllm_seeds": True}, "vllm_seeds"),
         ({"eval_every": 0, "stop_on_alarm": True}, "stop_on_alarm"),
     ],
@@ -516,6 +627,9 @@ def test_a_preset_goes_with_every_algorithm(preset, algo):
     assert config.algo == algo
     assert config.group > 1 or algo in ("ppo", "rft", "dpo")
     assert config.candidates > 1 or algo not in ("rft", "dpo")
+    assert "user" in config.env_options
+    if algo in ("ppo", "grpo", "rloo"):
+        assert build_config(preset, {"algo": algo, "compare": "replies"}).candidates > 1
 
 
 @pytest.mark.parametrize(
@@ -566,13 +680,14 @@ def test_runs_of_one_name_are_drawn_apart(tmp_path):
 
 def test_every_field_is_an_option_with_a_help_text():
     from rlver_gym.cli.root import app
+    from rlver_gym.cli.train import spell_flag
 
     shown = CliRunner().invoke(app, ["train", "--help-all"], env={"COLUMNS": "200"}).output
     assert "runs/train-ALGO-STYLE-MODEL-SEED" in " ".join(shown.split())
     assert folder_name(TrainConfig(model="runs/warm", seed=3)) == "train-grpo-direct-warm-3"
     assert "[default: grpo]" in shown
     for name, field in FIELDS.items():
-        assert f"--{name.replace('_', '-')}" in shown
+        assert spell_flag(name) in shown
         assert field.description
 
 
@@ -597,18 +712,15 @@ def test_held_out_personas_come_once_each_and_again_with_new_seeds_when_none_are
 
 
 def test_the_config_decides_the_algorithm():
-    advantage, objective = resolve_algorithm(
-        TrainConfig(algo="ppo", gamma=0.9, gae_lambda=0.8, clip_low=0.1, clip_high=0.3)
-    )
-    assert (
-        advantage.kind,
-        advantage.gamma,
-        advantage.gae_lambda,
-        objective.clip_low,
-        objective.clip_high,
-    ) == ("gae", 0.9, 0.8, 0.1, 0.3)
-    advantage, objective = resolve_algorithm(TrainConfig(algo="dapo", advantage="turn"))
-    assert (advantage.kind, advantage.drop_flat, objective.clip_high) == ("turn", True, 0.28)
+    config = TrainConfig(algo="ppo", gamma=0.9, gae_lambda=0.8, clip_low=0.1, minibatches=2)
+    advantage, objective = config.advantage_config, config.objective
+    assert (advantage.kind, advantage.gamma, advantage.gae_lambda) == ("gae", 0.9, 0.8)
+    assert (objective.clip_low, objective.clip_high) == (0.1, 0.2)
+    config = TrainConfig(algo="dapo", advantage="turn")
+    assert (config.advantage_config.kind, config.advantage_config.drop_flat) == ("turn", True)
+    assert config.objective.clip_high == 0.28
+    config = TrainConfig(algo="grpo", compare="replies")
+    assert (config.advantage_config.kind, config.advantage_config.scale) == ("reply", False)
 
 
 def _talk(*lines: tuple[str, str]) -> Trajectory:
@@ -686,7 +798,7 @@ def test_a_new_algorithm_is_one_entry(model, monkeypatch):
     learner = make_learner(make_config(values | {"iterations": 1}, "the test"))
     (iteration,) = train(learner)
     assert iteration.metrics["reference_kl"] == pytest.approx(0, abs=1e-9)
-    assert (learner.objective.clip_high, learner.objective.kl) == (0.5, 0.01)
+    assert (learner.config.objective.clip_high, learner.config.objective.kl) == (0.5, 0.01)
     monkeypatch.setitem(ALGORITHMS, "alone", mine._replace(ignores=CRITIC_OPTIONS | GROUP_OPTIONS))
     assert make_config({"algo": "alone"}, "the test").group == 1
     with pytest.raises(TrainingError, match="min_std would be ignored: mine has none"):
@@ -696,6 +808,6 @@ def test_a_new_algorithm_is_one_entry(model, monkeypatch):
 @pytest.mark.parametrize(("algo", "weight"), [("ppo", 0.04), ("grpo", 0.04), ("dapo", 0.0)])
 def test_the_divergence_from_the_start_is_the_algorithms_own_unless_told(algo, weight):
     config = make_config({"algo": algo}, "the test")
-    assert resolve_algorithm(config)[1].kl == weight
+    assert config.objective.kl == weight
     told = make_config({"algo": algo, "kl": 0.3}, "the test")
-    assert resolve_algorithm(told)[1].kl == 0.3
+    assert told.objective.kl == 0.3

@@ -12,51 +12,61 @@ import tiny_policy
 import torch
 from commands import run_processes
 from safetensors.torch import load_file
-from tiny_policy import eight_dialogues, tiny
+from tiny_policy import eight_dialogues, tiny, trying
 
 from rlver_gym.policy import sft
-from rlver_gym.policy.learning.batch import pack_batch
-from rlver_gym.policy.learning.experience import prepare_batch
+from rlver_gym.policy.config import TrainConfig
+from rlver_gym.policy.iteration import compute_loss, prepare
 from rlver_gym.policy.learning.metrics import METRICS
-from rlver_gym.policy.learning.registry import AdvantageConfig, Objective
-from rlver_gym.policy.learning.update import make_optimizer, run_optimizer_steps
+from rlver_gym.policy.learning.rollouts import pack_rollouts
+from rlver_gym.policy.learning.steps import make_optimizer, take_steps
 from rlver_gym.policy.models import actor as actor_module
 from rlver_gym.policy.models import distributed
-from rlver_gym.policy.models.actor import Actor, Critic
+from rlver_gym.policy.models.actor import Actor, Critic, Models
 from rlver_gym.policy.models.tiny_model import build_tiny_model
+from rlver_gym.policy.models.trajectory import ignore_progress
 
 TOKENS = 100
 FEW_LOGITS = 60 * 16
-OBJECTIVE = Objective(aggregate="sequence", entropy=0.01, kl=0.1)
+COMMON = {
+    "kl": 0.1,
+    "entropy": 0.01,
+    "epochs": 2,
+    "minibatches": 2,
+    "microbatch_tokens": TOKENS,
+    "dtype": "float32",
+    "max_sampler_kl": None,
+}
+KINDS = {
+    "ppo": {"algo": "ppo"},
+    "turn": {"algo": "dapo", "advantage": "turn", "aggregate": "sequence"},
+    "dpo": {"algo": "dpo"},
+    "replies": {"compare": "replies"},
+}
 
 
 def learned(kind):
     """The metrics of two iterations on the same dialogues, in micro-batches of 100 tokens and two
     minibatches.
     """
-    model = tiny()
+    model, config = tiny(), TrainConfig(**COMMON, **KINDS[kind])
     model.activation_checkpointing_enable()
     actor = distributed.distribute(Actor(model))
-    critic = distributed.distribute(Critic(tiny(seed=1))) if kind == "gae" else None
-    optimizer, rng = (
-        make_optimizer(actor, critic, lr=1e-3, critic_lr=1e-2),
-        np.random.default_rng(0),
+    critic = distributed.distribute(Critic(tiny(seed=1))) if kind == "ppo" else None
+    models = Models(actor, critic, Actor(tiny(seed=2)))
+    optimizer, measured = make_optimizer(models, lr=1e-3, critic_lr=1e-2), []
+    rng, drawn = np.random.default_rng(0), np.random.default_rng(7)
+    dialogues = (
+        [trying(drawn, turns=3, tried=2) for _ in range(4)]
+        if config.compares == "replies"
+        else eight_dialogues()
     )
-    advantage, found = AdvantageConfig(kind, drop_flat=kind != "gae"), []
     for _ in range(2):
-        batch = pack_batch(distributed.all_gather(distributed.local_slice(eight_dialogues())))
-        judged = prepare_batch(
-            batch,
-            actor,
-            critic,
-            Actor(tiny(seed=2)),
-            advantage=advantage,
-            tokens=TOKENS,
-            reward_scale=0.01,
-        )
-        how = {"rng": rng, "objective": OBJECTIVE, "epochs": 2, "minibatches": 2, "tokens": TOKENS}
-        found += [judged.metrics, run_optimizer_steps(judged, actor, optimizer, critic, **how)]
-    return found
+        mine = distributed.local_slice(dialogues)
+        prepared, metrics = prepare(pack_rollouts(distributed.all_gather(mine)), models, config)
+        how = models, config, ignore_progress, optimizer, rng, compute_loss
+        measured += [metrics, take_steps(prepared, *how)]
+    return measured
 
 
 def warmed():
@@ -64,7 +74,7 @@ def warmed():
     hide: it is clipped, and Adam takes its size away.
     """
     actor = distributed.distribute(Actor(tiny()))
-    loss = sft._backpropagate_batch(actor, pack_batch(eight_dialogues()), TOKENS)
+    loss = sft._backpropagate_batch(actor, pack_rollouts(eight_dialogues()).tokens, TOKENS)
     return [{"loss": loss, "gradient": distributed.clip_gradients(actor, 1e9)}]
 
 
@@ -72,7 +82,7 @@ def work(path):
     """What each of the processes does."""
     actor_module.LOGITS_AT_ONCE = FEW_LOGITS
     with distributed.process_group():
-        found = {kind: learned(kind) for kind in ("gae", "turn")} | {"sft": warmed()}
+        found = {kind: learned(kind) for kind in KINDS} | {"sft": warmed()}
         if distributed.rank() == 0:
             Path(path).write_text(json.dumps(found))
 
@@ -81,7 +91,7 @@ def work(path):
 def alone():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(actor_module, "LOGITS_AT_ONCE", FEW_LOGITS)
-        return {kind: learned(kind) for kind in ("gae", "turn")} | {"sft": warmed()}
+        return {kind: learned(kind) for kind in KINDS} | {"sft": warmed()}
 
 
 @pytest.mark.slow

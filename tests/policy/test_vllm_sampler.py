@@ -15,10 +15,11 @@ from completions import JsonHandler, completion
 
 peft = pytest.importorskip("peft", reason="adapters need peft: pip install '.[lora]'")
 from rlver_gym.policy.config import TrainConfig, make_config
+from rlver_gym.policy.iteration import train
+from rlver_gym.policy.learner import make_learner
 from rlver_gym.policy.models.model import load_model
 from rlver_gym.policy.models.sampler import ModelSampler, Prompt, Sampling
 from rlver_gym.policy.models.tiny_model import build_tiny_model
-from rlver_gym.policy.train import make_learner, train
 from rlver_gym.util.errors import TrainingError
 
 pytestmark = pytest.mark.filterwarnings(

@@ -6,17 +6,24 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 Aggregate = Literal["token", "turn", "sequence", "constant"]
+Comparison = Literal["dialogues", "replies"]
+"""What there are `group_size` of: dialogues that begin alike, or replies to one moment."""
+GroupAdvantage = Literal["episode", "turn", "centred"]
+NextReply = Literal["best", "drawn"]
 
 
 @dataclass(frozen=True, slots=True)
 class AdvantageConfig:
     """How rewards become advantages."""
 
-    kind: Literal["gae", "episode", "turn", "centred", "winner"] = "episode"
-    """gae: by a critic; winner: 1 for a reply that beat its candidates, -1 for the worst of these
-    where it is learned from, else 0; the others by the group: the whole return, the return from
-    this turn on, or this turn's reward.
+    kind: Literal["gae", "winner", "pairs", "reply"] | GroupAdvantage = "episode"
+    """gae: by a critic; winner: 1 for the best of the replies to a moment; pairs: none, since
+    replies are compared two by two in the loss; reply: its reward against its moment's mean. The
+    others compare dialogues of a group by the
+    whole return, the return from this turn on, or this turn's reward.
     """
+    compare: Comparison = "dialogues"
+    """With replies, nothing that comes after a reply counts."""
     gamma: float = 1.0
     """Discount (gae, turn)."""
     gae_lambda: float = 1.0
@@ -28,11 +35,13 @@ class AdvantageConfig:
     scale: bool = True
     """Divided by the group's standard deviation."""
     min_std: float = 0.0
-    """The least that divides (`scale`), in units of scaled rewards; for winner the least margin
-    over the mean of the candidates.
+    """The least that divides (`scale`), in units of scaled rewards."""
+    margin: float = 2.0
+    """The least distance of the two replies of a pair, and of the winner from its moment's mean, in
+    the environment's rewards.
     """
     drop_flat: bool = False
-    """Groups whose returns are all the same take no part in learning."""
+    """Groups in which no advantage differs from 0 take no part in learning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +50,7 @@ class Objective:
 
     surrogate: Literal["clip", "cispo", "likelihood", "preference"] = "clip"
     """Of the policy: PPO's, CISPO's, the cross-entropy of the action tokens, weighed by the
-    advantage, or DPO's, which compares the best reply with the worst.
+    advantage, or DPO's, which compares replies two by two.
     """
     ratio: Literal["token", "sequence"] = "token"
     """Whose probability ratio."""
@@ -53,10 +62,10 @@ class Objective:
     """How tokens are averaged."""
     constant: float = 512.0
     """The length that `aggregate="constant"` divides by, in tokens."""
-    tis_cap: float | None = None
+    tis_cap: float = float("inf")
     """Truncated importance sampling, for a sampler that is another program than the learner: the
-    most that a token may count for because the sampler thought it less likely; None for no
-    correction.
+    most that a token may count for because the sampler thought it less likely. Without a bound
+    there is no correction at all.
     """
     entropy: float = 0.0
     """Weight of the entropy bonus."""
@@ -65,17 +74,19 @@ class Objective:
     beta: float = 0.1
     """DPO's."""
     anchor: float = 0.0
-    """Weight of the best reply's cross-entropy beside its preference."""
+    """Weight of the better reply's cross-entropy, a token of it, beside its preference."""
     value_clip: float | None = 0.5
     """How far a value may move from its old one; None for any distance."""
 
 
 CRITIC_OPTIONS = frozenset("gae_lambda critic_lr critic_knows value_clip".split())
-GROUP_OPTIONS = frozenset(("group_size", "advantage", "min_std"))
-REPLY_IGNORES = CRITIC_OPTIONS | {
-    *("advantage", "gamma", "clip_low", "clip_high"),
-    *("format_penalty", "overlong_tokens", "overlong_cost"),
-}
+GROUP_OPTIONS = frozenset("group_size advantage min_std".split())
+REPLY_OPTIONS = frozenset(("next_reply",))
+"""Of comparing replies to one moment."""
+NOT_OF_REPLIES = frozenset("advantage gamma gae_lambda min_std".split())
+"""What decides nothing where replies to one moment are compared."""
+_CLIP_OPTIONS = frozenset(("clip_low", "clip_high"))
+_RFT_IGNORES = CRITIC_OPTIONS | NOT_OF_REPLIES | _CLIP_OPTIONS | {"compare", "reward_scale"}
 KL = 0.04
 """Weight of the divergence from the model at the start: GRPO's own (arXiv:2402.03300, 4.2)."""
 
@@ -87,8 +98,6 @@ class Algorithm(NamedTuple):
     objective: Objective
     ignores: frozenset[str] = CRITIC_OPTIONS
     """Options of the config that decide nothing here; to set one is an error."""
-    compares: Literal["dialogues", "replies"] = "dialogues"
-    """What there are `group_size` of: dialogues of a group, or replies tried at every turn."""
 
     @property
     def has_critic(self) -> bool:
@@ -96,11 +105,21 @@ class Algorithm(NamedTuple):
         return self.advantage.kind == "gae"
 
     @property
-    def learns_rivals(self) -> bool:
-        """Whether it also learns from the worst of the replies that were tried, and so needs the
-        reference.
-        """
+    def learns_pairs(self) -> bool:
+        """Whether it learns from two replies at a time, and so needs the reference."""
         return self.objective.surrogate == "preference"
+
+    @property
+    def has_margin(self) -> bool:
+        """Whether replies must differ by a margin to be learned from."""
+        return self.advantage.kind in ("winner", "pairs")
+
+    def list_unused_options(self, compare: Comparison) -> frozenset[str]:
+        """The options that decide nothing with this way to compare."""
+        unused = self.ignores | (NOT_OF_REPLIES if compare == "replies" else REPLY_OPTIONS)
+        if compare == "replies":
+            unused -= {"group_size"}
+        return unused | (frozenset() if self.has_margin else {"margin"})
 
 
 ALGORITHMS: dict[str, Algorithm] = {
@@ -142,23 +161,27 @@ ALGORITHMS: dict[str, Algorithm] = {
         ignores=CRITIC_OPTIONS | {"min_std"},
     ),
     # Best of n with fine-tuning on the winners: Dong et al., RAFT, arXiv:2304.06767, and Yuan et
-    # al., RFT, arXiv:2308.01825; here turn by turn, from saved states
+    # al., RFT, arXiv:2308.01825; here turn by turn
     "rft": Algorithm(
-        AdvantageConfig("winner"),
+        AdvantageConfig("winner", compare="replies"),
         Objective(surrogate="likelihood"),
-        ignores=REPLY_IGNORES,
-        compares="replies",
+        ignores=_RFT_IGNORES,
     ),
     # Rafailov et al., arXiv:2305.18290, on pairs of the policy's own, as in Guo et al.,
     # arXiv:2402.04792; the anchor is Pang et al.'s, arXiv:2404.19733, its weight ours
     "dpo": Algorithm(
-        AdvantageConfig("winner"),
-        Objective(surrogate="preference", anchor=0.2),
-        ignores=REPLY_IGNORES,
-        compares="replies",
+        AdvantageConfig("pairs", compare="replies"),
+        Objective(surrogate="preference", anchor=0.1),
+        ignores=_RFT_IGNORES | {"aggregate", "tis_cap"},
     ),
 }
 
 
 def list_algorithms_with_option(option: str) -> list[str]:
-    return [name for name, one in ALGORITHMS.items() if option not in one.ignores]
+    """Those that take the option with one of their ways to compare."""
+    return [
+        name
+        for name, algorithm in ALGORITHMS.items()
+        if option
+        not in algorithm.list_unused_options("dialogues") & algorithm.list_unused_options("replies")
+    ]

@@ -115,6 +115,19 @@ class Critic(nn.Module):
         return TokenScores(value_BT=_scatter(value_S, action_mask_BT))
 
 
+class Models(NamedTuple):
+    """What learns, and what it is held to."""
+
+    actor: nn.Module
+    critic: nn.Module | None = None
+    reference: Scorer | None = None
+
+    @property
+    def learners(self) -> dict[str, nn.Module]:
+        """Those whose weights change, by name."""
+        return {"actor": self.actor} | ({"critic": self.critic} if self.critic else {})
+
+
 def make_reference_without_adapters(actor: Actor) -> Scorer:
     """The model below an actor's LoRA adapters, as a reference that takes no memory.
 

@@ -5,6 +5,7 @@ Direct: a dialogue is one sequence, which grows by what was sampled and what the
 between. Think: each turn is a sequence of its own, since earlier thoughts are not in its prompt.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
@@ -17,17 +18,20 @@ import numpy as np
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.sampler import Completion, Prompt, Sampler, Sampling
 from rlver_gym.policy.models.trajectory import (
+    Alternative,
     OnProgress,
     TokenSequence,
     Trajectory,
     TranscriptLine,
     ignore_progress,
 )
-from rlver_gym.util.errors import TrainingError
+from rlver_gym.util.errors import TrainingError, UserFailed
 
 TextEnv = gym.Env[str, str]
 _RESTORE_METHODS = ("save_state", "restore")
-"""What an environment has that goes back to an earlier turn, as `EmpathyEnv` does."""
+"""What an environment has that goes back to an earlier turn."""
+_APPRAISE_METHODS = ("appraise_replies", "step_from")
+"""What an environment has that says what several replies would earn, and goes on from one."""
 
 
 _GATHER_S = 0.2
@@ -61,6 +65,7 @@ def collect_rollouts(
     max_tokens: int,
     workers: int = 1,
     candidates: int = 1,
+    goes_on_from_best: bool = True,
     on_progress: OnProgress = ignore_progress,
 ) -> list[Trajectory]:
     """Play every start in an environment of its own to the end; gives them in the order of the
@@ -70,12 +75,13 @@ def collect_rollouts(
     rounding, which now and then tips a token. `max_tokens`: a dialogue that has no room for another
     reply ends, marked as context_overflow. `workers`: environments that step at the same time, for
     those that wait for a server; 1 steps them one after the other. `candidates`: replies that are
-    tried at every turn, all from the same saved state of the environment; the dialogue goes on from
-    the one with the highest reward (best of n). Above 1, TrainingError for an environment without
-    `save_state` and `restore`.
+    tried at every turn; the dialogue goes on from the best of them (best of n), or from one drawn
+    by lot. Above 1, TrainingError for an environment that has neither `appraise_replies` and
+    `step_from` nor `save_state` and `restore`.
     """
     dialogues = [
-        _Dialogue(env, spec, renderer, candidates) for env, spec in zip(envs, specs, strict=True)
+        _Dialogue(env, spec, renderer, candidates, goes_on_from_best)
+        for env, spec in zip(envs, specs, strict=True)
     ]
     stepping = BoundedSemaphore(workers)
 
@@ -86,7 +92,7 @@ def collect_rollouts(
     def step(one: _Dialogue, asked: list[Prompt], completions: list[Completion] | None) -> None:
         completions = sampler.sample(asked, sampling) if completions is None else completions
         with stepping:
-            one.step(asked[0].ids, completions)
+            one.step(asked[0].ids, completions, asked[0].seed)
 
     sampler.forget()
     with ThreadPoolExecutor(sampler.at_once or workers) as pool:
@@ -140,14 +146,19 @@ class _Dialogue:
     """One dialogue while it is played."""
 
     def __init__(
-        self, env: TextEnv, spec: ResetSpec, renderer: Renderer, num_candidates: int = 1
+        self,
+        env: TextEnv,
+        spec: ResetSpec,
+        renderer: Renderer,
+        num_candidates: int,
+        goes_on_from_best: bool,
     ) -> None:
         self.env = env
         self.spec = spec
         self.renderer = renderer
         self.num_candidates = num_candidates
-        self.margins: list[float] = []
-        self.rivals: list[TokenSequence] = []
+        self.goes_on_from_best = goes_on_from_best
+        self.alternatives: list[Alternative] = []
         self.users: list[str] = []
         self.replies: list[str] = []
         self.lines: list[TranscriptLine] = []
@@ -160,7 +171,7 @@ class _Dialogue:
 
     def reset(self) -> None:
         if self.num_candidates > 1:
-            _check_env_can_restore(self.env)
+            _check_env_can_compare(self.env)
         text, self.info = self.env.reset(seed=self.spec.seed, options=dict(self.spec.options or {}))
         self.valid = True
         self._record_user_line(text)
@@ -180,43 +191,41 @@ class _Dialogue:
             for number, seed in enumerate(seeds)
         ]
 
-    def step(self, prompt: Sequence[int], completions: Sequence[Completion]) -> None:
-        """Say the reply; of several the one that earns most, which is found by saying each of them
-        here and going back. One without all its log-probabilities cannot be learned from: it is not
-        said, and where there is no other the dialogue ends.
+    def step(self, prompt: Sequence[int], completions: Sequence[Completion], seed: int) -> None:
+        """Say the reply, of several the one that goes on. One without all its log-probabilities
+        cannot be learned from: it is not said, and where there is no other the dialogue ends.
+
+        `seed` decides the lot.
         """
-        asked = len(completions)
         completions = [one for one in completions if np.isfinite(one.logprobs).all()]
         if not completions:
             self.over = self.logprob_missing = True
             self.valid = False
             return
-        if asked == 1:
+        if self.num_candidates == 1:
             self._record_answer(self.env.step(self._record_reply(prompt, completions[0])))
             return
-        save_state, restore = (self.env.get_wrapper_attr(name) for name in _RESTORE_METHODS)
-        before, answers, after, ranks = save_state(), [], [], []
-        for one in completions:
-            restore(before)
-            said = self.renderer.parse(one.ids)
-            answer = self.env.step(said.text)
-            answers.append(answer)
-            after.append(save_state())
-            reward = float(answer[1])
-            worth = min(0.0, reward) if said.format_error else reward
-            ranks.append((bool(answer[4].get("valid", True)), not said.format_error, worth))
-        best = ranks.index(max(ranks))
-        rivals = [(worth, at) for at, (is_valid, _, worth) in enumerate(ranks) if is_valid]
-        can_win = ranks[best][:2] == (True, True) and len(rivals) > 1
-        mean = sum(worth for worth, _ in rivals) / max(len(rivals), 1)
-        self.margins.append(ranks[best][2] - mean if can_win else 0.0)
-        if can_win:
-            rival = SequenceBuilder()
-            rival.grow(prompt, completions[min(rivals)[1]], turn=len(self.replies))
-            self.rivals.append(rival.sequence())
-        restore(after[best])
-        self._record_reply(prompt, completions[best])
-        self._record_answer(answers[best])
+        parsed = [self.renderer.parse(one.ids) for one in completions]
+        try:
+            tried = try_replies(self.env, [reply.text for reply in parsed])
+        except UserFailed as failure:
+            self.over, self.valid = True, False
+            self.info = {**self.info, "reasons": [{"note": str(failure)}]}
+            return
+        known = [at for at, reward in enumerate(tried.rewards) if not math.isnan(reward)]
+        chosen = int(np.random.default_rng((seed, 1)).integers(len(parsed)))
+        if self.goes_on_from_best or chosen not in known:
+            ranks = {at: (not parsed[at].format_error, tried.rewards[at]) for at in known}
+            chosen = max(known, key=ranks.__getitem__, default=0)
+        turn = len(self.replies)
+        for at in known:
+            if at != chosen:
+                builder = SequenceBuilder()
+                builder.grow(prompt, completions[at], turn)
+                reward, broken = tried.rewards[at], parsed[at].format_error
+                self.alternatives.append(Alternative(turn, builder.sequence(), reward, broken))
+        self._record_reply(prompt, completions[chosen])
+        self._record_answer(tried.go_on(chosen))
 
     def prompt(self, max_prompt_tokens: int) -> list[int] | None:
         """Everything up to the next reply; None when that is longer than `max_prompt_tokens`, which
@@ -231,7 +240,7 @@ class _Dialogue:
         return None
 
     def _record_reply(self, prompt: Sequence[int], reply: Completion) -> str:
-        if self.renderer.style == "think" or not self.builders:
+        if self.renderer.style == "think" or self.num_candidates > 1 or not self.builders:
             self.builders.append(SequenceBuilder())
         self.builders[-1].grow(prompt, reply, turn=len(self.replies))
         said = self.renderer.parse(reply.ids)
@@ -254,8 +263,7 @@ class _Dialogue:
             context_overflow=self.context_overflow,
             logprob_missing=self.logprob_missing,
             cut_N=np.array(self.cut, dtype=np.bool_),
-            margin_N=np.array(self.margins, dtype=np.float32),
-            rivals=tuple(self.rivals),
+            alternatives=tuple(self.alternatives),
         )
 
     def _record_answer(self, answer: tuple[str, SupportsFloat, bool, bool, dict[str, Any]]) -> None:
@@ -293,23 +301,68 @@ def raise_if_all_failed(trajectories: Sequence[Trajectory]) -> None:
     )
 
 
-def _check_env_can_restore(env: TextEnv) -> None:
-    """Candidates can be compared only where an environment goes back to a turn, with all that is
-    wrapped around it.
+class _TriedReplies(NamedTuple):
+    """Several replies to one moment, none of them said yet."""
+
+    rewards: list[float]
+    """What each would earn; NaN where the user failed."""
+    go_on: Callable[[int], tuple[str, SupportsFloat, bool, bool, dict[str, Any]]]
+    """Say that reply: gives what `step` gives. At most one of them."""
+
+
+def try_replies(env: TextEnv, texts: Sequence[str]) -> _TriedReplies:
+    """What each reply would earn here. An environment that can appraise them side by side is asked
+    once; another says each of them and goes back. UserFailed when the user fails at all.
+    """
+    if _appraises_side_by_side(env):
+        appraised = env.get_wrapper_attr("appraise_replies")(texts)
+        step_from = env.get_wrapper_attr("step_from")
+        return _TriedReplies(list(appraised.rewards), lambda at: step_from(appraised, at))
+    save_state, restore = (env.get_wrapper_attr(name) for name in _RESTORE_METHODS)
+    before, answers, after = save_state(), [], []
+    for text in texts:
+        restore(before)
+        answers.append(env.step(text))
+        after.append(save_state())
+    restore(before)
+
+    def go_on(chosen: int) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
+        restore(after[chosen])
+        return answers[chosen]
+
+    rewards = [float(x[1]) if x[4].get("valid", True) else math.nan for x in answers]
+    return _TriedReplies(rewards, go_on)
+
+
+def _appraises_side_by_side(env: TextEnv) -> bool:
+    """Only with none but Gymnasium's own checks around it: any other wrapper may change what `step`
+    gives, and `step_from` would pass it by.
+    """
+    around = env
+    while isinstance(around, gym.wrappers.OrderEnforcing | gym.wrappers.PassiveEnvChecker):
+        around = around.env
+    has_both = all(env.has_wrapper_attr(name) for name in _APPRAISE_METHODS)
+    return has_both and not isinstance(around, gym.Wrapper)
+
+
+def _check_env_can_compare(env: TextEnv) -> None:
+    """Replies to one moment can be compared only where an environment appraises them, or goes back
+    to a turn with all that is wrapped around it.
     """
     around = env
     while isinstance(around, gym.Wrapper):
         if isinstance(around, gym.wrappers.TimeLimit):
             raise TrainingError(
-                "gymnasium's TimeLimit counts candidates as turns. Make the environment without"
-                " max_episode_steps, or take another algorithm than rft and dpo."
+                "gymnasium's TimeLimit counts tried replies as turns. Make the environment without"
+                " max_episode_steps, or compare dialogues."
             )
         around = around.env
-    if not all(env.has_wrapper_attr(name) for name in _RESTORE_METHODS):
+    can_restore = all(env.has_wrapper_attr(name) for name in _RESTORE_METHODS)
+    if not can_restore and not _appraises_side_by_side(env):
         raise TrainingError(
-            f"{type(around).__name__} cannot go back to an earlier turn, so no candidates can be"
-            " compared there. Give it save_state() and restore(), or take another algorithm than"
-            " rft and dpo."
+            f"{type(around).__name__} cannot go back to an earlier turn, so no replies to one"
+            " moment can be compared there. Give it save_state() and restore(), or compare"
+            " dialogues."
         )
 
 

@@ -20,8 +20,9 @@ def ignore_progress(stage: str, done: int, total: int) -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class TokenSequence:
-    """A run of token ids to learn from. A policy that answers directly leaves one a dialogue, one
-    that thinks leaves one a turn, since its earlier thoughts are not in its later prompts.
+    """A run of token ids to learn from. A policy that answers directly leaves one a dialogue; one
+    that thinks leaves one a turn, since its earlier thoughts are not in its later prompts, and so
+    does one that tries several replies.
     """
 
     id_T: NDArray[np.int64]
@@ -41,6 +42,17 @@ class TranscriptLine(NamedTuple):
     speaker: str
     text: str
     thought: str = ""
+
+
+class Alternative(NamedTuple):
+    """A reply that was tried at a turn and not said."""
+
+    turn: int
+    sequence: TokenSequence
+    """All that was said before, and the reply."""
+    reward: float
+    """What the environment would have given for it."""
+    format_error: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +75,16 @@ class Trajectory:
     averages.
     """
     context_overflow: bool = False
-    """True when it ended early because the context was full. It is left out of learning, for its
-    rewards may be missing their end.
+    """True when it ended early because the context was full: it counts with what it earned until
+    then.
     """
     logprob_missing: bool = False
     """True when it broke off because the sampler gave a token no log-probability."""
     cut_N: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     """The reply of this turn was cut at the token limit."""
-    margin_N: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
-    """With several candidates a turn: by how much the reward of the one that was said lies above
-    their mean; empty otherwise.
-    """
-    rivals: tuple[TokenSequence, ...] = ()
-    """Of each turn with several candidates the one with the lowest reward, after what was said
-    before, in the order of turns.
+    alternatives: tuple[Alternative, ...] = ()
+    """The replies that were tried and not said, in the order of turns. Where there are any, each
+    turn is a sequence of its own.
     """
 
     @property

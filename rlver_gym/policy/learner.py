@@ -1,0 +1,239 @@
+"""What a training holds in memory: models, environments, a sampler, and how far it is."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.optim import AdamW
+from transformers import PreTrainedModel
+
+from rlver_gym.core.agent import agent_prompt
+from rlver_gym.core.cards import EnvCard
+from rlver_gym.environment.env import make_for_loop
+from rlver_gym.policy.config import TrainConfig
+from rlver_gym.policy.learning.persona_baseline import PersonaBaseline
+from rlver_gym.policy.learning.steps import make_optimizer
+from rlver_gym.policy.models.actor import Actor, Critic, Models, make_reference_without_adapters
+from rlver_gym.policy.models.distributed import (
+    all_gather,
+    distribute,
+    local_slice,
+    unwrap,
+)
+from rlver_gym.policy.models.model import (
+    get_max_context,
+    load_model,
+    load_tokenizer,
+    make_frozen_copy,
+    uses_bf16,
+)
+from rlver_gym.policy.models.renderer import Renderer
+from rlver_gym.policy.models.rollout import (
+    ResetSpec,
+    TextEnv,
+    collect_rollouts,
+    make_grouped_reset_specs,
+    raise_if_all_failed,
+)
+from rlver_gym.policy.models.sampler import ModelSampler, Sampler, Sampling
+from rlver_gym.policy.models.servers import VllmSampler
+from rlver_gym.policy.models.trajectory import OnProgress, Trajectory, ignore_progress
+from rlver_gym.policy.rated import draw_moments, read_rated_moments
+from rlver_gym.util.errors import TrainingError
+
+
+@dataclass
+class Learner:
+    """A policy that learns, its critic and reference, and the people it talks to."""
+
+    config: TrainConfig
+    renderer: Renderer
+    models: Models
+    optimizer: AdamW
+    sampler: Sampler
+    envs: list[TextEnv]
+    held_out: list[TextEnv]
+    max_tokens: int
+    rated: list[Trajectory]
+    """Moments of a corpus to learn from; none where the policy holds its own dialogues."""
+    persona_baseline: PersonaBaseline | None = None
+    """What the critic expects of whom, if it knows whom."""
+    iteration: int = 0
+    """Iterations that are done."""
+    reference_start: float | None = None
+    """How far reward and reference user were apart at the start, in points of emotion."""
+    on_progress: OnProgress = ignore_progress
+    interruptible: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Around rollouts, which change nothing: where a stop loses no learning."""
+
+    @property
+    def language_model(self) -> nn.Module:
+        return unwrap(self.models.actor).model  # pyright: ignore[reportReturnType]
+
+    def collect(self) -> list[Trajectory]:
+        """The dialogues of the next iteration, of all processes; or the next rated moments."""
+        config = self.config
+        if self.rated:
+            return draw_moments(self.rated, config.dialogues, self.iteration, config.seed)
+        with self.interruptible():
+            return self.play(
+                self.envs,
+                make_reset_specs(config, self.iteration),
+                temperature=config.temperature,
+                draw_seed=derive_sampling_seed(config, self.iteration),
+                candidates=config.candidates,
+            )
+
+    def play(
+        self,
+        envs: Sequence[TextEnv],
+        specs: Sequence[ResetSpec],
+        *,
+        temperature: float,
+        draw_seed: int,
+        candidates: int = 1,
+    ) -> list[Trajectory]:
+        """The dialogues of all processes, each having played its share in its first `envs`.
+
+        Raises TrainingError when all of them fail, and whatever the environment raises.
+        """
+        mine = local_slice(specs)
+        self.sampler.refresh()
+        trajectories = collect_rollouts(
+            self.sampler,
+            self.renderer,
+            Sampling(self.config.max_reply_tokens, self.renderer.stop_ids, temperature),
+            envs[: len(mine)],
+            mine,
+            draw_seed=draw_seed,
+            max_tokens=self.max_tokens,
+            workers=self.config.workers,
+            candidates=candidates,
+            goes_on_from_best=self.config.goes_on_from_best,
+            on_progress=self.on_progress,
+        )
+        trajectories = all_gather(trajectories)
+        raise_if_all_failed(trajectories)
+        return trajectories
+
+    def close(self) -> None:
+        if isinstance(self.sampler, VllmSampler):
+            self.sampler.close()
+        for env in [*self.envs, *self.held_out]:
+            env.close()
+
+
+def make_learner(config: TrainConfig) -> Learner:
+    """Load models, make environments.
+
+    Raises TrainingError for a model that cannot be used, and whatever the environment raises for
+    its options.
+    """
+    torch.manual_seed(config.seed)  # new adapters, and dropout where a model has it
+    prompt = agent_prompt(config.language, config.style)
+    renderer = Renderer(load_tokenizer(config.model), prompt, config.style)
+    use_bf16 = uses_bf16(config.dtype)
+    policy, models = _make_models(config, use_bf16)
+    max_tokens = min(config.max_tokens, get_max_context(policy))
+    if config.max_reply_tokens >= max_tokens:
+        raise TrainingError(
+            f"{config.model} reads {max_tokens} tokens at most, which a reply of max_reply_tokens"
+            f" ({config.max_reply_tokens}) would fill. Make replies shorter."
+        )
+    return Learner(
+        config=config,
+        renderer=renderer,
+        models=models,
+        optimizer=make_optimizer(models, lr=config.lr, critic_lr=config.critic_lr),
+        sampler=_make_sampler(config, policy, use_bf16),
+        envs=[] if config.corpus else _make_environments(config, config.dialogues),
+        held_out=_make_held_out(config) if config.eval_every else [],
+        max_tokens=max_tokens,
+        rated=_read_corpus(config, renderer, max_tokens),
+        persona_baseline=PersonaBaseline() if config.critic_knows == "persona" else None,
+    )
+
+
+def _make_models(config: TrainConfig, use_bf16: bool) -> tuple[PreTrainedModel, Models]:
+    """The policy's language model, and what learns."""
+
+    def load() -> PreTrainedModel:
+        return load_model(
+            config.model,
+            use_bf16=use_bf16,
+            lora=config.lora_rank,
+            gradient_checkpointing=config.gradient_checkpointing,
+        )
+
+    policy = load()
+    actor, reference = Actor(policy, use_bf16), None
+    if config.has_reference and config.lora_rank:
+        reference = make_reference_without_adapters(actor)
+    elif config.has_reference:
+        reference = Actor(make_frozen_copy(policy), use_bf16)
+    critic = distribute(Critic(load(), use_bf16)) if config.algorithm.has_critic else None
+    torch.manual_seed(config.seed)
+    return policy, Models(distribute(actor), critic, reference)
+
+
+def _read_corpus(config: TrainConfig, renderer: Renderer, max_tokens: int) -> list[Trajectory]:
+    if config.corpus is None:
+        return []
+    at_least = 1 if config.algorithm.has_critic else 2
+    return read_rated_moments(Path(config.corpus), renderer, max_tokens, at_least)
+
+
+def _make_environments(config: TrainConfig, number: int) -> list[TextEnv]:
+    made = [make_for_loop(config.env, **config.env_options) for _ in range(number)]
+    card = getattr(made[0].unwrapped, "card", None)
+    if config.candidates > 1 and isinstance(card, EnvCard) and card.reward == "terminal":
+        raise TrainingError(
+            f"replies are compared by what each of them earns, and {config.env} pays at the end"
+            " alone: take RLVER-Empathy-v0, or another algorithm with --compare dialogues."
+        )
+    return made
+
+
+def _make_held_out(config: TrainConfig) -> list[TextEnv]:
+    options = config.env_options | config.eval_options
+    try:
+        return [make_for_loop(config.env, **options) for _ in range(config.eval_dialogues)]
+    except TypeError as error:
+        raise TrainingError(
+            f"{config.env} cannot be made with {options} ({error}). What differs when evaluating is"
+            " eval_options; in a YAML file, eval_options: {} for nothing."
+        ) from error
+
+
+def _make_sampler(config: TrainConfig, model: nn.Module, use_bf16: bool) -> Sampler:
+    if config.vllm and config.vllm_folder:
+        return VllmSampler(config.vllm, model, config.vllm_folder, seeded=config.vllm_seeds)
+    return ModelSampler(model, use_bf16, copied=_needs_bf16_copy(config, use_bf16))
+
+
+def _needs_bf16_copy(config: TrainConfig, use_bf16: bool) -> bool:
+    """Whether the sampler has weights of its own: in bfloat16 they speak twice as fast as float32
+    ones under autocast.
+
+    Below adapters they are that already, but on a GPU the calls of a layer's adapters take longer
+    than its work, so the copy has them merged in.
+    """
+    is_worth_it = not config.lora_rank or torch.cuda.is_available()
+    return use_bf16 and is_worth_it
+
+
+def make_reset_specs(config: TrainConfig, iteration: int) -> list[ResetSpec]:
+    """How the dialogues of an iteration begin: groups of the config's size, each with a seed of its
+    own, never the same in two iterations.
+    """
+    number = config.dialogues // config.group
+    seeds = np.random.SeedSequence((config.seed, iteration)).generate_state(number)
+    return make_grouped_reset_specs(config.dialogues, config.group, iter(map(int, seeds)))
+
+
+def derive_sampling_seed(config: TrainConfig, iteration: int) -> int:
+    return int(np.random.SeedSequence((config.seed, iteration, 1)).generate_state(1)[0])

@@ -1,0 +1,47 @@
+"""What there is to learn from in an iteration: rewards, groups that tell something, a critic's
+foresight.
+"""
+
+import numpy as np
+
+from rlver_gym.policy.learning.algorithms import Advantages, Floats, explained_variance
+from rlver_gym.policy.learning.registry import AdvantageConfig
+from rlver_gym.policy.learning.rollouts import Rollouts
+
+
+def measure_rewards(
+    rollouts: Rollouts, reward_R: Floats, advantages: Advantages, choice: AdvantageConfig
+) -> dict[str, float]:
+    """Returns and rewards as they are learned from, and what there is to compare: `flat_groups`,
+    the share of groups, or moments, that tell nothing; `pairs` and their mean `pair_distance`. NaN
+    where there is no dialogue.
+    """
+    said_R, dialogues = rollouts.is_said_R, len(rollouts.group_D)
+    return_D = np.bincount(rollouts.dialogue_R[said_R], reward_R[said_R], dialogues)
+    return_D = return_D if dialogues else np.full(1, np.nan)
+    key_R = rollouts.key_R(choice.compare)
+    pairs, reply_S = advantages.pairs, rollouts.tokens.reply_S
+    telling = np.union1d(key_R[reply_S[advantages.advantage_S != 0]], key_R[pairs.better_P])
+    of_pairs = {"pairs": float(len(pairs.better_P)), "pair_distance": _mean(pairs.distance_P)}
+    return {
+        "return_mean": float(return_D.mean()),
+        "return_std": float(return_D.std()),
+        "return_min": float(return_D.min()),
+        "return_max": float(return_D.max()),
+        "reward_mean": _mean(reward_R),
+        "flat_groups": 1 - len(telling) / max(len(np.unique(key_R)), 1),
+        "num_skipped": float(rollouts.num_skipped),
+    } | (of_pairs if choice.kind == "pairs" else {})
+
+
+def measure_critic(value_S: Floats, return_S: Floats) -> dict[str, float]:
+    """What the critic foresaw, and what came."""
+    return {
+        "value_mean": _mean(value_S),
+        "target_mean": _mean(return_S),
+        "explained_variance": explained_variance(value_S, return_S),
+    }
+
+
+def _mean(value_X: Floats) -> float:
+    return float(value_X.mean()) if len(value_X) else float("nan")

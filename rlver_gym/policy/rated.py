@@ -1,0 +1,95 @@
+"""Rated replies of a corpus in the place of dialogues of one's own: what trains on the one trains
+on the other.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from rlver_gym.corpora.corpus import Corpus, RatedReply
+from rlver_gym.policy.models.renderer import Renderer
+from rlver_gym.policy.models.rollout import SequenceBuilder
+from rlver_gym.policy.models.sampler import Completion
+from rlver_gym.policy.models.trajectory import (
+    Alternative,
+    TokenSequence,
+    Trajectory,
+    TranscriptLine,
+)
+from rlver_gym.util.errors import TrainingError
+
+
+def read_rated_moments(
+    folder: Path, renderer: Renderer, max_tokens: int, at_least: int = 2
+) -> list[Trajectory]:
+    """The moments of a corpus at which that many replies or more are rated, each as a dialogue of
+    one turn, a reply's reward the mean change by its readers. Those that need more than
+    `max_tokens` are left out.
+
+    TrainingError when none is left, RecordingError for what is no corpus.
+    """
+    moments = (
+        make_moment(replies, number, renderer)
+        for number, replies in enumerate(group_by_moment(Corpus(folder).rated_replies()))
+        if len(replies) >= at_least
+    )
+    kept = [one for one in moments if _count_longest(one) <= max_tokens]
+    if not kept:
+        raise TrainingError(
+            f"{folder} holds no moment with {at_least} rated replies of at most {max_tokens}"
+            " tokens. Rate some (rlver-gym sheets), or allow more with --max-tokens."
+        )
+    return kept
+
+
+def group_by_moment(replies: Iterable[RatedReply]) -> list[list[RatedReply]]:
+    """The replies to each moment: a place of the corpus, and how much was said there before."""
+    moments: dict[tuple[str, int], list[RatedReply]] = defaultdict(list)
+    for reply in replies:
+        moments[reply.place, len(reply.dialogue.turns)].append(reply)
+    return list(moments.values())
+
+
+def make_moment(replies: Sequence[RatedReply], number: int, renderer: Renderer) -> Trajectory:
+    """Rated replies to one moment as a dialogue in which the first of them was said."""
+    dialogue = replies[0].dialogue
+    prompt = renderer.prompt(dialogue.user_lines, dialogue.earlier_utterances)
+
+    def build(reply: RatedReply) -> TokenSequence:
+        builder, ids = SequenceBuilder(), renderer.reply(reply.text)
+        builder.grow(prompt, Completion(ids, [0.0] * len(ids)), 0)
+        return builder.sequence()
+
+    said, *tried = [
+        Alternative(0, build(reply), reply.mean("change"), format_error=False) for reply in replies
+    ]
+    heard, last = dialogue.user_lines[-1], replies[0].text
+    return Trajectory(
+        group=number,
+        seed=number,
+        reward_N=np.array([said.reward], np.float32),
+        format_error_N=np.zeros(1, np.bool_),
+        sequences=(said.sequence,),
+        lines=(TranscriptLine("user", heard), TranscriptLine("agent", last)),
+        info={"persona": replies[0].persona},
+        alternatives=tuple(tried),
+    )
+
+
+def draw_moments(
+    moments: Sequence[Trajectory], count: int, iteration: int, seed: int
+) -> list[Trajectory]:
+    """The next `count` moments, pass after pass, each in an order of its own."""
+    chosen = []
+    for place in range(iteration * count, (iteration + 1) * count):
+        number, at = divmod(place, len(moments))
+        order = np.random.default_rng((seed, number, 2)).permutation(len(moments))
+        chosen.append(moments[order[at]])
+    return chosen
+
+
+def _count_longest(moment: Trajectory) -> int:
+    tried = [alternative.sequence for alternative in moment.alternatives]
+    return max(len(sequence.id_T) for sequence in (*moment.sequences, *tried))
