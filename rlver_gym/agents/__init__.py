@@ -74,7 +74,7 @@ def agent_maker(
     if name == "adaptive":
         return lambda persona, seed: Adaptive(seed)
     if name == "oracle":
-        return lambda persona, seed: Oracle(persona)
+        return _make_oracle
     if name == HUMAN:
         return lambda persona, seed: Human()
     if strategy := parse_strategy_name(name):
@@ -107,6 +107,12 @@ def check_agent_name(name: str) -> None:
             raise UnknownName(
                 f"the agent {name[:80]} can be taken for {shipped}. Give its module another name."
             )
+
+
+def _make_oracle(persona: Persona | None, seed: int) -> Oracle:
+    if persona is None:
+        raise AgentError("oracle reads the card of whoever talks. Ask another agent.")
+    return Oracle(persona)
 
 
 def uses_server(name: str) -> bool:

@@ -37,9 +37,9 @@ class NonBlocking:
     """
 
 
-AgentMaker = Callable[[Persona, int], Agent]
-"""Makes an agent for one dialogue from the persona (only a privileged agent looks at it) and a
-seed.
+AgentMaker = Callable[[Persona | None, int], Agent]
+"""Makes an agent for one dialogue from a seed and the persona, at which only a privileged agent
+looks; None: there is no card of whoever talks.
 """
 
 

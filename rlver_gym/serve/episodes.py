@@ -93,7 +93,7 @@ class EpisodeTable:
         """
         own_id = request.request_id or secrets.token_hex(16)
         request_id = f"{address} {request.client or ''} {own_id}"
-        content = request.model_dump(exclude={"type"})
+        content = request.model_dump()
         episode = await self._begun.run(
             request_id, content, lambda: self._begin(request_id, request)
         )

@@ -3,6 +3,7 @@ in studio/branches.jsonl.
 """
 
 import secrets
+from threading import Lock
 from typing import NamedTuple
 
 from rlver_gym.bench.side_files import BRANCHES
@@ -15,7 +16,7 @@ from rlver_gym.studio.runs import Run, Runs
 from rlver_gym.studio.speakers import Speakers, make_offline_user
 from rlver_gym.studio.talks import snapshot_before
 from rlver_gym.studio.views import Json
-from rlver_gym.util.errors import RunError, UnknownName
+from rlver_gym.util.errors import DialogueError, RunError, UnknownName
 from rlver_gym.util.json_lines import append_json, read_json_lines
 
 YOU = "you"
@@ -41,6 +42,7 @@ class Branches:
     def __init__(self, runs: Runs, speakers: Speakers) -> None:
         """`runs`: whose dialogues; `speakers`: who may go on with them."""
         self._runs, self._speakers = runs, speakers
+        self._lock = Lock()
 
     def of(self, run: Name, dialogue: Name) -> list[Json]:
         """Those of a dialogue, the oldest first."""
@@ -60,7 +62,8 @@ class Branches:
         to_the_end: bool = False,
     ) -> Json:
         """Say something else at a turn: words, or what an agent says, and (`to_the_end`) goes on
-        to say. RlverError where the dialogue cannot be held again here.
+        to say. RlverError where the dialogue cannot be held again here. What an agent remembers
+        beside the messages is lost with the end of the request.
         """
         found = self._runs.run(run)
         count = len(found.find(dialogue).turns)
@@ -72,7 +75,9 @@ class Branches:
     def go_on(
         self, run: Name, branch: Name, words: Words = "", agent: Name = "", to_the_end: bool = False
     ) -> Json:
-        """The next turn of a branch. UnknownName when there is none of that id."""
+        """The next turn of a branch. UnknownName when there is none of that id, DialogueError when
+        another request has taken the turn.
+        """
         found = self._runs.run(run)
         kept = _read_branches(found)
         if branch not in kept:
@@ -81,15 +86,20 @@ class Branches:
 
     def _extend(self, run: Run, branch: Branch, words: str, agent: str, to_the_end: bool) -> Json:
         session, by = self._replay(run, branch), list(branch.by)
+        speaker = self._speakers.make_agent(agent, session.scene) if agent else None
         while True:
-            session.reply(self._speakers.reply_in(session, agent) if agent else words)
+            messages = tuple(session.dialogue.messages())
+            session.reply(speaker.reply(messages) if speaker else words)
             by.append(agent or YOU)
             if session.outcome is not None or not (to_the_end and agent):
                 break
         turns = session.dialogue.turns[branch.turn - 1 :]
-        found = branch._replace(by=tuple(by), turns=turns).to_dict()
-        append_json(run.folder, BRANCHES, found)
-        return found
+        longer = branch._replace(by=tuple(by), turns=turns).to_dict()
+        with self._lock:  # for the file alone: an agent may take its time
+            if _read_branches(run).get(branch.id, branch) != branch:
+                raise DialogueError("the branch has gone on meanwhile. Load it anew.")
+            append_json(run.folder, BRANCHES, longer)
+        return longer
 
     def _replay(self, run: Run, branch: Branch) -> EmpathySession:
         """The record up to the branch's turn, and everything said in the branch, said again."""

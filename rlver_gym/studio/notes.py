@@ -8,8 +8,6 @@ from rlver_gym.studio.views import Json
 from rlver_gym.util.errors import RunError, UnknownName
 from rlver_gym.util.json_lines import append_json, read_json_lines
 
-"""The last line of a dialogue and turn counts; without text there is no note."""
-
 
 class Notes:
     """Those of all open runs: one for each turn of a dialogue, and one for the whole (turn 0)."""
@@ -35,7 +33,9 @@ class Notes:
 
 
 def read_notes(run: Run) -> list[Json]:
-    """The notes beside a run, the oldest first. RunError names a line that is none."""
+    """The notes beside a run, the oldest first: of several lines of one dialogue and turn the last
+    counts, and one without text removes the note. RunError names a line that is none.
+    """
     notes: dict[tuple[str, int], Json] = {}
     for where, line in read_json_lines(run.folder, NOTES):
         key, turn, text = (line.get(name) for name in ("dialogue", "turn", "text"))

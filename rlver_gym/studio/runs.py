@@ -134,7 +134,7 @@ class Runs:
         }
 
     def _table(self, one: Comparison) -> Json:
-        """Who was told what no agent can know comes last."""
+        """The scores of a protocol's agents, privileged ones last."""
         found = check_episodes(one.episodes)
         flags: dict[str, list[list[str]]] = {}
         for alert in found.alarms:

@@ -4,14 +4,11 @@ it has named. No page can name another one.
 
 from collections.abc import Sequence
 from functools import cache
-from typing import cast
 
 from rlver_gym.agents import HUMAN, PRIVILEGED_AGENTS, SHIPPED_AGENTS, agent_maker
 from rlver_gym.agents.strategies import STRATEGIES
-from rlver_gym.core.dialogue import Message
-from rlver_gym.core.persona import Persona
+from rlver_gym.core.agent import Agent
 from rlver_gym.core.user import Scene, SentientUser
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import make_user
 from rlver_gym.util.errors import UnknownName
 
@@ -35,16 +32,12 @@ class Speakers:
         self.names = (*self.named, *_SHIPPED)
         self._makers = {name: agent_maker(name) for name in self.names}
 
-    def reply(self, name: str, messages: Sequence[Message], scene: Scene | None) -> str:
-        """What an agent says to somebody (None: of whom there is no card). UnknownName for one that
-        is not here, or looks at a card that is not there.
+    def make_agent(self, name: str, scene: Scene | None) -> Agent:
+        """An agent for a dialogue with somebody (None: of whom there is no card). UnknownName for
+        one that is not here, or looks at a card that is not there.
         """
         known = [one for one in self.names if scene or one not in PRIVILEGED_AGENTS]
         if name not in known:
             raise UnknownName.of("agent", name, known, ", ".join(known))
         persona, seed = (scene.persona, scene.seed) if scene else (None, 0)
-        return self._makers[name](cast(Persona, persona), seed).reply(messages)
-
-    def reply_in(self, session: EmpathySession, name: str) -> str:
-        """What an agent says now."""
-        return self.reply(name, tuple(session.dialogue.messages()), session.scene)
+        return self._makers[name](persona, seed)

@@ -34,9 +34,10 @@ class OpenDialogues(OrderedDict[str, T]):
 
     def take(self, key: str) -> T:
         """DialogueError when it is gone."""
-        if key not in self:
-            raise DialogueError("this talk is not open any more. Begin a new one.")
-        return self[key]
+        try:
+            return self[key]
+        except KeyError:
+            raise DialogueError("this talk is not open any more. Begin a new one.") from None
 
 
 class Talks:
@@ -70,7 +71,9 @@ class Talks:
 
     def hint(self, talk: Name, agent: Name) -> Json:
         """What an agent would say now; nothing is said."""
-        return {"words": self._speakers.reply_in(self._open.take(talk), agent)}
+        session = self._open.take(talk)
+        speaker = self._speakers.make_agent(agent, session.scene)
+        return {"words": speaker.reply(tuple(session.dialogue.messages()))}
 
     def undo(self, talk: Name) -> Json:
         """Take the last turn back."""

@@ -5,8 +5,9 @@ data, kept as ratings.jsonl with the words in dialogues.jsonl.
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import RLock
+from threading import Lock
 
+from rlver_gym.core.agent import Agent
 from rlver_gym.core.dialogue import Message, clean_utterance
 from rlver_gym.core.emotion import apply_change
 from rlver_gym.studio.asks import Change, Name, Rater, Words
@@ -28,11 +29,14 @@ class UserRoleDialogue:
     rater: str
     agent: str
     key: str
+    speaker: Agent
     said: list[str] = field(default_factory=list)
     replies: list[str] = field(default_factory=list)
     changes: list[int] = field(default_factory=list)
+    lock: Lock = field(default_factory=Lock)
+    """Held while the agent answers, which may take its time: others do not wait for it."""
 
-    def say(self, words: str, speakers: Speakers) -> None:
+    def say(self, words: str) -> None:
         """Say something; the agent replies. UtteranceError for nothing."""
         if not words.strip():
             raise UtteranceError("Say what is on your mind first.")
@@ -40,8 +44,8 @@ class UserRoleDialogue:
         messages = []
         for at, text in enumerate(said):
             messages.append(Message("user", text))
-            messages += [Message("agent", one) for one in self.replies[at : at + 1]]
-        reply = speakers.reply(self.agent, tuple(messages), None)
+            messages += [Message("agent", reply) for reply in self.replies[at : at + 1]]
+        reply = self.speaker.reply(tuple(messages))
         self.said = said
         self.replies.append(clean_utterance(reply, MAX_CHARS, "truncate"))
 
@@ -50,7 +54,16 @@ class UserRoleDialogue:
         line = [START]
         for change in self.changes:
             line.append(apply_change(line[-1], change))
-        return {"id": talk, "line": line, **vars(self)}
+        return {
+            "id": talk,
+            "line": line,
+            "rater": self.rater,
+            "agent": self.agent,
+            "key": self.key,
+            "said": self.said,
+            "replies": self.replies,
+            "changes": self.changes,
+        }
 
 
 class UserRoleDialogues:
@@ -60,32 +73,32 @@ class UserRoleDialogues:
         """`folder`: where they are kept; `speakers`: who may support."""
         self._folder, self._speakers = folder, speakers
         self._open: OpenDialogues[UserRoleDialogue] = OpenDialogues()
-        self._lock = RLock()
 
     def begin(self, rater: Rater, agent: Name, words: Words) -> Json:
         """The first words. UnknownName for an agent that must know a card."""
-        talk = UserRoleDialogue(rater, agent, f"{agent}/{rater}/{secrets.randbelow(10**9)}")
-        talk.say(words, self._speakers)
-        with self._lock:
-            return talk.view(self._open.put(talk))
+        speaker = self._speakers.make_agent(agent, None)
+        key = f"{agent}/{rater}/{secrets.randbelow(10**9)}"
+        dialogue = UserRoleDialogue(rater, agent, key, speaker)
+        dialogue.say(words)
+        return dialogue.view(self._open.put(dialogue))
 
     def rate(self, talk: Name, change: Change) -> Json:
         """How the last reply felt; kept at once. A second rating replaces the first."""
-        with self._lock:
-            one = self._open.take(talk)
-            turn = len(one.replies)
-            where = {"dialogue": one.key, "rater": one.rater, **KIND}
-            words = {"agent": one.agent, "said": one.said, "replies": one.replies}
+        dialogue = self._open.take(talk)
+        with dialogue.lock:
+            turn = len(dialogue.replies)
+            where = {"dialogue": dialogue.key, "rater": dialogue.rater, **KIND}
+            words = {"agent": dialogue.agent, "said": dialogue.said, "replies": dialogue.replies}
             append_json(self._folder, DIALOGUES, {**where, **words})
             append_json(self._folder, RATINGS, {**where, "turn": turn, "change": change})
-            one.changes[turn - 1 :] = [change]  # not before it is on the disk
-            return one.view(talk)
+            dialogue.changes[turn - 1 :] = [change]  # not before it is on the disk
+            return dialogue.view(talk)
 
     def say(self, talk: Name, words: Words) -> Json:
         """Go on. DialogueError before the last reply was rated."""
-        with self._lock:
-            one = self._open.take(talk)
-            if len(one.changes) < len(one.replies):
+        dialogue = self._open.take(talk)
+        with dialogue.lock:
+            if len(dialogue.changes) < len(dialogue.replies):
                 raise DialogueError("rate the last reply first: how did it feel?")
-            one.say(words, self._speakers)
-            return one.view(talk)
+            dialogue.say(words)
+            return dialogue.view(talk)

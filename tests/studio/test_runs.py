@@ -16,9 +16,12 @@ from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.environment.snapshot import Snapshot
+from rlver_gym.studio.branches import Branches
 from rlver_gym.studio.page import write_page
 from rlver_gym.studio.runs import Runs
+from rlver_gym.studio.speakers import Speakers
 from rlver_gym.users import make_user
+from rlver_gym.util.errors import DialogueError
 
 AGENTS_OF_OTHERS = ["human", "openai:gpt", "hf:/tmp/model", "os:system", "strategy:none", "x"]
 
@@ -120,6 +123,24 @@ def test_an_agent_speaks_in_a_branch_to_the_end(studio) -> None:
     assert branch["turns"][-1]["outcome"]
     assert branch["by"] == ["listener"] * len(branch["turns"])
     assert "over" in studio.refusal("branch-on", run=studio.run, branch=branch["id"], words="x")
+
+
+def test_a_turn_that_another_request_has_taken_is_refused_and_nothing_is_lost(studio) -> None:
+    class Overtaken(Speakers):
+        def make_agent(self, name, scene):
+            return self
+
+        def reply(self, messages):
+            branches.go_on(studio.run, begun["id"], words="I was first.")
+            return "I came second."
+
+    branches = Branches(Runs([studio.folder]), Overtaken())
+    key = "echo/gus-the-flatmate/0"
+    begun = branches.begin(studio.run, key, 1, words="What happened?")
+    with pytest.raises(DialogueError, match="meanwhile"):
+        branches.go_on(studio.run, begun["id"], agent="listener")
+    (kept,) = branches.of(studio.run, key)
+    assert [turn["utterance"] for turn in kept["turns"]] == ["What happened?", "I was first."]
 
 
 @pytest.mark.parametrize("agent", AGENTS_OF_OTHERS)

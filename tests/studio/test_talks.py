@@ -1,6 +1,8 @@
 """Talks are sessions, and what somebody in need says and feels is kept."""
 
+import importlib
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -141,6 +143,46 @@ def test_an_agent_that_the_studio_was_started_with_reads_and_no_page_names_anoth
             assert "openai:m" in studio.refusal("confide", agent="openai:other", **whole)
             talk = studio.post("talk", env=ENV, persona=WHO)["id"]
             assert studio.post("hint", talk=talk, agent="openai:m")["words"] == "I hear you."
+
+
+WAITING = """
+import threading
+asked, go_on = threading.Event(), threading.Event()
+class Waiting:
+    def __init__(self):
+        self.count = 0
+    def reply(self, messages):
+        if "slowly" in messages[-1].text:
+            asked.set()
+            assert go_on.wait(30)
+        self.count += 1
+        return f"This is my reply number {self.count}."
+"""
+
+
+def test_an_agent_keeps_its_state_for_a_dialogue_and_others_do_not_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "waiting_agent.py").write_text(WAITING, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    name = "waiting_agent:Waiting"
+    with start_studio([], tmp_path, agents=(name,)) as server, ThreadPoolExecutor() as pool:
+        studio = Client(server, tmp_path, tmp_path)
+        talks = [
+            studio.post("confide", rater=rater, agent=name, words="My dog died.")["id"]
+            for rater in ("Ann", "Bob")
+        ]
+        studio.post("confide-rate", talk=talks[0], change=1)
+        waiting = importlib.import_module("waiting_agent")
+        slow = pool.submit(studio.post, "confide-say", talk=talks[0], words="Answer slowly.")
+        assert waiting.asked.wait(30)
+        rated = pool.submit(studio.post, "confide-rate", talk=talks[1], change=2)
+        try:
+            assert rated.result(timeout=20)["changes"] == [2]
+            assert not slow.done()
+        finally:
+            waiting.go_on.set()
+        assert slow.result()["replies"][1] == "This is my reply number 2."
 
 
 def test_a_talk_that_is_gone_is_said_to_be(shared) -> None:
