@@ -46,9 +46,7 @@ def ask_chat(chat: Chat, *requests: ChatRequest) -> list[Ending]:
 
 
 def ask(url: str, *requests: ChatRequest, in_turn: bool = False, **settings: Any) -> list[Ending]:
-    """What each of these requests came to, all asked at once or one after the other, by a client
-    that does not wait between attempts.
-    """
+    """What each of these requests comes to, at once or in turn, without waits between attempts."""
 
     async def ask_all() -> list[Ending]:
         chat = ChatSettings.model_validate({"base_url": url, **settings})

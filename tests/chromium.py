@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hostile_run import mark_texts
 
 from rlver_gym.bench.folder import EPISODES, MANIFEST, compute_manifest_checksum
 from rlver_gym.bench.run import read_episodes
 
+KEY = "listener/gus-the-flatmate/0"
 CHROMIUM = "/usr/bin/chromium"
 BROWSER_TEST = [
     pytest.mark.slow,
@@ -38,29 +40,15 @@ def hostile_run(held: Path, folder: Path) -> Path:
     (folder / MANIFEST).write_text(json.dumps(plain), encoding="utf-8")
     lines = []
     for one in read_episodes(held):
-        turns = tuple(
-            turn._replace(
-                utterance=MARKUP,
-                reply=MARKUP,
-                appraisal=turn.appraisal._replace(
-                    thought=MARKUP,
-                    reasons=tuple(
-                        reason._replace(code=MARKUP, note=MARKUP)
-                        for reason in turn.appraisal.reasons
-                    ),
-                ),
-            )
-            for turn in one.turns
-        )
         agent = name if one.agent == "echo" else one.agent
-        lines.append(one._replace(agent=agent, opening=MARKUP, turns=turns).to_json())
+        lines.append(mark_texts(one, MARKUP)._replace(agent=agent).to_json())
     (folder / EPISODES).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    rating = {"dialogue": "listener/gus-the-flatmate/0", "rater": MARKUP, "turn": 1, "change": 1}
-    (folder / "ratings.jsonl").write_text(json.dumps(rating) + "\n")
-    note = {"dialogue": rating["dialogue"], "turn": 1, "text": MARKUP}
-    (folder / "notes.jsonl").write_text(json.dumps(note) + "\n")
-    judgement = {"dialogue": rating["dialogue"], "scores": {"empathic_depth": 1}}
-    (folder / "judgements.jsonl").write_text(json.dumps(judgement) + "\n")
+    for file, line in {
+        "ratings.jsonl": {"rater": MARKUP, "turn": 1, "change": 1},
+        "notes.jsonl": {"turn": 1, "text": MARKUP},
+        "judgements.jsonl": {"scores": {"empathic_depth": 1}},
+    }.items():
+        (folder / file).write_text(json.dumps({"dialogue": KEY} | line) + "\n")
     return folder
 
 
@@ -77,7 +65,6 @@ def training_run(folder: Path, said: str = "At iteration {}.") -> Path:
         {"iteration": at, "dialogues": [{**dialogue, "lines": [["agent", said.format(at), ""]]}]}
         for at in (0, 2, 4)
     ]
-    (folder / "evaluations.jsonl").write_text(
-        "".join(json.dumps(one) + "\n" for one in evaluations)
-    )
+    text = "".join(json.dumps(one) + "\n" for one in evaluations)
+    (folder / "evaluations.jsonl").write_text(text)
     return folder

@@ -1,6 +1,4 @@
-"""The command line in this process, for all tests in which a process of its own is not the point:
-starting one takes a second.
-"""
+"""The command line in this process, where one of its own is not the point: it takes a second."""
 
 import contextlib
 import importlib
@@ -61,10 +59,7 @@ def run_command(
 
 
 def _forget(words: tuple[str, ...], folder: Path | None) -> None:
-    """What a new process would have to read: cards, and modules in the folder.
-
-    Servers and response caches are closed, as at the end of one.
-    """
+    """What a new process would have to read, or open: cards, modules in the folder, servers."""
     shared.close()
     cards._read_env_card.cache_clear()
     if "--personas" in words:  # the shipped ones are always the same
@@ -81,9 +76,7 @@ def _forget(words: tuple[str, ...], folder: Path | None) -> None:
 
 @contextlib.contextmanager
 def _standard_streams(input: str | None, encoding: str) -> Iterator[tuple[TextIO, TextIO]]:
-    """Files in place of standard input, output and error, for Python and for whatever writes to
-    their descriptors; gives the latter two.
-    """
+    """Files in place of the standard streams, for their descriptors too; gives the latter two."""
     sys.stdout.flush()
     sys.stderr.flush()
     with contextlib.ExitStack() as stack:

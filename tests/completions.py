@@ -1,6 +1,4 @@
-"""Servers on loopback that speak as vLLM's /v1/completions does, for tests of what samples
-there.
-"""
+"""Servers on loopback that speak as vLLM's /v1/completions does."""
 
 import json
 from http.server import BaseHTTPRequestHandler

@@ -82,9 +82,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def close_shared_clients() -> Iterator[None]:
-    """Close the clients and response caches that a test opened, which are shared by all that ask
-    the same server.
-    """
+    """Close the shared clients and response caches that a test opened."""
     yield
     shared.close()
 
@@ -131,9 +129,7 @@ def copy(finished: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def one_thread() -> None:
-    """Torch on one thread: tiny models gain nothing from more, and lose much while the cores are
-    busy.
-    """
+    """Torch on one thread: tiny models gain nothing from more, and lose much on busy cores."""
     pytest.importorskip("torch", reason="needs torch: pip install '.[train]'").set_num_threads(1)
 
 

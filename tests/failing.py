@@ -8,9 +8,7 @@ from rlver_gym.util.errors import UserFailed
 
 
 class FailsInTurn(EmbeddedUser):
-    """Raises an error in a turn; 0 for its first words. `times`: how often; None for ever.
-    `personas`: with whom; None for everybody.
-    """
+    """Raises an error in a turn (0: first words), so often (None: for ever), with these people."""
 
     def __init__(
         self,

@@ -1,6 +1,4 @@
-"""Damage to bytes and to JSON, and how much of it: little in every run of the tests, much with
-`pytest -m fuzz`.
-"""
+"""Damage to bytes and JSON: little in every run of the tests, much with `pytest -m fuzz`."""
 
 import json
 from collections.abc import Iterator
@@ -77,9 +75,7 @@ def paths(value: Any, path: Path = ()) -> Iterator[Path]:
 
 @st.composite
 def damaged_json(draw: st.DrawFn, whole: Any) -> Any:
-    """The document with one to three of its values replaced, taken out, doubled, nudged or put
-    elsewhere.
-    """
+    """The document with one to three values replaced, taken out, doubled, nudged or moved."""
     root = [deepcopy(whole)]
     for _ in range(draw(st.integers(1, 3))):
         *above, last = draw(st.sampled_from([path for path in paths(root) if path]))
@@ -131,9 +127,7 @@ def _nudged(value: Any) -> Any:
 
 @st.composite
 def damaged_bytes(draw: st.DrawFn, whole: bytes) -> bytes:
-    """The bytes with some replaced, inserted, repeated or taken out in one to three places, or cut
-    off.
-    """
+    """The bytes, replaced, inserted, repeated or taken out in one to three places, or cut off."""
     data = whole
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(data)))

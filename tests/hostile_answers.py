@@ -1,6 +1,4 @@
-"""What the modes of a hostile server are made of: a good completion to spoil, and errors in the
-form of the OpenAI API.
-"""
+"""What the modes of a hostile server are made of: a completion to spoil, OpenAI's errors."""
 
 import json
 from collections.abc import Iterable, Iterator

@@ -1,6 +1,4 @@
-"""Modes of a hostile server that are a matter of what an answer says: JSON to choke on, wrong
-types, echoes, false complaints. As data.
-"""
+"""Modes of a hostile server in what an answer says: JSON to choke on, echoes, complaints."""
 
 import json
 from collections.abc import Iterator
@@ -74,10 +72,8 @@ def _bodies() -> Iterator[Variant]:
     for variant, body in _BODIES.items():
         yield f"{variant}_200", Answer(body)
         yield f"{variant}_400", Answer(body, "400 Bad Request")
-    for status in ("500 No", "429 Wait", "404 No", "101 Odd", "204 Nothing", "206 Part"):
-        yield f"deep_lists_{status[:3]}", Answer(b"[" * 100_000, status)
-    for status in ("226 Odd", "418 Teapot", "451 No", "600 Odd"):
-        yield f"deep_lists_{status[:3]}", Answer(b"[" * 100_000, status)
+    for status in (500, 429, 404, 101, 204, 206, 226, 418, 451, 600):
+        yield f"deep_lists_{status}", Answer(b"[" * 100_000, f"{status} Odd")
 
 
 _PLACES: tuple[tuple[str | int, ...], ...] = (
@@ -183,10 +179,8 @@ def _echoes() -> Iterator[Variant]:
         yield (f"{variant}_as_text", Answer(text.encode(), "400 No", ("Content-Type: text/plain",)))
         detail = json.dumps({"detail": [{"loc": ["body"], "msg": text, "input": text}]}).encode()
         yield f"{variant}_as_detail", Answer(detail, "422 No")
-        too_long = error_body(
-            f"{text} is a prompt that is too long", code="context_length_exceeded", param=text
-        )
-        yield f"{variant}_too_long", Answer(too_long, "400 No")
+        says, code = f"{text} is a prompt that is too long", "context_length_exceeded"
+        yield f"{variant}_too_long", Answer(error_body(says, code=code, param=text), "400 No")
     yield "reason", Answer(b"", "400 <KEY> <NAME_AND_AGE>")
     yield "type", Answer(b"", "200 OK", ("Content-Type: text/<KEY_TAIL>",))
     yield "header", Answer(b"", "401 No", ("WWW-Authenticate: Bearer <KEY>",))
@@ -196,18 +190,16 @@ _BLAMED = (
     *("messages", "model", "temperature", "max_tokens", "max_completion_tokens", "seed"),
     *("response_format", "response_format.type", "stream", "", None),
 )
-_COMPLAINTS = {
-    str(field): Answer(
-        error_body("Unsupported", code="unsupported_parameter", param=field), "400 No"
-    )
-    for field in _BLAMED
-}
+
+
+def _complain(field: str | None) -> Answer:
+    return Answer(error_body("Unsupported", code="unsupported_parameter", param=field), "400 No")
 
 
 def _blames() -> Iterator[Variant]:
     """Fields of the request that the server says it does not take, over and over."""
-    for field, answer in _COMPLAINTS.items():
-        yield field or "empty", answer
+    for field in _BLAMED:
+        yield str(field) or "empty", _complain(field)
     for status in ("400", "422", "404", "405", "500"):
         refusal = error_body("response_format: json_schema is not supported")
         yield f"schema_{status}", Answer(refusal, f"{status} No")
@@ -220,7 +212,7 @@ MODES: tuple[Mode, ...] = (
     *modes("texts", _texts()),
     *modes("echoes", _echoes()),
     *modes("blames", _blames()),
-    Mode("blames.all_in_turn", tuple((answer,) for answer in _COMPLAINTS.values())),
+    Mode("blames.all_in_turn", tuple((_complain(field),) for field in _BLAMED)),
 )
 """Each group is one kind of malice; its variants go through what that kind can do."""
 GROUPS: tuple[str, ...] = tuple(dict.fromkeys(mode.group for mode in MODES))

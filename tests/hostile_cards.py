@@ -32,9 +32,7 @@ begun anew.
 YAML_ESCAPES = r"\e]0;owned\a\e[2J\x9b31m\u202e\r\b"
 """The same inside double quotes of YAML."""
 MARKUP = "[bold]no[/nope] [link=http://localhost]x[/link] :smile: <script>alert(1)</script>"
-"""Text that is obeyed as markup by Rich or a browser; a card may say it, and it is shown as it
-stands.
-"""
+"""Text that Rich or a browser obeys as markup; a card may say it, and it is shown as it stands."""
 
 
 def persona_folder(folder: Path) -> Path:
@@ -57,9 +55,8 @@ def _replace(*parts: str, old: str, new: str) -> Callable[[Path], object]:
 
 
 def _write(*parts: str, data: str | bytes) -> Callable[[Path], object]:
-    return lambda folder: folder.joinpath(*parts).write_bytes(
-        data.encode() if isinstance(data, str) else data
-    )
+    content = data.encode() if isinstance(data, str) else data
+    return lambda folder: folder.joinpath(*parts).write_bytes(content)
 
 
 def _instead(*parts: str, make: Callable[[Path], object]) -> Callable[[Path], object]:
@@ -72,8 +69,8 @@ def _instead(*parts: str, make: Callable[[Path], object]) -> Callable[[Path], ob
 
 
 def _terabyte(path: Path) -> None:
-    with path.open("wb") as file:
-        file.truncate(1 << 40)
+    path.touch()
+    os.truncate(path, 1 << 40)
 
 
 def _linked_folder(folder: Path) -> None:
@@ -82,86 +79,70 @@ def _linked_folder(folder: Path) -> None:
     (folder / "people").symlink_to(outside)
 
 
-def _many_entries(folder: Path) -> None:
-    (folder / "index.yaml").write_text(
-        "language: en\npersonas: [" + "{}," * 60_000 + "]", encoding="utf-8"
-    )
-
-
+_MANY_ENTRIES = "language: en\npersonas: [" + "{}," * 60_000 + "]"
 _PERSON, _SITUATION = ("people", f"{PERSON}.yaml"), ("situations", f"{SITUATION}.yaml")
 _TITLE = "title: The last appointment"
-_PAIR = (
-    f"- {{id: {PERSONA}, person: {PERSON}, situation: {SITUATION}, need: praise, split: demo}}\n"
-)
+_PAIR = f"- {{id: {PERSONA}, person: {PERSON}, situation: {SITUATION}, need: praise}}\n"
+
+
+def _link(to: str) -> Callable[[Path], object]:
+    return lambda path: path.symlink_to(to)
+
+
+def _title(new: str, old: str = _TITLE) -> Callable[[Path], object]:
+    """Another text in the situation, most often in place of its title."""
+    return _replace(*_SITUATION, old=old, new=new)
+
 
 HOSTILE_FOLDERS: dict[str, Callable[[Path], object]] = {
     "no index": lambda folder: (folder / "index.yaml").unlink(),
     "an index that is a pipe": _instead("index.yaml", make=os.mkfifo),
-    "an index that never ends": _instead(
-        "index.yaml", make=lambda path: path.symlink_to("/dev/zero")
-    ),
+    "an index that never ends": _instead("index.yaml", make=_link("/dev/zero")),
     "an index that is a folder": _instead("index.yaml", make=Path.mkdir),
     "an index of a terabyte": _instead("index.yaml", make=_terabyte),
-    "an index in a circle": _instead("index.yaml", make=lambda path: path.symlink_to(path)),
-    "an index with very many entries": _many_entries,
-    "an index that names a path": _replace(
-        "index.yaml", old=f"person: {PERSON}", new="person: ../../../etc/passwd"
+    "an index in a circle": _instead("index.yaml", make=_link("index.yaml")),
+    "an index with very many entries": _write("index.yaml", data=_MANY_ENTRIES),
+    "an index that names a path": _write(
+        "index.yaml", data=INDEX.replace(f"person: {PERSON}", "person: ../../../etc/passwd")
     ),
-    "an index that names a long id": _replace(
-        "index.yaml", old=f"id: {PERSONA}", new=f"id: {'x' * 5000}"
+    "an index that names a long id": _write(
+        "index.yaml", data=INDEX.replace(f"id: {PERSONA}", f"id: {'x' * 5000}")
     ),
     "an index with an id twice": _write("index.yaml", data=INDEX + _PAIR),
     "an index that is no text": _write("index.yaml", data=b"\xff\xfe\x00language"),
     "an index of another kind": _write("index.yaml", data="- 1\n- 2\n"),
     "a card that is a pipe": _instead(*_PERSON, make=os.mkfifo),
-    "a card that never ends": _instead(*_PERSON, make=lambda path: path.symlink_to("/dev/zero")),
-    "a card that leads outside": _instead(
-        *_PERSON, make=lambda path: path.symlink_to("/etc/passwd")
-    ),
+    "a card that never ends": _instead(*_PERSON, make=_link("/dev/zero")),
+    "a card that leads outside": _instead(*_PERSON, make=_link("/etc/passwd")),
     "a folder that leads outside": _linked_folder,
     "a card of many bytes": _write(*_PERSON, data="x: " + "y" * 400_000),
     "a card that is no text": _write(*_PERSON, data=b"id: \xff"),
     "a card with control characters": _write(*_PERSON, data="id: \x00\x1b[31m"),
-    "a card with escapes in a text": _replace(
-        *_SITUATION, old=_TITLE, new=f'title: "{YAML_ESCAPES}"'
-    ),
-    "a card with escapes in a name": _replace(
-        *_SITUATION, old=_TITLE, new=f'{_TITLE}\n"{YAML_ESCAPES}": 1'
-    ),
-    "a card with escapes in a name twice": _replace(
-        *_SITUATION, old=_TITLE, new=f'{_TITLE}\n"{YAML_ESCAPES}": 1\n"{YAML_ESCAPES}": 1'
-    ),
-    "a card with a long name": _replace(
-        *_SITUATION, old=_TITLE, new=f"{_TITLE}\n? {'k' * 100_000}\n: 1"
-    ),
-    "a card with a long value": _replace(*_SITUATION, old=_TITLE, new=f"title: {'t' * 100_000}"),
-    "a card with an alias": _replace(*_SITUATION, old=_TITLE, new="title: &t The last appointment"),
-    "a card with a tag": _replace(
-        *_SITUATION, old=_TITLE, new="title: !!python/object/apply:os.system ['true']"
-    ),
-    "a card with binary": _replace(*_SITUATION, old=_TITLE, new="title: !!binary aGVsbG8gaGVsbG8="),
-    "a card with a deep value": _replace(*_SITUATION, old=_TITLE, new="title: " + "[" * 10_000),
-    "a card with a huge number": _replace(
-        *_SITUATION, old="ages: [20, 70]", new=f"ages: [20, {'9' * 5000}]"
-    ),
-    "a card with a huge hexadecimal number": _replace(
-        *_SITUATION, old="ages: [20, 70]", new=f"ages: [20, 0x{'f' * 90_000}]"
+    "a card with escapes in a text": _title(f'title: "{YAML_ESCAPES}"'),
+    "a card with escapes in a name": _title(f'{_TITLE}\n"{YAML_ESCAPES}": 1'),
+    "a card with escapes in a name twice": _title(_TITLE + f'\n"{YAML_ESCAPES}": 1' * 2),
+    "a card with a long name": _title(f"{_TITLE}\n? {'k' * 100_000}\n: 1"),
+    "a card with a long value": _title(f"title: {'t' * 100_000}"),
+    "a card with an alias": _title("title: &t The last appointment"),
+    "a card with a tag": _title("title: !!python/object/apply:os.system ['true']"),
+    "a card with binary": _title("title: !!binary aGVsbG8gaGVsbG8="),
+    "a card with a deep value": _title("title: " + "[" * 10_000),
+    "a card with a huge number": _title(f"ages: [20, {'9' * 5000}]", "ages: [20, 70]"),
+    "a card with a huge hexadecimal number": _title(
+        f"ages: [20, 0x{'f' * 90_000}]", "ages: [20, 70]"
     ),
     "a card with an endless number": _replace(*_PERSON, old="age: ", new="age: .inf #"),
-    "a card with words that are none": _replace(
-        *_SITUATION, old='words: ["slept|sleeping|lay beside"', new='words: ["-|\'"'
+    "a card with words that are none": _title(
+        'words: ["-|\'"', 'words: ["slept|sleeping|lay beside"'
     ),
-    "a card with very many lines": _replace(
-        *_SITUATION,
-        old="disclosures:\n",
-        new="disclosures:\n" + "- {id: a, depth: 1, high: aa, normal: aa, low: aa}\n" * 3000,
+    "a card with very many lines": _title(
+        "disclosures:\n" + "- {id: a, depth: 1, high: aa, normal: aa, low: aa}\n" * 3000,
+        "disclosures:\n",
     ),
     "a card of another name": _replace(*_PERSON, old=f"id: {PERSON}", new="id: somebody"),
-    "two documents": _replace(*_SITUATION, old=_TITLE, new=f"{_TITLE}\n---\n"),
+    "two documents": _title(f"{_TITLE}\n---\n"),
 }
-"""What makes a good folder unusable, by what is wrong with it: each must be one error (exit code
-2), or problems of `personas check` (1).
-"""
+"""What spoils a good folder: each must be one error (exit code 2), or problems of a check (1)."""
 
 
 def markup_folder(folder: Path) -> Path:
@@ -182,9 +163,7 @@ HOSTILE_ENV_CARDS: dict[str, bytes] = {
     "a huge number": _ENV.replace("start: 40", f"start: {'9' * 6000}").encode(),
     "a huge hexadecimal number": _ENV.replace("start: 40", f"start: 0x{'f' * 90_000}").encode(),
     "escapes": _ENV.replace("summary: ", f'"{YAML_ESCAPES}": 1\nsummary: ').encode(),
-    "escapes in a text": (
-        _ENV.replace("notes: >\n  ", f'notes: "{YAML_ESCAPES}"\nother: >\n  ').encode()
-    ),
+    "escapes in a text": _ENV.replace("notes: >", f'notes: "{YAML_ESCAPES}"\nother: >').encode(),
     "a long name": _ENV.replace("id: RLVER", f"id: {'x' * 5000}-RLVER").encode(),
     "an alias": b"a: &a [x, x]\nb: [*a, *a]",
     "a deep value": b"[" * 50_000,

@@ -1,6 +1,4 @@
-"""Modes of a hostile server that are a matter of HTTP: how an answer is packed, framed, timed, sent
-elsewhere. As data.
-"""
+"""Modes of a hostile server in HTTP: how an answer is packed, framed, timed, sent elsewhere."""
 
 import gzip
 import zlib
@@ -36,35 +34,18 @@ def _gzip_bomb_twice() -> bytes:
 
 def _encodings() -> Iterator[Variant]:
     """A Content-Encoding that nobody asked for, true or not."""
-    bombs = {
-        "gzip": _gzip_bomb,
-        "gzip, gzip": _gzip_bomb_twice,
-        "deflate": _bomb,
-        "GZIP": _gzip_bomb,
-        "x-gzip": _gzip_bomb,
-    }
-    others = dict.fromkeys(
-        ("br", "zstd", "compress", "gzip, identity", "identity, gzip", "rot13", "br, br"), GOOD
-    )
-    for number, (encoding, body) in enumerate((bombs | others).items()):
+    bombs = {"gzip": _gzip_bomb, "gzip, gzip": _gzip_bomb_twice, "deflate": _bomb}
+    bombs |= {"GZIP": _gzip_bomb, "x-gzip": _gzip_bomb}
+    others = ("br", "zstd", "compress", "gzip, identity", "identity, gzip", "rot13", "br, br")
+    for number, (encoding, body) in enumerate((bombs | dict.fromkeys(others, GOOD)).items()):
+        headers = (JSON_TYPE, f"Content-Encoding: {encoding}")
         for status in ("200 OK", "500 Internal Server Error"):
-            yield (
-                f"{number}_{status[:3]}",
-                Answer(body, status, (JSON_TYPE, f"Content-Encoding: {encoding}")),
-            )
-    yield (
-        "two_headers",
-        Answer(_gzip_bomb_twice, headers=(JSON_TYPE, *2 * ["Content-Encoding: gzip"])),
-    )
-    for charset, body in {
-        "zlib": _bomb,
-        "zip": _bomb,
-        "bz2": GOOD,
-        "punycode": b"a" * 60_000,
-        "idna": GOOD,
-        "utf-16": GOOD,
-        "rot13": GOOD,
-    }.items():
+            yield f"{number}_{status[:3]}", Answer(body, status, headers)
+    twice = (JSON_TYPE, *2 * ["Content-Encoding: gzip"])
+    yield "two_headers", Answer(_gzip_bomb_twice, headers=twice)
+    charsets = dict.fromkeys(("bz2", "idna", "utf-16", "rot13"), GOOD)
+    charsets |= {"zlib": _bomb, "zip": _bomb, "punycode": b"a" * 60_000}
+    for charset, body in charsets.items():
         head = f"Content-Type: application/json; charset={charset}"
         yield f"charset_{charset}_200", Answer(body, headers=(head,))
         yield f"charset_{charset}_400", Answer(body, "400 Bad Request", (head,))
@@ -73,6 +54,7 @@ def _encodings() -> Iterator[Variant]:
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 _CHUNKED = _HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 _LENGTH = len(GOOD)
+_WHOLE = _HEAD + b"Content-Length: %d\r\n\r\n" % _LENGTH + GOOD
 _HEADS = {
     "length_too_long": _HEAD + b"Content-Length: %d\r\n\r\n" % (_LENGTH + 99) + GOOD,
     "length_too_short": _HEAD + b"Content-Length: 7\r\n\r\n" + GOOD,
@@ -120,13 +102,7 @@ _HEADS = {
     ),
     "another_protocol": (b"SSH-2.0-OpenSSH_9.9\r\n", Hang()),
     "tls": b"\x15\x03\x03\x00\x02\x02\x28",
-    "two_answers": (
-        _HEAD
-        + b"Content-Length: %d\r\n\r\n" % _LENGTH
-        + GOOD
-        + _HEAD
-        + b"Content-Length: 0\r\n\r\n",
-    ),
+    "two_answers": (_WHOLE + _HEAD + b"Content-Length: 0\r\n\r\n",),
 }
 
 
@@ -139,12 +115,11 @@ def _framing() -> Iterator[Variant]:
 
 def _pace() -> Iterator[Variant]:
     """Too slow, too much, or broken off, in each phase of an answer."""
-    whole = _HEAD + b"Content-Length: %d\r\n\r\n" % _LENGTH + GOOD
     phases = {
         "nothing": b"",
-        "status_line": whole[:17],
-        "headers": whole[:-_LENGTH],
-        "half": whole[: -_LENGTH // 2],
+        "status_line": _WHOLE[:17],
+        "headers": _WHOLE[:-_LENGTH],
+        "half": _WHOLE[: -_LENGTH // 2],
         "chunk": _CHUNKED + b"5\r\nhe",
     }
     for phase, data in phases.items():
@@ -154,11 +129,8 @@ def _pace() -> Iterator[Variant]:
     yield "drip_of_a_header", Send(b"HTTP/1.1 200 OK\r\nX: "), Flood(b"y", 0.05)
     yield ("drip_of_the_body", Send(_HEAD + b"Content-Length: 99999\r\n\r\n"), Flood(b" ", 0.05))
     yield "drip_of_chunks", Send(_CHUNKED), Flood(b"1\r\n \r\n", 0.05)
-    yield (
-        "drip_of_an_error",
-        Send(b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n"),
-        Flood(b"1\r\n \r\n", 0.05),
-    )
+    error = Send(b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n")
+    yield "drip_of_an_error", error, Flood(b"1\r\n \r\n", 0.05)
     yield "flood_of_blanks", Send(_HEAD + b"\r\n"), Flood(b" " * 65_536)
     yield "flood_of_chunks", Send(_CHUNKED), Flood(b"1\r\n \r\n" * 10_000)
     yield "flood_of_an_error", Send(b"HTTP/1.1 500 No\r\n\r\n"), Flood(b"x" * 65_536)
@@ -210,22 +182,8 @@ def _cookies() -> Iterator[Variant]:
 
 
 _RETRY_AFTERS = (
-    "0",
-    "-1",
-    "1e308",
-    "1e-308",
-    "1e999",
-    "nan",
-    "inf",
-    "-inf",
-    "3600",
-    "99999999999999999999",
-    "9" * 5_000,
-    "0x10",
-    "1_0",
-    "soon",
-    "",
-    "1, 2",
+    *"0 -1 1e308 1e-308 1e999 nan inf -inf 3600 99999999999999999999".split(),
+    *("9" * 5_000, "0x10", "1_0", "soon", "", "1, 2", "\u0662\u0660", "<KEY>"),
     "Fri, 31 Dec 9999 23:59:59 GMT",
     "Fri, 31 Dec 9999 23:59:59 -2359",
     "Mon, 01 Jan 0001 00:00:00 GMT",
@@ -235,8 +193,6 @@ _RETRY_AFTERS = (
     "1 Jan 2030 00:00:00 +99999999999",
     "Mon, 99 Foo 2020 99:99:99 GMT",
     "Wed, 21 Oct 2015 07:28:00 GMT",
-    "\u0662\u0660",
-    "<KEY>",
 )
 """Headers that ask to wait."""
 
@@ -245,11 +201,8 @@ def _retry_afters() -> Iterator[Variant]:
     """A Retry-After that means nothing, or far too much."""
     for number, wait in enumerate(_RETRY_AFTERS):
         for status in (429, 503, 500):
-            header = f"Retry-After: {wait.encode().decode('latin-1')}"
-            yield (
-                f"{number}_{status}",
-                Answer(error_body("Slow down."), f"{status} No", (JSON_TYPE, header)),
-            )
+            headers = (JSON_TYPE, f"Retry-After: {wait.encode().decode('latin-1')}")
+            yield f"{number}_{status}", Answer(error_body("Slow down."), f"{status} No", headers)
 
 
 HTTP_MODES: tuple[Mode, ...] = (

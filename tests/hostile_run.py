@@ -1,13 +1,11 @@
-"""Run folders that a stranger made to harm whoever looks at them.
-
-As files: nothing here runs anything.
-"""
+"""Run folders that a stranger made to harm whoever looks at them. Nothing here runs anything."""
 
 import json
 import os
 import sqlite3
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +19,13 @@ from rlver_gym.bench.folder import (
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.core.cards import EnvCard
+from rlver_gym.core.dialogue import Turn
+from rlver_gym.environment.episode import Episode
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e[/nope][bold]{{x}}|\n<img src=x>`"
-"""A terminal's title, a cleared screen, colour, text that runs backwards, a broken tag of markup,
-and what Markdown and HTML obey.
-"""
+"""What a terminal, a tag of markup, Markdown and HTML obey."""
 NOISE = "[/nope][bold]{{x}}|<img src=x>`owned"
 """What markup obeys, of signs that may be in the name of a model."""
 Manifest = dict[str, Any]
@@ -40,37 +38,35 @@ def honest_run(folder: Path) -> Path:
     return folder
 
 
+def mark_texts(episode: Episode, mark: str) -> Episode:
+    """The same dialogue, with a mark at the end of everything that is said, thought and noted."""
+
+    def mark_turn(turn: Turn) -> Turn:
+        felt = turn.appraisal
+        reasons = tuple(one._replace(code=mark, note=one.note + mark) for one in felt.reasons)
+        appraisal = felt._replace(thought=felt.thought + mark, reasons=reasons)
+        said = {"utterance": turn.utterance + mark, "reply": turn.reply + mark}
+        return turn._replace(appraisal=appraisal, **said)
+
+    turns = tuple(map(mark_turn, episode.turns))
+    return episode._replace(opening=episode.opening + mark, turns=turns)
+
+
 def noisy_run(folder: Path) -> Path:
-    """A run that is well formed, and in which every text that can be written freely holds
-    `ESCAPES`. With a response cache of the same sort.
-    """
+    """A well formed run and response cache, with `ESCAPES` in every text that is free."""
     honest_run(folder)
     lines = []
     for episode in read_episodes(folder):
-        turns = []
-        for turn in episode.turns:
-            felt = turn.appraisal
-            reasons = tuple(
-                one._replace(code=ESCAPES, note=one.note + ESCAPES) for one in felt.reasons
-            )
-            appraisal = felt._replace(thought=felt.thought + ESCAPES, reasons=reasons)
-            said = {"utterance": turn.utterance + ESCAPES, "reply": turn.reply + ESCAPES}
-            turns.append(turn._replace(appraisal=appraisal, **said))
-        names = {
-            name: getattr(episode, name) + ESCAPES
-            for name in ("persona", "user", "user_version", "opening")
-        } | {"agent": f"openai:{episode.agent}{NOISE}"}
-        lines.append(episode._replace(turns=tuple(turns), **names).to_json())
+        parts = ("persona", "user", "user_version")
+        names = {name: getattr(episode, name) + ESCAPES for name in parts}
+        names |= {"agent": f"openai:{episode.agent}{NOISE}"}
+        lines.append(mark_texts(episode, ESCAPES)._replace(**names).to_json())
     (folder / EPISODES).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     def noisy(there: Manifest) -> None:
         there["plan"]["agents"] = [f"openai:{name}{NOISE}" for name in there["plan"]["agents"]]
         there["agents"] = {name: {} for name in there["plan"]["agents"]}
-        there["command"], there["python"], there["packages"] = (
-            [ESCAPES],
-            ESCAPES,
-            {ESCAPES: ESCAPES},
-        )
+        there |= {"command": [ESCAPES], "python": ESCAPES, "packages": {ESCAPES: ESCAPES}}
         there["user"] = {name: value + ESCAPES for name, value in there["user"].items()}
         there["personas"] = {name + ESCAPES: value for name, value in there["personas"].items()}
         there["created"] = ESCAPES
@@ -92,12 +88,9 @@ def noisy_cache(path: Path) -> None:
             asked, ChatAnswer(f"a secret {ESCAPES}", "stop", 1, 1), server=f"http://{ESCAPES}"
         )
     cache.close()
-    with sqlite3.connect(path) as db:
-        db.execute(
-            "UPDATE answers SET answer = CAST(X'FFFE' || CAST(answer AS BLOB) AS TEXT) WHERE model"
-            " LIKE 'two%'"
-        )
-    db.close()
+    damaged = "CAST(X'FFFE' || CAST(answer AS BLOB) AS TEXT)"
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(f"UPDATE answers SET answer = {damaged} WHERE model LIKE 'two%'")
 
 
 def edit_manifest(folder: Path, edit: Callable[[Manifest], object]) -> None:
@@ -125,17 +118,13 @@ def _own_weights(there: Manifest, outside: Path) -> None:
 
 def _own_cache(there: Manifest, outside: Path) -> None:
     (outside / "empty").touch()
-    there["plan"] |= {
-        "user": "openai:m",
-        "user_options": {"response_cache": str(outside / "empty"), "cache_mode": "record"},
-    }
+    options = {"response_cache": str(outside / "empty"), "cache_mode": "record"}
+    there["plan"] |= {"user": "openai:m", "user_options": options}
 
 
 def _server(there: Manifest, outside: Path) -> None:
-    there["plan"] |= {
-        "user": "openai:m",
-        "user_options": {"base_url": "http://127.0.0.1:9/v1", "cache_mode": "off"},
-    }
+    options = {"base_url": "http://127.0.0.1:9/v1", "cache_mode": "off"}
+    there["plan"] |= {"user": "openai:m", "user_options": options}
 
 
 def _cache_elsewhere(there: Manifest, outside: Path) -> None:
@@ -148,6 +137,14 @@ def _env_with_a_shipped_id(there: Manifest, outside: Path) -> None:
     there["plan"]["env"] = str(_pipe(outside / "card.yaml"))
     there["env_card"]["start"] = 90
     there["env_hash"] = EnvCard.model_validate(there["env_card"]).hash
+
+
+def _cards_elsewhere(there: Manifest, outside: Path) -> None:
+    there["persona_folder"] = str(_pipe(outside / "index.yaml").parent)
+
+
+def _plan(**fields: object) -> Callable[[Manifest, Path], object]:
+    return lambda there, _: there["plan"].update(fields)
 
 
 MANIFESTS: dict[str, tuple[Callable[[Manifest, Path], object], str]] = {
@@ -165,26 +162,13 @@ MANIFESTS: dict[str, tuple[Callable[[Manifest, Path], object], str]] = {
     "user with a server of its own": (_server, "no run records how its server is reached"),
     "response cache elsewhere": (_cache_elsewhere, "there is no response cache.*--response-cache"),
     "env that is a pipe": (_env_with_a_shipped_id, "--env CARD.yaml"),
-    "persona cards elsewhere": (
-        lambda there, outside: there.update(
-            persona_folder=str(_pipe(outside / "index.yaml").parent)
-        ),
-        "--personas DIR",
-    ),
-    "persona that is a path": (
-        lambda there, _: there["plan"].update(persona_ids=["../../../etc/passwd"]),
-        "there is no persona",
-    ),
-    "a hundred thousand agents": (
-        lambda there, _: there["plan"].update(agents=["comfort"] * 10**5),
-        "agents",
-    ),
-    "endless seeds": (lambda there, _: there["plan"].update(seeds=10**17), "seeds"),
+    "persona cards elsewhere": (_cards_elsewhere, "--personas DIR"),
+    "persona that is a path": (_plan(persona_ids=["../../../etc/passwd"]), "there is no persona"),
+    "a hundred thousand agents": (_plan(agents=["comfort"] * 10**5), "agents"),
+    "endless seeds": (_plan(seeds=10**17), "seeds"),
     "card that is none": (lambda there, _: there.update(env_card={"start": 10**17}), "env_card"),
 }
-"""What a manifest may hold, and what is said of it. The edits may leave bait in a folder outside
-the run.
-"""
+"""What a manifest may hold, and what is said of it; edits may leave bait outside the run."""
 
 
 def _linked(name: str) -> Callable[[Path, Path], None]:
@@ -195,35 +179,29 @@ def _linked(name: str) -> Callable[[Path, Path], None]:
     return link
 
 
-def _device(name: str) -> Callable[[Path, Path], None]:
-    def link(folder: Path, _: Path) -> None:
+def _replaced(name: str, make: Callable[[Path], object]) -> Callable[[Path, Path], None]:
+    def replace(folder: Path, _: Path) -> None:
         (folder / name).unlink()
-        (folder / name).symlink_to("/dev/zero")
+        make(folder / name)
 
-    return link
-
-
-def _fifo(name: str) -> Callable[[Path, Path], None]:
-    def make(folder: Path, _: Path) -> None:
-        (folder / name).unlink()
-        os.mkfifo(folder / name)
-
-    return make
-
-
-def _replaced(name: str, data: bytes) -> Callable[[Path, Path], None]:
-    def write(folder: Path, _: Path) -> None:
-        (folder / name).write_bytes(data)
-
-    return write
+    return replace
 
 
 FILES: dict[str, tuple[Callable[[Path, Path], None], str]] = {
-    "manifest that is a pipe": (_fifo(MANIFEST), "a pipe, not a regular file"),
-    "manifest that never ends": (_device(MANIFEST), "leads out of the folder"),
-    "manifest of brackets": (_replaced(MANIFEST, b"[" * 100_000), "nested too deeply"),
+    "manifest that is a pipe": (_replaced(MANIFEST, os.mkfifo), "a pipe, not a regular file"),
+    "manifest that never ends": (
+        _replaced(MANIFEST, lambda path: path.symlink_to("/dev/zero")),
+        "leads out of the folder",
+    ),
+    "manifest of brackets": (
+        _replaced(MANIFEST, lambda path: path.write_bytes(b"[" * 100_000)),
+        "nested too deeply",
+    ),
     "episodes elsewhere": (_linked(EPISODES), "leads out of the folder"),
-    "episodes that are a pipe": (_fifo(EPISODES), "a pipe, not a regular file"),
-    "episodes that are no text": (_replaced(EPISODES, b"\xff\xfe\n"), "not UTF-8 text"),
+    "episodes that are a pipe": (_replaced(EPISODES, os.mkfifo), "a pipe, not a regular file"),
+    "episodes that are no text": (
+        _replaced(EPISODES, lambda path: path.write_bytes(b"\xff\xfe\n")),
+        "not UTF-8 text",
+    ),
 }
 """What a folder may hold in place of a run's files, and what is said of it."""

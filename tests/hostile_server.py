@@ -1,6 +1,4 @@
-"""A server on loopback that answers chat requests in every way that harms a careless client: over
-two hundred modes, for tests of clients.
-"""
+"""A server on loopback that answers chat requests in over two hundred harmful ways."""
 
 import asyncio
 import json
@@ -20,17 +18,13 @@ _PROFILE = re.compile(r'"name": "([^"]+)", "age": (\d+)')
 
 
 class Send(NamedTuple):
-    """These bytes, with what stands in angle brackets filled in from the request (see
-    `HostileServer`).
-    """
+    """These bytes, with what stands in angle brackets filled in (see `HostileServer`)."""
 
     data: bytes
 
 
 class Answer(NamedTuple):
-    """A whole answer: its status line, headers and body, filled in as with `Send`, and the
-    Content-Length that fits.
-    """
+    """A whole answer, filled in as with `Send`, and the Content-Length that fits."""
 
     body: bytes | Callable[[], bytes]
     """A function for a body that is large to make."""
@@ -66,9 +60,7 @@ class Mode(NamedTuple):
     name: str
     """`GROUP.VARIANT`."""
     turns: tuple[tuple[Step, ...], ...]
-    """What is done for the first request, for the second, and so on; after the last the first
-    again.
-    """
+    """What is done for the first request, for the second, and so on; then the first again."""
 
     @property
     def group(self) -> str:
@@ -112,10 +104,7 @@ class HostileServer:
         self.stop()
 
     def base_url(self, name: str) -> str:
-        """Where a mode is served, or a group, whose modes take turns.
-
-        UnknownName when there is neither.
-        """
+        """Where a mode is served, or a group, whose modes take turns. UnknownName for neither."""
         if name not in self._modes and name not in self._groups:
             raise UnknownName.of(
                 "mode", name, [*self._modes, *self._groups], "hostile_bodies.MODES"

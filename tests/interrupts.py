@@ -7,9 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def heeding_ctrl_c() -> Iterator[None]:
-    """What is started in this block heeds SIGINT, also when the tests themselves run in the
-    background, where shells have it ignored.
-    """
+    """What is started here heeds SIGINT, which shells have ignored in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

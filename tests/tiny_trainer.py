@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trl
 from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage] (loaded lazily)
 
@@ -13,9 +14,13 @@ from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.sampler import Completion, Prompt, Sampling
 from rlver_gym.policy.models.tiny_model import build_tiny_model
-from rlver_gym.users import EmbeddedUser
-from rlver_gym.util.errors import UserFailed
 
+TRL_MARKS = [
+    pytest.mark.usefixtures("one_thread"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),  # TRL and transformers warn of each other
+    # Both doors are called experimental by TRL.
+    pytest.mark.filterwarnings("ignore:You are using:UserWarning"),
+]
 TOOL_TEMPLATE = (Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja").read_text(
     encoding="utf-8"
 )
@@ -75,15 +80,6 @@ def make_trainer(
 def batch_of(trainer: Any) -> list[dict[str, Any]]:
     """The rows that TRL hands over in its first step."""
     return next(iter(trainer.get_train_dataloader()))
-
-
-class FailingUser(EmbeddedUser):
-    """Answers Noor, and nobody else."""
-
-    def appraise(self, scene: Any, dialogue: Any, *rest: Any) -> Any:
-        if scene.persona.id != PEOPLE[0]:
-            raise UserFailed("gone")
-        return super().appraise(scene, dialogue, *rest)
 
 
 class Reciting:

@@ -1,6 +1,4 @@
-"""A run as data to train on: what was said comes out as it was said, and everything else stands
-beside it.
-"""
+"""A run as data to train on: what was said comes out as it was, all else beside it."""
 
 import csv
 import json
@@ -174,9 +172,7 @@ def _write(folder: Path, episodes: list[Episode]) -> None:
 
 @pytest.fixture
 def broken(tmp_path: Path, hold: Hold) -> Path:
-    """A run of four dialogues: one whole, one that failed in its second turn, one in its first, one
-    before its first words.
-    """
+    """Four dialogues: one whole, others that fail in turn 2, in turn 1, before the first words."""
     users = {
         "a9": FailsInTurn(9),
         "a1": FailsInTurn(2),

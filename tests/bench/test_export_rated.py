@@ -1,6 +1,4 @@
-"""The corpus as data to train on: what readers found good comes out, with what they thought, and
-nobody else's figures.
-"""
+"""The corpus as data to train on: replies that readers found good, and what they thought."""
 
 import json
 import shutil
@@ -79,9 +77,7 @@ def test_emotion_is_what_the_readers_changes_add_up_to(folder: Path, tmp_path: P
 
 @pytest.mark.slow
 def test_pairs_are_two_replies_to_one_moment_by_what_readers_gave_them(tmp_path: Path) -> None:
-    """On the whole corpus: where an earlier turn of one moment is a rated reply of another, only
-    the rating counts.
-    """
+    """Where an earlier turn of a moment is a rated reply of another, only the rating counts."""
     changes: dict[tuple[str, tuple[str, ...], str], list[float]] = {}
     for one in Corpus(TRAIN).rated_replies():
         said = tuple(message.text for message in one.dialogue.messages())

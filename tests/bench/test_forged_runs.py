@@ -82,6 +82,10 @@ def cut_at_the_best_moment(run: Bent, outcome: Outcome | None = None) -> None:
         run.replace_turn(at, best, outcome=outcome)
 
 
+def cut_and_call_content(run: Bent) -> None:
+    cut_at_the_best_moment(run, Outcome.CONTENT)
+
+
 def worst(run: Bent) -> int:
     return min(range(len(run.episodes)), key=lambda number: run.episodes[number].final)
 
@@ -125,6 +129,10 @@ def feel_better(run: Bent) -> None:
 def go_on_after_the_end(run: Bent) -> None:
     at = next(number for number, one in enumerate(run.episodes) if len(one.turns) < 10)
     run.replace(at, turns=(*run.episodes[at].turns, run.episodes[at].turns[-1]))
+
+
+def change_first(**fields: object) -> Callable[[Bent], None]:
+    return lambda run: run.replace(0, **fields)
 
 
 def change_turn(**fields: object) -> Callable[[Bent], None]:
@@ -223,26 +231,35 @@ def beside(name: str, line: dict[str, Any]) -> Callable[[Bent], None]:
 KEY = f"listener/{PEOPLE[0]}/0"
 TURN = Turn("Hello.", Appraisal(1, "", ()), 41, 1.0, None, "Hi.")
 BRANCH = {"id": "1", "turn": 1, "by": ["you"], "turns": [turn_to_dict(TURN)]}
-OPINION = {"capabilities": {}, "taus": {}, "only_score": []}
+
+
+def judge(dialogue: str = KEY, **scores: int) -> Callable[[Bent], None]:
+    return beside(JUDGEMENTS, {"dialogue": dialogue, "scores": scores})
+
+
+def opine(score: float) -> Callable[[Bent], None]:
+    emotions = {"score": {"listener": score}}
+    none = {"capabilities": {}, "taus": {}, "only_score": []}
+    return beside(OPINIONS, {**none, "emotions": emotions})
+
+
+def rate(turn: int, change: float) -> Callable[[Bent], None]:
+    return beside(RATINGS, {"dialogue": KEY, "rater": "Ada", "turn": turn, "change": change})
+
+
 NOT_PLANNED = "the plan has no such episode"
 CHANGED = "it was changed after it was written"
 FORGED: dict[str, tuple[Callable[[Bent], object], str]] = {
     "cut at the best moment": (cut_at_the_best_moment, "it is cut off after"),
-    "cut, and called content": (
-        lambda run: cut_at_the_best_moment(run, Outcome.CONTENT),
-        "outcome is recorded as 'content'",
-    ),
-    "no turns at all": (lambda run: run.replace(0, turns=()), "0 turns"),
+    "cut, and called content": (cut_and_call_content, "outcome is recorded as 'content'"),
+    "no turns at all": (change_first(turns=()), "0 turns"),
     "a turn after the end": (go_on_after_the_end, "it ends after"),
     "doubled": (add(), "it stands twice"),
     "the worst deleted": (
         lambda run: run.episodes.pop(worst(run)),
         "1 episode of the plan is missing.*the same bench command goes on",
     ),
-    "a person deleted from the manifest too": (
-        without_a_person,
-        "edited manifest: personas is",
-    ),
+    "a person deleted from the manifest too": (without_a_person, "edited manifest: personas is"),
     "agents swapped": (swap_agents, "asked again it says"),
     "seeds swapped": (swap_seeds, "recorded"),
     "another seed": (add(seed=7), NOT_PLANNED),
@@ -254,12 +271,9 @@ FORGED: dict[str, tuple[Callable[[Bent], object], str]] = {
     "utterance edited": (change_turn(utterance="You did nothing wrong."), "turn 2: "),
     "disclosures edited": (change_turn(disclosures=("the-dog",)), "turn 2: .*disclosures"),
     "thought edited": (change_thought, "thought is recorded"),
-    "opening edited": (lambda run: run.replace(0, opening="Hello!"), "opening is recorded"),
+    "opening edited": (change_first(opening="Hello!"), "opening is recorded"),
     "need edited": (change_need, "need is recorded as"),
-    "user version edited": (
-        lambda run: run.replace(0, user_version="99"),
-        "user_version is recorded as",
-    ),
+    "user version edited": (change_first(user_version="99"), "user_version is recorded as"),
     "user version edited in the manifest too": (other_user_version, "user is"),
     "persona hash edited in the manifest too": (other_persona, "personas is"),
     "card edited in the manifest": (
@@ -307,37 +321,22 @@ FORGED: dict[str, tuple[Callable[[Bent], object], str]] = {
         lambda run: (run.folder / MANIFEST).rename(run.folder / "gone"),
         "manifest.json.* cannot be (read|opened)",
     ),
-    "a judge's mark that is a column": (
-        beside(JUDGEMENTS, {"dialogue": KEY, "scores": {"final": 5}}),
-        "nobody is asked for 'final'",
-    ),
-    "a judge's mark beyond its scale": (
-        beside(JUDGEMENTS, {"dialogue": KEY, "scores": {"creativity": 99}}),
-        "99 must be a number from 1 to 5",
-    ),
+    "a judge's mark that is a column": (judge(final=5), "nobody is asked for 'final'"),
+    "a judge's mark beyond its scale": (judge(creativity=99), "99 must be a number from 1 to 5"),
     "judgements of another run": (
-        beside(JUDGEMENTS, {"dialogue": "best/nobody/0", "scores": {"creativity": 5}}),
+        judge("best/nobody/0", creativity=5),
         "judgements.jsonl is not of this run: 1 of 1 line",
     ),
     "opinions of another run": (
-        beside(OPINIONS, {**OPINION, "emotions": {"score": {"listener": 99}}}),
+        opine(99),
         "opinions.json is not of this run: it has a score of 99.0 for listener",
     ),
-    "opinions beyond the scale": (
-        beside(OPINIONS, {**OPINION, "emotions": {"score": {"listener": 1e308}}}),
-        "holds no opinions",
-    ),
+    "opinions beyond the scale": (opine(1e308), "holds no opinions"),
     **{
-        f"a rating of {change}": (
-            beside(RATINGS, {"dialogue": KEY, "rater": "Ada", "turn": 1, "change": change}),
-            "must be a number|is no JSON",
-        )
+        f"a rating of {change}": (rate(1, change), "must be a number|is no JSON")
         for change in (1e308, float("nan"), 10.5)
     },
-    "ratings of another run": (
-        beside(RATINGS, {"dialogue": KEY, "rater": "Ada", "turn": 20, "change": 1}),
-        "ratings.jsonl is not of this run",
-    ),
+    "ratings of another run": (rate(20, 1), "ratings.jsonl is not of this run"),
     "notes of another run": (
         beside(NOTES, {"dialogue": "a/b/0", "turn": 0, "text": "Kind."}),
         "notes.jsonl is not of this run",
@@ -370,9 +369,7 @@ def make_plan(user: str, server: ChatServer, **changed: Any) -> BenchPlan:
 def honest_runs(
     server: ChatServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], Path]:
-    """The honest run with a user, made once: pytest makes a fixture anew for every case that
-    parametrizes it.
-    """
+    """The honest run with a user, made once, and not for every case that parametrizes it."""
 
     @cache
     def make(user: str) -> Path:
@@ -496,25 +493,19 @@ def test_dialogues_of_another_run_among_those_of_this_are_named(
 def test_a_failed_last_turn_that_is_taken_out_hides_no_failure(tmp_path: Path) -> None:
     answers = EmbeddedAnswers(card="SAGE-Sentient-v0")
     name = library().get(PEOPLE[1]).person.name
-    with ChatServer(
-        lambda body: (
-            "?"
-            if name in body["messages"][0]["content"]
-            and body["messages"][1]["content"].count('"text"') > 4
-            else answers(body)
-        )
-    ) as server:
+
+    def answer(body: dict[str, Any]) -> Any:
+        told, asked = (message["content"] for message in body["messages"][:2])
+        return "?" if name in told and asked.count('"text"') > 4 else answers(body)
+
+    with ChatServer(answer) as server:
         list(run(make_plan("openai:user", server, agents=AGENTS[:1], seeds=1), tmp_path / "run"))
     bent = Bent(tmp_path / "run")
     assert [one.failed_by for one in bent.episodes] == [None, "user"]
     told = json.loads(invoke("verify", bent.folder, "--json").stdout)
     assert told["sound"] is True
-    assert told["failed"] == {
-        "total": 1,
-        "agent": 0,
-        "user": 1,
-        "agents": {"listener": {"agent": 0, "user": 1}},
-    }
+    of = {"agent": 0, "user": 1}
+    assert told["failed"] == {"total": 1, **of, "agents": {"listener": of}}
     assert "in 1 of them the user failed" in invoke("verify", bent.folder).output
     bent.replace(1, turns=bent.episodes[1].turns[:-1])
     bent.write()
@@ -603,12 +594,8 @@ def test_what_is_no_record_of_the_plan_is_not_exported(bent: Bent, tmp_path: Pat
     bent.write()
     done = export([bent.folder], "sft", tmp_path / "sft")
     assert len(done.chosen.records) == 6
-    assert done.problems[0].lines == {
-        "unfinished": [1],
-        "foreign": [2],
-        "doubled": [9],
-        "unplanned": [10],
-    }
+    lines = {"unfinished": [1], "foreign": [2], "doubled": [9], "unplanned": [10]}
+    assert done.problems[0].lines == lines
     told = invoke("export", bent.folder, "--to", "hf", "--out", tmp_path / "hf")
     assert "no finished dialogue" in told.output
     cut_at_the_best_moment(bent)
@@ -661,10 +648,9 @@ def test_what_a_chat_model_said_as_the_agent_is_asked_of_the_cache(
     told = json.loads(invoke("verify", bent.folder, "--json").stdout)
     assert (told["sound"], told["asked_again"]) == (True, ["openai:agent"])
     bend(bent)
-    bent.episodes = [
-        replay_episode(make_session(one), one) if one.failed_by is None else one
-        for one in bent.episodes
-    ]
+    for at, one in enumerate(bent.episodes):
+        if one.failed_by is None:
+            bent.episodes[at] = replay_episode(make_session(one), one)
     bent.write()
     assert json.loads(invoke("verify", bent.folder, "--json").stdout)["sound"] is sound
     for place, text in tell_everywhere(bent.folder).items():

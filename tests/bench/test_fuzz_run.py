@@ -1,6 +1,4 @@
-"""A run folder that somebody damaged or edited: `verify` finds it, says so in an error of ours, and
-does nothing else.
-"""
+"""A run folder that somebody damaged or edited: `verify` finds it, and does nothing else."""
 
 import json
 import sys
@@ -33,10 +31,7 @@ CANARY = "fuzz_canary"
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run of two episodes, the same however the tests were started.
-
-    Damage is done to copies of its files.
-    """
+    """The folder of a run of two episodes, however the tests were started; damage copies of it."""
     folder = tmp_path_factory.mktemp("small")
     people = library().ids("demo")[-1:]
     plan = BenchPlan(agents=("comfort", "listener"), seeds=1, persona_ids=people)
@@ -48,9 +43,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the run, beside a module that nobody may import, in the folder that people start
-    Python from.
-    """
+    """A copy of the run, beside a module that nobody may import, where people start Python."""
     (tmp_path / f"{CANARY}.py").write_text("Name = dict\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -62,9 +55,7 @@ def folder(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 def found(folder: Path) -> bool:
-    """Whether `verify` objects, which it may do only in words fit to show, and without leaving a
-    trace.
-    """
+    """Whether `verify` objects, which it may do only in words fit to show, without a trace."""
     before = {path: path.read_bytes() for path in folder.parent.rglob("*") if path.is_file()}
     try:
         first = next((one for one in verify(folder) if one is not None), None)

@@ -112,9 +112,7 @@ def check_untouched(
 
 
 def commands(folder: Path, at: Path) -> list[tuple[object, ...]]:
-    """Every command that takes a run folder or a response cache; what they are told to write goes
-    below `at`.
-    """
+    """Every command that takes a run folder or a cache; they write below `at`."""
     cache = folder / RESPONSE_CACHE_FILE
     return [
         ("verify", folder),

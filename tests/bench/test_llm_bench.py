@@ -1,6 +1,4 @@
-"""Benchmarks with chat models: recorded, replayed, stopped and resumed, verified without a server,
-and never a secret in a file.
-"""
+"""Benchmarks with chat models: recorded, replayed, stopped, resumed, verified without a server."""
 
 import json
 import os
@@ -144,9 +142,7 @@ def test_dialogues_go_on_at_once_come_in_the_order_of_the_plan_and_verify_withou
 
 
 def edit_an_appraisal(folder: Path, *, forged: bool) -> None:
-    """Raise the change in one raw answer in the response cache; forged: with the checksum of a new
-    recording.
-    """
+    """Raise the change in an answer of the cache; forged: with the checksum of a new recording."""
     path = folder / RESPONSE_CACHE_FILE
     cache = ResponseCache(path)
     row = next(row for row in cache.rows() if row.answer and '"change"' in row.answer)

@@ -1,6 +1,4 @@
-"""The noise floor: statistics worked out by hand, replicates of the benchmark under other seeds of
-the user, and runs side by side.
-"""
+"""The noise floor by hand, replicates under other seeds of the user, and runs side by side."""
 
 import json
 from functools import lru_cache

@@ -1,7 +1,4 @@
-"""What can go wrong around a run: disks, locks, agents.
-
-Each is one message that says what to do, and loses nothing.
-"""
+"""What can go wrong around a run: each is one message that says what to do, and loses nothing."""
 
 import json
 import os

@@ -1,6 +1,4 @@
-"""Shipped cards, damaged in any way: each is one bounded, printable error, or a card that can be
-checked and talked to.
-"""
+"""Shipped cards, damaged in any way: one bounded, printable error, or a card that can be played."""
 
 import json
 from functools import lru_cache

@@ -1,6 +1,4 @@
-"""The corpus of rated replies: what is shipped keeps its promises, and what is wrong with a folder
-is said.
-"""
+"""The corpus of rated replies keeps its promises, and what is wrong with a folder is said."""
 
 import importlib.util
 import itertools

@@ -1,6 +1,4 @@
-"""Every command that reads cards or recordings, given those of a stranger: one
-error, bounded, and nothing obeyed.
-"""
+"""Every command that reads a stranger's cards or recordings: one bounded error, nothing obeyed."""
 
 import os
 import re

@@ -1,6 +1,4 @@
-"""Users that wait: one dialogue, many at once, and each at its own pace, all with the results of
-one after the other.
-"""
+"""Users that wait, in dialogues one or many at once, give the results of one after the other."""
 
 import asyncio
 import os
@@ -414,9 +412,7 @@ def test_an_abandoned_rollout_stops() -> None:
 
 
 def test_agents_that_block_are_asked_one_at_a_time_and_may_wait_for_the_loop() -> None:
-    """Code of one's own that is not made for threads, and that itself talks to a user that
-    waits.
-    """
+    """Code that is not made for threads, and that itself talks to a user that waits."""
 
     class Blocks:
         busy = 0

@@ -1,6 +1,4 @@
-"""Dialogues of any length by agents that reach every end, with gibberish among them, saved and
-restored at any turn: what always holds.
-"""
+"""What always holds in dialogues of any length, with gibberish in them, saved at any turn."""
 
 from collections import Counter
 from typing import Any
@@ -65,10 +63,7 @@ def plays(draw: st.DrawFn) -> dict[str, Any]:
 def check_play(
     card: EnvCard, persona: str, agent: str, noise: dict[int, str], seed: int, save_at: int
 ) -> str:
-    """Play, check every turn, then play again from the saved state and from the start.
-
-    Gives the outcome.
-    """
+    """Play, check every turn, play again from the saved state and the start; gives the outcome."""
     env, twin = (EmpathyEnv(card, persona=persona, info="privileged") for _ in range(2))
     supporter = make_agent(agent, library().get(persona))
     begin = env.reset(seed=seed)

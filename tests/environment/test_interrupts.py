@@ -40,9 +40,7 @@ QUIET_S = 0.3
 
 
 class SlowServer:
-    """Answers as the embedded user does; while it is slow, the request whose turn comes, and all
-    after it, are never answered.
-    """
+    """The embedded user's answers; while it is slow, from some request on none is answered."""
 
     def __init__(self) -> None:
         self.answers_left: float = float("inf")

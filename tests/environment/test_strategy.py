@@ -41,15 +41,11 @@ ACTS = {
     Strategy.SUGGEST: "advice",
     Strategy.LISTEN: "invite",
 }
-"""What the user hears most of when a strategy is chosen. Restating, sharing and encouraging have no
-act of their own.
-"""
+"""What the user hears most of when a strategy is chosen; the others have no act of their own."""
 
 
 class Recorded(gym.Env[str, str]):
-    """Plays somebody's recorded words, whatever it hears, and gives nothing else away: no card, no
-    info.
-    """
+    """Plays recorded words, whatever it hears, and gives no card and no info away."""
 
     action_space, observation_space = Utterance(4000), Utterance(4000)
 

@@ -11,6 +11,17 @@ from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, TextEpisode
 
 UTTERANCES = ("I'm listening. What happened?", "That sounds exhausting.", "What would help you?")
+LONG = (
+    "I'm listening. What happened?",
+    "That sounds exhausting, and you carried it alone.",
+    "What did they say to you then?",
+    "Just cheer up.",
+    "I am sorry. That was careless of me. What would help you right now?",
+    "You did a lot there, and nobody thanked you for it.",
+    "What would you want them to understand?",
+    "Thank you for telling me all this.",
+)
+"""For the eight turns of the environment."""
 RUDE = "Shut up, you are pathetic. Nobody cares."
 
 

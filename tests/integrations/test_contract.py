@@ -1,7 +1,4 @@
-"""What every integration keeps, through the framework's own calls: `drivers` has one for each.
-
-What is peculiar to a framework stands in a file of its own.
-"""
+"""What every integration keeps, through the framework's own calls, by a driver for each."""
 
 import importlib
 import os
@@ -10,6 +7,7 @@ from types import ModuleType
 
 import pytest
 from integrations.drivers import gymnasium
+from integrations.scripted import LONG, RUDE
 from paths import FRAMEWORKS
 
 from rlver_gym.core.library import library
@@ -23,9 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning"),  # of inspect_ai
 ]
 REQUIRED = os.environ.get("RLVER_INTEGRATION", "")
-"""The framework that has to be installed: its drivers alone are tried, and are not skipped. Set by
-`make integration-NAME`.
-"""
+"""The framework whose drivers alone are tried and not skipped; `make integration-NAME` sets it."""
 ALL_DRIVERS = sorted(
     path.stem
     for path in (Path(__file__).parent / "drivers").glob("*.py")
@@ -35,18 +31,8 @@ DRIVERS = [name for name in ALL_DRIVERS if name.startswith(REQUIRED)]
 AS_GIVEN = {"bench", "rllib", "sb3", "serve", "vector"}
 """Where words are said as they are given: what a model sampled is read by whoever sampled it."""
 PERSONA = library().ids("train")[3]
-LONG = (
-    "I'm listening. What happened?",
-    "That sounds exhausting, and you carried it alone.",
-    "What did they say to you then?",
-    "Just cheer up.",
-    "I am sorry. That was careless of me. What would help you right now?",
-    "You did a lot there, and nobody thanked you for it.",
-    "What would you want them to understand?",
-    "Thank you for telling me all this.",
-    "One more thing: sleep well.",
-)
-RUDE = ("Shut up, you are pathetic. Nobody cares.",) * 8
+TO_THE_END = (*LONG, "One more thing: sleep well.")
+INSULTS = (RUDE,) * 8
 FAILING = {0: "failing:FailsAtOnce", 2: "failing:FailsInSecondTurn"}
 
 
@@ -64,7 +50,7 @@ def name_of(driver: ModuleType) -> str:
     return driver.__name__.rpartition(".")[2]
 
 
-@pytest.mark.parametrize("utterances", [LONG, RUDE], ids=["to the end", "they leave"])
+@pytest.mark.parametrize("utterances", [TO_THE_END, INSULTS], ids=["to the end", "they leave"])
 @pytest.mark.parametrize("seed", [0, 12345])
 def test_an_episode_gives_the_words_and_rewards_that_gymnasium_gives(driver, seed, utterances):
     played, expected = (one.play(PERSONA, seed, utterances) for one in (driver, gymnasium))
@@ -75,14 +61,14 @@ def test_an_episode_gives_the_words_and_rewards_that_gymnasium_gives(driver, see
         assert len(played.texts) >= len(played.rewards)
 
 
-THOUGHT = f"<think>{RUDE[0]}"
+THOUGHT = f"<think>{RUDE}"
 
 
 @pytest.mark.parametrize(
     ("said", "heard"),
     [
-        ([f"{THOUGHT}</think>{one}" for one in LONG], LONG),
-        ([LONG[0], THOUGHT, *LONG[2:]], [LONG[0], "", *LONG[2:]]),
+        ([f"{THOUGHT}</think>{one}" for one in TO_THE_END], TO_THE_END),
+        ([TO_THE_END[0], THOUGHT, *TO_THE_END[2:]], [TO_THE_END[0], "", *TO_THE_END[2:]]),
     ],
     ids=["whole", "cut off"],
 )
@@ -93,9 +79,9 @@ def test_thoughts_of_a_model_are_not_heard(driver, said, heard):
 
 @pytest.mark.parametrize("turn", FAILING)
 def test_a_user_that_fails_is_told_and_gives_no_reward(driver, turn):
-    played = driver.play(PERSONA, 5, LONG, FAILING[turn])
+    played = driver.play(PERSONA, 5, TO_THE_END, FAILING[turn])
     assert played.failed
-    rewards = gymnasium.play(PERSONA, 5, LONG).rewards[: max(0, turn - 1)]
+    rewards = gymnasium.play(PERSONA, 5, TO_THE_END).rewards[: max(0, turn - 1)]
     assert played.rewards in (rewards, [])
 
 
@@ -104,25 +90,27 @@ def test_a_language_model_as_the_user_gives_what_it_gives_in_gymnasium(driver, m
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     with ChatServer(EmbeddedAnswers()) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        played, expected = (one.play(PERSONA, 3, LONG, "openai:any") for one in (driver, gymnasium))
+        played, expected = (
+            one.play(PERSONA, 3, TO_THE_END, "openai:any") for one in (driver, gymnasium)
+        )
     assert played.rewards == expected.rewards
     assert not played.failed
 
 
 def test_a_user_that_does_not_exist_is_named(driver):
     with pytest.raises(UnknownName, match=r"there is no user 'nobody'.*embedded"):
-        driver.play(PERSONA, 5, LONG, "nobody")
+        driver.play(PERSONA, 5, TO_THE_END, "nobody")
 
 
 def test_an_episode_says_the_same_again_after_another_one(driver):
-    first = driver.play(PERSONA, 7, LONG)
-    driver.play(library().ids("train")[4], 8, RUDE)
-    assert driver.play(PERSONA, 7, LONG) == first
+    first = driver.play(PERSONA, 7, TO_THE_END)
+    driver.play(library().ids("train")[4], 8, INSULTS)
+    assert driver.play(PERSONA, 7, TO_THE_END) == first
 
 
 def test_the_utterances_end_an_episode_in_both_ways():
-    assert len(gymnasium.play(PERSONA, 0, LONG).rewards) == 8
-    assert len(gymnasium.play(PERSONA, 0, RUDE).rewards) < 8
+    assert len(gymnasium.play(PERSONA, 0, TO_THE_END).rewards) == 8
+    assert len(gymnasium.play(PERSONA, 0, INSULTS).rewards) < 8
 
 
 def test_every_driver_is_run_somewhere():

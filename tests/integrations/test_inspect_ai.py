@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("inspect_ai")
 
+from failing import FailsInTurn
 from inspect_ai import Task, score
 from inspect_ai import eval as run_eval
 from inspect_ai.dataset import Sample
@@ -27,8 +28,7 @@ from rlver_gym.integrations.inspect_ai import (
 )
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.users import EmbeddedUser
-from rlver_gym.util.errors import CardError, DialogueError, UserFailed
+from rlver_gym.util.errors import CardError, DialogueError
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The 'initial' parameter:DeprecationWarning"),
@@ -36,24 +36,6 @@ pytestmark = [
 ]
 DEMO = library().ids("demo")
 UTTERANCES = ("What happened?", "That sounds hard. What did you do?", "And how are you now?") * 3
-
-
-class FailsForOne(EmbeddedUser):
-    """A user that fails for the first of the demo personas: in the second turn, or at once."""
-
-    def __init__(self, at_once: bool = False) -> None:
-        super().__init__()
-        self.at_once = at_once
-
-    def open(self, scene, emotion):
-        if self.at_once and scene.persona.id == DEMO[0]:
-            raise UserFailed("the server is away")
-        return super().open(scene, emotion)
-
-    def appraise(self, scene, emotion, dialogue):
-        if dialogue.turns and scene.persona.id == DEMO[0]:
-            raise UserFailed("the server is away")
-        return super().appraise(scene, emotion, dialogue)
 
 
 def scripted():
@@ -85,10 +67,8 @@ def test_a_sample_is_a_persona_with_a_seed_and_tells_the_model_nothing_more():
     assert [one.metadata["persona"] for one in samples[::2]] == list(DEMO)
     assert [one.id for one in samples[:2]] == [f"{DEMO[0]}_0", f"{DEMO[0]}_1"]
     assert [one.role for one in samples[0].input] == ["system"]
-    assert [one.metadata["seed"] for one in make_samples(split="demo", seeds=["7", 8])[:2]] == [
-        7,
-        8,
-    ]
+    others = make_samples(split="demo", seeds=["7", 8])[:2]
+    assert [one.metadata["seed"] for one in others] == [7, 8]
 
 
 @pytest.mark.parametrize("seeds", [0, -1, [], ["x"], [EPOCH_STRIDE], [-1], "x", None])
@@ -129,10 +109,10 @@ def test_the_standard_error_is_over_personas(tmp_path):
     assert metric(log, "stderr") == pytest.approx(abs(means[0] - means[1]) / 2)
 
 
-@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("turn", [2, 0])
 @pytest.mark.parametrize("epochs", [1, 2])
-def test_a_sample_whose_user_failed_is_unscored_and_not_zero(tmp_path, at_once, epochs):
-    task = rlver_empathy(split="demo", user=FailsForOne(at_once))
+def test_a_sample_whose_user_failed_is_unscored_and_not_zero(tmp_path, turn, epochs):
+    task = rlver_empathy(split="demo", user=FailsInTurn(turn, personas=DEMO[:1]))
     log = run(tmp_path, task, limit=3, epochs=epochs)
     failed, *others = [one for one in log.samples if one.epoch == 1]
     assert log.status == "success"

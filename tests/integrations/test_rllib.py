@@ -1,6 +1,4 @@
-"""RLlib on the strategy view: PPO learns on it, its checkpoint plays, and failed episodes are left
-out.
-"""
+"""RLlib on the strategy view: PPO learns, its checkpoint plays, failed episodes are left out."""
 
 import math
 import warnings
@@ -12,6 +10,7 @@ ray = pytest.importorskip("ray")
 pytest.importorskip("ray.rllib")
 
 from adapters.rllib_env import EmotionCallback, make_strategy_env
+from failing import FailsInTurn
 from gymnasium.utils.env_checker import check_env
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
@@ -19,26 +18,12 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.tune.registry import register_env
 
 from rlver_gym.core.cards import env_card
-from rlver_gym.users import EmbeddedUser
-from rlver_gym.util.errors import UserFailed
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*Overriding environment rllib-single-agent-env"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 START = env_card("RLVER-Empathy-v0").start
-
-
-class FailsAtFirst(EmbeddedUser):
-    """Fails in the second turn of its first two dialogues, and never again."""
-
-    failures = 0
-
-    def appraise(self, scene, emotion, dialogue):
-        if dialogue.turns and self.failures < 2:
-            self.failures += 1
-            raise UserFailed("the server is away")
-        return super().appraise(scene, emotion, dialogue)
 
 
 def make_config(env_config: dict[str, object]) -> PPOConfig:
@@ -91,12 +76,12 @@ def test_ppo_trains_and_its_results_hold_return_and_emotion():
 
 
 def test_an_episode_in_which_the_user_failed_is_thrown_away():
-    user = FailsAtFirst()
+    user = FailsInTurn(2, times=2)
     config = make_config({}).env_runners(num_envs_per_env_runner=1)
     config = config.environment(lambda _: make_strategy_env({"user": user, "split": "demo"}))
     runner = SingleAgentEnvRunner(config=config, worker_index=0)
     episodes = runner.sample(num_episodes=3)
-    assert user.failures == 2
+    assert user.left == 0
     assert len(episodes) == 3
     for episode in episodes:
         infos = episode.get_infos()

@@ -1,6 +1,4 @@
-"""tinker-cookbook's own rollouts, renderers and data processing, with a policy that needs no
-service.
-"""
+"""tinker-cookbook's rollouts, renderers and data, with a policy that needs no service."""
 
 import asyncio
 import pickle
@@ -12,7 +10,7 @@ pytest.importorskip("tinker_cookbook")
 from adapters.tinker_env import EmpathyDatasetBuilder, EmpathyGroupBuilder
 from failing import FailsInTurn
 from integrations.drivers.tinker import TOKENIZER, Script, make_renderer
-from integrations.scripted import hold_episode
+from integrations.scripted import LONG, hold_episode
 from tinker_cookbook.rl.rollout_presets import agentic
 from tinker_cookbook.rl.rollout_strategy import RetryOnFailure
 from tinker_cookbook.rl.rollouts import do_group_rollout
@@ -24,16 +22,6 @@ from rlver_gym.users import EmbeddedUser
 
 pytestmark = pytest.mark.usefixtures("close_shared_clients")
 SPEC = EpisodeSpec(library().ids("train")[3], 5)
-LONG = (
-    "I'm listening. What happened?",
-    "That sounds exhausting, and you carried it alone.",
-    "What did they say to you then?",
-    "You did a lot there, and nobody thanked you for it.",
-    "What would help you right now?",
-    "What would you want them to understand?",
-    "I'd like to hear the rest, whatever it is.",
-    "Thank you for telling me all this.",
-)
 
 
 class Grateful(EmbeddedUser):
@@ -84,18 +72,10 @@ def test_a_reply_that_did_not_end_costs_as_much_as_the_worst_dialogue():
     assert roll_out(sparse)[0].get_total_rewards() == [0.0]
 
 
-def make_builder(**arguments):
-    return EmpathyDatasetBuilder(
-        model_name=TOKENIZER,
-        renderer_name="qwen3_instruct",
-        group_size=4,
-        groups_per_batch=16,
-        **arguments,
-    )
-
-
 def make_dataset(**arguments):
-    return asyncio.run(make_builder(**arguments)())
+    names = {"model_name": TOKENIZER, "renderer_name": "qwen3_instruct"}
+    builder = EmpathyDatasetBuilder(**names, group_size=4, groups_per_batch=16, **arguments)
+    return asyncio.run(builder())
 
 
 def test_dialogues_that_go_on_at_once_are_each_rendered_as_alone():

@@ -1,6 +1,4 @@
-"""TRL's GRPOTrainer with a rollout_func of the text environment: the same dialogues, tokens, masks
-and rewards as our own learner's.
-"""
+"""TRL's GRPOTrainer with our rollout_func: dialogues, tokens, masks, rewards as our learner's."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +7,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from tiny_trainer import PEOPLE, FailingUser, Reciting, batch_of, make_trainer
+from failing import FailsInTurn
+from tiny_trainer import PEOPLE, TRL_MARKS, Reciting, batch_of, make_trainer
 
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
 from rlver_gym.policy.learning.algorithms import group_relative
@@ -19,12 +18,7 @@ from rlver_gym.policy.models.rollout import ResetSpec, collect_rollouts
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Sampling
 from rlver_gym.util.errors import TrainingError
 
-pytestmark = [
-    pytest.mark.usefixtures("one_thread"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),  # TRL and transformers warn of each other
-    # Both doors are called experimental by TRL.
-    pytest.mark.filterwarnings("ignore:You are using:UserWarning"),
-]
+pytestmark = TRL_MARKS
 
 
 def test_trl_and_our_own_learner_have_the_same_tokens_masks_and_rewards(tmp_path: Path) -> None:
@@ -102,17 +96,15 @@ def test_the_columns_reach_the_reward_functions_and_the_weights_move(tmp_path: P
 
 
 def test_a_dialogue_that_broke_off_is_nothing_to_learn_from(tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path, rollout=Rollout(max_reply_tokens=8, user=FailingUser()))
+    trainer = make_trainer(
+        tmp_path, rollout=Rollout(max_reply_tokens=8, user=FailsInTurn(1, personas=PEOPLE[1:]))
+    )
     rows = batch_of(trainer)
     scored = trainer._generate_and_score_completions(rows)
     assert [row["emotion"] is None for row in rows] == [False, False, True, True]
     assert [row["outcome"] for row in rows[2:]] == ["failed", "failed"]
-    assert scored["tool_mask"].mul(scored["completion_mask"]).sum(1).ne(0).tolist() == [
-        True,
-        True,
-        False,
-        False,
-    ]
+    learned_B = scored["tool_mask"].mul(scored["completion_mask"]).sum(1).ne(0)
+    assert learned_B.tolist() == [True, True, False, False]
     assert scored["advantages"][2:].tolist() == [0, 0]
 
 
@@ -147,10 +139,8 @@ def test_what_cannot_be_followed_is_refused_with_a_remedy(
 
 def test_prompts_that_say_too_little_are_refused_with_a_remedy(tmp_path: Path) -> None:
     trainer = make_trainer(tmp_path)
-    good, other = (
-        prompt_rows(PEOPLE[:1])[0]["prompt"],
-        prompt_rows(PEOPLE[:1], system="Be kind.")[0]["prompt"],
-    )
+    good = prompt_rows(PEOPLE[:1])[0]["prompt"]
+    other = prompt_rows(PEOPLE[:1], system="Be kind.")[0]["prompt"]
     for prompts, message in (
         (["Hello."] * 2, "whom to meet.*prompt_rows"),
         ([[{"role": "user", "content": "Hello."}]] * 2, "whom to meet.*prompt_rows"),

@@ -6,18 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
-from tiny_trainer import TOOL_TEMPLATE, batch_of, make_trainer
+from tiny_trainer import TOOL_TEMPLATE, TRL_MARKS, batch_of, make_trainer
 
 from rlver_gym.integrations.trl_tool import EmpathyTool
 
-pytestmark = [
-    pytest.mark.usefixtures("one_thread"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),  # TRL and transformers warn of each other
-    # Both doors are called experimental by TRL.
-    pytest.mark.filterwarnings("ignore:You are using:UserWarning"),
-]
+pytestmark = TRL_MARKS
 
 
 def test_trl_lets_a_policy_speak_through_the_tool(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_trainer import PEOPLE, make_trainer
+from tiny_trainer import PEOPLE, TRL_MARKS, make_trainer
 from trl.generation import vllm_generation
 from trl.generation.vllm_generation import VLLMGeneration
 
@@ -29,11 +29,7 @@ from rlver_gym.policy.models.sampler import ModelSampler, Prompt, Sampling
 from rlver_gym.policy.models.servers import ServerSampler
 from rlver_gym.util.errors import TrainingError
 
-pytestmark = [
-    pytest.mark.usefixtures("one_thread"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),  # TRL and transformers warn of each other
-    pytest.mark.filterwarnings("ignore:You are using:UserWarning"),
-]
+pytestmark = TRL_MARKS
 
 
 # Groups

@@ -13,7 +13,7 @@ pytest.importorskip("verifiers.v1")
 
 import verifiers.v1 as vf
 from integrations.drivers.verifiers import run_task, say_in_turn
-from integrations.scripted import hold_episode
+from integrations.scripted import LONG, hold_episode
 from verifiers.v1.runtimes import make_runtime
 
 from rlver_gym.agents.openai_chat import OpenAIChat
@@ -31,19 +31,6 @@ from rlver_gym.testing.chat_server import Refused
 ENV = "RLVER-Empathy-v0"
 PERSONA = library().ids("train")[3]
 SEED = 12345
-UTTERANCES = (
-    "I'm listening. What happened?",
-    "That sounds exhausting, and you carried it alone.",
-    "What did they say to you then?",
-    "Just cheer up.",
-    "I am sorry. That was careless of me. What would help you right now?",
-    "You did a lot there, and nobody thanked you for it.",
-    "What would you want them to understand?",
-    "Thank you for telling me all this.",
-)
-"""For the eight turns of the environment."""
-
-
 FAILING = "failing:FailsInTurn"
 
 
@@ -52,7 +39,7 @@ def make_env(**config) -> vf.Env:
     return vf.load_environment(vf.resolve_env_config({"taskset": taskset, **config}))
 
 
-def expected_episode(utterances=UTTERANCES, seed: int = SEED) -> TextEpisode:
+def expected_episode(utterances=LONG, seed: int = SEED) -> TextEpisode:
     """The same dialogue, without verifiers."""
     return hold_episode(PERSONA, seed, utterances)
 
@@ -102,7 +89,7 @@ def test_prime_rls_example_names_environments_that_load():
 
 def test_a_rollout_is_the_dialogue_that_the_environment_gives():
     agent = {"sampling": {"temperature": 0.25}}
-    with say_in_turn(UTTERANCES) as server:
+    with say_in_turn(LONG) as server:
         episode = run_task(server, PERSONA, SEED, agent=agent)
         assert {one["temperature"] for one in server.requests} == {0.25}
     expected = expected_episode()
@@ -124,15 +111,9 @@ def test_a_rollout_is_the_dialogue_that_the_environment_gives():
 
 
 def test_a_rollout_whose_user_failed_can_be_played_again():
-    with say_in_turn(UTTERANCES) as server:
-        episode = run_task(
-            server,
-            PERSONA,
-            SEED,
-            user=FAILING,
-            user_options={"turn": 2, "times": 1},
-            retries={"max_retries": 1},
-        )
+    with say_in_turn(LONG) as server:
+        failing = {"user": FAILING, "user_options": {"turn": 2, "times": 1}}
+        episode = run_task(server, PERSONA, SEED, **failing, retries={"max_retries": 1})
     assert episode.ok
     assert episode.traces[0].reward == expected_episode().score
     assert len(server.requests) == 2 + 8
@@ -149,9 +130,9 @@ def test_a_model_that_fails_is_an_error_and_no_score():
 
 
 def test_a_dialogue_that_a_limit_cuts_off_is_scored_as_it_stands():
-    with say_in_turn(UTTERANCES) as server:
+    with say_in_turn(LONG) as server:
         episode = run_task(server, PERSONA, SEED, agent={"max_turns": 2})
-    expected = expected_episode(UTTERANCES[:2])
+    expected = expected_episode(LONG[:2])
     (trace,) = episode.traces
     assert episode.ok
     assert trace.stop_condition == "max_turns"
@@ -163,14 +144,14 @@ def test_a_dialogue_that_outgrows_the_models_context_is_scored_as_it_stands():
     def answer(body):
         if len(body["messages"]) > 4:
             raise Refused(400, "This model's maximum context length is 200 tokens.")
-        return UTTERANCES[len(body["messages"]) // 2 - 1]
+        return LONG[len(body["messages"]) // 2 - 1]
 
     with ChatServer(answer) as server:
         episode = run_task(server, PERSONA, SEED)
     (trace,) = episode.traces
     assert episode.ok
     assert (trace.metrics["turns"], trace.metrics["outcome_cut_off"]) == (2, 1)
-    assert trace.reward == expected_episode(UTTERANCES[:2]).score
+    assert trace.reward == expected_episode(LONG[:2]).score
 
 
 def test_the_chat_harness_says_that_it_uses_no_sandbox():

@@ -223,9 +223,7 @@ def test_verls_manager_puts_groups_into_its_queue_and_its_trainer_finds_their_ad
 
 
 def play_groups(folder: Path) -> None:
-    """Two prompts with three dialogues each, through verl's manager, Ray and TransferQueue; then
-    the advantages as its trainer computes them.
-    """
+    """Two prompts with three dialogues each, through verl's manager, queue and trainer."""
     import ray
     import transfer_queue
     from transfer_queue import KVBatchMeta

@@ -1,6 +1,4 @@
-"""The client of chat servers, against real ones on loopback that fail in every way that servers
-do.
-"""
+"""The client of chat servers, against real ones on loopback that fail in every way."""
 
 import asyncio
 import json

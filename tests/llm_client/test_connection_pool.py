@@ -1,7 +1,4 @@
-"""The door to chat servers: what goes out through it, what is let in, and what is told of it.
-
-Against real servers on loopback.
-"""
+"""The door to chat servers: what goes out, what is let in, what is told, on loopback."""
 
 import asyncio
 import base64

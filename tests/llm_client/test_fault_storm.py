@@ -1,6 +1,4 @@
-"""A storm of faults over whole dialogues: all end, each valid or failed with its reason, the counts
-agree, and equal seeds give equal results.
-"""
+"""A storm of faults over whole dialogues: each ends, the counts agree, equal seeds are equal."""
 
 import asyncio
 import json

@@ -1,6 +1,4 @@
-"""A cache of answers that somebody damaged or edited: what it gives is what was recorded, or a
-CacheError.
-"""
+"""A cache that somebody damaged or edited gives what was recorded, or a CacheError."""
 
 import hashlib
 import json
@@ -138,9 +136,7 @@ VALUES = (
 
 @st.composite
 def edits(draw: st.DrawFn) -> tuple[str, dict[str, Any], bool]:
-    """Which row, which of its columns become what, and whether whoever edits it knows how checksums
-    are made.
-    """
+    """Which row, which columns become what, and whether with a checksum that fits."""
     changed = draw(
         st.dictionaries(st.sampled_from(Row._fields[1:]), VALUES, min_size=1, max_size=3)
     )

@@ -40,9 +40,7 @@ TIMEOUT_S, ATTEMPT_S = 1.0, 0.4
 SLACK_S = 3.0 * slack()
 """What a busy machine may add to a deadline."""
 MOST_WAITS = 6
-"""Requests that fit in the time where a server asks to wait, since each wait is longer than the one
-before.
-"""
+"""Requests that fit in the time where a server asks for ever longer waits."""
 AT_ONCE = 6
 EACH_GROUP = 4
 """Modes of each group that are always tried, spread evenly."""
@@ -54,9 +52,7 @@ peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
 kib = peak >> (10 if sys.platform == "darwin" else 0)
 open(sys.argv[1], "w").write(json.dumps([code, kib >> 10]))
 """
-"""A small process that starts the command, since the memory of whoever starts one counts as the
-command's.
-"""
+"""A small process that starts the command, for its starter's memory counts as its own."""
 
 
 @pytest.fixture
@@ -76,9 +72,7 @@ class Ending(NamedTuple):
 
 
 async def end_of(server: HostileServer, mode: str) -> Ending:
-    """Ask once, with every field that can be blamed; then once more, for which there is no
-    budget.
-    """
+    """Ask with every field that can be blamed; then once more, for which there is no budget."""
     settings = ChatSettings(
         base_url=server.base_url(mode),
         api_key=SecretStr(KEY),

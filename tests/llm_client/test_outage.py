@@ -1,6 +1,4 @@
-"""A server that is down: everybody waits for it, nobody's dialogue fails, and what was paid for is
-not lost.
-"""
+"""A server that is down: everybody waits, no dialogue fails, what was paid for is not lost."""
 
 import asyncio
 import os
@@ -74,9 +72,7 @@ async def settle_in(dialogue: int, client: ChatClient) -> Ending:
 def ask(
     flaky: Flaky, *dialogues: int, notices: list[str] | None = None, **settings: Any
 ) -> list[Ending]:
-    """What a request for each of the dialogues comes to, all at once, after one that was
-    answered.
-    """
+    """What a request for each dialogue comes to, all at once, after one that was answered."""
 
     async def ask_all() -> list[Ending]:
         chat = ChatSettings.model_validate({"base_url": server.base_url, "attempts": 2, **settings})

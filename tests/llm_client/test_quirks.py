@@ -1,6 +1,4 @@
-"""A walk through the quirks of real servers, asked by an agent, an LLM user and a judge, answered
-whole or as a stream: words are read, or the server's own words are told.
-"""
+"""Quirks of real servers, whole or as a stream: words are read, or the server's own words told."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,6 +1,4 @@
-"""The response cache: what a chat server answered, kept so that a run can be repeated without the
-server.
-"""
+"""The response cache: what servers answered, kept so that runs are repeated without them."""
 
 import asyncio
 import gc

@@ -1,6 +1,4 @@
-"""What must not get out: the key anywhere at all, and neither what an agent says nor what a server
-answers in logs and messages of errors.
-"""
+"""What must not get out: keys anywhere; in logs and errors, what agents and servers say."""
 
 import copy
 import json
@@ -44,10 +42,7 @@ ANSWERS = EmbeddedAnswers(card="SAGE-Sentient-v0")
 
 
 def answer(body: dict[str, Any]) -> str:
-    """As the embedded user, with the marked words wherever a text may stand.
-
-    An agent says what is meant for the judge.
-    """
+    """The embedded user's answers, marked in all texts; an agent says what is meant for a judge."""
     if "response_format" not in body:
         return f"{INJECTED} {ANSWERED}"
     said = json.loads(ANSWERS(body))

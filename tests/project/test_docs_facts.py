@@ -1,6 +1,4 @@
-"""What a page says of options, values, defaults, exit codes, presets and extras is what the program
-has.
-"""
+"""What pages say of options, values, defaults, exit codes, presets and extras is true."""
 
 import configparser
 import re

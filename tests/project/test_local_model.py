@@ -1,7 +1,4 @@
-"""A real small language model over HTTP on both sides of a dialogue.
-
-Slow, and skipped where its packages are missing.
-"""
+"""A real small language model over HTTP on both sides of a dialogue; slow, skipped without it."""
 
 import re
 import runpy

@@ -1,6 +1,4 @@
-"""What is built is complete: every module and data file of the package is in the wheel, and every
-file of the project in the source distribution.
-"""
+"""What is built is complete: the package in the wheel, the project in the source distribution."""
 
 import configparser
 import re

@@ -67,9 +67,7 @@ def without_code(text: str) -> str:
 
 
 def anchors_of(page: Path) -> set[str]:
-    """What links can lead to within a page: its headings, as Python-Markdown names them, and the
-    objects of the reference.
-    """
+    """What links can lead to within a page: headings as Python-Markdown names them, objects."""
     text = without_code(page.read_text(encoding="utf-8"))
     anchors = set(re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE))
     for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):

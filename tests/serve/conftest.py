@@ -62,9 +62,7 @@ def serve() -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[Any]:
-    """A server with the usual settings, for tests that only ask and begin: to start and stop one
-    takes longer than they do.
-    """
+    """A server with the usual settings, shared, for to start and stop one takes long."""
     server = pytest.importorskip("rlver_gym.serve.server", reason="needs rlver-gym[serve]")
     with server.EpisodeServer() as background:
         yield background

@@ -1,6 +1,4 @@
-"""`gym.make(..., url=...)`: the same episodes as on this machine, and what it does when the server
-is slow, full, restarted or gone.
-"""
+"""`gym.make(..., url=...)`: the episodes of this machine, also when the server is slow or gone."""
 
 import asyncio
 import itertools
@@ -160,7 +158,10 @@ def test_a_choice_among_replies_to_an_earlier_turn_is_refused(serve: Any, remote
 @pytest.mark.parametrize(
     ("made_with", "options"),
     [
-        *(({"persona": name}, None) for name in (*library().ids("train")[:3], "theo-by-thirty")),
+        *(
+            ({"persona": name}, None)
+            for name in (*library().ids("train")[:3], library().ids("test")[0])
+        ),
         *(({"split": split}, None) for split in ("validation", "all")),
         ({}, {"persona": "noor-the-old-dog/praise"}),  # the need is not in the info
     ],

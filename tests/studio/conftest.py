@@ -61,9 +61,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def visit(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens a studio, or the file of a report, in a browser of its own: no request leaves it, and
-    nothing is complained about in its console.
-    """
+    """Opens a studio or a report in a browser: no request leaves it, its console stays empty."""
     contexts, foreign, complaints = [], [], []
 
     def open_page(studio: Client | Path, **options: Any) -> Any:

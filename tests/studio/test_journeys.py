@@ -1,6 +1,4 @@
-"""Journeys through the studio in a real browser. On each of them no request leaves the machine, and
-nothing is complained about in the browser's console.
-"""
+"""Journeys through the studio in a real browser: no request leaves it, its console stays empty."""
 
 import json
 import re
@@ -120,10 +118,8 @@ def test_somebody_in_need_says_how_each_reply_feels(studio: Any, visit: Any) -> 
     show(page, "#/talk?as=need")
     expect(page.get_by_placeholder("And then?")).to_be_visible()
     lines = [json.loads(one) for one in (studio.out / "ratings.jsonl").read_text().splitlines()]
-    assert [(one["rater"], one["turn"], one["change"]) for one in lines] == [
-        ("Ann", 1, 4),
-        ("Ann", 2, -7),
-    ]
+    rated = [(one["rater"], one["turn"], one["change"]) for one in lines]
+    assert rated == [("Ann", 1, 4), ("Ann", 2, -7)]
 
 
 def test_two_people_rate_blindly_and_read_how_far_they_agree(studio: Any, visit: Any) -> None:
@@ -311,9 +307,8 @@ def test_two_dialogues_are_compared_blindly_by_keys(studio: Any, visit: Any) -> 
 def test_why_a_reply_feels_so_is_kept_when_all_of_it_is_said(studio: Any, visit: Any) -> None:
     page = visit(studio)
     show(page, f"#/rate?run={studio.run}&rater=Ann")
-    page.get_by_role("radiogroup", name="turn 1", exact=True).get_by_role(
-        "radio", name="+2"
-    ).click()
+    first = page.get_by_role("radiogroup", name="turn 1", exact=True)
+    first.get_by_role("radio", name="+2").click()
     page.get_by_text("why, if you like").first.click()
     for group in page.locator("[role=radiogroup][aria-label^=why]").all()[:6]:
         group.get_by_role("radio").nth(1).click()

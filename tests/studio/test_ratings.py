@@ -19,11 +19,9 @@ from rlver_gym.util.reliability import intraclass_correlation, krippendorff_alph
 def rate_next(studio, rater: str, changes) -> str:
     """Rate the next dialogue whole; gives its hidden name."""
     one = studio.get("rate", run=studio.run, rater=rater)["next"]
+    whole = {"run": studio.run, "rater": rater, "name": one["name"], "fit": 1}
     for turn in range(1, len(one["turns"]) + 1):
-        change = changes(one["name"], turn)
-        studio.post(
-            "rate", run=studio.run, rater=rater, name=one["name"], turn=turn, change=change, fit=1
-        )
+        studio.post("rate", **whole, turn=turn, change=changes(one["name"], turn))
     return one["name"]
 
 
@@ -60,9 +58,8 @@ def test_ratings_are_read_by_opinions(studio) -> None:
     assert json.loads(ending) == {**lines[-1], "final": 63, "natural": 4}
     agent = lines[0]["dialogue"].split("/")[0]
     dialogues, _ = read_dialogues(studio.folder, Sources())
-    assert gather_opinions(studio.folder, dialogues, {}).emotions["rated"] == {
-        agent: 40.0 + len(lines)
-    }
+    rated = gather_opinions(studio.folder, dialogues, {}).emotions["rated"]
+    assert rated == {agent: 40.0 + len(lines)}
 
 
 def test_agents_have_names_for_a_rater_who_has_no_more_to_rate(studio) -> None:
@@ -102,9 +99,8 @@ def test_the_agreement_is_that_of_the_ratings(studio) -> None:
     assert found["replies"] == found["shared"] == found["icc_replies"] == len(rows)
     assert found["alpha"] == pytest.approx(krippendorff_alpha(pairs.tolist()))
     assert found["icc"] == pytest.approx(intraclass_correlation(pairs))
-    assert found["within_dialogue_r"] == pytest.approx(
-        correlation_within(pairs.mean(axis=1), np.array(score), np.array([key for key, _ in rows]))
-    )
+    within = correlation_within(pairs.mean(axis=1), np.array(score), np.array([*rows])[:, 0])
+    assert found["within_dialogue_r"] == pytest.approx(within)
     assert [(one["name"], one["dialogues"]) for one in found["raters"]] == [("Ann", 3), ("Bo", 3)]
 
 
@@ -139,9 +135,8 @@ def test_a_rating_outside_the_scale_or_the_queue_is_not_kept(shared, fields) -> 
 @pytest.mark.parametrize("line", ['{"dialogue": 1}', "[]", "{", '{"dialogue":"x","rater":"y"}'])
 def test_a_damaged_file_of_ratings_is_named_with_its_line(studio, line: str) -> None:
     (studio.folder / "ratings.jsonl").write_text(f"\n{line}\n")
-    answer = studio.ask(
-        "GET", f"/api/rate?run={studio.run}&rater=Ann", headers={"cookie": studio.cookie}
-    )
+    path = f"/api/rate?run={studio.run}&rater=Ann"
+    answer = studio.ask("GET", path, headers={"cookie": studio.cookie})
     assert (answer.status, "line 2" in answer.body["problem"]) == (400, True)
 
 

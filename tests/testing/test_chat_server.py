@@ -1,6 +1,4 @@
-"""The chat server for tests, as raw sockets and the official client see it, and the script that
-needs no server.
-"""
+"""The chat server for tests, as sockets and the official client see it, and the script."""
 
 import asyncio
 import json
@@ -26,9 +24,7 @@ from rlver_gym.util.errors import ChatError
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "feeling", "schema": {"type": "object"}}}
 GENEROUS_S = 60.0
 TRUST = http.create_ssl_context()
-"""Which certificates are believed: nobody here has any, and to read them takes longer than most
-tests.
-"""
+"""Which certificates are believed: nobody has any, and to read them takes long."""
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,4 @@
-"""Stable-Baselines3: its evaluation steps the dialogue, and a policy chooses by number which of the
-utterances is said, as in the strategy view.
-"""
+"""Stable-Baselines3: its evaluation steps the dialogue; a policy chooses utterances by number."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,6 +1,4 @@
-"""tinker-cookbook: a group rollout, with its renderer for Qwen and a policy that says the
-utterances in tokens.
-"""
+"""tinker-cookbook: a group rollout, its renderer for Qwen, a policy that recites in tokens."""
 
 import asyncio
 from collections.abc import Sequence

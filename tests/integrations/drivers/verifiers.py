@@ -1,6 +1,4 @@
-"""verifiers: the environment that `vf-eval rlver-empathy` loads, on one task, with a chat server
-that says the utterances.
-"""
+"""verifiers: what `vf-eval rlver-empathy` loads, on one task, with a reciting chat server."""
 
 import asyncio
 from collections.abc import Sequence
