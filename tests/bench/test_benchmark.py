@@ -56,18 +56,11 @@ def test_a_narrow_terminal_shows_names_and_figures_whole_in_tables_below_each_ot
 
 
 def test_checkpoints_of_long_paths_can_be_told_apart() -> None:
-    runs = [
-        f"hf:/home/me/experiments/rlver/{run}/checkpoints/000032/model"
-        for run in ("warm", "moderate", "hard")
-    ]
+    place, names = "checkpoints/000032/model", ("warm", "moderate", "hard")
+    runs = [f"hf:/home/me/experiments/rlver/{run}/{place}" for run in names]
     agents = ["adaptive", "hf:/home/me/experiments/rlver/base", *runs]
-    assert [shorten_agent_path(agent, agents) for agent in agents] == [
-        "adaptive",
-        "hf:…/base",
-        "hf:…/warm/checkpoints/000032/model",
-        "hf:…/moderate/checkpoints/000032/model",
-        "hf:…/hard/checkpoints/000032/model",
-    ]
+    short = ["adaptive", "hf:…/base", *(f"hf:…/{run}/{place}" for run in names)]
+    assert [shorten_agent_path(agent, agents) for agent in agents] == short
     assert shorten_agent_path(runs[0], [runs[0], "echo"]) == "hf:…/000032/model"
     server = "openai:someone/a-model-of-a-long-name"
     assert shorten_agent_path(server, [server, "echo"]) == server
@@ -116,10 +109,8 @@ def test_a_plan_is_for_the_people_of_its_split() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("python", ["python3.12", "python3.13"])
 def test_other_pythons_write_the_same_file(python: str, tmp_path: Path, finished: Path) -> None:
-    if (
-        not shutil.which(python)
-        or subprocess.run([python, "-c", ""], capture_output=True).returncode
-    ):
+    probe = [shutil.which(python) or "false", "-c", ""]
+    if subprocess.run(probe, capture_output=True).returncode:
         pytest.skip(f"{python} is not installed here")
     subprocess.run([python, "-m", "venv", str(tmp_path / "venv")], check=True)
     install = [str(tmp_path / "venv/bin/pip"), "install", "--quiet", str(ROOT)]

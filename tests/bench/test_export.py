@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import yaml
 from commands import invoke_well
+from exports import rows
 from failing import FailsInTurn
 
-from rlver_gym.bench.export.export import ExportOptions, Format, export
+from rlver_gym.bench.export.export import export
 from rlver_gym.bench.export.files import write_folder
 from rlver_gym.bench.export.select_dialogues import DialogueFilter, filter_records, read_records
 from rlver_gym.bench.export.table import write_table
@@ -28,18 +29,6 @@ from rlver_gym.util.errors import RunError, UnknownName
 
 Row = dict[str, Any]
 Hold = Callable[..., Episode]
-
-
-def rows(
-    folder: Path,
-    to: Format,
-    tmp_path: Path,
-    wanted: DialogueFilter = DialogueFilter(),  # noqa: B008
-    **options: Any,
-) -> list[Row]:
-    out = tmp_path / f"{to}.jsonl"
-    assert export([folder], to, out, wanted, ExportOptions(**options)).path == out
-    return [json.loads(line) for line in out.read_text(encoding="utf-8").split("\n")[:-1]]
 
 
 def episode_of(row: Row) -> Episode:

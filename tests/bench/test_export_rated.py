@@ -3,12 +3,12 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
+from exports import rows as exported
 from paths import ROOT
 
-from rlver_gym.bench.export.export import ExportOptions, Format, export
+from rlver_gym.bench.export.export import ExportOptions, export
 from rlver_gym.bench.export.select_dialogues import DialogueFilter
 from rlver_gym.corpora.corpus import Corpus, RatedReply
 from rlver_gym.util.errors import RecordingError, RunError
@@ -36,18 +36,6 @@ def rated(folder: Path) -> dict[tuple[str, str], list[RatedReply]]:
     for one in Corpus(folder).rated_replies():
         found.setdefault((one.dialogue.user_lines[-1], one.text), []).append(one)
     return found
-
-
-def exported(
-    folder: Path,
-    to: Format,
-    tmp_path: Path,
-    wanted: DialogueFilter = DialogueFilter(),  # noqa: B008
-    **options: Any,
-) -> list[dict[str, Any]]:
-    out = tmp_path / f"{to}.jsonl"
-    export([folder], to, out, wanted, ExportOptions(**options))
-    return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
 
 
 def test_demonstrations_carry_what_the_readers_made_of_them(
@@ -112,13 +100,8 @@ def test_the_hub_card_says_who_wrote_and_who_rated(folder: Path, tmp_path: Path)
 
 def test_who_only_answered_single_moments_can_be_chosen(folder: Path, tmp_path: Path) -> None:
     corpus = Corpus(folder)
-    whole = {one.supporter for one in corpus.dialogues}
-    name = next(
-        one.supporter
-        for moment in corpus.moments
-        for one in moment.replies
-        if one.supporter not in whole
-    )
+    replies = {one.supporter for moment in corpus.moments for one in moment.replies}
+    name = min(replies - {one.supporter for one in corpus.dialogues})
     rows = exported(folder, "sft", tmp_path, min_change=-10, wanted=DialogueFilter(agents=(name,)))
     assert {row["metadata"]["agent"] for row in rows} == {name}
     with pytest.raises(RunError, match="--min-change"):

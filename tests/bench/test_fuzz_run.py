@@ -1,6 +1,7 @@
 """A run folder that somebody damaged or edited: `verify` finds it, and does nothing else."""
 
 import json
+import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -47,16 +48,16 @@ def folder(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     (tmp_path / f"{CANARY}.py").write_text("Name = dict\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    copy = tmp_path / "run"
-    copy.mkdir()
-    for name in (EPISODES, MANIFEST):
-        (copy / name).write_bytes((small / name).read_bytes())
-    return copy
+    return Path(shutil.copytree(small, tmp_path / "run"))
+
+
+def read_files(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def found(folder: Path) -> bool:
     """Whether `verify` objects, which it may do only in words fit to show, without a trace."""
-    before = {path: path.read_bytes() for path in folder.parent.rglob("*") if path.is_file()}
+    before = read_files(folder.parent)
     try:
         first = next((one for one in verify(folder) if one is not None), None)
         assert first is None or isinstance(first, Finding)
@@ -66,9 +67,7 @@ def found(folder: Path) -> bool:
         assert message == printable(message)
     assert len(message) < LONGEST_MESSAGE
     assert sys.modules.pop(CANARY, None) is None
-    assert before == {
-        path: path.read_bytes() for path in folder.parent.rglob("*") if path.is_file()
-    }
+    assert before == read_files(folder.parent)
     return bool(message)
 
 

@@ -50,9 +50,8 @@ def test_a_turn_is_labelled_by_what_its_sentences_do(
 @pytest.mark.slow
 def test_precision_and_recall_are_those_of_the_labelled_turns() -> None:
     program = ROOT / "research" / "strategies" / "measure.py"
-    printed = subprocess.run(
-        [sys.executable, program], check=True, capture_output=True, text=True
-    ).stdout
+    command = [sys.executable, program]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     rows = {words[0]: words for words in map(str.split, printed.splitlines())}
     measured = {name: (float(rows[name][4]), float(rows[name][-1])) for name in STRATEGIES}
     assert measured == {name: tuple(one) for name, one in STRATEGIES.items()}
@@ -63,11 +62,8 @@ def test_precision_and_recall_are_those_of_the_labelled_turns() -> None:
 def labelled(*used: str, persona: str = "a") -> list[LabelledTurn]:
     """A dialogue: what each turn uses."""
     sets = [frozenset(words.split()) for words in used]
-    befores = [None, *sets]
-    return [
-        LabelledTurn(persona, "praise", now, 0, before)
-        for now, before in zip(sets, befores, strict=False)
-    ]
+    pairs = zip(sets, [None, *sets], strict=False)
+    return [LabelledTurn(persona, "praise", now, 0, before) for now, before in pairs]
 
 
 def test_stickiness_is_the_mean_over_strategies_of_how_often_one_returns() -> None:

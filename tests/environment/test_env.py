@@ -24,13 +24,8 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.users import EmbeddedUser, Scene
 from rlver_gym.util.errors import CardError, DialogueError, UnknownName
 
-WORDS = [
-    "It sounds as if that weighs on you.",
-    "What happened then?",
-    "You did that with great care.",
-    "",
-    "Everything will be fine.",
-]
+WORDS = ["It sounds as if that weighs on you.", "What happened then?", "You did that with care."]
+WORDS += ["", "Everything will be fine."]
 
 
 def rollout(env: gym.Env[str, str], seed: int, steps: int = 20) -> list[object]:

@@ -11,14 +11,7 @@ from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.vector_env import EmpathyVectorEnv
 from rlver_gym.util.errors import DialogueError, UtteranceError
 
-WORDS = [
-    "What happened?",
-    "That must hurt.",
-    "",
-    "You managed that well.",
-    "Everything will be fine.",
-    "Tell me more about it.",
-]
+WORDS = ["What happened?", "That must hurt.", "", "You managed that well.", "Tell me more."]
 
 
 def words(step: int, count: int) -> tuple[str, ...]:

@@ -4,8 +4,8 @@ import asyncio
 import json
 import os
 import pickle
-import threading
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -204,14 +204,9 @@ def test_everybody_who_means_the_same_server_shares_one_client_from_any_thread_l
             ).text
 
         assert asyncio.run(inside_a_running_loop()) == "xx"
-        threads = [
-            threading.Thread(target=lambda: wait_for(line.complete(request("thread"))))
-            for _ in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(4) as pool:
+            answers = pool.map(lambda _: wait_for(line.complete(request("thread"))), range(4))
+            assert [answer.text for answer in answers] == ["x"] * 4
         assert wait_for(pickle.loads(pickle.dumps(line)).complete(request("copy"))).text == "x"
         assert spending(settings).spent.calls == len(server.requests) == 7
         other = ChatSettings(base_url=server.base_url, timeout_s=1)

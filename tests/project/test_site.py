@@ -104,7 +104,8 @@ def test_the_navigation_names_every_page_once() -> None:
 
 def test_links_lead_to_pages_and_headings() -> None:
     """Links within the site, links of the diary, and absolute ones into the repository."""
-    for page in (*DOCS.rglob("*.md"), *(ROOT / "research").rglob("*.md"), ROOT / "README.md"):
+    others = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md")]
+    for page in (*DOCS.rglob("*.md"), *(ROOT / "research").rglob("*.md"), *others):
         for target, anchor in re.findall(
             r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", without_code(page.read_text(encoding="utf-8"))
         ):

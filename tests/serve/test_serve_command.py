@@ -159,11 +159,8 @@ def test_the_containers_start_commands_that_there_are() -> None:
     text = (ROOT / "Containerfile").read_text(encoding="utf-8")
     copied = re.findall(r"^COPY (.+) \S+$", text, re.MULTILINE)
     assert all((ROOT / name).exists() for names in copied for name in names.split())
-    known = {
-        option
-        for parameter in get_command(app).commands["serve"].params  # pyright: ignore
-        for option in parameter.opts
-    }
+    params = get_command(app).commands["serve"].params  # pyright: ignore
+    known = {option for parameter in params for option in parameter.opts}
     words = SERVICES["server"]["command"]
     assert words[0] == "serve"
     assert {word.partition("=")[0] for word in words[1:]} <= known
