@@ -2,24 +2,18 @@
 and judges alike.
 """
 
-import re
 from typing import Any, Self
 
 from pydantic import Field, JsonValue, model_validator
 
 from rlver_gym.util.frozen import Frozen
+from rlver_gym.util.secret_words import find_secret
 
 _KEPT = frozenset({"model", "messages", "seed", "response_format", "n", "stream", "stream_options"})
 """Fields of a body that only the package sets."""
 THINKING_SWITCH = (
     "thinking=false, enable_thinking=false or reasoning_effort=low, whichever its server knows"
 )
-_SECRET_NAME = re.compile(
-    r"(.*[_-])?(api[_-]?key|(access|auth|api|bearer)[_-]?token|token|key|secret|password|passwd"
-    r"|authorization|credentials?|cookie)",
-    re.IGNORECASE,
-)
-_SECRET = re.compile(r"\b(bearer|basic)\s+\S|\b(sk|pk|rk|hf|gsk|xai)[-_]\w{8,}|\bAIza\w{8,}", re.I)
 
 
 class BodyFields(Frozen):
@@ -54,7 +48,7 @@ class BodyFields(Frozen):
                 f"extra_body must not hold {kept[0]}, which is an option of its own or set for"
                 " every request. Leave it out"
             )
-        if name := _find_secret(self.to_body()):
+        if name := find_secret(self.to_body()):
             raise ValueError(
                 f"{name} holds a key or a password, which would be written into records. Set"
                 " OPENAI_API_KEY instead"
@@ -69,15 +63,3 @@ class BodyFields(Frozen):
             switch = {"enable_thinking": body.pop("thinking")}
             body["chat_template_kwargs"] = {**body.get("chat_template_kwargs", {}), **switch}
         return body
-
-
-def _find_secret(value: Any, name: str = "") -> str | None:
-    """The name of the first value that is a secret, by its name or its look."""
-    if isinstance(value, dict):
-        found = (_find_secret(inner, key) for key, inner in value.items())
-        return next(filter(None, found), None)
-    if isinstance(value, list):
-        return next(filter(None, (_find_secret(inner, name) for inner in value)), None)
-    if isinstance(value, str) and value:
-        return name if _SECRET_NAME.fullmatch(name) or _SECRET.search(value) else None
-    return None

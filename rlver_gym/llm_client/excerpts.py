@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from functools import cache
 from importlib.resources import files
 
+from rlver_gym.util.secret_words import hide_keys
 from rlver_gym.util.terminal import one_line
 
 EXCERPT = 200
@@ -17,10 +18,6 @@ _SHORTEST_OF_KEY, _SHORTEST_OF_WORDS = 12, 16
 """Runs of so many characters are masked where a key, or what was said, holds them."""
 _LEAST_SECRET = 5
 """A shorter key or password is too ordinary to be looked for ("none")."""
-_KEYS = re.compile(
-    r"(?:Bearer|Basic)\s+\S+|\b(?:sk|pk|rk|hf|gsk|xai|key|AIza)[-_]?[\w*.-]{8,}|[A-Za-z0-9_-]{28,}",
-    re.IGNORECASE,
-)
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})|\\[nrt]")
 _WORD = re.compile(r"[^\W\d_]+|\d+")
 _HAN = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff]+")
@@ -45,7 +42,7 @@ def mask(text: str, secrets: Sequence[str], request_texts: Sequence[str]) -> str
     for secret in secrets:
         if len(secret) >= _LEAST_SECRET:
             text = _mask_runs(text, secret, min(_SHORTEST_OF_KEY, len(secret)), "***")
-    text = hide_repeated(_KEYS.sub("***", text), request_texts)
+    text = hide_repeated(hide_keys(text), request_texts)
     repeated = "\n".join(request_texts)
     words = {word.casefold() for word in _WORD.findall(repeated)} - _ordinary_words()
     words = {word for word in words if len(word) > 1 or word.isdigit()}

@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from rlver_gym.util.errors import ServerRefused
-from rlver_gym.util.secret_words import KEY, URL, find_credentials
+from rlver_gym.util.secret_words import KEY, URL, find_credentials, read_variable
 
 OPENAI_URL = "https://api.openai.com/v1"
 NO_KEY = "none"
@@ -211,11 +211,6 @@ def public_url(settings: ChatSettings) -> str:
     and messages.
     """
     return without_credentials(settings.base_url or read_variable(URL) or OPENAI_URL)
-
-
-def read_variable(name: str) -> str:
-    """A variable of the environment without the blanks and line feeds around it; "" when unset."""
-    return os.environ.get(name, "").strip()
 
 
 def find_problem(url: str) -> str | None:

@@ -1,11 +1,12 @@
-"""Keys and passwords among what somebody typed: found before it is written down, and taken out of
-addresses that are told.
+"""Keys and passwords: what they look like, found before it is written down, and taken out of
+addresses and answers that are told.
 """
 
 import os
 import re
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -17,29 +18,49 @@ _LEAST_SECRET = 6
 """Characters of a secret that is looked for as it is: a shorter one is in any text."""
 
 _NAME = re.compile(
-    r"(?:^|_)(?:api_?key|key|token|passw(?:or)?d|pwd|secret|credentials?|authorization|auth|bearer)$",
+    r"(?:^|_)(?:api_?key|key|(?:access|api|auth|bearer)?token|passw(?:or)?d|pwd|secret|credentials?"
+    r"|authorization|auth|bearer|cookie)$",
     re.IGNORECASE,
+)
+_PREFIX = r"(?:sk|pk|rk|gsk|r8|hf|ghp|gho|ghs|github_pat|glpat|nvapi|xai|pplx|tgp|fw)[-_]"
+"""What keys of servers and clouds begin with, whoever they are of."""
+_OTHER_KEYS = (
+    r"xox[a-z]-[\w-]{10,}|A[KS]IA[A-Z0-9]{16}|AIza[\w-]{30,}|ya29\.[\w-]{16,}"
+    r"|eyJ[\w-]{8,}\.[\w-]{8,}\."
 )
 _VALUE = re.compile(
     r"//[^\s/]*@"  # an address with a user or a password, also one that holds ? or #
     r"|//[^\s/:@]+:(?!\d+(?:[/\s]|$))\S*@"  # or a slash: what follows the colon is no port
     r"|[?&;][\w.-]*(?:key|token|secret|passw|pwd|auth|sig)[\w.-]*="
-    r"|\b(?:bearer|basic)\s+[\w.~+/=-]{8,}"
+    r"|\bbearer\s+(?=[\w.~+/=-]*\d)[\w.~+/=-]{8,}|^\s*(?-i:Bearer)\s+\S+\s*$"
+    r"|authorization\s*:\s*(?:bearer|basic|token)\s+\S|\bcookie\s*:\s*[\w.-]+="
     r"|(?<![a-z])(?:api[_-]?key|passw(?:or)?d|secret|token|authorization)(?:\s*=|[\"']\s*:)\s*[^\s,]"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY"
-    r"|(?<![A-Za-z0-9])(?:"
-    r"(?:sk|pk|rk|gsk|r8|hf|ghp|gho|ghs|github_pat|glpat|nvapi|xai|pplx|tgp|fw)[-_][\w-]{16,}"
-    r"|xox[a-z]-[\w-]{10,}|A[KS]IA[A-Z0-9]{16}|AIza[\w-]{30,}|ya29\.[\w-]{16,}"
-    r"|eyJ[\w-]{8,}\.[\w-]{8,}\.)",
+    # names of models and folders begin like keys, but are words: no run with digits, none so long
+    rf"|(?<![A-Za-z0-9])(?:{_PREFIX}(?:[\w-]*[-_])?"
+    rf"(?:(?=[A-Za-z]*\d)[A-Za-z0-9]{{10,}}|[A-Za-z0-9]{{24,}})|{_OTHER_KEYS})",
     re.IGNORECASE,
 )
-"""What keys of servers and clouds look like, whoever they are of."""
+_BASIC = re.compile(r"\bbasic\s+([\w+/-]+)", re.IGNORECASE)
+_SHOWN_KEY = re.compile(
+    rf"(?:bearer|basic)\s+\S+|\b(?:{_PREFIX}|key[-_])[\w*.-]{{8,}}|\b(?:{_OTHER_KEYS})"
+    r"|\bAIza[\w*.-]{8,}|[A-Za-z0-9_-]{28,}",
+    re.IGNORECASE,
+)
+"""The same in what a server says, where it may be shown in part, and where a word too many that is
+hidden does no harm.
+"""
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*://)(?:\S*@)?([^?#\s]*)(?:[?#]\S*)?", re.IGNORECASE)
+
+
+def read_variable(name: str) -> str:
+    """A variable of the environment without the blanks and line feeds around it; "" when unset."""
+    return os.environ.get(name, "").strip()
 
 
 def find_secret(value: Any, place: str = "") -> str | None:
     """Where a key or a password stands in a value, with all that it holds: the names that lead
-    there, joined by points. None when there is none.
+    there, joined by points, or "a value" where no name does. None when there is none.
     """
     if isinstance(value, BaseModel):
         value = dict(value)
@@ -53,8 +74,13 @@ def find_secret(value: Any, place: str = "") -> str | None:
     elif isinstance(value, list | tuple | set | frozenset):
         return next(filter(None, (find_secret(inner, place) for inner in value)), None)
     elif isinstance(value, str) and _is_secret(value):
-        return place
+        return place or "a value"
     return None
+
+
+def hide_keys(text: str) -> str:
+    """What a server says, with *** for all that looks like a key, or like a part of one."""
+    return _SHOWN_KEY.sub("***", text)
 
 
 def hide_credentials(text: str) -> str:
@@ -70,15 +96,25 @@ def find_credentials(url: str) -> tuple[str, str] | None:
 
 
 def _is_secret(text: str) -> bool:
-    is_secret = _VALUE.search(text) or _VALUE.search(unquote(text))
-    return bool(is_secret) or any(secret in text for secret in _list_environment_secrets())
+    is_secret = any(_VALUE.search(one) or _holds_user(one) for one in (text, unquote(text)))
+    return is_secret or any(secret in text for secret in _list_environment_secrets())
+
+
+def _holds_user(text: str) -> bool:
+    """Whether a header's user and password stand in it, which are base64 of both and a colon."""
+    for encoded in _BASIC.findall(text):
+        padding = "=" * (-len(encoded) % 4)
+        with suppress(ValueError):  # no base64, or none of a text
+            if ":" in b64decode(encoded + padding, altchars="-_").decode("ascii"):
+                return True
+    return False
 
 
 def _list_environment_secrets() -> Iterator[str]:
     try:
-        pair = find_credentials(os.environ.get(URL) or "")
+        pair = find_credentials(read_variable(URL))
     except ValueError:  # no address: told where it is used
         pair = None
-    for secret in (os.environ.get(KEY) or "", *(pair or ())):
+    for secret in (read_variable(KEY), *(pair or ()), ":".join(pair or ())):
         if len(secret) >= _LEAST_SECRET:
             yield from (secret, quote(secret, safe=""), b64encode(secret.encode()).decode())

@@ -1,15 +1,20 @@
 """A key or a password that somebody gives to a command is in none of the files that it writes."""
 
+import json
 import os
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_uses import COMMANDS, PERSONA, USES
 from commands import run_command
+from pydantic import ValidationError
 
 from rlver_gym.cli.root import _refuse_what_is_secret
 from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.llm_client.body_fields import BodyFields
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.util.errors import CardError, RunError
@@ -27,6 +32,8 @@ SECRETS = [
     "Authorization: Bearer hunter2pw",
     "password=hunter2pw",
     '{"api_key": "hunter2pw"}',
+    "Basic bWU6aHVudGVyMnB3",
+    "Cookie: session=hunter2pw",
     "plain-hunter-words",
 ]
 """The last is what the environment's OPENAI_API_KEY holds."""
@@ -110,10 +117,50 @@ def test_a_password_in_the_address_of_a_server_is_used_and_written_nowhere(
         "https://medium.com/@john", "http://host:8000/v1", "hf:org/model", "openai:gpt-4o",
         "You keep every secret: theirs is safe. password: none", "http://[::1]:8000/v1", "seed",
         "sk-learn", "the tokens of a model", "//share/folder", "http://host/v1?version=2",
+        "hf-internal-testing/tiny-random-LlamaForCausalLM", "runs/rk-listener-vs-adaptive-2",
+        "a drill sergeant in basic training", "the bearer of misfortune", "cookie: 3 eggs",
     ],
 )  # fmt: skip
 def test_what_is_no_secret_is_taken(text: str) -> None:
     assert find_secret({"text": text}) is None
+    assert BodyFields(extra_body={"text": text}).to_body() == {"text": text}
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_no_field_of_a_request_takes_a_secret(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", f" {SECRETS[-1]}\n")
+    with pytest.raises(ValidationError, match=r"x\.text holds a key or a password"):
+        BodyFields(extra_body={"x": {"text": secret}})
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("api_key", {"extra_body": {"api_key": "abc"}}),
+        (r"x\.Authorization", {"extra_body": {"x": [{"Authorization": "abc"}]}}),
+        (r"provider\.p\.openai-api-key", {"provider": {"p": {"openai-api-key": "abc"}}}),
+        (r"chat_template_kwargs\.note", {"chat_template_kwargs": {"note": "Bearer abc"}}),
+        (r"reasoning\.session_cookie", {"reasoning": {"session_cookie": "abc"}}),
+        ("reasoning_effort", {"reasoning_effort": "sk-abcdefghij0123"}),
+    ],
+)
+def test_a_field_that_holds_a_secret_is_named(name: str, fields: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=f"{name} holds a key or a password"):
+        BodyFields(**fields)
+
+
+def test_the_password_of_the_environments_address_is_found_as_it_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", " http://anna:hunter@host/v1\n")
+    for text in ("my hunter", b64encode(b"anna:hunter").decode()):
+        assert find_secret({"text": text}) == "text"
+
+
+@pytest.mark.parametrize("value", ["{}", ["x", "{}"], {"": "{}"}, [["{}"]]])
+def test_a_secret_in_a_place_without_a_name_is_told(value: Any) -> None:
+    held = json.loads(json.dumps(value).replace("{}", SECRETS[7]))
+    assert find_secret(held) == "a value"
 
 
 def test_the_commands_of_a_manifest_have_addresses_without_credentials() -> None:

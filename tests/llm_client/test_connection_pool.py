@@ -227,6 +227,8 @@ def test_no_piece_of_a_key_is_shown() -> None:
         )
     assert excerpts.mask("no such key: abcde", ["abcde"], []) == "no such key: ***"
     assert excerpts.mask("none of them", ["none"], []) == "none of them"
+    assert excerpts.mask("Bad glpat-abc123***def", [KEY], []) == "Bad ***"
+    assert excerpts.mask("skip_special_tokens: no", [KEY], []) == "skip_special_tokens: no"
 
 
 @pytest.mark.parametrize(

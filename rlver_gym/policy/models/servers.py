@@ -23,10 +23,10 @@ from pydantic import BaseModel, Field, ValidationError
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from rlver_gym.llm_client.settings import read_variable
 from rlver_gym.policy.models.distributed import all_gather, rank
 from rlver_gym.policy.models.sampler import Completion, Prompt, Sampling
 from rlver_gym.util.errors import TrainingError
+from rlver_gym.util.secret_words import read_variable
 
 _TOKEN = re.compile(r"token_id:(\d+)")
 _NEUTRAL_SETTINGS = {
