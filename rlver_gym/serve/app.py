@@ -29,7 +29,13 @@ from rlver_gym.serve.messages import (
     StepRequest,
 )
 from rlver_gym.serve.metrics import Metrics
-from rlver_gym.serve.openapi import DESCRIPTION, PROBLEMS, describe_app, document_links
+from rlver_gym.serve.openapi import (
+    DESCRIPTION,
+    PROBLEMS,
+    describe_app,
+    document_choice,
+    document_links,
+)
 from rlver_gym.serve.operation import ServeSettings
 from rlver_gym.serve.problems import Refusal, describe_invalid
 from rlver_gym.users import SentientUser, make_user
@@ -109,12 +115,20 @@ def _episode_routes(table: EpisodeTable) -> APIRouter:
         """Takes the turn once, also when the request comes twice or the client goes away."""
         return await table.step(episode_id, request)
 
-    @router.post("/{episode_id}/replies", summary="Ask what several replies would do")
+    @router.post(
+        "/{episode_id}/replies",
+        summary="Ask what several replies would do",
+        responses={200: {"links": document_choice()}},
+    )
     async def appraise_replies(episode_id: EpisodeId, request: RepliesRequest) -> RepliesAnswer:
         """None of them is said: the episode stays where it is."""
         return await table.appraise(episode_id, request)
 
-    @router.post("/{episode_id}/choices", summary="Say one of the replies that were appraised")
+    @router.post(
+        "/{episode_id}/choices",
+        summary="Say one of the replies that were appraised",
+        responses={200: {"links": document_links()}},
+    )
     async def choose_reply(episode_id: EpisodeId, request: ChoiceRequest) -> StepAnswer:
         """Takes the turn, once, with the appraisal that the reply has."""
         return await table.choose(episode_id, request)

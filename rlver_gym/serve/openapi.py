@@ -36,8 +36,26 @@ def document_links() -> dict[str, Any]:
     turn = {"turn": "$response.body#/next_turn"}
     return {
         "step": {"operationId": "step_episode", "parameters": episode_id, "requestBody": turn},
+        "appraise": {
+            "operationId": "appraise_replies",
+            "parameters": episode_id,
+            "requestBody": turn,
+        },
         "show": {"operationId": "show_episode", "parameters": episode_id},
         "delete": {"operationId": "delete_episode", "parameters": episode_id},
+    }
+
+
+def document_choice() -> dict[str, Any]:
+    """How to say the first of the replies that an answer is about, as an OpenAPI link."""
+    choice = {
+        "turn": "$response.body#/turn",
+        "appraised": "$request.body#/request_id",
+        "index": 0,
+    }
+    episode_id = {"episode_id": "$request.path.episode_id"}
+    return {
+        "choose": {"operationId": "choose_reply", "parameters": episode_id, "requestBody": choice}
     }
 
 
