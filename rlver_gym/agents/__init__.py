@@ -24,8 +24,7 @@ from rlver_gym.core.agent import Agent, AgentMaker, AsyncAgent
 from rlver_gym.core.persona import Persona
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.util.errors import AgentError, UnknownName, pip_install
-from rlver_gym.util.lookalikes import look_alike, strip_invisible
-from rlver_gym.util.terminal import one_line
+from rlver_gym.util.user_code import check_name
 
 __all__ = [
     "AGENT_NAMES",
@@ -94,19 +93,10 @@ def agent_maker(
 
 def check_agent_name(name: str) -> None:
     """UnknownName for what no agent is called. Nothing is imported."""
-    if parse_strategy_name(name) or name in (*SHIPPED_AGENTS, HUMAN):
-        return
-    if name != one_line(strip_invisible(name)):
-        raise UnknownName(f"the agent {name[:80]!r} has signs in its name that nobody sees.")
-    if uses_server(name) or _hf_path(name):
-        return
-    if not is_own_agent(name):
-        raise UnknownName.of("agent", name, AGENT_NAMES, ", ".join(AGENT_NAMES))
-    for shipped in (*SHIPPED_AGENTS, HUMAN, *OTHERS):
-        if look_alike(name, shipped) or look_alike(name.partition(":")[0], shipped):
-            raise UnknownName(
-                f"the agent {name[:80]} can be taken for {shipped}. Give its module another name."
-            )
+    plain = (*SHIPPED_AGENTS, HUMAN)
+    is_known = name in plain or parse_strategy_name(name) or uses_server(name) or _hf_path(name)
+    told = ", ".join(AGENT_NAMES)
+    check_name("agent", name, AGENT_NAMES, told, (*plain, *OTHERS), is_known=bool(is_known))
 
 
 def _make_oracle(persona: Persona | None, seed: int) -> Oracle:

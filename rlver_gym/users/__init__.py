@@ -5,9 +5,7 @@ from typing import Any
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.users.embedded_user import EmbeddedUser
 from rlver_gym.util.errors import UnknownName
-from rlver_gym.util.lookalikes import look_alike, strip_invisible
-from rlver_gym.util.terminal import one_line
-from rlver_gym.util.user_code import is_own_name, make_own
+from rlver_gym.util.user_code import check_name, is_own_name, make_own
 
 __all__ = [
     "EmbeddedUser",
@@ -67,12 +65,9 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
 
 def check_user_name(name: str) -> None:
     """UnknownName for what no user is called. Nothing is imported."""
-    kind = name.partition(":")[0]
-    is_like_shipped = is_own_user(name) and any(look_alike(kind, shipped) for shipped in _SHIPPED)
-    is_seen = name == one_line(strip_invisible(name))
-    is_known = is_shipped_user(name) or kind == "reader" or is_own_user(name)
-    if is_like_shipped or not (is_seen and is_known):
-        raise UnknownName.of("user", name, [*PLAIN_USERS, "reader", "openai:MODEL"], _USER_FORMS)
+    is_known = is_shipped_user(name) or name.partition(":")[0] == "reader"
+    names = (*PLAIN_USERS, "reader", "openai:MODEL")
+    check_name("user", name, names, _USER_FORMS, _SHIPPED, is_known=is_known)
 
 
 def is_own_user(name: str) -> bool:

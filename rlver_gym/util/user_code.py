@@ -5,15 +5,16 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from pathlib import Path
 from threading import Thread
 from types import ModuleType
 from typing import Any, TypeVar
 
-from rlver_gym.util.errors import RlverError
+from rlver_gym.util.errors import RlverError, UnknownName
 from rlver_gym.util.event_loop import Worker
+from rlver_gym.util.lookalikes import look_alike, strip_invisible
 from rlver_gym.util.terminal import one_line
 
 T = TypeVar("T")
@@ -137,6 +138,32 @@ def is_own_name(name: str, reserved: Collection[str]) -> bool:
     module, _, attribute = name.partition(":")
     parts = (attribute, *module.split("."))
     return module not in reserved and all(part.isidentifier() for part in parts)
+
+
+def check_name(
+    what: str,
+    name: str,
+    names: Sequence[str],
+    forms: str,
+    reserved: Collection[str],
+    *,
+    is_known: bool,
+) -> None:
+    """UnknownName for what no agent or user (`what`) is called: neither `is_known`, nor MODULE:NAME
+    without what nobody sees and without a module that can be taken for a `reserved` word. `names`
+    are looked through for one that was meant, `forms` tells all. Nothing is imported.
+    """
+    if name != one_line(strip_invisible(name)):
+        raise UnknownName(f"the {what} {name[:80]!r} has signs in its name that nobody sees.")
+    if is_known:
+        return
+    if not is_own_name(name, reserved):
+        raise UnknownName.of(what, name, names, forms)
+    for word in reserved:
+        if look_alike(name, word) or look_alike(name.partition(":")[0], word):
+            raise UnknownName(
+                f"the {what} {name[:80]} can be taken for {word}. Give its module another name."
+            )
 
 
 def import_own(what: str, name: str, error: type[RlverError]) -> ModuleType:

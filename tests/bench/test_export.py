@@ -13,7 +13,7 @@ from exports import rows
 from failing import FailsInTurn
 
 from rlver_gym.bench.export.export import export
-from rlver_gym.bench.export.files import write_folder
+from rlver_gym.bench.export.files import write_export
 from rlver_gym.bench.export.select_dialogues import DialogueFilter, filter_records, read_records
 from rlver_gym.bench.export.table import write_table
 from rlver_gym.bench.folder import EPISODES, read_episodes
@@ -281,9 +281,9 @@ def test_an_earlier_export_is_replaced_and_nothing_else_is(finished: Path, tmp_p
 
 def test_a_folder_that_cannot_be_finished_leaves_the_earlier_one_as_it_was(tmp_path: Path) -> None:
     out = tmp_path / "data"
-    write_folder(out, {"README.md": "<!-- written by rlver-gym export -->"})
+    write_export(out, {"README.md": "<!-- written by rlver-gym export -->"})
     with pytest.raises(RunError, match="cannot be written"):
-        write_folder(
+        write_export(
             out, {"README.md": "new", "README.md/below": "a file lies where a folder is needed"}
         )
     assert [path.name for path in tmp_path.iterdir()] == ["data"]

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from pydantic import ConfigDict, Field
 
 from rlver_gym.bench.check import Problems
-from rlver_gym.bench.export.files import format_jsonl, write_folder
+from rlver_gym.bench.export.files import format_jsonl, write_export
 from rlver_gym.bench.export.hub import build_hub_files
 from rlver_gym.bench.export.pairs import BranchPoint, build_dpo_rows, find_branch_points
 from rlver_gym.bench.export.rated import is_corpus, read_dialogues, read_single_replies
@@ -119,7 +119,7 @@ def export(
     if not views:
         raise RunError(_explain_no_rows(len(chosen.records), forks, options))
     if to == "hf":
-        write_folder(path, build_hub_files(views, chosen.records, options.bare))
+        write_export(path, build_hub_files(views, chosen.records, options.bare))
     elif to == "table":
         write_table(path, views["turns"])
     else:

@@ -1,4 +1,4 @@
-"""Rows as text, and folders that are written whole or not at all."""
+"""Rows as text, and the folder of an export."""
 
 import json
 import re
@@ -24,9 +24,11 @@ def format_jsonl(rows: Sequence[Row], bare: bool = False) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in shown)
 
 
-def write_folder(folder: Path, files: Mapping[str, str]) -> None:
-    """Write files, by their paths, into a folder when all of them can be. Those that an earlier
-    export left there are replaced, or removed; everything else stays.
+def write_export(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files, by their paths, into a folder: all of them on its disk first, then each into its
+    place, so that a disk that is full changes nothing and only a stop between two moves leaves some
+    of the old. Those that an earlier export left there are replaced, or removed; everything else
+    stays.
 
     RunError when the folder is neither empty nor an earlier export, or cannot be written.
     """
@@ -52,7 +54,7 @@ def write_folder(folder: Path, files: Mapping[str, str]) -> None:
 
 def _list_earlier_export(folder: Path) -> set[str]:
     """The files that its card names; none for a folder that is empty or not there. RunError for
-    one that `write_folder` has not written.
+    one that `write_export` has not written.
     """
     card = folder / CARD
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):

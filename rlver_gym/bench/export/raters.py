@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rlver_gym.bench.export.files import CARD, MARK, format_jsonl, write_folder
+from rlver_gym.bench.export.files import CARD, MARK, format_jsonl, write_export
 from rlver_gym.bench.export.select_dialogues import Record
 from rlver_gym.bench.raters import read_lines
 from rlver_gym.corpora.corpus import FACTORS, DialogueLine, Rating, Supporter
@@ -54,7 +54,7 @@ def write_corpus(run: Path, records: Sequence[Record], out: Path) -> tuple[int, 
     files = {name: format_jsonl(values) for name, values in lines.items()}
     files["supporters.json"] = json.dumps(_list_supporters(chosen.values()), indent=1) + "\n"
     files[CARD] = _README.format(run=run.resolve().name, readers=f"{len(readers)} people")
-    write_folder(out, files)
+    write_export(out, files)
     left_out = total - len(said)
     return len(said), {_LEFT_OUT: left_out} if left_out else {}
 
