@@ -23,7 +23,7 @@ from rlver_gym.agents.strategies import FixedStrategy, parse_strategy_name
 from rlver_gym.core.agent import Agent, AgentMaker, AsyncAgent
 from rlver_gym.core.persona import Persona
 from rlver_gym.llm_client.settings import ChatSettings
-from rlver_gym.util.errors import AgentError, UnknownName, pip_install
+from rlver_gym.util.errors import AgentError, pip_install
 from rlver_gym.util.user_code import check_name
 
 __all__ = [
