@@ -153,10 +153,8 @@ def test_a_secret_and_what_only_we_set_are_refused_before_anything_is_written(
     with ChatServer("x") as server:
         if of == "judge":
             base_url = f"base_url={server.base_url}"
-            plain = run_command(
-                "bench", "--agent", "listener", "--persona", PERSON, "--out", str(run)
-            )
-            assert plain.returncode == 0
+            plain = f"bench --agent listener --persona {PERSON} --out {run}".split()
+            assert run_command(*plain).returncode == 0
             words = ("--judge-option", option, "--judge-option", base_url)
             done = run_command("judge", str(run), "--judge", "openai:j", *words)
         else:

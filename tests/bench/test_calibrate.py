@@ -40,15 +40,13 @@ def calibrate(judge: Callable[[str, str], float]) -> Calibration:
     def answer(request: ChatRequest) -> str:
         system = request.messages[0].content.split("\n")
         persona = next(lines[line] for line in system if line in lines)
-        state: dict[str, Any] = json.loads(
-            next(x for x in request.messages[1].content.split("\n") if x.startswith("{"))
-        )
+        lines_told = request.messages[1].content.split("\n")
+        state: dict[str, Any] = json.loads(next(x for x in lines_told if x.startswith("{")))
         said = state.get("replies") or {
             str(line["number"]): line["text"] for line in state["conversation"] if "number" in line
         }
-        return json.dumps(
-            {key: {"change": round(judge(text, persona))} for key, text in said.items()}
-        )
+        changes = {key: round(judge(text, persona)) for key, text in said.items()}
+        return json.dumps({key: {"change": change} for key, change in changes.items()})
 
     return summarise(list(judge_places(LLMUser(ScriptedChat(answer), "m"), PLACES)))
 

@@ -8,6 +8,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -378,9 +379,8 @@ def honest_runs(
         list(run(make_plan(user, server), folder))
         response_cache = folder / RESPONSE_CACHE_FILE
         if response_cache.exists():  # what is still in its log goes into the one file
-            with sqlite3.connect(response_cache) as db:
+            with closing(sqlite3.connect(response_cache)) as db:
                 db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            db.close()
         return folder
 
     return make

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,7 @@ from rlver_gym.util.terminal import printable
 pytestmark = pytest.mark.timeout(600)
 
 PAGE = "report.html"
+FORMATS = ("openai", "sharegpt", "sft", "dpo", "hf")
 PLAN = BenchPlan(agents=("comfort",), seeds=1, persona_ids=("noor-missed-evening",))
 _ACTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect")
 _watched: list[str] = []
@@ -120,10 +122,7 @@ def commands(folder: Path, at: Path) -> list[tuple[object, ...]]:
         ("report", folder),
         ("report", folder, "--json"),
         ("rescore", folder, "--user", "embedded"),
-        *(
-            ("export", folder, "--to", to, "--out", at / to)
-            for to in ("openai", "sharegpt", "sft", "dpo", "hf")
-        ),
+        *(("export", folder, "--to", to, "--out", at / to) for to in FORMATS),
         ("export", folder, "--to", "hf"),
         ("export", folder, "--to", "openai", "--json"),
         ("export", folder, "--to", "sft", "--split", "train"),
@@ -232,9 +231,8 @@ def test_a_run_with_ones_own_cards_verifies_with_the_manifests_env_card_and_name
     tmp_path: Path,
 ) -> None:
     card = (shipped_cards("envs") / "SAGE-Sentient-v0.yaml").read_text(encoding="utf-8")
-    (tmp_path / "mine.yaml").write_text(
-        card.replace("SAGE-Sentient-v0", "Mine-v0"), encoding="utf-8"
-    )
+    mine = card.replace("SAGE-Sentient-v0", "Mine-v0")
+    (tmp_path / "mine.yaml").write_text(mine, encoding="utf-8")
     people = shipped_cards("personas") / "en"
     mine = {"env": str(tmp_path / "mine.yaml"), "personas": str(people)}
     list(run(PLAN.model_copy(update=mine), tmp_path / "run"))
@@ -301,9 +299,8 @@ def test_damaged_answers_and_keys_are_counted_and_pruned(tmp_path: Path) -> None
     noisy_cache(path)
     stats = invoke("cache", "stats", path, "--json")
     assert (stats.exit_code, json.loads(stats.stdout)["damaged"]) == (1, 1)
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE answers SET key = CAST(X'C3' AS TEXT) WHERE model LIKE 'one%'")
-    db.close()
     assert "2 requests forgotten" in invoke("cache", "prune", path, "--damaged").output
     assert invoke("cache", "stats", path).exit_code == 0
 

@@ -114,9 +114,8 @@ def test_what_an_agent_writes_to_the_judge_raises_no_capability(way: str) -> Non
 def test_most_of_these_ways_do_not_even_reach_the_judge() -> None:
     recognised = [way for way in WAYS if find_judge_addressing_messages(hear(way).messages)]
     assert len(recognised) >= 25
-    assert not find_judge_addressing_messages(
-        hear("What a judge of people you are. I'd give it five days.").messages
-    )
+    harmless = hear("What a judge of people you are. I'd give it five days.")
+    assert not find_judge_addressing_messages(harmless.messages)
 
 
 def test_an_answer_in_labelled_lines_is_read_as_json_is() -> None:

@@ -163,12 +163,10 @@ def test_a_killed_command_asks_only_for_what_was_not_answered(own_folder: Path) 
         return answers(body)
 
     with ChatServer(answer) as server:
-        words = ("run", "--user", "openai:any", "--user-option", f"base_url={server.base_url}")
+        words = f"rescore run --user openai:any --user-option base_url={server.base_url}".split()
+        start, env = [sys.executable, "-m", "rlver_gym"], {"PYTHONPATH": str(Path.cwd())}
         command = subprocess.Popen(
-            [sys.executable, "-m", "rlver_gym", "rescore", *words],
-            cwd=own_folder,
-            env={**os.environ, "PYTHONPATH": str(Path.cwd())},
-            stderr=subprocess.DEVNULL,
+            [*start, *words], cwd=own_folder, env=os.environ | env, stderr=subprocess.DEVNULL
         )
         cache = own_folder / "run" / "rescore_cache.sqlite"
         deadline = time.monotonic() + 60

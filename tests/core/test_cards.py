@@ -51,10 +51,8 @@ def test_the_splits_have_their_sizes_and_share_nobody() -> None:
     sizes = {"train": 64, "validation": 12, "test": 24, "demo": 8}
     assert {split: len(shelf.ids(split)) for split in SPLITS} == sizes
     for kind in ("person", "situation"):
-        seen = {
-            split: {getattr(shelf.pairings[persona_id], kind) for persona_id in shelf.ids(split)}
-            for split in SPLITS
-        }
+        pairings = {split: [shelf.pairings[one] for one in shelf.ids(split)] for split in SPLITS}
+        seen = {split: {getattr(one, kind) for one in pairings[split]} for split in SPLITS}
         for one, other in combinations(SPLITS, 2):
             assert not seen[one] & seen[other], (one, other)
         assert sum(map(len, seen.values())) >= 24
@@ -275,14 +273,10 @@ def test_shipped_environments_are_pinned_to_the_embedded_user_that_ships_with_th
 
 
 def test_an_environment_refuses_another_version_of_the_embedded_user(persona: Persona) -> None:
-    class Changed(EmbeddedUser):
-        def __init__(self) -> None:
-            super().__init__()
-            self.version = "1000"
-
+    changed_user = EmbeddedUser()
+    changed_user.version = "1000"
     card = env_card("RLVER-Empathy-v0")
-    with pytest.raises(
-        CardError, match=r"pinned to version \d+ .* version 1000.*embedded_user out"
-    ):
-        EmpathySession(Changed(), persona, card)
-    EmpathySession(Changed(), persona, card.model_copy(update={"embedded_user": ""}))
+    says = r"pinned to version \d+ .* version 1000.*embedded_user out"
+    with pytest.raises(CardError, match=says):
+        EmpathySession(changed_user, persona, card)
+    EmpathySession(changed_user, persona, card.model_copy(update={"embedded_user": ""}))

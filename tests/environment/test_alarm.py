@@ -59,11 +59,9 @@ def test_who_says_the_same_to_everybody_is_marked_with_the_two_most_alike_replie
     (found,) = find_alerts(of(field, "comfort", MINE))
     assert (found.agent, found.expected) == (MINE, False)
     assert found.evidence.to_others == found.evidence.share
-    assert found.evidence.copies >= found.evidence.replies - 1, (
-        "a turn that only one dialogue reaches has nothing beside it"
-    )
-    assert found.evidence.dialogues == 12
-    assert found.evidence.alike == 1
+    # a turn that only one dialogue reaches has nothing beside it
+    assert found.evidence.copies >= found.evidence.replies - 1
+    assert (found.evidence.dialogues, found.evidence.alike) == (12, 1)
     first, second = found.evidence.pair or ()
     assert first.text == second.text
     assert first.persona != second.persona

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import warnings
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -140,12 +141,10 @@ def test_making_an_environment_loads_no_client() -> None:
 
 
 def test_info_holds_nothing_that_a_supporter_could_not_know() -> None:
-    env, full = gym.make("RLVER-Empathy-v0"), gym.make("RLVER-Empathy-v0", info="privileged")
+    envs = [gym.make("RLVER-Empathy-v0", info=info) for info in ("public", "privileged")]
     options = {"persona": f"{PERSONA}/praise"}
-    for got, told in (
-        (env.reset(seed=0, options=options)[1], full.reset(seed=0, options=options)[1]),
-        (env.step(SAY[0])[4], full.step(SAY[0])[4]),
-    ):
+    begun = [env.reset(seed=0, options=options)[1] for env in envs]
+    for got, told in (begun, [env.step(SAY[0])[4] for env in envs]):
         assert set(got) == {"turn", "outcome", "valid", "persona", "cut_chars"}
         assert set(told) - set(got) == set(PRIVILEGED) - {"spread"}
         assert "praise" not in str(got)
@@ -258,16 +257,12 @@ def test_every_kind_of_whole_number_chooses_a_strategy() -> None:
     assert len(utterances) == 1
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda **one: gym.make("RLVER-Empathy-v0", **one),
-        lambda **one: gym.make("RLVER-Strategy-v0", **one),
-        lambda **one: gym.make("RLVER-Empathy-v0", user=EmbeddedUser(), **one),
-        lambda **one: gym.make("RLVER-Empathy-v0", user="openai:m", **one),
-        lambda **one: gym.make_vec("RLVER-Empathy-v0", num_envs=2, **one),
-    ],
-)
+EMPATHY = partial(gym.make, "RLVER-Empathy-v0")
+MAKES = [EMPATHY, *(partial(EMPATHY, user=user) for user in (EmbeddedUser(), "openai:m"))]
+MAKES += [partial(gym.make, "RLVER-Strategy-v0"), partial(gym.make_vec, "RLVER-Empathy-v0")]
+
+
+@pytest.mark.parametrize("make", MAKES)
 @pytest.mark.parametrize("option", ["splitt", "seed", "timeout", "url_", "max_turns"])
 def test_no_argument_is_swallowed(make: Any, option: str) -> None:
     with pytest.raises(UnknownName, match=option):
@@ -320,13 +315,7 @@ print([one["persona"].tolist() for one in met])
 
 @pytest.mark.parametrize("group_size", [1, 2, 4])
 def test_a_seed_decides_whom_later_resets_meet_in_every_process(group_size: int) -> None:
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", RESETS, str(group_size)],
-            env=os.environ | {"PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(outputs) == 1
+    command = [sys.executable, "-c", RESETS, str(group_size)]
+    environments = (os.environ | {"PYTHONHASHSEED": seed} for seed in ("1", "2"))
+    first, second = (subprocess.check_output(command, env=one) for one in environments)
+    assert first == second

@@ -145,11 +145,8 @@ def test_both_wrappers_work_alone_on_any_text_environment() -> None:
     assert seen[seeing.names.index("question")] == 1
     seen, *_ = seeing.step("Go on.")
     assert seen[seeing.names.index("turn")] == 0.25
-    assert not any(
-        value
-        for name, value in zip(seeing.names, seen, strict=True)
-        if name.startswith(("tried", "last"))
-    )
+    names = zip(seeing.names, seen, strict=True)
+    assert not any(value for name, value in names if name.startswith(("tried", "last")))
 
 
 def test_what_was_tried_is_seen() -> None:
@@ -236,9 +233,8 @@ def read_right(read: NeedReader, split: str) -> float:
 
 def test_hints_are_read_in_people_never_met() -> None:
     assert read_right(get_leave_one_out_reader(), "test") > 3 / len(NEEDS)
-    assert all(
-        0 <= value < 1 for value in compute_need_evidence("Nobody says thank you. I did all of it.")
-    )
+    evidence = compute_need_evidence("Nobody says thank you. I did all of it.")
+    assert all(0 <= value < 1 for value in evidence)
     assert set(compute_need_evidence("")) == {0.0}
 
 
@@ -274,12 +270,8 @@ def test_everybody_may_have_any_need_in_training_and_the_draw_follows_the_seed()
 
 def test_a_persona_with_another_need_is_the_same_person_who_hints_at_something_else() -> None:
     own, other = library().get("noor-the-old-dog"), library().get("noor-the-old-dog/praise")
-    assert (other.person, other.situation, other.need) == (
-        own.person,
-        own.situation,
-        HiddenNeed.PRAISE,
-    )
-    assert other.id != own.id
-    assert other.hash != own.hash
+    assert (other.person, other.situation) == (own.person, own.situation)
+    assert other.need is HiddenNeed.PRAISE
+    assert (other.id == own.id, other.hash == own.hash) == (False, False)
     with pytest.raises(UnknownName, match="deep_empathy"):
         library().get("noor-the-old-dog/depe_empathy")

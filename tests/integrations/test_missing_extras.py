@@ -8,24 +8,12 @@ from configparser import ConfigParser
 import pytest
 from paths import ROOT
 
-from rlver_gym.util.errors import (
-    MissingExtra,
-    RlverError,
-    needs_extra,
-    needs_packages,
-    pip_install,
-)
+from rlver_gym.util.errors import MissingExtra, RlverError, needs_extra, needs_packages, pip_install
 
 INTEGRATIONS = "rlver_gym.integrations."
-EXTRAS = {
-    f"{INTEGRATIONS}inspect_ai": "inspect-ai",
-    f"{INTEGRATIONS}openenv": "openenv",
-    f"{INTEGRATIONS}trl": "trl",
-    f"{INTEGRATIONS}trl_tool": "trl",
-    f"{INTEGRATIONS}trl_trainer": "trl",
-    f"{INTEGRATIONS}verifiers": "verifiers",
-    f"{INTEGRATIONS}verl": "verl",
-}
+NAMES = "inspect_ai openenv trl trl_tool trl_trainer verifiers verl".split()
+EXTRAS = {f"{INTEGRATIONS}{name}": name.replace("_", "-") for name in NAMES}
+EXTRAS |= dict.fromkeys((f"{INTEGRATIONS}trl_tool", f"{INTEGRATIONS}trl_trainer"), "trl")
 NEEDS_NOTHING = {f"{INTEGRATIONS}episodes"}
 """Modules that can be imported with the base install."""
 HIDDEN = (
@@ -62,12 +50,8 @@ def refusals() -> dict[str, str]:
 
 
 def test_every_module_is_tried() -> None:
-    files = {
-        INTEGRATIONS + path.stem
-        for path in (ROOT / "rlver_gym" / "integrations").glob("*.py")
-        if path.stem != "__init__"
-    }
-    assert files == {*EXTRAS, *NEEDS_NOTHING}
+    files = {path.stem for path in (ROOT / "rlver_gym" / "integrations").glob("[!_]*.py")}
+    assert {INTEGRATIONS + name for name in files} == {*EXTRAS, *NEEDS_NOTHING}
 
 
 @pytest.mark.parametrize(("name", "extra"), EXTRAS.items())

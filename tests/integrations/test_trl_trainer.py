@@ -103,13 +103,8 @@ def test_two_processes_share_a_group_and_learn_from_it(tmp_path: Path) -> None:
     paths = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*torchrun, __file__, str(tmp_path)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=540,
-    )
+    command = [*torchrun, __file__, str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=540)
     assert done.returncode == 0, done.stderr[-3000:]
     one, other = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
     assert one["met"] == other["met"] == [[PEOPLE[0], 0]] * 2

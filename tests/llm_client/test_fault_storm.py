@@ -61,18 +61,16 @@ def storm(
     once, so that many dialogues take several.
     """
     with FaultyServer(ANSWERS, faults=Faults(rate, seed=seed, retry_after_s=0.01)) as server:
-        settings = [
-            ChatSettings(
-                base_url=server.base_url,
-                attempts=3,
-                timeout_s=DEADLINE_S + number,  # others than the others', so a client of its own
-                attempt_timeout_s=attempt_timeout_s,
-                concurrency=8,
-                # whether many faults at once are an outage is a matter of when they come
-                max_wait_s=None,
-            )
-            for number in range(clients)
-        ]
+        usual = ChatSettings(
+            base_url=server.base_url,
+            attempts=3,
+            attempt_timeout_s=attempt_timeout_s,
+            concurrency=8,
+            # whether many faults at once are an outage is a matter of when they come
+            max_wait_s=None,
+        )
+        deadlines = (DEADLINE_S + number for number in range(clients))  # each a client of its own
+        settings = [usual.model_copy(update={"timeout_s": each}) for each in deadlines]
         users = [make_user("openai:m", **dict(each)) for each in settings]
 
         async def held() -> list[Episode]:

@@ -132,26 +132,21 @@ class Response(NamedTuple):
         return "\r\n".join([*lines, "", ""]).encode("utf-8", "replace") + self.body
 
 
+HEADERS = {
+    "Content-Type": ["application/json", "text/html", "é" * 200],
+    "Content-Encoding": ["gzip", "gzip, gzip", "zstd"],
+    "Transfer-Encoding": ["chunked"],
+    "Location": ["/v1/elsewhere", "http://["],
+    "Set-Cookie": ["planted=1", "planted=1; Max-Age=9" + "9" * 400],
+    "X-Odd": ["\x00"],
+}
+
+
 @st.composite
 def responses(draw: st.DrawFn) -> Response:
     """A response, most often one that can be read as HTTP."""
     body = draw(BODIES)
-    fields = st.sampled_from(
-        [
-            ("Content-Type", "application/json"),
-            ("Content-Type", "text/html"),
-            ("Content-Encoding", "gzip"),
-            ("Content-Encoding", "gzip, gzip"),
-            ("Content-Encoding", "zstd"),
-            ("Transfer-Encoding", "chunked"),
-            ("Location", "/v1/elsewhere"),
-            ("Location", "http://["),
-            ("Set-Cookie", "planted=1"),
-            ("Set-Cookie", "planted=1; Max-Age=9" + "9" * 400),
-            ("X-Odd", "\x00"),
-            ("Content-Type", "é" * 200),
-        ]
-    )
+    fields = st.sampled_from([(name, value) for name in HEADERS for value in HEADERS[name]])
     headers = draw(st.lists(fields | st.tuples(st.just("Retry-After"), WAITS), max_size=3))
     length = draw(st.just(len(body)) | st.none() | st.integers(-1, 10) | st.just(len(body) + 5))
     return Response(draw(STATUSES | st.integers(100, 599)), tuple(headers), body, length)

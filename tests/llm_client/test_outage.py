@@ -211,8 +211,8 @@ def test_who_asks_after_a_dialogue_asks_for_none(session: EmpathySession) -> Non
 
 def plan(server: ChatServer, **chat: Any) -> BenchPlan:
     chat = {"base_url": server.base_url, "attempts": 2, **chat}
-    values = {"agents": ("listener",), "user": "openai:user", "persona_ids": PEOPLE, "seeds": 1}
-    return BenchPlan.model_validate({**values, "chat": chat})
+    usual = {"agents": ("listener",), "user": "openai:user", "persona_ids": PEOPLE, "seeds": 1}
+    return BenchPlan.model_validate({**usual, "chat": chat})
 
 
 @pytest.fixture(scope="module")

@@ -107,6 +107,9 @@ def put(before: str) -> Callable[[str], str]:
 
 TWICE = '"reasoning_content": "hm", "reasoning_content": null, "content"'
 BLOCKED = {"message": "Content Exists Risk"}
+NOTHING = {"logprobs": None, "finish_reason": None}
+OPTIONAL = "id object created model usage index role finish_reason".split()
+GOOD = {"status_code": 0, "status_msg": "success"}
 BROKE = {"status_code": 1008, "status_msg": "insufficient balance"}
 QUIRKS = {
     "a field of thoughts twice": Quirk(text=lambda text: text.replace('"content"', TWICE)),
@@ -118,12 +121,8 @@ QUIRKS = {
     "half a character elsewhere": Quirk(text=put(r'"note": "\ud800"')),
     "a refusal that is false": Quirk(changed(message={"refusal": False})),
     "an empty refusal": Quirk(changed(message={"refusal": {}, "tool_calls": None})),
-    "null wherever it may stand": Quirk(
-        changed(usage=None, error=None, choice={"logprobs": None, "finish_reason": None})
-    ),
-    "as few fields as possible": Quirk(
-        without("id", "object", "created", "model", "usage", "index", "role", "finish_reason")
-    ),
+    "null wherever it may stand": Quirk(changed(usage=None, error=None, choice=NOTHING)),
+    "as few fields as possible": Quirk(without(*OPTIONAL)),
     "a finish_reason that is no text": Quirk(changed(choice={"finish_reason": 1})),
     "usage in words": Quirk(changed(usage={"prompt_tokens": "7", "completion_tokens": -1})),
     "a text in parts": Quirk(parts("text", {"type": "text", "text": ""})),
@@ -134,9 +133,7 @@ QUIRKS = {
     ),
     "thoughts aloud": Quirk(thinking_aloud),
     "a text beside no message": Quirk(as_text),
-    "a status of its own that is good": Quirk(
-        changed(base_resp={"status_code": 0, "status_msg": "success"}, code=200, msg="ok")
-    ),
+    "a status of its own that is good": Quirk(changed(base_resp=GOOD, code=200, msg="ok")),
     "no content type of its own": Quirk(content_type="text/plain"),
     "blank lines first": Quirk(text=lambda text: f"\n\n {text}"),
     "no credit, status 200": instead(base_resp=BROKE, told="insufficient balance", stops=True),

@@ -97,9 +97,8 @@ def test_a_run_that_fails_tells_neither_key_nor_words(
     says: Callable[[dict[str, Any]], str], tmp_path: Path
 ) -> None:
     with ChatServer(says) as server:
-        told = bench(
-            server, tmp_path, "--user-option", "attempts=1", "--user-option", "timeout_s=5"
-        )
+        options = ("--user-option", "attempts=1", "--user-option", "timeout_s=5")
+        told = bench(server, tmp_path, *options)
     output = told.stdout + told.stderr
     assert "no usable answer" in " ".join(output.split())
     assert not [name for name, content in written(tmp_path).items() if KEY.encode() in content]
@@ -163,9 +162,8 @@ def test_a_pickle_holds_neither_key_nor_password_and_finds_both_again(
     monkeypatch.setenv("OPENAI_BASE_URL", url)
     line, pickled = shared.connect(), list[bytes]()
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-        pickled = [
-            pickle.dumps(one, protocol) for one in (line, line.settings, made_env("openai:u"))
-        ]
+        values = (line, line.settings, made_env("openai:u"))
+        pickled = [pickle.dumps(one, protocol) for one in values]
         # Cards may say "planted".
         assert not [one for one in pickled if KEY.encode() in one or KEY[::-1].encode() in one]
         assert [pickle.loads(one) for one in pickled[:2]] == [line, line.settings]
@@ -188,9 +186,8 @@ def test_a_key_that_was_given_is_never_replaced_by_another_ones(
     for there in (None, "sk-of-another-server"):
         if there:
             monkeypatch.setenv("OPENAI_API_KEY", there)
-        with pytest.raises(
-            ServerRefused, match="Set OPENAI_API_KEY to it where they are unpickled"
-        ) as error:
+        says = "Set OPENAI_API_KEY to it where they are unpickled"
+        with pytest.raises(ServerRefused, match=says) as error:
             pickle.loads(pickled)
         assert "planted" not in str(error.value)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -212,11 +209,7 @@ def test_environments_in_processes_of_their_own_have_the_key(
 
 
 def test_a_key_or_password_that_would_stand_in_a_spec_is_refused() -> None:
-    secrets: list[dict[str, Any]] = [
-        {"api_key": KEY},
-        {"base_url": f"http://me:{KEY}@127.0.0.1:1/v1"},
-    ]
-    for options in secrets:
+    for options in ({"api_key": KEY}, {"base_url": f"http://me:{KEY}@127.0.0.1:1/v1"}):
         with pytest.raises(CardError, match="Set OPENAI_API_KEY and OPENAI_BASE_URL") as error:
             gym.make("RLVER-Empathy-v0", user="openai:u", **options)
         assert "planted" not in str(error.value)

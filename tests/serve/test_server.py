@@ -291,10 +291,9 @@ def test_a_client_that_sends_too_much_sees_the_413(
 
 def test_a_body_that_does_not_come_is_408(serve: Any) -> None:
     server = serve(body_timeout_s=0.1)
+    head = b"POST /v1/episodes HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{"
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
-        connection.sendall(
-            b"POST /v1/episodes HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{"
-        )
+        connection.sendall(head)
         assert connection.recv(4_096).startswith(b"HTTP/1.1 408")
 
 
@@ -305,13 +304,8 @@ def test_without_the_token_everything_but_health_and_the_description_is_401(
     server = serve(token=TOKEN)
     call = caller(server)
     headers = {"authorization": sent.encode("latin-1")} if sent else {}
-    for method, path in [
-        ("POST", "/v1/episodes"),
-        ("GET", "/v1/envs"),
-        ("GET", "/metrics"),
-        ("GET", "/nothing"),
-    ]:
-        answer = call(method, path, headers=headers)
+    for place in ("POST /v1/episodes", "GET /v1/envs", "GET /metrics", "GET /nothing"):
+        answer = call(*place.split(), headers=headers)
         assert_problem(answer, 401, "unauthorized")
         assert answer.headers["www-authenticate"] == "Bearer"
         call.connection.close()
@@ -378,10 +372,8 @@ def is_closed(connection: socket.socket, within_s: float = 10) -> bool:
 def test_heads_that_do_not_come_whole_keep_nobody_out(serve: Any, caller: Any) -> None:
     server = serve(max_connections=8, header_timeout_s=60)
     with ExitStack() as stack:
-        half = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
-            for _ in range(40)
-        ]
+        connections = (socket.create_connection(("127.0.0.1", server.port)) for _ in range(40))
+        half = [*map(stack.enter_context, connections)]
         for connection in half:
             with suppress(OSError):
                 connection.sendall(HALF)

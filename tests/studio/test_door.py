@@ -74,8 +74,9 @@ def test_every_answer_forbids_all_but_our_own_files(shared, path: str) -> None:
 
 
 def test_the_built_files_name_no_other_machine_and_hold_no_inline_script() -> None:
-    namespaces = {"http://www.w3.org/2000/svg", "http://www.w3.org/1998/Math/MathML"}
-    namespaces |= {"http://www.w3.org/1999/xhtml"}
+    namespaces = {
+        f"http://www.w3.org/{one}" for one in ("2000/svg", "1998/Math/MathML", "1999/xhtml")
+    }
     for file in (files("rlver_gym.studio") / "static").iterdir():
         text = file.read_text(encoding="utf-8")
         assert set(re.findall(r"https?://[\w./-]+", text)) <= namespaces, file.name
