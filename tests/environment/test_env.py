@@ -230,6 +230,13 @@ def unanswered(state: EnvState) -> EnvState:
     return state._replace(snapshot=state.snapshot._replace(dialogue=dialogue))
 
 
+def out_of_bounds(state: EnvState) -> EnvState:
+    """All that follows from an appraisal that nobody gives fits it."""
+    emotion = state.snapshot.dialogue.turns[-2].emotion + 20
+    bad = last_turn(appraisal=Appraisal(20, "", ()), emotion=emotion, reward=20.0)(state)
+    return snapshot(emotion=emotion)(bad)
+
+
 RANDOM = np.random.PCG64(0).state
 DAMAGES: dict[str, Damage] = {
     "no random state": state(random=None),
@@ -255,7 +262,7 @@ DAMAGES: dict[str, Damage] = {
     "another emotion": last_turn(emotion=99),
     "another reward": last_turn(reward=10.0),
     "an appraisal that is none": last_turn(appraisal=None),
-    "an appraisal out of bounds": last_turn(appraisal=Appraisal(60, "", ()), emotion=100),
+    "an appraisal out of bounds": out_of_bounds,
     "an utterance without an answer": unanswered,
 }
 
