@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from rlver_gym.core.library import library
 from rlver_gym.corpora.corpus import Corpus, RatedReply
 from rlver_gym.users.reader_network import OUTPUTS, Passage, ReaderNetwork
-from rlver_gym.util.terminal import progress_bar
+from rlver_gym.util.progress import progress_bar
 
 _FACTORS_WEIGHT = 0.15
 """Of a factor's squared error, beside 1 for the change's."""

@@ -15,7 +15,7 @@ from rlver_gym.bench.export.demonstrations import AGENTS
 from rlver_gym.policy.models.model import export_model, load_model, load_tokenizer
 from rlver_gym.policy.models.tiny_model import build_tiny_model
 from rlver_gym.policy.sft import count_optimizer_steps, train_on_demonstrations
-from rlver_gym.util.terminal import progress_bar
+from rlver_gym.util.progress import progress_bar
 
 
 def build_with_copying(folder: Path, seed: int = 0, **sizes: int) -> None:

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from rlver_gym.core.dialogue import Message
 from rlver_gym.util.errors import AgentError
-from rlver_gym.util.terminal import SafeConsole, read_utterance
+from rlver_gym.util.keyboard import read_utterance
+from rlver_gym.util.terminal import SafeConsole
 
 
 class Human:

@@ -14,7 +14,8 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.users import make_user
 from rlver_gym.util.errors import UnknownName
-from rlver_gym.util.terminal import SafeConsole, format_count, progress_bar
+from rlver_gym.util.progress import progress_bar
+from rlver_gym.util.terminal import SafeConsole, format_count
 
 ATTACKS = {attack.name: attack for attack in (*FIXED_ATTACKS, *SEARCH_ATTACKS)}
 

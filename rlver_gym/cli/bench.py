@@ -54,7 +54,8 @@ from rlver_gym.util.errors import (
     ServerUnreachable,
 )
 from rlver_gym.util.interval import Spread
-from rlver_gym.util.terminal import SafeConsole, format_count, one_line, progress_bar
+from rlver_gym.util.progress import progress_bar
+from rlver_gym.util.terminal import SafeConsole, format_count, one_line
 
 _MOST_REASONS = 5
 

@@ -12,7 +12,7 @@ import typer
 from rlver_gym.cli.model_options import Command, FieldOption, add_model_options
 from rlver_gym.llm_client.settings import ChatSettings, public_url
 from rlver_gym.util.errors import CardError, RunError
-from rlver_gym.util.terminal import can_ask
+from rlver_gym.util.keyboard import can_ask
 
 User = Annotated[
     str, typer.Option(help="Who is talked to: embedded, reader, openai:MODEL, or MODULE:NAME.")

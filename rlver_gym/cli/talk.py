@@ -33,7 +33,8 @@ from rlver_gym.studio.talks import snapshot_before
 from rlver_gym.users import make_user
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import RunError, UtteranceError
-from rlver_gym.util.terminal import SafeConsole, read_utterance
+from rlver_gym.util.keyboard import read_utterance
+from rlver_gym.util.terminal import SafeConsole
 
 _COMMAND = re.compile(r"\s*(/[a-z]+)(?:[ \t]+(\S[^\n]*?))?\s*")
 _SAID_NOTHING = "You said nothing. Enter again to stay silent; /help shows what can be typed."

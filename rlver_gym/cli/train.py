@@ -30,8 +30,9 @@ from rlver_gym.policy.config import (
 from rlver_gym.policy.learning.registry import ALGORITHMS, list_algorithms_with_option
 from rlver_gym.util.errors import TrainingError, pip_install
 from rlver_gym.util.machine import keep_freed_memory
+from rlver_gym.util.progress import progress_bar
 from rlver_gym.util.stop import handle_stops
-from rlver_gym.util.terminal import SafeConsole, progress_bar
+from rlver_gym.util.terminal import SafeConsole
 
 _NONE = "none"
 """Typed for what may be missing, such as a preset's target_kl."""

@@ -32,8 +32,9 @@ from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.folders import LOCK, write_folder
 from rlver_gym.util.json_lines import append_lines, open_locked
+from rlver_gym.util.progress import progress_bar
 from rlver_gym.util.stop import StopRequested, StopSignals, handle_stops
-from rlver_gym.util.terminal import SafeConsole, progress_bar
+from rlver_gym.util.terminal import SafeConsole
 
 _OURS = (
     CONFIG,

@@ -1,5 +1,5 @@
-"""The terminal: text for people, in which it obeys nothing from outside, tables, progress bars, and
-what they are asked. Whatever the terminal is, and where there is none.
+"""The terminal: text for people, in which it obeys nothing from outside. Whatever the terminal is,
+and where there is none.
 """
 
 import codecs
@@ -7,29 +7,15 @@ import io
 import json
 import os
 import re
-import select
 import sys
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.segment import Segment
-from rich.table import Table
 from rich.text import Text
 
-SECONDS_BETWEEN_LINES = 5.0
-"""Of progress where there is no terminal."""
+from rlver_gym.util.tables import make_tables
 
 
 class SafeConsole(Console):
@@ -55,11 +41,10 @@ class SafeConsole(Console):
         No word and no figure is broken: where there is no room for them, columns of figures stand
         below each other, and other rows are lists of what stands under which heading.
         """
-        heading, *body = ([one_line(row[0]), *map(printable, row[1:])] for row in rows)
-        columns = [_Column.of(cells) for cells in zip(heading, *body, strict=True)]
+        shown = ([one_line(row[0]), *map(printable, row[1:])] for row in rows)
+        tables = make_tables(shown, self.width)
         if title:
             self.print(Text(one_line(title), style="bold"))
-        tables = _arrange_columns(columns, self.width) or [_make_list(heading, body)]
         for number, table in enumerate(tables):
             if number:
                 self.print()
@@ -75,92 +60,6 @@ class SafeConsole(Console):
 
     def _fit(self, text: str) -> str:
         return fit_encoding(printable(text), self.encoding)
-
-
-_GAP, _NARROW_GAP = 2, 1
-"""Blanks between columns; the other one where it lets all of them stand beside each other."""
-_WORD = re.compile(r"[^\W\d_]{3}")
-
-
-class _Column(NamedTuple):
-    """A column of a table; `least` and `most` are how wide it can be, in cells of the terminal."""
-
-    name: str
-    cells: tuple[str, ...]
-    is_text: bool
-    least: int
-    most: int
-
-    @classmethod
-    def of(cls, column: Sequence[str]) -> "_Column":
-        name, *cells = column
-        is_text = 2 * sum(map(bool, map(_WORD.search, cells))) > sum(map(bool, cells))
-        pieces = [*name.split(), *(word for cell in cells for word in _split_cell(cell, is_text))]
-        lines = (line for cell in column for line in cell.split("\n"))
-        widths = (max(map(cell_len, texts), default=0) for texts in (pieces, lines))
-        return cls(name, tuple(cells), is_text, *widths)
-
-
-def _split_cell(cell: str, is_text: bool) -> list[str]:
-    """What of it cannot be broken."""
-    return cell.split() if is_text else cell.split("\n")
-
-
-def _arrange_columns(columns: Sequence[_Column], width: int) -> list[Table | Text]:
-    """One table, or several below each other, the first column in each; none where there is no room
-    even for one other column, or for text.
-    """
-    first, *others = columns
-    first = first._replace(least=first.most)
-    for gap in (_GAP, _NARROW_GAP):
-        if _has_room([first, *others], width, gap):
-            return [_make_columns([first, *others], width, gap)]
-    if any(column.is_text for column in others):
-        return []
-    parts: list[list[_Column]] = []
-    for column in others:
-        if not _has_room([first, column], width):
-            return []
-        if not parts or not _has_room([*parts[-1], column], width):
-            parts.append([first])
-        parts[-1].append(column)
-    return [_make_columns(part, width) for part in parts]
-
-
-def _has_room(columns: Sequence[_Column], width: int, gap: int = _GAP) -> bool:
-    return sum(column.least for column in columns) + gap * (len(columns) - 1) <= width
-
-
-def _make_columns(columns: Sequence[_Column], width: int, gap: int = _GAP) -> Table:
-    """A table without lines. What is left of the width goes where it is narrowest."""
-    widths = [column.least for column in columns]
-    most = sum(column.most for column in columns)
-    room = min(width - gap * (len(columns) - 1), most)
-    while sum(widths) < room:
-        narrow = [at for at, column in enumerate(columns) if widths[at] < column.most]
-        widths[min(narrow, key=widths.__getitem__)] += 1
-    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
-    for number, column in enumerate(columns):
-        table.add_column(
-            Text(column.name),
-            style="" if number else "bold",
-            justify="left" if column.is_text else "right",
-            width=widths[number],
-        )
-    for cells in zip(*(column.cells for column in columns), strict=True):
-        table.add_row(*map(Text, cells))
-    return table
-
-
-def _make_list(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Text:
-    text = Text()
-    for first, *others in rows:
-        text.append(f"{first}\n", style="bold")
-        for name, cell in zip(heading[1:], others, strict=True):
-            if cell.strip():
-                text.append(f"  {' '.join(name.split())}: {cell}\n")
-    text.rstrip()
-    return text
 
 
 COMMANDS = re.compile(
@@ -269,96 +168,3 @@ def _without_impossible_width(environ: Mapping[str, str]) -> Mapping[str, str]:
     width = environ.get("COLUMNS", "1")
     is_width = width.isascii() and width.isdecimal() and int(width) > 0
     return environ if is_width else {**environ, "COLUMNS": ""}
-
-
-def can_ask() -> bool:
-    """Whether somebody is at a terminal to answer."""
-    return bool(sys.stdin and sys.stdin.isatty())
-
-
-_STYLE = re.compile(r"\x1b\[[0-9;]*m")
-_PASTE_GAP_S = 0.05
-"""Lines that come faster than this were not typed."""
-
-
-def read_utterance(console: Console, prompt: Text) -> str:
-    """What was typed after the prompt, or pasted: then it may have several lines.
-
-    Without a terminal, one line. EOFError at the end of input.
-    """
-    if not can_ask() or not sys.stdout.isatty():
-        console.print(prompt, end="")
-        if sys.stdin is None:
-            raise EOFError
-        return input()
-    lines = [input(_render_prompt(console, prompt))]
-    while _is_input_pending():
-        lines.append(input())
-    return "\n".join(lines)
-
-
-def _render_prompt(console: Console, prompt: Text) -> str:
-    """The prompt as `input` takes it: the line editor counts its cells, and must know which
-    characters take none.
-    """
-    with console.capture() as shown:
-        console.print(prompt, end="", soft_wrap=True)
-    return _STYLE.sub("\x01\\g<0>\x02", shown.get()) if _enable_line_editing() else shown.get()
-
-
-def _enable_line_editing() -> bool:
-    """Whether `input` lets people edit the line, from now on."""
-    try:
-        import readline  # noqa: PLC0415 (it speaks to the terminal when it is imported)
-    except ImportError:
-        return False
-    readline.parse_and_bind("set enable-bracketed-paste on")  # Python turns it off
-    return True
-
-
-def _is_input_pending() -> bool:
-    """Whether the next line is there already, as the rest of a paste is in terminals that do not
-    mark pastes.
-    """
-    if sys.platform == "win32":
-        return False
-    return bool(select.select([sys.stdin], [], [], _PASTE_GAP_S)[0])
-
-
-class LongWork(Progress):
-    """A progress bar; where there is no terminal, a line of text every few seconds."""
-
-    _told_at = 0.0
-
-    def start(self) -> None:
-        self._told_at = time.monotonic()
-        super().start()
-
-    def advance(self, task_id: TaskID, advance: float = 1) -> None:
-        super().advance(task_id, advance)
-        self._tell(task_id)
-
-    def update(self, task_id: TaskID, **changes: Any) -> None:
-        super().update(task_id, **changes)
-        self._tell(task_id)
-
-    def _tell(self, task_id: TaskID) -> None:
-        now = time.monotonic()
-        if self.console.is_terminal or now - self._told_at < SECONDS_BETWEEN_LINES:
-            return
-        self._told_at = now
-        task = self._tasks[task_id]
-        total = "" if task.total is None else f" of {task.total:,.0f}"
-        self.console.print(f"{task.description.strip()}: {task.completed:,.0f}{total}")
-
-
-def progress_bar(*columns: ProgressColumn, quiet: bool = False) -> Progress:
-    """A bar that goes away when the work is done; `quiet`: nothing is printed on its console."""
-    shown = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-    )
-    return LongWork(*shown, *columns, console=SafeConsole(stderr=True, quiet=quiet), transient=True)

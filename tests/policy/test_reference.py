@@ -149,7 +149,7 @@ def test_within_an_iteration_a_run_without_a_terminal_says_how_far_it_is(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rlver_gym.util.terminal.SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("rlver_gym.util.progress.SECONDS_BETWEEN_LINES", 0.0)
     small_run(tmp_path, tiny_folder, iterations=1, epochs=2)
     said = capsys.readouterr().err
     for stage in ("replies, 4 of 4", "micro-batches scored, 0 of", "steps, 1 of 2"):
