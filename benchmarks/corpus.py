@@ -1,17 +1,13 @@
-"""Check the corpus of rated replies, and write blind sheets for more of them.
+"""Check the corpus of rated replies.
 
 python benchmarks/corpus.py check [FOLDER]
-python benchmarks/corpus.py sheet OUT PLACE... [--folder FOLDER]
 
 `check` counts what research/corpus.md promises, says how far two readers agree, and ends with 1
-when a promise is broken. `sheet` writes OUT/sheet.md, by which a reader rates all replies of some
-dialogues and moments (their ids) with research/rubric.md, and OUT/key.json, which says who spoke.
+when a promise is broken. Blind sheets are written and read back by `rlver-gym sheets`.
 """
 
 import argparse
-import json
 import math
-import random
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +17,6 @@ from pathlib import Path
 import numpy as np
 
 from rlver_gym.core.library import library
-from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import content_stems
 from rlver_gym.corpora.corpus import FACTORS, Corpus, RatedReply
 
@@ -33,18 +28,6 @@ _WORDS = 5
 """Content words that a reply must have to be compared."""
 _SITTING = 80
 """Replies that one reader rates in one sitting, at most."""
-NEEDS = {
-    "deep_empathy": (
-        "to be felt with: that somebody senses what it is like inside, beyond generic comfort"
-    ),
-    "practical_advice": "concrete, workable help with what to do next",
-    "balanced_view": "to see both sides fairly, the others' as well as their own",
-    "motives": "to understand why the other person acted as they did",
-    "reflection": "to be led to their own part and pattern",
-    "listening": "to tell it all to somebody patient who takes in details and fixes nothing",
-    "not_at_fault": "to hear convincingly, on the facts, that they are not to blame",
-    "praise": "sincere, specific recognition of what they did",
-}
 
 
 def near_duplicates(replies: Sequence[RatedReply]) -> int:
@@ -207,75 +190,6 @@ def print_correlations(splits: dict[str, Corpus]) -> None:
     print(f"  change by factors, train: R2 {1 - left.var() / changes.var():.2f}; {correlations}")
 
 
-def background(persona: Persona) -> list[str]:
-    """What a reader is told of the person whose place they take."""
-    person, situation = persona.person, persona.situation
-    return [
-        f"# You are {person.name}",
-        (
-            f"{person.name}, {person.age}, {person.work}. {person.disposition}"
-            f" ({', '.join(person.traits)}). {person.habits}"
-        ),
-        f"Way of speaking: {person.way_of_speaking}",
-        "",
-        f"Situation: {situation.cause}",
-        "Timeline:",
-        *(f"- {event.when}: {event.what} (felt: {event.felt})" for event in situation.timeline),
-        f"Now: {situation.now}",
-        f"Tried: {' '.join(situation.tried)}",
-        "",
-        f"HIDDEN NEED, never said aloud: {persona.need.value}: {NEEDS[persona.need.value]}",
-    ]
-
-
-def write_sheet(folder: Path, out: Path, places: Sequence[str]) -> int:
-    """Write a blind sheet and its key."""
-    lines: list[str] = []
-    key: dict[str, str] = {}
-    known: set[str] = set()
-    chance = random.Random(0)
-    for corpus in (Corpus(folder / name) for name in SPLITS):
-        known |= {one.id for one in (*corpus.dialogues, *corpus.moments)}
-        for dialogue in (one for one in corpus.dialogues if one.id in places):
-            lines += [
-                *background(library().get(dialogue.persona)),
-                "",
-                "## A dialogue",
-                f"PERSON: {dialogue.opening}",
-            ]
-            for turn in dialogue.turns:
-                lines += [f"SUPPORTER {turn.id or ''}: {turn.agent}", f"PERSON: {turn.user}"]
-                if turn.id is not None:
-                    key[turn.id] = dialogue.supporter
-        for moment in (one for one in corpus.moments if one.id in places):
-            lines += [
-                *background(library().get(moment.persona)),
-                "",
-                "## A moment. So far:",
-                f"PERSON: {moment.opening}",
-            ]
-            for turn in moment.turns:
-                lines += [f"SUPPORTER: {turn.agent}", f"PERSON: {turn.user}"]
-            lines.append("### Replies, each as if it alone came next")
-            lines += [
-                f"{one.id}: {one.text}"
-                for one in chance.sample(moment.replies, len(moment.replies))
-            ]
-            key |= {one.id: one.supporter for one in moment.replies}
-    if unknown := sorted(set(places) - known):
-        sys.exit(f"{folder} has no {', '.join(unknown)}. Give ids of dialogues or moments.")
-    if len(key) > _SITTING:
-        print(
-            f"{len(key)} replies are more than one reader should rate in a sitting ({_SITTING})",
-            file=sys.stderr,
-        )
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "sheet.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (out / "key.json").write_text(json.dumps(key, indent=1), encoding="utf-8")
-    print(f"{len(key)} replies: {out / 'sheet.md'}")
-    return 0
-
-
 def main() -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(
@@ -284,14 +198,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     checking = commands.add_parser("check", help="counts, agreement, and what is wrong")
     checking.add_argument("folder", nargs="?", type=Path, default=FOLDER)
-    writing = commands.add_parser("sheet", help="a blind rating sheet")
-    writing.add_argument("out", type=Path)
-    writing.add_argument("places", nargs="+", help="ids of dialogues and moments")
-    writing.add_argument("--folder", type=Path, default=FOLDER)
-    given = parser.parse_args()
-    if given.command == "sheet":
-        return write_sheet(given.folder, given.out, given.places)
-    return check(given.folder)
+    return check(parser.parse_args().folder)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,9 @@ USES = {
     "cache prune": ["none.sqlite", "--failures"],
     "cache export": ["none.sqlite"],
     "redteam": ["--attack", "none"],
+    "sample": ["tiny", "--at", "none", "--out", "drawn"],
+    "sheets write": ["none", "--recorded", "none", "--out", "sheets"],
+    "sheets read": ["none", "none"],
     "sft": ["--model", "tiny", "--data", "none.jsonl"],
     "train": ["--config", "none.yaml"],
 }

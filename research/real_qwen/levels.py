@@ -18,15 +18,24 @@ from typing import Any
 
 import numpy as np
 
-from research.real_qwen.merge import read_rating
 from research.real_qwen.sheets import REWARDS, SIZES
 from rlver_gym.core.cards import env_card
+from rlver_gym.corpora.corpus import Rating
 from rlver_gym.util.interval import bootstrap
 
 FACTORS = ("human", "understood", "false", "change")
 FIRST = "sft"
 """The policy that others are compared with."""
 _DRAWS = 2_000
+
+
+def read_rating(line: str, reader: str) -> Rating:
+    """One line; ValueError says what is wrong."""
+    value = json.loads(line)
+    rating = Rating(**{"reply": value.pop("id", ""), **value, "reader": reader})
+    if bool(rating.words) != bool(rating.false):
+        raise ValueError("false and words disagree")
+    return rating
 
 
 class Rated:

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.corpus import background
 from rlver_gym.core.library import library
+from rlver_gym.corpora.sheets import describe_person
 
 REWARDS = ("embedded", "reader", "pessimistic")
 SIZES = (2, 4, 8, 16)
@@ -97,7 +97,7 @@ class Writer:
         for one in dialogues:
             by_person[one["persona"]].append(one)
         for persona, some in self._shuffle(list(by_person.items())):
-            lines, ids = background(library().get(persona)), []
+            lines, ids = describe_person(library().get(persona)), []
             for letter, one in zip("ABCDEFGHIJ", self._shuffle(some), strict=False):
                 lines += ["", f"## Dialogue {letter}", f"PERSON: {one['users'][0]}"]
                 for turn, text in enumerate(one["replies"]):
@@ -117,7 +117,7 @@ class Writer:
             why = choices(one["samples"])
             for at in why:
                 shown[one_line(one["samples"][at]["text"])].append(at)
-            lines = [*background(library().get(one["persona"])), "", "## A moment. So far:"]
+            lines = [*describe_person(library().get(one["persona"])), "", "## A moment. So far:"]
             lines.append(f"PERSON: {one['users'][0]}")
             for reply, user in zip(one["replies"], one["users"][1:], strict=True):
                 lines += [f"SUPPORTER: {one_line(reply)}", f"PERSON: {user}"]

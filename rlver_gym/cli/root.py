@@ -22,6 +22,7 @@ from rlver_gym.cli import (
     export,
     judge,
     personas,
+    ratings,
     report,
     rescore,
     serve,
@@ -109,11 +110,13 @@ app.command("strategies", rich_help_panel=_COMPARE)(report.strategies)
 app.add_typer(cache.app, cls=_Group, name="cache", rich_help_panel=_COMPARE)
 app.command("calibrate", rich_help_panel=_TRUST)(calibrate.calibrate)
 app.command("redteam", rich_help_panel=_TRUST)(audit.attack)
+app.command("sample", rich_help_panel=_TRAIN)(ratings.sample)
+app.add_typer(ratings.app, cls=_Group, name="sheets", rich_help_panel=_TRAIN)
 app.command("sft", rich_help_panel=_TRAIN)(train.sft)
 app.command("train", rich_help_panel=_TRAIN)(train.train)
 
 
-for _group in (app, personas.app, envs.app, cache.app):
+for _group in (app, personas.app, envs.app, cache.app, ratings.app):
     for _command in _group.registered_commands:
         # each paragraph on one line: the terminal breaks it
         paragraphs = inspect.cleandoc(_command.callback.__doc__ or "").split("\n\n")

@@ -13,8 +13,10 @@ PICTURE = "curves.svg"
 _CURVES = {"eval_score": "held out", "emotion": "training", "reference_score": "reference"}
 
 
-def write_curves(folder: Path) -> Path:
-    """Draw this run folder. TrainingError for one without metrics, or none that tells emotions."""
+def write_curves(folder: Path) -> Path | None:
+    """Draw this run folder; None where no emotions were measured, as of a corpus. TrainingError for
+    one without metrics.
+    """
     lines = read_metrics(folder)
     if not lines:
         raise TrainingError(f"{folder} holds no metrics yet. Is it the folder of a training run?")
@@ -28,10 +30,7 @@ def write_curves(folder: Path) -> Path:
         )
     }
     if not curves:
-        raise TrainingError(
-            f"no emotions were measured in {folder}. Its numbers are in metrics.jsonl, and in"
-            " TensorBoard: tensorboard --logdir RUN"
-        )
+        return None
     path = folder / PICTURE
     write_atomically(path, draw_line_chart(curves, {}, across="iterations"), TrainingError)
     return path

@@ -191,7 +191,7 @@ def _run_and_record(
         curves = write_curves(folder)
         number = int(best.name)
         summary = _summarise_training(config, folder, number, scores, number in alarmed)
-        screen.say(f"{summary}\ncurves {curves}")
+        screen.say(f"{summary}\ncurves {curves}" if curves else summary)
 
 
 def _summarise_training(

@@ -1,7 +1,6 @@
 """The corpus of rated replies keeps its promises, and what is wrong with a folder is said."""
 
 import importlib.util
-import itertools
 import json
 import shutil
 from pathlib import Path
@@ -30,7 +29,6 @@ def _script(path: Path) -> Any:
 
 
 tool = _script(ROOT / "benchmarks" / "corpus.py")
-merge = _script(ROOT / "research" / "real_qwen" / "merge.py")
 
 
 @pytest.fixture(scope="module")
@@ -145,25 +143,6 @@ def test_best_of_n_gains_with_readers_what_the_docs_say() -> None:
     }
 
 
-def test_readers_lines_go_into_a_folder_whole_or_not_at_all(tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(SHIPPED / "samples", tmp_path / "samples"))
-    before = [one.model_dump() for one in Corpus(folder / "test").ratings][:20]
-    (folder / "test" / "ratings.jsonl").write_text("", encoding="utf-8")
-    sheet = tmp_path / "ratings" / "reader-1.jsonl"
-    sheet.parent.mkdir()
-    kept = [{**one, "id": one["reply"]} for one in before]
-    for one in kept:
-        del one["reply"], one["reader"]
-    write(sheet, [*kept, {**kept[0], "id": "nobody"}, {**kept[0], "change": 11}])
-    with pytest.raises(SystemExit, match=r"jsonl:21: nobody said nobody\n.*jsonl:22: .*\nchange"):
-        merge.main(sheet.parent, folder)
-    assert Corpus(folder / "test").ratings == ()
-    write(sheet, kept)
-    merge.main(sheet.parent, folder)
-    found = [one.model_dump() for one in Corpus(folder / "test").ratings]
-    assert found == [{**one, "reader": "reader-1"} for one in before]
-
-
 def test_the_shipped_corpus_keeps_its_promises(splits: dict[str, Corpus]) -> None:
     assert list(tool.problems(splits)) == []
 
@@ -255,32 +234,6 @@ def test_knowing_who_speaks_is_no_agreement_within_a_dialogue(splits: dict[str, 
     found = describe_agreement(rated, np.array([places[one.place] for one in rated]))
     assert found["within_dialogue_r"] == 0.0
     assert (found["within_person_r"] or 0.0) > 0.3
-
-
-def test_a_sheet_is_blind_and_shuffled(splits: dict[str, Corpus], tmp_path: Path) -> None:
-    moment, whole = splits["train"].moments[0], splits["train"].dialogues[0]
-    for name, kind in itertools.product(tool.SPLITS, ("dialogues", "moments", "ratings")):
-        kept = lines(SHIPPED / name / f"{kind}.jsonl")[: 1 if kind != "ratings" else 0]
-        (tmp_path / "few" / name).mkdir(parents=True, exist_ok=True)
-        write(tmp_path / "few" / name / f"{kind}.jsonl", kept)
-        shutil.copy(SHIPPED / name / "supporters.json", tmp_path / "few" / name)
-    tool.write_sheet(tmp_path / "few", tmp_path / "out", [moment.id, whole.id])
-    text = (tmp_path / "out" / "sheet.md").read_text(encoding="utf-8")
-    places = [text.index(f"{one.id}: {one.text}") for one in moment.replies]
-    assert places != sorted(places)
-    assert "HIDDEN NEED" in text
-    rated = {one.id: one for one in splits["train"].rated_replies()}
-    assert not any(
-        rating.thought in text for one in moment.replies for rating in rated[one.id].ratings
-    )
-    assert "change" not in text.lower().split()
-    assert not any(f"{one.supporter}:" in text for one in moment.replies)
-    key = json.loads((tmp_path / "out" / "key.json").read_text(encoding="utf-8"))
-    assert key == {turn.id: whole.supporter for turn in whole.turns if turn.id} | {
-        one.id: one.supporter for one in moment.replies
-    }
-    with pytest.raises(SystemExit, match="has no nowhere"):
-        tool.write_sheet(tmp_path / "few", tmp_path / "out", ["nowhere", moment.id])
 
 
 def test_folders_that_were_swapped_are_found(splits: dict[str, Corpus]) -> None:

@@ -43,13 +43,9 @@ def test_a_tracker_that_is_none_or_not_installed_is_named(
         RunLog(tmp_path, {}, track=name)
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [("", "holds no metrics yet"), ('{"iteration": 1, "return": 3.0}\n', "tensorboard --logdir")],
-)
-def test_a_folder_that_tells_no_emotions_has_no_curves(
-    line: str, says: str, tmp_path: Path
-) -> None:
-    (tmp_path / "metrics.jsonl").write_text(line, encoding="utf-8")
-    with pytest.raises(TrainingError, match=says):
+def test_a_folder_that_tells_no_emotions_has_no_curves(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text("", encoding="utf-8")
+    with pytest.raises(TrainingError, match="holds no metrics yet"):
         write_curves(tmp_path)
+    (tmp_path / "metrics.jsonl").write_text('{"iteration": 1, "return": 3.0}\n', encoding="utf-8")
+    assert write_curves(tmp_path) is None

@@ -31,7 +31,9 @@ def test_good_metrics_are_read_and_a_line_cut_off_is_left_out(folder: Path) -> N
     with (folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"iteration": 3, "emo')
     assert [line["iteration"] for line in read_metrics(folder)] == [1, 2]
-    assert "polyline" in write_curves(folder).read_text(encoding="utf-8")
+    picture = write_curves(folder)
+    assert picture is not None
+    assert "polyline" in picture.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

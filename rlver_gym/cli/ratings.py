@@ -1,0 +1,87 @@
+"""`rlver-gym sample` and `sheets`: replies of a policy, for readers to rate."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rlver_gym.cli.train import import_with_torch
+from rlver_gym.corpora.corpus import Corpus
+from rlver_gym.corpora.sheets import ANCHORS, read_sheets, write_sheets
+from rlver_gym.util.progress import progress_bar
+from rlver_gym.util.terminal import SafeConsole
+
+app = typer.Typer(
+    help="Blind rating sheets of replies, and readers' ratings back.", no_args_is_help=True
+)
+Replies = Annotated[Path, typer.Argument(help="A corpus (research/corpus.md), as sample writes.")]
+
+
+def sample(
+    model: Annotated[str, typer.Argument(help="A causal LM: a Hugging Face name or a folder.")],
+    out: Annotated[Path, typer.Option(help="Folder for the replies.")],
+    at: Annotated[Path, typer.Option(help="The corpus whose moments are replied to.")],
+    replies: Annotated[int, typer.Option(min=1, help="Draws at each moment.")] = 6,
+    moments: Annotated[int, typer.Option(min=1, help="At most so many, evenly from all.")] = 60,
+    persona: Annotated[
+        list[str] | None, typer.Option(help="Only with this person; repeat it for more.")
+    ] = None,
+    temperature: Annotated[float, typer.Option(min=0, help="0 takes the likeliest token.")] = 0.7,
+    reply_tokens: Annotated[int, typer.Option(min=1, help="The longest reply.")] = 100,
+    name: Annotated[str, typer.Option(help="The policy's name among the supporters.")] = "policy",
+    seed: Annotated[int, typer.Option(min=0, help="Decides what is drawn.")] = 0,
+) -> None:
+    """Draw replies of a policy at moments of a corpus, and write them as a corpus to rate.
+
+    Example: rlver-gym sample runs/sft --at recordings/en/samples/own --out drawn
+    """
+    drawing = import_with_torch("rlver_gym.policy.sample")
+    corpus = Corpus(at)
+    chosen = drawing.choose_moments(corpus, persona or (), moments)
+    how = {"replies": replies, "temperature": temperature, "max_reply_tokens": reply_tokens}
+    with progress_bar() as bar:
+        task = bar.add_task("moments", total=len(chosen))
+        for done in drawing.write_samples(model, corpus, chosen, out, name=name, seed=seed, **how):
+            bar.update(task, completed=done)
+    SafeConsole().print_line(f"{len(chosen)} moments, {replies} replies each: {out}")
+
+
+@app.command()
+def write(
+    corpus: Replies,
+    out: Annotated[Path, typer.Option(help="Folder for the sheets.")],
+    recorded: Annotated[
+        Path, typer.Option(help="The rated corpus that the anchors are taken from.")
+    ],
+    anchor: Annotated[
+        tuple[str, str], typer.Option(help="Two of its supporters, who stand in every sheet.")
+    ] = ANCHORS,
+    size: Annotated[int, typer.Option(min=4, help="Replies of a sheet, at most.")] = 80,
+    seed: Annotated[int, typer.Option(min=0, help="Decides the order.")] = 0,
+) -> None:
+    """Write the unrated replies of a corpus as blind sheets.
+
+    Give each reader research/rubric.md and a sheet, never key.json; what they write goes into
+    ratings/READER.jsonl of the same folder.
+
+    Example: rlver-gym sheets write drawn --recorded recordings/en/train --out sheets
+    """
+    how = {"most": size, "seed": seed}
+    count = write_sheets(Corpus(corpus), Corpus(recorded), out, anchors=anchor, **how)
+    SafeConsole().print_line(f"{count} sheets: {out}")
+
+
+@app.command()
+def read(
+    sheets: Annotated[Path, typer.Argument(help="The folder of the sheets.")],
+    corpus: Replies,
+) -> None:
+    """Read what readers wrote back into the corpus, and how strict each of them was.
+
+    Example: rlver-gym sheets read sheets drawn
+    """
+    reading = read_sheets(sheets, corpus)
+    console = SafeConsole()
+    console.print_line(f"{reading.added} new ratings in {corpus}")
+    for reader, apart in sorted(reading.strictness.items()):
+        console.print_line(f"{reader}: anchors {apart:+.1f} from their recorded change")
