@@ -20,6 +20,7 @@ from rlver_gym.corpora.demonstrations import read_demonstrations
 from rlver_gym.policy.config import (
     FIELDS,
     RUN_FOLDER,
+    Dtype,
     TrainConfig,
     folder_name,
     list_presets,
@@ -302,6 +303,13 @@ def sft(
             help="auto, float32 or bfloat16: what is computed in; auto is bfloat16 on a GPU."
         ),
     ] = "auto",
+    lora_rank: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Rank of LoRA adapters, merged into the model at the end; 0 trains all weights.",
+        ),
+    ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Decides the dialogues and their order.")] = 0,
 ) -> None:
     """Teach a model to speak, by plain supervised learning on demonstrations, or on what the
@@ -339,7 +347,8 @@ def sft(
         lr=lr or (_TINY_LR if model == "tiny" else _LR),
         seed=seed,
         max_reply_tokens=reply_tokens or (None if data else _SHORT),
-        dtype=cast(Literal["auto", "float32", "bfloat16"], dtype),
+        dtype=cast(Dtype, dtype),
+        lora_rank=lora_rank,
     )
     steps = learning.count_optimizer_steps(len(read) or dialogues, epochs)
     tenth = max(1, steps // 10)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -15,6 +14,7 @@ from torch import nn
 from rlver_gym.core.agent import Style, agent_prompt
 from rlver_gym.core.languages import Language
 from rlver_gym.corpora.demonstrations import Demonstration
+from rlver_gym.policy.config import Dtype
 from rlver_gym.policy.learning.micro_batches import split_into_micro_batches
 from rlver_gym.policy.learning.rollouts import Tokens, pack_rollouts
 from rlver_gym.policy.models.actor import Actor
@@ -125,14 +125,16 @@ def train_on_demonstrations(
     lr: float = 1e-3,
     seed: int = 0,
     max_reply_tokens: int | None = None,
-    dtype: Literal["auto", "float32", "bfloat16"] = "auto",
+    dtype: Dtype = "auto",
+    lora_rank: int = 0,
 ) -> Iterator[float]:
     """Teach a model what was said in the demonstrations, and write it to a folder that
     `from_pretrained`, `train --model` and `hf:PATH` read; yields the losses. With torchrun, the
     processes share the work of each step, and the first one writes.
 
     `max_reply_tokens`: how long its replies may be later; None for the longest one that it was
-    taught. `dtype`: what is computed in, as in a training config. TrainingError for a model that
+    taught. `dtype`: what is computed in, as in a training config. `lora_rank`: of adapters, which
+    are merged into what is written; 0 trains all weights. TrainingError for a model that
     cannot be used, a folder that is taken, or demonstrations without thoughts for a style that
     thinks.
     """
@@ -148,7 +150,10 @@ def train_on_demonstrations(
                 "these demonstrations hold no thoughts to learn. Choose --style direct."
             )
         renderer = Renderer(tokenizer, agent_prompt(language, style), style)
-        actor = distribute(Actor(load_model(model), uses_bf16(dtype)))
+        use_bf16 = uses_bf16(dtype)
+        torch.manual_seed(seed)  # new adapters
+        lm = load_model(model, use_bf16=use_bf16, lora=lora_rank)
+        actor = distribute(Actor(lm, use_bf16))
         trajectories = [
             tokenize_demonstration(demonstration, renderer) for demonstration in demonstrations
         ]

@@ -165,6 +165,21 @@ def test_in_half_precision_nearly_the_same_is_learned_and_weights_stay_whole(
     }
 
 
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
+def test_adapters_learn_and_are_merged_into_what_is_written(tiny_folder, tmp_path: Path) -> None:
+    pytest.importorskip("peft", reason="adapters need peft: pip install '.[lora]'")
+    told, out = [HEARD] * 8, tmp_path / "model"
+    how = {"epochs": 6, "lr": 1e-2, "lora_rank": 4}
+    losses = list(train_on_demonstrations(str(tiny_folder), out, told, **how))
+    assert losses[-1] < losses[0] - 0.2
+    before, after = (load_model(str(folder)).state_dict() for folder in (tiny_folder, out))
+    assert before.keys() == after.keys()
+    assert torch.equal(before["model.embed_tokens.weight"], after["model.embed_tokens.weight"]), (
+        "only linear layers have adapters"
+    )
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+
+
 def test_a_warm_start_does_not_write_over_what_is_there(tiny_folder, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(TrainingError, match=r"is not empty. Choose another folder with --out"):
