@@ -26,12 +26,10 @@ def listening(handle: Handle) -> Iterator[str]:
 
 
 def request(words: object = "hello", **fields: Any) -> ChatRequest:
-    """A request of one message."""
     return ChatRequest("m", (ChatMessage("user", str(words)),), **fields)
 
 
 async def settle(chat: Chat, asked: ChatRequest) -> Ending:
-    """The answer, or the error instead."""
     (result,) = await asyncio.gather(chat.complete(asked), return_exceptions=True)
     return result
 

@@ -20,7 +20,6 @@ MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>\u202e\"'`{{3}}"
 
 
 def show(page: Any, address: str) -> None:
-    """Go to a page of the studio."""
     page.goto(f"{page.here}{address}")
 
 

@@ -114,7 +114,6 @@ def invoke(*words: object, width: int = 200, **options: Any) -> Result:
 
 
 def invoke_well(*words: object, **options: Any) -> str:
-    """What a command prints that ends well."""
     result = invoke(*words, **options)
     assert result.exit_code == 0, (result.output, result.exception)
     return result.stdout

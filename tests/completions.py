@@ -6,10 +6,7 @@ from typing import Any
 
 
 class JsonHandler(BaseHTTPRequestHandler):
-    """Answers a POST of JSON with JSON."""
-
     def answered(self, asked: dict[str, Any]) -> tuple[int, Any]:
-        """The status and the body."""
         raise NotImplementedError
 
     def do_POST(self) -> None:

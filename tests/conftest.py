@@ -58,7 +58,6 @@ class Skipped(pytest.Module):
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> Skipped | None:
-    """Skip what needs packages that are not installed."""
     place = module_path.relative_to(HERE)
     for name in NEEDS.get(place.parts[0], ()) + NEEDS.get(place.as_posix(), ()):
         if find_spec(name) is None:
@@ -95,13 +94,11 @@ def persona() -> Persona:
 
 @pytest.fixture(scope="session")
 def card() -> EnvCard:
-    """The training environment's card."""
     return env_card("RLVER-Empathy-v0")
 
 
 @pytest.fixture
 def session(persona: Persona, card: EnvCard) -> EmpathySession:
-    """A dialogue that has begun."""
     session = EmpathySession(EmbeddedUser(), persona, card, seed=0)
     session.start()
     return session
@@ -123,7 +120,6 @@ def finished(plan: BenchPlan, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copy(finished: Path, tmp_path: Path) -> Path:
-    """A copy of the finished run, to be tampered with."""
     return Path(shutil.copytree(finished, tmp_path / "copy"))
 
 

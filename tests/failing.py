@@ -39,14 +39,10 @@ class FailsInTurn(EmbeddedUser):
 
 
 class FailsAtOnce(FailsInTurn):
-    """Finds no first words."""
-
     def __init__(self) -> None:
         super().__init__(0)
 
 
 class FailsInSecondTurn(FailsInTurn):
-    """Answers once."""
-
     def __init__(self) -> None:
         super().__init__(2)

@@ -45,9 +45,7 @@ ALL = frozenset(FAULTS)
 
 @dataclass(frozen=True)
 class Faults:
-    """Which calls go wrong, and how. Decided by seed, content and attempt alone, so calls that come
-    in another order fare the same.
-    """
+    """Which calls go wrong, and how: by seed, content and attempt, whatever their order."""
 
     rate: float
     """The share of calls that are hit, in [0, 1]."""

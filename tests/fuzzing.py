@@ -28,9 +28,7 @@ _NASTY_TEXT = [
 
 
 def effort(few: int, many: int) -> pytest.MarkDecorator:
-    """Give a test the argument `examples`, a decorator for hypothesis: `few`, the same in every
-    run, and with the marker `fuzz` `many` new ones.
-    """
+    """Give a test `examples`, for hypothesis: `few`, and with the marker `fuzz` `many` new ones."""
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
     new = settings(
         max_examples=many,

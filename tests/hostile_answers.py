@@ -31,13 +31,11 @@ Variant = tuple[Any, ...]
 
 
 def modes(group: str, variants: Iterable[Variant]) -> Iterator[Mode]:
-    """The modes of a group."""
     for name, *steps in variants:
         yield Mode(f"{group}.{name}", (tuple(steps),))
 
 
 def completion_body(text: str) -> bytes:
-    """A completion with this text."""
     completion = deepcopy(COMPLETION)
     completion["choices"][0]["message"]["content"] = text
     return json.dumps(completion).encode()

@@ -113,7 +113,6 @@ def _shapes() -> Iterator[Variant]:
 
 
 def _replace_at(value: Any, place: tuple[str | int, ...], wrong: Any) -> Any:
-    """The value with `wrong` in that place."""
     if not place:
         return wrong
     copy = deepcopy(value)

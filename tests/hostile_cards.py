@@ -26,9 +26,7 @@ personas:
   split: demo
 """
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\r\b"
-"""What a terminal would obey: a title, a cleared screen, a colour, text from right to left, a line
-begun anew.
-"""
+"""What a terminal would obey: a title, a cleared screen, colour, right to left, a line anew."""
 YAML_ESCAPES = r"\e]0;owned\a\e[2J\x9b31m\u202e\r\b"
 """The same inside double quotes of YAML."""
 MARKUP = "[bold]no[/nope] [link=http://localhost]x[/link] :smile: <script>alert(1)</script>"
@@ -36,7 +34,6 @@ MARKUP = "[bold]no[/nope] [link=http://localhost]x[/link] :smile: <script>alert(
 
 
 def persona_folder(folder: Path) -> Path:
-    """A good folder with the persona `mine`."""
     for kind, name in (("people", PERSON), ("situations", SITUATION)):
         (folder / kind).mkdir(parents=True)
         shutil.copy(shipped_personas_folder() / kind / f"{name}.yaml", folder / kind)

@@ -13,10 +13,7 @@ _BOMB_MIB = 256
 
 @lru_cache
 def _bomb(format_bits: int = zlib.MAX_WBITS) -> bytes:
-    """256 MiB of zeros in a quarter of a MiB, as zlib makes them; with 31 bits as gzip does.
-
-    Every piece but the first is the same.
-    """
+    """256 MiB of zeros in a quarter of a MiB, by zlib or, with 31 bits, gzip."""
     packer = zlib.compressobj(wbits=format_bits)
     first, again = (packer.compress(bytes(MIB)) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
     return first + again * (_BOMB_MIB - 1)

@@ -32,7 +32,6 @@ Manifest = dict[str, Any]
 
 
 def honest_run(folder: Path) -> Path:
-    """A small finished run: one person, two agents."""
     people = ("noor-missed-evening",)
     list(run(BenchPlan(agents=("comfort", "listener"), seeds=1, persona_ids=people), folder))
     return folder
@@ -78,9 +77,7 @@ def noisy_run(folder: Path) -> Path:
 
 
 def noisy_cache(path: Path) -> None:
-    """A response cache of two requests: one whose texts hold `ESCAPES`, and one with a byte of its
-    answer flipped.
-    """
+    """A response cache of two requests: one with `ESCAPES`, one with a flipped byte."""
     cache = ResponseCache(path)
     for words in ("one", "two"):
         asked = ChatRequest(f"{words}{ESCAPES}", (ChatMessage("user", ESCAPES),))

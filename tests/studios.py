@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -18,9 +18,14 @@ class Answer(NamedTuple):
     body: Any
 
 
-class Client:
-    """Asks a studio, as its pages do."""
+def read_answer(response: HTTPResponse) -> Answer:
+    text = response.read().decode()
+    headers = {name.lower(): value for name, value in response.getheaders()}
+    is_json = text and "json" in headers.get("content-type", "")
+    return Answer(response.status, headers, json.loads(text) if is_json else text)
 
+
+class Client:
     def __init__(self, server: Any, folder: Path, out: Path) -> None:
         self.server, self.folder, self.out = server, folder, out
         self.run = folder.name
@@ -31,12 +36,9 @@ class Client:
     ) -> Answer:
         connection = HTTPConnection("127.0.0.1", self.server.port, timeout=60)
         connection.request(method, path, body, headers or {})
-        response = connection.getresponse()
-        text = response.read().decode()
-        found = {name.lower(): value for name, value in response.getheaders()}
+        answer = read_answer(connection.getresponse())
         connection.close()
-        is_json = "json" in found.get("content-type", "")
-        return Answer(response.status, found, json.loads(text) if is_json else text)
+        return answer
 
     def get(self, name: str, /, **fields: Any) -> Any:
         return self.call("GET", f"/api/{name}?{urlencode(fields)}").body
@@ -50,7 +52,6 @@ class Client:
         return answer
 
     def refusal(self, name: str, /, **fields: Any) -> str:
-        """What the studio says when it does not do this."""
         answer = self.ask("POST", f"/api/{name}", json.dumps(fields), {"cookie": self.cookie})
         assert answer.status in (400, 422), answer
         return answer.body["problem"]

@@ -1,7 +1,4 @@
-"""A real causal LM of 20,000 weights and dialogues of random tokens, for tests of the learner.
-
-Needs torch and transformers.
-"""
+"""A real causal LM of 20,000 weights and dialogues of random tokens. Needs transformers."""
 
 from dataclasses import replace
 

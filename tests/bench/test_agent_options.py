@@ -1,6 +1,4 @@
-"""What agents that are chat models are asked with, what servers are not sent, and how long they may
-take, from the command line into the manifest.
-"""
+"""What chat models are asked with, and not sent, from the command line into the manifest."""
 
 import json
 import os

@@ -64,7 +64,6 @@ class Bent:
             (self.folder / MANIFEST).write_text(json.dumps(there), encoding="utf-8")
 
     def longest(self) -> int:
-        """Where the longest dialogue stands."""
         return max(range(len(self.episodes)), key=lambda number: len(self.episodes[number].turns))
 
     def replace(self, at: int, **fields: Any) -> None:
@@ -101,7 +100,6 @@ def swap_seeds(run: Bent) -> None:
 
 
 def fail(run: Bent, reason: Reason, utterance: str | None = None) -> None:
-    """End the worst dialogue in its second turn, as one that failed."""
     at = worst(run)
     first, second, *_ = run.episodes[at].turns
     words = second.utterance if utterance is None else utterance
@@ -437,7 +435,6 @@ def tell_everywhere(folder: Path) -> dict[str, str]:
 
 
 def plain(text: str) -> str:
-    """On one line, without Markdown's escapes."""
     return " ".join(re.sub(r"\\\\?(?=[^A-Za-z0-9\s])", "", text).split())
 
 

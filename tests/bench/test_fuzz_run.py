@@ -121,7 +121,6 @@ def test_any_other_set_or_number_of_episodes_is_found(
 
 
 def checked(manifest: Any) -> Any:
-    """What decides what a run is; None when there is none."""
     if not isinstance(manifest, dict):
         return None
     values = {name: value for name, value in manifest.items() if name not in UNCHECKED}

@@ -1,6 +1,4 @@
-"""Every command that takes a run folder or a response cache, on folders that a stranger made:
-refused by name or shown as text, and nothing else happens.
-"""
+"""Commands on run folders and caches of a stranger: refused by name or shown as text, no more."""
 
 import json
 import os
@@ -114,7 +112,6 @@ def check_untouched(
 
 
 def commands(folder: Path, at: Path) -> list[tuple[object, ...]]:
-    """Every command that takes a run folder or a cache; they write below `at`."""
     cache = folder / RESPONSE_CACHE_FILE
     return [
         ("verify", folder),

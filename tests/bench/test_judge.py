@@ -86,9 +86,7 @@ def answer_to(request: ChatRequest, score: int, quotes: list[str]) -> str:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_an_agent_writes_to_the_judge_raises_no_capability(way: str) -> None:
-    """It arrives as a string in one line of JSON or not at all; a judge that repeats it has said
-    nothing, and one that quotes it is read by its own words.
-    """
+    """It arrives in one line of JSON or not at all; a judge that repeats it has said nothing."""
     dialogue, harmless = hear("Tell me.", way), hear("Tell me.", "Yes?")
     judge = a_judge(lambda request: answer_to(request, 2, [way]))
     request, code = judge.build(dialogue, 0)

@@ -89,9 +89,7 @@ def test_a_recorded_benchmark_runs_again_byte_for_byte_without_its_server(
 
 
 class Cutting(JsonHandler):
-    """Of the user's answers one in twelve is cut at its limit of tokens: a whole object all the
-    same, whose change is one that nobody gave.
-    """
+    """One in twelve of the user's answers is cut: a whole object, a change that nobody gave."""
 
     cut = "length"
 

@@ -60,7 +60,6 @@ def test_precision_and_recall_are_those_of_the_labelled_turns() -> None:
 
 
 def labelled(*used: str, persona: str = "a") -> list[LabelledTurn]:
-    """A dialogue: what each turn uses."""
     sets = [frozenset(words.split()) for words in used]
     pairs = zip(sets, [None, *sets], strict=False)
     return [LabelledTurn(persona, "praise", now, 0, before) for now, before in pairs]
@@ -79,7 +78,6 @@ def test_stickiness_is_the_mean_over_strategies_of_how_often_one_returns() -> No
 
 
 def episode(persona: str, said: list[tuple[str, int]]) -> Episode:
-    """One dialogue: each utterance with the change of the emotion."""
     turns = tuple(Turn(text, Appraisal(by, "", ()), 40, 0.0, None, HUM) for text, by in said)
     told = (persona, "", "praise", "passive", "embedded", "11", 0, 40, HUM)
     return Episode("agent", "env", "", *told, turns)

@@ -22,7 +22,6 @@ TITLE = "title: The last appointment"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with one good persona."""
     return persona_folder(tmp_path / "mine")
 
 

@@ -169,7 +169,6 @@ def test_the_published_english_profiles_become_cards() -> None:
 
 
 def _import(folder: Path, *profiles: dict[str, object]) -> tuple[int, str, list[str]]:
-    """The command's exit code, what it said, and all files of the folder above the cards'."""
     source = write(folder / "profiles.jsonl", *profiles)
     done = invoke("personas", "import", source, folder / "a" / "cards")
     there = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.yaml"))

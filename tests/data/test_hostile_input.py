@@ -55,7 +55,6 @@ def command(*words: str) -> tuple[int, str]:
 
 
 def check_refused(*words: str, max_chars: int = 12_000) -> None:
-    """The command ends with one bounded error."""
     code, output = command(*words)
     assert code == 2, (words, output)
     assert output.startswith("error: ")

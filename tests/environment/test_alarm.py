@@ -31,14 +31,12 @@ def field() -> list[Episode]:
 
 
 def of(field: list[Episode], agent: str, name: str | None = None) -> list[Episode]:
-    """The episodes of one agent, under another name."""
     return [episode._replace(agent=name or agent) for episode in field if episode.agent == agent]
 
 
 def told(
     *replies: str, persona: str = "ada", opening: str | None = None, agent: str = MINE
 ) -> Episode:
-    """A dialogue in which the agent gave these replies."""
     turns = tuple(Turn(reply, Appraisal(0, "", ()), 50, 0.0, None, "Hm.") for reply in replies)
     story = opening or f"I am {persona}."
     return Episode(

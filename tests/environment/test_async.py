@@ -97,7 +97,6 @@ def pairs(
 
 @cache
 def one_by_one() -> list[Episode]:
-    """What six dialogues are, each after the other."""
     return [run_episode(*pair).snapshot() for pair in pairs(EmbeddedUser(), 6)]
 
 
@@ -167,8 +166,6 @@ def test_a_lost_server_leaves_the_dialogue_where_it_was() -> None:
 
 
 class Speechless(Patient):
-    """Has no first words for these people."""
-
     def __init__(self, *personas: str) -> None:
         super().__init__()
         self.personas = personas

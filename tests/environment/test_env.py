@@ -154,8 +154,6 @@ def test_a_card_object_makes_an_environment() -> None:
 
 
 class FailsToSpeak(FailsInTurn):
-    """Fails in a turn, after the appraisal."""
-
     def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
         return EmbeddedUser().appraise(scene, emotion, dialogue)
 

@@ -13,7 +13,6 @@ from rlver_gym.util.errors import RunError
 
 @pytest.fixture
 def line(session: EmpathySession) -> str:
-    """The record of a dialogue of two turns."""
     session.reply("Nine days, and nobody asked how you are.")
     session.reply("What was the worst of it?")
     return Episode.of(session, "me").to_json()

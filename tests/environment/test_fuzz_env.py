@@ -47,9 +47,7 @@ def env_cards(draw: st.DrawFn) -> EnvCard:
 
 @st.composite
 def plays(draw: st.DrawFn) -> dict[str, Any]:
-    """A card, somebody, an agent, what is said instead of its words at some turns, and when the
-    state is saved.
-    """
+    """A card, somebody, an agent, what is said in its place, and when the state is saved."""
     return {
         "card": draw(env_cards()),
         "persona": draw(st.sampled_from(PERSONAS)),
@@ -147,7 +145,6 @@ def vector_plays(draw: st.DrawFn) -> dict[str, Any]:
 def check_vector(
     card: EnvCard, mode: AutoresetMode, rows: list[tuple[str, ...]], seed: int
 ) -> None:
-    """Side by side they are what each is alone."""
     count = len(rows[0])
     together = EmpathyVectorEnv(
         count, card=card, split="demo", autoreset_mode=mode, info="privileged"

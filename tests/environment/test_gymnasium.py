@@ -31,8 +31,6 @@ PERSONA = "noor-the-old-dog"
 
 
 class Writing(EmbeddedUser):
-    """Answers in every kind of script."""
-
     def speak(self, scene: Any, emotion: int, dialogue: Any, appraisal: Any) -> Any:
         return Reply("\x00 naïve 你好 👩‍👩‍👧 \U0010ffff می‌خواهم")
 
@@ -152,14 +150,14 @@ def test_info_holds_nothing_that_a_supporter_could_not_know() -> None:
 
 
 def test_vectors_and_the_strategy_view_hide_it_too() -> None:
-    for env in (
-        gym.make_vec("RLVER-Empathy-v0", num_envs=2, autoreset_mode="SameStep"),
-        gym.make_vec("RLVER-Strategy-v0", num_envs=2, vectorization_mode="sync"),
+    for env_id, actions, options in (
+        ("RLVER-Empathy-v0", ("Shut up.",) * 2, {"autoreset_mode": "SameStep"}),
+        ("RLVER-Strategy-v0", np.array([3, 3]), {"vectorization_mode": "sync"}),
     ):
+        env: Any = gym.make_vec(env_id, num_envs=2, **options)
         _, infos = env.reset(seed=0)
         names = set(infos)
         for _ in range(9):
-            actions = np.array([3, 3]) if "Strategy" in env.spec.id else ("Shut up.",) * 2  # pyright: ignore[reportOptionalMemberAccess]
             *_, infos = env.step(actions)
             names |= set(infos) | set(infos.get("final_info", ()))
         assert not names & set(PRIVILEGED)
@@ -225,13 +223,10 @@ def test_a_step_before_reset_raises_gymnasiums_error(env_id: str) -> None:
     inner = gym.make(env_id, disable_env_checker=True)
     while not isinstance(inner, wrappers.OrderEnforcing) and inner is not inner.unwrapped:
         inner = inner.env  # pyright: ignore[reportAttributeAccessIssue]
-    for step in (
-        lambda: gym.make(env_id).step(3 if "Strategy" in env_id else "Hello"),
-        lambda: inner.unwrapped.step("Hello"),
-        lambda: many.step(np.array([1, 1]) if "Strategy" in env_id else ("Hello",) * 2),
-    ):
+    action, actions = (3, np.array([1, 1])) if "Strategy" in env_id else ("Hello", ("Hello",) * 2)
+    for env, said in ((gym.make(env_id), action), (inner.unwrapped, "Hello"), (many, actions)):
         with pytest.raises(ResetNeeded):
-            step()
+            env.step(said)
 
 
 ACTIONS = [-1, 12, 99, np.array([3]), [3], (3,), True, np.True_, 3.0, 3.7, np.float32(2), "3", "",

@@ -1,6 +1,4 @@
-"""A stop is a stop: Ctrl-C while a slow chat server is waited for moves no dialogue, leaves nothing
-that acts later, and comes out as KeyboardInterrupt.
-"""
+"""A stop is a stop: Ctrl-C while a slow server is waited for leaves all where it was."""
 
 import asyncio
 import os

@@ -83,7 +83,6 @@ def dialogue(env: gym.Env[Any, Any], seed: int | None, actions: list[int]) -> li
 
 
 def openings() -> list[list[Message]]:
-    """What the train personas say first."""
     env = gym.make("RLVER-Empathy-v0")
     return [
         [Message("user", env.reset(seed=0, options={"persona": persona})[0])]

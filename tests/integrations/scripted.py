@@ -38,10 +38,7 @@ def hold_episode(
 
 
 def find_private(sent: str, persona: str, seed: int, utterances: Sequence[str]) -> set[str]:
-    """What stands in the answers of a server to such an episode that only the person knows.
-
-    AssertionError where the replies are not in it: then nothing was recorded.
-    """
+    """What only the person knows of what a server sent; AssertionError without the replies."""
     reference = EmpathyEnv(persona=persona, info="privileged")
     infos = [reference.reset(seed=seed)[1], *(reference.step(one)[-1] for one in utterances)]
     scene, turns = reference.session.scene, reference.session.dialogue.turns

@@ -39,8 +39,6 @@ UTTERANCES = ("What happened?", "That sounds hard. What did you do?", "And how a
 
 
 def scripted():
-    """A model that says UTTERANCES."""
-
     def speak(messages, *_):
         turn = sum(one.role == "assistant" for one in messages)
         output = ModelOutput.from_content("mockllm", UTTERANCES[turn])

@@ -50,7 +50,6 @@ SECRET = "amina is afraid of the letter"
 
 
 def episode(seed: int = 5, persona: str = PERSONA, **options) -> TextEpisode:
-    """What the core gives, without a server."""
     return hold_episode(persona, seed, **options)
 
 
@@ -206,7 +205,6 @@ def test_an_error_that_may_quote_the_persona_stays_on_the_server_and_the_same_ca
 
 @pytest.fixture(params=["", "true"], ids=["plain", "with the web page"])
 def recorded(request: pytest.FixtureRequest, monkeypatch) -> Iterator[tuple[str, bytearray]]:
-    """A server, and all that it sends."""
     monkeypatch.setenv("ENABLE_WEB_INTERFACE", request.param)
     monkeypatch.setenv("GRADIO_ANALYTICS_ENABLED", "False")
 

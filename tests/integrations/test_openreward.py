@@ -32,7 +32,6 @@ USERS = {
 
 @pytest.fixture(scope="module")
 def recorded() -> Iterator[tuple[str, bytearray]]:
-    """A server of three environments, and all that it sends."""
     others = [make_environment(user, name=name) for name, user in USERS.items()]
     server, sent = Server([make_environment(seeds=(1, 2)), *others]), bytearray()
     app = server.app

@@ -22,7 +22,6 @@ def make(env_config=None, **extras):
 
 
 def finish(env):
-    """The outputs of an episode in which the same is said again and again."""
     env.init(ROW["prompt"])
     outputs = [env.step("What happened?")]
     while not outputs[-1]["done"]:

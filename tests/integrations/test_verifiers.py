@@ -40,7 +40,6 @@ def make_env(**config) -> vf.Env:
 
 
 def expected_episode(utterances=LONG, seed: int = SEED) -> TextEpisode:
-    """The same dialogue, without verifiers."""
     return hold_episode(PERSONA, seed, utterances)
 
 

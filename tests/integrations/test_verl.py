@@ -59,7 +59,6 @@ def run_loop(server, tokenizer, *overrides, row=ROW, **options) -> Any:
 
 
 def runs_of_ones(mask):
-    """Where each run begins and ends."""
     edges = np.flatnonzero(np.diff([0, *mask, 0]))
     return list(zip(edges[::2], edges[1::2], strict=True))
 
@@ -155,7 +154,6 @@ def test_a_token_has_its_turns_return_against_those_of_the_group_at_the_same_tur
 
 
 def write_dataset(folder: Path, specs, config):
-    """As verl reads it: through a parquet file."""
     import pandas
 
     pandas.DataFrame(dataset_rows(specs)).to_parquet(folder / "train.parquet")

@@ -32,7 +32,6 @@ SCHEMA = {"type": "object", "properties": {"change": {"type": "integer"}}, "requ
 def failed(
     url: str, kind: type[ChatError] = ChatError, *, fields: Any = None, **settings: Any
 ) -> str:
-    """How one request to this server fails."""
     (result,) = ask(url, request(**(fields or {})), **settings)
     assert type(result) is kind, result
     return str(result)

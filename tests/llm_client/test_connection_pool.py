@@ -60,7 +60,6 @@ def answering(
 
 
 def ask(url: str, times: int = 1, request: ChatRequest = FULL, **options: Any) -> list[Ending]:
-    """What the same client is answered, several times in a row."""
     options = {"api_key": KEY, "timeout_s": 5, **options}
     return asking.ask(url, *[request] * times, in_turn=True, **options)
 

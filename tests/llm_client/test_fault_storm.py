@@ -33,8 +33,6 @@ DEADLINE_S = 560.0
 
 
 class Storm(NamedTuple):
-    """What a storm left behind."""
-
     episodes: list[Episode]
     spent: Spent
     """By all clients together."""
@@ -90,7 +88,6 @@ def step_of(body: dict[str, Any]) -> str:
 
 
 def check(found: Storm, count: int) -> None:
-    """Everything that holds for a storm of any size."""
     assert [episode.seed for episode in found.episodes] == list(range(count))
     failed = [episode for episode in found.episodes if episode.outcome is Outcome.FAILED]
     assert None not in {episode.outcome for episode in found.episodes}

@@ -1,6 +1,4 @@
-"""Whatever a chat server sends, a request ends in an answer or in an error of ours, in bounded time
-and words.
-"""
+"""Whatever a chat server sends, a request ends in an answer or our error, in bounds."""
 
 import asyncio
 import json

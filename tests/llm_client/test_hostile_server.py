@@ -1,6 +1,4 @@
-"""The client against a server that does everything to harm it: each request comes to an end in
-time, within its limits, and tells nothing.
-"""
+"""The client against a server that does everything to harm it ends in time and tells nothing."""
 
 import asyncio
 import json
@@ -62,8 +60,6 @@ def server() -> Iterator[HostileServer]:
 
 
 class Ending(NamedTuple):
-    """How one request to one mode ended."""
-
     mode: str
     result: object
     took_s: float
@@ -109,7 +105,6 @@ def endings(server: HostileServer, modes: Iterable[str]) -> list[Ending]:
 
 
 def faults(ending: Ending, requests: int) -> Iterator[str]:
-    """What is wrong with an ending."""
     text = str(ending.result)
     if not isinstance(ending.result, ChatAnswer | ChatError):
         yield f"ended as {type(ending.result).__name__}"

@@ -64,7 +64,6 @@ class Flaky:
 
 
 async def settle_in(dialogue: int, client: ChatClient) -> Ending:
-    """What a request of this dialogue comes to."""
     REQUEST_ORIGIN.set(RequestOrigin(dialogue))
     return await settle(client, request(dialogue))
 
@@ -293,7 +292,6 @@ def bench(
     seeds: int = 2,
     in_process: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """The command, in a process of its own or in this one."""
     command = f"bench --user openai:user --base-url {server.base_url} --seeds {seeds}".split()
     command += ["--out", str(folder), *words]
     for agent in AGENTS:

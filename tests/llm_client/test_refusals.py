@@ -324,8 +324,6 @@ def test_what_a_body_of_200_repeats_of_the_dialogue_stops_nothing() -> None:
 
 
 class Server:
-    """Answers 200, or what `decide` says for the body of a request."""
-
     def __init__(self, decide: Callable[[dict[str, Any]], tuple[int, Any] | None]) -> None:
         self.decide, self.bodies = decide, list[dict[str, Any]]()
 

@@ -61,7 +61,6 @@ def complaining(body: dict[str, Any]) -> str:
 
 
 def bench(server: ChatServer, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    """The command, the key in its environment and in the address."""
     address = server.base_url.replace("http://", f"http://me:{KEY}@")
     command = "bench --user openai:u --agent openai:a --seeds 1 --base-url".split()
     command += [address, "--out", str(folder), *more]
@@ -71,7 +70,6 @@ def bench(server: ChatServer, folder: Path, *more: str) -> subprocess.CompletedP
 
 
 def written(folder: Path) -> dict[str, bytes]:
-    """Every file under the folder."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 

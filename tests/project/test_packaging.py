@@ -47,7 +47,6 @@ def git(*words: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def settings() -> configparser.ConfigParser:
-    """What setup.cfg says."""
     read = configparser.ConfigParser()
     read.read(ROOT / "setup.cfg", encoding="utf-8")
     return read

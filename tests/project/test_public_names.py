@@ -20,7 +20,6 @@ from rlver_gym import (
 
 
 def run_python(code: str) -> str:
-    """What it prints."""
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     return done.stdout
 

@@ -45,8 +45,6 @@ pytestmark = pytest.mark.usefixtures("close_shared_clients")
 
 
 class Block(NamedTuple):
-    """A block of code on a page."""
-
     how: str
     language: str
     title: str

@@ -4,20 +4,13 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from http.client import HTTPConnection
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-
-
-class Answer(NamedTuple):
-    status: int
-    headers: dict[str, str]
-    body: Any
+from studios import Answer, read_answer
 
 
 class Caller:
-    """One connection to a server."""
-
     def __init__(self, port: int, token: str | None = None) -> None:
         self.connection = HTTPConnection("127.0.0.1", port, timeout=120)
         self.headers = {"content-type": "application/json"}
@@ -29,11 +22,7 @@ class Caller:
     ) -> Answer:
         content = json.dumps(body) if isinstance(body, dict) else body
         self.connection.request(method, path, content, {**self.headers, **(headers or {})})
-        response = self.connection.getresponse()
-        data = response.read()
-        got = {name.lower(): value for name, value in response.getheaders()}
-        is_json = "json" in got.get("content-type", "")
-        return Answer(response.status, got, json.loads(data) if is_json and data else data.decode())
+        return read_answer(self.connection.getresponse())
 
     def begin(self, **fields: Any) -> Any:
         answer = self("POST", "/v1/episodes", fields)
@@ -47,7 +36,6 @@ class Caller:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Any]]:
-    """Starts a server with these settings; it runs until the end of the test."""
     server = pytest.importorskip("rlver_gym.serve.server", reason="needs rlver-gym[serve]")
     from rlver_gym.serve.operation import ServeSettings
 
@@ -70,7 +58,6 @@ def plain() -> Iterator[Any]:
 
 @pytest.fixture
 def caller() -> Iterator[Callable[..., Caller]]:
-    """Makes clients, and closes their connections."""
     opened: list[Caller] = []
 
     def connect(server: Any, token: str | None = None) -> Caller:

@@ -52,7 +52,6 @@ RUDE = ("Shut up, you are pathetic.",)
 
 @pytest.fixture
 def remote(serve: Any) -> Iterator[Any]:
-    """Makes environments of a server, and closes them."""
     made: list[gym.Env[Any, Any]] = []
 
     def make(env_id: str = "RLVER-Empathy-v0", *, server: Any = None, **options: Any) -> Any:
@@ -78,7 +77,6 @@ def rollout(env: Any, seed: int, words: tuple[str, ...], options: Any = None) ->
 
 
 def public(seen: list[Any]) -> list[Any]:
-    """The same without what an agent may not know."""
     hidden = EmpathyEnv.privileged_info
     return [
         (*one[:-1], {name: value for name, value in one[-1].items() if name not in hidden})
@@ -95,10 +93,8 @@ def test_episodes_are_equal_to_those_on_this_machine(
         here, there = gym.make(env_id), remote(env_id, server=plain)
         expected = rollout(here, seed, words)
         assert data_equivalence(rollout(there, seed, words), public(expected), exact=True)
-        assert (
-            here.unwrapped.np_random.bit_generator.state
-            == there.unwrapped.np_random.bit_generator.state
-        )
+        here, there = (env.unwrapped.np_random.bit_generator for env in (here, there))
+        assert here.state == there.state
 
 
 @pytest.mark.parametrize("privileged", [False, True])
@@ -367,9 +363,7 @@ def test_dialogues_beside_each_other_wait_at_once_on_64_connections(serve: Any) 
 
 
 class Cutting:
-    """A proxy that refuses a connection, then breaks off two, before and after the server has seen
-    the request, and passes the fourth on.
-    """
+    """A proxy that refuses a connection, breaks off two at either end, and passes the fourth on."""
 
     def __init__(self, port: int) -> None:
         self.upstream = port
@@ -397,7 +391,6 @@ class Cutting:
                     client.sendall(answer[:40] if number == 3 else answer)
 
     def read(self, connection: socket.socket) -> bytes:
-        """A request or an answer, with its body."""
         head = b""
         while b"\r\n\r\n" not in head:
             if not (part := connection.recv(65_536)):

@@ -31,7 +31,6 @@ SERVICES = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["
 
 @contextmanager
 def running(command: list[str], **env: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A process that serves, and its port."""
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

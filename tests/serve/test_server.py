@@ -357,7 +357,6 @@ HALF = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: "
 
 
 def is_closed(connection: socket.socket, within_s: float = 10) -> bool:
-    """Whether the server closes it by itself."""
     connection.settimeout(within_s)
     try:
         while connection.recv(4_096):  # the rest of an answer

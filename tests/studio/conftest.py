@@ -24,7 +24,6 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def shared(held: Path) -> Iterator[Client]:
-    """A studio over that run, for tests that keep nothing."""
     out = held.parent / "first-person"
     with start_studio([held], out) as server:
         yield Client(server, held, out)
@@ -48,7 +47,6 @@ def open_studio(tmp_path: Path) -> Iterator[Callable[..., Client]]:
 
 @pytest.fixture
 def studio(open_studio: Callable[..., Client], held: Path) -> Client:
-    """A studio over a copy of that run."""
     return open_studio(held)
 
 

@@ -37,8 +37,6 @@ def nothing_left() -> Iterator[None]:
 def using(
     server: ChatServer, work: Callable[[openai.AsyncOpenAI], Awaitable[Any]], **options: Any
 ) -> Any:
-    """What `work` makes of the official client, which tries once."""
-
     async def run() -> Any:
         usual = {"base_url": server.base_url, "api_key": "any", "max_retries": 0}
         usual |= {"timeout": GENEROUS_S}

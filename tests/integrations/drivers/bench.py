@@ -11,8 +11,6 @@ from rlver_gym.core.dialogue import Message
 
 
 class Reciting:
-    """Says what it was given, line by line."""
-
     def __init__(self, utterances: Sequence[str]) -> None:
         self.utterances = utterances
 

@@ -14,7 +14,6 @@ from rlver_gym.integrations.openenv import EmpathyAction, EmpathyClient, make_ap
 
 @contextmanager
 def serve(app: FastAPI) -> Iterator[str]:
-    """The server's address, while it serves."""
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

@@ -34,7 +34,6 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 @contextmanager
 def serve(server: Server) -> Iterator[str]:
-    """The server's address, while it serves."""
     config = uvicorn.Config(server.app, host="127.0.0.1", port=0, log_level="error")
     running = uvicorn.Server(config)
     ended = asyncio.run_coroutine_threadsafe(running.serve(), _loop())
@@ -49,13 +48,11 @@ def serve(server: Server) -> Iterator[str]:
 
 @contextmanager
 def connect(url: str, name: str = DEFAULT_ENV) -> Iterator[RemoteEnvironment]:
-    """The client's side of an environment of the server at `url`."""
     with OpenReward(api_key="none", base_url=url) as client:
         yield client.environments.get(name, variant=name, base_url=url)
 
 
 def task_of(persona: str, seed: int = 0, name: str = DEFAULT_ENV) -> Task:
-    """The task to meet this persona with this seed."""
     return Task(name, name, {"persona": persona, "seed": seed}, None)
 
 

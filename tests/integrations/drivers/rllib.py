@@ -23,8 +23,6 @@ from rlver_gym.environment.strategy_env import TalkFeatures
 
 
 class OneAfterTheOther(TorchRLModule):
-    """Chooses actions 0, 1, 2, …"""
-
     def setup(self) -> None:
         self.turn = 0
 

@@ -16,8 +16,6 @@ from rlver_gym.util.errors import UserFailed
 
 
 class OneAfterTheOther:
-    """Chooses actions 0, 1, 2, …"""
-
     def __init__(self) -> None:
         self.turn = 0
 

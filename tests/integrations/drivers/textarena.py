@@ -11,8 +11,6 @@ from rlver_gym.integrations.episodes import EpisodeSpec
 
 
 class Script(ta.Agent):
-    """Says one utterance after the other."""
-
     def __init__(self, utterances: Sequence[str]) -> None:
         super().__init__()
         self.left = list(utterances)

@@ -1,6 +1,4 @@
-"""verl: the agent loop with verl's own configuration, on stand-ins for its LLM server: one that
-recites, and one that is a real model in this process.
-"""
+"""verl: the agent loop with its own configuration, on stand-ins for its LLM server."""
 
 import asyncio
 import warnings
@@ -40,9 +38,7 @@ def make_config(*overrides: str) -> DictConfig:
 
 
 class ScriptedServer:
-    """A stand-in for verl's LLMServerClient: gives the token ids of a script, one reply after the
-    other, and then none.
-    """
+    """A stand-in for verl's LLMServerClient: the token ids of a script, then none."""
 
     def __init__(self, replies: Sequence[Sequence[int]]) -> None:
         self._replies = iter(replies)
