@@ -20,6 +20,8 @@ from rlver_gym.util.correlation import correlation_within
 HERE = Path(__file__).parent
 RECORDINGS = HERE.parent.parent / "recordings" / "en"
 CLEAR, DRAWS = 1.5, 2_000
+Row = tuple[str, float, float, float]
+"""Place, the user's change, and two readers'."""
 
 
 def read_lines(path: Path) -> list[dict]:
@@ -37,8 +39,8 @@ def read_readers() -> dict[str, list[int]]:
     return {key: changes[:2] for key, changes in readers.items() if len(changes) > 1}
 
 
-def compare(rows: list[tuple[str, float, float, float]]) -> dict[str, float]:
-    """Of rows of place, the user's change and two readers'."""
+def compare(rows: list[Row]) -> dict[str, float]:
+    """The figures of these rows together."""
     place = np.array([row[0] for row in rows])
     user, first, second = np.array([row[1:] for row in rows], float).T
     mean = (first + second) / 2
@@ -61,12 +63,11 @@ def main() -> None:
     for name in ("whole", "side_by_side", "one_by_one"):
         if not (path := HERE / f"{name}.jsonl").exists():
             continue
-        rows = [
-            (line["place"], line["change"], *readers[line["id"]])
-            for line in read_lines(path)
-            if line["id"] in readers
-        ]
-        by_place: dict[str, list] = defaultdict(list)
+        rows: list[Row] = []
+        for line in read_lines(path):
+            if changes := readers.get(line["id"]):
+                rows.append((line["place"], line["change"], float(changes[0]), float(changes[1])))
+        by_place: dict[str, list[Row]] = defaultdict(list)
         for row in rows:
             by_place[row[0]].append(row)
         places, rng, ratios = list(by_place), np.random.default_rng(0), []
@@ -82,8 +83,7 @@ def main() -> None:
                 )["ratio"]
             )
         low, high = np.quantile(ratios, [0.05, 0.95])
-        found = compare(rows)
-        figures = ", ".join(f"{key} {value:.3f}" for key, value in found.items())
+        figures = ", ".join(f"{key} {value:.3f}" for key, value in compare(rows).items())
         print(
             f"{name}: {len(rows)} replies in {len(places)} places: {figures} (ratio {low:.2f} to {high:.2f})"
         )
