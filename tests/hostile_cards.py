@@ -79,7 +79,7 @@ def _linked_folder(folder: Path) -> None:
 _MANY_ENTRIES = "language: en\npersonas: [" + "{}," * 60_000 + "]"
 _PERSON, _SITUATION = ("people", f"{PERSON}.yaml"), ("situations", f"{SITUATION}.yaml")
 _TITLE = "title: The last appointment"
-_PAIR = f"- {{id: {PERSONA}, person: {PERSON}, situation: {SITUATION}, need: praise}}\n"
+_PAIR = INDEX.partition("personas:\n")[2]
 
 
 def _link(to: str) -> Callable[[Path], object]:
