@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from rlver_gym.cli.root import app
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.util import terminal
+from rlver_gym.util import progress
 from rlver_gym.util.errors import pip_install
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -21,7 +21,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 def test_work_without_a_terminal_says_how_far_it_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(terminal, "SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
     monkeypatch.chdir(tmp_path)
     folder = persona_folder(tmp_path / "one")
     (folder / "index.yaml").write_text(INDEX.replace("demo", "test"), encoding="utf-8")
@@ -37,7 +37,7 @@ def test_work_without_a_terminal_says_how_far_it_is(
 
 def test_short_work_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(terminal, "SECONDS_BETWEEN_LINES", 600.0)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 600.0)
     words = ["bench", "--agent", "silent", "--persona", "noor-the-old-dog", "--json"]
     assert " of " not in CliRunner().invoke(app, words).stderr
 

@@ -41,14 +41,16 @@ def fail_to_start(*words: object) -> str:
     return " ".join(done.stderr.split())
 
 
-def test_what_keeps_it_from_starting_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_keeps_it_from_starting_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("uvicorn")
     (tmp_path / "empty").mkdir()
     for name in ("nothing", "empty"):
         assert "the folder of a run?" in fail_to_start(tmp_path / name, "--port", "0")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "--port" in fail_to_start("--port", taken.getsockname()[1])
+
+
+def test_the_extra_that_it_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("rlver_gym.studio.server", "rlver_gym.serve.connections"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
