@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,10 +36,9 @@ class Client:
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> Answer:
         connection = HTTPConnection("127.0.0.1", self.server.port, timeout=60)
-        connection.request(method, path, body, headers or {})
-        answer = read_answer(connection.getresponse())
-        connection.close()
-        return answer
+        with closing(connection):
+            connection.request(method, path, body, headers or {})
+            return read_answer(connection.getresponse())
 
     def get(self, name: str, /, **fields: Any) -> Any:
         return self.call("GET", f"/api/{name}?{urlencode(fields)}").body
