@@ -27,7 +27,7 @@ from rlver_gym.environment.strategy_env import (
     compute_need_evidence,
 )
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded.hearing.utterance_features import extract_utterance_features
+from rlver_gym.environment.alarms import compute_act_shares
 from rlver_gym.util.errors import UnknownName
 
 ACTS = {
@@ -190,8 +190,8 @@ def test_the_emotion_is_seen_only_when_the_card_says_so() -> None:
 @pytest.mark.parametrize("strategy", ACTS)
 def test_each_strategy_is_heard_as_what_it_is(strategy: Strategy) -> None:
     def is_heard(said: Strategy, messages: list[Message], number: int) -> bool:
-        pieces = extract_utterance_features(compose_utterance(said, messages, number)).pieces
-        return any(ACTS[strategy] in one.clear_acts for one in pieces)
+        shares = compute_act_shares([compose_utterance(said, messages, number)])
+        return shares[f"does_{ACTS[strategy]}"] > 0
 
     heard = [is_heard(strategy, messages, number) for number, messages in enumerate(openings())]
     assert np.mean(heard) > 0.5
