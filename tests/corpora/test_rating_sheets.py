@@ -24,7 +24,7 @@ RATING = {
 
 
 @pytest.fixture
-def unrated(tmp_path: Path) -> Path:
+def sample(tmp_path: Path) -> Path:
     """Thirty moments of a corpus, six replies each, the first of them rated."""
     folder = tmp_path / "drawn"
     folder.mkdir()
@@ -45,14 +45,14 @@ def read_key(sheets: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_sheets_are_blind_hold_every_unrated_reply_once_and_two_anchors_each(
-    unrated: Path, tmp_path: Path
+    sample: Path, tmp_path: Path
 ) -> None:
-    count = write_sheets(Corpus(unrated), TRAIN, tmp_path / "sheets", most=60)
+    count = write_sheets(Corpus(sample), TRAIN, tmp_path / "sheets", most=60)
     key, texts = read_key(tmp_path / "sheets"), sorted((tmp_path / "sheets").glob("sheet-*.md"))
     assert count == len(texts) == 4  # 179 replies, 58 and two anchors a sheet, no moment split
     todo = [entry["reply"] for entry in key.values() if entry["recorded"] is None]
-    rated = {rating.reply for rating in Corpus(unrated).ratings}
-    assert sorted(todo) == sorted(x.id for x in Corpus(unrated).replies() if x.id not in rated)
+    rated = {rating.reply for rating in Corpus(sample).ratings}
+    assert sorted(todo) == sorted(x.id for x in Corpus(sample).replies() if x.id not in rated)
     supporters = {reply.id: reply.supporter for reply in TRAIN.replies()}
     for path in texts:
         text = path.read_text(encoding="utf-8")
@@ -63,7 +63,7 @@ def test_sheets_are_blind_hold_every_unrated_reply_once_and_two_anchors_each(
         assert not any(entry["reply"] in text for entry in key.values())
         assert not any(word in text for word in (*ANCHORS, "qwen", "recorded"))
     again = tmp_path / "again"
-    write_sheets(Corpus(unrated), TRAIN, again, most=60)
+    write_sheets(Corpus(sample), TRAIN, again, most=60)
     assert (again / texts[0].name).read_text() == texts[0].read_text()
 
 
@@ -73,11 +73,11 @@ def write_ratings(sheets: Path, reader: str, lines: list[dict[str, Any]]) -> Non
 
 
 def test_ratings_go_back_once_and_anchors_tell_how_strict_a_reader_was(
-    unrated: Path, tmp_path: Path
+    sample: Path, tmp_path: Path
 ) -> None:
-    sheets, before = tmp_path / "sheets", len(Corpus(unrated).ratings)
+    sheets, before = tmp_path / "sheets", len(Corpus(sample).ratings)
     recorded = str(ROOT / "recordings" / "en" / "train")
-    command = ["sheets", "write", str(unrated), "--recorded", recorded, "--out", str(sheets)]
+    command = ["sheets", "write", str(sample), "--recorded", recorded, "--out", str(sheets)]
     assert CliRunner().invoke(app, command).exit_code == 0
     lines = [
         {"id": name, "thought": f"No. {number}", **RATING, "change": int(known or 0) - 2}
@@ -85,13 +85,13 @@ def test_ratings_go_back_once_and_anchors_tell_how_strict_a_reader_was(
         if (known := entry["recorded"]) is None or known > -8
     ]
     write_ratings(sheets, "anna", lines)
-    reading = read_sheets(sheets, unrated)
+    reading = read_sheets(sheets, sample)
     assert reading.added == 179
     assert reading.strictness["anna"] == pytest.approx(-2, abs=0.6)
-    after = Corpus(unrated).ratings
+    after = Corpus(sample).ratings
     assert len(after) == before + 179
     assert {(rating.reader, rating.change) for rating in after[before:]} == {("anna", -2)}
-    shown = CliRunner().invoke(app, ["sheets", "read", str(sheets), str(unrated)]).output
+    shown = CliRunner().invoke(app, ["sheets", "read", str(sheets), str(sample)]).output
     assert "0 new ratings" in shown
     assert "anna: anchors -" in shown
 
@@ -106,23 +106,23 @@ def test_ratings_go_back_once_and_anchors_tell_how_strict_a_reader_was(
     ],
 )
 def test_a_wrong_line_is_named_and_nothing_is_written(
-    change: dict[str, Any], says: str, unrated: Path, tmp_path: Path
+    change: dict[str, Any], says: str, sample: Path, tmp_path: Path
 ) -> None:
     sheets = tmp_path / "sheets"
-    write_sheets(Corpus(unrated), TRAIN, sheets)
+    write_sheets(Corpus(sample), TRAIN, sheets)
     names = [name for name, entry in read_key(sheets).items() if entry["recorded"] is None]
     lines = [{"id": name, "thought": "No.", **RATING, "change": 1} for name in names[:2]]
     write_ratings(sheets, "anna", [lines[0], lines[1] | change])
-    before = (unrated / "ratings.jsonl").read_bytes()
+    before = (sample / "ratings.jsonl").read_bytes()
     with pytest.raises(RecordingError, match=says):
-        read_sheets(sheets, unrated)
-    assert (unrated / "ratings.jsonl").read_bytes() == before
+        read_sheets(sheets, sample)
+    assert (sample / "ratings.jsonl").read_bytes() == before
 
 
 def test_a_corpus_with_nothing_to_rate_or_without_anchors_is_refused(
-    unrated: Path, tmp_path: Path
+    sample: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(RecordingError, match="no unrated reply"):
         write_sheets(OWN, TRAIN, tmp_path / "sheets")
     with pytest.raises(RecordingError, match="no moment rated of both"):
-        write_sheets(Corpus(unrated), TRAIN, tmp_path / "sheets", anchors=("rogers", "nobody"))
+        write_sheets(Corpus(sample), TRAIN, tmp_path / "sheets", anchors=("rogers", "nobody"))

@@ -223,7 +223,7 @@ def last_turn(**fields: Any) -> Damage:
     return damage
 
 
-def unanswered(state: EnvState) -> EnvState:
+def add_utterance(state: EnvState) -> EnvState:
     dialogue = state.snapshot.dialogue.with_utterance("hello")
     return state._replace(snapshot=state.snapshot._replace(dialogue=dialogue))
 
@@ -261,7 +261,7 @@ DAMAGES: dict[str, Damage] = {
     "another reward": last_turn(reward=10.0),
     "an appraisal that is none": last_turn(appraisal=None),
     "an appraisal out of bounds": out_of_bounds,
-    "an utterance without an answer": unanswered,
+    "an utterance without an answer": add_utterance,
 }
 
 
