@@ -9,10 +9,12 @@ import logging
 import os
 import ssl
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 from http.cookiejar import CookieJar
 from importlib import import_module
+from itertools import count
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -32,6 +34,8 @@ MAX_ANSWER_BYTES, _MAX_ERROR_BYTES = 1 << 20, 1 << 16
 _MAX_PARTS = 10_000
 """Pieces that an answer comes in: each takes its time, while all other requests wait."""
 _CONNECT_S, _IDLE_S = 5.0, 30.0
+_MOST_TOGETHER = 8
+"""Requests that share a pool: for each, the library looks at all connections of its pool."""
 BROKE_OFF = Failure(Kind.BROKEN, "the connection broke off")
 _COMPRESSED = (
     "a compressed answer, which was not asked for (turn compression off in the server, or in the"
@@ -82,24 +86,31 @@ class Transport:
             raise ServerRefused(
                 f"{url!r} is no address of a server: {error}. Check OPENAI_BASE_URL (base_url)."
             ) from None
-        self._client: Any = None
+        self._clients: list[Any] = []
+        self._in_flight: Counter[int] = Counter()
         logging.getLogger(http.__name__.partition(".")[0]).addFilter(_drop_reason_phrase)
 
     async def post(self, body: Mapping[str, Any]) -> Response | Failure:
-        self._client = self._client or self._open()
         content = json.dumps(body).encode()
+        at = next(at for at in count() if self._in_flight[at] < _MOST_TOGETHER)
+        while at >= len(self._clients):
+            self._clients.append(self._open())
+        self._in_flight[at] += 1
         try:
-            async with self._client.stream("POST", self._url + PATH, content=content) as response:
+            request = self._clients[at].stream("POST", self._url + PATH, content=content)
+            async with request as response:
                 return await _read(response)
         except (http.ConnectError, http.ConnectTimeout, http.ProxyError) as error:
             remedy = _explain_no_connection(error, self._settings.base_url or "")
             return Failure(Kind.NO_CONNECTION, "no connection", remedy=remedy)
         except http.HTTPError:
             return BROKE_OFF
+        finally:
+            self._in_flight[at] -= 1
 
     async def close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
+        clients, self._clients = self._clients, []
+        for client in clients:
             await client.aclose()
 
     def _open(self) -> Any:

@@ -105,8 +105,13 @@ def _facts(persona: Persona) -> Iterator[Fact]:
 
 def _is_told(wordings: tuple[str, ...], spoken: list[frozenset[str]]) -> bool:
     """Whether one line holds most of what one of the wordings is about."""
-    about = [found for found in map(topics, wordings) if len(found) > 1]
-    return any(len(one & line) >= _MOSTLY * len(one) for one in about for line in spoken)
+    return any(
+        len(about & line) >= _MOSTLY * len(about)
+        for about in map(topics, wordings)
+        if len(about) > 1
+        for line in spoken
+        if not about.isdisjoint(line)
+    )
 
 
 def _select_next(
