@@ -16,7 +16,8 @@ from rlver_gym.policy.config import make_config
 from rlver_gym.policy.evaluate import evaluate
 from rlver_gym.policy.iteration import train
 from rlver_gym.policy.learner import Learner, make_learner
-from rlver_gym.policy.sft import train_on_demonstrations
+from rlver_gym.policy.run_sft import teach
+from rlver_gym.policy.sft_config import SftConfig
 
 ORDERS = ("Move on with life.", "Cheer up.", "Make a plan.", "Get more sleep.", "Forget about it.")
 QUESTIONS = ("How do you feel about it?", "What do you want to do?", "Who knows about it?")
@@ -45,9 +46,7 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         warm = Path(folder) / "warm"
-        demonstrations = list(generate_demonstrations(["train_tiny_qwen:Habits"], 200))
-        losses = list(train_on_demonstrations("tiny", warm, demonstrations, epochs=2, lr=3e-3))
-        print(f"learning to speak: loss {losses[0]:.2f} to {losses[-1]:.2f} nats a token")
+        teach(SftConfig(epochs=2), generate_demonstrations(["train_tiny_qwen:Habits"], 200), warm)
         learner = make_learner(make_config({"model": str(warm), **SIZES, **TASK}, "this example"))
     show("before:", learner)
     for iteration in train(learner):

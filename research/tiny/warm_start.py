@@ -14,8 +14,8 @@ from demonstrations import demonstrations_for_small
 from rlver_gym.bench.export.demonstrations import AGENTS
 from rlver_gym.policy.models.model import export_model, load_model, load_tokenizer
 from rlver_gym.policy.models.tiny_model import build_tiny_model
-from rlver_gym.policy.sft import count_optimizer_steps, train_on_demonstrations
-from rlver_gym.util.progress import progress_bar
+from rlver_gym.policy.run_sft import teach
+from rlver_gym.policy.sft_config import make_sft_config
 
 
 def build_with_copying(folder: Path, seed: int = 0, **sizes: int) -> None:
@@ -42,11 +42,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         build_with_copying(Path(folder), asked.seed)
         how = {"style": asked.style, "epochs": asked.epochs, "lr": asked.lr, "seed": asked.seed}
-        losses = train_on_demonstrations(folder, asked.out, told, max_reply_tokens=64, **how)
-        with progress_bar() as bar:
-            for _ in bar.track(losses, count_optimizer_steps(asked.dialogues, asked.epochs)):
-                pass
-    print(f"model {asked.out}")
+        config = make_sft_config(how | {"model": folder, "reply_tokens": 64}, "the options")
+        teach(config, told, asked.out)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,11 @@ demonstrations. The options are the fields of the configs, one each.
 """
 
 import inspect
-import os
 import signal
 import types
 from importlib import import_module
 from pathlib import Path
-from statistics import mean
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 from rich.markup import escape
@@ -20,7 +18,7 @@ from rlver_gym.corpora.demonstrations import read_demonstrations
 from rlver_gym.policy.config import (
     FIELDS,
     RUN_FOLDER,
-    Dtype,
+    Section,
     TrainConfig,
     folder_name,
     list_presets,
@@ -29,11 +27,10 @@ from rlver_gym.policy.config import (
     resume_config,
 )
 from rlver_gym.policy.learning.registry import ALGORITHMS, list_algorithms_with_option
+from rlver_gym.policy.sft_config import SftConfig, make_sft_config
 from rlver_gym.util.errors import TrainingError, pip_install
 from rlver_gym.util.machine import keep_freed_memory
-from rlver_gym.util.progress import progress_bar
 from rlver_gym.util.stop import handle_stops
-from rlver_gym.util.terminal import SafeConsole
 
 _NONE = "none"
 """Typed for what may be missing, such as a preset's target_kl."""
@@ -54,28 +51,29 @@ def spell_flag(name: str) -> str:
     return _FLAGS.get(name, "--" + name.replace("_", "-"))
 
 
-def _make_option(name: str) -> inspect.Parameter:
-    field = FIELDS[name]
+def _make_option(name: str, config: type[Section] = TrainConfig) -> inspect.Parameter:
+    field, is_train = config.model_fields[name], config is TrainConfig
+    is_hidden = is_train and name not in _USUAL
     flag = spell_flag(name)
     kind, shown = _parse_annotation(field.annotation)
     default = field.get_default(call_default_factory=True)
     known = ALGORITHMS if name == "algo" else _list_choices(field.annotation)
     choices = f" One of: {', '.join(known)}." if known else ""
-    takers = list_algorithms_with_option(name)
+    takers = list_algorithms_with_option(name) if is_train else list(ALGORITHMS)
     others = [one for one in ALGORITHMS if one not in takers]
     only = f"{', '.join(takers)}: " if len(takers) < len(others) else ""
     only = only or (f"Not of {', '.join(others)}: " if others else "")
     help_text = (
         f"{only}{field.description}{choices} [default:"
-        f" {_NONE if default in (None, {}) else default}]"
+        f" {_NONE if default in (None, {}, ()) else default}]"
     )
     option = typer.Option(
         flag,
         help=escape(help_text),
         metavar=shown,
         show_default=False,
-        rich_help_panel="The run's config" if name in _USUAL else "The run's config, all of it",
-        hidden=name not in _USUAL,
+        rich_help_panel="The run's config" + (", all of it" if is_hidden else ""),
+        hidden=is_hidden,
     )
     return inspect.Parameter(
         name,
@@ -94,6 +92,8 @@ def _parse_annotation(annotation: Any) -> tuple[Any, str | None]:
     if get_origin(annotation) in (Union, types.UnionType):
         (annotation,) = [one for one in get_args(annotation) if one is not type(None)]
         return str, f"<{annotation.__name__.lower()}>|{_NONE}"  # the config reads what it says
+    if get_origin(annotation) is tuple:
+        return list[get_args(annotation)[0]], None
     if get_origin(annotation) is Literal:
         return str, "<choice>"
     if annotation is bool:
@@ -248,75 +248,28 @@ def import_with_torch(module: str) -> Any:
         ) from error
 
 
-_TINY_LR, _LR = 3e-3, 5e-5
-_SHORT = 64
-"""Tokens of a reply of a model that learned from the benchmark's agents."""
-
-
+@add_options("fields", [_make_option(name, SftConfig) for name in SftConfig.model_fields], dict)
 def sft(
+    *,
     out: Annotated[Path, typer.Option(help="Folder for the model.")],
-    model: Annotated[
-        str, typer.Option(help="A causal LM: a Hugging Face name, a folder, tiny or smollm2.")
-    ] = "tiny",
-    agent: Annotated[
-        list[str] | None,
+    resume: Annotated[
+        bool,
         typer.Option(
-            help=(
-                "Whom to learn from; repeat it for more, and for a larger share. Default: stock"
-                " comfort, advice, and two who reflect what they heard."
-            )
+            "--resume",
+            help="Go on from the last checkpoint of --out; the other options are those of before.",
         ),
-    ] = None,
-    data: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help=(
-                "Learn from demonstrations in this file instead (rlver-gym export … --to sft, or"
-                " --to openai); repeat it for more."
-            )
-        ),
-    ] = None,
-    style: Annotated[
-        str, typer.Option(help="direct, or think: a thought before each reply.")
-    ] = "direct",
-    dialogues: Annotated[int, typer.Option(min=1, help="How many dialogues to learn from.")] = 768,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over them.")] = 4,
-    lr: Annotated[
-        float | None,
-        typer.Option(
-            help=(
-                "Learning rate at its highest. Default: 3e-3 for tiny, 5e-5 for a model that has"
-                " learned before."
-            )
-        ),
-    ] = None,
-    reply_tokens: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="How long its replies may be later. Default: 64, or the longest demonstration.",
-        ),
-    ] = None,
-    dtype: Annotated[
-        str,
-        typer.Option(
-            help="auto, float32 or bfloat16: what is computed in; auto is bfloat16 on a GPU."
-        ),
-    ] = "auto",
-    lora_rank: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Rank of LoRA adapters, merged into the model at the end; 0 trains all weights.",
-        ),
-    ] = 0,
-    seed: Annotated[int, typer.Option(min=0, help="Decides the dialogues and their order.")] = 0,
+    ] = False,
+    fields: dict[str, Any],
 ) -> None:
     """Teach a model to speak, by plain supervised learning on demonstrations, or on what the
     benchmark's agents say to the train personas.
 
     A tiny model knows nothing before. What it learns here is how replies sound, not which ones
-    help: that is for rlver-gym train.
+    help: that is for rlver-gym train. The loss on people who are held out, in metrics.jsonl, says
+    when further passes only learn by heart.
+
+    Ctrl-C and SIGTERM end it with a checkpoint and exit code 130; a second one ends it at once.
+    Interrupted or killed, the same command with --resume goes on exactly as if it had not been.
 
     Example: rlver-gym sft --model tiny --out runs/warm
 
@@ -327,46 +280,12 @@ def sft(
     On two cores: OMP_NUM_THREADS=1 torchrun --nproc-per-node=2 -m rlver_gym sft --model tiny --out
     runs/warm
     """
-    if style not in ("direct", "think"):
-        raise typer.BadParameter("one of: direct, think", param_hint="--style")
-    if dtype not in ("auto", "float32", "bfloat16"):
-        raise typer.BadParameter("one of: auto, float32, bfloat16", param_hint="--dtype")
-    learning = import_with_torch("rlver_gym.policy.sft")
-    if data and agent:
-        raise typer.BadParameter(
-            "there is nobody to learn from beside --data", param_hint="--agent"
-        )
-    read = [demonstration for path in data or () for demonstration in read_demonstrations(path)]
-    demonstrations = read or generate_demonstrations(agent or AGENTS, dialogues, seed)
-    losses = learning.train_on_demonstrations(
-        model,
-        out,
-        demonstrations,
-        style=cast(Literal["direct", "think"], style),
-        epochs=epochs,
-        lr=lr or (_TINY_LR if model == "tiny" else _LR),
-        seed=seed,
-        max_reply_tokens=reply_tokens or (None if data else _SHORT),
-        dtype=cast(Dtype, dtype),
-        lora_rank=lora_rank,
-    )
-    steps = learning.count_optimizer_steps(len(read) or dialogues, epochs)
-    tenth = max(1, steps // 10)
-    seen: list[float] = []
-    first = (
-        os.environ.get("RANK", "0") == "0"
-    )  # the others of torchrun's processes learn the same, and say nothing
-    with handle_stops(signal.default_int_handler), progress_bar(quiet=not first) as bar:
-        for loss in bar.track(losses, steps, description="learning to speak"):
-            seen.append(loss)
-            if len(seen) % tenth == 0:
-                bar.console.print(
-                    f"step {len(seen):5d} of {steps}, loss {mean(seen[-tenth:]):.2f} (nats a"
-                    " token)",
-                    highlight=False,
-                )
-    SafeConsole(quiet=not first).print(
-        f"loss {mean(seen[:tenth]):.2f} at first, {mean(seen[-tenth:]):.2f} at last (nats a"
-        f" token)\nmodel {out}",
-        highlight=False,
-    )
+    values = {name: None if value == _NONE else value for name, value in fields.items()}
+    config = make_sft_config(values, "the options")
+    with handle_stops(signal.default_int_handler):
+        run_sft = import_with_torch("rlver_gym.policy.run_sft")
+        told = [one for path in config.data for one in read_demonstrations(path)]
+        if not config.data:
+            agents = config.agent or AGENTS
+            told = generate_demonstrations(agents, config.dialogues, config.seed)
+        run_sft.teach(config, told, out, resume=resume)

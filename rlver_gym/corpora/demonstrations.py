@@ -20,6 +20,8 @@ class Demonstration(NamedTuple):
     """What the agent may have thought before each reply; only a policy that thinks learns it."""
     only_last: bool = False
     """Only the last reply is to be learned: the others are somebody else's."""
+    who: str = ""
+    """The persona that it was held with; empty where the data does not say."""
 
 
 class _ChatLine(JsonObject):
@@ -27,7 +29,12 @@ class _ChatLine(JsonObject):
     content: Text
 
 
+class _Metadata(JsonObject):
+    persona: Text = ""
+
+
 class _Row(JsonObject):
+    metadata: _Metadata = _Metadata()
     messages: list[_ChatLine] | None = None
     prompt: list[_ChatLine] = Field(default_factory=list)
     completion: list[_ChatLine] = Field(default_factory=list)
@@ -44,7 +51,8 @@ class _Row(JsonObject):
             tuple(one.content for one in lines[::2]),
             tuple(one.content for one in lines[1::2]),
         )
-        return Demonstration(users, replies, ("",) * len(replies), only_last=self.messages is None)
+        plans, who = ("",) * len(replies), self.metadata.persona
+        return Demonstration(users, replies, plans, self.messages is None, who)
 
 
 def read_demonstrations(path: Path) -> list[Demonstration]:

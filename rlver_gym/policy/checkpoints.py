@@ -8,7 +8,8 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, cast
@@ -19,10 +20,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
+from torch.optim import Optimizer
 from transformers import PreTrainedModel
 
 from rlver_gym.core.agent import agent_prompt
-from rlver_gym.policy.config import TrainConfig, make_config, refuse_changes
+from rlver_gym.policy.config import Section, TrainConfig, make_config, refuse_changes
 from rlver_gym.policy.learner import Learner
 from rlver_gym.policy.learning.persona_baseline import PersonaBaseline
 from rlver_gym.policy.models.agent import ReplyConfig
@@ -154,33 +156,47 @@ def save(learner: Learner, folder: Path) -> None:
     Every process calls it with the same folder, which is there; the first one writes. OSError when
     the disk is full or cannot be written.
     """
-    everything = _collect_modules(learner)
-    weights, optimizer = get_state_dict(everything, learner.optimizer, options=_WHOLE)
-    try:
-        if rank() == 0:
-            learning = {
-                name: cast(Tensor, weights[name]).contiguous()
-                for name, one in everything.named_parameters()  # tied ones once
-                if one.requires_grad
-            }
-            save_file(learning, folder / WEIGHTS)
-            torch.save(optimizer | {_STEPPED: [*optimizer["state"]]}, folder / OPTIMIZER)
-            lm = cast(PreTrainedModel, learner.language_model)
-            export_model(lm, learner.renderer.tokenizer, folder / MODEL)
-    except (SafetensorError, RuntimeError) as error:  # what they make of a full disk
-        raise OSError(str(error)) from error
+    save_weights(_collect_modules(learner), learner.optimizer, folder)
     if rank() == 0:
+        lm = cast(PreTrainedModel, learner.language_model)
+        with _raise_as_os_error():
+            export_model(lm, learner.renderer.tokenizer, folder / MODEL)
         make_reply_config(learner.config).write(folder / MODEL)
         state = {
-            "iteration": learner.iteration,
-            "version": __version__,
-            "config": learner.config.model_dump(mode="json"),
             "persona_baseline": (
                 learner.persona_baseline.state if learner.persona_baseline else None
             ),
             "reference_start": learner.reference_start,
         }
-        (folder / STATE).write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
+        write_state(folder, learner.iteration, learner.config, **state)
+
+
+def save_weights(learning: nn.Module, optimizer: Optimizer, folder: Path) -> None:
+    """Write the weights that learn and their optimizer, as `save` does."""
+    weights, state = get_state_dict(learning, optimizer, options=_WHOLE)
+    if rank() == 0:
+        saved = {
+            name: cast(Tensor, weights[name]).contiguous()
+            for name, one in learning.named_parameters()  # tied ones once
+            if one.requires_grad
+        }
+        with _raise_as_os_error():
+            save_file(saved, folder / WEIGHTS)
+            torch.save(state | {_STEPPED: [*state["state"]]}, folder / OPTIMIZER)
+
+
+def write_state(folder: Path, iteration: int, config: Section, **more: Any) -> None:
+    values = config.model_dump(mode="json")
+    state = {"iteration": iteration, "version": __version__, "config": values, **more}
+    (folder / STATE).write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _raise_as_os_error() -> Iterator[None]:
+    try:
+        yield
+    except (SafetensorError, RuntimeError) as error:  # what they make of a full disk
+        raise OSError(str(error)) from error
 
 
 def load(learner: Learner, folder: Path) -> None:
@@ -192,13 +208,17 @@ def load(learner: Learner, folder: Path) -> None:
     state = read_state(folder)
     saved = make_config(state["config"], str(folder))
     refuse_changes(saved, learner.config.model_dump(mode="json"), folder)
-    try:
-        for path in (folder / WEIGHTS, folder / OPTIMIZER):
-            with open_regular(path, error=TrainingError):
-                pass  # libraries would wait for a pipe
-        _load_weights(learner, folder)
-        if learner.persona_baseline:
+    load_weights(_collect_modules(learner), learner.optimizer, folder)
+    if learner.persona_baseline:
+        with _name_damage(folder):
             learner.persona_baseline = PersonaBaseline(dict(state["persona_baseline"]))
+    learner.iteration, learner.reference_start = state["iteration"], state["reference_start"]
+
+
+@contextmanager
+def _name_damage(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except (
         OSError,
         RuntimeError,
@@ -213,29 +233,33 @@ def load(learner: Learner, folder: Path) -> None:
             f"the checkpoint {folder} cannot be loaded ({error}). Remove it to go on from the one"
             " before."
         ) from error
-    learner.iteration, learner.reference_start = state["iteration"], state["reference_start"]
 
 
-def _load_weights(learner: Learner, folder: Path) -> None:
-    """Weights and optimizer. Every process reads the whole."""
-    everything = _collect_modules(learner)
-    weights: dict[str, Any] = {**load_file(folder / WEIGHTS)}
-    optimizer = torch.load(folder / OPTIMIZER, weights_only=True, map_location="cpu", mmap=True)
-    learning = {name for name, one in everything.named_parameters() if one.requires_grad}
-    stepped = optimizer.pop(_STEPPED)
-    for path, lost in (
-        (WEIGHTS, learning - weights.keys()),
-        (OPTIMIZER, {*stepped} - optimizer["state"].keys()),
-    ):
-        if lost:
-            raise ValueError(f"{path} lacks {one_line(', '.join(sorted(lost)), max_chars=300)}")
-    set_state_dict(
-        everything,
-        learner.optimizer,
-        model_state_dict=weights,
-        optim_state_dict=optimizer,
-        options=_WHOLE,
-    )
+def load_weights(learning: nn.Module, optimizer: Optimizer, folder: Path) -> None:
+    """What `save_weights` wrote. Every process reads the whole. TrainingError where that cannot be
+    read.
+    """
+    with _name_damage(folder):
+        for path in (folder / WEIGHTS, folder / OPTIMIZER):
+            with open_regular(path, error=TrainingError):
+                pass  # libraries would wait for a pipe
+        weights: dict[str, Any] = {**load_file(folder / WEIGHTS)}
+        state = torch.load(folder / OPTIMIZER, weights_only=True, map_location="cpu", mmap=True)
+        names = {name for name, one in learning.named_parameters() if one.requires_grad}
+        stepped = state.pop(_STEPPED)
+        for path, lost in (
+            (WEIGHTS, names - weights.keys()),
+            (OPTIMIZER, {*stepped} - state["state"].keys()),
+        ):
+            if lost:
+                raise ValueError(f"{path} lacks {one_line(', '.join(sorted(lost)), max_chars=300)}")
+        set_state_dict(
+            learning,
+            optimizer,
+            model_state_dict=weights,
+            optim_state_dict=state,
+            options=_WHOLE,
+        )
 
 
 def make_reply_config(config: TrainConfig) -> ReplyConfig:

@@ -46,7 +46,9 @@ RUN_FOLDER = "train-{algo}-{style}-{model}-{seed}"
 """The name of a run's folder unless told otherwise."""
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """Choices of a run, which are written into its folder and its checkpoints."""
+
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
@@ -55,8 +57,18 @@ class _Section(BaseModel):
         hide_input_in_errors=True,
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _holds_no_secret(cls, values: Any) -> Any:
+        if where := find_secret(values):
+            raise ValueError(
+                f"{where}: a key or a password would stand in the run's files. Set OPENAI_API_KEY"
+                " and OPENAI_BASE_URL instead, for --vllm VLLM_API_KEY."
+            )
+        return values
 
-class TaskOptions(_Section):
+
+class TaskOptions(Section):
     """Who learns, and where."""
 
     model: str = "Qwen/Qwen2.5-1.5B-Instruct"
@@ -75,7 +87,7 @@ class TaskOptions(_Section):
     """Learn from the rated replies of this folder (research/corpus.md) instead of own dialogues."""
 
 
-class SamplingOptions(_Section):
+class SamplingOptions(Section):
     """What an iteration plays."""
 
     iterations: int = Field(default=100, ge=1)
@@ -92,7 +104,7 @@ class SamplingOptions(_Section):
     """Dialogues whose users are waited for at the same time; more than 1 pays with LLM users."""
 
 
-class RewardOptions(_Section):
+class RewardOptions(Section):
     """What a reply earned, as it is learned from."""
 
     reward_scale: float = Field(default=0.01, gt=0)
@@ -105,7 +117,7 @@ class RewardOptions(_Section):
     """What a reply of max_reply_tokens costs, in the environment's rewards."""
 
 
-class ComparisonOptions(_Section):
+class ComparisonOptions(Section):
     """From rewards to advantages."""
 
     algo: str = "grpo"
@@ -134,7 +146,7 @@ class ComparisonOptions(_Section):
     """The critic goes by the words; or also by a running mean for each persona."""
 
 
-class UpdateOptions(_Section):
+class UpdateOptions(Section):
     """From advantages to steps."""
 
     lr: float = Field(default=1e-6, gt=0)
@@ -171,7 +183,7 @@ class UpdateOptions(_Section):
     """Largest norm of a gradient."""
 
 
-class ComputeOptions(_Section):
+class ComputeOptions(Section):
     """What it is computed with."""
 
     lora_rank: int = Field(default=0, ge=0)
@@ -190,7 +202,7 @@ class ComputeOptions(_Section):
     """Send each reply's seed to the vLLM server, so that equal runs draw equally; slower."""
 
 
-class WatchOptions(_Section):
+class WatchOptions(Section):
     """What is measured and kept on the way."""
 
     eval_every: int = Field(default=10, ge=0)
@@ -232,17 +244,6 @@ class TrainConfig(
     TaskOptions,
 ):
     """A training run, completely described. Unknown fields are an error."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _holds_no_secret(cls, values: Any) -> Any:
-        """It is written into the run's folder and its checkpoints."""
-        if where := find_secret(values):
-            raise ValueError(
-                f"{where}: a key or a password would stand in the run's files. Set OPENAI_API_KEY"
-                " and OPENAI_BASE_URL instead, for --vllm VLLM_API_KEY."
-            )
-        return values
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -427,7 +428,7 @@ MAY_CHANGE = frozenset(
 """Settings that decide nothing of what was learned so far."""
 
 
-def refuse_changes(saved: TrainConfig, wanted: Mapping[str, Any], place: Path) -> None:
+def refuse_changes(saved: Section, wanted: Mapping[str, Any], place: Path) -> None:
     """TrainingError when a run would go on with another value (as JSON) of what has decided what it
     learned so far.
     """

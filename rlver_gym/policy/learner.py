@@ -77,6 +77,8 @@ class Learner:
     def collect(self) -> list[Trajectory]:
         """The dialogues of the next iteration, of all processes; or the next rated moments."""
         config = self.config
+        # Of a model that drops out while it learns, a run that goes on drops the same.
+        torch.manual_seed(derive_sampling_seed(config, self.iteration))
         if self.rated:
             return draw_moments(self.rated, config.dialogues, self.iteration, config.seed)
         with self.interruptible():

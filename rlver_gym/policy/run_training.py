@@ -7,7 +7,7 @@ import math
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -25,7 +25,13 @@ from rlver_gym.policy.evaluate import Evaluation, evaluate, final_score
 from rlver_gym.policy.iteration import Iteration, train
 from rlver_gym.policy.learner import Learner, make_learner
 from rlver_gym.policy.learning.metrics import DIALOGUES, EVALUATIONS, METRICS, TIMES, RunLog
-from rlver_gym.policy.models.distributed import all_gather, process_group, rank, ranks
+from rlver_gym.policy.models.distributed import (
+    all_gather,
+    enter_on_first,
+    process_group,
+    rank,
+    ranks,
+)
 from rlver_gym.policy.reference import RewardOveroptimisationCheck, explain_early_stop
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import TrainingError
@@ -62,7 +68,8 @@ def run_training(
     """
     folder, stop = out or Path("runs") / folder_name(config), StopSignals()
     note = describe_payer(config)
-    with process_group(), _lock_folder(folder):
+    lock = partial(open_locked, folder / LOCK, TrainingError)
+    with process_group(), enter_on_first(lock):
         checkpoints = Checkpoints(folder / "checkpoints", config.keep_checkpoints)
         _check_folder(folder, checkpoints, config, resume)
         learner = make_learner(config)
@@ -101,21 +108,6 @@ def describe_payer(config: TrainConfig) -> str:
 
 def _any(value: bool) -> bool:
     return any(all_gather([value]))
-
-
-@contextmanager
-def _lock_folder(folder: Path) -> Iterator[None]:
-    """The folder to ourselves: the first process locks it, and all raise its TrainingError."""
-    with ExitStack() as stack:
-        problem = ""
-        if rank() == 0:
-            try:
-                stack.enter_context(open_locked(folder / LOCK, TrainingError))
-            except TrainingError as error:
-                problem = str(error)
-        if problem := all_gather([problem])[0]:
-            raise TrainingError(problem)
-        yield
 
 
 def _save_stopped(learner: Learner, folder: Path, checkpoints: Checkpoints) -> None:

@@ -3,41 +3,30 @@ a model that cannot yet speak.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import nn
+from torch.optim import AdamW
 
-from rlver_gym.core.agent import Style, agent_prompt
-from rlver_gym.core.languages import Language
 from rlver_gym.corpora.demonstrations import Demonstration
-from rlver_gym.policy.config import Dtype
+from rlver_gym.policy.learning.algorithms import Ints
 from rlver_gym.policy.learning.micro_batches import split_into_micro_batches
 from rlver_gym.policy.learning.rollouts import Tokens, pack_rollouts
-from rlver_gym.policy.models.actor import Actor
-from rlver_gym.policy.models.agent import ReplyConfig
-from rlver_gym.policy.models.distributed import (
-    all_reduce_sum,
-    distribute,
-    process_group,
-    rank,
-    ranks,
-    sync_gradients,
-    unwrap,
-)
-from rlver_gym.policy.models.model import export_model, load_model, load_tokenizer, uses_bf16
+from rlver_gym.policy.models.distributed import all_reduce_sum, rank, ranks, sync_gradients
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.rollout import SequenceBuilder
 from rlver_gym.policy.models.sampler import Completion
 from rlver_gym.policy.models.trajectory import Trajectory
 from rlver_gym.util.errors import TrainingError
-from rlver_gym.util.folders import write_folder
 
-DIALOGUES = 4
+_DIALOGUES = 4
 """Dialogues that one step learns from."""
+_TOKENS = 16_384
+"""Tokens that pass at once, padding included."""
 
 
 def tokenize_demonstration(demonstration: Demonstration, renderer: Renderer) -> Trajectory:
@@ -67,125 +56,105 @@ def tokenize_demonstration(demonstration: Demonstration, renderer: Renderer) -> 
     )
 
 
-def train_epochs(
-    actor: nn.Module,
-    trajectories: Sequence[Trajectory],
-    *,
-    epochs: int = 3,
-    dialogues: int = DIALOGUES,
-    lr: float = 1e-3,
-    tokens: int = 16_384,
-    seed: int = 0,
-) -> Iterator[float]:
-    """Minimise the cross-entropy of what was said; yields the loss of each step, in nats a token.
-    The rate falls to a tenth along a cosine.
+class Split(NamedTuple):
+    """Demonstrations to learn from, and those of people who are held out."""
 
-    TrainingError when the loss is no finite number any more.
+    learned: list[Demonstration]
+    held_out: list[Demonstration]
+
+
+def hold_out(demonstrations: Sequence[Demonstration], share: float, seed: int) -> Split:
+    """A share of the people, rounded down, drawn by the seed. Where the data does not say who they
+    are, what begins alike is one person's.
     """
-    rng = np.random.default_rng(seed)
-    optimizer = torch.optim.AdamW(
-        [one for one in actor.parameters() if one.requires_grad], lr=lr, weight_decay=0.01
+    people = sorted({_tell_apart(told) for told in demonstrations})
+    drawn = np.random.default_rng((seed, 1)).permutation(len(people))[: int(share * len(people))]
+    chosen = {people[at] for at in drawn}
+    return Split(
+        [told for told in demonstrations if _tell_apart(told) not in chosen],
+        [told for told in demonstrations if _tell_apart(told) in chosen],
     )
-    steps = [
-        part
-        for _ in range(epochs)
-        for part in np.array_split(
-            rng.permutation(len(trajectories)), max(1, len(trajectories) // dialogues)
-        )
-    ]
-    for number, part in enumerate(steps):
-        for group in optimizer.param_groups:
-            rise, fall = (
-                min(1.0, (number + 1) / (0.05 * len(steps))),
-                0.55 + 0.45 * np.cos(np.pi * number / len(steps)),
-            )
-            group["lr"] = lr * rise * fall
-        optimizer.zero_grad()
-        loss = _backpropagate_batch(
-            actor.train(), pack_rollouts([trajectories[at] for at in part]).tokens, tokens
-        )
+
+
+def _tell_apart(told: Demonstration) -> str:
+    return told.who or told.users[0]
+
+
+@dataclass
+class SupervisedLearner:
+    """A policy that learns what was said: the cross-entropy of the action tokens."""
+
+    actor: nn.Module
+    trajectories: Sequence[Trajectory]
+    epochs: int
+    lr: float
+    """At its highest: it rises over a twentieth of the steps and falls to a tenth along a
+    cosine.
+    """
+    seed: int = 0
+    step: int = 0
+    """Steps that are done."""
+
+    def __post_init__(self) -> None:
+        learning = [weight for weight in self.actor.parameters() if weight.requires_grad]
+        self.optimizer = AdamW(learning, lr=self.lr, weight_decay=0.01)
+        rng, count = np.random.default_rng(self.seed), len(self.trajectories)
+        self.plan: list[Ints] = [
+            part
+            for _ in range(self.epochs)
+            for part in np.array_split(rng.permutation(count), max(1, count // _DIALOGUES))
+        ]
+        """The dialogues of each step."""
+
+    @property
+    def is_pass_done(self) -> bool:
+        """Whether all dialogues were learned from equally often."""
+        return self.step % (len(self.plan) // self.epochs) == 0
+
+    def learn(self) -> float:
+        """Take the next step; its loss, in nats a token. TrainingError when that is no finite
+        number any more.
+        """
+        number, steps = self.step, len(self.plan)
+        for group in self.optimizer.param_groups:
+            rise = min(1.0, (number + 1) / (0.05 * steps))
+            group["lr"] = self.lr * rise * (0.55 + 0.45 * math.cos(math.pi * number / steps))
+        self.optimizer.zero_grad()
+        # A run that goes on drops out what it would have dropped, where a model drops anything.
+        torch.manual_seed(int(np.random.SeedSequence((self.seed, number)).generate_state(1)[0]))
+        chosen = pack_rollouts([self.trajectories[at] for at in self.plan[number]]).tokens
+        loss = compute_cross_entropy(self.actor.train(), chosen)
         if not math.isfinite(loss):
             raise TrainingError(
                 f"the loss became NaN or infinite in step {number + 1}. Try a smaller --lr than"
-                f" {lr:g}."
+                f" {self.lr:g}."
             )
-        nn.utils.clip_grad_norm_(actor.parameters(), 1.0)
-        optimizer.step()
-        yield loss
+        nn.utils.clip_grad_norm_(self.actor.parameters(), 1.0)
+        self.optimizer.step()
+        self.step += 1
+        return loss
 
 
-def train_on_demonstrations(
-    model: str,
-    out: Path,
-    demonstrations: Iterable[Demonstration],
-    *,
-    style: Style = "direct",
-    language: Language = "en",
-    epochs: int = 3,
-    lr: float = 1e-3,
-    seed: int = 0,
-    max_reply_tokens: int | None = None,
-    dtype: Dtype = "auto",
-    lora_rank: int = 0,
-) -> Iterator[float]:
-    """Teach a model what was said in the demonstrations, and write it to a folder that
-    `from_pretrained`, `train --model` and `hf:PATH` read; yields the losses. With torchrun, the
-    processes share the work of each step, and the first one writes.
+@torch.no_grad()
+def measure_cross_entropy(actor: nn.Module, trajectories: Sequence[Trajectory]) -> float:
+    """The loss of these dialogues, in nats a token, as the actor is now."""
+    return compute_cross_entropy(actor.eval(), pack_rollouts(trajectories).tokens)
 
-    `max_reply_tokens`: how long its replies may be later; None for the longest one that it was
-    taught. `dtype`: what is computed in, as in a training config. `lora_rank`: of adapters, which
-    are merged into what is written; 0 trains all weights. TrainingError for a model that
-    cannot be used, a folder that is taken, or demonstrations without thoughts for a style that
-    thinks.
+
+def compute_cross_entropy(actor: nn.Module, tokens: Tokens, most: int = _TOKENS) -> float:
+    """The mean over the action tokens; its gradients are added to the actor's where any are asked
+    for. `most`: tokens that pass at once.
     """
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise TrainingError(f"{out} is not empty. Choose another folder with --out.")
-    with process_group(), ExitStack() as stack:
-        draft = stack.enter_context(write_folder(out, TrainingError)) if rank() == 0 else out
-        tokenizer, demonstrations = load_tokenizer(model), list(demonstrations)
-        if style == "think" and not all(
-            all(demonstration.plans) for demonstration in demonstrations
-        ):
-            raise TrainingError(
-                "these demonstrations hold no thoughts to learn. Choose --style direct."
-            )
-        renderer = Renderer(tokenizer, agent_prompt(language, style), style)
-        use_bf16 = uses_bf16(dtype)
-        torch.manual_seed(seed)  # new adapters
-        lm = load_model(model, use_bf16=use_bf16, lora=lora_rank)
-        actor = distribute(Actor(lm, use_bf16))
-        trajectories = [
-            tokenize_demonstration(demonstration, renderer) for demonstration in demonstrations
-        ]
-        longest = max(
-            int(np.bincount(sequence.turn_T[sequence.action_mask_T]).max())
-            for one in trajectories
-            for sequence in one.sequences
-        )
-        yield from train_epochs(actor, trajectories, epochs=epochs, lr=lr, seed=seed)
-        if rank() == 0:
-            export_model(unwrap(actor).model, tokenizer, draft)  # pyright: ignore[reportArgumentType]
-            limit = max_reply_tokens or longest
-            ReplyConfig(
-                system=agent_prompt(language, style), style=style, max_reply_tokens=limit
-            ).write(draft)
-        del actor
-
-
-def count_optimizer_steps(dialogues: int, epochs: int) -> int:
-    """How many losses a warm start yields."""
-    return epochs * max(1, dialogues // DIALOGUES)
-
-
-def _backpropagate_batch(actor: nn.Module, batch: Tokens, most: int) -> float:
-    device, total, said = next(actor.parameters()).device, 0.0, int(batch.action_mask_BT.sum())
-    todo = list(split_into_micro_batches(batch, most, rank(), ranks()))
+    device, total = next(actor.parameters()).device, 0.0
+    said = int(tokens.action_mask_BT.sum())
+    todo = list(split_into_micro_batches(tokens, most, rank(), ranks()))
     for at, (rows, tree_B, is_dummy) in enumerate(todo):
-        part = batch.take(rows).to(device)
+        part = tokens.take(rows).to(device)
         with sync_gradients(actor, last=at == len(todo) - 1):
-            scored = actor(part.id_BT, part.action_mask_BT, dialogue_B=tree_B)
+            scored = actor(part.id_BT, part.action_mask_BT, 1.0, False, tree_B)
             loss = -scored.logprob_BT.sum() * (not is_dummy) / said
-            # The engine averages over the processes; this is a part of a sum.
-            (ranks() * loss).backward()
+            if torch.is_grad_enabled():
+                # The engine averages over the processes; this is a part of a sum.
+                (ranks() * loss).backward()
         total += float(loss.detach())
     return float(all_reduce_sum(torch.tensor(total, dtype=torch.float64)))

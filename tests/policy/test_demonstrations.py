@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -9,11 +10,19 @@ import torch
 from rlver_gym.bench.export.demonstrations import generate_demonstrations
 from rlver_gym.core.words import FUNCTION_WORDS
 from rlver_gym.corpora.demonstrations import Demonstration, read_demonstrations
+from rlver_gym.policy.learning.metrics import read_metrics
 from rlver_gym.policy.models.actor import Actor
 from rlver_gym.policy.models.agent import ReplyConfig
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.renderer import Renderer
-from rlver_gym.policy.sft import tokenize_demonstration, train_epochs, train_on_demonstrations
+from rlver_gym.policy.run_sft import teach
+from rlver_gym.policy.sft import (
+    SupervisedLearner,
+    hold_out,
+    measure_cross_entropy,
+    tokenize_demonstration,
+)
+from rlver_gym.policy.sft_config import make_sft_config
 from rlver_gym.util.errors import TrainingError
 
 HEARD = Demonstration(
@@ -63,14 +72,85 @@ def test_a_policy_that_thinks_learns_plans_and_one_that_does_not_never_reads_the
     assert said.startswith("<think>They have more to say.</think>Everything?")
 
 
-def test_a_warm_start_that_breaks_says_so(tiny_folder) -> None:
-    actor, renderer = (
-        Actor(load_model(str(tiny_folder))),
-        Renderer(load_tokenizer(str(tiny_folder)), "Be kind."),
-    )
-    next(actor.parameters()).data.fill_(float("nan"))
+def taught(model: Path, out: Path, told: list[Demonstration], **how: Any) -> list[float]:
+    """The losses of the steps of a warm start that is written to `out`."""
+    values = {"model": str(model), "lr": 3e-3, "held_out": 0, **how}
+    teach(make_sft_config(values, "the test"), told, out)
+    return [line["loss"] for line in read_metrics(out) if "loss" in line]
+
+
+def test_a_warm_start_that_breaks_says_so(tiny_folder, tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="--lr"):
-        list(train_epochs(actor, [tokenize_demonstration(HEARD, renderer)], epochs=1))
+        taught(tiny_folder, tmp_path / "model", [HEARD] * 16, lr=1e30)
+
+
+@pytest.mark.parametrize(
+    ("told", "share", "held_out"),
+    [
+        ([("Ann", "a"), ("Ann", "b"), ("Ben", "c"), ("Cy", "d")], 0.34, [{"Ann"}, {"Ben"}, {"Cy"}]),
+        ([("", "a"), ("", "a"), ("", "b"), ("", "c")], 0.34, [{"a"}, {"b"}, {"c"}]),
+        ([("Ann", "a"), ("Ben", "b"), ("Cy", "c")], 0.3, [set()]),
+        ([("Ann", "a"), ("Ben", "b"), ("Cy", "c")], 0.0, [set()]),
+    ],
+)
+def test_whole_people_are_held_out_and_where_nobody_is_named_whole_dialogues(
+    told: list[tuple[str, str]], share: float, held_out: list[set[str]]
+) -> None:
+    demonstrations = [HEARD._replace(who=who, users=(begin, "")) for who, begin in told]
+    drawn = []
+    for seed in range(20):
+        split = hold_out(demonstrations, share, seed)
+        assert split == hold_out(demonstrations, share, seed)
+        names = [{one.who or one.users[0] for one in part} for part in split]
+        assert sum(map(len, split)) == len(told)
+        assert not names[0] & names[1]
+        drawn.append(names[1])
+    assert all(names in drawn for names in held_out)
+    assert all(names in held_out for names in drawn)
+
+
+def test_the_loss_of_people_held_out_is_written_down_before_and_after_each_pass(
+    tiny_folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = [HEARD._replace(who=f"person {at}") for at in range(9)]
+    told.append(Demonstration(("I lost it.",), ("Oh no, your ring.",), ("",), who="person 9"))
+    seed = next(at for at in range(99) if hold_out(told, 0.1, at).held_out == told[9:])
+    out = tmp_path / "model"
+    taught(tiny_folder, out, told, epochs=3, held_out=0.1, seed=seed, reply_tokens=9)
+    lines = [line for line in read_metrics(out) if "held_out_loss" in line]
+    assert [line["iteration"] for line in lines] == [0, 2, 4, 6]
+    renderer = Renderer(load_tokenizer(str(out)), ReplyConfig.read(out).system)
+    unheard = [tokenize_demonstration(told[9], renderer)]
+    for folder, line in ((tiny_folder, lines[0]), (out, lines[-1])):
+        loss = measure_cross_entropy(Actor(load_model(str(folder))), unheard)
+        assert line["held_out_loss"] == pytest.approx(loss, rel=1e-4)
+    shown = " ".join(capsys.readouterr().err.split())
+    assert f"held out after step 6: loss {lines[-1]['held_out_loss']:.3f}" in shown
+    assert f"held out {lines[0]['held_out_loss']:.3f}, then" in shown
+
+
+def test_no_logits_are_made_but_of_what_is_learned_and_gradients_skip_the_entropy(
+    tiny_folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The largest tensors of a step are logits in float32."""
+    model = load_model(str(tiny_folder))
+    renderer = Renderer(load_tokenizer(str(tiny_folder)), "Be kind.")
+    told = tokenize_demonstration(HEARD._replace(only_last=True), renderer)
+    learner = SupervisedLearner(Actor(model), [told], epochs=1, lr=1e-3)
+    logits: list[torch.Size] = []
+    head = model.get_output_embeddings()
+    assert head
+    head.register_forward_hook(lambda _, __, out: logits.append(out.shape))
+    softmax = torch.Tensor.softmax
+    with_gradient: list[bool] = []
+    monkeypatch.setattr(
+        torch.Tensor,
+        "softmax",
+        lambda *given: with_gradient.append(torch.is_grad_enabled()) or softmax(*given),
+    )
+    learner.learn()
+    assert logits == [(told.sequences[0].action_mask_T.sum(), head.weight.shape[0])]
+    assert with_gradient == [False]
 
 
 def written(path: Path, *rows: dict) -> Path:
@@ -90,15 +170,16 @@ SYSTEM = {"role": "system", "content": "Be kind."}
 def test_demonstrations_are_read_as_they_are_exported(tmp_path: Path) -> None:
     whole = {
         "messages": [SYSTEM, *chat("It hurts.", "What does?", "All of it.", "I see.")],
-        "metadata": {"final": 80},
+        "metadata": {"final": 80, "persona": "ann"},
     }
     single = {
         "prompt": chat("It hurts.", "What does?", "All of it."),
         "completion": [{"role": "assistant", "content": "I see."}],
     }
     first, second = read_demonstrations(written(tmp_path / "good.jsonl", whole, single))
-    assert first == Demonstration(("It hurts.", "All of it."), ("What does?", "I see."), ("", ""))
-    assert second == first._replace(only_last=True)
+    said = ("It hurts.", "All of it."), ("What does?", "I see."), ("", "")
+    assert first == Demonstration(*said, who="ann")
+    assert second == Demonstration(*said, only_last=True)
 
 
 def test_of_a_single_reply_only_its_own_tokens_are_learned(tiny_folder) -> None:
@@ -140,9 +221,8 @@ def test_a_warm_start_from_demonstrations_lowers_the_loss_and_notes_how_long_rep
             *[{"messages": chat("It hurts.", "What does?", "All of it.", "I see.")}] * 8,
         )
     )
-    losses = list(
-        train_on_demonstrations(str(tiny_folder), tmp_path / "model", told, epochs=6, lr=3e-3)
-    )
+    data = tmp_path / "good.jsonl"
+    losses = taught(tiny_folder, tmp_path / "model", told, epochs=6, data=[data])
     assert losses[-1] < losses[0] - 0.3
     assert 2 <= ReplyConfig.read(tmp_path / "model").max_reply_tokens <= 12
 
@@ -153,9 +233,7 @@ def test_in_half_precision_nearly_the_same_is_learned_and_weights_stay_whole(
 ) -> None:
     told = list(generate_demonstrations(["comfort"], 8))
     whole, half = (
-        list(
-            train_on_demonstrations(str(tiny_folder), tmp_path / dtype, told, epochs=2, dtype=dtype)
-        )
+        taught(tiny_folder, tmp_path / dtype, told, epochs=2, lr=1e-3, dtype=dtype)
         for dtype in ("float32", "bfloat16")
     )
     assert half != whole
@@ -170,7 +248,7 @@ def test_adapters_learn_and_are_merged_into_what_is_written(tiny_folder, tmp_pat
     pytest.importorskip("peft", reason="adapters need peft: pip install '.[lora]'")
     told, out = [HEARD] * 8, tmp_path / "model"
     how = {"epochs": 6, "lr": 1e-2, "lora_rank": 4}
-    losses = list(train_on_demonstrations(str(tiny_folder), out, told, **how))
+    losses = taught(tiny_folder, out, told, **how)
     assert losses[-1] < losses[0] - 0.2
     before, after = (load_model(str(folder)).state_dict() for folder in (tiny_folder, out))
     assert before.keys() == after.keys()
@@ -183,7 +261,7 @@ def test_adapters_learn_and_are_merged_into_what_is_written(tiny_folder, tmp_pat
 def test_a_warm_start_does_not_write_over_what_is_there(tiny_folder, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(TrainingError, match=r"is not empty. Choose another folder with --out"):
-        next(train_on_demonstrations(str(tiny_folder), tmp_path, [HEARD]))
+        taught(tiny_folder, tmp_path, [HEARD])
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
@@ -192,6 +270,4 @@ def test_demonstrations_without_thoughts_teach_no_thinking(tiny_folder, tmp_path
         written(tmp_path / "good.jsonl", {"messages": chat("It hurts.", "What does?")})
     )
     with pytest.raises(TrainingError, match="no thoughts"):
-        next(
-            iter(train_on_demonstrations(str(tiny_folder), tmp_path / "model", told, style="think"))
-        )
+        taught(tiny_folder, tmp_path / "model", told, style="think")

@@ -23,17 +23,18 @@ from typer.testing import CliRunner
 from rlver_gym.cli.root import app
 from rlver_gym.cli.train import spell_flag
 from rlver_gym.corpora.demonstrations import Demonstration
-from rlver_gym.policy import iteration, learner, sft
+from rlver_gym.policy import iteration, learner, run_sft, sft
 from rlver_gym.policy import run_training as running
 from rlver_gym.policy.checkpoints import Checkpoints, load
-from rlver_gym.policy.config import FIELDS, TrainConfig
+from rlver_gym.policy.config import Section, TrainConfig
 from rlver_gym.policy.learner import make_learner
 from rlver_gym.policy.learning.metrics import read_metrics
 from rlver_gym.policy.models.tiny_model import build_tiny_model
 from rlver_gym.policy.run_training import run_training
+from rlver_gym.policy.sft_config import SftConfig, make_sft_config
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.json_lines import open_locked
-from rlver_gym.util.stop import StopRequested, StopSignals
+from rlver_gym.util.stop import StopRequested, StopSignals, handle_stops
 
 SMALL: dict[str, Any] = {
     "iterations": 3,
@@ -53,6 +54,8 @@ SMALL: dict[str, Any] = {
 def model(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("models") / "tiny"
     build_tiny_model(folder, hidden=32, layers=1, vocab=400)
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"attention_dropout": 0.1}))
     return str(folder)
 
 
@@ -261,34 +264,134 @@ def test_a_checkpoint_that_lacks_a_tensor_names_it(
         load(make_learner(config), folder)
 
 
-TALK = [Demonstration(("Hi.",), ("Hello there.",), ("",))] * 4
+TALK = [
+    Demonstration(("Hi.",), (f"Hello there, {who}.",), ("",), who=who)
+    for who in ("Ann", "Ben", "Cy", "Dan", "Eve", "Flo", "Gil", "Hal", "Ivy", "Jo")
+]
 
 
-def teach(model: str, out: Path) -> None:
-    list(sft.train_on_demonstrations(model, out, TALK, epochs=1))
+def teach_small(model: str, out: Path, resume: bool = False, **changes: Any) -> None:
+    values = {"model": model, "epochs": 3, "lr": 1e-2, "held_out": 0.2, "save_every": 2}
+    run_sft.teach(make_sft_config(values | changes, "the test"), TALK, out, resume=resume)
 
 
-def test_a_stop_while_a_taught_model_is_written_leaves_none(
-    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture(scope="module")
+def taught(model: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warm start of six steps without a stop. Do not write to it: take a copy."""
+    teach_small(model, tmp_path_factory.mktemp("taught") / "whole")
+    return tmp_path_factory.getbasetemp() / "taught0" / "whole"
+
+
+def read_all(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+class Killed(Exception):
+    """Nobody is prepared for it."""
+
+
+def kill() -> None:
+    raise Killed
+
+
+SFT_MOMENTS = {
+    "reading the model": (run_sft, "load_model", 1, None),
+    "before the first step": (run_sft, "measure_cross_entropy", 1, None),
+    "the first step": (sft.SupervisedLearner, "learn", 1, None),
+    "after a checkpoint": (sft.SupervisedLearner, "learn", 4, 2),
+    "writing a loss down": (run_sft, "append_lines", 6, 4),
+    "writing a checkpoint": (run_sft, "save_weights", 2, 2),
+    "measuring a pass": (run_sft, "measure_cross_entropy", 3, 2),
+    "writing the model": (run_sft, "export_model", 1, 6),
+}
+"""Where it ends, at which call, and the step of the last checkpoint if it is killed there."""
+
+
+@pytest.mark.parametrize("ending", ["killed", "SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("moment", SFT_MOMENTS)
+def test_a_warm_start_goes_on_to_the_same_bytes_wherever_it_ended(
+    moment: str,
+    ending: str,
+    model: str,
+    taught: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def write_half(lm: object, tokenizer: object, folder: Path) -> None:
-        (folder / "config.json").write_text("{}")
-        raise KeyboardInterrupt
+    (module, name, at, kept), out, calls = SFT_MOMENTS[moment], tmp_path / "warm", []
+    do = getattr(module, name)
+
+    def end_and_do(*given: Any, **named: Any) -> Any:
+        calls.append(name)
+        if len(calls) == at:
+            kill() if ending == "killed" else os.kill(os.getpid(), signal.Signals[ending])
+        return do(*given, **named)
 
     with monkeypatch.context() as patched:
-        patched.setattr(sft, "export_model", write_half)
-        with pytest.raises(KeyboardInterrupt):
-            teach(model, tmp_path / "warm")
-    assert list(tmp_path.iterdir()) == []
+        patched.setattr(module, name, end_and_do)
+        error = Killed if ending == "killed" else KeyboardInterrupt
+        with heeding_ctrl_c(), handle_stops(signal.default_int_handler), pytest.raises(error):
+            teach_small(model, out)
+    latest = Checkpoints(out / "checkpoints").latest()
+    if ending == "killed":
+        assert (latest and int(latest.name)) == kept
+    assert not (out / "config.json").exists()
+    if moment != "reading the model":
+        with pytest.raises(TrainingError, match="or go on with --resume"):
+            teach_small(model, out)
+    teach_small(model, out, resume=True)
+    assert read_all(out) == read_all(taught)
+    assert [path.name for path in tmp_path.iterdir()] == ["warm"]
+
+
+def test_a_model_that_is_there_stays_as_it_is(
+    model: str, taught: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = read_all(taught)
+    teach_small(model, taught, resume=True)
+    assert "is there already" in capsys.readouterr().err
+    with pytest.raises(TrainingError, match="is not empty"):
+        teach_small(model, taught)
     killed = tmp_path / ".warm.part"
     killed.mkdir()
     (killed / "half.safetensors").write_text("what a killed process left")
-    teach(model, tmp_path / "warm")
-    assert [path.name for path in tmp_path.iterdir()] == ["warm"]
-    assert not (tmp_path / "warm" / "half.safetensors").exists()
-    assert not (tmp_path / "warm" / ".lock").exists()
-    with pytest.raises(TrainingError, match="is not empty"):
-        teach(model, tmp_path / "warm")
+    teach_small(model, tmp_path / "warm")
+    assert read_all(tmp_path / "warm") == read_all(taught) == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"lr": 0.5}, "made with lr 0.01, this run has 0.5"),
+        ({"epochs": 4}, "made with epochs 3, this run has 4"),
+        ({"lora_rank": 2}, "made with lora_rank 0, this run has 2"),
+        ({"held_out": 0.0}, "made with held_out 0.2, this run has 0.0"),
+    ],
+)
+def test_a_warm_start_goes_on_with_its_own_options_alone(
+    changes: dict[str, Any], says: str, model: str, taught: Path
+) -> None:
+    with pytest.raises(TrainingError, match=says):
+        teach_small(model, taught, resume=True, **changes)
+
+
+def test_a_warm_start_goes_on_with_its_own_demonstrations_alone(
+    model: str, taught: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "TALK", TALK[::-1])
+    with pytest.raises(TrainingError, match="learned from other demonstrations"):
+        teach_small(model, taught, resume=True)
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"config": {}, "x": 1}'])
+def test_what_is_no_warm_start_does_not_go_on(
+    content: str | None, model: str, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    if content is not None:
+        (tmp_path / "sft.json").write_text(content)
+    with pytest.raises(TrainingError, match="the folder of a warm start"):
+        teach_small(model, tmp_path, resume=True)
+    assert (tmp_path / "notes.txt").exists()
 
 
 def test_two_models_are_not_taught_into_one_folder(model: str, tmp_path: Path) -> None:
@@ -296,7 +399,7 @@ def test_two_models_are_not_taught_into_one_folder(model: str, tmp_path: Path) -
         open_locked(tmp_path / ".warm.part" / ".lock"),
         pytest.raises(TrainingError, match="another process is writing here"),
     ):
-        teach(model, tmp_path / "warm")
+        teach_small(model, tmp_path / "warm")
 
 
 SECRETS = (
@@ -315,19 +418,22 @@ NAMED = ("api_key", "password", "auth-token", "base_url", "note")
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-def test_no_secret_reaches_a_file_by_any_option(secret: str, tmp_path: Path) -> None:
-    options = []
-    for name, field in FIELDS.items():
+@pytest.mark.parametrize("kind", [TrainConfig, SftConfig])
+def test_no_secret_reaches_a_file_by_any_option(
+    kind: type[Section], secret: str, tmp_path: Path
+) -> None:
+    options, command = [], "train" if kind is TrainConfig else "sft"
+    for name, field in kind.model_fields.items():
         flag = spell_flag(name)
         if "dict" in str(field.annotation):
             options += [[flag, f"{key}={secret}"] for key in NAMED]
         elif "str" in str(field.annotation) or "Path" in str(field.annotation):
             options.append([flag, secret])
-    assert len(options) > 15
+    assert len(options) > (15 if kind is TrainConfig else 4)
     for number, words in enumerate(options):
         more = ["--reference", "reader"] if words[0] == "--reference-options" else []
         out = tmp_path / str(number)
-        code, told = run_command("train", "--out", out, *more, *words)
+        code, told = run_command(command, "--out", out, *more, *words)
         assert code != 0, words
         assert "would stand in the run's files" in told, words
         assert secret not in told
@@ -372,33 +478,32 @@ def test_twenty_stops_at_random_moments_change_nothing(model: str, tmp_path: Pat
     few = SMALL | {"iterations": 40, "save_every": 3, "eval_every": 4}
     fields = [f"--{name.replace('_', '-')}={value}" for name, value in few.items()]
     command: list[object] = ["train", "--model", model, *fields, "--out"]
-    taught: list[object] = ["sft", "--model", model, "--dialogues", 60, "--epochs", 2, "--out"]
+    taught: list[object] = ["sft", "--model", model, "--dialogues", 60, "--epochs", 2]
+    taught += ["--held-out", 0.1, "--save-every", 4, "--out"]
     for name, words in (("train", command), ("sft", taught)):
         _, errors = start(*words, tmp_path / f"whole-{name}").communicate(timeout=600)
         assert b"error" not in errors, errors.decode()
-    cut, metrics, draft = (
-        tmp_path / "cut",
-        tmp_path / "cut/metrics.jsonl",
-        tmp_path / ".taught.part",
-    )
+    cut, metrics = tmp_path / "cut", tmp_path / "cut/metrics.jsonl"
+    warm, losses = tmp_path / "taught", tmp_path / "taught/metrics.jsonl"
     for at in range(20):
         number, lines = rng.choice(moments), count_lines(metrics) + rng.choice([-99, 1, 2, 3])
         if at % 4 == 3:
-            words, wait_s = [*taught, tmp_path / "taught"], rng.uniform(0, 3)
-            told = stop_at(number, words, draft.exists, wait_s)
-            shutil.rmtree(tmp_path / "taught", ignore_errors=True)
+            words, wait_s = [*taught, warm, "--resume"], rng.uniform(0, 1)
+            lines = count_lines(losses) + rng.choice([-99, 1, 4, 9])
+            told = stop_at(number, words, lambda: count_lines(losses) >= lines, wait_s)  # noqa: B023
         else:
             resume = ["--resume"] if (cut / "config.json").exists() else []
             words, wait_s = [*command, cut, *resume], rng.uniform(0, 9 if lines < 0 else 1)
             told = stop_at(number, words, lambda: count_lines(metrics) >= lines, wait_s)  # noqa: B023
-        print(f"{words[0]} {signal.Signals(number).name} with {count_lines(metrics)} lines, {told}")
-    for words in ([*command, cut, "--resume"], [*taught, tmp_path / "taught"]):
+        path = losses if at % 4 == 3 else metrics
+        print(f"{words[0]} {signal.Signals(number).name} with {count_lines(path)} lines, {told}")
+    for words in ([*command, cut, "--resume"], [*taught, warm, "--resume"]):
         process = start(*words)
         _, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors.decode()
     for name in ("metrics.jsonl", "evaluations.jsonl", "dialogues.md", "model/model.safetensors"):
         assert (cut / name).read_bytes() == (tmp_path / "whole-train" / name).read_bytes(), name
-    same = [tmp_path / one / "model.safetensors" for one in ("taught", "whole-sft")]
-    assert same[0].read_bytes() == same[1].read_bytes()
+    for name in ("metrics.jsonl", "model.safetensors"):
+        assert (warm / name).read_bytes() == (tmp_path / "whole-sft" / name).read_bytes(), name
     kept = {path.name for path in tmp_path.iterdir()}
     assert kept == {"whole-train", "whole-sft", "taught", "cut"}

@@ -9,8 +9,8 @@ between them.
 import gc
 import os
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import TypeVar
 
 import torch
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from rlver_gym.policy.models.actor import Actor, Critic
+from rlver_gym.util.errors import TrainingError
 
 Item = TypeVar("Item")
 
@@ -74,6 +75,23 @@ def all_reduce_sum(value: Tensor) -> Tensor:
     if ranks() > 1:
         dist.all_reduce(value)
     return value
+
+
+@contextmanager
+def enter_on_first(
+    make_context: Callable[[], AbstractContextManager[Item]],
+) -> Iterator[Item | None]:
+    """What the first process entered, None on the others. All raise its TrainingError."""
+    with ExitStack() as stack:
+        entered, problem = None, ""
+        if rank() == 0:
+            try:
+                entered = stack.enter_context(make_context())
+            except TrainingError as error:
+                problem = str(error)
+        if problem := all_gather([problem])[0]:
+            raise TrainingError(problem)
+        yield entered
 
 
 def distribute(module: Actor | Critic) -> nn.Module:
