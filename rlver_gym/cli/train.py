@@ -93,7 +93,7 @@ def _parse_annotation(annotation: Any) -> tuple[Any, str | None]:
         (annotation,) = [one for one in get_args(annotation) if one is not type(None)]
         return str, f"<{annotation.__name__.lower()}>|{_NONE}"  # the config reads what it says
     if get_origin(annotation) is tuple:
-        return list[get_args(annotation)[0]], None
+        return list[str], f"<{get_args(annotation)[0].__name__.lower()}>"
     if get_origin(annotation) is Literal:
         return str, "<choice>"
     if annotation is bool:
