@@ -1,38 +1,23 @@
 """The root of the command line: which commands there are."""
 
+import ast
 import inspect
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
 import typer
-from pydantic import ValidationError
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
-from rlver_gym.cli import (
-    audit,
-    bench,
-    cache,
-    calibrate,
-    envs,
-    export,
-    judge,
-    personas,
-    ratings,
-    report,
-    rescore,
-    serve,
-    studio,
-    talk,
-    train,
-)
 from rlver_gym.util import __version__
 from rlver_gym.util.errors import RlverError, RunError, RunStopped
-from rlver_gym.util.frozen import explain_problem
 from rlver_gym.util.secret_words import find_secret
 from rlver_gym.util.terminal import SafeConsole, one_line, prepare_terminal, print_text
 
@@ -41,6 +26,31 @@ STOPPED_BY_OUTAGE = 3
 
 _MAX_VALUE_CHARS = 60
 _TRY, _COMPARE, _TRUST, _TRAIN = "Try it", "Compare agents", "Check the score", "Train"
+_HOMES: dict[str, tuple[str, str, str]] = {
+    "talk": (_TRY, "talk", "talk"),
+    "appraise": (_TRY, "talk", "appraise"),
+    "personas": (_TRY, "personas", "app"),
+    "envs": (_TRY, "envs", "app"),
+    "serve": (_TRY, "serve", "serve"),
+    "bench": (_COMPARE, "bench", "bench"),
+    "report": (_COMPARE, "report", "report"),
+    "verify": (_COMPARE, "report", "verify"),
+    "studio": (_COMPARE, "studio", "studio"),
+    "export": (_COMPARE, "export", "export"),
+    "rescore": (_COMPARE, "rescore", "rescore"),
+    "judge": (_COMPARE, "judge", "judge"),
+    "strategies": (_COMPARE, "report", "strategies"),
+    "cache": (_COMPARE, "cache", "app"),
+    "calibrate": (_TRUST, "calibrate", "calibrate"),
+    "redteam": (_TRUST, "audit", "attack"),
+    "sample": (_TRAIN, "ratings", "sample"),
+    "sheets": (_TRAIN, "ratings", "app"),
+    "sft": (_TRAIN, "train", "sft"),
+    "train": (_TRAIN, "train", "train"),
+}
+"""Every command: its panel in the help, its module of `rlver_gym.cli`, and its function, or the
+group's app, there. A module is loaded when a command of it is asked for.
+"""
 
 
 class _PlainFlags:
@@ -62,24 +72,107 @@ class _Group(_PlainFlags, TyperGroup):
     pass
 
 
+class _Loaded(Mapping[str, Any]):
+    """The commands by name, each loaded when it is looked up."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _load(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_HOMES)
+
+    def __len__(self) -> int:
+        return len(_HOMES)
+
+
 class _Commands(_Group):
-    """All commands. A value that an option does not take is named in plain words."""
+    """All commands; the list of them shows their docstrings without loading them. A value that an
+    option does not take is named in plain words.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Mapping[str, Any] = _Loaded()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(_HOMES)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self.commands = {name: _outline(name) for name in _HOMES}
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self.commands = _Loaded()
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
-            if isinstance(error.__cause__, ValidationError):
-                error.message = _explain_invalid_value(error.__cause__)
+            error.message = _explain_invalid_value(error)
             raise
 
 
-def _explain_invalid_value(error: ValidationError) -> str:
-    item = error.errors(include_url=False)[0]
+def _explain_invalid_value(error: typer.BadParameter) -> str:
+    from pydantic import ValidationError  # noqa: PLC0415  slow, and most commands need neither
+
+    from rlver_gym.util.frozen import explain_problem  # noqa: PLC0415
+
+    if not isinstance(error.__cause__, ValidationError):
+        return error.message
+    item = error.__cause__.errors(include_url=False)[0]
     problem = explain_problem(item)
     if item["type"] == "value_error":  # names the value itself
         return problem
     return f"{problem} (found {one_line(repr(item['input']), max_chars=_MAX_VALUE_CHARS)})"
+
+
+@cache
+def _load(name: str) -> Any:
+    """A command or a group, from its module."""
+    panel, module, home = _HOMES[name]  # KeyError for no command
+    value = getattr(import_module(f"rlver_gym.cli.{module}"), home)
+    app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
+    app.callback()(_do_nothing)  # with it, a single command is a command of a group
+    if isinstance(value, typer.Typer):
+        groups = [value]
+        app.add_typer(value, cls=_Group, name=name, rich_help_panel=panel)
+    else:
+        groups = [app]
+        app.command(name, rich_help_panel=panel)(value)
+    for command in groups[0].registered_commands:
+        command.help = _unwrap(command.callback.__doc__ if command.callback else None)
+        command.cls = _Command
+    return typer.main.get_group(app).commands[name]
+
+
+def _do_nothing() -> None:
+    pass
+
+
+def _outline(name: str) -> TyperCommand:
+    """What the list of commands shows of one: read from its module, which is not loaded."""
+    panel, module, home = _HOMES[name]
+    for part in _parse(module):
+        if home == "app" and isinstance(part, ast.Assign) and isinstance(part.value, ast.Call):
+            given = {word.arg: word.value for word in part.value.keywords}
+            if "no_args_is_help" in given:
+                about = ast.literal_eval(given["help"])
+                return TyperCommand(name, help=about, rich_help_panel=panel)
+        if isinstance(part, ast.FunctionDef) and part.name == home:
+            return TyperCommand(name, help=_unwrap(ast.get_docstring(part)), rich_help_panel=panel)
+    raise LookupError(f"rlver_gym.cli.{module} has no {home}")
+
+
+@cache
+def _parse(module: str) -> list[ast.stmt]:
+    text = files("rlver_gym.cli").joinpath(f"{module}.py").read_text(encoding="utf-8")
+    return ast.parse(text).body
+
+
+def _unwrap(text: str | None) -> str:
+    """A docstring with each paragraph on one line: the terminal breaks it."""
+    paragraphs = inspect.cleandoc(text or "").split("\n\n")
+    return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
 
 
 app = typer.Typer(
@@ -94,34 +187,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("talk", rich_help_panel=_TRY)(talk.talk)
-app.command("appraise", rich_help_panel=_TRY)(talk.appraise)
-app.add_typer(personas.app, cls=_Group, name="personas", rich_help_panel=_TRY)
-app.add_typer(envs.app, cls=_Group, name="envs", rich_help_panel=_TRY)
-app.command("serve", rich_help_panel=_TRY)(serve.serve)
-app.command("bench", rich_help_panel=_COMPARE)(bench.bench)
-app.command("report", rich_help_panel=_COMPARE)(report.report)
-app.command("verify", rich_help_panel=_COMPARE)(report.verify)
-app.command("studio", rich_help_panel=_COMPARE)(studio.studio)
-app.command("export", rich_help_panel=_COMPARE)(export.export)
-app.command("rescore", rich_help_panel=_COMPARE)(rescore.rescore)
-app.command("judge", rich_help_panel=_COMPARE)(judge.judge)
-app.command("strategies", rich_help_panel=_COMPARE)(report.strategies)
-app.add_typer(cache.app, cls=_Group, name="cache", rich_help_panel=_COMPARE)
-app.command("calibrate", rich_help_panel=_TRUST)(calibrate.calibrate)
-app.command("redteam", rich_help_panel=_TRUST)(audit.attack)
-app.command("sample", rich_help_panel=_TRAIN)(ratings.sample)
-app.add_typer(ratings.app, cls=_Group, name="sheets", rich_help_panel=_TRAIN)
-app.command("sft", rich_help_panel=_TRAIN)(train.sft)
-app.command("train", rich_help_panel=_TRAIN)(train.train)
-
-
-for _group in (app, personas.app, envs.app, cache.app, ratings.app):
-    for _command in _group.registered_commands:
-        # each paragraph on one line: the terminal breaks it
-        paragraphs = inspect.cleandoc(_command.callback.__doc__ or "").split("\n\n")
-        _command.help = "\n\n".join(one.replace("\n", " ") for one in paragraphs)
-        _command.cls = _Command
 
 
 def _print_version(show: bool) -> None:

@@ -2,8 +2,12 @@
 
 import itertools
 import re
+import subprocess
+import sys
+from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from rlver_gym.cli.root import app
@@ -64,3 +68,22 @@ def test_a_shell_can_complete_commands() -> None:
     env = {"_RLVER_GYM_COMPLETE": "complete_bash", "COMP_WORDS": "rlver-gym per", "COMP_CWORD": "1"}
     done = CliRunner().invoke(app, [], env=env, prog_name="rlver-gym")
     assert "personas" in done.output
+
+
+def test_the_list_of_commands_shows_what_each_says_of_itself() -> None:
+    root: Any = typer.main.get_command(app)
+    listed = " ".join("\n".join(shown("", 4000)).split())
+    for name, command in root.commands.items():
+        first = " ".join(command.help.split("\n\n")[0].split())
+        assert f"│ {name} {first} │" in re.sub(r" +", " ", listed), name
+
+
+def test_the_list_of_commands_loads_none_of_them() -> None:
+    block = (
+        "import sys\nfrom rlver_gym.cli import root\n"
+        "try:\n    root.app(['--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'openai', 'yaml', 'rlver_gym.users', 'rlver_gym.cli.bench'}\n"
+        "print('loaded:', sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "loaded: []"
