@@ -22,7 +22,7 @@ from rlver_gym.agents.own import (
 from rlver_gym.agents.strategies import FixedStrategy, parse_strategy_name
 from rlver_gym.core.agent import Agent, AgentMaker, AsyncAgent
 from rlver_gym.core.persona import Persona
-from rlver_gym.llm_client.settings import ChatSettings
+from rlver_gym.llm_client.settings import ChatSettings, locate_server
 from rlver_gym.util.errors import AgentError, pip_install
 from rlver_gym.util.user_code import check_name
 
@@ -62,9 +62,10 @@ def agent_maker(
 
     One of `SHIPPED_AGENTS`, "human", "strategy:NAME" for one that always does the same (a
     `Strategy`, such as strategy:listen), "openai:MODEL" for a chat model (`chat` says how its
-    server is reached), "hf:PATH" for one on this machine (a folder or a Hugging Face name), or
-    "package.module:Name" for a class (or function) of your own that takes no arguments and gives an
-    `Agent`. `options`: what a chat model is asked with beside the words (temperature, top_p, …).
+    server is reached; "openai:MODEL@URL" for one elsewhere), "hf:PATH" for one on this machine (a
+    folder or a Hugging Face name), or "package.module:Name" for a class (or function) of your own
+    that takes no arguments and gives an `Agent`, or a function that takes the messages and gives
+    the reply. `options`: what a chat model is asked with beside the words (temperature, top_p, …).
     Raises UnknownName, or AgentError when it cannot be made.
     """
     check_agent_name(name)
@@ -82,9 +83,9 @@ def agent_maker(
         # openai takes half a second to import
         from rlver_gym.agents.openai_chat import OpenAIChat, parse_agent_options  # noqa: PLC0415
 
-        model = name.partition(":")[2]
+        model, server = name.partition(":")[2], locate_server(name, chat)
         parse_agent_options(options or {})
-        return lambda persona, seed: OpenAIChat(model, seed=seed, options=options, chat=chat)
+        return lambda persona, seed: OpenAIChat(model, seed=seed, options=options, chat=server)
     if path := _hf_path(name):
         local = _load_hf_module().HFAgent(path)
         return lambda persona, seed: local.with_seed(seed)
@@ -140,7 +141,7 @@ def agent_pin(name: str, chat: ChatSettings | None = None) -> dict[str, str | No
     if uses_server(name):
         from rlver_gym.agents import openai_chat  # noqa: PLC0415 (as above)
 
-        return openai_chat.pin(chat)
+        return openai_chat.pin(locate_server(name, chat))
     if path := _hf_path(name):
         return _load_hf_module().fingerprint_model(path)
     return {"source": source_hash(name)} if is_own_agent(name) else {}

@@ -15,7 +15,7 @@ OTHERS = ("strategy", "openai", "hf")
 """What stands before the colon of agents that are not one's own."""
 _WHAT = (
     "An agent is a class that needs no arguments (or a function that makes one), with a method"
-    " reply(messages) -> str: see examples/your_own_agent.py."
+    " reply(messages) -> str, or such a function alone: see examples/your_own_agent.py."
 )
 
 
@@ -52,8 +52,19 @@ def require_text(said: object, verb: str = "reply") -> str:
     )
 
 
+class _FunctionAgent:
+    """A function of one's own as an agent: reply(messages)."""
+
+    def __init__(self, reply: Callable[..., Any]) -> None:
+        self.reply = reply
+
+
 def _make_own_agent(name: str) -> Agent:
-    agent = make_own("agent", name, AgentError, _WHAT)
+    value: Any = getattr(import_own("agent", name, AgentError), name.partition(":")[2], None)
+    if inspect.isfunction(value) and "messages" in inspect.signature(value).parameters:
+        agent: Any = _FunctionAgent(value)
+    else:
+        agent = make_own("agent", name, AgentError, _WHAT)
     if not callable(getattr(agent, "reply", None)):
         raise AgentError(
             f"{name} is no agent: what it makes is {type(agent).__name__!r}, which has no reply."

@@ -6,7 +6,7 @@ values of a record are what its words give, `verify` tells.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from rlver_gym.bench.folder import EPISODES, MANIFEST, read_episode_lines
 from rlver_gym.bench.manifest import Manifest
@@ -23,6 +23,8 @@ Kind = Literal[
     "unreadable", "unplanned", "doubled", "foreign", "unfinished", "edited", "reordered",
     "missing", "diverging", "card", "unplanned_run",
 ]  # fmt: skip
+INCOMPLETE = frozenset(get_args(Kind)) - {"reordered"}
+"""What keeps a run from standing for its plan."""
 _SENTENCES: dict[Kind, str] = {
     "unplanned": "a dialogue that the plan does not have; it counts in no score",
     "doubled": "a dialogue that stands there twice; the first counts",

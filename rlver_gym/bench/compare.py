@@ -77,7 +77,7 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
     groups: dict[Protocol, list[int]] = {}
     for at, manifest in enumerate(manifests):
         if checked[at].problems.total:
-            groups.setdefault(_make_protocol(manifest), []).append(at)
+            groups.setdefault(make_protocol(manifest), []).append(at)
     return [
         Comparison(
             protocol,
@@ -95,7 +95,7 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
     ]
 
 
-def _make_protocol(manifest: Manifest) -> Protocol:
+def make_protocol(manifest: Manifest) -> Protocol:
     user, people = manifest.user, frozenset(manifest.personas.items())
     return Protocol(
         manifest.env_card.id,

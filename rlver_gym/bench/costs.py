@@ -49,11 +49,19 @@ class Estimate(NamedTuple):
         return f"at most {calls}, about {tokens:,.2f} million tokens{cost}"
 
 
-def estimate_requests_and_tokens(plan: BenchPlan, cases: Sequence[Case]) -> Estimate:
-    """What these dialogues of the plan will ask chat servers for, if nothing is in a response
-    cache yet.
+def estimate_reading(plan: BenchPlan, dialogues: int, turns: int | None = None) -> Estimate:
+    """What somebody behind a server will be asked for who reads so many dialogues whole."""
+    answers = dialogues * (turns or plan.card.turns)
+    return Estimate.of(dialogues, dialogues * JUDGED_PROMPT, answers * JUDGED_ANSWER, plan.chat)
+
+
+def estimate_requests_and_tokens(
+    plan: BenchPlan, cases: Sequence[Case], turns: int | None = None
+) -> Estimate:
+    """What these dialogues of the plan, of so many turns (None: all), will ask chat servers for, if
+    nothing is in a response cache yet.
     """
-    turns = plan.card.turns
+    turns = turns or plan.card.turns
     opening = 0 if plan.user_options.get("opening") == "card" else 1
     by_user = (
         len(cases) * (opening + turns * _count_calls_per_turn(plan))

@@ -1,8 +1,9 @@
 """The manifest of a folder as a value: nothing in it is imported, opened or asked."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -89,12 +90,16 @@ class Manifest(Frozen):
         return self
 
     @classmethod
+    def parse(cls, plain: Mapping[str, Any]) -> Self:
+        """The manifest of its plain values, with its fingerprint."""
+        computed = {**plain, "fingerprint": fingerprint({**plain})}
+        return cls.model_validate_json(json.dumps(computed), strict=True)
+
+    @classmethod
     def read(cls, folder: Path) -> Self:
         """The manifest of a run folder. RunError names what in it is not as it was written."""
-        plain = read_manifest(folder)
         try:
-            computed = plain | {"fingerprint": fingerprint(plain)}
-            return cls.model_validate_json(json.dumps(computed), strict=True)
+            return cls.parse(read_manifest(folder))
         except ValidationError as error:
             wrong = [
                 ": ".join(filter(None, (".".join(map(str, one["loc"]))[:80], explain_problem(one))))

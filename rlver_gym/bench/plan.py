@@ -25,7 +25,12 @@ from rlver_gym.bench.folder import MANIFEST_FORMAT, compute_manifest_checksum
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.core.persona import SplitChoice
-from rlver_gym.llm_client.settings import ChatSettings, public_url, resolve_settings
+from rlver_gym.llm_client.settings import (
+    ChatSettings,
+    locate_server,
+    public_url,
+    resolve_settings,
+)
 from rlver_gym.users import SentientUser, make_user
 from rlver_gym.util import __version__
 from rlver_gym.util.errors import RunError
@@ -141,6 +146,8 @@ class BenchPlan(Plan):
     """A folder of persona cards; None takes the shipped ones."""
     chat: ChatSettings = Field(default=ChatSettings(), exclude=True)
     """How chat servers are reached; only the address is recorded."""
+    suite: dict[str, JsonValue] = Field(default_factory=dict, exclude=True)
+    """What a suite's file says, where there is one: of the manifest, and of no fingerprint."""
 
     @model_validator(mode="after")
     def _refuse_secrets(self) -> Self:
@@ -164,13 +171,13 @@ class BenchPlan(Plan):
     def _user_chat(self, chat: ChatSettings) -> ChatSettings:
         own = self.user_options
         known = {name: own[name] for name in ChatSettings.model_fields if name in own}
-        return ChatSettings.model_validate({**dict(chat), **known})
+        return locate_server(self.user, ChatSettings.model_validate({**dict(chat), **known}))
 
     def servers(self, chat: ChatSettings) -> list[ChatSettings]:
         """How the user's, then the agents' servers are reached. ServerRefused without a key."""
         reached = [self._user_chat(chat)] if uses_server(self.user) else []
-        reached += [chat] if any(map(uses_server, self.agents)) else []
-        return [resolve_settings(settings) for settings in reached]
+        reached += [locate_server(one, chat) for one in self.agents if uses_server(one)]
+        return list(dict.fromkeys(map(resolve_settings, reached)))
 
     def make_user(self, chat: ChatSettings | None = None) -> SentientUser:
         reached = dict(chat or self.chat) if uses_server(self.user) else {}
@@ -232,6 +239,7 @@ class BenchPlan(Plan):
             "command": ["rlver-gym", *map(hide_credentials, sys.argv[1:])],
             **self.pins,
             "persona_folder": self.personas,
+            **({"suite": self.suite} if self.suite else {}),
             **(
                 {"response_cache": str(self.chat.response_cache)}
                 if self.chat.response_cache and any(map(uses_server, (self.user, *self.agents)))

@@ -13,6 +13,7 @@ from rlver_gym.bench.costs import read_response_cache_spending
 from rlver_gym.bench.folder import (
     EPISODES,
     MANIFEST,
+    compute_manifest_checksum,
     find_response_cache,
     read_episodes,
     read_manifest,
@@ -130,8 +131,9 @@ def open_run(
     """Open a run of the plan in a folder: a new one, or one that was stopped.
 
     Nothing that was written before is lost or done twice, but for a last line that was cut off, and
-    dialogues that failed or whose record was edited: those are held again. What servers answer is
-    kept in the run's response cache unless the plan has another, so that it is not paid twice.
+    dialogues that failed or whose record was edited: those are held again, but in a suite what
+    failed stays so. What servers answer is kept in the run's response cache unless the plan has
+    another, so that it is not paid twice.
     `agent_timeout_s`: how long a reply of an agent, or of a user, of one's own may take; None for
     ever.
 
@@ -148,7 +150,7 @@ def open_run(
     path = folder / EPISODES
     with open_locked(path) as file, ExitStack() as opened:
         _write_or_check_manifest(plan, folder)
-        done, failed, num_dropped = _find_finished(folder)
+        done, failed, num_dropped = _find_finished(folder, keep_failed=bool(plan.suite))
         if failed or num_dropped:
             lines = rewrite_locked(path, (one.to_json() for one in done))
             file = opened.enter_context(lines)
@@ -174,7 +176,9 @@ def run(plan: BenchPlan, folder: Path) -> Iterator[Episode]:
         yield from bench_run.run_missing()
 
 
-def _find_finished(folder: Path) -> tuple[list[Episode], dict[Case, int], int]:
+def _find_finished(
+    folder: Path, *, keep_failed: bool
+) -> tuple[list[Episode], dict[Case, int], int]:
     """What need not be held again, what failed with the turn in which it did, and how many lines
     were edited or cut off. RunError for a dialogue that nobody here has written.
     """
@@ -187,8 +191,9 @@ def _find_finished(folder: Path) -> tuple[list[Episode], dict[Case, int], int]:
             " Take these lines out, or choose another folder with --out."
         )
     intact = [one for one in records.episodes if one.key not in records.edited]
-    failed = {Case(*one.key): len(one.turns) for one in intact if one.failed_by}
-    done = [one for one in intact if not one.failed_by]
+    again = [one for one in intact if one.failed_by and not keep_failed]
+    failed = {Case(*one.key): len(one.turns) for one in again}
+    done = [one for one in intact if Case(*one.key) not in failed]
     return done, failed, records.problems.total - len(intact)
 
 
@@ -221,3 +226,10 @@ def _write_or_check_manifest(plan: BenchPlan, folder: Path) -> None:
             f" ({begun}, this is {plan.fingerprint}). Choose another folder with"
             " --out."
         )
+    if there.get("suite", {}) != plan.suite and plan.suite:
+        meant = {name: value for name, value in there.items() if name != "check"}
+        meant["suite"] = plan.suite
+        text = json.dumps(
+            {**meant, "check": compute_manifest_checksum(meant)}, indent=2, ensure_ascii=False
+        )
+        write_atomically(path, text + "\n")

@@ -38,6 +38,8 @@ class Score(NamedTuple):
     """Dialogues of the plan that are not there."""
     at_worst: Interval
     """The bound that ranks: as `final`, with an emotion of 0 for each that failed or is missing."""
+    read: Interval | None = None
+    """The same by whoever read the dialogues again, whose order is then that of the agents."""
 
     @property
     def failed_by_user(self) -> int:
@@ -135,6 +137,11 @@ def compute_paired_difference(ours: dict[str, float], theirs: dict[str, float]) 
 
 def compute_persona_finals(episodes: Sequence[Episode], agent: str) -> dict[str, float]:
     return _compute_persona_means([episode for episode in episodes if episode.agent == agent])
+
+
+def compute_worst_case_finals(episodes: Sequence[Episode], agent: str) -> dict[str, float]:
+    """By persona, with the lowest emotion for what failed."""
+    return _compute_worst_case_means([one for one in episodes if one.agent == agent], None)
 
 
 def _compute_persona_means(episodes: Sequence[Episode]) -> dict[str, float]:

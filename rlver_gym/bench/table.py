@@ -1,6 +1,6 @@
 """Scores as rows of tables."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import takewhile
 
 from rlver_gym.bench.score import Score
@@ -15,21 +15,25 @@ _LACKS: dict[str, Callable[[Score], int]] = {
     "missing": lambda score: score.missing,
 }
 """Why a dialogue has no end."""
+Columns = Mapping[str, Mapping[str, str]]
+"""Cells by their heading and by agent."""
 
 
-def build_score_rows(ranked: Sequence[Score]) -> list[list[str]]:
-    """A heading, and of each agent final emotion, rates, turns, paired difference to the best;
-    where dialogues failed or are missing, the score at worst, which ranks, and how many they are.
+def build_score_rows(ranked: Sequence[Score], columns: Columns | None = None) -> list[list[str]]:
+    """A heading, and of each agent final emotion, rates, turns, further columns, and the paired
+    difference to the best; where dialogues failed or are missing, the score at worst, which ranks,
+    and how many they are.
     """
     lacks = {why: count for why, count in _LACKS.items() if any(map(count, ranked))}
-    headings = ["agent", "final emotion [95 %]", "content", "left", "turns", "to the best [95 %]"]
-    return [headings + (["at worst", *lacks] if lacks else [])] + [
+    headings = ["agent", "final emotion [95 %]", "content", "left", "turns", *(columns or {})]
+    return [[*headings, "to the best [95 %]", *(["at worst", *lacks] if lacks else [])]] + [
         [
             score.agent,
             format_estimate(score.final),
             f"{score.content:.0f} %",
             f"{score.left:.0f} %",
             f"{score.turns:.1f}",
+            *(cells.get(score.agent, "–") for cells in (columns or {}).values()),
             format_estimate(score.to_best, signed=True) if score.to_best else "best",
             *([format_mean(score.at_worst)] if lacks else []),
             *(str(count(score)) for count in lacks.values()),

@@ -12,11 +12,12 @@ from rlver_gym.agents import AGENT_NAMES, SHIPPED_AGENTS
 from rlver_gym.bench.check import read_run
 from rlver_gym.bench.compare import format_seeds
 from rlver_gym.bench.costs import estimate_requests_and_tokens, read_response_cache_spending
+from rlver_gym.bench.draft import draft_suite
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.folder import MANIFEST
+from rlver_gym.bench.gate import Gate
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S
 from rlver_gym.bench.noise import measure_spread_over_user_seeds
-from rlver_gym.bench.opinions import Opinions, gather_opinions, write_opinions
 from rlver_gym.bench.plan import MAX_SEEDS, MAX_USER_SEEDS, BenchPlan
 from rlver_gym.bench.run import Run, open_run
 from rlver_gym.bench.score import (
@@ -26,11 +27,25 @@ from rlver_gym.bench.score import (
     score_agents,
     score_to_json,
 )
+from rlver_gym.bench.suite import Suite, check_against_runs, read_suite
 from rlver_gym.bench.sycophancy import SycophancyCounts, count_sycophantic_replies
+from rlver_gym.bench.table import Columns
+from rlver_gym.cli.gate import (
+    GATE_FAILED,
+    Readers,
+    decide_suite,
+    describe_lone_score,
+    describe_readers,
+    make_readers,
+    print_gate,
+    rank_by_readers,
+    read_again,
+    write_gate,
+)
 from rlver_gym.cli.model_options import FieldOption, add_options, list_options, validate_options
 from rlver_gym.cli.options import SOME_FAILED, Personas, ScoresAsJson, print_json
-from rlver_gym.cli.report import print_noise, print_scores, recorded_dialogues
-from rlver_gym.cli.rescore import appraise_by, make_appraisers, print_opinions
+from rlver_gym.cli.report import print_noise, print_scores
+from rlver_gym.cli.rescore import print_opinions
 from rlver_gym.cli.servers import (
     AgentOption,
     UserOption,
@@ -44,6 +59,7 @@ from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.people.pairing import draw_panel
 from rlver_gym.studio.page import write_page
+from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import (
     STOPPING,
     CacheError,
@@ -73,6 +89,14 @@ _PLAN = {
 @add_chat_options()
 @add_options("asked", list_options(BenchPlan, _PLAN), dict)
 def bench(
+    ctx: typer.Context,
+    suite: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A suite's file (.yaml): agents, people, readers and thresholds, in place of the"
+            " options that say so."
+        ),
+    ] = None,
     *,
     agent: Annotated[
         list[str] | None,
@@ -103,8 +127,8 @@ def bench(
         list[str] | None,
         typer.Option(
             help=(
-                "Another user who appraises the same dialogues, as rescore --user; repeat it for"
-                " more."
+                "Another user who reads each dialogue once more, as rescore --user, and ranks the"
+                " agents; repeat it for more, of whom the first ranks."
             )
         ),
     ] = None,
@@ -130,6 +154,17 @@ def bench(
             )
         ),
     ] = None,
+    init: Annotated[
+        Path | None,
+        typer.Option(help="Write a suite of what was run to this new file, to begin from."),
+    ] = None,
+    allow_code: Annotated[
+        bool,
+        typer.Option(
+            "--allow-code",
+            help="Let a suite start code (MODULE:NAME) and send words to addresses that it names.",
+        ),
+    ] = False,
     as_json: ScoresAsJson = False,
 ) -> None:
     """Let agents talk to personas and compare how those people feel in the end.
@@ -141,19 +176,21 @@ def bench(
 
     Exit code 0: all dialogues are held. 2: not what could be done. 3: a server was out for too
     long; the same command goes on later. 4: some dialogues failed, and count as 0 in the score at
-    worst.
+    worst. 5: a threshold of the suite fails, whether dialogues failed too or not.
+
+    A suite is a file that also says what must hold. Its gate, one line a threshold, is kept in the
+    run's gate.xml (JUnit) and gate.md (for a pull request).
 
     Example: rlver-gym bench --agent listener --agent openai:gpt-4o --seeds 1
 
     Example: rlver-gym bench --agent listener --agent oracle --user-seeds 5
 
+    Example: rlver-gym bench --agent my_agents:Careful --init suite.yaml
+
+    Example: rlver-gym bench suite.yaml --allow-code
+
     Example: rlver-gym bench --user openai:gpt-4o --agent adaptive --prices 2.50,10 --budget money=5
     """
-    if twice := next((name for name in agent or () if (agent or []).count(name) > 1), None):
-        raise CardError(
-            f"--agent {twice} is named twice. Name each agent once; for more dialogues of each,"
-            " raise --seeds."
-        )
     asked |= {
         "agents": agent or SHIPPED_AGENTS,
         "user_options": parse_user_options(user_option),
@@ -161,23 +198,44 @@ def bench(
         "agent_options": parse_user_options(agent_option, "--agent-option"),
         "chat": chat,
     }
-    plan = validate_options(BenchPlan, asked, {"split": "--split"})
-    if panel and not plan.persona_ids:
-        drawn = draw_panel(plan.library, plan.split or plan.card.split, panel)
-        plan = plan.model_copy(update={"persona_ids": drawn})
+    meant = None
+    if suite is None:
+        plan = _make_plan(asked, panel)
+    else:
+        _refuse_typed(ctx, suite)
+        meant = read_suite(suite, allow_code=allow_code)
+        plan, reference = meant.make_plan(chat, suite), [*filter(None, [meant.reference])]
     usual = Path("runs") / plan.folder_name  # made in any case: it names wrong options first
     folder = out or usual
+    if suite and meant:
+        check_against_runs(meant, plan, suite, folder)
+    if init and init.exists():
+        raise RunError(f"{init} is there. Give --init the name of a new file.")
     timeout_s = parse_seconds(agent_timeout, "--agent-timeout")
     with open_run(plan, folder, agent_timeout_s=timeout_s) as bench_run:
-        _announce_cost_and_confirm(bench_run, yes)
+        readers = make_readers(plan, folder, reference or (), meant)
+        _announce_cost_and_confirm(bench_run, readers, yes)
         held = _run_missing_cases(bench_run)
         spent = _list_spending(bench_run)
-        episodes, planned = read_run(folder).episodes, plan.planned
+        records = read_run(folder)
+        heard = read_again(readers)
         report = write_page([folder])
-    ranked, watched = score_agents(episodes, planned), check_episodes(episodes)
-    failed, truth = count_failures(episodes), count_sycophantic_replies(episodes)
+    episodes, failed = records.episodes, count_failures(records.episodes)
+    ranked, columns = rank_by_readers(score_agents(episodes, plan.planned), records, heard)
+    watched, truth = check_episodes(episodes), count_sycophantic_replies(episodes)
     noise = measure_spread_over_user_seeds(episodes, plan.seeds, plan.user_seeds)
-    heard = _gather_opinions(folder, reference, personas, plan.env) if reference else None
+    gate = decide_suite(meant, readers, records, heard) if meant and meant.thresholds else None
+    alone = describe_lone_score(plan, heard)
+    where = {"run": _describe_run(bench_run, held), "report": str(report)}
+    where |= {"check it": f"rlver-gym verify {folder}"}
+    where |= {"spent": "; ".join(spent)} if spent else {}
+    where |= write_gate(folder, gate, alone) if gate else {}
+    if init:
+        text = draft_suite(plan, init, [*readers.users][:1], ranked, watched)
+        write_atomically(init, text, RunError)
+        drafted = read_suite(init, allow_code=True)
+        gate = decide_suite(drafted, readers, records, heard)
+        where["suite"] = f"{init} (rlver-gym bench {init}), where the run stands:"
     if as_json:
         found = {
             "run": folder,
@@ -187,52 +245,74 @@ def bench(
             **({"noise": noise.to_dict()} if noise else {}),
             **({"failures": failed, "failed": count_failed_by(episodes)} if failed else {}),
             **({"spent": spent} if spent else {}),
-            **_results_beside_scores(heard, truth),
+            **({"opinions": heard.opinions} if heard else {}),
+            **({"truth": [one._asdict() for one in truth]} if truth else {}),
+            **({"gate": gate.to_dict()} if gate else {}),
         }
         print_json(found)
-        raise typer.Exit(_exit_code(failed, allow_failures))
+    else:
+        again = "another --out" if suite else "the same command"
+        notes = [
+            *_list_failures(failed, again),
+            *format_alerts(watched),
+            *map(SycophancyCounts.describe, truth),
+        ]
+        _print_results(
+            plan, ranked, columns, [*describe_readers(heard), alone], noise, notes, where
+        )
+        if heard and heard.opinions.capabilities:
+            print_opinions(SafeConsole(), heard.opinions)
+        if gate:
+            print_gate(SafeConsole(), gate)
+    raise typer.Exit(_exit_code(failed, gate if meant else None, meant, allow_failures))
+
+
+_OWN = {*Suite.model_fields, "agent", "agent_option", "user_option", "init"} - {"budget", "prices"}
+
+
+def _refuse_typed(ctx: typer.Context, suite: Path) -> None:
+    """CardError for an option that decides what the suite's file decides."""
+    for name in sorted(_OWN & ctx.params.keys()):
+        if getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE":
+            option = {"persona_ids": "persona"}.get(name, name).replace("_", "-")
+            raise CardError(f"--{option} is decided by {suite}. Change it there, or leave it out.")
+
+
+def _make_plan(asked: dict[str, Any], panel: int | None) -> BenchPlan:
+    agents = asked["agents"]
+    if twice := next((name for name in agents if agents.count(name) > 1), None):
+        raise CardError(
+            f"--agent {twice} is named twice. Name each agent once; for more dialogues of each,"
+            " raise --seeds."
+        )
+    plan = validate_options(BenchPlan, asked, {"split": "--split"})
+    if panel and not plan.persona_ids:
+        drawn = draw_panel(plan.library, plan.split or plan.card.split, panel)
+        plan = plan.model_copy(update={"persona_ids": drawn})
+    return plan
+
+
+def _describe_run(bench_run: Run, held: int) -> str:
     failed_before, dropped = len(bench_run.failed_before), bench_run.num_dropped
     again = f" ({failed_before} of them had failed)" if failed_before else ""
     again += f" ({dropped} had records that were edited or cut off)" if dropped else ""
     count = f"{format_count(held, 'dialogue')} held now{again}"
-    where = {
-        "run": f"{folder} ({count}, {bench_run.num_finished_before} from before; {MANIFEST} pins"
-        " versions and hashes)",
-        "report": str(report),
-        "check it": f"rlver-gym verify {folder}",
-        **({"spent": "; ".join(spent)} if spent else {}),
-    }
-    notes = [
-        *_list_failures(failed),
-        *format_alerts(watched),
-        *map(SycophancyCounts.describe, truth),
-    ]
-    _print_results(plan, ranked, noise, notes, where)
-    if heard:
-        print_opinions(SafeConsole(), heard)
-    raise typer.Exit(_exit_code(failed, allow_failures))
+    return (
+        f"{bench_run.folder} ({count}, {bench_run.num_finished_before} from before; {MANIFEST} pins"
+        " versions and hashes)"
+    )
 
 
-def _gather_opinions(
-    folder: Path, references: Sequence[str], personas: str | None, env: str
-) -> Opinions:
-    """The opinions of other users, beside a judge's and people's; kept for the report."""
-    dialogues = recorded_dialogues(folder, personas, env)
-    users = make_appraisers(references, {}, folder)
-    found = gather_opinions(folder, dialogues, appraise_by(users, dialogues))
-    write_opinions(folder, found)
-    return found
-
-
-def _results_beside_scores(
-    heard: Opinions | None, truth: Sequence[SycophancyCounts]
-) -> dict[str, Any]:
-    opinions = {"opinions": heard} if heard else {}
-    return opinions | ({"truth": [one._asdict() for one in truth]} if truth else {})
-
-
-def _exit_code(failed: Mapping[str, int], allow_failures: bool) -> int:
-    return SOME_FAILED if failed and not allow_failures else 0
+def _exit_code(
+    failed: Mapping[str, int], gate: Gate | None, suite: Suite | None, allow_failures: bool
+) -> int:
+    """A gate that fails goes before dialogues that failed; a threshold on those stands in their
+    place.
+    """
+    if gate and gate.decision == "fail":
+        return GATE_FAILED
+    is_bound = suite is not None and any(one.measure == "failed" for one in suite.thresholds)
+    return SOME_FAILED if failed and not (allow_failures or is_bound) else 0
 
 
 def _list_spending(bench_run: Run) -> list[str]:
@@ -245,19 +325,19 @@ def _list_spending(bench_run: Run) -> list[str]:
     return [*lines, f"in the response cache {calls}, {tokens}"]
 
 
-def _announce_cost_and_confirm(bench_run: Run, yes: bool) -> None:
-    """What the rest of the run will cost, on standard error; where it costs money, a person at a
-    terminal is asked. RunError where there is none to ask.
+def _announce_cost_and_confirm(bench_run: Run, readers: Readers, yes: bool) -> None:
+    """What the rest of the run will cost, and those who read it again, on standard error; where it
+    costs money, a person at a terminal is asked. RunError where there is none to ask.
     """
     plan, rest = bench_run.plan, bench_run.missing_cases
-    if not rest or not bench_run.spending:
-        return
-    dialogues = format_count(len(rest), "dialogue")
-    SafeConsole(stderr=True).print_line(
-        f"{dialogues}: {estimate_requests_and_tokens(plan, rest)}; what the response cache holds is"
-        " free"
-    )
-    confirm_cost(plan.servers(plan.chat), yes)
+    told = [*readers.estimate()]
+    if rest and bench_run.spending:
+        dialogues = format_count(len(rest), "dialogue")
+        told.insert(0, f"{dialogues}: {estimate_requests_and_tokens(plan, rest)}")
+    for line in told:
+        SafeConsole(stderr=True).print_line(f"{line}; what the response cache holds is free")
+    if told:
+        confirm_cost([*plan.servers(plan.chat), *readers.servers.values()], yes)
 
 
 def _run_missing_cases(bench_run: Run) -> int:
@@ -292,13 +372,13 @@ def _run_missing_cases(bench_run: Run) -> int:
     return held
 
 
-def _list_failures(failed: dict[str, int]) -> Iterator[Text]:
+def _list_failures(failed: dict[str, int], again: str) -> Iterator[Text]:
     if not failed:
         return
     count, is_one = sum(failed.values()), sum(failed.values()) == 1
     yield Text(
         f"{format_count(count, 'dialogue')} failed and {'counts' if is_one else 'count'} in no"
-        " mean, but with 0 in the score at worst, which ranks; the same command holds"
+        f" mean, but with 0 in the score at worst, which ranks; {again} holds"
         f" {'it' if is_one else 'them'} again:",
         style="yellow",
     )
@@ -309,6 +389,8 @@ def _list_failures(failed: dict[str, int]) -> Iterator[Text]:
 def _print_results(
     plan: BenchPlan,
     ranked: Sequence[Score],
+    columns: Columns,
+    says: Sequence[str],
     noise: Spread | None,
     suspects: Sequence[Text],
     where: dict[str, str],
@@ -317,7 +399,7 @@ def _print_results(
     people = format_count(len(plan.planned.personas), "persona")
     of = f" of {one_line(Path(plan.personas).name)}" if plan.personas else ""
     title = f"{plan.card.id}: {people}{of} x {seeds}, {plan.user} user"
-    print_scores(console, ranked, title)
+    print_scores(console, ranked, title, columns, filter(None, says))
     print_noise(console, noise, ranked)
     for line in suspects:
         console.print_line(line)

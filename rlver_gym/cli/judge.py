@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from rlver_gym.agents import uses_server
-from rlver_gym.bench.judge.ask import HEEDED, Judge, JudgeInput
+from rlver_gym.bench.judge.ask import HEEDED, Judge, JudgedDialogue, JudgeInput
 from rlver_gym.bench.judge.coordinate import draw_coordinate
 from rlver_gym.bench.judge.summary import (
     Opinion,
@@ -24,6 +24,7 @@ from rlver_gym.cli.servers import parse_user_options
 from rlver_gym.core.capabilities import AXES, DIMENSIONS
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.llm_client.connect import connect, spending
+from rlver_gym.llm_client.settings import locate_server
 from rlver_gym.users.llm.make import sort_options
 from rlver_gym.users.llm.options import LLMOptions
 from rlver_gym.util.atomic import write_atomically
@@ -38,7 +39,7 @@ from rlver_gym.util.errors import (
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.terminal import SafeConsole, format_count
 
-_CACHE = "judge_cache.sqlite"
+JUDGE_CACHE = "judge_cache.sqlite"
 
 
 def judge(
@@ -92,18 +93,11 @@ def judge(
         raise CardError(
             f"--judge-option {other[0]} is for users. See --help for what a judge takes."
         )
-    cache = path_inside(folder, _CACHE, error=RunError)
+    cache = path_inside(folder, JUDGE_CACHE, error=RunError)
     asked = {"response_cache": cache, **asked, "samples": samples}
     options, settings = sort_options(name, asked)
-    who = Judge(connect(settings), name, options, seed)
-    heard = list(_number_dialogues(dialogues))
-    work = who.judge(heard, settings.concurrency)
-    try:
-        judged = list(show_progress(work, "judging", len(heard)))
-    except STOPPING as error:
-        is_outage = isinstance(error, ServerOutage | ServerUnreachable)
-        stopped = RunStopped if is_outage else RunError
-        raise stopped(f"{error} What was answered is kept: the same command goes on.") from error
+    who = Judge(connect(locate_server(model, settings)), name, options, seed)
+    judged = ask_judge(who, dialogues, settings.concurrency)
     path, opinions = write_judgements(folder, who, judged), score_agents(judged, name)
     picture = path_inside(folder, "coordinate.svg", error=RunError)
     write_atomically(picture, draw_coordinate(opinions), RunError)
@@ -129,6 +123,18 @@ def judge(
         rows = _build_score_rows(opinions, found["agreement"])
         SafeConsole().print_table(rows, title, _describe_judge_reliability(opinions, found))
     exit_if_any_skipped(failures.items())
+
+
+def ask_judge(who: Judge, dialogues: Sequence[Recorded], concurrency: int) -> list[JudgedDialogue]:
+    """Their judgements, under a bar. RunError when a server or budget stops it."""
+    heard = list(_number_dialogues(dialogues))
+    work = who.judge(heard, concurrency)
+    try:
+        return list(show_progress(work, "judging", len(heard)))
+    except STOPPING as error:
+        is_outage = isinstance(error, ServerOutage | ServerUnreachable)
+        stopped = RunStopped if is_outage else RunError
+        raise stopped(f"{error} What was answered is kept: the same command goes on.") from error
 
 
 def _number_dialogues(dialogues: Sequence[Recorded]) -> Iterator[JudgeInput]:

@@ -27,6 +27,7 @@ from rlver_gym.bench.score import Score, score_to_json
 from rlver_gym.bench.sections import render_markdown, sections_to_json
 from rlver_gym.bench.strategies import STRATEGIES, STRATEGY_NOTES, analyse_strategies
 from rlver_gym.bench.table import (
+    Columns,
     build_score_rows,
     build_seed_noise_rows,
     build_strategy_rows,
@@ -221,9 +222,15 @@ def _print_comparison(console: SafeConsole, comparison: Comparison) -> None:
     print_noise(console, _measure_noise(comparison), ranked)
 
 
-def print_scores(console: SafeConsole, ranked: Sequence[Score], title: str) -> None:
+def print_scores(
+    console: SafeConsole,
+    ranked: Sequence[Score],
+    title: str,
+    columns: Columns | None = None,
+    notes: Iterable[str] = (),
+) -> None:
     """The leaderboard, and the same by hidden need."""
-    print_rows(console, title, build_score_rows(ranked))
+    print_rows(console, title, build_score_rows(ranked, columns), notes)
     print_rows(console, "final emotion by hidden need", need_rows(ranked))
 
 
@@ -236,7 +243,7 @@ def print_noise(console: SafeConsole, spread: Spread | None, ranked: Sequence[Sc
 
 
 def print_rows(
-    console: SafeConsole, title: str, rows: Sequence[Sequence[str]], sentences: Sequence[str] = ()
+    console: SafeConsole, title: str, rows: Sequence[Sequence[str]], sentences: Iterable[str] = ()
 ) -> None:
     """A table of agents, whose names are shortened, with what is to be said of them."""
     heading, *body = rows

@@ -22,10 +22,13 @@ from pydantic import (
     field_validator,
 )
 
-from rlver_gym.util.errors import ServerRefused
+from rlver_gym.util.errors import CardError, ServerRefused
 from rlver_gym.util.secret_words import KEY, URL, find_credentials, read_variable
+from rlver_gym.util.terminal import one_line
 
 OPENAI_URL = "https://api.openai.com/v1"
+ADDRESS = "@http"
+"""Where the address begins in openai:MODEL@URL."""
 NO_KEY = "none"
 """What servers that need no key are sent."""
 CacheMode = Literal["off", "record", "replay", "auto"]
@@ -211,6 +214,21 @@ def public_url(settings: ChatSettings) -> str:
     and messages.
     """
     return without_credentials(settings.base_url or read_variable(URL) or OPENAI_URL)
+
+
+def locate_server(name: str, settings: ChatSettings | None = None) -> ChatSettings:
+    """How the server of an agent, user or judge is reached: of openai:MODEL@URL at the address of
+    its name, which is sent the key only where it is that of the environment; else as the settings
+    say. CardError for an address that is none.
+    """
+    settings, (model, sign, rest) = settings or ChatSettings(), name.partition(ADDRESS)
+    if not sign or not name.startswith("openai:"):
+        return settings
+    if problem := find_problem(url := f"http{rest}"):
+        raise CardError(f"the address of {one_line(model, max_chars=80)} {problem}.")
+    is_usual = without_credentials(url) == without_credentials(read_variable(URL) or OPENAI_URL)
+    key = settings.api_key if is_usual else SecretStr(NO_KEY)
+    return settings.model_copy(update={"base_url": url, "api_key": key})
 
 
 def find_problem(url: str) -> str | None:

@@ -27,6 +27,7 @@ from rlver_gym.llm_client.refusals import (
     Kind,
     classify_body,
 )
+from rlver_gym.llm_client.settings import ADDRESS
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.util.json_text import parse_wire_json
 from rlver_gym.util.terminal import one_line
@@ -56,7 +57,9 @@ def build_body(request: ChatRequest, left_out: Collection[str] = ()) -> dict[str
     }
     messages = _fold_system(request.messages) if SYSTEM in left_out else request.messages
     plain = [message._asdict() for message in messages]
-    return {"model": request.model, "messages": plain, **sent, **(request.options or {})}
+    # the address tells equal names on two servers apart in a cache, and is no server's business
+    model = request.model.partition(ADDRESS)[0]
+    return {"model": model, "messages": plain, **sent, **(request.options or {})}
 
 
 def list_optional_fields(request: ChatRequest, left_out: Collection[str]) -> frozenset[str]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from rlver_gym.bench.judge.ask import Judge, JudgedDialogue, find_judge_addressing_messages
 from rlver_gym.core.capabilities import AXES, DIMENSIONS, JUDGEMENTS
+from rlver_gym.llm_client.settings import ADDRESS
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.correlation import kendall_tau
 from rlver_gym.util.errors import RunError
@@ -69,7 +70,9 @@ def _score_agent(agent: str, judged: Sequence[JudgedDialogue], model: str) -> Op
 
 def _format_model_name(name: str) -> str:
     """What a model is called, without its maker, its server and who recorded it."""
-    bare = name.partition(" by ")[0].removeprefix("openai:").removeprefix("hf:")
+    bare = (
+        name.partition(" by ")[0].partition(ADDRESS)[0].removeprefix("openai:").removeprefix("hf:")
+    )
     return bare.rstrip("/").rpartition("/")[2].casefold()
 
 

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from rlver_gym.llm_client.connect import connect
-from rlver_gym.llm_client.settings import ChatSettings
+from rlver_gym.llm_client.settings import ChatSettings, locate_server
 from rlver_gym.users.llm.options import LLMOptions
 from rlver_gym.users.llm.user import LLMUser
 from rlver_gym.util.errors import CardError, UnknownName
@@ -17,7 +17,7 @@ Settings = TypeVar("Settings", bound=BaseModel)
 def llm_user(model: str, options: dict[str, Any]) -> LLMUser:
     """The user of that model. Raises what `sort_options` raises."""
     asked, settings = sort_options(model, options)
-    return LLMUser(connect(settings), model, asked)
+    return LLMUser(connect(locate_server(f"openai:{model}", settings)), model, asked)
 
 
 def sort_options(model: str, options: dict[str, Any]) -> tuple[LLMOptions, ChatSettings]:

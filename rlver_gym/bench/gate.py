@@ -1,0 +1,225 @@
+"""The gate: whether what a suite asks for holds, as one value for a terminal, JSON, JUnit XML, a
+pull request and an exit code.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import isnan, sqrt
+from typing import Any, Literal, NamedTuple, get_args
+from xml.etree import ElementTree
+
+import numpy as np
+
+from rlver_gym.bench.check import INCOMPLETE, RunRecords
+from rlver_gym.bench.noise import measure_spread_over_user_seeds
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.rescore import Rescored
+from rlver_gym.bench.score import compute_persona_finals, compute_worst_case_finals
+from rlver_gym.bench.suite import COUNTS, EMOTIONS, Suite, Threshold
+from rlver_gym.environment.alarms import check_episodes
+from rlver_gym.environment.episode import Episode
+from rlver_gym.util.interval import Interval, bootstrap, format_estimate
+from rlver_gym.util.terminal import escape_markdown, format_count, one_line
+
+Decision = Literal["fail", "undecided", "pass"]
+_WORST_FIRST: tuple[Decision, ...] = get_args(Decision)
+FEWEST_PEOPLE = 5
+"""Of fewer an interval over people says too little to decide by."""
+_POWER = 1 + 0.8416 / 1.96
+"""Times the margin: what lies so far below the bound is below it by the margin in four of five
+runs.
+"""
+_MOST_ROWS = 4
+"""Of a pull request's summary, which has ten lines."""
+
+
+class Ruling(NamedTuple):
+    """What became of a threshold for one agent."""
+
+    agent: str
+    """"" for the run itself."""
+    demand: str
+    value: Interval
+    """A count has no width."""
+    decision: Decision
+    visible_loss: float | None = None
+    """The smallest loss of this value that four of five runs would call a failure, in its points;
+    None for a count.
+    """
+    why: str = ""
+
+    def describe(self) -> str:
+        """In one line: bound, value and interval, and what could be seen."""
+        value = f"{self.value.mean:g}"
+        seen, loss = "", self.visible_loss
+        if loss is not None:
+            value = format_estimate(self.value, signed=self.demand.startswith("difference"))
+            seen = f"; sees a loss of {loss:.1f}" if self.decision != "fail" else ""
+        who, why = (f"{self.agent}: " if self.agent else ""), (f" ({self.why})" if self.why else "")
+        return one_line(f"{who}{self.demand}: {value}{seen}{why}")
+
+
+class Gate(NamedTuple):
+    """All rulings, in the order of the file."""
+
+    rulings: tuple[Ruling, ...]
+
+    @property
+    def decision(self) -> Decision:
+        there = {one.decision for one in self.rulings}
+        return next(decision for decision in _WORST_FIRST if decision in there)
+
+    def __str__(self) -> str:
+        kinds = [one.decision for one in self.rulings]
+        return ", ".join(f"{kinds.count(kind)} {kind}" for kind in _WORST_FIRST)
+
+    def to_dict(self) -> dict[str, Any]:
+        rulings = [{**one._asdict(), "value": list(one.value)} for one in self.rulings]
+        return {"decision": self.decision, "thresholds": rulings}
+
+    def to_junit(self) -> str:
+        """JUnit's XML: a case a ruling; what is undecided counts as skipped."""
+        kinds = [one.decision for one in self.rulings]
+        counts = {"tests": len(kinds), "failures": kinds.count("fail"), "errors": 0}
+        values = {name: str(count) for name, count in counts.items()}
+        values |= {"skipped": str(kinds.count("undecided"))}
+        root = ElementTree.Element("testsuites", values)
+        suite = ElementTree.SubElement(root, "testsuite", {"name": "rlver-gym", **values})
+        for one in self.rulings:
+            named = {"classname": _fit_xml(one.agent or "run"), "name": _fit_xml(one.demand)}
+            case = ElementTree.SubElement(suite, "testcase", named)
+            kind = {"fail": "failure", "undecided": "skipped", "pass": "system-out"}[one.decision]
+            ElementTree.SubElement(case, kind).text = _fit_xml(one.describe())
+        ElementTree.indent(root)
+        return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+    def to_markdown(self, note: str) -> str:
+        """At most ten lines for a pull request, failures first."""
+        first = sorted(self.rulings, key=lambda one: _WORST_FIRST.index(one.decision))
+        rest = len(first) - _MOST_ROWS
+        more = f"… and {rest} more, in gate.xml. " if rest > 0 else ""
+        rows = [f"| {one.decision} | {escape_markdown(one.describe())} |" for one in first]
+        head = [f"**rlver-gym: {self.decision}** ({self})", "", "| | threshold |", "|---|---|"]
+        last = ["", f"{more}{escape_markdown(note)}"] if more or note else []
+        return "\n".join([*head, *rows[:_MOST_ROWS], *last]) + "\n"
+
+
+def _fit_xml(text: str) -> str:
+    """On one line, without the two signs that no XML may hold."""
+    return one_line(text).translate({0xFFFE: None, 0xFFFF: None})
+
+
+def reread(episodes: Sequence[Episode], rescored: Sequence[Rescored]) -> list[Episode]:
+    """The dialogues with the final emotion of whoever read them again; what failed stays, and what
+    was not read is left out.
+    """
+    finals = {one.recorded.key: one.final for one in rescored if not one.failure}
+    found = []
+    for episode in episodes:
+        *others, last = episode.turns
+        final = finals.get("/".join(map(str, episode.key)))
+        if final is not None:
+            found.append(episode._replace(turns=(*others, last._replace(emotion=final))))
+        elif episode.failed_by:
+            found.append(episode)
+    return found
+
+
+class Evidence(NamedTuple):
+    """All that a gate is decided by. What is read again is so by the reference."""
+
+    plan: BenchPlan
+    records: RunRecords
+    read: Sequence[Episode] = ()
+    baseline: Sequence[Episode] | None = None
+    baseline_read: Sequence[Episode] | None = None
+    """None: differences are to an agent of this run."""
+    marks: Mapping[str, Mapping[str, Interval]] = {}
+    """A judge's, by agent and capability."""
+    unread: int = 0
+    """How often the reference or the judge failed at a dialogue."""
+
+
+def decide(suite: Suite, evidence: Evidence) -> Gate:
+    """The rulings. What failed counts with an emotion of 0 for who is tested, and not at all for
+    whom they are compared with.
+    """
+    rulings = [_rule_on_run(evidence)]
+    for threshold in suite.thresholds:
+        agents = [threshold.agent] if threshold.agent else suite.agents
+        rulings += [_rule(threshold, agent, evidence) for agent in agents]
+    return Gate(tuple(rulings))
+
+
+def _rule_on_run(evidence: Evidence) -> Ruling:
+    """Every dialogue of the plan has to be there, once, as it was written, and read."""
+    by_kind = evidence.records.problems.by_kind.items()
+    lacks = {kind: sum(one.num_episodes for one in found) for kind, found in by_kind}
+    lacks = {kind: count for kind, count in lacks.items() if kind in INCOMPLETE}
+    lacks |= {"not read": evidence.unread} if evidence.unread else {}
+    dialogues = format_count(evidence.plan.planned.count, "dialogue")
+    demand = f"no fault in the records of {dialogues}"
+    return _rule_on_count("", demand, sum(lacks.values()), 0, ", ".join(lacks))
+
+
+def _rule_on_count(agent: str, demand: str, count: int, most: float, why: str = "") -> Ruling:
+    value = Interval(*3 * [float(count)])
+    return Ruling(agent, demand, value, "pass" if count <= most else "fail", why=why)
+
+
+def _rule(threshold: Threshold, agent: str, evidence: Evidence) -> Ruling:
+    measure, bound = threshold.measure, threshold.bound
+    if measure in COUNTS:
+        own = [one for one in evidence.records.episodes if one.agent == agent]
+        told = [one.says for one in check_episodes(own).alarms if not one.expected]
+        failed = sum(one.failed_by is not None for one in own)
+        count, why = (failed, "") if measure == "failed" else (len(told), " ".join(told))
+        return _rule_on_count(agent, f"{measure} at most {bound:g}", count, bound, why)
+    value, label = bootstrap(np.array([])), measure.replace("_", " ")
+    noise = width = 0.0
+    if measure in EMOTIONS:
+        ours = evidence.read if threshold.by_reference else evidence.records.episodes
+        finals, label = _compute_finals(threshold, agent, evidence, ours)
+        value, noise = bootstrap(np.array([*finals.values()])), _measure_noise(ours, evidence.plan)
+        noise /= 1 if measure == "difference" else sqrt(2)  # the floor is of two runs
+        value = Interval(*3 * [value.low]) if measure == "lower" else value
+        # who changes would differ over people as emotions do, however alike the two are now
+        own = bootstrap(np.array([*compute_worst_case_finals(ours, agent).values()]))
+        width = own.high - own.mean if measure == "difference" else 0.0
+    else:
+        value = evidence.marks.get(agent, {}).get(measure, value)
+    decision, why = _decide(value, bound, noise, len(evidence.plan.planned.personas))
+    margin = max(value.high - value.mean, noise, width)
+    loss = max(0.0, value.mean - bound + _POWER * margin)
+    return Ruling(agent, f"{label} at least {bound:g}", value, decision, loss, why)
+
+
+def _decide(value: Interval, bound: float, noise: float, people: int) -> tuple[Decision, str]:
+    """Undecided where the bound lies within the interval, or nearer than the noise."""
+    if isnan(value.mean):
+        return "fail", "nothing to measure"
+    if people < FEWEST_PEOPLE:
+        return "undecided", f"fewer than {FEWEST_PEOPLE} people"
+    if min(value.low, value.mean - noise) >= bound:
+        return "pass", ""
+    return ("fail" if max(value.high, value.mean + noise) < bound else "undecided"), ""
+
+
+def _compute_finals(
+    threshold: Threshold, agent: str, evidence: Evidence, ours: Sequence[Episode]
+) -> tuple[dict[str, float], str]:
+    """By person, the final emotion or its difference; and what that is called."""
+    finals, label = compute_worst_case_finals(ours, agent), threshold.measure
+    if label == "difference":
+        there = evidence.baseline_read if threshold.by_reference else evidence.baseline
+        theirs = compute_persona_finals(ours if there is None else there, threshold.to or agent)
+        finals = {who: finals[who] - theirs[who] for who in finals if who in theirs}
+        label = f"difference to {threshold.to or 'the baseline'}"
+    return finals, f"{label} by the reference" if threshold.by_reference else label
+
+
+def _measure_noise(episodes: Sequence[Episode], plan: BenchPlan) -> float:
+    """The smallest difference between two runs that is not the user's noise; 0 where one seed of
+    the user tells nothing of it.
+    """
+    spread = measure_spread_over_user_seeds(episodes, plan.seeds, plan.user_seeds)
+    return spread.noise_floor / sqrt(plan.user_seeds) if spread else 0.0

@@ -1,0 +1,249 @@
+"""A suite: who is tested, with whom, who else reads, and what must hold, in one file. It may come
+from anybody: what it names is looked at before anything is asked, and starts no code by itself.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from rlver_gym.agents import HUMAN, check_agent_name, is_shipped_agent, uses_server
+from rlver_gym.agents.own import is_own_agent, own_agent_maker
+from rlver_gym.bench.check import INCOMPLETE, read_run
+from rlver_gym.bench.compare import make_protocol
+from rlver_gym.bench.costs import estimate_reading, estimate_requests_and_tokens
+from rlver_gym.bench.manifest import Manifest
+from rlver_gym.bench.plan import MAX_AGENTS, BenchPlan, Name, Plan
+from rlver_gym.core.capabilities import DIMENSIONS, HIGHEST, LOWEST
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION
+from rlver_gym.core.library import library, parse_card
+from rlver_gym.llm_client.settings import (
+    ADDRESS,
+    Budget,
+    ChatSettings,
+    Prices,
+    locate_server,
+)
+from rlver_gym.people.pairing import draw_panel
+from rlver_gym.users import check_user_name, is_shipped_user
+from rlver_gym.util.errors import CardError, RlverError
+from rlver_gym.util.frozen import Frozen
+from rlver_gym.util.secret_words import find_secret
+from rlver_gym.util.yaml_file import find_line, read_yaml
+
+EMOTIONS, COUNTS = ("mean", "lower", "difference"), ("failed", "flagged")
+_RANGES = {
+    **dict.fromkeys(EMOTIONS, (MIN_EMOTION, MAX_EMOTION)),
+    "difference": (-MAX_EMOTION, MAX_EMOTION),
+    **dict.fromkeys(DIMENSIONS, (LOWEST, HIGHEST)),
+    **dict.fromkeys(COUNTS, (0, 10**9)),
+}
+_HINT = "rlver-gym bench --init FILE writes one of what was just run."
+_Problem = tuple[tuple[str | int, ...], str]
+"""The place in the file, and what is wrong there with its remedy."""
+
+
+class Threshold(Frozen):
+    """What must hold of an agent, or (None) of each: `at_least` of a count's opposite."""
+
+    measure: str
+    """Of the final emotion: "mean", "lower" (the low end of the mean's interval), "difference" over
+    the same people; a capability; dialogues that "failed"; reasons for which somebody is "flagged".
+    """
+    agent: Name | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    """Of a count."""
+    by_reference: bool = False
+    """Whether the emotion is what the reference read."""
+    to: Name | None = None
+    """Of a difference; None: the agent of the same name in the baseline."""
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        if self.measure not in _RANGES:
+            known = ", ".join(_RANGES)
+            raise ValueError(f"there is no measure {self.measure[:40]!r}. Use one of {known}")
+        side, other = ("at_most", "at_least")[:: 1 if self.measure in COUNTS else -1]
+        low, high = _RANGES[self.measure]
+        if getattr(self, other) is not None or not low <= self.bound <= high:
+            raise ValueError(f"{self.measure} takes {side}, from {low} to {high}, and no {other}")
+        if self.by_reference and self.measure not in EMOTIONS:
+            raise ValueError(f"by_reference is for {', '.join(EMOTIONS)}")
+        return self
+
+    @property
+    def bound(self) -> float:
+        return next((one for one in (self.at_least, self.at_most) if one is not None), -1e9)
+
+
+class Suite(Plan):
+    """The file. Its fields are a benchmark's, and these."""
+
+    agents: tuple[Name, ...] = Field(min_length=1, max_length=MAX_AGENTS)
+    personas: Name | None = None
+    """A folder of cards, a lean card's file, profiles, or "library"."""
+    panel: int | None = Field(default=None, ge=1)
+    """Only so many of the split, balanced."""
+    reference: Name | None = None
+    """Who reads each dialogue once more, whole: ranks the agents."""
+    judge: Name | None = None
+    """Who gives marks for the five capabilities: openai:MODEL."""
+    budget: Budget = Budget()
+    prices: Prices | None = None
+    baseline: Name | None = None
+    """The folder of an earlier run of the same people by the same user."""
+    thresholds: Annotated[tuple[Threshold, ...], Field(max_length=1_000)] = ()
+
+    def make_plan(self, chat: ChatSettings, path: Path) -> BenchPlan:
+        """The benchmark of it; `chat` says how servers are reached, and its budget goes before the
+        file's. CardError names what does not go together.
+        """
+        limits = {"budget": chat.budget if chat.budget != Budget() else self.budget}
+        limits |= {"prices": chat.prices or self.prices}
+        plain = {name: getattr(self, name) for name in (*Plan.model_fields, "personas")}
+        if self.panel and not self.persona_ids:
+            split = self.split or env_card(self.env).split
+            plain["persona_ids"] = draw_panel(library(self.personas), split, self.panel)
+        plain["chat"] = parse_card(ChatSettings, {**dict(chat), **limits}, str(path))
+        plain["suite"] = self.model_dump(mode="json", exclude_defaults=True)
+        return parse_card(BenchPlan, plain, str(path), partial(find_line, path))
+
+
+def read_suite(path: Path, *, allow_code: bool) -> Suite:
+    """The suite in a file. CardError names all that is wrong, each with its line and its remedy.
+
+    `allow_code`: whether what would start code or load a file (MODULE:NAME, hf:PATH), or send words
+    to an address that stands there, counts.
+    """
+    plain = read_yaml(path, hint=_HINT)
+    if not isinstance(plain, dict):
+        raise CardError(f"{path}: must hold fields: agents, and more. {_HINT}")
+    if place := find_secret(plain):  # before any error could quote it
+        secret = "holds a key or a password. Take it out: keys are read from OPENAI_API_KEY alone"
+        _refuse(path, [(tuple(place.split(".")), secret)])
+    suite = parse_card(Suite, plain, str(path), partial(find_line, path))
+    _refuse(path, [*_check_names(suite, allow_code), *_check_thresholds(suite)])
+    return suite
+
+
+def _refuse(path: Path, problems: list[_Problem]) -> None:
+    """CardError for problems, by the places in which they stand."""
+    told = []
+    for place, text in problems:
+        line, field = find_line(path, place), ".".join(map(str, place))
+        told.append(f"{path}: {f'line {line}: ' if line else ''}{field[:200]}: {text}")
+    if told:
+        raise CardError("\n".join(told))
+
+
+def _check_names(suite: Suite, allow_code: bool) -> Iterator[_Problem]:
+    """Who and what is named: whether it is there, and whether it may be asked."""
+    asked = [(("agents", at), name, _check_agent) for at, name in enumerate(suite.agents)]
+    asked += [(("user",), suite.user, check_user_name)]
+    asked += [(("reference",), suite.reference, check_user_name)] if suite.reference else []
+    asked += [(("judge",), suite.judge, _check_judge)] if suite.judge else []
+    for place, name, check in asked:
+        is_free = (is_shipped_agent(name) or is_shipped_user(name)) and ADDRESS not in name
+        problems = [*_try(place, check, name), *_try(place, locate_server, name)]
+        if not (problems or allow_code or is_free):
+            told = f"{name} would start code, load a file or reach an address, and a suite may come"
+            problems = [(place, f"{told} from anybody. Read it, then add --allow-code")]
+        elif not problems and place[0] == "agents" and is_own_agent(name):
+            problems = [*_try(place, own_agent_maker, name)]
+        yield from problems
+    if twice := [at for at, one in enumerate(suite.agents) if one in suite.agents[:at]]:
+        yield ("agents", twice[0]), "stands here twice. For more dialogues of each raise seeds"
+    for name in suite.user_options:
+        if name in ChatSettings.model_fields or not (allow_code or uses_server(suite.user)):
+            told = "is no option here. Say it on the command line, or user: openai:MODEL@URL"
+            yield ("user_options", name), told
+    yield from _try(("env",), env_card, suite.env)
+    yield from _try(("personas",), library, suite.personas)
+
+
+def _check_agent(name: str) -> None:
+    check_agent_name(name)
+    if name == HUMAN:
+        raise CardError("nobody sits at a suite. Take it out, or use rlver-gym talk")
+
+
+def _check_judge(name: str) -> None:
+    if not uses_server(name):
+        raise CardError(f"{name} is no model behind a server. Name it as openai:MODEL")
+
+
+def _try(
+    place: tuple[str | int, ...], check: Callable[..., object], name: str | None
+) -> Iterator[_Problem]:
+    try:
+        check(name)
+    except RlverError as error:
+        yield place, str(error)
+
+
+def _check_thresholds(suite: Suite) -> Iterator[_Problem]:
+    """Thresholds on what is not run."""
+    agents = ", ".join(suite.agents)
+    for number, one in enumerate(suite.thresholds):
+        is_difference, place = one.measure == "difference", ("thresholds", number)
+        if one.agent is not None and one.agent not in suite.agents:
+            yield (*place, "agent"), f"{one.agent} is not run. Name one of: {agents}"
+        if one.by_reference and not suite.reference:
+            yield (*place, "by_reference"), "nobody reads again. Name a reference"
+        if one.measure in DIMENSIONS and not suite.judge:
+            yield (*place, "measure"), "nobody gives marks. Name a judge: openai:MODEL"
+        if is_difference and not (suite.baseline or one.to in suite.agents):
+            told = f"to whom? Name one of {agents} (to: NAME), or a run's folder as the baseline"
+            yield (*place, "to"), told
+
+
+def check_against_runs(suite: Suite, plan: BenchPlan, path: Path, folder: Path) -> None:
+    """CardError for a baseline that cannot be compared, and for a budget in which the run cannot
+    be done; the latter for a new run in `folder` alone, since what is kept is free.
+    """
+    problems = [*_check_baseline(suite, plan, Path(suite.baseline))] if suite.baseline else []
+    budget = {} if folder.exists() else plan.chat.budget.model_dump(exclude_none=True)
+    least = _estimate_least(suite, plan) if budget else {}
+    for name, there in budget.items():
+        if there < least[name]:
+            told = f"{there:,g} is not enough: this takes {least[name]:,.6g} at least. Raise it, or"
+            problems.append((("budget", name), f"{told} run fewer seeds or people"))
+    _refuse(path, problems)
+
+
+def _estimate_least(suite: Suite, plan: BenchPlan) -> dict[str, float]:
+    """What the usual server is asked for when every dialogue has one turn, by the names of a
+    budget's limits; tokens by half an estimate that may be twice too high.
+    """
+    usual = [name for name in (suite.reference, suite.judge) if name and uses_server(name)]
+    usual = [name for name in usual if ADDRESS not in name]
+    cases = [case for case in plan.cases() if ADDRESS not in case.agent]
+    held = estimate_requests_and_tokens(plan, cases, turns=1)
+    read = estimate_reading(plan, len(usual) * plan.planned.count, turns=1)
+    tokens = held.prompt_tokens + held.completion_tokens + read.prompt_tokens
+    money = ((held.money or 0) + (read.money or 0)) / 2
+    return {"calls": held.calls + read.calls, "tokens": tokens / 2, "money": money}
+
+
+def _check_baseline(suite: Suite, plan: BenchPlan, folder: Path) -> Iterator[_Problem]:
+    try:
+        there, problems = Manifest.read(folder), read_run(folder).problems.by_kind
+    except RlverError as error:
+        yield ("baseline",), str(error)
+        return
+    ours, theirs = make_protocol(Manifest.parse(plan.manifest())), make_protocol(there)
+    hold = f"Hold it again: rlver-gym bench with the same agents, people and user, --out {folder}"
+    if ours != theirs:
+        yield ("baseline",), f"cannot be compared: it was {theirs}, and this is {ours}. {hold}"
+    if faults := ", ".join(sorted(problems.keys() & INCOMPLETE)):
+        yield ("baseline",), f"is not whole ({faults}). {hold}"
+    agents = there.planned.agents
+    for number, one in enumerate(suite.thresholds):
+        compared = (one.to or one.agent,) if one.to or one.agent else suite.agents
+        if one.measure == "difference" and (lacking := [*{*compared} - {*agents}]):
+            told = f"the baseline has no {lacking[0]}. Name one of: {', '.join(agents)}"
+            yield ("thresholds", number), told

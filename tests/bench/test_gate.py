@@ -1,0 +1,305 @@
+"""Whether what a suite asks for holds: three verdicts, what they can see, and second readings."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from commands import run_command
+
+from rlver_gym.bench.check import read_run
+from rlver_gym.bench.folder import EPISODES
+from rlver_gym.bench.gate import Evidence, Gate, Ruling, decide
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.run import run
+from rlver_gym.bench.suite import Suite
+from rlver_gym.environment.episode import Episode
+from rlver_gym.testing import ChatServer
+from rlver_gym.testing.answers import EmbeddedAnswers
+from rlver_gym.util.interval import Interval
+
+PEOPLE = 8
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("gate") / "run"
+    list(run(PLAN, place))
+    return place
+
+
+PLAN = BenchPlan(agents=("echo", "listener"), seeds=1, user_seeds=2, split="demo")
+
+
+def end_at(episode: Episode, final: float) -> Episode:
+    *others, last = episode.turns
+    return episode._replace(turns=(*others, last._replace(emotion=round(final))))
+
+
+def rule(
+    folder: Path,
+    threshold: Mapping[str, Any],
+    finals: Sequence[Sequence[float]],
+    marks: Interval | None = None,
+    baseline: float | None = None,
+) -> Ruling:
+    """On echo, whose dialogues with each person end so under each seed of the user."""
+    records = read_run(folder)
+    echo = [one for one in records.episodes if one.agent == "echo"]
+    people = sorted({one.persona for one in echo})
+    ended = [end_at(one, finals[one.seed][people.index(one.persona)]) for one in echo]
+    earlier = None if baseline is None else [end_at(one, baseline) for one in echo]
+    suite = Suite.model_validate({"agents": ["echo"], "thresholds": [threshold]})
+    of = {"echo": {"core_insight": marks}} if marks else {}
+    plan = PLAN.model_copy(update={"agents": ("echo",)})
+    evidence = Evidence(plan, records._replace(episodes=ended), (), earlier, marks=of)
+    return decide(suite, evidence).rulings[1]
+
+
+EVEN = [[50] * PEOPLE, [50] * PEOPLE]
+WIDE = [[40, 60] * 4, [40, 60] * 4]
+NOISY = [[45] * PEOPLE, [55] * PEOPLE]
+"""Means of 45 and 55: a floor of 1.96 * sqrt(2) * 7.07 = 19.6 for two replicates, so 13.9 for two
+runs of both, and 9.8 for one of them beside a bound."""
+
+
+@pytest.mark.parametrize(
+    ("measure", "bound", "finals", "decision"),
+    [
+        ("mean", 50, EVEN, "pass"),
+        ("mean", 51, EVEN, "fail"),
+        ("mean", 42, WIDE, "pass"),
+        ("mean", 48, WIDE, "undecided"),
+        ("mean", 52, WIDE, "undecided"),
+        ("mean", 58, WIDE, "fail"),
+        ("lower", 42, WIDE, "pass"),
+        ("lower", 48, WIDE, "fail"),
+        ("mean", 40, NOISY, "pass"),
+        ("mean", 41, NOISY, "undecided"),
+        ("mean", 59, NOISY, "undecided"),
+        ("mean", 60, NOISY, "fail"),
+        ("lower", 41, NOISY, "undecided"),
+        ("difference", -14, NOISY, "pass"),
+        ("difference", -13, NOISY, "undecided"),
+        ("difference", 14, NOISY, "fail"),
+    ],
+)
+def test_a_threshold_is_undecided_within_the_interval_and_the_noise(
+    folder: Path, measure: str, bound: float, finals: Sequence[Sequence[float]], decision: str
+) -> None:
+    threshold = {"measure": measure, "at_least": bound}
+    assert rule(folder, threshold, finals, baseline=50).decision == decision
+
+
+@pytest.mark.parametrize(
+    ("measure", "bound", "finals", "loss"),
+    [
+        ("mean", 50, EVEN, 0.0),
+        ("mean", 45, EVEN, 5.0),
+        ("mean", 50, NOISY, 9.8 * (1 + 0.8416 / 1.96)),
+        ("mean", 45, NOISY, 5 + 9.8 * (1 + 0.8416 / 1.96)),
+        ("lower", 45, NOISY, 5 + 9.8 * (1 + 0.8416 / 1.96)),
+        ("difference", 0, NOISY, 13.86 * (1 + 0.8416 / 1.96)),
+        ("difference", -1, EVEN, 1.0),
+    ],
+)
+def test_the_smallest_visible_loss_by_hand(
+    folder: Path, measure: str, bound: float, finals: Sequence[Sequence[float]], loss: float
+) -> None:
+    found = rule(folder, {"measure": measure, "at_least": bound}, finals, baseline=50)
+    assert found.visible_loss == pytest.approx(loss, abs=0.01)
+
+
+def test_who_is_compared_with_themselves_is_told_what_emotions_of_people_can_show(
+    folder: Path,
+) -> None:
+    threshold = {"measure": "difference", "at_least": -1}
+    same = rule(folder, {**threshold, "to": "echo"}, WIDE)
+    assert (same.value.low, same.value.high) == (0, 0)
+    assert same.visible_loss is not None
+    assert 1 + 6 < same.visible_loss < 1 + 12
+
+
+@pytest.mark.parametrize(
+    ("bound", "marks", "decision"),
+    [
+        (2.9, Interval(3.2, 3.0, 3.4), "pass"),
+        (3.1, Interval(3.2, 3.0, 3.4), "undecided"),
+        (3.5, Interval(3.2, 3.0, 3.4), "fail"),
+        (1.0, None, "fail"),
+    ],
+)
+def test_a_judge_s_marks_are_bound_too(
+    folder: Path, bound: float, marks: Interval | None, decision: str
+) -> None:
+    threshold = {"measure": "core_insight", "at_least": bound}
+    assert rule(folder, threshold, EVEN, marks).decision == decision
+
+
+def test_few_people_decide_nothing_and_counts_are_exact(tmp_path: Path) -> None:
+    ids = ("theo-by-thirty", "bea-three-dates")
+    plan = BenchPlan(agents=("echo",), seeds=1, persona_ids=ids)
+    list(run(plan, tmp_path))
+    asked = [{"measure": "mean", "at_least": 90}, {"measure": "failed", "at_most": 0}]
+    suite = Suite.model_validate({"agents": ["echo"], "thresholds": asked})
+    mean, failed = decide(suite, Evidence(plan, read_run(tmp_path))).rulings[1:]
+    assert (mean.decision, mean.why) == ("undecided", "fewer than 5 people")
+    assert failed.decision == "pass"
+
+
+@pytest.mark.parametrize("fault", ["missing", "doubled", "edited", "unplanned"])
+def test_a_record_that_is_not_the_run_s_fails_the_gate(
+    folder: Path, tmp_path: Path, fault: str
+) -> None:
+    for file in folder.iterdir():
+        if file.is_file():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    lines = (tmp_path / EPISODES).read_text(encoding="utf-8").splitlines(keepends=True)
+    changed = {
+        "missing": lines[1:],
+        "doubled": [*lines, lines[0]],
+        "edited": [lines[0].replace('"seed":0', '"seed": 0'), *lines[1:]],
+        "unplanned": [*lines, Episode.from_json(lines[0])._replace(seed=99).to_json() + "\n"],
+    }[fault]
+    assert changed != lines
+    (tmp_path / EPISODES).write_text("".join(changed), encoding="utf-8")
+    suite = Suite.model_validate({"agents": ["echo"]})
+    (found,) = decide(suite, Evidence(PLAN, read_run(tmp_path))).rulings
+    assert (found.decision, found.why) == ("fail", fault)
+
+
+def test_hostile_words_stay_text_in_every_form() -> None:
+    name = 'a|<b>&"\u202e\x1b[31m\ufffe]]>\n**x**'
+    rulings = [Ruling(name, "mean at least 3", Interval(1, 1, 1), "fail", 1.0, name)] * 7
+    gate = Gate(tuple(rulings))
+    root = ElementTree.fromstring(gate.to_junit())
+    assert (root.attrib["tests"], root.attrib["failures"]) == ("7", "7")
+    text = gate.to_markdown("note") + gate.rulings[0].describe()
+    assert not re.search("[\x00-\x09\x1b\u202e]", gate.to_junit() + text)
+    assert "<b>" not in gate.to_markdown("note")
+    assert len(gate.to_markdown("note").splitlines()) == 10
+    assert "and 3 more" in gate.to_markdown("note")
+
+
+class Reader(EmbeddedAnswers):
+    """Reads dialogues whole and dislikes whoever was told the need; some it cannot read."""
+
+    def __init__(self, unreadable: str = "nobody") -> None:
+        super().__init__(card="SAGE-Sentient-v0")
+        self.unreadable = unreadable
+
+    def _answer(self, persona: Any, state: dict[str, Any]) -> dict[str, Any]:
+        assert state["step"] == "whole"
+        lines = [line["text"] for line in state["conversation"]]
+        change = {True: -3, False: 4}[self.unreadable == "all" or len(lines) > 11]
+        felt = self._judge(persona, tuple(lines[:2])) | {"change": change}
+        numbers = {str(at // 2 + 1): felt for at in range(1, len(lines), 2)}
+        return {} if persona.id == self.unreadable else numbers
+
+
+SUITE = """
+agents: [oracle, comfort]
+split: demo
+seeds: 1
+reference: openai:reader
+thresholds:
+- {measure: mean, at_least: 45, by_reference: true}
+- {measure: mean, at_least: 0}
+"""
+
+
+def bench(place: Path, server: ChatServer, text: str, *words: str) -> Any:
+    (place / "suite.yaml").write_text(text, encoding="utf-8")
+    env = {"OPENAI_BASE_URL": server.base_url, "COLUMNS": "250"}
+    return run_command("bench", "suite.yaml", *words, cwd=place, env=env)
+
+
+def test_a_reference_reads_each_dialogue_once_ranks_and_marks_whom_the_user_alone_likes(
+    tmp_path: Path,
+) -> None:
+    with ChatServer(Reader()) as server:
+        done = bench(tmp_path, server, SUITE)
+        assert len(server.requests) == 16
+        again = bench(tmp_path, server, SUITE, "--json")
+        assert len(server.requests) == 16
+    assert done.returncode == 5
+    assert "openai:reader reads each dialogue once: at most 16 requests" in done.stderr
+    heading, first, second = done.stdout.splitlines()[1:4]
+    assert "by openai:reader [95 %]" in heading
+    assert (first.split()[0], second.split()[0]) == ("comfort", "oracle")
+    assert "] *" in second
+    assert "] *" not in first
+    assert "* Ends above the start by the user's own score, and by nobody else's: oracle." in (
+        done.stdout
+    )
+    assert "Ranked by openai:reader" in done.stdout
+    told = json.loads(again.stdout)
+    assert [one["agent"] for one in told["scores"]] == ["comfort", "oracle"]
+    rulings = {(one["agent"], one["demand"]): one["decision"] for one in told["gate"]["thresholds"]}
+    assert rulings["oracle", "mean by the reference at least 45"] == "fail"
+    assert rulings["oracle", "mean at least 0"] == "pass"
+    emotions = told["opinions"]["emotions"]
+    assert told["scores"][1]["read"][0] == pytest.approx(emotions["openai:reader"]["oracle"])
+
+
+def test_a_dialogue_that_the_reference_did_not_read_fails_the_gate(tmp_path: Path) -> None:
+    suite = SUITE.replace("at_least: 45", "at_least: 0")
+    with ChatServer(Reader(unreadable="gus-the-flatmate")) as server:
+        done = bench(tmp_path, server, suite)
+    assert done.returncode == 5
+    assert re.search(r"fail +no fault in the records of 16 dialogues: 2 \(not read\)", done.stdout)
+
+
+def test_readings_stay_within_the_budget_and_go_on_from_what_was_read(tmp_path: Path) -> None:
+    with ChatServer(Reader()) as server:
+        stopped = bench(tmp_path, server, SUITE, "--budget", "calls=16", "--out", "run")
+        assert stopped.returncode == 5
+        (tmp_path / "run" / "rescore_cache.sqlite").unlink()
+        stopped = bench(tmp_path, server, SUITE, "--budget", "calls=9", "--out", "run")
+        assert stopped.returncode == 2
+        assert "the same command goes on" in stopped.stderr
+        assert len(server.requests) == 25
+        assert bench(tmp_path, server, SUITE, "--out", "run").returncode == 5
+        assert len(server.requests) == 32
+
+
+def test_a_score_that_stands_alone_says_what_it_cannot_tell(tmp_path: Path) -> None:
+    words = "bench --agent echo --split demo --seeds 1".split()
+    alone = run_command(*words, cwd=tmp_path, env={"COLUMNS": "250"}).stdout
+    assert "cannot tell fluent replies from fitting ones" in alone
+    assert "--reference openai:MODEL (8 requests)" in alone
+    read = run_command(*words, "--reference", "embedded", cwd=tmp_path, env={"COLUMNS": "250"})
+    assert "cannot tell fluent" not in read.stdout
+    assert "by embedded [95 %]" in read.stdout
+
+
+def test_a_difference_by_the_reference_has_it_read_the_baseline_too(tmp_path: Path) -> None:
+    words = "bench --agent oracle --agent comfort --split demo --seeds 1 --out base"
+    run_command(*words.split(), cwd=tmp_path)
+    text = SUITE + "- {measure: difference, at_least: -1, by_reference: true}\n"
+    with ChatServer(Reader()) as server:
+        done = bench(tmp_path, server, f"{text}baseline: base\n")
+        assert len(server.requests) == 16  # the same dialogues: answers are kept
+    assert "oracle: difference to the baseline by the reference at least -1: +0.0" in done.stdout
+    assert not (tmp_path / "base" / "rescore_cache.sqlite").exists()
+
+
+def test_a_judge_of_the_suite_gives_the_marks_that_are_bound(tmp_path: Path) -> None:
+    def judge(body: dict[str, Any]) -> str:
+        names = body["response_format"]["json_schema"]["schema"]["required"]
+        return json.dumps({one: 4 if at % 2 else [] for at, one in enumerate(names)})
+
+    text = SUITE.replace("reference: openai:reader", "judge: openai:j").partition("- {")[0]
+    text += "- {measure: core_insight, at_least: 4}\n- {measure: empathic_depth, at_least: 4.5}\n"
+    with ChatServer(judge) as server:
+        done = bench(tmp_path, server, text)
+        assert len(server.requests) == 16
+    assert done.returncode == 5
+    assert "oracle: core insight at least 4: 4.0 [4.0, 4.0]" in done.stdout
+    decisions = [line.split()[0] for line in done.stdout.splitlines() if " at least " in line]
+    assert decisions == ["pass", "pass", "fail", "fail"]
+    assert fmean([4.0]) == 4

@@ -1,0 +1,281 @@
+"""A suite's file: what is wrong in it is named before anything is asked, and what it may start."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from commands import run_command
+
+from rlver_gym.bench.folder import EPISODES, MANIFEST, compute_manifest_checksum, read_episodes
+from rlver_gym.testing import ChatServer
+
+KEY = "sk-planted0123456789abcdefgh"
+AGENTS = """
+from pathlib import Path
+Path("started").touch()
+
+class Kind:
+    def reply(self, messages):
+        return "That sounds lonely. What happened then?"
+
+def ask(messages):
+    return f"You have said {len(messages)} things. Which one stays?"
+
+def fail(messages):
+    return "<think>Nothing to say.</think>"
+"""
+PEOPLE = "split: demo\nseeds: 1\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "suite_agents.py").write_text(AGENTS, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with ChatServer("I hear you.") as made:
+        yield made
+
+
+def bench(place: Path, text: str, *words: str, **env: str) -> Any:
+    (place / "suite.yaml").write_text(text, encoding="utf-8")
+    return run_command("bench", "suite.yaml", *words, cwd=place, env={"COLUMNS": "2000", **env})
+
+
+MISTAKES = {
+    "unknown agent": ("agents: [listner]", "line 1: agents.0: there is no agent 'listner'. Did"),
+    "agent twice": ("agents: [echo, echo]", "line 1: agents.1: stands here twice"),
+    "a person": ("agents: [human]", "agents.0: nobody sits at a suite"),
+    "code": (
+        "agents:\n- suite_agents:Kind",
+        "line 2: agents.0: suite_agents:Kind would start code",
+    ),
+    "a user of its own": (
+        "agents: [echo]\nuser: no:User",
+        "line 2: user: no:User would start code",
+    ),
+    "a file": ("agents: [echo]\nreference: reader:x", "line 2: reference: reader:x would start"),
+    "an address": ("agents: [openai:m@http://a/v1]", "agents.0: openai:m@http://a/v1 would start"),
+    "no address": ("agents: [openai:m@http://]", "agents.0: the address of openai:m must begin"),
+    "a place to write": (
+        "agents: [echo]\nuser: openai:m\nuser_options:\n  response_cache: /etc/x",
+        "line 4: user_options.response_cache: is no option here",
+    ),
+    "a secret": (
+        f"agents: [openai:m]\nagent_options: {{api_key: {KEY}}}",
+        "line 2: agent_options.api_key: holds a key or a password. Take it out",
+    ),
+    "a secret in a name": (f"agents:\n- openai:{KEY}", "line 1: agents: holds a key"),
+    "unknown field": ("agents: [echo]\nbudgett: 3", "line 2: budgett: remove this field, or corr"),
+    "unknown measure": (
+        "agents: [echo]\nthresholds:\n- {measure: men, at_least: 3}",
+        "line 3: thresholds.0: there is no measure 'men'. Use one of mean, lower",
+    ),
+    "no bound": ("agents: [echo]\nthresholds: [{measure: mean}]", "mean takes at_least, from 0 to"),
+    "wrong side": (
+        "agents: [echo]\nthresholds: [{measure: failed, at_least: 1}]",
+        "failed takes at_most, from 0",
+    ),
+    "out of reach": (
+        "agents: [echo]\nthresholds: [{measure: core_insight, at_least: 6}]",
+        "core_insight takes at_least, from 1 to 5",
+    ),
+    "not run": (
+        "agents: [echo]\nthresholds:\n- {agent: oracle, measure: mean, at_least: 3}",
+        "line 3: thresholds.0.agent: oracle is not run. Name one of: echo",
+    ),
+    "no judge": (
+        "agents: [echo]\nthresholds:\n- {measure: core_insight, at_least: 3}",
+        "line 3: thresholds.0.measure: nobody gives marks. Name a judge",
+    ),
+    "no reference": (
+        "agents: [echo]\nthresholds:\n- {measure: mean, at_least: 3, by_reference: true}",
+        "line 3: thresholds.0.by_reference: nobody reads again. Name a reference",
+    ),
+    "nobody to compare with": (
+        "agents: [echo]\nthresholds:\n- {measure: difference, at_least: 0}",
+        "thresholds.0.to: to whom? Name one of echo (to: NAME), or a run's folder",
+    ),
+    "no judge's model": ("agents: [echo]\njudge: gpt", "line 2: judge: gpt is no model behind a"),
+    "no baseline": ("agents: [echo]\nbaseline: runs/none", "line 2: baseline: runs/none/manifest"),
+    "too few calls": (
+        "agents: [openai:m]\nreference: openai:m\nbudget: {calls: 47}",
+        "line 3: budget.calls: 47 is not enough: this takes 48 at least. Raise it",
+    ),
+    "too few tokens": (
+        "agents: [openai:m]\nbudget: {tokens: 100}",
+        "line 2: budget.tokens: 100 is not enough",
+    ),
+    "no prices": ("agents: [openai:m]\nbudget: {money: 1}", "a budget of money needs prices"),
+    "no options": ("agents: [echo]\nagent_options: {top_p: 1}", "agent_options are for agents"),
+    "no fields": ("- echo", "must hold fields: agents, and more. rlver-gym bench --init FILE"),
+    "no agents": ("split: demo", "agents: add this field"),
+    "an alias": ("agents: &a [echo]\nsplit: *a", "line 1: YAML anchors and aliases"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named_with_its_line_and_remedy_before_anything_is_asked(
+    place: Path, server: ChatServer, mistake: str
+) -> None:
+    text, message = MISTAKES[mistake]
+    more = "" if "split" in text or text.startswith("-") else "\nseeds: 1\nsplit: test"
+    done = bench(place, text + more, OPENAI_BASE_URL=server.base_url)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert KEY not in done.stderr
+    assert not server.requests
+    assert not (place / "started").exists()
+    assert not (place / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "option", ["--agent=echo", "--seeds=2", "--persona=x", "--user=embedded", "--init=x.yaml"]
+)
+def test_an_option_that_the_file_decides_is_refused_beside_it(place: Path, option: str) -> None:
+    done = bench(place, f"agents: [echo]\n{PEOPLE}", option)
+    assert done.returncode == 2
+    assert f"{option.partition('=')[0]} is decided by suite.yaml" in done.stderr
+
+
+def test_a_function_a_class_and_a_model_elsewhere_are_agents_of_a_suite(place: Path) -> None:
+    with (
+        ChatServer("I hear you.", api_key="none") as elsewhere,
+        ChatServer("I hear you.", api_key=KEY) as usual,
+    ):
+        models = [f"openai:m@{elsewhere.base_url}", "openai:m"]
+        names = ["suite_agents:Kind", "suite_agents:ask", *models]
+        env = {"OPENAI_BASE_URL": usual.base_url, "OPENAI_API_KEY": KEY}
+        text = f"agents: {json.dumps(names)}\n{PEOPLE}"
+        held = bench(place, text, "--allow-code", "--json", **env)
+        asked = (len(elsewhere.requests), len(usual.requests))
+    assert held.returncode == 0
+    assert {one["agent"] for one in json.loads(held.stdout)["scores"]} == set(names)
+    (folder,) = (place / "runs").iterdir()
+    replies = {one.agent: one.turns[0].utterance for one in read_episodes(folder)}
+    assert replies["suite_agents:ask"] == "You have said 1 things. Which one stays?"
+    assert asked[0] == asked[1] > 0
+
+
+EXITS = {
+    "all is well": (["echo"], "{measure: mean, at_least: 0}", 0, "pass"),
+    "a threshold fails": (["echo"], "{measure: mean, at_least: 90}", 5, "fail"),
+    "too near": (["listener"], "{measure: mean, at_least: 40}", 0, "undecided"),
+    "dialogues failed": (
+        ["echo", "suite_agents:fail"],
+        "{measure: flagged, at_most: 9}",
+        4,
+        "pass",
+    ),
+    "as many as may": (["suite_agents:fail"], "{measure: failed, at_most: 8}", 0, "pass"),
+    "more than may": (["suite_agents:fail"], "{measure: failed, at_most: 7}", 5, "fail"),
+    "both": (["suite_agents:fail"], "{measure: mean, at_least: 1}", 5, "fail"),
+}
+
+
+@pytest.mark.parametrize("case", EXITS)
+def test_text_files_and_exit_code_say_the_same(place: Path, case: str) -> None:
+    agents, threshold, code, decision = EXITS[case]
+    text = f"agents: {json.dumps(agents)}\n{PEOPLE}thresholds: [{threshold}]\n"
+    done = bench(place, text, "--allow-code")
+    assert done.returncode == code
+    assert f"\ngate: {decision} (" in done.stdout
+    (folder,) = (place / "runs").iterdir()
+    root = ElementTree.parse(folder / "gate.xml").getroot()
+    counts = {"fail": "failures", "undecided": "skipped", "pass": "tests"}
+    assert int(root.attrib[counts[decision]]) > 0
+    assert (folder / "gate.md").read_text().startswith(f"**rlver-gym: {decision}**")
+    told = json.loads(bench(place, text, "--allow-code", "--json").stdout)["gate"]
+    assert told["decision"] == decision
+    lines = [line for line in done.stdout.splitlines() if line.split(" ")[0] in counts]
+    assert [one["decision"] for one in told["thresholds"]] == [one.split()[0] for one in lines]
+
+
+def test_what_failed_is_not_held_again_by_a_suite_and_is_by_options(place: Path) -> None:
+    text = f"agents: [suite_agents:fail]\n{PEOPLE}"
+    first = bench(place, text, "--allow-code", "--out", "run")
+    again = bench(place, text, "--allow-code", "--out", "run")
+    assert "8 dialogues held now" in first.stdout
+    assert "0 dialogues held now, 8 from before" in again.stdout
+    assert "another --out holds them again" in again.stdout
+    words = ("--agent", "suite_agents:fail", *"--split demo --seeds 1 --out run".split())
+    plain = run_command("bench", *words, cwd=place, env={"COLUMNS": "2000"})
+    assert "8 dialogues held now (8 of them had failed)" in plain.stdout
+
+
+def test_a_suite_is_begun_from_what_was_run_and_passes_where_it_stands(place: Path) -> None:
+    words = "--agent listener --agent suite_agents:Kind --split demo --seeds 1 --init made.yaml"
+    first = run_command("bench", *words.split(), cwd=place, env={"COLUMNS": "2000"})
+    assert first.returncode == 0
+    assert "listener: mean at least" in first.stdout
+    assert "sees a loss of" in first.stdout
+    text = (place / "made.yaml").read_text(encoding="utf-8")
+    done = bench(place, text, "--allow-code")
+    assert done.returncode == 0
+    assert "0 dialogues held now, 16 from before" in done.stdout
+    assert "gate: pass (0 fail, 0 undecided, 7 pass)" in done.stdout
+    again = run_command("bench", *words.split(), cwd=place, env={})
+    assert (again.returncode, "made.yaml is there" in again.stderr) == (2, True)
+
+
+def test_the_manifest_holds_what_was_meant_last_and_verifies(place: Path) -> None:
+    text = f"agents: [echo]\n{PEOPLE}thresholds:\n- {{measure: mean, at_least: 0}}\n"
+    bench(place, text, "--out", "run")
+    bench(place, text.replace("at_least: 0", "at_least: 2"), "--out", "run")
+    manifest = json.loads((place / "run" / MANIFEST).read_text(encoding="utf-8"))
+    assert manifest["suite"]["thresholds"] == [{"measure": "mean", "at_least": 2.0}]
+    assert run_command("verify", "run", cwd=place).returncode == 0
+
+
+COMPARED = f"agents: [listener, echo]\n{PEOPLE}baseline: base\nthresholds:\n"
+COMPARED += "- {measure: difference, at_least: -1}\n"
+
+
+def _change_user(manifest: dict[str, Any]) -> None:
+    manifest["user"]["version"] = "0"
+
+
+def _change_seeds(manifest: dict[str, Any]) -> None:
+    manifest["plan"]["seeds"] = 2
+
+
+def _change_agents(manifest: dict[str, Any]) -> None:
+    manifest["plan"]["agents"] = ["listener"]
+    del manifest["agents"]["echo"]
+
+
+@pytest.mark.parametrize(
+    ("change", "dropped", "message"),
+    [
+        (None, 0, ""),
+        (_change_user, 0, "line 4: baseline: cannot be compared: it was SAGE-Sentient-v0"),
+        (_change_seeds, 0, "x 2 seeds, and this is"),
+        (_change_agents, 0, "line 6: thresholds.0: the baseline has no echo. Name one of"),
+        (None, 1, "line 4: baseline: is not whole (missing)"),
+        (None, -1, "line 4: baseline: is not whole (doubled)"),
+    ],
+)
+def test_a_baseline_counts_when_it_is_whole_and_of_the_same_protocol(
+    place: Path, change: Callable[[dict[str, Any]], None] | None, dropped: int, message: str
+) -> None:
+    words = "bench --agent listener --agent echo --split demo --seeds 1 --out base"
+    run_command(*words.split(), cwd=place)
+    path, lines = place / "base" / MANIFEST, place / "base" / EPISODES
+    if change:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        change(manifest)
+        path.write_text(json.dumps(manifest | {"check": compute_manifest_checksum(manifest)}))
+    text = lines.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = text[dropped:] if dropped >= 0 else [*text, text[-1]]
+    lines.write_text("".join(kept), encoding="utf-8")
+    done = bench(place, COMPARED)
+    assert done.returncode == (2 if message else 0)
+    assert message in done.stderr
+    if not message:
+        told = "listener: difference to the baseline at least -1: +0.0 [+0.0, +0.0]; sees a loss"
+        assert told in done.stdout
