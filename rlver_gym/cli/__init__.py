@@ -1,7 +1,7 @@
 """The command line: one file a command or a group of them that belong together.
 
 Exit codes: 0 fine, 1 found something wrong, 2 could not do what was asked, 3 stopped by a server's
-outage, 4 some dialogues failed, 130 interrupted.
+outage, 4 some dialogues failed, 5 a threshold of a suite fails, 130 interrupted.
 """
 
 import os

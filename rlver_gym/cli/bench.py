@@ -237,29 +237,24 @@ def bench(
         gate = decide_suite(drafted, readers, records, heard)
         where["suite"] = f"{init} (rlver-gym bench {init}), where the run stands:"
     if as_json:
-        found = {
-            "run": folder,
-            "report": report,
-            "scores": [score_to_json(score) for score in ranked],
-            **watched.to_dict(),
-            **({"noise": noise.to_dict()} if noise else {}),
-            **({"failures": failed, "failed": count_failed_by(episodes)} if failed else {}),
-            **({"spent": spent} if spent else {}),
-            **({"opinions": heard.opinions} if heard else {}),
-            **({"truth": [one._asdict() for one in truth]} if truth else {}),
-            **({"gate": gate.to_dict()} if gate else {}),
+        some = {
+            "noise": noise and noise.to_dict(),
+            "failures": failed,
+            "failed": count_failed_by(episodes),
+            "spent": spent,
+            "opinions": heard and heard.opinions,
+            "truth": [one._asdict() for one in truth],
+            "gate": gate and gate.to_dict(),
         }
-        print_json(found)
+        scores = [score_to_json(score) for score in ranked]
+        found = {"run": folder, "report": report, "scores": scores, **watched.to_dict()}
+        print_json(found | {name: value for name, value in some.items() if value})
     else:
         again = "another --out" if suite else "the same command"
-        notes = [
-            *_list_failures(failed, again),
-            *format_alerts(watched),
-            *map(SycophancyCounts.describe, truth),
-        ]
-        _print_results(
-            plan, ranked, columns, [*describe_readers(heard), alone], noise, notes, where
-        )
+        notes = [*_list_failures(failed, again), *format_alerts(watched)]
+        notes += [Text(one.describe()) for one in truth]
+        says = [*describe_readers(heard), alone]
+        _print_results(plan, ranked, columns, says, noise, notes, where)
         if heard and heard.opinions.capabilities:
             print_opinions(SafeConsole(), heard.opinions)
         if gate:
