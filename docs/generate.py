@@ -37,7 +37,7 @@ from rlver_gym.environment.render import ENDINGS, render_emotion_bar
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.correlation import correlation_within
-from rlver_gym.util.svg import draw_line_chart
+from rlver_gym.util.svg import INKS, Margins, Plot, draw_line_chart, spread_labels
 from rlver_gym.util.terminal import SafeConsole
 
 ROOT = Path(__file__).parent.parent
@@ -212,23 +212,27 @@ def agreement() -> str:
     return "\n".join(rows)
 
 
-def results() -> str:
-    """The README's table: three shipped agents, and supporters whom readers rated too."""
-    names = ("comfort", "listener", "oracle")
-    with tempfile.TemporaryDirectory() as folder:
-        ranked = score_agents(list(run(BenchPlan(agents=names), Path(folder))))
-    finals = {one.agent: one.final.mean for one in ranked}
+def both() -> str:
+    """The same supporters by both: a line from the embedded user's score to the readers', as SVG.
+
+    Whom the embedded user alone puts high falls from left to right.
+    """
     felt, _within = replay()
-    rows = [
-        f"Mean final emotion with test personas, embedded user version {EmbeddedUser().version};"
-        " everybody starts at 40.",
-        "",
-        "| supporter | embedded user | readers |",
-        "|---|---|---|",
-    ]
-    rows += [f"| `{name}` | {finals[name]:.0f} | |" for name in names]
-    rows += [f"| {one.supporter} | {one.final:.0f} | {one.readers_final:.0f} |" for one in felt]
-    return "\n".join(rows)
+    plot = Plot(640, 300, Margins(150, 30, 270, 10), (0, 1), (20, 100))
+    titles = {0: f"embedded user, version {EmbeddedUser().version}", 1: "read whole by two readers"}
+    for side, title in titles.items():
+        plot.line((side, 20), (side, 100), stroke="#bbb")
+        plot.add("text", title, x=plot.x(side), y=18, text_anchor="middle", fill="#333")
+    left = spread_labels({one.supporter: plot.y(one.final) + 4 for one in felt})
+    right = spread_labels({one.supporter: plot.y(one.readers_final) + 4 for one in felt})
+    for number, one in enumerate(felt):
+        ink = INKS[number % len(INKS)]
+        plot.path([(0, one.final), (1, one.readers_final)], fill="none", stroke=ink, stroke_width=2)
+        near = {"x": plot.x(0) - 8, "y": left[one.supporter], "text_anchor": "end"}
+        plot.add("text", f"{one.final:.0f}", **near, fill=ink)
+        far = {"x": plot.x(1) + 8, "y": right[one.supporter]}
+        plot.add("text", f"{one.readers_final:.0f} {one.supporter}", **far, fill=ink)
+    return plot.render_file().rstrip("\n")
 
 
 def limit() -> str:
@@ -340,12 +344,12 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "commands": ("docs/cli.md", commands),
     "oracle": ("docs/transcripts.md", lambda: transcript(PERSONA, "oracle")),
     "dialogue": ("docs/index.md", lambda: transcript(PERSONA, "you", REPLIES, with_reasons=False)),
-    "results": ("README.md", results),
     "limit": ("README.md", limit),
     "agreement": ("docs/trust.md", agreement),
     "unseen": ("docs/trust.md", unseen_supporters),
     "notebook": (NOTEBOOK, lambda: renew(ROOT / NOTEBOOK)),
     "picture": ("docs/emotion.svg", picture),
+    "both": ("docs/both.svg", both),
     "baselines": ("docs/benchmarks.md", baselines),
     "redteam": ("docs/trust.md", tricks),
     "expectations": ("docs/trust.md", expectations),

@@ -28,7 +28,7 @@ from rlver_gym.bench.score import (
     score_to_json,
 )
 from rlver_gym.bench.suite import Suite, check_against_runs, read_suite
-from rlver_gym.bench.sycophancy import SycophancyCounts, count_sycophantic_replies
+from rlver_gym.bench.sycophancy import count_sycophantic_replies
 from rlver_gym.bench.table import Columns
 from rlver_gym.cli.gate import (
     GATE_FAILED,

@@ -1,6 +1,7 @@
 """Documentation that cannot lie: code blocks run, printed parts are current, examples work."""
 
 import importlib.util
+import os
 import re
 import runpy
 import subprocess
@@ -8,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from paths import FRAMEWORKS, ROOT
 
 BLOCKS = re.findall(
@@ -89,6 +91,28 @@ def test_each_example_runs(
 def test_each_example_is_short(example: Path) -> None:
     most = 120 if example.stem == "sb3_strategies" else 59
     assert len(example.read_text(encoding="utf-8").splitlines()) <= most
+
+
+@pytest.mark.parametrize(("agent", "code"), [("listener", 0), ("gibberish", 5)])
+def test_the_steps_of_the_gate_s_workflow_run_as_they_stand(
+    tmp_path: Path, agent: str, code: int
+) -> None:
+    place = ROOT / "examples" / "gate"
+    workflow = yaml.safe_load((place / "gate.yml").read_text(encoding="utf-8"))
+    run = {one.get("name"): one.get("run") for one in workflow["jobs"]["gate"]["steps"]}
+    (tmp_path / "suite.yaml").write_bytes((place / "suite.yaml").read_bytes())
+    text = (place / "friends.py").read_text(encoding="utf-8")
+    (tmp_path / "friends.py").write_text(text.replace('"listener"', f'"{agent}"'))
+    env = {**os.environ, "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
+    env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env["PATH"]])
+    steps = ["bash", "-e", "-c"]
+    gate = subprocess.run([*steps, run["gate"]], cwd=tmp_path, env=env, capture_output=True)
+    assert gate.returncode == code, gate.stderr
+    subprocess.run([*steps, run["summary"]], cwd=tmp_path, env=env, check=True)
+    decision = "fail" if code else "pass"
+    assert (tmp_path / "summary.md").read_text().startswith(f"**rlver-gym: {decision}**")
+    (upload,) = [one["with"]["path"] for one in workflow["jobs"]["gate"]["steps"][-1:]]
+    assert all((tmp_path / file).exists() for file in upload.split())
 
 
 def test_the_index_of_the_examples_names_them_all() -> None:
