@@ -41,7 +41,7 @@ _FLAGS = {"corpus": "--from"}
 _USUAL = (
     *("model", "env", "env_options", "style", "seed", "iterations", "dialogues"),
     *("max_reply_tokens", "lr", "kl", "lora_rank", "eval_every", "algo", "group_size"),
-    *("reference", "stop_on_gap", "compare", "corpus"),
+    *("reference", "stop_on_gap", "compare", "corpus", "reward"),
 )
 """What `--help` shows of the config; `--help-all` shows the rest, too."""
 

@@ -167,6 +167,7 @@ def save(learner: Learner, folder: Path) -> None:
                 learner.persona_baseline.state if learner.persona_baseline else None
             ),
             "reference_start": learner.reference_start,
+            "reward_hash": learner.own_reward.hash if learner.own_reward else None,
         }
         write_state(folder, learner.iteration, learner.config, **state)
 
@@ -208,6 +209,11 @@ def load(learner: Learner, folder: Path) -> None:
     state = read_state(folder)
     saved = make_config(state["config"], str(folder))
     refuse_changes(saved, learner.config.model_dump(mode="json"), folder)
+    if learner.own_reward and learner.own_reward.hash != state["reward_hash"]:
+        raise TrainingError(
+            f"{folder} learned from another {learner.own_reward.name}: its file has changed. Go on"
+            " with the file of before, or choose another --out."
+        )
     load_weights(_collect_modules(learner), learner.optimizer, folder)
     if learner.persona_baseline:
         with _name_damage(folder):
@@ -297,6 +303,7 @@ class _State(BaseModel):
     config: dict[str, Any]
     persona_baseline: dict[str, Any] | None = None
     reference_start: float | None = None
+    reward_hash: str | None = None
 
 
 def _collect_modules(learner: Learner) -> nn.ModuleDict:

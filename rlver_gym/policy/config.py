@@ -34,6 +34,7 @@ from rlver_gym.util.field_errors import field_errors
 from rlver_gym.util.files import path_inside, read_text
 from rlver_gym.util.json_text import parse_json
 from rlver_gym.util.secret_words import find_secret
+from rlver_gym.util.user_code import is_own_name
 from rlver_gym.util.yaml_file import read_yaml
 
 Dtype = Literal["auto", "float32", "bfloat16"]
@@ -107,6 +108,8 @@ class SamplingOptions(Section):
 class RewardOptions(Section):
     """What a reply earned, as it is learned from."""
 
+    reward: str | None = None
+    """A function of your own, MODULE:NAME (docs/training.md), that adds to what a reply earned."""
     reward_scale: float = Field(default=0.01, gt=0)
     """Rewards are multiplied by this before learning."""
     format_penalty: float = Field(default=1.0, ge=0, le=1)
@@ -265,6 +268,9 @@ class TrainConfig(
         if self.algo not in ALGORITHMS:
             return [f"algo: there is no {self.algo!r}. One of: {', '.join(ALGORITHMS)}."]
         found = {
+            "reward: a function of your own is named MODULE:NAME.": (
+                self.reward is not None and not is_own_name(self.reward, ())
+            ),
             "vllm, vllm_folder and lora_rank go together: the server is given the policy as"
             " adapters, in a folder that both see.": (
                 bool(self.vllm) != bool(self.vllm_folder) or (self.vllm and not self.lora_rank)
@@ -533,7 +539,8 @@ def _reject_imports_from_file(values: dict[str, Any], path: Path) -> None:
         for field in ("env_options", "eval_options")
         if isinstance(values.get(field), dict)
     }
-    named["reference"] = values.get("reference"), "--reference MODULE:NAME"
+    for name in ("reference", "reward"):
+        named[name] = values.get(name), f"--{name} MODULE:NAME"
     if ":" in str(values.get("env", "")):
         raise TrainingError(
             f"{path}: env: names a module, which a file cannot. Give it on the command line: --env"

@@ -31,6 +31,7 @@ from rlver_gym.policy.models.model import (
     make_frozen_copy,
     uses_bf16,
 )
+from rlver_gym.policy.models.own_reward import OwnReward
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.rollout import (
     ResetSpec,
@@ -60,6 +61,8 @@ class Learner:
     max_tokens: int
     rated: list[Trajectory]
     """Moments of a corpus to learn from; none where the policy holds its own dialogues."""
+    own_reward: OwnReward | None = None
+    """What adds to the rewards that are learned from."""
     persona_baseline: PersonaBaseline | None = None
     """What the critic expects of whom, if it knows whom."""
     iteration: int = 0
@@ -88,6 +91,7 @@ class Learner:
                 temperature=config.temperature,
                 draw_seed=derive_sampling_seed(config, self.iteration),
                 candidates=config.candidates,
+                own_reward=self.own_reward,
             )
 
     def play(
@@ -98,6 +102,7 @@ class Learner:
         temperature: float,
         draw_seed: int,
         candidates: int = 1,
+        own_reward: OwnReward | None = None,
     ) -> list[Trajectory]:
         """The dialogues of all processes, each having played its share in its first `envs`.
 
@@ -116,6 +121,7 @@ class Learner:
             workers=self.config.workers,
             candidates=candidates,
             goes_on_from_best=self.config.goes_on_from_best,
+            own_reward=own_reward,
             on_progress=self.on_progress,
         )
         trajectories = all_gather(trajectories)
@@ -146,6 +152,7 @@ def make_learner(config: TrainConfig) -> Learner:
             f"{config.model} reads {max_tokens} tokens at most, which a reply of max_reply_tokens"
             f" ({config.max_reply_tokens}) would fill. Make replies shorter."
         )
+    own_reward = OwnReward(config.reward) if config.reward else None
     return Learner(
         config=config,
         renderer=renderer,
@@ -155,7 +162,8 @@ def make_learner(config: TrainConfig) -> Learner:
         envs=[] if config.corpus else _make_environments(config, config.dialogues),
         held_out=_make_held_out(config) if config.eval_every else [],
         max_tokens=max_tokens,
-        rated=_read_corpus(config, renderer, max_tokens),
+        rated=_read_corpus(config, renderer, max_tokens, own_reward),
+        own_reward=own_reward,
         persona_baseline=PersonaBaseline() if config.critic_knows == "persona" else None,
     )
 
@@ -182,11 +190,13 @@ def _make_models(config: TrainConfig, use_bf16: bool) -> tuple[PreTrainedModel, 
     return policy, Models(distribute(actor), critic, reference)
 
 
-def _read_corpus(config: TrainConfig, renderer: Renderer, max_tokens: int) -> list[Trajectory]:
+def _read_corpus(
+    config: TrainConfig, renderer: Renderer, max_tokens: int, own_reward: OwnReward | None
+) -> list[Trajectory]:
     if config.corpus is None:
         return []
     at_least = 1 if config.algorithm.has_critic else 2
-    return read_rated_moments(Path(config.corpus), renderer, max_tokens, at_least)
+    return read_rated_moments(Path(config.corpus), renderer, max_tokens, at_least, own_reward)
 
 
 def _make_environments(config: TrainConfig, number: int) -> list[TextEnv]:

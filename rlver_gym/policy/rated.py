@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from rlver_gym.corpora.corpus import Corpus, RatedReply
+from rlver_gym.policy.models.own_reward import OwnReward, RewardedReply
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.rollout import SequenceBuilder
 from rlver_gym.policy.models.sampler import Completion
@@ -22,16 +23,20 @@ from rlver_gym.util.errors import TrainingError
 
 
 def read_rated_moments(
-    folder: Path, renderer: Renderer, max_tokens: int, at_least: int = 2
+    folder: Path,
+    renderer: Renderer,
+    max_tokens: int,
+    at_least: int = 2,
+    own_reward: OwnReward | None = None,
 ) -> list[Trajectory]:
     """The moments of a corpus at which that many replies or more are rated, each as a dialogue of
-    one turn, a reply's reward the mean change by its readers. Those that need more than
-    `max_tokens` are left out.
+    one turn, a reply's reward the mean change by its readers, to which `own_reward` adds. Those
+    that need more than `max_tokens` are left out.
 
     TrainingError when none is left, RecordingError for what is no corpus.
     """
     moments = (
-        make_moment(replies, number, renderer)
+        make_moment(replies, number, renderer, own_reward)
         for number, replies in enumerate(group_by_moment(Corpus(folder).rated_replies()))
         if len(replies) >= at_least
     )
@@ -52,7 +57,12 @@ def group_by_moment(replies: Iterable[RatedReply]) -> list[list[RatedReply]]:
     return list(moments.values())
 
 
-def make_moment(replies: Sequence[RatedReply], number: int, renderer: Renderer) -> Trajectory:
+def make_moment(
+    replies: Sequence[RatedReply],
+    number: int,
+    renderer: Renderer,
+    own_reward: OwnReward | None = None,
+) -> Trajectory:
     """Rated replies to one moment as a dialogue in which the first of them was said."""
     dialogue = replies[0].dialogue
     prompt = renderer.prompt(dialogue.user_lines, dialogue.earlier_utterances)
@@ -62,8 +72,17 @@ def make_moment(replies: Sequence[RatedReply], number: int, renderer: Renderer) 
         builder.grow(prompt, Completion(ids, [0.0] * len(ids)), 0)
         return builder.sequence()
 
+    def pay(reply: RatedReply, tokens: int) -> float:
+        change, who = reply.mean("change"), reply.persona
+        if own_reward is None:
+            return change
+        before = tuple(dialogue.user_lines), tuple(dialogue.earlier_utterances)
+        return own_reward(RewardedReply(reply.text, "", *before, change, tokens, who))
+
+    sequences = [build(reply) for reply in replies]
     said, *tried = [
-        Alternative(0, build(reply), reply.mean("change"), format_error=False) for reply in replies
+        Alternative(0, sequence, pay(reply, int(sequence.action_mask_T.sum())), format_error=False)
+        for reply, sequence in zip(replies, sequences, strict=True)
     ]
     heard, last = dialogue.user_lines[-1], replies[0].text
     return Trajectory(

@@ -158,6 +158,7 @@ def test_an_edited_checkpoint_is_named_with_its_remedy(tmp_path: Path, name: str
         "config": {},
         "persona_baseline": {"noor": [3, 1.5]},
         "reference_start": 2.5,
+        "reward_hash": "0ab1",
     }
     (tmp_path / "state.json").write_text(json.dumps(state), encoding="utf-8")
     assert read_state(tmp_path) == state

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, SupportsFloat
 import gymnasium as gym
 import numpy as np
 
-from rlver_gym.policy.models.renderer import Renderer
+from rlver_gym.policy.models.own_reward import OwnReward, RewardedReply
+from rlver_gym.policy.models.renderer import ParsedReply, Renderer
 from rlver_gym.policy.models.sampler import Completion, Prompt, Sampler, Sampling
 from rlver_gym.policy.models.trajectory import (
     Alternative,
@@ -66,6 +67,7 @@ def collect_rollouts(
     workers: int = 1,
     candidates: int = 1,
     goes_on_from_best: bool = True,
+    own_reward: OwnReward | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> list[Trajectory]:
     """Play every start in an environment of its own to the end; gives them in the order of the
@@ -77,10 +79,10 @@ def collect_rollouts(
     those that wait for a server; 1 steps them one after the other. `candidates`: replies that are
     tried at every turn; the dialogue goes on from the best of them (best of n), or from one drawn
     by lot. Above 1, TrainingError for an environment that has neither `appraise_replies` and
-    `step_from` nor `save_state` and `restore`.
+    `step_from` nor `save_state` and `restore`. `own_reward`: adds to what the environment gives.
     """
     dialogues = [
-        _Dialogue(env, spec, renderer, candidates, goes_on_from_best)
+        _Dialogue(env, spec, renderer, candidates, goes_on_from_best, own_reward)
         for env, spec in zip(envs, specs, strict=True)
     ]
     stepping = BoundedSemaphore(workers)
@@ -152,7 +154,9 @@ class _Dialogue:
         renderer: Renderer,
         num_candidates: int,
         goes_on_from_best: bool,
+        own_reward: OwnReward | None,
     ) -> None:
+        self.own_reward = own_reward
         self.env = env
         self.spec = spec
         self.renderer = renderer
@@ -202,30 +206,46 @@ class _Dialogue:
             self.over = self.logprob_missing = True
             self.valid = False
             return
-        if self.num_candidates == 1:
-            self._record_answer(self.env.step(self._record_reply(prompt, completions[0])))
-            return
         parsed = [self.renderer.parse(one.ids) for one in completions]
+        if self.num_candidates == 1:
+            self._record_reply(prompt, completions[0], parsed[0])
+            answer = self.env.step(parsed[0].text)
+            reward = float(answer[1])
+            if answer[4].get("valid", True):
+                reward = self._add_own_reward(reward, parsed[0], completions[0])
+            self._record_answer(answer, reward)
+            return
         try:
             tried = try_replies(self.env, [reply.text for reply in parsed])
         except UserFailed as failure:
             self.over, self.valid = True, False
             self.info = {**self.info, "reasons": [{"note": str(failure)}]}
             return
-        known = [at for at, reward in enumerate(tried.rewards) if not math.isnan(reward)]
+        rewards = list(map(self._add_own_reward, tried.rewards, parsed, completions))
+        known = [at for at, reward in enumerate(rewards) if not math.isnan(reward)]
         chosen = int(np.random.default_rng((seed, 1)).integers(len(parsed)))
         if self.goes_on_from_best or chosen not in known:
-            ranks = {at: (not parsed[at].format_error, tried.rewards[at]) for at in known}
+            ranks = {at: (not parsed[at].format_error, rewards[at]) for at in known}
             chosen = max(known, key=ranks.__getitem__, default=0)
         turn = len(self.replies)
         for at in known:
             if at != chosen:
                 builder = SequenceBuilder()
                 builder.grow(prompt, completions[at], turn)
-                reward, broken = tried.rewards[at], parsed[at].format_error
-                self.alternatives.append(Alternative(turn, builder.sequence(), reward, broken))
-        self._record_reply(prompt, completions[chosen])
-        self._record_answer(tried.go_on(chosen))
+                tried_reply = builder.sequence(), rewards[at], parsed[at].format_error
+                self.alternatives.append(Alternative(turn, *tried_reply))
+        self._record_reply(prompt, completions[chosen], parsed[chosen])
+        answer = tried.go_on(chosen)
+        self._record_answer(answer, rewards[chosen] if known else float(answer[1]))
+
+    def _add_own_reward(self, reward: float, said: ParsedReply, completion: Completion) -> float:
+        """The reward of a reply at this turn; NaN where the user failed."""
+        if self.own_reward is None or math.isnan(reward):
+            return reward
+        before = tuple(self.users), tuple(self.replies[: len(self.rewards)])
+        who = str(self.info.get("persona") or "")
+        reply = (said.text, said.thought, *before, reward, len(completion.ids), who)
+        return self.own_reward(RewardedReply(*reply))
 
     def prompt(self, max_prompt_tokens: int) -> list[int] | None:
         """Everything up to the next reply; None when that is longer than `max_prompt_tokens`, which
@@ -239,16 +259,14 @@ class _Dialogue:
         self.valid = self.valid and bool(self.replies)
         return None
 
-    def _record_reply(self, prompt: Sequence[int], reply: Completion) -> str:
+    def _record_reply(self, prompt: Sequence[int], reply: Completion, said: ParsedReply) -> None:
         if self.renderer.style == "think" or self.num_candidates > 1 or not self.builders:
             self.builders.append(SequenceBuilder())
         self.builders[-1].grow(prompt, reply, turn=len(self.replies))
-        said = self.renderer.parse(reply.ids)
         self.replies.append(said.text)
         self.format_error.append(said.format_error)
         self.cut.append(reply.ids[-1] not in self.renderer.stop_ids)
         self.lines.append(TranscriptLine("agent", said.text, said.thought))
-        return said.text
 
     def trajectory(self) -> Trajectory:
         return Trajectory(
@@ -266,9 +284,11 @@ class _Dialogue:
             alternatives=tuple(self.alternatives),
         )
 
-    def _record_answer(self, answer: tuple[str, SupportsFloat, bool, bool, dict[str, Any]]) -> None:
-        text, reward, terminated, truncated, self.info = answer
-        self.rewards.append(float(reward))
+    def _record_answer(
+        self, answer: tuple[str, SupportsFloat, bool, bool, dict[str, Any]], reward: float
+    ) -> None:
+        text, _, terminated, truncated, self.info = answer
+        self.rewards.append(reward)
         self.valid = bool(self.info.get("valid", True))
         self.over = terminated or truncated
         self._record_user_line(text)
