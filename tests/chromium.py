@@ -19,6 +19,13 @@ BROWSER_TEST = [
 MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>\u202e\"'`{{3}}"
 
 
+class Hostile:
+    """An agent of somebody's own whose words are markup."""
+
+    def reply(self, messages: object) -> str:
+        return MARKUP
+
+
 def show(page: Any, address: str) -> None:
     page.goto(f"{page.here}{address}")
 

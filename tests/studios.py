@@ -13,6 +13,16 @@ import pytest
 from rlver_gym.util.errors import MissingExtra, needs_extra
 
 
+class Kind:
+    """An agent of somebody's own, which may support a person in need."""
+
+    def reply(self, messages: object) -> str:
+        return "I hear you."
+
+
+KIND = "studios:Kind"
+
+
 class Answer(NamedTuple):
     status: int
     headers: dict[str, str]
@@ -58,12 +68,13 @@ class Client:
 
 
 def start_studio(
-    folders: list[Path], out: Path, personas: str | None = None, agents: Sequence[str] = ()
+    folders: list[Path], out: Path, personas: str | None = None, agents: Sequence[str] = (KIND,)
 ) -> Any:
     """Not entered yet; skips where the extra is missing."""
     try:
         with needs_extra("studio"):
             from rlver_gym.studio.server import StudioServer
+            from rlver_gym.studio.speakers import Speakers
     except MissingExtra as missing:
         pytest.skip(str(missing))
-    return StudioServer(folders, out, personas, agents=agents)
+    return StudioServer(folders, out, personas, speakers=Speakers(agents, timeout_s=30))

@@ -43,7 +43,14 @@ from rlver_gym.cli.gate import (
     write_gate,
 )
 from rlver_gym.cli.model_options import FieldOption, add_options, list_options, validate_options
-from rlver_gym.cli.options import SOME_FAILED, Personas, ScoresAsJson, print_json
+from rlver_gym.cli.options import (
+    SOME_FAILED,
+    AgentTimeout,
+    AllowCode,
+    Personas,
+    ScoresAsJson,
+    print_json,
+)
 from rlver_gym.cli.report import print_noise, print_scores
 from rlver_gym.cli.rescore import print_opinions
 from rlver_gym.cli.servers import (
@@ -116,13 +123,7 @@ def bench(
     agent_option: AgentOption = None,
     user_option: UserOption = None,
     chat: ChatSettings,
-    agent_timeout: Annotated[
-        str,
-        typer.Option(
-            metavar="SECONDS|none",
-            help="How long a reply of an agent, or of a user, of your own (MODULE:NAME) may take.",
-        ),
-    ] = f"{AGENT_TIMEOUT_S:g}",
+    agent_timeout: AgentTimeout = f"{AGENT_TIMEOUT_S:g}",
     reference: Annotated[
         list[str] | None,
         typer.Option(
@@ -158,13 +159,7 @@ def bench(
         Path | None,
         typer.Option(help="Write a suite of what was run to this new file, to begin from."),
     ] = None,
-    allow_code: Annotated[
-        bool,
-        typer.Option(
-            "--allow-code",
-            help="Let a suite start code (MODULE:NAME) and send words to addresses that it names.",
-        ),
-    ] = False,
+    allow_code: AllowCode = False,
     as_json: ScoresAsJson = False,
 ) -> None:
     """Let agents talk to personas and compare how those people feel in the end.

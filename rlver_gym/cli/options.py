@@ -35,6 +35,21 @@ RunEnv = Annotated[
     typer.Option(help="The run's env card (.yaml); default: the card in its manifest."),
 ]
 
+AllowCode = Annotated[
+    bool,
+    typer.Option(
+        "--allow-code",
+        help="Let a suite start code (MODULE:NAME) and send words to addresses that it names.",
+    ),
+]
+AgentTimeout = Annotated[
+    str,
+    typer.Option(
+        metavar="SECONDS|none",
+        help="How long a reply of an agent, or of a user, of your own (MODULE:NAME) may take.",
+    ),
+]
+
 
 def print_json(value: Any) -> None:
     print_text(dump_json(to_plain(value)), is_json=True)

@@ -50,21 +50,22 @@ def make_app(
     token: str,
     out: Path,
     personas: str | None = None,
-    agents: Sequence[str] = (),
+    speakers: Speakers | None = None,
 ) -> App:
     """The application. `folders`: of runs and trainings; `token` opens it; `out`: where
-    first-person data goes; `personas`: as `library` takes them; `agents`: who speaks beside the
-    shipped ones. Raises what reading the runs and making the agents raises.
+    first-person data goes; `personas`: as `library` takes them; `speakers`: who speaks; None for
+    the shipped agents. Raises what reading the runs raises.
     """
     trainings = Trainings([folder for folder in folders if is_training(folder)])
     runs = Runs([one for one in folders if one not in trainings.folders], personas)
-    speakers = Speakers(agents)
+    speakers = speakers or Speakers()
     branches, talks = Branches(runs, speakers), Talks(speakers, personas)
     notes, pairs, ratings = Notes(runs), Pairs(runs), Ratings(runs, personas)
     confidences, people = UserRoleDialogues(out, speakers), People(personas)
     about = {
         "agents": speakers.names,
         "named": speakers.named,
+        "helpers": speakers.helpers,
         "envs": shipped_env_ids(),
         "trainings": trainings.names,
         "out": str(out),

@@ -69,6 +69,7 @@ def collect_page_data(
             "still": True,
             "agents": [],
             "named": [],
+            "helpers": [],
             "trainings": trainings.names,
             "version": __version__,
         },

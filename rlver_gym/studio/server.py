@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rlver_gym.serve.connections import AppServer
 from rlver_gym.studio.app import make_app
+from rlver_gym.studio.speakers import Speakers
 
 HOST = "127.0.0.1"
 _MAX_CONNECTIONS = 64
@@ -21,12 +22,12 @@ class StudioServer(AppServer):
         out: Path,
         personas: str | None = None,
         port: int = 0,
-        agents: Sequence[str] = (),
+        speakers: Speakers | None = None,
     ) -> None:
         """See `make_app`; `port` 0 takes a free one. RlverError when it cannot be had."""
         self.token = secrets.token_urlsafe(24)
         super().__init__(
-            make_app(folders, self.token, out, personas, agents),
+            make_app(folders, self.token, out, personas, speakers),
             HOST,
             port,
             max_connections=_MAX_CONNECTIONS,

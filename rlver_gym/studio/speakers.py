@@ -2,15 +2,20 @@
 it has named. No page can name another one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
-from rlver_gym.agents import HUMAN, PRIVILEGED_AGENTS, SHIPPED_AGENTS, agent_maker
+from rlver_gym.agents import HUMAN, SHIPPED_AGENTS, agent_maker, is_shipped_agent
+from rlver_gym.agents.own import is_own_agent, require_text
 from rlver_gym.agents.strategies import STRATEGIES
 from rlver_gym.core.agent import Agent
+from rlver_gym.core.dialogue import Message
 from rlver_gym.core.user import Scene, SentientUser
+from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users import make_user
-from rlver_gym.util.errors import UnknownName
+from rlver_gym.util.errors import AgentError, UnknownName
+from rlver_gym.util.user_code import CodeFailed, CodeRunner, CodeTimeout
 
 _SHIPPED = (*SHIPPED_AGENTS, *(f"strategy:{one.name.lower()}" for one in STRATEGIES))
 
@@ -24,20 +29,45 @@ def make_offline_user() -> SentientUser:
 class Speakers:
     """The agents that may be asked for."""
 
-    def __init__(self, named: Sequence[str] = ()) -> None:
-        """`named`: as `agent_maker` takes them, but not "human". Raises what it raises."""
+    def __init__(
+        self,
+        named: Sequence[str] = (),
+        chat: ChatSettings | None = None,
+        options: Mapping[str, Any] | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
+        """`named`: as `agent_maker` takes them with `chat` and `options`, but not "human". Raises
+        what it raises. `timeout_s`: how long a reply of code of one's own may take; None for ever.
+        """
         if HUMAN in named:
             raise UnknownName("human would answer in the terminal. Say it yourself on the page.")
-        self.named = tuple(named)
-        self.names = (*self.named, *_SHIPPED)
-        self._makers = {name: agent_maker(name) for name in self.names}
+        self.named, self._timeout_s = tuple(dict.fromkeys(named)), timeout_s
+        self.names = (*self.named, *(one for one in _SHIPPED if one not in self.named))
+        self.helpers = tuple(one for one in self.named if not is_shipped_agent(one))
+        """Who may support a person in need: nobody of stock phrases."""
+        self._makers = {name: agent_maker(name, chat, options) for name in self.names}
 
     def make_agent(self, name: str, scene: Scene | None) -> Agent:
-        """An agent for a dialogue with somebody (None: of whom there is no card). UnknownName for
-        one that is not here, or looks at a card that is not there.
+        """An agent for a dialogue with somebody; None: with a person who is in need. UnknownName
+        for one that is not here, or may not support such a person.
         """
-        known = [one for one in self.names if scene or one not in PRIVILEGED_AGENTS]
+        known = self.names if scene else self.helpers
         if name not in known:
-            raise UnknownName.of("agent", name, known, ", ".join(known))
+            remedy = ", ".join(known) or "nobody. Start the studio with --agent openai:MODEL"
+            raise UnknownName.of("agent", name, known, remedy)
         persona, seed = (scene.persona, scene.seed) if scene else (None, 0)
-        return self._makers[name](persona, seed)
+        agent = self._makers[name](persona, seed)
+        return _Guarded(name, agent, self._timeout_s) if is_own_agent(name) else agent
+
+
+class _Guarded:
+    """An agent of one's own: its faults are errors that a page can tell, and it cannot hang it."""
+
+    def __init__(self, name: str, agent: Agent, timeout_s: float | None) -> None:
+        self._name, self._agent, self._code = name, agent, CodeRunner(timeout_s)
+
+    def reply(self, messages: Sequence[Message]) -> str:
+        try:
+            return require_text(self._code.call(self._agent.reply, messages))
+        except (CodeFailed, CodeTimeout) as error:
+            raise AgentError(f"agent {self._name}: {error}. Mend it, or ask another.") from None

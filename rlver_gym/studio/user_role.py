@@ -75,7 +75,7 @@ class UserRoleDialogues:
         self._open: OpenDialogues[UserRoleDialogue] = OpenDialogues()
 
     def begin(self, rater: Rater, agent: Name, words: Words) -> Json:
-        """The first words. UnknownName for an agent that must know a card."""
+        """The first words. UnknownName for an agent that may not support a person in need."""
         speaker = self._speakers.make_agent(agent, None)
         key = f"{agent}/{rater}/{secrets.randbelow(10**9)}"
         dialogue = UserRoleDialogue(rater, agent, key, speaker)

@@ -115,10 +115,9 @@ function Supporting({ overview, talk, setTalk, end }) {
 }
 
 function Need({ overview }) {
-  const { named } = overview;
-  const shipped = overview.agents.filter((one) => one !== "oracle" && !named.includes(one));
+  const { helpers } = overview;
   const [rater, setRater] = useState(localStorage.getItem("rater") || "");
-  const [agent, setAgent] = useState(named[0] || "");
+  const [agent, setAgent] = useState(helpers[0] || "");
   const [talk, setTalk] = useTalk("need");
   const [ended, setEnded] = useState("");
   const action = useAction();
@@ -126,21 +125,21 @@ function Need({ overview }) {
   const act = (name, fields) => action.run(() => post(name, fields)).then((made) => { if (made) setTalk(made); return made; });
   const begin = (text) => {
     if (!rater.trim()) return action.run(() => { throw new Error("Give a name first: ratings are kept under it."); });
-    if (!agent) return action.run(() => { throw new Error("Choose who supports you."); });
     localStorage.setItem("rater", rater);
     return act("confide", { rater, agent, words: text });
   };
+  if (!talk && !helpers.length)
+    return (
+      <section class="card empty"><h2>Nobody here could support you.</h2>
+        <p>The agents that come with the package answer with set phrases, whatever you say. For one that reads, start the studio with <code>--agent openai:MODEL</code>, <code>--agent MODULE:NAME</code> or <code>--suite FILE</code>.</p></section>
+    );
   if (!talk)
     return (
       <section class="card setup">
         {ended && <p class="good" role="status">{ended}</p>}
-        <p>Tell what is on your mind. An agent supports you, and you say of each reply how it made you feel, from −10 to +10. Your words and ratings are kept in <code>{overview.out}</code>; {named.includes(agent) && !agent.startsWith("hf:") ? `${agent} may send them to a server.` : "nothing leaves this machine."}</p>
-        {!named.includes(agent) && <p class="note"><b>No agent that comes with the package understands what you write.</b> They answer with set phrases or your own words, whatever you say: to try the scale, not to be helped. For one that reads, start the studio with <code>--agent openai:MODEL</code>.</p>}
+        <p>Tell what is on your mind. An agent supports you, and you say of each reply how it made you feel, from −10 to +10. Your words and ratings are kept in <code>{overview.out}</code>; {agent.startsWith("hf:") ? "nothing leaves this machine." : `${agent} may send them to a server.`}</p>
         <div class="filters"><label class="field"><span>your name, or any sign</span><input value={rater} maxLength={60} onInput={(event) => setRater(event.target.value)} /></label>
-          <label class="field"><span>who supports you</span><select value={agent} onChange={(event) => setAgent(event.target.value)}>
-            {!named.length && <option value="">choose</option>}
-            {named.map((one) => <option key={one}>{one}</option>)}
-            <optgroup label="do not understand you">{shipped.map((one) => <option key={one}>{one}</option>)}</optgroup></select></label></div>
+          <Select label="who supports you" value={agent} options={helpers} title={(one) => one} onChange={setAgent} /></div>
         <Composer busy={action.busy} placeholder="What is on your mind?" label="Begin" onSay={begin} />
         <Problem text={action.problem} />
       </section>

@@ -1,5 +1,6 @@
 """`rlver-gym studio` from the outside, and the curves of training runs."""
 
+import importlib
 import json
 import signal
 import socket
@@ -10,8 +11,8 @@ from pathlib import Path
 from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
-from commands import run_command
-from studios import Client, start_studio
+from commands import invoke_well, run_command
+from studios import KIND, Client, start_studio
 
 from rlver_gym.studio.trainings import MOST_POINTS
 
@@ -48,6 +49,24 @@ def test_what_keeps_it_from_starting_is_named(tmp_path: Path) -> None:
         assert "the folder of a run?" in fail_to_start(tmp_path / name, "--port", "0")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "--port" in fail_to_start("--port", taken.getsockname()[1])
+
+
+def test_agents_of_a_suite_reply_where_its_code_is_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("uvicorn")
+    suite, made = tmp_path / "suite.yaml", []
+    suite.write_text(f"agents: ['{KIND}', 'openai:m']\nagent_options: {{top_p: 0.5}}\n")
+    assert f"{KIND} would start code" in fail_to_start("--suite", suite)
+    server_module = importlib.import_module("rlver_gym.studio.server")
+    monkeypatch.setattr(server_module.StudioServer, "run", lambda server: made.append(server))
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    words = ("--agent", "echo", "--suite", suite, "--allow-code", "--port", "0", "--out", tmp_path)
+    invoke_well("studio", *words)
+    with made[0] as server:
+        overview = Client(server, tmp_path, tmp_path).get("overview")
+    assert overview["named"] == ["echo", KIND, "openai:m"]
+    assert overview["helpers"] == [KIND, "openai:m"]
 
 
 def test_the_extra_that_it_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

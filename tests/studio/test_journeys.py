@@ -2,13 +2,14 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chromium import BROWSER_TEST, MARKUP, expect, hostile_run, show, training_run
 from paths import ROOT
-from studios import Client, start_studio
+from studios import KIND, Client, start_studio
 
 from rlver_gym.bench.run import read_episodes
 
@@ -61,7 +62,7 @@ def test_another_reply_is_tried_at_a_turn_and_kept(studio: Any, visit: Any) -> N
     expect(page.locator("#turn-2 .second")).to_contain_text("What hurt you most about it?")
     page.get_by_label("to the end").check()
     page.get_by_role("button", name="speak").click()
-    expect(page.locator(".branches button")).to_contain_text("you, listener")
+    expect(page.locator(".branches button")).to_contain_text(f"you, {KIND}")
     expect(page.locator(".ending").nth(1)).to_be_visible()
     page.reload()
     expect(page.locator("#turn-2 .second")).to_contain_text("What hurt you most about it?")
@@ -79,7 +80,7 @@ def test_a_talk_is_held_taken_back_and_saved(studio: Any, visit: Any) -> None:
     box.press("Enter")
     expect(page.locator(".felt")).to_have_count(1)
     expect(page.get_by_placeholder(re.compile("turn 2 of 8"))).to_be_visible()
-    page.get_by_role("button", name="What would adaptive say?").click()
+    page.get_by_role("button", name=f"What would {KIND} say?").click()
     expect(page.locator(".hint")).not_to_be_empty()
     with page.expect_download() as saved:
         page.get_by_role("button", name="Save").click()
@@ -102,11 +103,8 @@ def test_somebody_in_need_says_how_each_reply_feels(studio: Any, visit: Any) -> 
     page.get_by_placeholder("What is on your mind?").fill("My dog died.")
     page.get_by_role("button", name="Begin").click()
     expect(page.get_by_role("alert")).to_contain_text("Give a name first")
+    assert page.get_by_label("who supports you").locator("option").all_inner_texts() == [KIND]
     page.get_by_label("your name").fill("Ann")
-    page.get_by_role("button", name="Begin").click()
-    expect(page.get_by_role("alert")).to_contain_text("Choose who supports you")
-    expect(page.get_by_text("No agent that comes with the package understands")).to_be_visible()
-    page.get_by_label("who supports you").select_option("listener")
     page.get_by_role("button", name="Begin").click()
     page.get_by_role("radio", name="+4", exact=True).click()
     page.get_by_placeholder("And then?").fill("He was old.")
@@ -120,6 +118,39 @@ def test_somebody_in_need_says_how_each_reply_feels(studio: Any, visit: Any) -> 
     lines = [json.loads(one) for one in (studio.out / "ratings.jsonl").read_text().splitlines()]
     rated = [(one["rater"], one["turn"], one["change"]) for one in lines]
     assert rated == [("Ann", 1, 4), ("Ann", 2, -7)]
+
+
+def test_an_agent_of_one_s_own_replies_in_all_places_and_its_words_are_text(
+    visit: Any, held: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(held, tmp_path / held.name)
+    name = "chromium:Hostile"
+    with start_studio([folder], tmp_path / "out", agents=(name,)) as server:
+        page = visit(Client(server, folder, tmp_path / "out"))
+        show(page, f"#/dialogue?run={folder.name}&id=echo/gus-the-flatmate/0")
+        page.locator("#turn-2").get_by_role("button", name="another reply").click()
+        expect(page.get_by_label("agent", exact=True)).to_have_value(name)
+        page.get_by_role("button", name="speak").click()
+        expect(page.locator("#turn-2 .second")).to_contain_text("<script>alert(2)</script>")
+        show(page, "#/talk?persona=gus-the-flatmate")
+        page.get_by_role("button", name="Begin").click()
+        page.get_by_role("button", name=f"What would {name} say?").click()
+        expect(page.locator(".hint")).to_contain_text("<img src=x onerror=alert(1)>")
+        show(page, "#/talk?as=need")
+        page.get_by_label("your name").fill("Ann")
+        page.get_by_placeholder("What is on your mind?").fill("My dog died.")
+        page.get_by_role("button", name="Begin").click()
+        expect(page.locator(".say.agent p")).to_contain_text("<img src=x onerror=alert(1)>")
+        assert page.locator("main img, main script").count() == 0
+
+
+def test_nobody_of_stock_phrases_is_offered_to_a_person_in_need(visit: Any, tmp_path: Path) -> None:
+    with start_studio([], tmp_path, agents=("listener",)) as server:
+        page = visit(Client(server, tmp_path, tmp_path))
+        show(page, "#/talk?as=need")
+        expect(page.get_by_role("heading", name="Nobody here could support you")).to_be_visible()
+        expect(page.locator("main")).to_contain_text("--agent openai:MODEL")
+        assert page.get_by_role("button", name="Begin").count() == 0
 
 
 def test_two_people_rate_blindly_and_read_how_far_they_agree(studio: Any, visit: Any) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from full_disk import files_of_at_most
-from studios import Client
+from studios import KIND, Client
 
 from rlver_gym.studio.pairs import Pairs
 from rlver_gym.studio.runs import Runs
@@ -31,7 +31,7 @@ def asks(studio: Client) -> dict[str, tuple[Path, str, dict[str, Any]]]:
     """For everything that is kept its file, and a request that adds a line to it."""
     mine = {"run": studio.run, "rater": "Ann"}
     name, pair = (studio.get(one, **mine)["next"]["name"] for one in ("rate", "pair"))
-    talk = studio.post("confide", rater="Ann", agent="listener", words="My dog died.")["id"]
+    talk = studio.post("confide", rater="Ann", agent=KIND, words="My dog died.")["id"]
     turn = {"run": studio.run, "dialogue": KEY, "turn": 1}
     run = studio.folder
     return {

@@ -2,17 +2,20 @@
 
 import importlib
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from paths import ROOT
-from studios import Client, start_studio
+from studios import KIND, Client, start_studio
 
 from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.llm_client.settings import Budget, ChatSettings
 from rlver_gym.testing import ChatServer
 from rlver_gym.users import make_user
 from rlver_gym.util.errors import RlverError
@@ -76,7 +79,7 @@ def test_a_card_is_checked_line_by_line_and_can_be_talked_to(shared) -> None:
 
 
 def test_who_is_in_need_rates_each_reply_and_it_is_kept(studio) -> None:
-    talk = studio.post("confide", rater="Ann", agent="listener", words="My dog died.")
+    talk = studio.post("confide", rater="Ann", agent=KIND, words="My dog died.")
     assert "rate" in studio.refusal("confide-say", talk=talk["id"], words="He was old.")
     studio.post("confide-rate", talk=talk["id"], change=-3)
     studio.post("confide-rate", talk=talk["id"], change=4)
@@ -93,8 +96,8 @@ def test_who_is_in_need_rates_each_reply_and_it_is_kept(studio) -> None:
 
 
 def test_nobody_supports_without_words_a_name_and_an_honest_agent(shared) -> None:
-    whole = {"rater": "Ann", "agent": "listener", "words": "My dog died."}
-    wrong = {"agent": ["oracle", "openai:gpt"], "words": ["  \n"]}
+    whole = {"rater": "Ann", "agent": KIND, "words": "My dog died."}
+    wrong = {"agent": ["oracle", "listener", "openai:gpt"], "words": ["  \n"]}
     for name, values in (wrong | {"rater": ["", "a/b", "a\u202eb", "x" * 61]}).items():
         assert all(shared.refusal("confide", **whole | {name: value}) for value in values)
     assert not shared.out.exists()
@@ -122,6 +125,56 @@ def test_an_agent_that_the_studio_was_started_with_reads_and_no_page_names_anoth
             assert "openai:m" in studio.refusal("confide", agent="openai:other", **whole)
             talk = studio.post("talk", env=ENV, persona=WHO)["id"]
             assert studio.post("hint", talk=talk, agent="openai:m")["words"] == "I hear you."
+
+
+FAULTS = """
+import time
+
+class Broken:
+    def reply(self, messages):
+        raise KeyError("nothing")
+
+class Slow:
+    def reply(self, messages):
+        time.sleep(60)
+
+class Silent:
+    def reply(self, messages):
+        return None
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("Broken", "agent faulty_agents:Broken: KeyError: 'nothing'"),
+        ("Slow", "agent faulty_agents:Slow: no answer within 0.2 s"),
+        ("Silent", "its reply must give text, not None"),
+    ],
+)
+def test_a_fault_of_somebody_s_own_agent_is_told_on_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, problem: str
+) -> None:
+    speakers = pytest.importorskip("rlver_gym.studio.speakers")
+    (tmp_path / "faulty_agents.py").write_text(FAULTS, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    made = speakers.Speakers([f"faulty_agents:{name}"], timeout_s=0.2)
+    agent = made.make_agent(f"faulty_agents:{name}", None)
+    with pytest.raises(RlverError, match=re.escape(problem)):
+        agent.reply(())
+
+
+def test_a_model_of_the_studio_is_bound_by_a_budget_as_in_a_benchmark(tmp_path: Path) -> None:
+    speakers = pytest.importorskip("rlver_gym.studio.speakers")
+    with ChatServer("I hear you.") as model:
+        chat = ChatSettings(base_url=model.base_url, budget=Budget(calls=1))
+        made = speakers.Speakers(["openai:m"], chat, {"temperature": 0})
+        agent, said = made.make_agent("openai:m", None), (Message("user", "My dog died."),)
+        assert agent.reply(said) == "I hear you."
+        with pytest.raises(RlverError, match="budget"):
+            agent.reply(said)
+        (asked,) = model.requests
+    assert asked["temperature"] == 0
 
 
 WAITING = """
