@@ -76,14 +76,21 @@ def make_reference(user: str | SentientUser, **options: Any) -> SentientUser:
     return make_user(user, **options)
 
 
-def rescore_texts(user: SentientUser, scene: Scene, texts: Sequence[str]) -> int | None:
-    """The final emotion by what was said, from the person's first words in turn; None when the user
-    fails.
+def reappraise_texts(
+    user: SentientUser, scene: Scene, texts: Sequence[str]
+) -> list[ReappraisedTurn] | None:
+    """What the user feels at what was said, from the person's first words in turn, until its own
+    end; None when it fails.
     """
     card, (opening, *texts) = scene.card, texts
     words = (clean_utterance(text, card.max_utterance_chars, "truncate") for text in texts[::2])
     exchanges = zip(words, [*texts[1::2], ""], strict=False)
+    felt: list[ReappraisedTurn] = []
     try:
-        return final_emotion(card, reappraise(user, scene, opening, exchanges))
+        for turn in reappraise(user, scene, opening, exchanges):
+            felt.append(turn)
+            if card.is_end(turn.emotion):
+                break
     except UserFailed:
         return None
+    return felt

@@ -25,7 +25,7 @@ from transformers import PreTrainedModel
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.policy.config import Section, TrainConfig, make_config, refuse_changes
-from rlver_gym.policy.learner import Learner
+from rlver_gym.policy.learner import Learner, ReferenceStart
 from rlver_gym.policy.learning.persona_baseline import PersonaBaseline
 from rlver_gym.policy.models.agent import ReplyConfig
 from rlver_gym.policy.models.distributed import rank, unwrap
@@ -36,6 +36,7 @@ from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.field_errors import field_errors
 from rlver_gym.util.files import open_regular, read_text
 from rlver_gym.util.folders import sync_to_disk
+from rlver_gym.util.interval import Interval
 from rlver_gym.util.json_text import parse_json
 from rlver_gym.util.terminal import one_line
 
@@ -166,7 +167,7 @@ def save(learner: Learner, folder: Path) -> None:
             "persona_baseline": (
                 learner.persona_baseline.state if learner.persona_baseline else None
             ),
-            "reference_start": learner.reference_start,
+            "reference_start": learner.reference_start and learner.reference_start._asdict(),
             "reward_hash": learner.own_reward.hash if learner.own_reward else None,
         }
         write_state(folder, learner.iteration, learner.config, **state)
@@ -218,7 +219,10 @@ def load(learner: Learner, folder: Path) -> None:
     if learner.persona_baseline:
         with _name_damage(folder):
             learner.persona_baseline = PersonaBaseline(dict(state["persona_baseline"]))
-    learner.iteration, learner.reference_start = state["iteration"], state["reference_start"]
+    learner.iteration, start = state["iteration"], state["reference_start"]
+    learner.reference_start = (
+        ReferenceStart(start["apart"], Interval(*start["agreement"])) if start else None
+    )
 
 
 @contextmanager
@@ -295,6 +299,13 @@ def read_state(folder: Path) -> dict[str, Any]:
         ) from error
 
 
+class _ReferenceStart(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    apart: dict[str, float]
+    agreement: list[float] = Field(min_length=3, max_length=3)
+
+
 class _State(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -302,7 +313,7 @@ class _State(BaseModel):
     version: str
     config: dict[str, Any]
     persona_baseline: dict[str, Any] | None = None
-    reference_start: float | None = None
+    reference_start: _ReferenceStart | None = None
     reward_hash: str | None = None
 
 

@@ -38,6 +38,8 @@ from rlver_gym.util.user_code import is_own_name
 from rlver_gym.util.yaml_file import read_yaml
 
 Dtype = Literal["auto", "float32", "bfloat16"]
+FEWEST_PEOPLE = 3
+"""Of whom a reference must read dialogues, for a gap with an interval."""
 PRESETS = Path(__file__).parent / "presets"
 _IGNORED = "{name} would be ignored: {why}. Leave it out."
 CONFIG = "config.json"
@@ -227,7 +229,8 @@ class WatchOptions(Section):
     reference_dialogues: int = Field(default=16, ge=1)
     """Dialogues that it appraises, at most."""
     stop_on_gap: float | None = Field(default=None, gt=0)
-    """The run ends once the reward has gained so many points more than the reference."""
+    """The run ends once the reward has surely gained so many points more than the reference, if the
+    two told replies apart alike at the start."""
     save_every: int = Field(default=10, ge=1)
     """Iterations between checkpoints."""
     keep_checkpoints: int = Field(default=2, ge=1)
@@ -286,6 +289,12 @@ class TrainConfig(
             " overlong_tokens and style think out.": (
                 self.corpus is not None
                 and (self.compare == "dialogues" or self.overlong_tokens or self.style == "think")
+            ),
+            f"stop_on_gap needs {FEWEST_PEOPLE} people an iteration whose dialogues the reference"
+            " appraises: more dialogues, or smaller groups.": (
+                self.stop_on_gap is not None
+                and min(self.reference_dialogues, self.dialogues // max(self.group, 1))
+                < FEWEST_PEOPLE
             ),
             f"reference is {self.reference}, the user that pays: take another one, such as"
             " reader or openai:MODEL.": (

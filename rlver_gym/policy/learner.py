@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -45,6 +46,16 @@ from rlver_gym.policy.models.servers import VllmSampler
 from rlver_gym.policy.models.trajectory import OnProgress, Trajectory, ignore_progress
 from rlver_gym.policy.rated import draw_moments, read_rated_moments
 from rlver_gym.util.errors import TrainingError
+from rlver_gym.util.interval import Interval
+
+
+class ReferenceStart(NamedTuple):
+    """The user that pays and the reference, before anything was learned."""
+
+    apart: dict[str, float]
+    """By how much the final emotion is higher by the one that pays, in points, by person."""
+    agreement: Interval
+    """How alike they tell the replies of a dialogue apart, as a correlation."""
 
 
 @dataclass
@@ -67,8 +78,8 @@ class Learner:
     """What the critic expects of whom, if it knows whom."""
     iteration: int = 0
     """Iterations that are done."""
-    reference_start: float | None = None
-    """How far reward and reference user were apart at the start, in points of emotion."""
+    reference_start: ReferenceStart | None = None
+    """How reward and reference user stood to each other at the start."""
     on_progress: OnProgress = ignore_progress
     interruptible: Callable[[], AbstractContextManager[None]] = nullcontext
     """Around rollouts, which change nothing: where a stop loses no learning."""

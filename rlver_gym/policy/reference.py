@@ -2,24 +2,43 @@
 reference, another user that nothing is learned from.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
 
 from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene, is_async_user
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.environment.rescore import make_reference, rescore_texts
-from rlver_gym.policy.config import TrainConfig
+from rlver_gym.environment.rescore import make_reference, reappraise_texts
+from rlver_gym.policy.config import FEWEST_PEOPLE, TrainConfig
 from rlver_gym.policy.evaluate import final_score
-from rlver_gym.policy.learner import Learner
+from rlver_gym.policy.learner import Learner, ReferenceStart
+from rlver_gym.policy.learning.algorithms import Floats
 from rlver_gym.policy.models.distributed import all_gather, rank
 from rlver_gym.policy.models.trajectory import Trajectory
 from rlver_gym.util.errors import TrainingError
+from rlver_gym.util.interval import Interval
 
 _AT_ONCE = 16
 """Dialogues under way with a user that waits for a server."""
+_RESAMPLES = 2_000
+_NOT_KNOWN = Interval(float("nan"), float("nan"), float("nan"))
+
+
+class Reading(NamedTuple):
+    """A dialogue by the user that pays and by the reference."""
+
+    who: str
+    paid: float
+    """The final emotion by the one that pays."""
+    read: float
+    """The final emotion by the reference."""
+    paid_N: Floats
+    """What was paid for each reply."""
+    read_N: Floats
+    """The change that the reference would have given for it."""
 
 
 class RewardOveroptimisationCheck:
@@ -44,38 +63,101 @@ class RewardOveroptimisationCheck:
         )
 
     def measure(self, learner: Learner, trajectories: Sequence[Trajectory]) -> dict[str, float]:
-        """Means over the same dialogues: `reference_reward`, the final emotion by the user that
-        pays; `reference_score`, that by the reference; `reference_gap`, by how much more the first
-        has gained since the start; `reference_failed`, dialogues at which the reference failed.
-        The learner keeps where it started.
+        """Of the same dialogues: `reference_reward` and `reference_score`, the mean final emotion
+        by the user that pays and by the reference; `reference_gap`, by how much more the first has
+        gained since the start; `reference_agreement`, how alike they tell the replies of a dialogue
+        apart; both with `_low` and `_high`; `reference_failed`, dialogues at which the reference
+        failed. The learner keeps where it started.
         """
-        mine = self._appraise(trajectories) if rank() == 0 else {}
-        found = all_gather([mine])[0]
-        apart = found["reference_reward"] - found["reference_score"]
-        if learner.reference_start is None and math.isfinite(apart):
-            learner.reference_start = apart
-        start = math.nan if learner.reference_start is None else learner.reference_start
-        return found | {"reference_gap": apart - start}
-
-    def _appraise(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
-        chosen = sample_dialogues(trajectories, self.config.reference_dialogues)
-        with ThreadPoolExecutor(_AT_ONCE if is_async_user(self._user) else 1) as pool:
-            scores = pool.map(self._score, chosen)
-        pairs = [
-            (final_score(one), score)
-            for one, score in zip(chosen, scores, strict=True)
-            if score is not None
-        ]
-        rewards, found = zip(*pairs, strict=True) if pairs else ([math.nan], [math.nan])
+        mine = self._read(trajectories) if rank() == 0 else []
+        readings, failed = all_gather([mine])[0]
+        apart, agreement = measure_apart(readings), measure_agreement(readings)
+        if learner.reference_start is None and readings:
+            learner.reference_start = ReferenceStart(apart, agreement)
+        start = learner.reference_start
+        gap = compute_gap(start.apart, apart) if start and readings else _NOT_KNOWN
         return {
-            "reference_reward": fmean(rewards),
-            "reference_score": fmean(found),
-            "reference_failed": float(len(chosen) - len(pairs)),
+            "reference_reward": _mean([reading.paid for reading in readings]),
+            "reference_score": _mean([reading.read for reading in readings]),
+            "reference_gap": gap.mean,
+            "reference_gap_low": gap.low,
+            "reference_gap_high": gap.high,
+            "reference_agreement": agreement.mean,
+            "reference_agreement_low": agreement.low,
+            "reference_agreement_high": agreement.high,
+            "reference_failed": float(failed),
         }
 
-    def _score(self, one: Trajectory) -> int | None:
-        scene = Scene(self._library.get(one.info["persona"]), self._card, one.seed)
-        return rescore_texts(self._user, scene, [line.text for line in one.lines])
+    def _read(self, trajectories: Sequence[Trajectory]) -> tuple[list[Reading], int]:
+        """What the reference makes of some dialogues, and at how many it failed."""
+        chosen = sample_dialogues(trajectories, self.config.reference_dialogues)
+        with ThreadPoolExecutor(_AT_ONCE if is_async_user(self._user) else 1) as pool:
+            readings = [one for one in pool.map(self._read_dialogue, chosen) if one]
+        return readings, len(chosen) - len(readings)
+
+    def _read_dialogue(self, one: Trajectory) -> Reading | None:
+        who = one.info["persona"]
+        scene = Scene(self._library.get(who), self._card, one.seed)
+        felt = reappraise_texts(self._user, scene, [line.text for line in one.lines])
+        if felt is None:
+            return None
+        changes_N = np.array([turn.appraisal.change for turn in felt], np.float64)
+        paid_N = one.reward_N[: len(felt)].astype(np.float64)
+        return Reading(who, final_score(one), felt[-1].emotion, paid_N, changes_N)
+
+
+def measure_apart(readings: Sequence[Reading]) -> dict[str, float]:
+    """By how much the final emotion is higher by the user that pays, person by person."""
+    people: dict[str, list[float]] = {}
+    for reading in readings:
+        people.setdefault(reading.who, []).append(reading.paid - reading.read)
+    return {who: _mean(apart) for who, apart in people.items()}
+
+
+def compute_gap(start: Mapping[str, float], now: Mapping[str, float]) -> Interval:
+    """How much further the two are apart than at the start, with a 95 % interval over the people of
+    both; without one where there are fewer than three on a side.
+    """
+    before_P, after_P = (np.array(list(people.values())) for people in (start, now))
+    gap = float(after_P.mean() - before_P.mean())
+    if min(len(before_P), len(after_P)) < FEWEST_PEOPLE:
+        return Interval(gap, float("nan"), float("nan"))
+    rng = np.random.default_rng(0)
+    means = [
+        values_P[rng.integers(len(values_P), size=(_RESAMPLES, len(values_P)))].mean(1)
+        for values_P in (before_P, after_P)
+    ]
+    low, high = np.percentile(means[1] - means[0], [2.5, 97.5])
+    return Interval(gap, float(low), float(high))
+
+
+def measure_agreement(readings: Sequence[Reading]) -> Interval:
+    """Pearson's r of what was paid for the replies of a dialogue and what the reference would have
+    given, with a 95 % interval over dialogues. Where all is paid at the end: of the final emotions
+    of the same person's dialogues. NaN where nothing differs.
+    """
+    pairs = [(reading.paid_N, reading.read_N) for reading in readings]
+    if not any(paid_N[:-1].any() for paid_N, _ in pairs):
+        people = dict.fromkeys(reading.who for reading in readings)
+        finals = [[(x.paid, x.read) for x in readings if x.who == who] for who in people]
+        pairs = [(np.array(same)[:, 0], np.array(same)[:, 1]) for same in finals]
+    if not pairs:
+        return _NOT_KNOWN
+    centred = [(paid_N - paid_N.mean(), read_N - read_N.mean()) for paid_N, read_N in pairs]
+    sums_D3 = np.array([(a @ b, a @ a, b @ b) for a, b in centred])
+    drawn = np.random.default_rng(0).integers(len(pairs), size=(_RESAMPLES, len(pairs)))
+    together, paid, read = np.moveaxis(
+        np.concatenate([[sums_D3.sum(0)], sums_D3[drawn].sum(1)]), 1, 0
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        r = together / np.sqrt(paid * read)
+    known = r[1:][np.isfinite(r[1:])]
+    low, high = np.percentile(known, [2.5, 97.5]) if len(known) else (np.nan, np.nan)
+    return Interval(float(r[0]), float(low), float(high))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")
 
 
 def sample_dialogues(trajectories: Sequence[Trajectory], count: int) -> list[Trajectory]:
@@ -85,11 +167,43 @@ def sample_dialogues(trajectories: Sequence[Trajectory], count: int) -> list[Tra
     return [valid[at * len(valid) // chosen] for at in range(chosen)]
 
 
-def explain_early_stop(config: TrainConfig, iteration: int, gap: float) -> str:
+def exceeds_gap(config: TrainConfig, start: ReferenceStart, metrics: Mapping[str, float]) -> bool:
+    """Whether the reward has surely gained more points than allowed, by a reference that told the
+    replies of the policy at the start apart as the reward did. Where the two did not agree then, a
+    gap does not say which of them errs.
+    """
+    is_witness = start.agreement.low > 0
+    return bool(
+        config.stop_on_gap and is_witness and metrics["reference_gap_low"] > config.stop_on_gap
+    )
+
+
+def describe_agreement(
+    config: TrainConfig, start: ReferenceStart, metrics: Mapping[str, float]
+) -> str:
+    """What to know of a reference that does not agree with the reward, or no longer does."""
+    now = Interval(*(metrics[f"reference_agreement{end}"] for end in ("", "_low", "_high")))
+    told = f"r {now.mean:.2f} [{now.low:.2f}, {now.high:.2f}]"
+    if not start.agreement.low > 0:
+        return (
+            f"at the start the reference {config.reference} and the reward told the replies of a"
+            f" dialogue apart alike no better than by chance ({told} now): a gap between them does"
+            " not say which one errs, and ends no run. Ask readers, or rlver-gym calibrate."
+        )
+    if now.high < start.agreement.low:
+        return (
+            f"the reference {config.reference} no longer tells replies apart as the reward does:"
+            f" {told}, r {start.agreement.mean:.2f} at the start. Read dialogues.md."
+        )
+    return ""
+
+
+def explain_early_stop(config: TrainConfig, iteration: int, metrics: Mapping[str, float]) -> str:
     """Why a run ended at its gap, and how it goes on."""
+    gap, low, high = (metrics[f"reference_gap{end}"] for end in ("", "_low", "_high"))
     return (
         f"stopped after iteration {iteration}: since the start the reward has gained {gap:.1f}"
-        f" points of emotion more than the reference {config.reference}, --stop-on-gap allows"
-        f" {config.stop_on_gap:g}. The policy exploits the reward: read dialogues.md. The"
-        " checkpoint is kept; to go on all the same: --resume --stop-on-gap none"
+        f" [{low:.1f}, {high:.1f}] points of emotion more than the reference {config.reference},"
+        f" --stop-on-gap allows {config.stop_on_gap:g}. The policy exploits the reward: read"
+        " dialogues.md. The checkpoint is kept; to go on all the same: --resume --stop-on-gap none"
     )

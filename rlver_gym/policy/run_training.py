@@ -32,7 +32,12 @@ from rlver_gym.policy.models.distributed import (
     rank,
     ranks,
 )
-from rlver_gym.policy.reference import RewardOveroptimisationCheck, explain_early_stop
+from rlver_gym.policy.reference import (
+    RewardOveroptimisationCheck,
+    describe_agreement,
+    exceeds_gap,
+    explain_early_stop,
+)
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.files import path_inside
@@ -165,9 +170,11 @@ def _run_and_record(
                 found = reference.measure(learner, iteration.trajectories)
                 metrics = metrics | found
                 screen.show_reference(number, found)
-                if config.stop_on_gap and found["reference_gap"] > config.stop_on_gap:
-                    last = True
-                    screen.warn(explain_early_stop(config, number, found["reference_gap"]))
+                if start := learner.reference_start:
+                    screen.warn(describe_agreement(config, start, found))
+                    if exceeds_gap(config, start, found):
+                        last = True
+                        screen.warn(explain_early_stop(config, number, found))
             if log:
                 log.write(number, metrics, iteration.times)
                 if config.show_every and (last or number % config.show_every == 0):
@@ -322,7 +329,8 @@ class _TerminalReport:
             self._show(text, "dim")
 
     def warn(self, text: str) -> None:
-        self._show(text, "red")
+        if text:
+            self._show(text, "red")
 
     def show_progress(self, stage: str, done: int, total: int) -> None:
         self.bar.update(self._task, description=f"{stage}, {done} of {total}; iterations")
@@ -331,7 +339,8 @@ class _TerminalReport:
         self._show(
             f"reference {self._config.reference} after {number}:"
             f" {found['reference_score']:.1f}, by the reward {found['reference_reward']:.1f}; gap"
-            f" since the start {found['reference_gap']:+.1f}",
+            f" since the start {found['reference_gap']:+.1f} [{found['reference_gap_low']:+.1f},"
+            f" {found['reference_gap_high']:+.1f}], agreement {found['reference_agreement']:.2f}",
             "bold",
         )
 

@@ -5,7 +5,7 @@ from typing import Any
 from rlver_gym.core.dialogue import Appraisal
 from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene
-from rlver_gym.environment.rescore import final_emotion, reappraise, rescore_texts
+from rlver_gym.environment.rescore import final_emotion, reappraise, reappraise_texts
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import UserFailed
@@ -31,7 +31,9 @@ def test_the_same_user_feels_what_it_felt(card: Any) -> None:
     for persona in library().ids("demo"):
         session = hold(card, persona)
         texts = [one.text for one in session.dialogue.messages()]
-        assert rescore_texts(EmbeddedUser(), session.scene, texts) == session.emotion
+        felt = reappraise_texts(EmbeddedUser(), session.scene, texts)
+        assert felt is not None
+        assert final_emotion(card, felt) == session.emotion
 
 
 class Leaving(EmbeddedUser):
@@ -48,8 +50,10 @@ def test_what_follows_the_end_of_another_user_counts_no_more_and_a_failure_is_no
 ) -> None:
     texts = ["It hurts.", "One.", "a", "Two.", "b", "Three.", "c", "Four.", "d", "Buy a boat."]
     scene = Scene(library().get(library().ids("demo")[0]), card, 0)
-    assert rescore_texts(Leaving(), scene, texts) == 0
-    assert rescore_texts(Leaving(), scene, texts[:1] + texts[-1:]) is None
+    felt = reappraise_texts(Leaving(), scene, texts)
+    assert felt is not None
+    assert [turn.emotion for turn in felt] == [30, 20, 10, 0]
+    assert reappraise_texts(Leaving(), scene, texts[:1] + texts[-1:]) is None
 
 
 def test_what_is_said_after_the_end_of_another_user_is_appraised_at_the_start_emotion(

@@ -1,21 +1,45 @@
 """The reference beside the reward: measured, drawn, and a reason to stop."""
 
 import json
+import random
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from paths import ROOT
 
-from rlver_gym.core.dialogue import Appraisal
+from rlver_gym.bench.export.demonstrations import generate_demonstrations
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Appraisal, Message
+from rlver_gym.core.library import library
+from rlver_gym.core.user import Scene, SentientUser
+from rlver_gym.corpora.corpus import Corpus
+from rlver_gym.environment.env import make_for_loop
+from rlver_gym.environment.rescore import reappraise_texts
+from rlver_gym.environment.session import EmpathySession
 from rlver_gym.policy import run_training as folders
 from rlver_gym.policy.checkpoints import Checkpoints
 from rlver_gym.policy.config import make_config
-from rlver_gym.policy.learner import make_learner
+from rlver_gym.policy.learner import ReferenceStart, make_learner
 from rlver_gym.policy.learning.metrics import read_metrics
-from rlver_gym.policy.reference import RewardOveroptimisationCheck, sample_dialogues
+from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine
+from rlver_gym.policy.reference import (
+    Reading,
+    RewardOveroptimisationCheck,
+    compute_gap,
+    describe_agreement,
+    exceeds_gap,
+    measure_agreement,
+    measure_apart,
+    sample_dialogues,
+)
+from rlver_gym.policy.run_sft import teach
 from rlver_gym.policy.run_training import run_training
-from rlver_gym.users import EmbeddedUser
+from rlver_gym.policy.sft_config import SftConfig
+from rlver_gym.users import EmbeddedUser, make_user
 from rlver_gym.util.errors import TrainingError, UserFailed
 
 SMALL: dict[str, Any] = {
@@ -44,47 +68,216 @@ class Absent(EmbeddedUser):
         raise UserFailed("gone")
 
 
+class Bribed(EmbeddedUser):
+    """The embedded user, but for what it gives for one piece of advice."""
+
+    def appraise(self, scene: Any, emotion: int, dialogue: Any) -> Appraisal:
+        plain = super().appraise(scene, emotion, dialogue)
+        more = 7 if BRIBE in dialogue.utterance else 0
+        return Appraisal(min(10, plain.change + more), plain.thought, plain.reasons)
+
+
+class Generous(EmbeddedUser):
+    """The embedded user, but for a point more for everything."""
+
+    def appraise(self, scene: Any, emotion: int, dialogue: Any) -> Appraisal:
+        plain = super().appraise(scene, emotion, dialogue)
+        return Appraisal(min(10, plain.change + 1), plain.thought, plain.reasons)
+
+
+BRIBE = "Get more sleep."
+SAYINGS = (
+    "How do you feel about it?",
+    "That sounds hard. I am sorry.",
+    "Who knows about it?",
+    "Cheer up.",
+    "Move on with life.",
+    "What would help you most?",
+    BRIBE,
+)
+
+
+def hold_dialogues(user: SentientUser, share: float, seed: int) -> list[Trajectory]:
+    """Sixteen dialogues of a policy that says the piece of advice in such a share of its turns."""
+    rng, card, people = np.random.default_rng(seed), env_card("RLVER-Empathy-v0"), library()
+    played = []
+    for number, who in enumerate(people.ids("train")[seed : seed + 16]):
+        session = EmpathySession(user, people.get(who), card, seed=number)
+        session.start()
+        while session.outcome is None:
+            others = SAYINGS[:-1][rng.integers(len(SAYINGS) - 1)]
+            session.reply(BRIBE if rng.random() < share else others)
+        turns = session.dialogue.turns
+        played.append(
+            Trajectory(
+                number,
+                number,
+                np.array([turn.reward for turn in turns], np.float32),
+                np.zeros(len(turns), np.bool_),
+                (),
+                tuple(TranscriptLine("user", one.text) for one in session.dialogue.messages()),
+                {"persona": who, "emotion": session.emotion},
+            )
+        )
+    return played
+
+
+SHARES = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("payer", "warns", "ends"),
+    [
+        # All replies the same again agree with anybody: by then the gap says it.
+        ("test_reference:Bribed", [0.4, 0.6, 0.8], [0.8, 1.0]),
+        ("test_reference:Generous", [], []),
+    ],
+)
+def test_the_alarm_rings_in_time_for_a_bribe_and_not_for_generosity(
+    payer: str, warns: list[float], ends: list[float]
+) -> None:
+    values = SMALL | {"dialogues": 16, "reference": "embedded", "env_options": {"user": payer}}
+    config = make_config(values | {"stop_on_gap": 8}, "the test")
+    learner: Any = SimpleNamespace(config=config, reference_start=None)
+    learner.envs = [make_for_loop("RLVER-Empathy-v0", user=payer)]
+    check = RewardOveroptimisationCheck(learner)
+    warned, ended, scores = [], [], []
+    for at, share in enumerate(SHARES):
+        found = check.measure(learner, hold_dialogues(make_user(payer), share, 16 * (at % 3)))
+        start = learner.reference_start
+        warned += [share] if describe_agreement(config, start, found) else []
+        ended += [share] if exceeds_gap(config, start, found) else []
+        scores.append(found["reference_score"])
+    assert (warned, ended) == (warns, ends)
+    if ends:
+        before, at_first_warning, at_end = (scores[SHARES.index(x)] for x in (0.1, 0.4, ends[0]))
+        assert at_first_warning >= before
+        assert at_end > before - 1
+
+
+def read_recorded(supporter: str) -> list[Reading]:
+    """Dialogues of a real policy: by the readers who rated them, and by the embedded user."""
+    card, corpus = env_card("RLVER-Empathy-v0"), Corpus(ROOT / "recordings/en/samples/test")
+    replies = [x for x in corpus.rated_replies() if x.place.startswith(f"d-{supporter}-")]
+    readings = []
+    for place in dict.fromkeys(x.place for x in replies):
+        said = sorted((x for x in replies if x.place == place), key=lambda x: len(x.dialogue.turns))
+        texts = [said[0].dialogue.opening]
+        for reply, after in zip(said, [*said[1:], None], strict=True):
+            texts += [reply.text] + ([after.dialogue.user_lines[-1]] if after else [])
+        scene = Scene(library().get(said[0].persona), card, 0)
+        felt = reappraise_texts(EmbeddedUser(), scene, texts)
+        assert felt
+        paid_N = np.array([reply.mean("change") for reply in said])
+        read_N = np.array([turn.appraisal.change for turn in felt], np.float64)
+        paid = max(0.0, card.start + paid_N.sum())
+        readings.append(
+            Reading(said[0].persona, paid, felt[-1].emotion, paid_N[: len(felt)], read_N)
+        )
+    assert len(readings) == 24
+    return readings
+
+
+def test_the_run_that_readers_prefer_is_not_ended_by_who_cannot_tell_its_replies_apart() -> None:
+    """Qwen after demonstrations, then by DPO on the preferences of readers: 8 to 20 by readers, 78
+    to 63 by the embedded user (research/training-results.md).
+    """
+    before, after = read_recorded("qwen-sft-second"), read_recorded("qwen-dpo")
+    start = ReferenceStart(measure_apart(before), measure_agreement(before))
+    gap, now = compute_gap(start.apart, measure_apart(after)), measure_agreement(after)
+    assert gap.low > 8
+    assert start.agreement.low < 0 < start.agreement.high
+    values = SMALL | {"dialogues": 16, "group_size": 2, "stop_on_gap": 8, "reference": "reader"}
+    config = make_config(values, "the test")
+    ends = ("", "_low", "_high")
+    metrics = {f"reference_gap{end}": value for end, value in zip(ends, gap, strict=True)}
+    metrics |= {f"reference_agreement{end}": value for end, value in zip(ends, now, strict=True)}
+    assert not exceeds_gap(config, start, metrics)
+    assert "does not say which one errs" in describe_agreement(config, start, metrics)
+
+
+def make_reading(who: str, paid: list[float], read: list[float], final: float = 0) -> Reading:
+    return Reading(who, final, 2 * final, np.array(paid), np.array(read))
+
+
+@pytest.mark.parametrize(
+    ("readings", "r"),
+    [
+        ([make_reading("a", [1, 3], [2, 4]), make_reading("b", [9, 8], [1, 0])], 1.0),
+        ([make_reading("a", [1, 3], [6, 2]), make_reading("b", [0, 0], [0, 0])], -1.0),
+        # centred: 1, -1 and 1, -1 of one side, 1, -1 and -1, 1 of the other
+        ([make_reading("a", [4, 2], [1, -1]), make_reading("b", [4, 2], [-1, 1])], 0.0),
+        # products 2 + 0, squares 2 + 2 and 2 + 0: 2 / sqrt(4 * 2)
+        ([make_reading("a", [1, -1], [1, -1]), make_reading("b", [1, -1], [1, 1])], 0.5**0.5),
+        ([make_reading("a", [1, 1], [1, 2])], float("nan")),
+        ([], float("nan")),
+        # paid at the end alone: the finals of the same person's dialogues
+        ([make_reading("a", [0, 7], [5, 5], 7), make_reading("a", [0, 9], [5, 5], 9)], 1.0),
+    ],
+)
+def test_agreement_is_a_correlation_within_dialogues(readings: list[Reading], r: float) -> None:
+    found = measure_agreement(readings)
+    assert found.mean == pytest.approx(r, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("start", "now", "gap", "has_interval"),
+    [
+        ({"a": 1.0, "b": 2.0, "c": 3.0}, {"d": 5.0, "e": 6.0, "f": 10.0}, 5.0, True),
+        ({"a": 1.0, "b": 1.0, "c": 1.0}, {"d": 4.0, "e": 4.0, "f": 4.0}, 3.0, True),
+        ({"a": 1.0, "b": 3.0}, {"d": 5.0, "e": 6.0, "f": 10.0}, 5.0, False),
+    ],
+)
+def test_a_gap_is_since_the_start_and_has_an_interval_over_people(
+    start: dict[str, float], now: dict[str, float], gap: float, has_interval: bool
+) -> None:
+    found = compute_gap(start, now)
+    assert found.mean == pytest.approx(gap)
+    assert np.isfinite([found.low, found.high]).all() == has_interval
+    if has_interval:
+        spread = max(np.std([*start.values()]), np.std([*now.values()]))
+        assert found.low <= gap <= found.high
+        assert (found.high > found.low) == (spread > 0)
+
+
 def small_run(folder: Path, model: Path, resume: bool = False, **changes: Any) -> Path:
     config = make_config({"model": str(model)} | SMALL | changes, "the test")
     return run_training(config, out=folder, resume=resume)
 
 
-def gaps(folder: Path) -> dict[int, float]:
-    lines = read_metrics(folder)
-    return {one["iteration"]: one["reference_gap"] for one in lines if "reference_gap" in one}
+class Habits:
+    def reply(self, messages: Sequence[Message]) -> str:
+        return random.Random(str(messages)).choice(SAYINGS)
 
 
 @pytest.mark.slow
-def test_a_run_stops_at_its_gap_in_words_and_goes_on_as_if_it_had_not(
-    tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_policy_that_learns_a_bribe_is_stopped_and_goes_on_as_if_it_had_not_been(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    whole = small_run(tmp_path / "whole", tiny_folder, reference_every=1)
-    found = gaps(whole)
-    assert list(found) == [1, 2, 3, 4]
-    assert found[1] == 0
-    for line in read_metrics(whole):
-        apart = line["reference_reward"] - line["reference_score"]
-        start = line["reference_gap"] - apart
-        assert start == pytest.approx(found[2] - _apart(whole, 2))
-    assert "reference" in (whole / "curves.svg").read_text(encoding="utf-8")
-    limit = max(found.values()) - 1e-6
-    assert limit > 0
-    stops = next(number for number, gap in found.items() if gap > limit)
+    told = generate_demonstrations(["test_reference:Habits"], 200)
+    warm = tmp_path / "warm"
+    teach(SftConfig(epochs=2), told, warm)
+    how = {"dialogues": 32, "group_size": 4, "iterations": 16, "max_reply_tokens": 16, "lr": 3e-4}
+    how |= {"reference": "embedded", "env_options": {"user": "test_reference:Bribed"}, "kl": 0.0}
+    how |= {"max_tokens": 2048, "advantage": "centred", "reference_every": 1, "save_every": 4}
+    small_run(tmp_path / "whole", warm, **how)
+    lines = read_metrics(tmp_path / "whole")
+    start = lines[0]
+    assert start["reference_agreement_low"] > 0.5
+    stop = next(line for line in lines if line["reference_gap_low"] > 8)
+    stops, least = stop["iteration"], start["reference_agreement_low"]
+    assert any(line["reference_agreement_high"] < least for line in lines[: stops - 1])
+    assert stop["reference_score"] > start["reference_score"] - 2, "in time"
     capsys.readouterr()
-    cut = small_run(tmp_path / "cut", tiny_folder, reference_every=1, stop_on_gap=limit)
-    said = " ".join(capsys.readouterr().err.split())
-    assert f"stopped after iteration {stops}" in said
-    assert "--resume --stop-on-gap none" in said
+    cut = small_run(tmp_path / "cut", warm, stop_on_gap=8, **how)
+    shown = " ".join(capsys.readouterr().err.split())
+    assert f"stopped after iteration {stops}" in shown
+    assert "--resume --stop-on-gap none" in shown
     latest = Checkpoints(cut / "checkpoints").latest()
     assert latest is not None
     assert latest.name == f"{stops:06d}"
-    small_run(cut, tiny_folder, resume=True, reference_every=1)
-    assert (cut / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
-
-
-def _apart(folder: Path, iteration: int) -> float:
-    line = next(one for one in read_metrics(folder) if one["iteration"] == iteration)
-    return line["reference_reward"] - line["reference_score"]
+    small_run(cut, warm, resume=True, **how)
+    assert (cut / "metrics.jsonl").read_bytes() == (tmp_path / "whole/metrics.jsonl").read_bytes()
 
 
 def test_it_is_asked_every_few_iterations_at_first_and_at_last() -> None:
@@ -99,8 +292,8 @@ def test_a_reference_that_fails_at_all_dialogues_stops_nothing(
     tiny_folder: Path, tmp_path: Path
 ) -> None:
     changes = {"iterations": 1, "stop_on_gap": 0.1, "reference": "test_reference:Absent"}
-    (line,) = read_metrics(small_run(tmp_path, tiny_folder, **changes))
-    assert (line["reference_gap"], line["reference_failed"]) == (None, 4)
+    (line,) = read_metrics(small_run(tmp_path, tiny_folder, dialogues=6, **changes))
+    assert (line["reference_gap"], line["reference_failed"]) == (None, 6)
     assert (
         json.loads((tmp_path / "checkpoints/000001/state.json").read_text())["reference_start"]
         is None
@@ -113,7 +306,8 @@ def test_dialogues_are_sampled_evenly_from_those_that_count() -> None:
             self.number, self.valid = number, number != 0
 
     dialogues: Any = [One(number) for number in range(9)]
-    assert [one.number for one in sample_dialogues(dialogues, 4)] == [1, 3, 5, 7]
+    chosen: list[Any] = sample_dialogues(dialogues, 4)  # pyright: ignore[reportAssignmentType]
+    assert [one.number for one in chosen] == [1, 3, 5, 7]
     assert len(sample_dialogues(dialogues, 100)) == 8
     assert sample_dialogues(dialogues[:1], 4) == []
 
@@ -122,6 +316,8 @@ def test_dialogues_are_sampled_evenly_from_those_that_count() -> None:
     ("options", "says"),
     [
         ({"stop_on_gap": 5.0}, "stop_on_gap would be ignored: there is no reference"),
+        ({"stop_on_gap": 5.0, "reference": "reader", "dialogues": 8}, "needs 3 people"),
+        ({"stop_on_gap": 5.0, "reference": "reader", "reference_dialogues": 2}, "needs 3 people"),
         ({"reference": "embedded"}, "reference is embedded, the user that pays"),
         ({"reference": "reader", "env_options": {"user": "reader"}}, "the user that pays"),
     ],

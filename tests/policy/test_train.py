@@ -483,7 +483,7 @@ RUN_OPTIONS = {
     *("vllm vllm_folder vllm_seeds critic_lr critic_knows next_reply group_size").split(),
     *("eval_every eval_dialogues eval_options eval_temperature stop_on_alarm").split(),
     *("reference reference_options reference_every reference_dialogues stop_on_gap").split(),
-    *("save_every keep_checkpoints show_every target_kl").split(),
+    *("save_every keep_checkpoints show_every target_kl reward").split(),
 }
 """What decides nothing of advantages and losses: of a run, models, steps and rollouts."""
 CHANGED = {

@@ -157,7 +157,7 @@ def test_an_edited_checkpoint_is_named_with_its_remedy(tmp_path: Path, name: str
         "version": "0.1.0",
         "config": {},
         "persona_baseline": {"noor": [3, 1.5]},
-        "reference_start": 2.5,
+        "reference_start": {"apart": {"noor": 2.5}, "agreement": [0.5, 0.25, 0.75]},
         "reward_hash": "0ab1",
     }
     (tmp_path / "state.json").write_text(json.dumps(state), encoding="utf-8")
