@@ -98,6 +98,12 @@ class Suite(Plan):
     """The folder of an earlier run of the same people by the same user."""
     thresholds: Annotated[tuple[Threshold, ...], Field(max_length=1_000)] = ()
 
+    @property
+    def reads_baseline(self) -> bool:
+        """Whether the reference has to read the baseline too."""
+        bound = self.thresholds if self.baseline else ()
+        return any(one.by_reference and one.measure == "difference" for one in bound)
+
     def make_plan(self, chat: ChatSettings, path: Path) -> BenchPlan:
         """The benchmark of it; `chat` says how servers are reached, and its budget goes before the
         file's. CardError names what does not go together.

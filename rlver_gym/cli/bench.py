@@ -1,6 +1,6 @@
 """`rlver-gym bench`: agents against personas, with a table, a run folder and a report."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,12 +11,17 @@ from rich.text import Text
 from rlver_gym.agents import AGENT_NAMES, SHIPPED_AGENTS
 from rlver_gym.bench.check import read_run
 from rlver_gym.bench.compare import format_seeds
-from rlver_gym.bench.costs import estimate_requests_and_tokens, read_response_cache_spending
+from rlver_gym.bench.costs import (
+    estimate_reading,
+    estimate_requests_and_tokens,
+    read_response_cache_spending,
+)
 from rlver_gym.bench.draft import draft_suite
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.folder import MANIFEST
 from rlver_gym.bench.gate import Gate
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S
+from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.noise import measure_spread_over_user_seeds
 from rlver_gym.bench.plan import MAX_SEEDS, MAX_USER_SEEDS, BenchPlan
 from rlver_gym.bench.run import Run, open_run
@@ -32,10 +37,9 @@ from rlver_gym.bench.sycophancy import count_sycophantic_replies
 from rlver_gym.bench.table import Columns
 from rlver_gym.cli.gate import (
     GATE_FAILED,
-    Readers,
     decide_suite,
-    describe_lone_score,
     describe_readers,
+    locate_readers,
     make_readers,
     print_gate,
     rank_by_readers,
@@ -56,6 +60,7 @@ from rlver_gym.cli.rescore import print_opinions
 from rlver_gym.cli.servers import (
     AgentOption,
     UserOption,
+    Yes,
     add_chat_options,
     confirm_cost,
     parse_seconds,
@@ -136,16 +141,7 @@ def bench(
     allow_failures: Annotated[
         bool, typer.Option("--allow-failures", help="Exit with 0 also when some dialogues failed.")
     ] = False,
-    yes: Annotated[
-        bool,
-        typer.Option(
-            "--yes",
-            help=(
-                "Do not ask before a benchmark that costs money; needed where there is no terminal"
-                " to ask at."
-            ),
-        ),
-    ] = False,
+    yes: Yes = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -208,28 +204,29 @@ def bench(
         raise RunError(f"{init} is there. Give --init the name of a new file.")
     timeout_s = parse_seconds(agent_timeout, "--agent-timeout")
     with open_run(plan, folder, agent_timeout_s=timeout_s) as bench_run:
-        readers = make_readers(plan, folder, reference or (), meant)
-        _announce_cost_and_confirm(bench_run, readers, yes)
+        users = make_readers(plan, folder, reference or ())
+        _announce_cost_and_confirm(bench_run, [*users], meant, yes)
         held = _run_missing_cases(bench_run)
         spent = _list_spending(bench_run)
         records = read_run(folder)
-        heard = read_again(readers)
+        heard = read_again(plan, folder, users, meant)
         report = write_page([folder])
     episodes, failed = records.episodes, count_failures(records.episodes)
     ranked, columns = rank_by_readers(score_agents(episodes, plan.planned), records, heard)
     watched, truth = check_episodes(episodes), count_sycophantic_replies(episodes)
     noise = measure_spread_over_user_seeds(episodes, plan.seeds, plan.user_seeds)
-    gate = decide_suite(meant, readers, records, heard) if meant and meant.thresholds else None
-    alone = describe_lone_score(plan, heard)
+    gate, says = None, [*describe_readers(plan, heard)]
+    if meant and meant.thresholds:
+        gate = decide_suite(meant, plan, folder, records, heard)
     where = {"run": _describe_run(bench_run, held), "report": str(report)}
     where |= {"check it": f"rlver-gym verify {folder}"}
     where |= {"spent": "; ".join(spent)} if spent else {}
-    where |= write_gate(folder, gate, alone) if gate else {}
+    where |= write_gate(folder, gate, says[0] if says else "") if gate else {}
     if init:
-        text = draft_suite(plan, init, [*readers.users][:1], ranked, watched)
+        text = draft_suite(plan, init, [*users][:1], ranked, watched)
         write_atomically(init, text, RunError)
         drafted = read_suite(init, allow_code=True)
-        gate = decide_suite(drafted, readers, records, heard)
+        gate = decide_suite(drafted, plan, folder, records, heard)
         where["suite"] = f"{init} (rlver-gym bench {init}), where the run stands:"
     if as_json:
         some = {
@@ -248,7 +245,6 @@ def bench(
         again = "another --out" if suite else "the same command"
         notes = [*_list_failures(failed, again), *format_alerts(watched)]
         notes += [Text(one.describe()) for one in truth]
-        says = [*describe_readers(heard), alone]
         _print_results(plan, ranked, columns, says, noise, notes, where)
         if heard and heard.opinions.capabilities:
             print_opinions(SafeConsole(), heard.opinions)
@@ -315,19 +311,26 @@ def _list_spending(bench_run: Run) -> list[str]:
     return [*lines, f"in the response cache {calls}, {tokens}"]
 
 
-def _announce_cost_and_confirm(bench_run: Run, readers: Readers, yes: bool) -> None:
+def _announce_cost_and_confirm(
+    bench_run: Run, users: Sequence[str], suite: Suite | None, yes: bool
+) -> None:
     """What the rest of the run will cost, and those who read it again, on standard error; where it
     costs money, a person at a terminal is asked. RunError where there is none to ask.
     """
-    plan, rest = bench_run.plan, bench_run.missing_cases
-    told = [*readers.estimate()]
+    plan, rest, told = bench_run.plan, bench_run.missing_cases, []
     if rest and bench_run.spending:
         dialogues = format_count(len(rest), "dialogue")
-        told.insert(0, f"{dialogues}: {estimate_requests_and_tokens(plan, rest)}")
+        told = [f"{dialogues}: {estimate_requests_and_tokens(plan, rest)}"]
+    readers = locate_readers(plan, [*users, *filter(None, [suite and suite.judge])])
+    count = plan.planned.count
+    if suite and suite.reads_baseline:
+        count += Manifest.read(Path(str(suite.baseline))).planned.count
+    for name in readers:
+        told.append(f"{name} reads each dialogue once: {estimate_reading(plan, count)}")
     for line in told:
         SafeConsole(stderr=True).print_line(f"{line}; what the response cache holds is free")
     if told:
-        confirm_cost([*plan.servers(plan.chat), *readers.servers.values()], yes)
+        confirm_cost([*plan.servers(plan.chat), *readers.values()], yes)
 
 
 def _run_missing_cases(bench_run: Run) -> int:
@@ -380,7 +383,7 @@ def _print_results(
     plan: BenchPlan,
     ranked: Sequence[Score],
     columns: Columns,
-    says: Sequence[str],
+    says: Iterable[str],
     noise: Spread | None,
     suspects: Sequence[Text],
     where: dict[str, str],
@@ -389,7 +392,7 @@ def _print_results(
     people = format_count(len(plan.planned.personas), "persona")
     of = f" of {one_line(Path(plan.personas).name)}" if plan.personas else ""
     title = f"{plan.card.id}: {people}{of} x {seeds}, {plan.user} user"
-    print_scores(console, ranked, title, columns, filter(None, says))
+    print_scores(console, ranked, title, columns, says)
     print_noise(console, noise, ranked)
     for line in suspects:
         console.print_line(line)

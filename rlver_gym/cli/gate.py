@@ -2,18 +2,16 @@
 a suite asks for holds.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from rlver_gym.agents import uses_server
 from rlver_gym.bench.check import RunRecords, read_run
 from rlver_gym.bench.compare import read_comparisons
-from rlver_gym.bench.costs import estimate_reading
 from rlver_gym.bench.gate import Evidence, Gate, decide, reread
 from rlver_gym.bench.judge.ask import Judge
 from rlver_gym.bench.judge.summary import write_judgements
-from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.opinions import Opinions, gather_opinions, write_opinions
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.rescore import Rescored
@@ -40,69 +38,49 @@ GATE_FAILED = 5
 _STYLES = {"pass": "green", "fail": "bold red", "undecided": "yellow"}
 
 
-class Readers(NamedTuple):
-    """Who reads the dialogues of a run again."""
-
-    plan: BenchPlan
-    folder: Path
-    """Of the run; what they answer is kept there."""
-    users: Mapping[str, SentientUser]
-    judge: str | None
-    baseline: Path | None
-    """A run that the users read too."""
-
-    @property
-    def servers(self) -> dict[str, ChatSettings]:
-        names = filter(uses_server, [*self.users, *filter(None, [self.judge])])
-        return {name: locate_server(name, self.plan.chat) for name in names}
-
-    def estimate(self) -> Iterator[str]:
-        """What those behind a server will be asked for."""
-        more = Manifest.read(self.baseline).planned.count if self.baseline else 0
-        for name in self.servers:
-            count = self.plan.planned.count + (more if name in self.users else 0)
-            yield f"{name} reads each dialogue once: {estimate_reading(self.plan, count)}"
-
-
-def make_readers(
-    plan: BenchPlan, folder: Path, names: Sequence[str], suite: Suite | None
-) -> Readers:
-    """Users of these names, and those of the suite. UnknownName for what no user is called."""
-    options = dict(plan.chat) if any(map(uses_server, names)) else {}
-    options.pop("response_cache", None)
-    users = make_appraisers(names, options, folder)
-    bound = suite.thresholds if suite and suite.baseline else ()
-    is_read = any(one.by_reference and one.measure == "difference" for one in bound)
-    baseline = Path(str(suite.baseline)) if suite and is_read else None
-    return Readers(plan, folder, users, suite and suite.judge, baseline)
-
-
 class Heard(NamedTuple):
-    """What the readers said."""
+    """What those said who read a run again."""
 
     opinions: Opinions
     rescored: dict[str, list[Rescored]]
+    """By user, the first of whom ranks."""
     baseline: list[Rescored]
     unjudged: int
 
 
-def read_again(readers: Readers) -> Heard | None:
-    """Have every dialogue that ended read once by each; judgements.jsonl and opinions.json are
-    written beside the run. None where nobody reads, or no dialogue ended.
+def locate_readers(plan: BenchPlan, names: Iterable[str]) -> dict[str, ChatSettings]:
+    """How those behind a server are reached."""
+    return {name: locate_server(name, plan.chat) for name in filter(uses_server, names)}
+
+
+def make_readers(plan: BenchPlan, folder: Path, names: Sequence[str]) -> dict[str, SentientUser]:
+    """Users by name, whose answers are kept in the folder. UnknownName for what no user is."""
+    options = dict(plan.chat) if any(map(uses_server, names)) else {}
+    options.pop("response_cache", None)
+    return make_appraisers(names, options, folder)
+
+
+def read_again(
+    plan: BenchPlan, folder: Path, users: Mapping[str, SentientUser], suite: Suite | None
+) -> Heard | None:
+    """Have every dialogue that ended read once by each user, and by a suite's judge;
+    judgements.jsonl and opinions.json are written beside the run. None where nobody reads, or no
+    dialogue ended.
     """
-    plan, folder, users = readers.plan, readers.folder, readers.users
-    is_read = bool(users or readers.judge)
+    judge = suite and suite.judge
+    is_read = bool(users or judge)
     dialogues = recorded_dialogues(folder, plan.personas, plan.env) if is_read else []
     if not dialogues:
         return None
     rescored, baseline, unjudged = appraise_by(users, dialogues), [], 0
-    if readers.baseline:
-        earlier = recorded_dialogues(readers.baseline, plan.personas, plan.env)
+    if suite and suite.reads_baseline:
+        earlier = recorded_dialogues(Path(str(suite.baseline)), plan.personas, plan.env)
         (baseline,) = appraise_by(users, earlier).values()
-    if readers.judge:
-        model, settings = readers.judge.partition(":")[2], readers.servers[readers.judge]
+    if judge:
+        settings = locate_server(judge, plan.chat)
         cache = {"response_cache": path_inside(folder, JUDGE_CACHE, error=RunError)}
-        who = Judge(connect(settings.model_copy(update=cache)), model, LLMOptions())
+        chat = connect(settings.model_copy(update=cache))
+        who = Judge(chat, judge.partition(":")[2], LLMOptions())
         judged = ask_judge(who, dialogues, settings.concurrency)
         write_judgements(folder, who, judged)
         unjudged = sum(bool(one.failure) for one in judged)
@@ -114,14 +92,14 @@ def read_again(readers: Readers) -> Heard | None:
 def rank_by_readers(
     ranked: Sequence[Score], records: RunRecords, heard: Heard | None
 ) -> tuple[list[Score], Columns]:
-    """The scores in the order of the first reader, with the difference to the best by it and its
-    mean; and what each reader says, with a mark at whom the user alone likes.
+    """The scores in the order of the first reader, with its mean and the difference to the best by
+    it; and what each reader says, with a mark at whom the user alone likes.
     """
-    columns: dict[str, dict[str, str]] = {}
-    order: list[Score] = []
-    for name, rescored in heard.rescored.items() if heard else ():
+    if not (heard and heard.rescored):
+        return [*ranked], {}
+    only, columns, order = heard.opinions.only_score, {}, []
+    for name, rescored in heard.rescored.items():
         scores = score_agents(reread(records.episodes, rescored))
-        only = heard.opinions.only_score if heard else ()
         columns[f"by {name} [95 %]"] = {
             one.agent: format_estimate(one.at_worst) + (" *" if one.agent in only else "")
             for one in scores
@@ -132,40 +110,38 @@ def rank_by_readers(
     return [*first, *known.values()], columns
 
 
-def describe_readers(heard: Heard | None) -> Iterator[str]:
-    """What is to be said of second readings below the table."""
+def describe_readers(plan: BenchPlan, heard: Heard | None) -> Iterator[str]:
+    """What is to be said of second readings below the table; where nobody else has read the
+    dialogues, what a user that reads words cannot tell.
+    """
     if heard and heard.rescored:
-        taus = heard.opinions.taus
-        told = [f"{name} {taus[name]:.2f}" for name in heard.rescored if name in taus]
+        taus = [f"{name} {tau:.2f}" for name, tau in heard.opinions.taus.items()]
         yield f"Ranked by {next(iter(heard.rescored))}, who read each dialogue whole."
-        if told:
-            yield f"Kendall tau with the order by the score: {', '.join(told)}."
+        if taus:
+            yield f"Kendall tau with the order by the score: {', '.join(taus)}."
         if only := ", ".join(heard.opinions.only_score):
             yield f"* Ends above the start by the user's own score, and by nobody else's: {only}."
+    elif not uses_server(plan.user) and not is_own_user(plan.user):
+        requests = format_count(plan.planned.count, "request")
+        yield (
+            f"The {plan.user} user reads words, not meaning: it cannot tell fluent replies from"
+            f" fitting ones. For a second reading beside it: --reference openai:MODEL ({requests})."
+        )
 
 
-def describe_lone_score(plan: BenchPlan, heard: Heard | None) -> str:
-    """What a user that reads words cannot tell, where nobody else has read the dialogues."""
-    if (heard and heard.rescored) or uses_server(plan.user) or is_own_user(plan.user):
-        return ""
-    return (
-        f"The {plan.user} user reads words, not meaning: it cannot tell fluent replies from fitting"
-        " ones. For a second reading beside it: --reference openai:MODEL"
-        f" ({format_count(plan.planned.count, 'request')})."
-    )
-
-
-def decide_suite(suite: Suite, readers: Readers, records: RunRecords, heard: Heard | None) -> Gate:
+def decide_suite(
+    suite: Suite, plan: BenchPlan, folder: Path, records: RunRecords, heard: Heard | None
+) -> Gate:
     """The gate of a run that is held and read."""
     rescored = next(iter(heard.rescored.values()), []) if heard else []
     earlier = read_run(Path(suite.baseline)).episodes if suite.baseline else None
     evidence = Evidence(
-        readers.plan,
+        plan,
         records,
         reread(records.episodes, rescored),
         earlier,
         earlier and reread(earlier, heard.baseline if heard else []),
-        collect_judge_scores(read_comparisons([readers.folder])[0]) if suite.judge else {},
+        collect_judge_scores(read_comparisons([folder])[0]) if suite.judge else {},
         sum(bool(one.failure) for one in rescored) + (heard.unjudged if heard else 0),
     )
     return decide(suite, evidence)
