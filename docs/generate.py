@@ -241,7 +241,7 @@ def limit() -> str:
     return (
         "- The embedded user reads words, not meaning. **Within one dialogue, all that a learner"
         f" sees, it agrees with readers at r {found['within_dialogue_r']:.2f}**"
-        f" (version {EmbeddedUser().version}; two readers: 0.87)."
+        f" (embedded user version {EmbeddedUser().version}; two readers: 0.87)."
     )
 
 

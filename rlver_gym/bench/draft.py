@@ -2,60 +2,39 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from math import floor
-from pathlib import Path
-from string import Template
 from typing import Any
 
-from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.score import Score
+from rlver_gym.bench.suite import Suite
 from rlver_gym.environment.alarms import AnomalyReport
 
 
-def draft_suite(
-    plan: BenchPlan,
-    file: Path,
-    reference: Sequence[str],
-    ranked: Sequence[Score],
-    watched: AnomalyReport,
-) -> str:
-    """`reference`: who has read the dialogues again; nobody, or one."""
+def draft_suite(suite: Suite, ranked: Sequence[Score], watched: AnomalyReport) -> str:
+    """The file, with a comment on every field."""
+    plain = suite.model_dump(mode="json", exclude_defaults=True) | {"env": suite.env}
+    plain |= {"seeds": suite.seeds, "user_seeds": suite.user_seeds, "user": suite.user}
+    plain |= {"thresholds": [*_list_thresholds(ranked, watched)]}
+    lines = [f"{name}:{_format(value)}" for name, value in plain.items()]
+    comments = (files("rlver_gym.bench") / "suite.txt").read_text(encoding="utf-8")
+    return comments + "\n".join(lines) + "\n"
+
+
+def _list_thresholds(ranked: Sequence[Score], watched: AnomalyReport) -> Iterator[dict[str, Any]]:
+    """That means stay above where their intervals begin, and that counts do not rise."""
+    for score in ranked:
+        bound = {"agent": score.agent, "measure": "mean"}
+        bound |= {"at_least": floor((score.read or score.at_worst).low)}
+        yield bound | ({"by_reference": True} if score.read else {})
     flagged = Counter(one.agent for one in watched.alarms if not one.expected)
-    budget = plan.chat.budget.model_dump(exclude_none=True)
-    fields = {name: _quote(getattr(plan, name)) for name in "env seeds user_seeds user".split()}
-    some = {name: getattr(plan, name) for name in ("split", "personas", "persona_ids")}
-    options = {name: plan.to_dict()[name] for name in ("user_options", "agent_options")}
-    thresholds = [*map(_bind_mean, ranked)]
-    for measure, most in (
-        ("failed", max(one.failed for one in ranked)),
-        ("flagged", max(flagged.values(), default=0)),
-    ):
-        thresholds.append({"measure": measure, "at_most": most})
-    return Template((files("rlver_gym.bench") / "suite.txt").read_text("utf-8")).substitute(
-        fields,
-        file=file,
-        agents="".join(f"\n  - {_quote(agent)}" for agent in plan.agents),
-        people=_list_fields(some) or "# split: test",
-        options=_list_fields(options) or "# user_options, agent_options: such as {temperature: 0}",
-        reference=_list_fields({"reference": "".join(reference)}) or "# reference: openai:MODEL",
-        budget=_list_fields({"budget": budget}) or "# budget: {calls: 500}",
-        thresholds="\n".join(f"  - {_quote(one)}" for one in thresholds),
-    )
+    yield {"measure": "failed", "at_most": max(one.failed for one in ranked)}
+    yield {"measure": "flagged", "at_most": max(flagged.values(), default=0)}
 
 
-def _bind_mean(score: Score) -> dict[str, Any]:
-    """That the mean stays above where its interval now begins."""
-    final = score.read or score.at_worst
-    bound = {"agent": score.agent, "measure": "mean", "at_least": floor(final.low)}
-    return bound | ({"by_reference": True} if score.read else {})
-
-
-def _list_fields(fields: Mapping[str, Any]) -> str:
-    return "\n".join(f"{name}: {_quote(value)}" for name, value in fields.items() if value)
-
-
-def _quote(value: Any) -> str:
-    """As JSON, which is YAML."""
-    return json.dumps(value, ensure_ascii=False)
+def _format(value: Any) -> str:
+    """As JSON, which is YAML; a list has a line for each of its values."""
+    if isinstance(value, list):
+        return "".join(f"\n  - {json.dumps(one, ensure_ascii=False)}" for one in value)
+    return f" {json.dumps(value, ensure_ascii=False)}"

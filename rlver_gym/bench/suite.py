@@ -5,9 +5,9 @@ from anybody: what it names is looked at before anything is asked, and starts no
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from rlver_gym.agents import HUMAN, check_agent_name, is_shipped_agent, uses_server
 from rlver_gym.agents.own import is_own_agent, own_agent_maker
@@ -80,17 +80,51 @@ class Threshold(Frozen):
         return next((one for one in (self.at_least, self.at_most) if one is not None), -1e9)
 
 
-class Suite(Plan):
-    """The file. Its fields are a benchmark's, and these."""
+def _check(check: Callable[[Any], object]) -> AfterValidator:
+    """A check that raises an RlverError, as one of a field."""
 
-    agents: tuple[Name, ...] = Field(min_length=1, max_length=MAX_AGENTS)
-    personas: Name | None = None
+    def validate(value: Any) -> Any:
+        try:
+            check(value)
+        except RlverError as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    return AfterValidator(validate)
+
+
+def _refuse_twice(agents: tuple[str, ...]) -> tuple[str, ...]:
+    if twice := next((one for one in agents if agents.count(one) > 1), None):
+        raise ValueError(f"{twice} is named twice. For more dialogues of each, raise seeds")
+    return agents
+
+
+def _refuse_no_server(name: str) -> None:
+    if not uses_server(name):
+        raise CardError(f"{name} is no model behind a server. Name it as openai:MODEL")
+
+
+_Agent = Annotated[Name, _check(check_agent_name), _check(locate_server)]
+_User = Annotated[Name, _check(check_user_name), _check(locate_server)]
+
+
+class Suite(Plan):
+    """What a file or the options of a command say: a benchmark, and what is made of it."""
+
+    agents: Annotated[tuple[_Agent, ...], AfterValidator(_refuse_twice)] = Field(
+        min_length=1, max_length=MAX_AGENTS
+    )
+    env: Annotated[Name, _check(env_card)] = Plan.model_fields["env"].default
+    user: _User = Plan.model_fields["user"].default
+    personas: Annotated[Name, _check(library)] | None = None
     """A folder of cards, a lean card's file, profiles, or "library"."""
     panel: int | None = Field(default=None, ge=1)
     """Only so many of the split, balanced."""
-    reference: Name | None = None
-    """Who reads each dialogue once more, whole: ranks the agents."""
-    judge: Name | None = None
+    reference: Annotated[
+        tuple[_User, ...], BeforeValidator(lambda one: [one] if isinstance(one, str) else one)
+    ] = ()
+    """Who reads each dialogue once more, whole; the first ranks the agents."""
+    judge: Annotated[Name, _check(_refuse_no_server), _check(locate_server)] | None = None
     """Who gives marks for the five capabilities: openai:MODEL."""
     budget: Budget = Budget()
     prices: Prices | None = None
@@ -99,24 +133,31 @@ class Suite(Plan):
     thresholds: Annotated[tuple[Threshold, ...], Field(max_length=1_000)] = ()
 
     @property
+    def readers(self) -> tuple[str, ...]:
+        """Those behind a server."""
+        return tuple(one for one in (*self.reference, self.judge) if one and uses_server(one))
+
+    @property
     def reads_baseline(self) -> bool:
         """Whether the reference has to read the baseline too."""
         bound = self.thresholds if self.baseline else ()
         return any(one.by_reference and one.measure == "difference" for one in bound)
 
-    def make_plan(self, chat: ChatSettings, path: Path) -> BenchPlan:
+    def make_plan(self, chat: ChatSettings, path: Path | None = None) -> BenchPlan:
         """The benchmark of it; `chat` says how servers are reached, and its budget goes before the
-        file's. CardError names what does not go together.
+        suite's. `path`: of the file. CardError names what does not go together.
         """
-        limits = {"budget": chat.budget if chat.budget != Budget() else self.budget}
-        limits |= {"prices": chat.prices or self.prices}
         plain = {name: getattr(self, name) for name in (*Plan.model_fields, "personas")}
         if self.panel and not self.persona_ids:
             split = self.split or env_card(self.env).split
             plain["persona_ids"] = draw_panel(library(self.personas), split, self.panel)
-        plain["chat"] = parse_card(ChatSettings, {**dict(chat), **limits}, str(path))
-        plain["suite"] = self.model_dump(mode="json", exclude_defaults=True)
-        return parse_card(BenchPlan, plain, str(path), partial(find_line, path))
+        budget = chat.budget if chat.budget != Budget() else self.budget
+        limits = {"budget": budget, "prices": chat.prices or self.prices}
+        plain |= {"chat": {**dict(chat), **limits}}
+        if path:
+            plain["suite"] = self.model_dump(mode="json", exclude_defaults=True)
+        lines = partial(find_line, path) if path else None
+        return parse_card(BenchPlan, plain, str(path or "rlver-gym bench"), lines)
 
 
 def read_suite(path: Path, *, allow_code: bool) -> Suite:
@@ -147,48 +188,25 @@ def _refuse(path: Path, problems: list[_Problem]) -> None:
 
 
 def _check_names(suite: Suite, allow_code: bool) -> Iterator[_Problem]:
-    """Who and what is named: whether it is there, and whether it may be asked."""
-    asked = [(("agents", at), name, _check_agent) for at, name in enumerate(suite.agents)]
-    asked += [(("user",), suite.user, check_user_name)]
-    asked += [(("reference",), suite.reference, check_user_name)] if suite.reference else []
-    asked += [(("judge",), suite.judge, _check_judge)] if suite.judge else []
-    for place, name, check in asked:
+    """Whether those who are named may be asked."""
+    named = [(("agents", at), name) for at, name in enumerate(suite.agents)]
+    named += [(("user",), suite.user), (("judge",), suite.judge or "openai:any")]
+    for place, name in (*named, *((("reference",), name) for name in suite.reference)):
         is_free = (is_shipped_agent(name) or is_shipped_user(name)) and ADDRESS not in name
-        problems = [*_try(place, check, name), *_try(place, locate_server, name)]
-        if not (problems or allow_code or is_free):
+        if name == HUMAN:
+            yield place, "nobody sits at a suite. Take it out, or use rlver-gym talk"
+        elif not (allow_code or is_free):
             told = f"{name} would start code, load a file or reach an address, and a suite may come"
-            problems = [(place, f"{told} from anybody. Read it, then add --allow-code")]
-        elif not problems and place[0] == "agents" and is_own_agent(name):
-            problems = [*_try(place, own_agent_maker, name)]
-        yield from problems
-    if twice := [at for at, one in enumerate(suite.agents) if one in suite.agents[:at]]:
-        yield ("agents", twice[0]), "stands here twice. For more dialogues of each raise seeds"
+            yield place, f"{told} from anybody. Read it, then add --allow-code"
+        elif place[0] == "agents" and is_own_agent(name):
+            try:
+                own_agent_maker(name)
+            except RlverError as error:
+                yield place, str(error)
     for name in suite.user_options:
         if name in ChatSettings.model_fields or not (allow_code or uses_server(suite.user)):
             told = "is no option here. Say it on the command line, or user: openai:MODEL@URL"
             yield ("user_options", name), told
-    yield from _try(("env",), env_card, suite.env)
-    yield from _try(("personas",), library, suite.personas)
-
-
-def _check_agent(name: str) -> None:
-    check_agent_name(name)
-    if name == HUMAN:
-        raise CardError("nobody sits at a suite. Take it out, or use rlver-gym talk")
-
-
-def _check_judge(name: str) -> None:
-    if not uses_server(name):
-        raise CardError(f"{name} is no model behind a server. Name it as openai:MODEL")
-
-
-def _try(
-    place: tuple[str | int, ...], check: Callable[..., object], name: str | None
-) -> Iterator[_Problem]:
-    try:
-        check(name)
-    except RlverError as error:
-        yield place, str(error)
 
 
 def _check_thresholds(suite: Suite) -> Iterator[_Problem]:
@@ -225,8 +243,7 @@ def _estimate_least(suite: Suite, plan: BenchPlan) -> dict[str, float]:
     """What the usual server is asked for when every dialogue has one turn, by the names of a
     budget's limits; tokens by half an estimate that may be twice too high.
     """
-    usual = [name for name in (suite.reference, suite.judge) if name and uses_server(name)]
-    usual = [name for name in usual if ADDRESS not in name]
+    usual = [name for name in suite.readers if ADDRESS not in name]
     cases = [case for case in plan.cases() if ADDRESS not in case.agent]
     held = estimate_requests_and_tokens(plan, cases, turns=1)
     read = estimate_reading(plan, len(usual) * plan.planned.count, turns=1)

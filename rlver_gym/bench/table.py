@@ -5,6 +5,7 @@ from itertools import takewhile
 
 from rlver_gym.bench.score import Score
 from rlver_gym.bench.strategies import AgentStrategies
+from rlver_gym.llm_client.settings import ADDRESS
 from rlver_gym.util.interval import Spread, format_estimate, format_interval, format_mean
 
 MAX_AGENT_WIDTH = 15
@@ -106,8 +107,13 @@ def build_strategy_rows(found: Sequence[AgentStrategies]) -> list[list[str]]:
 
 def shorten_agent_path(agent: str, agents: Collection[str]) -> str:
     """A path too long for its column without the folders that another agent's begins with too
-    (alone, all but the last two): cut at the end, they would look the same.
+    (alone, all but the last two): cut at the end, they would look the same. A model elsewhere
+    without its address, where no other has its name.
     """
+    model, at, _ = agent.partition(ADDRESS)
+    if at:
+        alike = [other for other in agents if other.partition(ADDRESS)[0] == model]
+        return model if len(alike) < 2 else agent
     parts = agent.split("/")
     paths = [other.split("/") for other in agents if "/" in other and other != agent]
     head = max((_count_shared_folders(parts, path) for path in paths), default=len(parts) - 2)

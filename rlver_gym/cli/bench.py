@@ -39,7 +39,6 @@ from rlver_gym.cli.gate import (
     GATE_FAILED,
     decide_suite,
     describe_readers,
-    locate_readers,
     make_readers,
     print_gate,
     rank_by_readers,
@@ -68,8 +67,7 @@ from rlver_gym.cli.servers import (
 )
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.alarms import check_episodes
-from rlver_gym.llm_client.settings import ChatSettings
-from rlver_gym.people.pairing import draw_panel
+from rlver_gym.llm_client.settings import ChatSettings, locate_server
 from rlver_gym.studio.page import write_page
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import (
@@ -96,6 +94,7 @@ _PLAN = {
     "persona_ids": FieldOption(list[str], flag="--persona"),
     "user": FieldOption(),
 }
+_FLAGS = {"split": "--split", "agents": "--agent", "env": "--env", "user": "--user"}
 
 
 @add_chat_options()
@@ -182,30 +181,32 @@ def bench(
 
     Example: rlver-gym bench --user openai:gpt-4o --agent adaptive --prices 2.50,10 --budget money=5
     """
-    asked |= {
-        "agents": agent or SHIPPED_AGENTS,
-        "user_options": parse_user_options(user_option),
-        "personas": personas,
-        "agent_options": parse_user_options(agent_option, "--agent-option"),
-        "chat": chat,
-    }
-    meant = None
     if suite is None:
-        plan = _make_plan(asked, panel)
+        asked |= {
+            "agents": agent or SHIPPED_AGENTS,
+            "user_options": parse_user_options(user_option),
+            "agent_options": parse_user_options(agent_option, "--agent-option"),
+            "personas": personas,
+            "panel": panel,
+            "reference": reference or (),
+            "budget": chat.budget,
+            "prices": chat.prices,
+        }
+        meant = validate_options(Suite, asked, _FLAGS)
     else:
         _refuse_typed(ctx, suite)
         meant = read_suite(suite, allow_code=allow_code)
-        plan, reference = meant.make_plan(chat, suite), [*filter(None, [meant.reference])]
+    plan = meant.make_plan(chat, suite)
     usual = Path("runs") / plan.folder_name  # made in any case: it names wrong options first
     folder = out or usual
-    if suite and meant:
+    if suite:
         check_against_runs(meant, plan, suite, folder)
     if init and init.exists():
         raise RunError(f"{init} is there. Give --init the name of a new file.")
     timeout_s = parse_seconds(agent_timeout, "--agent-timeout")
     with open_run(plan, folder, agent_timeout_s=timeout_s) as bench_run:
-        users = make_readers(plan, folder, reference or ())
-        _announce_cost_and_confirm(bench_run, [*users], meant, yes)
+        users = make_readers(plan, folder, meant.reference)
+        _announce_cost_and_confirm(bench_run, meant, yes)
         held = _run_missing_cases(bench_run)
         spent = _list_spending(bench_run)
         records = read_run(folder)
@@ -216,14 +217,14 @@ def bench(
     watched, truth = check_episodes(episodes), count_sycophantic_replies(episodes)
     noise = measure_spread_over_user_seeds(episodes, plan.seeds, plan.user_seeds)
     gate, says = None, [*describe_readers(plan, heard)]
-    if meant and meant.thresholds:
+    if meant.thresholds:
         gate = decide_suite(meant, plan, folder, records, heard)
     where = {"run": _describe_run(bench_run, held), "report": str(report)}
     where |= {"check it": f"rlver-gym verify {folder}"}
     where |= {"spent": "; ".join(spent)} if spent else {}
     where |= write_gate(folder, gate, says[0] if says else "") if gate else {}
     if init:
-        text = draft_suite(plan, init, [*users][:1], ranked, watched)
+        text = draft_suite(meant, ranked, watched)
         write_atomically(init, text, RunError)
         drafted = read_suite(init, allow_code=True)
         gate = decide_suite(drafted, plan, folder, records, heard)
@@ -250,7 +251,7 @@ def bench(
             print_opinions(SafeConsole(), heard.opinions)
         if gate:
             print_gate(SafeConsole(), gate)
-    raise typer.Exit(_exit_code(failed, gate if meant else None, meant, allow_failures))
+    raise typer.Exit(_exit_code(failed, gate if suite else None, meant, allow_failures))
 
 
 _OWN = {*Suite.model_fields, "agent", "agent_option", "user_option", "init"} - {"budget", "prices"}
@@ -262,20 +263,6 @@ def _refuse_typed(ctx: typer.Context, suite: Path) -> None:
         if getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE":
             option = {"persona_ids": "persona"}.get(name, name).replace("_", "-")
             raise CardError(f"--{option} is decided by {suite}. Change it there, or leave it out.")
-
-
-def _make_plan(asked: dict[str, Any], panel: int | None) -> BenchPlan:
-    agents = asked["agents"]
-    if twice := next((name for name in agents if agents.count(name) > 1), None):
-        raise CardError(
-            f"--agent {twice} is named twice. Name each agent once; for more dialogues of each,"
-            " raise --seeds."
-        )
-    plan = validate_options(BenchPlan, asked, {"split": "--split"})
-    if panel and not plan.persona_ids:
-        drawn = draw_panel(plan.library, plan.split or plan.card.split, panel)
-        plan = plan.model_copy(update={"persona_ids": drawn})
-    return plan
 
 
 def _describe_run(bench_run: Run, held: int) -> str:
@@ -290,14 +277,14 @@ def _describe_run(bench_run: Run, held: int) -> str:
 
 
 def _exit_code(
-    failed: Mapping[str, int], gate: Gate | None, suite: Suite | None, allow_failures: bool
+    failed: Mapping[str, int], gate: Gate | None, suite: Suite, allow_failures: bool
 ) -> int:
     """A gate that fails goes before dialogues that failed; a threshold on those stands in their
     place.
     """
     if gate and gate.decision == "fail":
         return GATE_FAILED
-    is_bound = suite is not None and any(one.measure == "failed" for one in suite.thresholds)
+    is_bound = any(one.measure == "failed" for one in suite.thresholds)
     return SOME_FAILED if failed and not (allow_failures or is_bound) else 0
 
 
@@ -311,9 +298,7 @@ def _list_spending(bench_run: Run) -> list[str]:
     return [*lines, f"in the response cache {calls}, {tokens}"]
 
 
-def _announce_cost_and_confirm(
-    bench_run: Run, users: Sequence[str], suite: Suite | None, yes: bool
-) -> None:
+def _announce_cost_and_confirm(bench_run: Run, suite: Suite, yes: bool) -> None:
     """What the rest of the run will cost, and those who read it again, on standard error; where it
     costs money, a person at a terminal is asked. RunError where there is none to ask.
     """
@@ -321,16 +306,16 @@ def _announce_cost_and_confirm(
     if rest and bench_run.spending:
         dialogues = format_count(len(rest), "dialogue")
         told = [f"{dialogues}: {estimate_requests_and_tokens(plan, rest)}"]
-    readers = locate_readers(plan, [*users, *filter(None, [suite and suite.judge])])
     count = plan.planned.count
-    if suite and suite.reads_baseline:
+    if suite.reads_baseline:
         count += Manifest.read(Path(str(suite.baseline))).planned.count
-    for name in readers:
+    for name in suite.readers:
         told.append(f"{name} reads each dialogue once: {estimate_reading(plan, count)}")
     for line in told:
         SafeConsole(stderr=True).print_line(f"{line}; what the response cache holds is free")
     if told:
-        confirm_cost([*plan.servers(plan.chat), *readers.values()], yes)
+        readers = [locate_server(name, plan.chat) for name in suite.readers]
+        confirm_cost([*plan.servers(plan.chat), *readers], yes)
 
 
 def _run_missing_cases(bench_run: Run) -> int:

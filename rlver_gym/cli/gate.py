@@ -2,7 +2,7 @@
 a suite asks for holds.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,13 +18,13 @@ from rlver_gym.bench.rescore import Rescored
 from rlver_gym.bench.score import Score, score_agents
 from rlver_gym.bench.sections import collect_judge_scores
 from rlver_gym.bench.suite import Suite
-from rlver_gym.bench.table import Columns
+from rlver_gym.bench.table import Columns, shorten_agent_path
 from rlver_gym.cli.judge import JUDGE_CACHE, ask_judge
 from rlver_gym.cli.report import recorded_dialogues
 from rlver_gym.cli.rescore import appraise_by, make_appraisers
 from rlver_gym.core.user import SentientUser
 from rlver_gym.llm_client.connect import connect
-from rlver_gym.llm_client.settings import ChatSettings, locate_server
+from rlver_gym.llm_client.settings import locate_server
 from rlver_gym.users import is_own_user
 from rlver_gym.users.llm.options import LLMOptions
 from rlver_gym.util.atomic import write_atomically
@@ -48,34 +48,29 @@ class Heard(NamedTuple):
     unjudged: int
 
 
-def locate_readers(plan: BenchPlan, names: Iterable[str]) -> dict[str, ChatSettings]:
-    """How those behind a server are reached."""
-    return {name: locate_server(name, plan.chat) for name in filter(uses_server, names)}
-
-
 def make_readers(plan: BenchPlan, folder: Path, names: Sequence[str]) -> dict[str, SentientUser]:
-    """Users by name, whose answers are kept in the folder. UnknownName for what no user is."""
+    """Users by name, whose answers are kept in the folder."""
     options = dict(plan.chat) if any(map(uses_server, names)) else {}
     options.pop("response_cache", None)
     return make_appraisers(names, options, folder)
 
 
 def read_again(
-    plan: BenchPlan, folder: Path, users: Mapping[str, SentientUser], suite: Suite | None
+    plan: BenchPlan, folder: Path, users: Mapping[str, SentientUser], suite: Suite
 ) -> Heard | None:
-    """Have every dialogue that ended read once by each user, and by a suite's judge;
-    judgements.jsonl and opinions.json are written beside the run. None where nobody reads, or no
-    dialogue ended.
+    """Have every dialogue that ended read once by each user, and by the judge; judgements.jsonl and
+    opinions.json are written beside the run. None where nobody reads, or no dialogue ended.
     """
-    judge = suite and suite.judge
-    is_read = bool(users or judge)
+    judge, is_read = suite.judge, bool(users or suite.judge)
     dialogues = recorded_dialogues(folder, plan.personas, plan.env) if is_read else []
     if not dialogues:
         return None
     rescored, baseline, unjudged = appraise_by(users, dialogues), [], 0
-    if suite and suite.reads_baseline:
+    if suite.reads_baseline:
         earlier = recorded_dialogues(Path(str(suite.baseline)), plan.personas, plan.env)
-        (baseline,) = appraise_by(users, earlier).values()
+        baseline = next(
+            iter(appraise_by({name: users[name] for name in suite.reference[:1]}, earlier).values())
+        )
     if judge:
         settings = locate_server(judge, plan.chat)
         cache = {"response_cache": path_inside(folder, JUDGE_CACHE, error=RunError)}
@@ -100,7 +95,7 @@ def rank_by_readers(
     only, columns, order = heard.opinions.only_score, {}, []
     for name, rescored in heard.rescored.items():
         scores = score_agents(reread(records.episodes, rescored))
-        columns[f"by {name} [95 %]"] = {
+        columns[f"by {shorten_agent_path(name, heard.rescored)} [95 %]"] = {
             one.agent: format_estimate(one.at_worst) + (" *" if one.agent in only else "")
             for one in scores
         }

@@ -62,7 +62,10 @@ def test_checkpoints_of_long_paths_can_be_told_apart() -> None:
     short = ["adaptive", "hf:…/base", *(f"hf:…/{run}/{place}" for run in names)]
     assert [shorten_agent_path(agent, agents) for agent in agents] == short
     assert shorten_agent_path(runs[0], [runs[0], "echo"]) == "hf:…/000032/model"
-    server = "openai:someone/a-model-of-a-long-name"
+    server, port = "openai:someone/a-model-of-a-long-name", "@http://127.0.0.1:"
+    assert shorten_agent_path(f"{server}{port}1", [f"{server}{port}1", "echo"]) == server
+    both = [f"{server}{port}1", f"{server}{port}2"]
+    assert shorten_agent_path(both[0], both) == both[0]
     assert shorten_agent_path(server, [server, "echo"]) == server
 
 

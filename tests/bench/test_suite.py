@@ -49,7 +49,7 @@ def bench(place: Path, text: str, *words: str, **env: str) -> Any:
 
 MISTAKES = {
     "unknown agent": ("agents: [listner]", "line 1: agents.0: there is no agent 'listner'. Did"),
-    "agent twice": ("agents: [echo, echo]", "line 1: agents.1: stands here twice"),
+    "agent twice": ("agents: [echo, echo]", "line 1: agents: echo is named twice"),
     "a person": ("agents: [human]", "agents.0: nobody sits at a suite"),
     "code": (
         "agents:\n- suite_agents:Kind",
