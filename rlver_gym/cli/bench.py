@@ -220,8 +220,7 @@ def bench(
     if meant.thresholds:
         gate = decide_suite(meant, plan, folder, records, heard)
     where = {"run": _describe_run(bench_run, held), "report": str(report)}
-    where |= {"check it": f"rlver-gym verify {folder}"}
-    where |= {"spent": "; ".join(spent)} if spent else {}
+    where |= {"check it": f"rlver-gym verify {folder}", "spent": "; ".join(spent)}
     where |= write_gate(folder, gate, says[0] if says else "") if gate else {}
     if init:
         text = draft_suite(meant, ranked, watched)
@@ -382,4 +381,5 @@ def _print_results(
     for line in suspects:
         console.print_line(line)
     for name, text in where.items():
-        console.print_line((f"{name:8s}", "bold"), " ", text)
+        if text:
+            console.print_line((f"{name:8s}", "bold"), " ", text)
