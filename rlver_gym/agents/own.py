@@ -15,7 +15,8 @@ OTHERS = ("strategy", "openai", "hf")
 """What stands before the colon of agents that are not one's own."""
 _WHAT = (
     "An agent is a class that needs no arguments (or a function that makes one), with a method"
-    " reply(messages) -> str, or such a function alone: see examples/your_own_agent.py."
+    " reply(messages) -> str, or a function whose argument is called messages: see"
+    " examples/your_own_agent.py. A message has speaker and text."
 )
 
 

@@ -97,7 +97,8 @@ def _locate_errors(case: Case, session: EmpathySession) -> Iterator[None]:
     except RlverError as error:
         raise AgentError(f"{place}: {error}") from error
     except CodeFailed as error:
-        raise AgentError(f"{place}: {error}. Mend the agent; what was finished is kept.") from None
+        hint = "Mend the agent (a message has speaker and text); what was finished is kept."
+        raise AgentError(f"{place}: {error}. {hint}") from None
     except Exception as error:
         raise AgentError(f"{place}: {describe_error(error)}. What was finished is kept.") from error
 

@@ -93,7 +93,9 @@ def _check(check: Callable[[Any], object]) -> AfterValidator:
     return AfterValidator(validate)
 
 
-def _refuse_twice(agents: tuple[str, ...]) -> tuple[str, ...]:
+def _check_agents(agents: tuple[str, ...]) -> tuple[str, ...]:
+    if not agents:
+        raise ValueError("name one at least")
     if twice := next((one for one in agents if agents.count(one) > 1), None):
         raise ValueError(f"{twice} is named twice. For more dialogues of each, raise seeds")
     return agents
@@ -111,8 +113,8 @@ _User = Annotated[Name, _check(check_user_name), _check(locate_server)]
 class Suite(Plan):
     """What a file or the options of a command say: a benchmark, and what is made of it."""
 
-    agents: Annotated[tuple[_Agent, ...], AfterValidator(_refuse_twice)] = Field(
-        min_length=1, max_length=MAX_AGENTS
+    agents: Annotated[tuple[_Agent, ...], AfterValidator(_check_agents)] = Field(
+        max_length=MAX_AGENTS
     )
     env: Annotated[Name, _check(env_card)] = Plan.model_fields["env"].default
     user: _User = Plan.model_fields["user"].default
@@ -143,14 +145,21 @@ class Suite(Plan):
         bound = self.thresholds if self.baseline else ()
         return any(one.by_reference and one.measure == "difference" for one in bound)
 
+    def select_people(self) -> tuple[str, ...]:
+        """Those of a panel, or who are named; empty for a whole split. RlverError where there is no
+        such person, or are too few.
+        """
+        shelf = library(self.personas)
+        if self.panel and not self.persona_ids:
+            return draw_panel(shelf, self.split or env_card(self.env).split, self.panel)
+        return tuple(shelf.get(one).id for one in self.persona_ids)
+
     def make_plan(self, chat: ChatSettings, path: Path | None = None) -> BenchPlan:
         """The benchmark of it; `chat` says how servers are reached, and its budget goes before the
         suite's. `path`: of the file. CardError names what does not go together.
         """
         plain = {name: getattr(self, name) for name in (*Plan.model_fields, "personas")}
-        if self.panel and not self.persona_ids:
-            split = self.split or env_card(self.env).split
-            plain["persona_ids"] = draw_panel(library(self.personas), split, self.panel)
+        plain["persona_ids"] = self.select_people()
         budget = chat.budget if chat.budget != Budget() else self.budget
         limits = {"budget": budget, "prices": chat.prices or self.prices}
         plain |= {"chat": {**dict(chat), **limits}}
@@ -203,6 +212,10 @@ def _check_names(suite: Suite, allow_code: bool) -> Iterator[_Problem]:
                 own_agent_maker(name)
             except RlverError as error:
                 yield place, str(error)
+    try:
+        suite.select_people()
+    except RlverError as error:
+        yield ("persona_ids" if suite.persona_ids else "panel",), str(error)
     for name in suite.user_options:
         if name in ChatSettings.model_fields or not (allow_code or uses_server(suite.user)):
             told = "is no option here. Say it on the command line, or user: openai:MODEL@URL"

@@ -27,7 +27,14 @@ from rlver_gym.cli.servers import UserOption, Yes, confirm_cost, parse_user_opti
 from rlver_gym.core.user import SentientUser
 from rlver_gym.users import make_user
 from rlver_gym.users.llm.make import sort_options
-from rlver_gym.util.errors import STOPPING, CardError, RunError, RunStopped, ServerOutage
+from rlver_gym.util.errors import (
+    STOPPING,
+    CardError,
+    RunError,
+    RunStopped,
+    ServerOutage,
+    ServerUnreachable,
+)
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.terminal import SafeConsole, format_count
 from rlver_gym.util.user_code import CodeRunner
@@ -167,7 +174,8 @@ def appraise_by(
         try:
             found[name] = list(show_progress(work, f"appraising: {name}", len(dialogues)))
         except STOPPING as error:
-            stopped = RunStopped if isinstance(error, ServerOutage) else RunError
+            is_outage = isinstance(error, ServerOutage | ServerUnreachable)
+            stopped = RunStopped if is_outage else RunError
             raise stopped(f"{error} What it answered is kept: the same command goes on.") from error
     return found
 

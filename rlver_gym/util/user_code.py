@@ -183,7 +183,8 @@ def import_own(what: str, name: str, error: type[RlverError]) -> ModuleType:
         if missing and f"{module}.".startswith(f"{missing}."):
             why = (
                 f"there is no module {missing!r} in {os.getcwd()} or on PYTHONPATH). Start the"
-                " command in the folder that holds it, or add that folder to PYTHONPATH."
+                " command in the folder that holds it, or add that folder to PYTHONPATH; a file"
+                " NAME.py is the module NAME."
             )
         raise error(f"the {what} {name} cannot be imported ({why}") from problem
 

@@ -267,6 +267,14 @@ def test_readings_stay_within_the_budget_and_go_on_from_what_was_read(tmp_path: 
         assert len(server.requests) == 32
 
 
+def test_a_reference_that_does_not_answer_stops_the_run_as_an_outage(tmp_path: Path) -> None:
+    with ChatServer(Reader()) as server:
+        pass
+    stopped = bench(tmp_path, server, SUITE)
+    assert stopped.returncode == 3
+    assert "the same command goes on" in stopped.stderr
+
+
 def test_a_score_that_stands_alone_says_what_it_cannot_tell(tmp_path: Path) -> None:
     words = "bench --agent echo --split demo --seeds 1".split()
     alone = run_command(*words, cwd=tmp_path, env={"COLUMNS": "250"}).stdout

@@ -115,6 +115,14 @@ MISTAKES = {
     "no options": ("agents: [echo]\nagent_options: {top_p: 1}", "agent_options are for agents"),
     "no fields": ("- echo", "must hold fields: agents, and more. rlver-gym bench --init FILE"),
     "no agents": ("split: demo", "agents: add this field"),
+    "nobody of that name": (
+        "agents: [echo]\npersona_ids: [nobody]",
+        "line 2: persona_ids: there is no persona 'nobody'",
+    ),
+    "too many people": (
+        "agents: [echo]\npanel: 400",
+        "line 2: panel: a panel of 400 was asked for, but the split 'test' has 24",
+    ),
     "an alias": ("agents: &a [echo]\nsplit: *a", "line 1: YAML anchors and aliases"),
 }
 
