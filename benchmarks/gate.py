@@ -82,8 +82,8 @@ def main() -> None:
     base = hold(plan, 0, asked.noise)
 
     def judge(suite: Suite, records: RunRecords, loss: float = 0.0) -> Gate:
-        worse = records._replace(episodes=[lower(one, loss) for one in records.episodes])
-        return decide(suite, Evidence(plan, worse, baseline=base.episodes))
+        worse = [lower(one, loss) for one in records.episodes]
+        return decide(suite, Evidence(plan, records, (worse, ()), (base.episodes, ())))
 
     zero = [{"agent": one, "measure": "mean", "at_least": 0} for one in AGENTS]
     first = judge(Suite.model_validate({"agents": AGENTS, "thresholds": zero}), base).rulings[1:]

@@ -49,10 +49,9 @@ class Estimate(NamedTuple):
         return f"at most {calls}, about {tokens:,.2f} million tokens{cost}"
 
 
-def estimate_reading(plan: BenchPlan, dialogues: int, turns: int | None = None) -> Estimate:
-    """What somebody behind a server will be asked for who reads so many dialogues whole."""
-    answers = dialogues * (turns or plan.card.turns)
-    return Estimate.of(dialogues, dialogues * JUDGED_PROMPT, answers * JUDGED_ANSWER, plan.chat)
+def estimate_reading(requests: int, replies: int, settings: ChatSettings) -> Estimate:
+    """What somebody behind a server is asked for who judges so many replies in so many requests."""
+    return Estimate.of(requests, requests * JUDGED_PROMPT, replies * JUDGED_ANSWER, settings)
 
 
 def estimate_requests_and_tokens(

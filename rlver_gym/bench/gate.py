@@ -125,14 +125,13 @@ def reread(episodes: Sequence[Episode], rescored: Sequence[Rescored]) -> list[Ep
 
 
 class Evidence(NamedTuple):
-    """All that a gate is decided by. What is read again is so by the reference."""
+    """All that a gate is decided by. Of each pair of dialogues the second are read again."""
 
     plan: BenchPlan
     records: RunRecords
-    read: Sequence[Episode] = ()
-    baseline: Sequence[Episode] | None = None
-    baseline_read: Sequence[Episode] | None = None
-    """None: differences are to an agent of this run."""
+    ours: tuple[Sequence[Episode], Sequence[Episode]]
+    theirs: tuple[Sequence[Episode], Sequence[Episode]] | None = None
+    """Of the baseline; None: differences are to an agent of this run."""
     marks: Mapping[str, Mapping[str, Interval]] = {}
     """A judge's, by agent and capability."""
     unread: int = 0
@@ -169,7 +168,7 @@ def _rule_on_count(agent: str, demand: str, count: int, most: float, why: str = 
 def _rule(threshold: Threshold, agent: str, evidence: Evidence) -> Ruling:
     measure, bound = threshold.measure, threshold.bound
     if measure in COUNTS:
-        own = [one for one in evidence.records.episodes if one.agent == agent]
+        own = [one for one in evidence.ours[0] if one.agent == agent]
         told = [one.says for one in check_episodes(own).alarms if not one.expected]
         failed = sum(one.failed_by is not None for one in own)
         count, why = (failed, "") if measure == "failed" else (len(told), " ".join(told))
@@ -177,8 +176,8 @@ def _rule(threshold: Threshold, agent: str, evidence: Evidence) -> Ruling:
     value, label = bootstrap(np.array([])), measure.replace("_", " ")
     noise = width = 0.0
     if measure in EMOTIONS:
-        ours = evidence.read if threshold.by_reference else evidence.records.episodes
-        finals, label = _compute_finals(threshold, agent, evidence, ours)
+        ours = evidence.ours[threshold.by_reference]
+        finals, label = _compute_finals(threshold, agent, evidence)
         value, noise = bootstrap(np.array([*finals.values()])), _measure_noise(ours, evidence.plan)
         noise /= 1 if measure == "difference" else sqrt(2)  # the floor is of two runs
         value = Interval(*3 * [value.low]) if measure == "lower" else value
@@ -205,16 +204,17 @@ def _decide(value: Interval, bound: float, noise: float, people: int) -> tuple[D
 
 
 def _compute_finals(
-    threshold: Threshold, agent: str, evidence: Evidence, ours: Sequence[Episode]
+    threshold: Threshold, agent: str, evidence: Evidence
 ) -> tuple[dict[str, float], str]:
     """By person, the final emotion or its difference; and what that is called."""
-    finals, label = compute_worst_case_finals(ours, agent), threshold.measure
+    is_read, label = threshold.by_reference, threshold.measure
+    finals = compute_worst_case_finals(evidence.ours[is_read], agent)
     if label == "difference":
-        there = evidence.baseline_read if threshold.by_reference else evidence.baseline
-        theirs = compute_persona_finals(ours if there is None else there, threshold.to or agent)
+        there = (evidence.theirs or evidence.ours)[is_read]
+        theirs = compute_persona_finals(there, threshold.to or agent)
         finals = {who: finals[who] - theirs[who] for who in finals if who in theirs}
         label = f"difference to {threshold.to or 'the baseline'}"
-    return finals, f"{label} by the reference" if threshold.by_reference else label
+    return finals, f"{label} by the reference" if is_read else label
 
 
 def _measure_noise(episodes: Sequence[Episode], plan: BenchPlan) -> float:

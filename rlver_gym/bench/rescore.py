@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, cast
 import numpy as np
 
 from rlver_gym.bench.check import Problems, read_run
-from rlver_gym.bench.costs import JUDGED_ANSWER, JUDGED_PROMPT, Estimate
+from rlver_gym.bench.costs import Estimate, estimate_reading
 from rlver_gym.bench.folder import EPISODES, MANIFEST
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.recompute import Sources, find_cards
@@ -138,7 +138,7 @@ def estimate_rescore(
     """What a model behind a server will be asked for."""
     replies = samples * sum(len(dialogue.turns) for dialogue in dialogues)
     requests = samples * len(dialogues) if calls == "dialogue" else replies
-    return Estimate.of(requests, requests * JUDGED_PROMPT, replies * JUDGED_ANSWER, settings)
+    return estimate_reading(requests, replies, settings)
 
 
 def rescore(

@@ -259,7 +259,7 @@ def _estimate_least(suite: Suite, plan: BenchPlan) -> dict[str, float]:
     usual = [name for name in suite.readers if ADDRESS not in name]
     cases = [case for case in plan.cases() if ADDRESS not in case.agent]
     held = estimate_requests_and_tokens(plan, cases, turns=1)
-    read = estimate_reading(plan, len(usual) * plan.planned.count, turns=1)
+    read = estimate_reading(len(usual) * plan.planned.count, 0, plan.chat)
     tokens = held.prompt_tokens + held.completion_tokens + read.prompt_tokens
     money = ((held.money or 0) + (read.money or 0)) / 2
     return {"calls": held.calls + read.calls, "tokens": tokens / 2, "money": money}

@@ -70,15 +70,7 @@ from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.llm_client.settings import ChatSettings, locate_server
 from rlver_gym.studio.page import write_page
 from rlver_gym.util.atomic import write_atomically
-from rlver_gym.util.errors import (
-    STOPPING,
-    CacheError,
-    CardError,
-    RunError,
-    RunStopped,
-    ServerOutage,
-    ServerUnreachable,
-)
+from rlver_gym.util.errors import STOPPING, CacheError, CardError, RunError, stop_run
 from rlver_gym.util.interval import Spread
 from rlver_gym.util.progress import progress_bar
 from rlver_gym.util.terminal import SafeConsole, format_count, one_line
@@ -308,8 +300,8 @@ def _announce_cost_and_confirm(bench_run: Run, suite: Suite, yes: bool) -> None:
     count = plan.planned.count
     if suite.reads_baseline:
         count += Manifest.read(Path(str(suite.baseline))).planned.count
-    for name in suite.readers:
-        told.append(f"{name} reads each dialogue once: {estimate_reading(plan, count)}")
+    reading = estimate_reading(count, count * plan.card.turns, plan.chat)
+    told += [f"{name} reads each dialogue once: {reading}" for name in suite.readers]
     for line in told:
         SafeConsole(stderr=True).print_line(f"{line}; what the response cache holds is free")
     if told:
@@ -344,8 +336,7 @@ def _run_missing_cases(bench_run: Run) -> int:
             " kept: the same command goes on from there."
         )
         spent = "".join(f" Spent: {line}." for line in _list_spending(bench_run))
-        is_outage = isinstance(error, ServerOutage | ServerUnreachable)
-        raise (RunStopped if is_outage else RunError)(f"{error} {kept}{spent}") from error
+        raise stop_run(error, kept + spent) from error
     return held
 
 

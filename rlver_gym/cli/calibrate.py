@@ -19,13 +19,13 @@ from rlver_gym.bench.calibrate import (
     summarise,
 )
 from rlver_gym.cli.options import AsJson, print_json
-from rlver_gym.cli.report import show_progress
+from rlver_gym.cli.report import ask_all
 from rlver_gym.cli.servers import UserOption, Yes, confirm_cost, parse_user_options
 from rlver_gym.llm_client.connect import connect, spending
 from rlver_gym.users.llm.make import sort_options
 from rlver_gym.users.llm.user import LLMUser
 from rlver_gym.util.atomic import write_atomically
-from rlver_gym.util.errors import STOPPING, CardError, RunError, RunStopped, ServerOutage
+from rlver_gym.util.errors import CardError, RunError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.interval import Interval
 from rlver_gym.util.json_text import to_plain
@@ -93,12 +93,7 @@ def calibrate(
     estimate = estimate_requests_and_tokens(places, options.samples, settings)
     SafeConsole(stderr=True).print_line(f"{estimate}; what {cache} holds is free")
     confirm_cost([settings], yes)
-    work = judge_places(judge, places)
-    try:
-        judged = list(show_progress(work, "judging", len(places)))
-    except STOPPING as error:
-        stopped = RunStopped if isinstance(error, ServerOutage) else RunError
-        raise stopped(f"{error} What was answered is kept: the same command goes on.") from error
+    judged = ask_all(judge_places(judge, places), "judging", len(places))
     found = summarise(judged)
     result: dict[str, Any] = {
         "user": user,

@@ -129,16 +129,12 @@ def decide_suite(
 ) -> Gate:
     """The gate of a run that is held and read."""
     rescored = next(iter(heard.rescored.values()), []) if heard else []
-    earlier = read_run(Path(suite.baseline)).episodes if suite.baseline else None
-    evidence = Evidence(
-        plan,
-        records,
-        reread(records.episodes, rescored),
-        earlier,
-        earlier and reread(earlier, heard.baseline if heard else []),
-        collect_judge_scores(read_comparisons([folder])[0]) if suite.judge else {},
-        sum(bool(one.failure) for one in rescored) + (heard.unjudged if heard else 0),
-    )
+    earlier = read_run(Path(suite.baseline)).episodes if suite.baseline else []
+    theirs = earlier, reread(earlier, heard.baseline if heard else [])
+    marks = collect_judge_scores(read_comparisons([folder])[0]) if suite.judge else {}
+    unread = sum(bool(one.failure) for one in rescored) + (heard.unjudged if heard else 0)
+    ours = records.episodes, reread(records.episodes, rescored)
+    evidence = Evidence(plan, records, ours, theirs if suite.baseline else None, marks, unread)
     return decide(suite, evidence)
 
 

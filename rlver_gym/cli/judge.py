@@ -19,7 +19,7 @@ from rlver_gym.bench.judge.summary import (
 )
 from rlver_gym.bench.rescore import Recorded
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, exit_if_any_skipped, print_json
-from rlver_gym.cli.report import recorded_dialogues, show_progress
+from rlver_gym.cli.report import ask_all, recorded_dialogues
 from rlver_gym.cli.servers import parse_user_options
 from rlver_gym.core.capabilities import AXES, DIMENSIONS
 from rlver_gym.core.dialogue import Dialogue
@@ -28,14 +28,7 @@ from rlver_gym.llm_client.settings import locate_server
 from rlver_gym.users.llm.make import sort_options
 from rlver_gym.users.llm.options import LLMOptions
 from rlver_gym.util.atomic import write_atomically
-from rlver_gym.util.errors import (
-    STOPPING,
-    CardError,
-    RunError,
-    RunStopped,
-    ServerOutage,
-    ServerUnreachable,
-)
+from rlver_gym.util.errors import CardError, RunError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.terminal import SafeConsole, format_count
 
@@ -126,15 +119,8 @@ def judge(
 
 
 def ask_judge(who: Judge, dialogues: Sequence[Recorded], concurrency: int) -> list[JudgedDialogue]:
-    """Their judgements, under a bar. RunError when a server or budget stops it."""
     heard = list(_number_dialogues(dialogues))
-    work = who.judge(heard, concurrency)
-    try:
-        return list(show_progress(work, "judging", len(heard)))
-    except STOPPING as error:
-        is_outage = isinstance(error, ServerOutage | ServerUnreachable)
-        stopped = RunStopped if is_outage else RunError
-        raise stopped(f"{error} What was answered is kept: the same command goes on.") from error
+    return ask_all(who.judge(heard, concurrency), "judging", len(heard))
 
 
 def _number_dialogues(dialogues: Sequence[Recorded]) -> Iterator[JudgeInput]:

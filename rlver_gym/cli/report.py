@@ -45,6 +45,7 @@ from rlver_gym.policy.learning.metrics import read_metrics
 from rlver_gym.studio.page import write_page
 from rlver_gym.studio.runs import Runs
 from rlver_gym.studio.trainings import is_training
+from rlver_gym.util.errors import STOPPING, stop_run
 from rlver_gym.util.interval import Spread
 from rlver_gym.util.terminal import SafeConsole, one_line, print_text
 
@@ -172,6 +173,14 @@ def recorded_dialogues(run: Path, personas: str | None, env: str | None) -> list
 def show_progress(work: Iterable[T], what: str, total: int | None = None) -> Iterable[T]:
     """The same, under a bar on standard error."""
     return track(work, what, total, console=SafeConsole(stderr=True), transient=True)
+
+
+def ask_all(work: Iterable[T], what: str, total: int) -> list[T]:
+    """All that servers say, under a bar. RunError when an outage or a budget stops it."""
+    try:
+        return list(show_progress(work, what, total))
+    except STOPPING as error:
+        raise stop_run(error, "What was answered is kept: the same command goes on.") from error
 
 
 def _summarize_with_progress(

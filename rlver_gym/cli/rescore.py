@@ -22,19 +22,12 @@ from rlver_gym.bench.rescore import (
 )
 from rlver_gym.bench.rescore import rescore as appraise_again
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, exit_if_any_skipped, print_json
-from rlver_gym.cli.report import print_rows, recorded_dialogues, show_progress
+from rlver_gym.cli.report import ask_all, print_rows, recorded_dialogues
 from rlver_gym.cli.servers import UserOption, Yes, confirm_cost, parse_user_options
 from rlver_gym.core.user import SentientUser
 from rlver_gym.users import make_user
 from rlver_gym.users.llm.make import sort_options
-from rlver_gym.util.errors import (
-    STOPPING,
-    CardError,
-    RunError,
-    RunStopped,
-    ServerOutage,
-    ServerUnreachable,
-)
+from rlver_gym.util.errors import CardError, RunError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.terminal import SafeConsole, format_count
 from rlver_gym.util.user_code import CodeRunner
@@ -168,16 +161,10 @@ def appraise_by(
     users: Mapping[str, SentientUser], dialogues: Sequence[Recorded], calls: Calls = "dialogue"
 ) -> dict[str, list[Rescored]]:
     """All dialogues by each user, under a bar. RunError when a server or budget stops it."""
-    found = {}
-    for name, user in users.items():
-        work = appraise_again(user, dialogues, calls)
-        try:
-            found[name] = list(show_progress(work, f"appraising: {name}", len(dialogues)))
-        except STOPPING as error:
-            is_outage = isinstance(error, ServerOutage | ServerUnreachable)
-            stopped = RunStopped if is_outage else RunError
-            raise stopped(f"{error} What it answered is kept: the same command goes on.") from error
-    return found
+    return {
+        name: ask_all(appraise_again(user, dialogues, calls), f"appraising: {name}", len(dialogues))
+        for name, user in users.items()
+    }
 
 
 def print_opinions(console: SafeConsole, found: Opinions) -> None:

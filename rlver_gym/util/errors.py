@@ -191,3 +191,9 @@ STOPPING = (ServerUnreachable, ServerOutage, ServerRefused, BudgetSpent, NotInCa
 """The ChatErrors that concern more than one request: users and agents let them through, so that
 they stop the run and fail no dialogue.
 """
+
+
+def stop_run(error: RlverError, kept: str) -> RunError:
+    """What a run ends with that one of these has stopped; `kept` says what is not lost."""
+    is_outage = isinstance(error, ServerOutage | ServerUnreachable)
+    return (RunStopped if is_outage else RunError)(f"{error} {kept}")

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 from xml.etree import ElementTree
 
@@ -52,12 +51,17 @@ def rule(
     echo = [one for one in records.episodes if one.agent == "echo"]
     people = sorted({one.persona for one in echo})
     ended = [end_at(one, finals[one.seed][people.index(one.persona)]) for one in echo]
-    earlier = None if baseline is None else [end_at(one, baseline) for one in echo]
+    earlier = None if baseline is None else ([end_at(one, baseline) for one in echo], [])
     suite = Suite.model_validate({"agents": ["echo"], "thresholds": [threshold]})
     of = {"echo": {"core_insight": marks}} if marks else {}
     plan = PLAN.model_copy(update={"agents": ("echo",)})
-    evidence = Evidence(plan, records._replace(episodes=ended), (), earlier, marks=of)
+    evidence = Evidence(plan, records, (ended, []), earlier, marks=of)
     return decide(suite, evidence).rulings[1]
+
+
+def gather(plan: BenchPlan, folder: Path) -> Evidence:
+    records = read_run(folder)
+    return Evidence(plan, records, (records.episodes, []))
 
 
 EVEN = [[50] * PEOPLE, [50] * PEOPLE]
@@ -146,7 +150,7 @@ def test_few_people_decide_nothing_and_counts_are_exact(tmp_path: Path) -> None:
     list(run(plan, tmp_path))
     asked = [{"measure": "mean", "at_least": 90}, {"measure": "failed", "at_most": 0}]
     suite = Suite.model_validate({"agents": ["echo"], "thresholds": asked})
-    mean, failed = decide(suite, Evidence(plan, read_run(tmp_path))).rulings[1:]
+    mean, failed = decide(suite, gather(plan, tmp_path)).rulings[1:]
     assert (mean.decision, mean.why) == ("undecided", "fewer than 5 people")
     assert failed.decision == "pass"
 
@@ -168,7 +172,7 @@ def test_a_record_that_is_not_the_run_s_fails_the_gate(
     assert changed != lines
     (tmp_path / EPISODES).write_text("".join(changed), encoding="utf-8")
     suite = Suite.model_validate({"agents": ["echo"]})
-    (found,) = decide(suite, Evidence(PLAN, read_run(tmp_path))).rulings
+    (found,) = decide(suite, gather(PLAN, tmp_path)).rulings
     assert (found.decision, found.why) == ("fail", fault)
 
 
@@ -310,4 +314,3 @@ def test_a_judge_of_the_suite_gives_the_marks_that_are_bound(tmp_path: Path) -> 
     assert "oracle: core insight at least 4: 4.0 [4.0, 4.0]" in done.stdout
     decisions = [line.split()[0] for line in done.stdout.splitlines() if " at least " in line]
     assert decisions == ["pass", "pass", "fail", "fail"]
-    assert fmean([4.0]) == 4
