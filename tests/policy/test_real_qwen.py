@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from paths import ROOT
 
-from research.real_qwen import folds
+from research.real_qwen import folds, memory
 from rlver_gym.policy.learner import Learner, make_learner
 from rlver_gym.policy.models.actor import TokenScores
 from rlver_gym.util.errors import TrainingError
@@ -66,3 +66,16 @@ def test_folds_that_are_done_and_the_model_before_are_not_computed_again(
     assert not made
     with pytest.raises(TrainingError, match="other settings"):
         run("cut.jsonl", "--passes", "2")
+
+
+def test_a_step_says_what_it_costs(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(folds.SETTINGS, "max_tokens", 3000)
+    words = ["memory", str(tiny_folder), "--moments", "3", "--dtype", "float32"]
+    monkeypatch.setattr(sys, "argv", [*words, "--microbatch-tokens", "4096"])
+    memory.main()
+    said = json.loads(capsys.readouterr().out)
+    assert (said["moments"], said["replies"], said["microbatch_tokens"]) == (3, 18, 4096)
+    assert said["peak_gib"] >= said["loaded_gib"] > 0
+    assert 0 < said["processor_seconds"] < 60
