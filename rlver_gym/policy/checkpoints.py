@@ -24,7 +24,7 @@ from torch.optim import Optimizer
 from transformers import PreTrainedModel
 
 from rlver_gym.core.agent import agent_prompt
-from rlver_gym.policy.config import Section, TrainConfig, make_config, refuse_changes
+from rlver_gym.policy.config import Section, TrainConfig, make_saved_config, refuse_changes
 from rlver_gym.policy.learner import Learner, ReferenceStart
 from rlver_gym.policy.learning.persona_baseline import PersonaBaseline
 from rlver_gym.policy.models.agent import ReplyConfig
@@ -208,7 +208,7 @@ def load(learner: Learner, folder: Path) -> None:
     TrainingError for a checkpoint of another config, or one that cannot be read.
     """
     state = read_state(folder)
-    saved = make_config(state["config"], str(folder))
+    saved = make_saved_config(state["config"], str(folder))
     refuse_changes(saved, learner.config.model_dump(mode="json"), folder)
     if learner.own_reward and learner.own_reward.hash != state["reward_hash"]:
         raise TrainingError(

@@ -34,6 +34,7 @@ from rlver_gym.util.field_errors import field_errors
 from rlver_gym.util.files import path_inside, read_text
 from rlver_gym.util.json_text import parse_json
 from rlver_gym.util.secret_words import find_secret
+from rlver_gym.util.terminal import one_line
 from rlver_gym.util.user_code import is_own_name
 from rlver_gym.util.yaml_file import read_yaml
 
@@ -45,6 +46,7 @@ _IGNORED = "{name} would be ignored: {why}. Leave it out."
 CONFIG = "config.json"
 """In a run's folder."""
 _MAX_CONFIG_BYTES = 1 << 20
+_MAX_CHARS = 200
 RUN_FOLDER = "train-{algo}-{style}-{model}-{seed}"
 """The name of a run's folder unless told otherwise."""
 
@@ -327,12 +329,16 @@ class TrainConfig(
         if not self.vllm:
             unused["vllm_seeds"] = "there is no vllm"
         if not self.eval_every:
-            unused["stop_on_alarm"] = "eval_every is 0"
+            names = ("stop_on_alarm", "eval_dialogues", "eval_options")
+            unused |= dict.fromkeys(names, "eval_every is 0")
         if not self.algorithm.learns_pairs:
             unused["beta"] = "it is for dpo"
         if self.corpus is not None:
             names = ("next_reply", "max_sampler_kl", "group_size", "workers", "reference")
             unused |= dict.fromkeys(names, "a corpus holds what was said")
+            if not self.eval_every:
+                names = ("env", "env_options", "vllm", "vllm_folder")
+                unused |= dict.fromkeys(names, "a corpus holds what was said, and eval_every is 0")
         if self.reference is None:
             names = ("reference_options", "reference_every", "reference_dialogues", "stop_on_gap")
             unused |= dict.fromkeys(names, "there is no reference")
@@ -435,6 +441,19 @@ def make_config(values: dict[str, Any], source: str) -> TrainConfig:
         raise TrainingError(f"{source}: {problem}. See: rlver-gym train --help") from error
 
 
+def make_saved_config(values: dict[str, Any], place: str) -> TrainConfig:
+    """The config of a run that was saved. TrainingError for one of a version with other options,
+    which nobody can go on with.
+    """
+    if unknown := sorted(values.keys() - FIELDS.keys()):
+        names = one_line(", ".join(unknown), max_chars=_MAX_CHARS)
+        raise TrainingError(
+            f"{place}: the run was made by a version with other options: this one has no {names}."
+            " Go on with that version, or begin anew with another --out."
+        )
+    return make_config(values, place)
+
+
 MAY_CHANGE = frozenset(
     "iterations eval_every save_every keep_checkpoints show_every workers microbatch_tokens"
     " vllm vllm_folder vllm_seeds max_sampler_kl stop_on_alarm"
@@ -467,7 +486,7 @@ def read_run_config(folder: Path) -> TrainConfig:
         raise TrainingError(f"{path}: not JSON ({error}). {hint}") from error
     if not isinstance(values, dict):
         raise TrainingError(f"{path}: must hold the fields of a config. {hint}")
-    return make_config(values, str(path))
+    return make_saved_config(values, str(path))
 
 
 def resume_config(folder: Path, given: dict[str, Any]) -> TrainConfig:
@@ -509,9 +528,9 @@ def list_presets() -> list[str]:
 def read_config_values(
     path_or_preset: str, given: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """The fields of a YAML file, or of a preset by name. Under `ppo:` and `group:` stand those that
-    only some kinds of algorithm have: they are left out where they decide nothing, `given` being
-    asked for instead of the file's.
+    """The fields of a YAML file, or of a preset by name, of which those that decide nothing are
+    left out, `given` being asked for instead of the file's: of a preset all, of a file those that
+    stand under `ppo:` and `group:`, which only some kinds of algorithm have.
     TrainingError when there is none, it holds no fields, or it names code to import.
     """
     is_preset = path_or_preset in list_presets()
@@ -533,9 +552,10 @@ def read_config_values(
     wanted = TrainConfig.model_construct(**values | asked)
     if wanted.algo not in ALGORITHMS:
         return values
-    section = sections["ppo"] | sections["group"]
     unused = wanted.explain_unused_options()
-    return values | {name: value for name, value in section.items() if name not in unused}
+    may_go = values | sections["ppo"] | sections["group"]
+    kept = {name: value for name, value in may_go.items() if name not in unused}
+    return kept if is_preset else values | kept
 
 
 def _reject_imports_from_file(values: dict[str, Any], path: Path) -> None:

@@ -21,7 +21,6 @@ from rlver_gym.environment.env import make_for_loop
 from rlver_gym.environment.rescore import reappraise_texts
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.policy import run_training as folders
-from rlver_gym.policy.checkpoints import Checkpoints
 from rlver_gym.policy.config import make_config
 from rlver_gym.policy.learner import ReferenceStart, make_learner
 from rlver_gym.policy.learning.metrics import read_metrics
@@ -251,33 +250,29 @@ class Habits:
 
 
 @pytest.mark.slow
-def test_a_policy_that_learns_a_bribe_is_stopped_and_goes_on_as_if_it_had_not_been(
+@pytest.mark.timeout(1200)
+def test_a_policy_that_learns_a_bribe_is_stopped_in_time_and_goes_on_when_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = generate_demonstrations(["test_reference:Habits"], 200)
-    warm = tmp_path / "warm"
-    teach(SftConfig(epochs=2), told, warm)
-    how = {"dialogues": 32, "group_size": 4, "iterations": 16, "max_reply_tokens": 16, "lr": 3e-4}
+    warm, folder = tmp_path / "warm", tmp_path / "run"
+    teach(SftConfig(epochs=2), generate_demonstrations(["test_reference:Habits"], 200), warm)
+    how = {"dialogues": 32, "group_size": 4, "iterations": 25, "max_reply_tokens": 16, "lr": 3e-4}
     how |= {"reference": "embedded", "env_options": {"user": "test_reference:Bribed"}, "kl": 0.0}
-    how |= {"max_tokens": 2048, "advantage": "centred", "reference_every": 1, "save_every": 4}
-    small_run(tmp_path / "whole", warm, **how)
-    lines = read_metrics(tmp_path / "whole")
-    start = lines[0]
-    assert start["reference_agreement_low"] > 0.5
-    stop = next(line for line in lines if line["reference_gap_low"] > 8)
-    stops, least = stop["iteration"], start["reference_agreement_low"]
-    assert any(line["reference_agreement_high"] < least for line in lines[: stops - 1])
-    assert stop["reference_score"] > start["reference_score"] - 2, "in time"
-    capsys.readouterr()
-    cut = small_run(tmp_path / "cut", warm, stop_on_gap=8, **how)
-    shown = " ".join(capsys.readouterr().err.split())
-    assert f"stopped after iteration {stops}" in shown
+    how |= {"max_tokens": 2048, "advantage": "centred", "reference_every": 1, "save_every": 25}
+    small_run(folder, warm, stop_on_gap=8, **how)
+    shown, lines = " ".join(capsys.readouterr().err.split()), read_metrics(folder)
+    start, stop = lines[0], lines[-1]
+    assert f"stopped after iteration {stop['iteration']}" in shown
+    assert "no longer tells replies apart" in shown.partition("stopped after")[0]
     assert "--resume --stop-on-gap none" in shown
-    latest = Checkpoints(cut / "checkpoints").latest()
-    assert latest is not None
-    assert latest.name == f"{stops:06d}"
-    small_run(cut, warm, resume=True, **how)
-    assert (cut / "metrics.jsonl").read_bytes() == (tmp_path / "whole/metrics.jsonl").read_bytes()
+    assert start["reference_agreement_low"] > 0.5
+    assert 3 < stop["iteration"] < 25
+    assert stop["reference_score"] > start["reference_score"] - 2, "in time"
+    how["iterations"] = stop["iteration"] + 1
+    small_run(folder, warm, resume=True, **how)
+    (*_, before, after) = read_metrics(folder)
+    assert (before, after["iteration"]) == (stop, stop["iteration"] + 1)
+    assert after["reference_gap"] > 5
 
 
 def test_it_is_asked_every_few_iterations_at_first_and_at_last() -> None:

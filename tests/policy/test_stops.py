@@ -45,7 +45,7 @@ SMALL: dict[str, Any] = {
     "lr": 1e-3,
     "eval_every": 2,
     "eval_dialogues": 2,
-    "save_every": 3,
+    "save_every": 1,
     "show_every": 1,
 }
 
@@ -59,15 +59,26 @@ def model(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
+def make_small(model: str, algo: str) -> TrainConfig:
+    own = {"group_size"} if algo == "ppo" else set()
+    values = {name: value for name, value in SMALL.items() if name not in own}
+    return TrainConfig(model=model, algo=algo, **values)
+
+
 @pytest.fixture(scope="module")
 def config(model: str) -> TrainConfig:
-    return TrainConfig(model=model, **SMALL)
+    return make_small(model, "grpo")
 
 
 @pytest.fixture(scope="module")
 def whole(config: TrainConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run without a stop. Do not write to it: take a copy."""
     return run_training(config, out=tmp_path_factory.mktemp("runs") / "whole")
+
+
+@pytest.fixture(scope="module")
+def whole_ppo(model: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run_training(make_small(model, "ppo"), out=tmp_path_factory.mktemp("runs") / "ppo")
 
 
 @pytest.fixture
@@ -82,44 +93,73 @@ def read_traces(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in (*names, *last)}
 
 
-MOMENTS = {
-    "evaluating before the first iteration": (running, "evaluate", 1, 0),
-    "talking": (learner, "collect_rollouts", 3, 1),
-    "learning": (iteration, "take_steps", 2, 2),
-    "evaluating": (running, "evaluate", 2, 2),
-    "writing the numbers down": (running, "_append_evaluation", 2, 2),
-}
-"""The module and function in which the stop comes, at which call, and the iterations kept."""
+class Killed(Exception):
+    """Nobody is prepared for it."""
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_a_stop_keeps_the_last_whole_iteration_and_the_run_goes_on_as_if_there_had_been_none(
-    moment: str,
-    number: int,
-    config: TrainConfig,
-    whole: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    module, name, at, kept = MOMENTS[moment]
+def end_in(
+    patch: pytest.MonkeyPatch, place: tuple[Any, str, int], ending: str
+) -> type[BaseException]:
+    """Have that call of a function of a module killed, or a signal sent there; what is raised."""
+    module, name, at = place
     do, calls = getattr(module, name), []
 
-    def stop_and_do(*given: Any, **named: Any) -> Any:
+    def end_and_do(*given: Any, **named: Any) -> Any:
         calls.append(name)
+        if len(calls) == at and ending == "killed":
+            raise Killed
         if len(calls) == at:
-            os.kill(os.getpid(), number)
+            os.kill(os.getpid(), signal.Signals[ending])
         return do(*given, **named)
 
-    monkeypatch.setattr(module, name, stop_and_do)
-    with heeding_ctrl_c(), pytest.raises(KeyboardInterrupt):
-        run_training(config, out=tmp_path)
+    patch.setattr(module, name, end_and_do)
+    return Killed if ending == "killed" else KeyboardInterrupt
+
+
+MOMENTS = {
+    "evaluating before the first iteration": ((running, "evaluate", 1), 0, 0),
+    "talking": ((learner, "collect_rollouts", 3), 1, 1),
+    "preparing": ((iteration, "score_with_models", 2), 2, 1),
+    "learning": ((iteration, "take_steps", 2), 2, 1),
+    "evaluating": ((running, "evaluate", 2), 2, 1),
+    "writing the numbers down": ((running, "_append_evaluation", 2), 2, 1),
+    "saving": ((running, "save", 2), 2, 1),
+}
+"""The module and function in which it ends, at which call, and the iterations that are kept by a
+stop, and when it is killed.
+"""
+
+
+ENDINGS = [(moment, ending, "grpo") for moment in MOMENTS for ending in ("killed", "SIGINT")]
+ENDINGS += [("learning", "SIGTERM", "grpo")]
+PPO_ENDINGS = [(moment, ending, "ppo") for moment in MOMENTS for ending in ("killed", "SIGTERM")]
+
+
+@pytest.mark.parametrize(
+    ("moment", "ending", "algo"),
+    [*ENDINGS, *(pytest.param(*values, marks=pytest.mark.slow) for values in PPO_ENDINGS)],
+)
+def test_a_stop_keeps_the_last_whole_iteration_and_the_run_goes_on_as_if_there_had_been_none(
+    moment: str,
+    ending: str,
+    algo: str,
+    model: str,
+    whole: Path,
+    whole_ppo: Path,
+    tmp_path: Path,
+) -> None:
+    (place, if_stopped, if_killed), config = MOMENTS[moment], make_small(model, algo)
+    with pytest.MonkeyPatch.context() as patch:
+        error = end_in(patch, place, ending)
+        with heeding_ctrl_c(), pytest.raises(error):
+            run_training(config, out=tmp_path)
     latest = Checkpoints(tmp_path / "checkpoints").latest()
+    kept = if_killed if ending == "killed" else if_stopped
     assert (latest and latest.name) == (f"{kept:06d}" if kept else None)
     with pytest.raises(TrainingError, match="holds a run already"):
         run_training(config, out=tmp_path)
     run_training(config, out=tmp_path, resume=True)
-    assert read_traces(tmp_path) == read_traces(whole)
+    assert read_traces(tmp_path) == read_traces(whole if algo == "grpo" else whole_ppo)
 
 
 @pytest.mark.parametrize("is_interruptible", [False, True])
@@ -286,23 +326,15 @@ def read_all(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-class Killed(Exception):
-    """Nobody is prepared for it."""
-
-
-def kill() -> None:
-    raise Killed
-
-
 SFT_MOMENTS = {
-    "reading the model": (run_sft, "load_model", 1, None),
-    "before the first step": (run_sft, "measure_cross_entropy", 1, None),
-    "the first step": (sft.SupervisedLearner, "learn", 1, None),
-    "after a checkpoint": (sft.SupervisedLearner, "learn", 4, 2),
-    "writing a loss down": (run_sft, "append_lines", 6, 4),
-    "writing a checkpoint": (run_sft, "save_weights", 2, 2),
-    "measuring a pass": (run_sft, "measure_cross_entropy", 3, 2),
-    "writing the model": (run_sft, "export_model", 1, 6),
+    "reading the model": ((run_sft, "load_model", 1), None),
+    "before the first step": ((run_sft, "measure_cross_entropy", 1), None),
+    "the first step": ((sft.SupervisedLearner, "learn", 1), None),
+    "after a checkpoint": ((sft.SupervisedLearner, "learn", 4), 2),
+    "writing a loss down": ((run_sft, "append_lines", 6), 4),
+    "writing a checkpoint": ((run_sft, "save_weights", 2), 2),
+    "measuring a pass": ((run_sft, "measure_cross_entropy", 3), 2),
+    "writing the model": ((run_sft, "export_model", 1), 6),
 }
 """Where it ends, at which call, and the step of the last checkpoint if it is killed there."""
 
@@ -310,25 +342,11 @@ SFT_MOMENTS = {
 @pytest.mark.parametrize("ending", ["killed", "SIGINT", "SIGTERM"])
 @pytest.mark.parametrize("moment", SFT_MOMENTS)
 def test_a_warm_start_goes_on_to_the_same_bytes_wherever_it_ended(
-    moment: str,
-    ending: str,
-    model: str,
-    taught: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    moment: str, ending: str, model: str, taught: Path, tmp_path: Path
 ) -> None:
-    (module, name, at, kept), out, calls = SFT_MOMENTS[moment], tmp_path / "warm", []
-    do = getattr(module, name)
-
-    def end_and_do(*given: Any, **named: Any) -> Any:
-        calls.append(name)
-        if len(calls) == at:
-            kill() if ending == "killed" else os.kill(os.getpid(), signal.Signals[ending])
-        return do(*given, **named)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(module, name, end_and_do)
-        error = Killed if ending == "killed" else KeyboardInterrupt
+    (place, kept), out = SFT_MOMENTS[moment], tmp_path / "warm"
+    with pytest.MonkeyPatch.context() as patch:
+        error = end_in(patch, place, ending)
         with heeding_ctrl_c(), handle_stops(signal.default_int_handler), pytest.raises(error):
             teach_small(model, out)
     latest = Checkpoints(out / "checkpoints").latest()
@@ -473,11 +491,15 @@ def stop_at(number: int, words: list[object], is_ripe: Callable[[], bool], wait_
 
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
-def test_twenty_stops_at_random_moments_change_nothing(model: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("algo", "stops"), [("grpo", 20), ("ppo", 8)])
+def test_stops_at_random_moments_change_nothing(
+    algo: str, stops: int, model: str, tmp_path: Path
+) -> None:
     rng, moments = random.Random(0), [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]
-    few = SMALL | {"iterations": 40, "save_every": 3, "eval_every": 4}
+    values = make_small(model, algo).model_dump(exclude_unset=True)
+    few = values | {"iterations": 2 * stops, "save_every": 3, "eval_every": 4}
     fields = [f"--{name.replace('_', '-')}={value}" for name, value in few.items()]
-    command: list[object] = ["train", "--model", model, *fields, "--out"]
+    command: list[object] = ["train", *fields, "--out"]
     taught: list[object] = ["sft", "--model", model, "--dialogues", 60, "--epochs", 2]
     taught += ["--held-out", 0.1, "--save-every", 4, "--out"]
     for name, words in (("train", command), ("sft", taught)):
@@ -485,7 +507,7 @@ def test_twenty_stops_at_random_moments_change_nothing(model: str, tmp_path: Pat
         assert b"error" not in errors, errors.decode()
     cut, metrics = tmp_path / "cut", tmp_path / "cut/metrics.jsonl"
     warm, losses = tmp_path / "taught", tmp_path / "taught/metrics.jsonl"
-    for at in range(20):
+    for at in range(stops):
         number, lines = rng.choice(moments), count_lines(metrics) + rng.choice([-99, 1, 2, 3])
         if at % 4 == 3:
             words, wait_s = [*taught, warm, "--resume"], rng.uniform(0, 1)

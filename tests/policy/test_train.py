@@ -74,6 +74,8 @@ SMALL = {
 
 
 GROUPS = SMALL | {"group_size": 2}
+UNWATCHED = {"eval_every": 0, "eval_dialogues": 24}
+"""Nobody is evaluated."""
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +132,7 @@ def test_a_run_leaves_metrics_checkpoints_dialogues_curves_and_a_model(algo, mod
 @pytest.mark.parametrize("algo", ["rft", "dpo", "grpo", "ppo"])
 def test_replies_to_one_moment_that_earned_more_become_likelier(algo, model):
     own = {"compare": "replies"} if algo in ("grpo", "ppo") else {"margin": 1.0}
-    values = GROUPS | own | {"eval_every": 0, "group_size": 4, "lr": 3e-3}
+    values = GROUPS | own | {**UNWATCHED, "group_size": 4, "lr": 3e-3}
     learner = make_learner(TrainConfig(model=model, algo=algo, **values))
     iteration, *_ = train(learner)
     rollouts = pack_rollouts(iteration.trajectories)
@@ -160,15 +162,15 @@ class AbsentUser:
         raise NotImplementedError
 
 
-@pytest.mark.parametrize("eval_every", [0, 2])
-def test_a_run_whose_every_dialogue_fails_stops_and_says_why(model, eval_every):
+@pytest.mark.parametrize("play", [lambda learner: list(train(learner)), evaluate])
+def test_a_run_whose_every_dialogue_fails_stops_and_says_why(model, play):
     options = {"user": AbsentUser()}
-    values = GROUPS | {"eval_every": eval_every, "env_options": options, "eval_options": options}
+    values = GROUPS | {"env_options": options, "eval_options": options}
     learner = make_learner(TrainConfig(model=model, **values))
     with pytest.raises(
         TrainingError, match=r"all \d+ dialogues failed: .*weights are not on this machine"
     ):
-        list(train(learner)) if not eval_every else evaluate(learner)
+        play(learner)
 
 
 def test_a_critic_that_knows_whom_is_saved_with_what_it_expects_of_them(model, tmp_path):
@@ -176,7 +178,7 @@ def test_a_critic_that_knows_whom_is_saved_with_what_it_expects_of_them(model, t
         algo="ppo",
         model=model,
         critic_knows="persona",
-        **(SMALL | {"iterations": 1, "eval_every": 0}),
+        **(SMALL | {"iterations": 1, **UNWATCHED}),
     )
     learner = make_learner(config)
     (iteration,) = train(learner)
@@ -251,7 +253,7 @@ def _wait_for(path: Path, process: subprocess.Popen) -> None:
 
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(model, tmp_path):
-    config = TrainConfig(model=model, **(GROUPS | {"iterations": 1, "eval_every": 0}))
+    config = TrainConfig(model=model, **(GROUPS | {"iterations": 1, **UNWATCHED}))
     run_training(config, out=tmp_path)
     with pytest.raises(TrainingError, match="--resume"):
         run_training(config, out=tmp_path)
@@ -262,7 +264,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(model, tmp_path):
 def test_a_run_that_is_over_trains_no_more_when_resumed_and_names_its_model_again(
     model, tmp_path, capsys
 ):
-    config = TrainConfig(model=model, **(GROUPS | {"iterations": 1, "eval_every": 0}))
+    config = TrainConfig(model=model, **(GROUPS | {"iterations": 1, **UNWATCHED}))
     run_training(config, out=tmp_path)
     metrics = (tmp_path / "metrics.jsonl").read_bytes()
     shutil.rmtree(tmp_path / "model")
@@ -274,14 +276,14 @@ def test_a_run_that_is_over_trains_no_more_when_resumed_and_names_its_model_agai
 
 
 def test_a_checkpoint_is_written_every_few_iterations_and_after_the_last(model, tmp_path):
-    few = {"iterations": 5, "eval_every": 0, "save_every": 2, "keep_checkpoints": 5}
+    few = {"iterations": 5, **UNWATCHED, "save_every": 2, "keep_checkpoints": 5}
     run_training(TrainConfig(model=model, **(GROUPS | few)), out=tmp_path)
     written = [path.name for path in Checkpoints(tmp_path / "checkpoints").all()]
     assert written == ["000002", "000004", "000005"]
 
 
 def test_a_resumed_run_shows_no_dialogue_twice(model, tmp_path):
-    small = GROUPS | {"eval_every": 0, "show_every": 1}
+    small = GROUPS | {**UNWATCHED, "show_every": 1}
     run_training(TrainConfig(model=model, **(small | {"iterations": 2})), out=tmp_path)
     shutil.rmtree(tmp_path / "checkpoints" / "000002")
     by_hand = tmp_path / "dialogues.md"
@@ -299,7 +301,7 @@ def test_a_resumed_run_shows_no_dialogue_twice(model, tmp_path):
 def test_a_disk_without_room_for_the_weights_leaves_the_old_checkpoint(model, tmp_path):
     import resource
 
-    learner = make_learner(TrainConfig(model=model, **(GROUPS | {"eval_every": 0})))
+    learner = make_learner(TrainConfig(model=model, **(GROUPS | UNWATCHED)))
     kept = Checkpoints(tmp_path)
     kept.write(1, lambda path: save(learner, path))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -315,7 +317,7 @@ def test_a_disk_without_room_for_the_weights_leaves_the_old_checkpoint(model, tm
 
 @pytest.mark.parametrize("name", ["learner.safetensors", "optimizer.pt", "state.json"])
 def test_a_checkpoint_that_was_cut_off_is_named(name, model, tmp_path):
-    learner = make_learner(TrainConfig(model=model, **(GROUPS | {"eval_every": 0})))
+    learner = make_learner(TrainConfig(model=model, **(GROUPS | UNWATCHED)))
     path = Checkpoints(tmp_path).write(1, lambda path: save(learner, path))
     (path / name).write_bytes((path / name).read_bytes()[:20])
     with pytest.raises(TrainingError, match="000001"):
@@ -323,7 +325,7 @@ def test_a_checkpoint_that_was_cut_off_is_named(name, model, tmp_path):
 
 
 def test_a_run_is_not_gone_on_with_under_another_config(model, tmp_path):
-    small = GROUPS | {"iterations": 1, "eval_every": 0}
+    small = GROUPS | {"iterations": 1, **UNWATCHED}
     run_training(TrainConfig(model=model, **small), out=tmp_path)
     with pytest.raises(TrainingError, match=r"lr 0.001, this run has 0.5"):
         run_training(TrainConfig(model=model, **(small | {"lr": 0.5})), out=tmp_path, resume=True)
@@ -332,14 +334,14 @@ def test_a_run_is_not_gone_on_with_under_another_config(model, tmp_path):
 
 
 def test_a_context_without_room_for_a_first_reply_is_named(model):
-    few = {"max_tokens": 60, "iterations": 1, "eval_every": 0}
+    few = {"max_tokens": 60, "iterations": 1, **UNWATCHED}
     learner = make_learner(TrainConfig(model=model, **(GROUPS | few)))
     with pytest.raises(TrainingError, match=r"all 4 dialogues failed: no room was left in max_tok"):
         next(train(learner))
 
 
 def test_the_reference_is_the_model_as_it_was_at_the_start(model):
-    few = {"iterations": 2, "eval_every": 0, "kl": 0.1, "lr": 1e-2}
+    few = {"iterations": 2, **UNWATCHED, "kl": 0.1, "lr": 1e-2}
     learner = make_learner(TrainConfig(model=model, **(GROUPS | few)))
     before = [weight.detach().clone() for weight in learner.models.actor.parameters()]
     first, second = (one.metrics["reference_kl"] for one in train(learner))
@@ -418,7 +420,7 @@ def test_a_model_of_an_environment_of_ones_own_is_named_without_a_benchmark(
     own = copy.deepcopy(gym.spec("RLVER-Empathy-v0"))
     own.id = "Own-v0"
     monkeypatch.setitem(gym.registry, "Own-v0", own)
-    few = {"env": "Own-v0", "iterations": 1, "eval_every": 0}
+    few = {"env": "Own-v0", "iterations": 1, **UNWATCHED}
     run_training(TrainConfig(model=model, **(GROUPS | few)), out=tmp_path)
     told = " ".join(capsys.readouterr().err.split())
     assert f"model {tmp_path / 'model'} (from iteration 1)" in told
@@ -426,7 +428,7 @@ def test_a_model_of_an_environment_of_ones_own_is_named_without_a_benchmark(
 
 
 def test_a_sampler_is_compared_with_the_learner_as_soon_as_the_policy_learns(model):
-    config = TrainConfig(algo="ppo", model=model, **(SMALL | {"eval_every": 0}))
+    config = TrainConfig(algo="ppo", model=model, **(SMALL | UNWATCHED))
     learner = make_learner(config)
     plain = learner.sampler.sample
 
@@ -767,7 +769,7 @@ def test_what_replies_do_is_counted():
 
 
 def test_the_exported_model_is_the_policy_alone(model, tmp_path):
-    learner = make_learner(TrainConfig(algo="ppo", model=model, **(SMALL | {"eval_every": 0})))
+    learner = make_learner(TrainConfig(algo="ppo", model=model, **(SMALL | UNWATCHED)))
     save(learner, tmp_path)
     exported = load_file(tmp_path / "model" / "model.safetensors")
     assert exported.keys() == load_file(f"{model}/model.safetensors").keys()
@@ -776,9 +778,7 @@ def test_the_exported_model_is_the_policy_alone(model, tmp_path):
 def test_rft_is_refused_where_only_the_end_is_paid_for(model):
     with pytest.raises(TrainingError, match="pays at the end alone"):
         make_learner(
-            TrainConfig(
-                model=model, env="RLVER-Sparse-v0", algo="rft", **(GROUPS | {"eval_every": 0})
-            )
+            TrainConfig(model=model, env="RLVER-Sparse-v0", algo="rft", **(GROUPS | UNWATCHED))
         )
 
 
@@ -794,7 +794,7 @@ def test_a_new_algorithm_is_one_entry(model, monkeypatch):
         ignores=CRITIC_OPTIONS | {"min_std"},
     )
     monkeypatch.setitem(ALGORITHMS, "mine", mine)
-    values = {"model": model, "algo": "mine", "advantage": "turn"} | GROUPS | {"eval_every": 0}
+    values = {"model": model, "algo": "mine", "advantage": "turn"} | GROUPS | UNWATCHED
     learner = make_learner(make_config(values | {"iterations": 1}, "the test"))
     (iteration,) = train(learner)
     assert iteration.metrics["reference_kl"] == pytest.approx(0, abs=1e-9)

@@ -6,11 +6,17 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rlver_gym.policy.checkpoints import Checkpoints
-from rlver_gym.policy.config import make_config, read_config_values
+from rlver_gym.policy.config import (
+    list_presets,
+    make_config,
+    read_config_values,
+    resume_config,
+)
 from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.learning.metrics import read_metrics
 from rlver_gym.util.errors import TrainingError
@@ -122,6 +128,39 @@ def test_a_hostile_config_is_one_error(tmp_path: Path, text: str, says: str) -> 
         make_config(read_config_values(str(path)), str(path))
     assert str(path) in str(error.value)
     assert len(str(error.value)) < 600
+
+
+OLD = {
+    "a shared critic": ({"critic": "shared"}, "made by a version with other options: .* no critic"),
+    "two that left": ({"kl_estimator": "k3", "fsdp": True}, "this one has no fsdp, kl_estimator"),
+    "a mean over dialogues": ({"aggregate": "dialogue"}, "aggregate: "),
+    "bounds before the only step": ({"clip_low": 0.1}, "clip_low would be ignored"),
+    "an algorithm that left": ({"algo": "general"}, "there is no 'general'"),
+}
+"""What runs of earlier versions hold."""
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_a_run_of_an_earlier_version_is_refused_in_words(tmp_path: Path, name: str) -> None:
+    changes, says = OLD[name]
+    values = make_config({}, "it").model_dump(mode="json") | changes
+    (tmp_path / "config.json").write_text(json.dumps(values), encoding="utf-8")
+    with pytest.raises(TrainingError, match=says) as error:
+        resume_config(tmp_path, {})
+    assert str(tmp_path / "config.json") in str(error.value)
+
+
+@pytest.mark.parametrize("preset", list_presets())
+@pytest.mark.parametrize("more", [{}, {"eval_every": 0}, {"corpus": "x", "style": "direct"}])
+def test_a_run_of_a_preset_goes_on_with_what_it_saved(
+    tmp_path: Path, preset: str, more: dict[str, Any]
+) -> None:
+    config = make_config(read_config_values(preset, more) | more, preset)
+    saved = config.model_dump(mode="json")
+    del saved["reward"]  # an option that came later
+    (tmp_path / "config.json").write_text(json.dumps(saved), encoding="utf-8")
+    assert resume_config(tmp_path, {}) == config
+    assert resume_config(tmp_path, {"iterations": 999}).iterations == 999
 
 
 def test_own_users_that_are_no_code_stand_in_a_config(tmp_path: Path) -> None:
