@@ -60,9 +60,8 @@ def model(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def make_small(model: str, algo: str) -> TrainConfig:
-    own = {"group_size"} if algo == "ppo" else set()
-    values = {name: value for name, value in SMALL.items() if name not in own}
-    return TrainConfig(model=model, algo=algo, **values)
+    own: dict[str, Any] = {"critic_knows": "persona", "group_size": 4} if algo == "ppo" else {}
+    return TrainConfig(model=model, algo=algo, **SMALL | own)
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +199,8 @@ def test_nothing_that_lies_in_the_folder_is_overwritten_unasked(
     with pytest.raises(TrainingError, match=name.replace(".", r"\.")):
         run_training(config, out=tmp_path)
     assert (tmp_path / name).is_symlink()
+    with pytest.raises(TrainingError, match="no checkpoint"):
+        run_training(config, out=tmp_path / "none", resume=True)
 
 
 def run_command(*words: object) -> tuple[int, str]:

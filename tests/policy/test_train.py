@@ -2,13 +2,9 @@
 
 import copy
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -196,71 +192,6 @@ def test_a_critic_that_knows_whom_is_saved_with_what_it_expects_of_them(model, t
             load(make_learner(config), tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("algo", ["ppo", "grpo"])
-def test_a_run_killed_at_any_moment_goes_on_as_if_it_had_not_been(algo, model, tmp_path):
-    fields = [
-        f"--{name.replace('_', '-')}={value}"
-        for name, value in (
-            SMALL
-            | {"iterations": 6}
-            | ({"critic_knows": "persona"} if algo == "ppo" else {"group_size": 2})
-        ).items()
-    ]
-    command = [
-        sys.executable,
-        "-m",
-        "rlver_gym",
-        "train",
-        "--model",
-        model,
-        "--algo",
-        algo,
-        *fields,
-    ]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    subprocess.run([*command, "--out", whole], check=True, env=environment, capture_output=True)
-    resume: list[str] = []
-    for done in (1, 3, 4):
-        process = subprocess.Popen(
-            [*command, "--out", cut, *resume], env=environment, stderr=subprocess.DEVNULL
-        )
-        _wait_for(cut / "checkpoints" / f"{done:06d}", process)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        resume = ["--resume"]
-    subprocess.run(
-        [*command, "--out", cut, *resume], check=True, env=environment, capture_output=True
-    )
-    assert (cut / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
-    for name in ("learner.safetensors", "model/model.safetensors"):
-        last = Path("checkpoints/000006") / name
-        assert (cut / last).read_bytes() == (whole / last).read_bytes()
-    assert (cut / "evaluations.jsonl").read_bytes() == (whole / "evaluations.jsonl").read_bytes()
-    states = [
-        json.loads((folder / "checkpoints" / "000006" / "state.json").read_text())
-        for folder in (cut, whole)
-    ]
-    assert states[0] == states[1]
-    assert bool(states[0]["persona_baseline"]) == (algo == "ppo")
-
-
-def _wait_for(path: Path, process: subprocess.Popen) -> None:
-    while not path.exists():
-        assert process.poll() is None, "it ended before it could be killed"
-        time.sleep(0.02)
-
-
-def test_a_folder_that_holds_a_run_is_not_overwritten(model, tmp_path):
-    config = TrainConfig(model=model, **(GROUPS | {"iterations": 1, **UNWATCHED}))
-    run_training(config, out=tmp_path)
-    with pytest.raises(TrainingError, match="--resume"):
-        run_training(config, out=tmp_path)
-    with pytest.raises(TrainingError, match="no checkpoint"):
-        run_training(config, out=tmp_path / "none", resume=True)
-
-
 def test_a_run_that_is_over_trains_no_more_when_resumed_and_names_its_model_again(
     model, tmp_path, capsys
 ):
@@ -322,15 +253,6 @@ def test_a_checkpoint_that_was_cut_off_is_named(name, model, tmp_path):
     (path / name).write_bytes((path / name).read_bytes()[:20])
     with pytest.raises(TrainingError, match="000001"):
         load(learner, path)
-
-
-def test_a_run_is_not_gone_on_with_under_another_config(model, tmp_path):
-    small = GROUPS | {"iterations": 1, **UNWATCHED}
-    run_training(TrainConfig(model=model, **small), out=tmp_path)
-    with pytest.raises(TrainingError, match=r"lr 0.001, this run has 0.5"):
-        run_training(TrainConfig(model=model, **(small | {"lr": 0.5})), out=tmp_path, resume=True)
-    run_training(TrainConfig(model=model, **(small | {"iterations": 2})), out=tmp_path, resume=True)
-    assert [line["iteration"] for line in read_metrics(tmp_path)] == [1, 2]
 
 
 def test_a_context_without_room_for_a_first_reply_is_named(model):

@@ -202,7 +202,9 @@ def _score_chunk(
     hidden_SH: Tensor, id_S: Tensor, head: nn.Linear, temperature: float, entropy_learns: bool
 ) -> tuple[Tensor, Tensor]:
     logits_SV = head(hidden_SH)
-    logits_SV = logits_SV.to(torch.promote_types(logits_SV.dtype, torch.float32)) / temperature
+    logits_SV = logits_SV.to(torch.promote_types(logits_SV.dtype, torch.float32))
+    if temperature != 1:  # a copy of all logits
+        logits_SV = logits_SV / temperature
     total_S = logits_SV.logsumexp(-1)
     logprob_S = logits_SV.gather(-1, id_S[:, None]).squeeze(-1) - total_S
     with torch.set_grad_enabled(entropy_learns and torch.is_grad_enabled()):
