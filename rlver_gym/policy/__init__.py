@@ -8,7 +8,7 @@ An iteration of `train`, a value on each arrow:
         │              env.step ◀─ text ─ Renderer.parse ◀─────────┘
         │                  │ reward
         │                  ▼
-        │     Trajectory ─ pack ─▶ Batch ─ prepare_batch ─▶ Batch with advantages
-        │                                                          │ update
+        │     Trajectory ─ pack_rollouts ─▶ Rollouts ─ prepare ─▶ Prepared, with advantages
+        │                                                          │ take_steps, compute_loss
         └── save: checkpoint ◀── weights, optimizer, metrics ◀─────┘
 """
