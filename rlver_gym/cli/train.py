@@ -180,8 +180,8 @@ def train(
         typer.Option(
             "--resume",
             help=(
-                "Go on from the last checkpoint of the run folder, with its options: --resume --out"
-                " RUN is enough. A run without a checkpoint begins anew."
+                "Go on from the last checkpoint of --out, with its options. A run without one"
+                " begins anew."
             ),
         ),
     ] = False,
@@ -194,7 +194,7 @@ def train(
             "--help-all",
             callback=_print_full_help,
             is_eager=True,
-            help="Show this message with every option of the config, and exit.",
+            help="Show every option of the config, and exit.",
         ),
     ] = False,
     fields: dict[str, Any],
@@ -210,7 +210,7 @@ def train(
     --out RUN exactly as if it had not been. Options that are said again and differ from the run's
     are refused, but for those that decide nothing of what was learned, such as --iterations.
 
-    The preset quick trains the tiny model, which needs a warm start: rlver-gym sft.
+    The preset quick trains a tiny model that needs a warm start: rlver-gym sft.
 
     Example: rlver-gym train --config quick --model runs/warm --algo ppo --seed 1
     """
