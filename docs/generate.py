@@ -23,6 +23,7 @@ from typer.main import get_command
 
 from rlver_gym.agents import make_agent
 from rlver_gym.bench.attacks.red_team import run_attacks
+from rlver_gym.bench.draft import describe_fields
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.score import score_agents
@@ -63,6 +64,12 @@ def commands() -> str:
             text = " ".join(one.help.split("\n\n")[0].split()).replace("|", "\\|")
             rows.append(f"| `{words}` | {re.split(r'(?<=[.]) ', text)[0]} |")
     return "\n".join(rows)
+
+
+def suite() -> str:
+    """Every field of a suite, and of a threshold."""
+    rows = [f"| `{name}` | {text} |" for name, text in describe_fields().items()]
+    return "\n".join(["| key | what it says |", "|---|---|", *rows])
 
 
 class Reciting:
@@ -342,6 +349,7 @@ REPLIES = (
 NOTEBOOK = "examples/first_hour.ipynb"
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "commands": ("docs/cli.md", commands),
+    "suite": ("docs/tutorials/suite.md", suite),
     "oracle": ("docs/transcripts.md", lambda: transcript(PERSONA, "oracle")),
     "dialogue": ("docs/index.md", lambda: transcript(PERSONA, "you", REPLIES, with_reasons=False)),
     "limit": ("README.md", limit),

@@ -3,31 +3,64 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
 from math import floor
+from textwrap import fill
 from typing import Any
 
 from rlver_gym.bench.score import Score
-from rlver_gym.bench.suite import Suite
+from rlver_gym.bench.suite import Suite, Threshold
 from rlver_gym.environment.alarms import AnomalyReport
 
+_EXITS = (
+    "Exit code 0: no threshold fails; one may be undecided, where its bound lies within the"
+    " interval or the noise (`lower` in place of `mean` fails there). 5: one fails. 4: dialogues"
+    " failed, and no threshold on `failed` says how many may. 3: a server was out. 2: not possible"
+    " as asked. Paths are as seen from where the command is started."
+)
 
-def draft_suite(suite: Suite, ranked: Sequence[Score], watched: AnomalyReport) -> str:
-    """The file, with a comment on every field."""
+
+def describe_fields() -> dict[str, str]:
+    """What each field of a suite is, and of a threshold."""
+    named = {**Suite.model_fields, **Threshold.model_fields}
+    return {name: " ".join((field.description or "").split()) for name, field in named.items()}
+
+
+def draft_suite(suite: Suite, command: str, ranked: Sequence[Score], watched: AnomalyReport) -> str:
+    """The file, with a comment on every field; `command` runs it."""
     plain = suite.model_dump(mode="json", exclude_defaults=True) | {"env": suite.env}
     plain |= {"seeds": suite.seeds, "user_seeds": suite.user_seeds, "user": suite.user}
-    plain |= {"thresholds": [*_list_thresholds(ranked, watched)]}
+    thresholds = [*_list_thresholds(ranked, watched)]
+    plain |= {"thresholds": thresholds}
+    told = [f"A suite of rlver-gym: one file, one gate. Run it with: {command}", _EXITS, ""]
+    for name, text in describe_fields().items():
+        told.append(f"{'  ' * (name in Threshold.model_fields)}{name}: {text}")
+    comments = [
+        fill(line, 100, initial_indent="# ", subsequent_indent="#     ", break_on_hyphens=False)
+        or "#"
+        for line in told
+    ]
     lines = [f"{name}:{_format(value)}" for name, value in plain.items()]
-    comments = (files("rlver_gym.bench") / "suite.txt").read_text(encoding="utf-8")
-    return comments + "\n".join(lines) + "\n"
+    if thresholds[-1]["at_most"]:
+        lines[-1] += "  # flagged now: look why, mend it, write 0"
+    return "\n".join([*comments, "", *lines, ""])
 
 
 def _list_thresholds(ranked: Sequence[Score], watched: AnomalyReport) -> Iterator[dict[str, Any]]:
-    """That means stay above where their intervals begin, and that counts do not rise."""
+    """That means and the second's distance to the best stay above where their intervals begin, and
+    that counts do not rise.
+    """
+    by = {"by_reference": True} if any(one.read for one in ranked) else {}
     for score in ranked:
-        bound = {"agent": score.agent, "measure": "mean"}
-        bound |= {"at_least": floor((score.read or score.at_worst).low)}
-        yield bound | ({"by_reference": True} if score.read else {})
+        low = floor((score.read or score.at_worst).low)
+        yield {"agent": score.agent, "measure": "mean", "at_least": low} | (
+            by if score.read else {}
+        )
+    best = next(one for one in ranked if not one.to_best)
+    second = next((one for one in ranked if one.to_best), None)
+    if second and second.to_best and not best.failed:
+        low = floor(second.to_best.low)
+        bound = {"agent": second.agent, "measure": "difference", "to": best.agent}
+        yield bound | {"at_least": low} | by
     flagged = Counter(one.agent for one in watched.alarms if not one.expected)
     yield {"measure": "failed", "at_most": max(one.failed for one in ranked)}
     yield {"measure": "flagged", "at_most": max(flagged.values(), default=0)}

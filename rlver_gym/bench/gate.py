@@ -4,7 +4,7 @@ pull request and an exit code.
 
 from collections.abc import Mapping, Sequence
 from math import isnan, sqrt
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,21 +15,23 @@ from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.rescore import Rescored
 from rlver_gym.bench.score import compute_persona_finals, compute_worst_case_finals
 from rlver_gym.bench.suite import COUNTS, EMOTIONS, Suite, Threshold
-from rlver_gym.environment.alarms import check_episodes
+from rlver_gym.environment.alarms import find_alerts
 from rlver_gym.environment.episode import Episode
-from rlver_gym.util.interval import Interval, bootstrap, format_estimate
+from rlver_gym.util.interval import Interval, bootstrap, format_estimate, format_mean
 from rlver_gym.util.terminal import escape_markdown, format_count, one_line
 
-Decision = Literal["fail", "undecided", "pass"]
-_WORST_FIRST: tuple[Decision, ...] = get_args(Decision)
+Decision = Literal["error", "fail", "undecided", "pass"]
+"""The worst first; "error" is of a run that broke off."""
+_TAGS = dict(zip(get_args(Decision), ("error", "failure", "skipped", "system-out"), strict=True))
+"""By decision, JUnit's element."""
 FEWEST_PEOPLE = 5
 """Of fewer an interval over people says too little to decide by."""
 _POWER = 1 + 0.8416 / 1.96
 """Times the margin: what lies so far below the bound is below it by the margin in four of five
 runs.
 """
-_MOST_ROWS = 4
-"""Of a pull request's summary, which has ten lines."""
+_MOST_ROWS = 6
+"""Of a pull request's summary, which has ten lines; its note is one of them."""
 
 
 class Ruling(NamedTuple):
@@ -42,20 +44,25 @@ class Ruling(NamedTuple):
     """A count has no width."""
     decision: Decision
     visible_loss: float | None = None
-    """The smallest loss of this value that four of five runs would call a failure, in its points;
-    None for a count.
+    """The smallest loss of this value (where it fails, of the bound) that four of five runs would
+    call a failure, in its points; None for a count.
     """
     why: str = ""
 
     def describe(self) -> str:
-        """In one line: bound, value and interval, and what could be seen."""
-        value = f"{self.value.mean:g}"
-        seen, loss = "", self.visible_loss
-        if loss is not None:
-            value = format_estimate(self.value, signed=self.demand.startswith("difference"))
-            seen = f"; sees a loss of {loss:.1f}" if self.decision != "fail" else ""
-        who, why = (f"{self.agent}: " if self.agent else ""), (f" ({self.why})" if self.why else "")
-        return one_line(f"{who}{self.demand}: {value}{seen}{why}")
+        """In one line: bound, value and interval, and what could be seen; of an error, why."""
+        if self.decision == "error":
+            return one_line(self.why)
+        value, seen = f"{self.value.mean:g}", ""
+        if self.visible_loss is not None:
+            form = format_mean if self.demand.startswith("lower") else format_estimate
+            value = form(self.value, signed=self.demand.startswith("difference"))
+            below = " below the bound" if self.decision == "fail" else ""
+            seen = f"; detects a loss of {self.visible_loss:.1f} or more{below} (in 4 of 5 runs)"
+        elif not self.agent:
+            value = format_count(int(self.value.mean), "fault")
+        why = f" ({self.why})" if self.why else ""
+        return one_line(f"{self.agent or 'records'}: {self.demand}: {value}{seen}{why}")
 
 
 class Gate(NamedTuple):
@@ -63,44 +70,54 @@ class Gate(NamedTuple):
 
     rulings: tuple[Ruling, ...]
 
+    @classmethod
+    def of_error(cls, why: str) -> Self:
+        """Of a run that broke off."""
+        return cls(
+            (Ruling("", "the run goes to its end", bootstrap(np.array([])), "error", why=why),)
+        )
+
     @property
     def decision(self) -> Decision:
         there = {one.decision for one in self.rulings}
-        return next(decision for decision in _WORST_FIRST if decision in there)
+        return next(kind for kind in _TAGS if kind in there)
 
     def __str__(self) -> str:
         kinds = [one.decision for one in self.rulings]
-        return ", ".join(f"{kinds.count(kind)} {kind}" for kind in _WORST_FIRST)
+        shown = ["error"] if "error" in kinds else [*_TAGS][1:]
+        return ", ".join(f"{kinds.count(kind)} {kind}" for kind in shown)
 
     def to_dict(self) -> dict[str, Any]:
         rulings = [{**one._asdict(), "value": list(one.value)} for one in self.rulings]
         return {"decision": self.decision, "thresholds": rulings}
 
-    def to_junit(self) -> str:
+    def to_junit(self, suite: str) -> str:
         """JUnit's XML: a case a ruling; what is undecided counts as skipped."""
         kinds = [one.decision for one in self.rulings]
-        counts = {"tests": len(kinds), "failures": kinds.count("fail"), "errors": 0}
+        counts = {"tests": len(kinds), "failures": kinds.count("fail")}
+        counts |= {"errors": kinds.count("error"), "skipped": kinds.count("undecided")}
         values = {name: str(count) for name, count in counts.items()}
-        values |= {"skipped": str(kinds.count("undecided"))}
         root = ElementTree.Element("testsuites", values)
-        suite = ElementTree.SubElement(root, "testsuite", {"name": "rlver-gym", **values})
+        named = {"name": _fit_xml(suite), **values}
+        under = ElementTree.SubElement(root, "testsuite", named)
         for one in self.rulings:
             named = {"classname": _fit_xml(one.agent or "run"), "name": _fit_xml(one.demand)}
-            case = ElementTree.SubElement(suite, "testcase", named)
-            kind = {"fail": "failure", "undecided": "skipped", "pass": "system-out"}[one.decision]
-            ElementTree.SubElement(case, kind).text = _fit_xml(one.describe())
+            case, text = ElementTree.SubElement(under, "testcase", named), _fit_xml(one.describe())
+            message = {} if one.decision == "pass" else {"message": text}
+            ElementTree.SubElement(case, _TAGS[one.decision], message).text = text
         ElementTree.indent(root)
         return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
-    def to_markdown(self, note: str) -> str:
-        """At most ten lines for a pull request, failures first."""
-        first = sorted(self.rulings, key=lambda one: _WORST_FIRST.index(one.decision))
-        rest = len(first) - _MOST_ROWS
-        more = f"… and {rest} more, in gate.xml. " if rest > 0 else ""
+    def to_markdown(self, of: str, note: str) -> str:
+        """At most ten lines for a pull request, failures first. `of`: suite and run."""
+        first = sorted(self.rulings, key=lambda one: [*_TAGS].index(one.decision))
         rows = [f"| {one.decision} | {escape_markdown(one.describe())} |" for one in first]
-        head = [f"**rlver-gym: {self.decision}** ({self})", "", "| | threshold |", "|---|---|"]
-        last = ["", f"{more}{escape_markdown(note)}"] if more or note else []
-        return "\n".join([*head, *rows[:_MOST_ROWS], *last]) + "\n"
+        most = _MOST_ROWS - bool(note)
+        if len(rows) > most:
+            rows[most - 1 :] = [f"| … | and {len(rows) - most + 1} more, in gate.xml |"]
+        rows += [f"| note | {escape_markdown(note)} |"] if note else []
+        head = f"**rlver-gym: {self.decision}** ({self}): {escape_markdown(one_line(of))}"
+        return "\n".join([head, "", "| | threshold |", "|---|---|", *rows]) + "\n"
 
 
 def _fit_xml(text: str) -> str:
@@ -145,7 +162,8 @@ def decide(suite: Suite, evidence: Evidence) -> Gate:
     rulings = [_rule_on_run(evidence)]
     for threshold in suite.thresholds:
         agents = [threshold.agent] if threshold.agent else suite.agents
-        rulings += [_rule(threshold, agent, evidence) for agent in agents]
+        oneself = None if evidence.theirs else threshold.to
+        rulings += [_rule(threshold, one, evidence) for one in agents if one != oneself]
     return Gate(tuple(rulings))
 
 
@@ -156,8 +174,7 @@ def _rule_on_run(evidence: Evidence) -> Ruling:
     lacks = {kind: count for kind, count in lacks.items() if kind in INCOMPLETE}
     lacks |= {"not read": evidence.unread} if evidence.unread else {}
     dialogues = format_count(evidence.plan.planned.count, "dialogue")
-    demand = f"no fault in the records of {dialogues}"
-    return _rule_on_count("", demand, sum(lacks.values()), 0, ", ".join(lacks))
+    return _rule_on_count("", f"{dialogues} complete", sum(lacks.values()), 0, ", ".join(lacks))
 
 
 def _rule_on_count(agent: str, demand: str, count: int, most: float, why: str = "") -> Ruling:
@@ -169,10 +186,13 @@ def _rule(threshold: Threshold, agent: str, evidence: Evidence) -> Ruling:
     measure, bound = threshold.measure, threshold.bound
     if measure in COUNTS:
         own = [one for one in evidence.ours[0] if one.agent == agent]
-        told = [one.says for one in check_episodes(own).alarms if not one.expected]
-        failed = sum(one.failed_by is not None for one in own)
-        count, why = (failed, "") if measure == "failed" else (len(told), " ".join(told))
-        return _rule_on_count(agent, f"{measure} at most {bound:g}", count, bound, why)
+        if measure == "failed":
+            failed = sum(one.failed_by is not None for one in own)
+            return _rule_on_count(agent, f"failed dialogues at most {bound:g}", failed, bound)
+        # the table says the rest of it
+        told = [one.says.partition(":")[0] for one in find_alerts(own) if not one.expected]
+        demand = f"flagged at most {bound:g}"
+        return _rule_on_count(agent, demand, len(told), bound, ", ".join(told))
     value, label = bootstrap(np.array([])), measure.replace("_", " ")
     noise = width = 0.0
     if measure in EMOTIONS:
@@ -188,7 +208,8 @@ def _rule(threshold: Threshold, agent: str, evidence: Evidence) -> Ruling:
         value = evidence.marks.get(agent, {}).get(measure, value)
     decision, why = _decide(value, bound, noise, len(evidence.plan.planned.personas))
     margin = max(value.high - value.mean, noise, width)
-    loss = max(0.0, value.mean - bound + _POWER * margin)
+    surplus = 0.0 if decision == "fail" else value.mean - bound
+    loss = max(0.0, surplus + _POWER * margin)
     return Ruling(agent, f"{label} at least {bound:g}", value, decision, loss, why)
 
 

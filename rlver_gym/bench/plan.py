@@ -126,7 +126,7 @@ class Plan(Frozen):
     split: SplitChoice | None = None
     """train, validation, test, demo or all; default: the card's."""
     persona_ids: tuple[Name, ...] = Field(default=(), max_length=MAX_PERSONAS)
-    """Only this persona, whatever its split; repeat it for more."""
+    """Only this persona, whatever its split; there may be several."""
 
     def to_dict(self) -> dict[str, Any]:
         plain = self.model_dump(mode="json", include=set(Plan.model_fields))

@@ -4,10 +4,11 @@ from anybody: what it names is looked at before anything is asked, and starts no
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from rlver_gym.agents import HUMAN, check_agent_name, is_shipped_agent, uses_server
 from rlver_gym.agents.own import is_own_agent, own_agent_maker
@@ -29,7 +30,7 @@ from rlver_gym.llm_client.settings import (
 )
 from rlver_gym.people.pairing import draw_panel
 from rlver_gym.users import check_user_name, is_shipped_user
-from rlver_gym.util.errors import CardError, RlverError
+from rlver_gym.util.errors import CardError, RlverError, UnknownName
 from rlver_gym.util.frozen import Frozen
 from rlver_gym.util.secret_words import find_secret
 from rlver_gym.util.yaml_file import find_line, read_yaml
@@ -39,7 +40,7 @@ _RANGES = {
     **dict.fromkeys(EMOTIONS, (MIN_EMOTION, MAX_EMOTION)),
     "difference": (-MAX_EMOTION, MAX_EMOTION),
     **dict.fromkeys(DIMENSIONS, (LOWEST, HIGHEST)),
-    **dict.fromkeys(COUNTS, (0, 10**9)),
+    **dict.fromkeys(COUNTS, (0, inf)),
 }
 _HINT = "rlver-gym bench --init FILE writes one of what was just run."
 _Problem = tuple[tuple[str | int, ...], str]
@@ -47,37 +48,49 @@ _Problem = tuple[tuple[str | int, ...], str]
 
 
 class Threshold(Frozen):
-    """What must hold of an agent, or (None) of each: `at_least` of a count's opposite."""
+    """What must hold of an agent."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     measure: str
-    """Of the final emotion: "mean", "lower" (the low end of the mean's interval), "difference" over
-    the same people; a capability; dialogues that "failed"; reasons for which somebody is "flagged".
+    """Of the final emotion: mean (anybody's is above 0: run the shipped agent silent to see what
+    silence gets), lower (the low end of its 95 % interval), difference (over the same people); a
+    mark of the judge, from 1 to 5: empathic_depth, core_insight, solution_crafting,
+    style_adaptability, dialogue_guidance; a count: failed (dialogues), flagged (reasons for
+    suspicion).
     """
     agent: Name | None = None
+    """Of whom; default: of each."""
     at_least: float | None = None
+    """The bound of all but counts."""
     at_most: float | None = None
-    """Of a count."""
+    """The bound of a count."""
     by_reference: bool = False
     """Whether the emotion is what the reference read."""
     to: Name | None = None
-    """Of a difference; None: the agent of the same name in the baseline."""
+    """Of a difference: to whom; default: to the agent of the same name in the baseline."""
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
         if self.measure not in _RANGES:
             known = ", ".join(_RANGES)
-            raise ValueError(f"there is no measure {self.measure[:40]!r}. Use one of {known}")
+            raise ValueError(str(UnknownName.of("measure", self.measure, _RANGES, known)))
         side, other = ("at_most", "at_least")[:: 1 if self.measure in COUNTS else -1]
+        if getattr(self, side) is None or getattr(self, other) is not None:
+            raise ValueError(f"{self.measure} takes {side}: NUMBER, and no {other}")
         low, high = _RANGES[self.measure]
-        if getattr(self, other) is not None or not low <= self.bound <= high:
-            raise ValueError(f"{self.measure} takes {side}, from {low} to {high}, and no {other}")
+        if not low <= self.bound <= high:
+            end = f"above {high}" if self.bound > high else f"below {low}"
+            raise ValueError(f"{side}: {self.bound:g} is {end}")
         if self.by_reference and self.measure not in EMOTIONS:
             raise ValueError(f"by_reference is for {', '.join(EMOTIONS)}")
+        if self.to and self.measure != "difference":
+            raise ValueError("to is for difference")
         return self
 
     @property
     def bound(self) -> float:
-        return next((one for one in (self.at_least, self.at_most) if one is not None), -1e9)
+        return next(one for one in (self.at_least, self.at_most) if one is not None)
 
 
 def _check(check: Callable[[Any], object]) -> AfterValidator:
@@ -116,23 +129,34 @@ class Suite(Plan):
     agents: Annotated[tuple[_Agent, ...], AfterValidator(_check_agents)] = Field(
         max_length=MAX_AGENTS
     )
+    """Who is tested: shipped agents, openai:MODEL, openai:MODEL@URL, hf:PATH, and of your own
+    MODULE:NAME (a class, or a function of messages). What starts code, loads a file or names an
+    address counts only with --allow-code.
+    """
     env: Annotated[Name, _check(env_card)] = Plan.model_fields["env"].default
+    """Environment id, or the path of an env card (.yaml)."""
     user: _User = Plan.model_fields["user"].default
+    """Who is talked to: embedded, reader, openai:MODEL, or MODULE:NAME."""
     personas: Annotated[Name, _check(library)] | None = None
-    """A folder of cards, a lean card's file, profiles, or "library"."""
+    """A folder of cards, a lean card's file, profiles, or "library"; default: the shipped ones."""
     panel: int | None = Field(default=None, ge=1)
     """Only so many of the split, balanced."""
     reference: Annotated[
         tuple[_User, ...], BeforeValidator(lambda one: [one] if isinstance(one, str) else one)
     ] = ()
-    """Who reads each dialogue once more, whole; the first ranks the agents."""
+    """Who reads each dialogue once more, whole, such as openai:MODEL: one or several, of whom the
+    first ranks the agents.
+    """
     judge: Annotated[Name, _check(_refuse_no_server), _check(locate_server)] | None = None
-    """Who gives marks for the five capabilities: openai:MODEL."""
+    """Who gives marks for the five capabilities, once a dialogue: openai:MODEL."""
     budget: Budget = Budget()
+    """At most so many calls or tokens of a server, or so much money: {calls: 500}."""
     prices: Prices | None = None
+    """Of a million tokens: {prompt: 2.5, completion: 10}."""
     baseline: Name | None = None
-    """The folder of an earlier run of the same people by the same user."""
+    """The folder of an earlier run of the same people by the same user, for differences."""
     thresholds: Annotated[tuple[Threshold, ...], Field(max_length=1_000)] = ()
+    """What must hold."""
 
     @property
     def readers(self) -> tuple[str, ...]:
@@ -196,18 +220,32 @@ def _refuse(path: Path, problems: list[_Problem]) -> None:
         raise CardError("\n".join(told))
 
 
+def list_unsafe_names(suite: Suite) -> list[tuple[tuple[str | int, ...], str]]:
+    """Those who would start code, load a file or reach an address, with their places."""
+    named = [(("agents", at), name) for at, name in enumerate(suite.agents)]
+    named += [(("user",), suite.user), *((("reference",), name) for name in suite.reference)]
+    named += [(("judge",), suite.judge)] if suite.judge else []
+    free = (is_shipped_agent, is_shipped_user, HUMAN.__eq__)
+    return [
+        (place, name)
+        for place, name in named
+        if ADDRESS in name or not any(is_free(name) for is_free in free)
+    ]
+
+
 def _check_names(suite: Suite, allow_code: bool) -> Iterator[_Problem]:
     """Whether those who are named may be asked."""
-    named = [(("agents", at), name) for at, name in enumerate(suite.agents)]
-    named += [(("user",), suite.user), (("judge",), suite.judge or "openai:any")]
-    for place, name in (*named, *((("reference",), name) for name in suite.reference)):
-        is_free = (is_shipped_agent(name) or is_shipped_user(name)) and ADDRESS not in name
-        if name == HUMAN:
-            yield place, "nobody sits at a suite. Take it out, or use rlver-gym talk"
-        elif not (allow_code or is_free):
-            told = f"{name} would start code, load a file or reach an address, and a suite may come"
-            yield place, f"{told} from anybody. Read it, then add --allow-code"
-        elif place[0] == "agents" and is_own_agent(name):
+    if HUMAN in suite.agents:
+        place = ("agents", suite.agents.index(HUMAN))
+        yield place, "a suite runs without people. Take it out, or use rlver-gym talk"
+    unsafe = list_unsafe_names(suite)
+    if unsafe and not allow_code:
+        more = f" and {len(unsafe) - 3} more" if len(unsafe) > 3 else ""
+        names = ", ".join(name for _, name in unsafe[:3]) + more
+        told = f"{names} would start code, load a file or reach an address, and a suite may come"
+        yield unsafe[0][0], f"{told} from anybody. Read it, then add --allow-code"
+    for place, name in unsafe if allow_code else ():
+        if place[0] == "agents" and is_own_agent(name):
             try:
                 own_agent_maker(name)
             except RlverError as error:
@@ -224,18 +262,23 @@ def _check_names(suite: Suite, allow_code: bool) -> Iterator[_Problem]:
 
 def _check_thresholds(suite: Suite) -> Iterator[_Problem]:
     """Thresholds on what is not run."""
-    agents = ", ".join(suite.agents)
     for number, one in enumerate(suite.thresholds):
-        is_difference, place = one.measure == "difference", ("thresholds", number)
+        place = ("thresholds", number)
         if one.agent is not None and one.agent not in suite.agents:
-            yield (*place, "agent"), f"{one.agent} is not run. Name one of: {agents}"
+            told = f"{one.agent} is not run. Name one of: {', '.join(suite.agents)}"
+            yield (*place, "agent"), told
         if one.by_reference and not suite.reference:
-            yield (*place, "by_reference"), "nobody reads again. Name a reference"
+            yield (*place, "by_reference"), "there is no reference. Add reference: openai:MODEL"
         if one.measure in DIMENSIONS and not suite.judge:
-            yield (*place, "measure"), "nobody gives marks. Name a judge: openai:MODEL"
-        if is_difference and not (suite.baseline or one.to in suite.agents):
-            told = f"to whom? Name one of {agents} (to: NAME), or a run's folder as the baseline"
-            yield (*place, "to"), told
+            yield (*place, "measure"), "marks need a judge. Add judge: openai:MODEL"
+        others = [name for name in suite.agents if name != one.agent]
+        others = others if len(suite.agents) > 1 else []
+        if one.measure == "difference" and not suite.baseline and one.to not in others:
+            is_itself = one.to in suite.agents
+            why = f"{one.to} is {'compared with itself' if is_itself else 'not run'}"
+            why = why if one.to else "a difference needs somebody to compare with"
+            known = f"Name one of {', '.join(others)}" if others else "Add another agent"
+            yield (*place, "to"), f"{why}. {known} (to: NAME), or a run's folder as the baseline"
 
 
 def check_against_runs(suite: Suite, plan: BenchPlan, path: Path, folder: Path) -> None:
@@ -272,7 +315,9 @@ def _check_baseline(suite: Suite, plan: BenchPlan, folder: Path) -> Iterator[_Pr
         yield ("baseline",), str(error)
         return
     ours, theirs = make_protocol(Manifest.parse(plan.manifest())), make_protocol(there)
-    hold = f"Hold it again: rlver-gym bench with the same agents, people and user, --out {folder}"
+    hold = (
+        "Hold another with the same people, user and seeds in a new folder (--out), and name that"
+    )
     if ours != theirs:
         yield ("baseline",), f"cannot be compared: it was {theirs}, and this is {ours}. {hold}"
     if faults := ", ".join(sorted(problems.keys() & INCOMPLETE)):

@@ -1,6 +1,7 @@
 """`rlver-gym bench`: agents against personas, with a table, a run folder and a report."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,13 +33,14 @@ from rlver_gym.bench.score import (
     score_agents,
     score_to_json,
 )
-from rlver_gym.bench.suite import Suite, check_against_runs, read_suite
+from rlver_gym.bench.suite import Suite, check_against_runs, list_unsafe_names, read_suite
 from rlver_gym.bench.sycophancy import count_sycophantic_replies
 from rlver_gym.bench.table import Columns
 from rlver_gym.cli.gate import (
     GATE_FAILED,
     decide_suite,
     describe_readers,
+    guard_gate,
     make_readers,
     print_gate,
     rank_by_readers,
@@ -66,7 +68,7 @@ from rlver_gym.cli.servers import (
     parse_user_options,
 )
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.environment.alarms import check_episodes
+from rlver_gym.environment.alarms import AnomalyReport, check_episodes
 from rlver_gym.llm_client.settings import ChatSettings, locate_server
 from rlver_gym.studio.page import write_page
 from rlver_gym.util.atomic import write_atomically
@@ -161,7 +163,8 @@ def bench(
     worst. 5: a threshold of the suite fails, whether dialogues failed too or not.
 
     A suite is a file that also says what must hold. Its gate, one line a threshold, is kept in the
-    run's gate.xml (JUnit) and gate.md (for a pull request).
+    run's gate.xml (JUnit) and gate.md (for a pull request). What is undecided exits with 0: a bound
+    on the measure lower fails there.
 
     Example: rlver-gym bench --agent listener --agent openai:gpt-4o --seeds 1
 
@@ -173,30 +176,32 @@ def bench(
 
     Example: rlver-gym bench --user openai:gpt-4o --agent adaptive --prices 2.50,10 --budget money=5
     """
-    if suite is None:
-        asked |= {
-            "agents": agent or SHIPPED_AGENTS,
-            "user_options": parse_user_options(user_option),
-            "agent_options": parse_user_options(agent_option, "--agent-option"),
-            "personas": personas,
-            "panel": panel,
-            "reference": reference or (),
-            "budget": chat.budget,
-            "prices": chat.prices,
-        }
-        meant = validate_options(Suite, asked, _FLAGS)
-    else:
-        _refuse_typed(ctx, suite)
-        meant = read_suite(suite, allow_code=allow_code)
-    plan = meant.make_plan(chat, suite)
-    usual = Path("runs") / plan.folder_name  # made in any case: it names wrong options first
+    with guard_gate(out, suite):
+        if suite is None:
+            asked |= {
+                "agents": agent or SHIPPED_AGENTS,
+                "user_options": parse_user_options(user_option),
+                "agent_options": parse_user_options(agent_option, "--agent-option"),
+                "personas": personas,
+                "panel": panel,
+                "reference": reference or (),
+                "budget": chat.budget,
+                "prices": chat.prices,
+            }
+            meant = validate_options(Suite, asked, _FLAGS)
+        else:
+            _refuse_typed(ctx, suite)
+            meant = read_suite(suite, allow_code=allow_code)
+        plan = meant.make_plan(chat, suite)
+        usual = Path("runs") / plan.folder_name  # made in any case: it names wrong options first
+        if init and init.exists():
+            raise RunError(f"{init} is there. Give --init the name of a new file.")
+        timeout_s = parse_seconds(agent_timeout, "--agent-timeout")
     folder = out or usual
-    if suite:
-        check_against_runs(meant, plan, suite, folder)
-    if init and init.exists():
-        raise RunError(f"{init} is there. Give --init the name of a new file.")
-    timeout_s = parse_seconds(agent_timeout, "--agent-timeout")
-    with open_run(plan, folder, agent_timeout_s=timeout_s) as bench_run:
+    with guard_gate(folder, suite), ExitStack() as opened:
+        if suite:
+            check_against_runs(meant, plan, suite, folder)
+        bench_run = opened.enter_context(open_run(plan, folder, agent_timeout_s=timeout_s))
         users = make_readers(plan, folder, meant.reference)
         _announce_cost_and_confirm(bench_run, meant, yes)
         held = _run_missing_cases(bench_run)
@@ -213,13 +218,11 @@ def bench(
         gate = decide_suite(meant, plan, folder, records, heard)
     where = {"run": _describe_run(bench_run, held), "report": str(report)}
     where |= {"check it": f"rlver-gym verify {folder}", "spent": "; ".join(spent)}
-    where |= write_gate(folder, gate, says[0] if says else "") if gate else {}
+    if gate and suite:
+        where |= write_gate(folder, gate, suite, says[0] if says else "")
     if init:
-        text = draft_suite(meant, ranked, watched)
-        write_atomically(init, text, RunError)
-        drafted = read_suite(init, allow_code=True)
+        drafted, where["suite"] = _begin_suite(init, meant, ranked, watched)
         gate = decide_suite(drafted, plan, folder, records, heard)
-        where["suite"] = f"{init} (rlver-gym bench {init}), where the run stands:"
     if as_json:
         some = {
             "noise": noise and noise.to_dict(),
@@ -245,6 +248,15 @@ def bench(
     raise typer.Exit(_exit_code(failed, gate if suite else None, meant, allow_failures))
 
 
+def _begin_suite(
+    path: Path, meant: Suite, ranked: Sequence[Score], watched: AnomalyReport
+) -> tuple[Suite, str]:
+    """Write the suite of what was run; it, and what is to be said of the file."""
+    command = f"rlver-gym bench {path}" + " --allow-code" * bool(list_unsafe_names(meant))
+    write_atomically(path, draft_suite(meant, command, ranked, watched), RunError)
+    return read_suite(path, allow_code=True), f"{path} ({command}), where the run stands:"
+
+
 _OWN = {*Suite.model_fields, "agent", "agent_option", "user_option", "init"} - {"budget", "prices"}
 
 
@@ -252,6 +264,10 @@ def _refuse_typed(ctx: typer.Context, suite: Path) -> None:
     """CardError for an option that decides what the suite's file decides."""
     for name in sorted(_OWN & ctx.params.keys()):
         if getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE":
+            if name == "init":
+                raise CardError(
+                    f"--init goes with --agent, not with a suite. Copy {suite} instead."
+                )
             option = {"persona_ids": "persona"}.get(name, name).replace("_", "-")
             raise CardError(f"--{option} is decided by {suite}. Change it there, or leave it out.")
 

@@ -3,12 +3,14 @@ a suite asks for holds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from rlver_gym.agents import uses_server
 from rlver_gym.bench.check import RunRecords, read_run
 from rlver_gym.bench.compare import read_comparisons
+from rlver_gym.bench.folder import MANIFEST
 from rlver_gym.bench.gate import Evidence, Gate, decide, reread
 from rlver_gym.bench.judge.ask import Judge
 from rlver_gym.bench.judge.summary import write_judgements
@@ -28,13 +30,14 @@ from rlver_gym.llm_client.settings import locate_server
 from rlver_gym.users import is_own_user
 from rlver_gym.users.llm.options import LLMOptions
 from rlver_gym.util.atomic import write_atomically
-from rlver_gym.util.errors import RunError
+from rlver_gym.util.errors import RlverError, RunError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.interval import format_estimate
 from rlver_gym.util.terminal import SafeConsole, format_count
 
 GATE_FAILED = 5
 """The exit code when a threshold fails."""
+GATE_FILES = ("gate.xml", "gate.md")
 _STYLES = {"pass": "green", "fail": "bold red", "undecided": "yellow"}
 
 
@@ -118,9 +121,10 @@ def describe_readers(plan: BenchPlan, heard: Heard | None) -> Iterator[str]:
             yield f"* Ends above the start by the user's own score, and by nobody else's: {only}."
     elif not uses_server(plan.user) and not is_own_user(plan.user):
         requests = format_count(plan.planned.count, "request")
+        how = "in the suite, reference:" if plan.suite else "--reference"
         yield (
             f"The {plan.user} user reads words, not meaning: it cannot tell fluent replies from"
-            f" fitting ones. For a second reading beside it: --reference openai:MODEL ({requests})."
+            f" fitting ones. For a second reading beside it: {how} openai:MODEL ({requests})."
         )
 
 
@@ -138,16 +142,35 @@ def decide_suite(
     return decide(suite, evidence)
 
 
-def write_gate(folder: Path, gate: Gate, note: str) -> dict[str, str]:
+@contextmanager
+def guard_gate(folder: Path | None, suite: Path | None) -> Iterator[None]:
+    """Take an earlier run's gate.xml and gate.md out of a run's folder, before anything can refuse;
+    where a suite's run breaks off, they say so.
+    """
+    # a folder without a manifest is no run's: what it holds of these names is somebody else's
+    if folder and (folder / MANIFEST).exists():
+        for name in GATE_FILES:
+            path_inside(folder, name, error=RunError).unlink(missing_ok=True)
+    try:
+        yield
+    except RlverError as error:
+        if folder and suite and (folder / MANIFEST).exists():
+            write_gate(folder, Gate.of_error(str(error)), suite, "")
+        raise
+
+
+def write_gate(folder: Path, gate: Gate, suite: Path, note: str) -> dict[str, str]:
     """gate.xml and gate.md; returns where they are."""
-    texts = {"gate.xml": gate.to_junit(), "gate.md": gate.to_markdown(note)}
-    for name, text in texts.items():
-        write_atomically(path_inside(folder, name, error=RunError), text)
-    return {"gate": f"{folder / 'gate.xml'} (JUnit), {folder / 'gate.md'} (for a pull request)"}
+    texts = gate.to_junit(str(suite)), gate.to_markdown(f"{suite}, {folder}", note)
+    xml, md = (path_inside(folder, name, error=RunError) for name in GATE_FILES)
+    for path, text in zip((xml, md), texts, strict=True):
+        write_atomically(path, text)
+    return {"gate": f"{xml} (JUnit), {md} (for a pull request)"}
 
 
 def print_gate(console: SafeConsole, gate: Gate) -> None:
     """One line a threshold, and what came of all."""
+    console.print_line("")
     for one in gate.rulings:
         console.print_line((f"{one.decision:11s}", _STYLES[one.decision]), one.describe())
     console.print_line((f"gate: {gate.decision}", _STYLES[gate.decision]), f" ({gate})")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -42,10 +42,22 @@ def _line_in_front(item: Mapping[str, Any], lines: LineOf | None) -> str:
 
 
 def _propose(item: Mapping[str, Any], kind: type[BaseModel] | None) -> str:
-    if item["type"] != "extra_forbidden" or kind is None or len(item["loc"]) != 1:
+    *place, name = item["loc"] or [""]
+    for part in place:
+        if kind and isinstance(part, str):
+            field = kind.model_fields.get(part)
+            kind = field and _find_model(field.annotation)
+    if item["type"] != "extra_forbidden" or kind is None:
         return ""
-    near = get_close_matches(str(item["loc"][0])[:_QUOTED_CHARS], kind.model_fields, n=1)
+    near = get_close_matches(str(name)[:_QUOTED_CHARS], kind.model_fields, n=1)
     return f". Did you mean {near[0]!r}?" if near else ""
+
+
+def _find_model(annotation: Any) -> type[BaseModel] | None:
+    """The first model that a type names, such as Card of tuple[Card, ...]."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_find_model, get_args(annotation))), None)
 
 
 def _field_error(item: Mapping[str, Any], whole: str) -> str:

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from xml.etree import ElementTree
 
 import pytest
@@ -44,14 +44,17 @@ def rule(
     threshold: Mapping[str, Any],
     finals: Sequence[Sequence[float]],
     marks: Interval | None = None,
-    baseline: float | None = None,
+    baseline: float | Literal["itself"] | None = None,
 ) -> Ruling:
-    """On echo, whose dialogues with each person end so under each seed of the user."""
+    """On echo, whose dialogues with each person end so under each seed of the user, and those of
+    the baseline there, or as they do now.
+    """
     records = read_run(folder)
     echo = [one for one in records.episodes if one.agent == "echo"]
     people = sorted({one.persona for one in echo})
     ended = [end_at(one, finals[one.seed][people.index(one.persona)]) for one in echo]
-    earlier = None if baseline is None else ([end_at(one, baseline) for one in echo], [])
+    there = ended if isinstance(baseline, str) else [end_at(one, baseline or 0) for one in echo]
+    earlier = None if baseline is None else (there, [])
     suite = Suite.model_validate({"agents": ["echo"], "thresholds": [threshold]})
     of = {"echo": {"core_insight": marks}} if marks else {}
     plan = PLAN.model_copy(update={"agents": ("echo",)})
@@ -109,6 +112,7 @@ def test_a_threshold_is_undecided_within_the_interval_and_the_noise(
         ("lower", 45, NOISY, 5 + 9.8 * (1 + 0.8416 / 1.96)),
         ("difference", 0, NOISY, 13.86 * (1 + 0.8416 / 1.96)),
         ("difference", -1, EVEN, 1.0),
+        ("mean", 70, NOISY, 9.8 * (1 + 0.8416 / 1.96)),
     ],
 )
 def test_the_smallest_visible_loss_by_hand(
@@ -121,8 +125,7 @@ def test_the_smallest_visible_loss_by_hand(
 def test_who_is_compared_with_themselves_is_told_what_emotions_of_people_can_show(
     folder: Path,
 ) -> None:
-    threshold = {"measure": "difference", "at_least": -1}
-    same = rule(folder, {**threshold, "to": "echo"}, WIDE)
+    same = rule(folder, {"measure": "difference", "at_least": -1}, WIDE, baseline="itself")
     assert (same.value.low, same.value.high) == (0, 0)
     assert same.visible_loss is not None
     assert 1 + 6 < same.visible_loss < 1 + 12
@@ -176,17 +179,68 @@ def test_a_record_that_is_not_the_run_s_fails_the_gate(
     assert (found.decision, found.why) == ("fail", fault)
 
 
+def test_an_agent_is_compared_with_others_and_not_with_itself(tmp_path: Path) -> None:
+    list(run(PLAN, tmp_path))
+    asked = [{"measure": "difference", "to": "echo", "at_least": 0}]
+    suite = Suite.model_validate({"agents": PLAN.agents, "thresholds": asked})
+    assert [one.agent for one in decide(suite, gather(PLAN, tmp_path)).rulings[1:]] == ["listener"]
+
+
 def test_hostile_words_stay_text_in_every_form() -> None:
     name = 'a|<b>&"\u202e\x1b[31m\ufffe]]>\n**x**'
     rulings = [Ruling(name, "mean at least 3", Interval(1, 1, 1), "fail", 1.0, name)] * 7
     gate = Gate(tuple(rulings))
-    root = ElementTree.fromstring(gate.to_junit())
+    root = ElementTree.fromstring(gate.to_junit(name))
     assert (root.attrib["tests"], root.attrib["failures"]) == ("7", "7")
-    text = gate.to_markdown("note") + gate.rulings[0].describe()
-    assert not re.search("[\x00-\x09\x1b\u202e]", gate.to_junit() + text)
-    assert "<b>" not in gate.to_markdown("note")
-    assert len(gate.to_markdown("note").splitlines()) == 10
-    assert "and 3 more" in gate.to_markdown("note")
+    assert all(one.attrib["message"] == one.text for one in root.iter("failure"))
+    text, xml = gate.to_markdown(name, name), gate.to_junit(name)
+    assert not re.search("[\x00-\x09\x1b\u202e]", xml + text + gate.rulings[0].describe())
+    assert "<b>" not in text
+
+
+@pytest.mark.parametrize(
+    ("rulings", "note", "rows", "more"),
+    [(5, "note", 6, 0), (6, "", 6, 0), (6, "note", 6, 2), (7, "", 6, 2), (7, "note", 6, 3)],
+)
+def test_a_pull_request_gets_ten_lines_and_no_row_stands_for_a_single_one(
+    rulings: int, note: str, rows: int, more: int
+) -> None:
+    passed = Ruling("a", "mean at least 3", Interval(5, 5, 5), "pass", 1.0)
+    failed = passed._replace(agent="b", decision="fail")
+    gate = Gate((*[passed] * (rulings - 1), failed))
+    head, *_, first = (text := gate.to_markdown("suite.yaml, runs/a", note)).splitlines()[:5]
+    assert (
+        head == f"**rlver-gym: fail** (1 fail, 0 undecided, {rulings - 1} pass): suite.yaml, runs/a"
+    )
+    assert first.startswith("| fail | b: ")
+    assert len(text.splitlines()) == 4 + rows
+    assert (f"and {more} more, in gate.xml" in text) == bool(more)
+
+
+@pytest.mark.parametrize(
+    ("ruling", "line"),
+    [
+        (
+            Ruling("a", "lower at least 10", Interval(12, 12, 12), "pass", 2.0),
+            "a: lower at least 10: 12.0; detects a loss of 2.0 or more (in 4 of 5 runs)",
+        ),
+        (
+            Ruling("a", "mean at least 10", Interval(7, 6, 8), "fail", 1.4),
+            "a: mean at least 10: 7.0 [6.0, 8.0]; detects a loss of 1.4 or more below the bound (in"
+            " 4 of 5 runs)",
+        ),
+        (
+            Ruling("", "8 dialogues complete", Interval(0, 0, 0), "pass"),
+            "records: 8 dialogues complete: 0 faults",
+        ),
+        (
+            Ruling("a", "failed dialogues at most 1", Interval(2, 2, 2), "fail", why="x"),
+            "a: failed dialogues at most 1: 2 (x)",
+        ),
+    ],
+)
+def test_a_ruling_says_in_a_line_what_it_is_of(ruling: Ruling, line: str) -> None:
+    assert ruling.describe() == line
 
 
 class Reader(EmbeddedAnswers):
@@ -255,7 +309,7 @@ def test_a_dialogue_that_the_reference_did_not_read_fails_the_gate(tmp_path: Pat
     with ChatServer(Reader(unreadable="gus-the-flatmate")) as server:
         done = bench(tmp_path, server, suite)
     assert done.returncode == 5
-    assert re.search(r"fail +no fault in the records of 16 dialogues: 2 \(not read\)", done.stdout)
+    assert re.search(r"fail +records: 16 dialogues complete: 2 faults \(not read\)", done.stdout)
 
 
 def test_readings_stay_within_the_budget_and_go_on_from_what_was_read(tmp_path: Path) -> None:
@@ -283,7 +337,12 @@ def test_a_score_that_stands_alone_says_what_it_cannot_tell(tmp_path: Path) -> N
     words = "bench --agent echo --split demo --seeds 1".split()
     alone = run_command(*words, cwd=tmp_path, env={"COLUMNS": "250"}).stdout
     assert "cannot tell fluent replies from fitting ones" in alone
-    assert "--reference openai:MODEL (8 requests)" in alone
+    assert "beside it: --reference openai:MODEL (8 requests)" in alone
+    (tmp_path / "suite.yaml").write_text("agents: [echo]\nsplit: demo\nseeds: 1\n")
+    words = ["bench", "suite.yaml"]
+    suite = run_command(*words, cwd=tmp_path, env={"COLUMNS": "250"}).stdout
+    assert "beside it: in the suite, reference: openai:MODEL (8 requests)" in suite
+    words = "bench --agent echo --split demo --seeds 1".split()
     read = run_command(*words, "--reference", "embedded", cwd=tmp_path, env={"COLUMNS": "250"})
     assert "cannot tell fluent" not in read.stdout
     assert "by embedded [95 %]" in read.stdout

@@ -1,6 +1,7 @@
 """A suite's file: what is wrong in it is named before anything is asked, and what it may start."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from commands import run_command
 
 from rlver_gym.bench.folder import EPISODES, MANIFEST, compute_manifest_checksum, read_episodes
+from rlver_gym.bench.suite import Suite, Threshold
 from rlver_gym.testing import ChatServer
 
 KEY = "sk-planted0123456789abcdefgh"
@@ -26,6 +28,9 @@ def ask(messages):
 
 def fail(messages):
     return "<think>Nothing to say.</think>"
+
+def crash(messages):
+    return {1: "Hm?", 3: "And?"}[len(messages)]
 """
 PEOPLE = "split: demo\nseeds: 1\n"
 
@@ -50,10 +55,14 @@ def bench(place: Path, text: str, *words: str, **env: str) -> Any:
 MISTAKES = {
     "unknown agent": ("agents: [listner]", "line 1: agents.0: there is no agent 'listner'. Did"),
     "agent twice": ("agents: [echo, echo]", "line 1: agents: echo is named twice"),
-    "a person": ("agents: [human]", "agents.0: nobody sits at a suite"),
+    "a person": ("agents: [human]", "agents.0: a suite runs without people"),
     "code": (
         "agents:\n- suite_agents:Kind",
         "line 2: agents.0: suite_agents:Kind would start code",
+    ),
+    "code four times": (
+        "agents: [a:A, b:B, c:C, d:D]",
+        "agents.0: a:A, b:B, c:C and 1 more would start code",
     ),
     "a user of its own": (
         "agents: [echo]\nuser: no:User",
@@ -71,19 +80,37 @@ MISTAKES = {
         "line 2: agent_options.api_key: holds a key or a password. Take it out",
     ),
     "a secret in a name": (f"agents:\n- openai:{KEY}", "line 1: agents: holds a key"),
-    "unknown field": ("agents: [echo]\nbudgett: 3", "line 2: budgett: remove this field, or corr"),
+    "unknown field": (
+        "agents: [echo]\nbudgett: 3",
+        "line 2: budgett: remove this field, or correct its name. Did you mean 'budget'?",
+    ),
     "unknown measure": (
         "agents: [echo]\nthresholds:\n- {measure: men, at_least: 3}",
-        "line 3: thresholds.0: there is no measure 'men'. Use one of mean, lower",
+        "line 3: thresholds.0: there is no measure 'men'. Did you mean 'mean'?",
     ),
-    "no bound": ("agents: [echo]\nthresholds: [{measure: mean}]", "mean takes at_least, from 0 to"),
+    "unknown bound": (
+        "agents: [echo]\nthresholds:\n- {measure: mean, atleast: 3}",
+        "line 3: thresholds.0.atleast: remove this field, or correct its name. Did you mean 'at_le",
+    ),
+    "no bound": (
+        "agents: [echo]\nthresholds: [{measure: mean}]",
+        "mean takes at_least: NUMBER, and no at_most",
+    ),
     "wrong side": (
         "agents: [echo]\nthresholds: [{measure: failed, at_least: 1}]",
-        "failed takes at_most, from 0",
+        "failed takes at_most: NUMBER, and no at_least",
     ),
     "out of reach": (
         "agents: [echo]\nthresholds: [{measure: core_insight, at_least: 6}]",
-        "core_insight takes at_least, from 1 to 5",
+        "thresholds.0: at_least: 6 is above 5",
+    ),
+    "a count below nothing": (
+        "agents: [echo]\nthresholds: [{measure: failed, at_most: -1}]",
+        "thresholds.0: at_most: -1 is below 0",
+    ),
+    "a mean to somebody": (
+        "agents: [echo, praise]\nthresholds: [{measure: mean, at_least: 1, to: echo}]",
+        "thresholds.0: to is for difference",
     ),
     "not run": (
         "agents: [echo]\nthresholds:\n- {agent: oracle, measure: mean, at_least: 3}",
@@ -91,15 +118,29 @@ MISTAKES = {
     ),
     "no judge": (
         "agents: [echo]\nthresholds:\n- {measure: core_insight, at_least: 3}",
-        "line 3: thresholds.0.measure: nobody gives marks. Name a judge",
+        "line 3: thresholds.0.measure: marks need a judge. Add judge: openai:MODEL",
     ),
     "no reference": (
         "agents: [echo]\nthresholds:\n- {measure: mean, at_least: 3, by_reference: true}",
-        "line 3: thresholds.0.by_reference: nobody reads again. Name a reference",
+        "line 3: thresholds.0.by_reference: there is no reference. Add reference: openai:MODEL",
     ),
     "nobody to compare with": (
-        "agents: [echo]\nthresholds:\n- {measure: difference, at_least: 0}",
-        "thresholds.0.to: to whom? Name one of echo (to: NAME), or a run's folder",
+        "agents: [echo, praise]\nthresholds:\n- {measure: difference, at_least: 0}",
+        "to: a difference needs somebody to compare with. Name one of echo, praise (to: NAME), or",
+    ),
+    "who is compared with is not run": (
+        "agents: [echo, praise]\nthresholds:\n"
+        "- {agent: echo, measure: difference, to: comfort, at_least: 0}",
+        "thresholds.0.to: comfort is not run. Name one of praise (to: NAME), or a run's folder",
+    ),
+    "compared with itself": (
+        "agents: [echo, praise]\nthresholds:\n"
+        "- {agent: echo, measure: difference, to: echo, at_least: 0}",
+        "thresholds.0.to: echo is compared with itself. Name one of praise (to: NAME)",
+    ),
+    "alone with itself": (
+        "agents: [echo]\nthresholds:\n- {measure: difference, to: echo, at_least: 0}",
+        "thresholds.0.to: echo is compared with itself. Add another agent (to: NAME)",
     ),
     "no judge's model": ("agents: [echo]\njudge: gpt", "line 2: judge: gpt is no model behind a"),
     "no baseline": ("agents: [echo]\nbaseline: runs/none", "line 2: baseline: runs/none/manifest"),
@@ -143,12 +184,21 @@ def test_a_mistake_is_named_with_its_line_and_remedy_before_anything_is_asked(
 
 
 @pytest.mark.parametrize(
-    "option", ["--agent=echo", "--seeds=2", "--persona=x", "--user=embedded", "--init=x.yaml"]
+    ("option", "why"),
+    [
+        ("--agent=echo", "is decided by suite.yaml"),
+        ("--seeds=2", "is decided by suite.yaml"),
+        ("--persona=x", "is decided by suite.yaml"),
+        ("--user=embedded", "is decided by suite.yaml"),
+        ("--init=x.yaml", "goes with --agent, not with a suite"),
+    ],
 )
-def test_an_option_that_the_file_decides_is_refused_beside_it(place: Path, option: str) -> None:
+def test_an_option_that_the_file_decides_is_refused_beside_it(
+    place: Path, option: str, why: str
+) -> None:
     done = bench(place, f"agents: [echo]\n{PEOPLE}", option)
     assert done.returncode == 2
-    assert f"{option.partition('=')[0]} is decided by suite.yaml" in done.stderr
+    assert f"{option.partition('=')[0]} {why}" in done.stderr
 
 
 def test_a_function_a_class_and_a_model_elsewhere_are_agents_of_a_suite(place: Path) -> None:
@@ -197,11 +247,49 @@ def test_text_files_and_exit_code_say_the_same(place: Path, case: str) -> None:
     root = ElementTree.parse(folder / "gate.xml").getroot()
     counts = {"fail": "failures", "undecided": "skipped", "pass": "tests"}
     assert int(root.attrib[counts[decision]]) > 0
-    assert (folder / "gate.md").read_text().startswith(f"**rlver-gym: {decision}**")
+    summary = (folder / "gate.md").read_text()
+    assert summary.startswith(f"**rlver-gym: {decision}** (")
+    assert f"): suite.yaml, runs/{folder.name}\n" in summary.replace("\\", "")
     told = json.loads(bench(place, text, "--allow-code", "--json").stdout)["gate"]
     assert told["decision"] == decision
     lines = [line for line in done.stdout.splitlines() if line.split(" ")[0] in counts]
     assert [one["decision"] for one in told["thresholds"]] == [one.split()[0] for one in lines]
+
+
+BROKEN_OFF = {
+    "another plan": ("echo", "praise", "error", "belongs to another plan"),
+    "no thresholds": ("echo", "echo", None, ""),
+    "a mistake": ("echo", "eccho", "error", "no agent 'eccho'"),
+    "a crash": (None, "echo, suite_agents:crash", "error", "turn 3: KeyError"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN_OFF)
+def test_no_gate_is_left_of_an_earlier_run_and_what_broke_off_is_told_in_its_place(
+    place: Path, case: str
+) -> None:
+    earlier, agents, decision, why = BROKEN_OFF[case]
+    files = [place / "run" / name for name in ("gate.xml", "gate.md")]
+    if earlier:
+        threshold = "thresholds: [{measure: failed, at_most: 0}]"
+        bench(place, f"agents: [{earlier}]\n{PEOPLE}{threshold}", "--out=run")
+        assert files[1].read_text().startswith("**rlver-gym: pass**")
+    done = bench(place, f"agents: [{agents}]\n{PEOPLE}", "--out=run", "--allow-code")
+    assert done.returncode == (2 if decision else 0)
+    assert [file.exists() for file in files] == [bool(decision)] * 2
+    if decision:
+        assert files[1].read_text().startswith("**rlver-gym: error** (1 error): suite.yaml, run\n")
+        root = ElementTree.parse(files[0]).getroot()
+        assert (root.attrib["tests"], root.attrib["errors"]) == ("1", "1")
+        (error,) = root.iter("error")
+        assert why in error.attrib["message"]
+        assert why in done.stderr
+
+
+def test_a_file_of_that_name_where_no_run_is_stays(place: Path) -> None:
+    (place / "gate.md").write_text("mine")
+    assert bench(place, "agents: [eccho]", "--out=.").returncode == 2
+    assert (place / "gate.md").read_text() == "mine"
 
 
 def test_what_failed_is_not_held_again_by_a_suite_and_is_by_options(place: Path) -> None:
@@ -221,12 +309,19 @@ def test_a_suite_is_begun_from_what_was_run_and_passes_where_it_stands(place: Pa
     first = run_command("bench", *words.split(), cwd=place, env={"COLUMNS": "2000"})
     assert first.returncode == 0
     assert "listener: mean at least" in first.stdout
-    assert "sees a loss of" in first.stdout
+    assert "or more (in 4 of 5 runs)" in first.stdout
+    assert "made.yaml (rlver-gym bench made.yaml --allow-code), where" in first.stdout
     text = (place / "made.yaml").read_text(encoding="utf-8")
+    assert '"suite_agents:Kind", "measure": "difference", "to": "listener", "at_least": -' in text
+    assert text.endswith('"at_most": 1}  # flagged now: look why, mend it, write 0\n')
+    assert not [line for line in text.splitlines() if line != line.rstrip() or len(line) > 100]
+    assert {*Suite.model_fields, *Threshold.model_fields} <= {
+        *re.findall(r"^# +(\w+): ", text, re.M)
+    }
     done = bench(place, text, "--allow-code")
     assert done.returncode == 0
     assert "0 dialogues held now, 16 from before" in done.stdout
-    assert "gate: pass (0 fail, 0 undecided, 7 pass)" in done.stdout
+    assert "gate: pass (0 fail, 0 undecided, 8 pass)" in done.stdout
     again = run_command("bench", *words.split(), cwd=place, env={})
     assert (again.returncode, "made.yaml is there" in again.stderr) == (2, True)
 
@@ -285,5 +380,5 @@ def test_a_baseline_counts_when_it_is_whole_and_of_the_same_protocol(
     assert done.returncode == (2 if message else 0)
     assert message in done.stderr
     if not message:
-        told = "listener: difference to the baseline at least -1: +0.0 [+0.0, +0.0]; sees a loss"
+        told = "listener: difference to the baseline at least -1: +0.0 [+0.0, +0.0]; detects a"
         assert told in done.stdout

@@ -12,6 +12,8 @@ import pytest
 import yaml
 from paths import FRAMEWORKS, ROOT
 
+from rlver_gym.bench.draft import describe_fields
+
 BLOCKS = re.findall(
     r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL
 )
@@ -113,6 +115,12 @@ def test_the_steps_of_the_gate_s_workflow_run_as_they_stand(
     assert (tmp_path / "summary.md").read_text().startswith(f"**rlver-gym: {decision}**")
     (upload,) = [one["with"]["path"] for one in workflow["jobs"]["gate"]["steps"][-1:]]
     assert all((tmp_path / file).exists() for file in upload.split())
+
+
+def test_the_page_of_suites_shows_the_example_and_every_key() -> None:
+    page = (ROOT / "docs" / "tutorials" / "suite.md").read_text(encoding="utf-8")
+    assert (ROOT / "examples" / "gate" / "suite.yaml").read_text(encoding="utf-8") in page
+    assert all(f"| `{name}` | {text} |" in page for name, text in describe_fields().items())
 
 
 def test_the_index_of_the_examples_names_them_all() -> None:
