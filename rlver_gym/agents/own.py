@@ -4,6 +4,7 @@ import hashlib
 import inspect
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 from rlver_gym.core.agent import Agent, AgentMaker
@@ -53,17 +54,10 @@ def require_text(said: object, verb: str = "reply") -> str:
     )
 
 
-class _FunctionAgent:
-    """A function of one's own as an agent: reply(messages)."""
-
-    def __init__(self, reply: Callable[..., Any]) -> None:
-        self.reply = reply
-
-
 def _make_own_agent(name: str) -> Agent:
     value: Any = getattr(import_own("agent", name, AgentError), name.partition(":")[2], None)
     if inspect.isfunction(value) and "messages" in inspect.signature(value).parameters:
-        agent: Any = _FunctionAgent(value)
+        agent: Any = SimpleNamespace(reply=value)
     else:
         agent = make_own("agent", name, AgentError, _WHAT)
     if not callable(getattr(agent, "reply", None)):

@@ -21,8 +21,9 @@ _EXITS = (
 
 def describe_fields() -> dict[str, str]:
     """What each field of a suite is, and of a threshold."""
-    named = {**Suite.model_fields, **Threshold.model_fields}
-    return {name: " ".join((field.description or "").split()) for name, field in named.items()}
+    below = {f"thresholds.{name}": field for name, field in Threshold.model_fields.items()}
+    fields = {**Suite.model_fields, **below}
+    return {name: " ".join((field.description or "").split()) for name, field in fields.items()}
 
 
 def draft_suite(suite: Suite, command: str, ranked: Sequence[Score], watched: AnomalyReport) -> str:
@@ -31,12 +32,10 @@ def draft_suite(suite: Suite, command: str, ranked: Sequence[Score], watched: An
     plain |= {"seeds": suite.seeds, "user_seeds": suite.user_seeds, "user": suite.user}
     thresholds = [*_list_thresholds(ranked, watched)]
     plain |= {"thresholds": thresholds}
-    told = [f"A suite of rlver-gym: one file, one gate. Run it with: {command}", _EXITS, ""]
-    for name, text in describe_fields().items():
-        told.append(f"{'  ' * (name in Threshold.model_fields)}{name}: {text}")
+    told = [f"A suite of rlver-gym: one file, one gate. Run it with: {command}", _EXITS]
+    told += [f"{name}: {text}" for name, text in describe_fields().items()]
     comments = [
-        fill(line, 100, initial_indent="# ", subsequent_indent="#     ", break_on_hyphens=False)
-        or "#"
+        fill(line, 100, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False)
         for line in told
     ]
     lines = [f"{name}:{_format(value)}" for name, value in plain.items()]

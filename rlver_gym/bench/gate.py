@@ -169,9 +169,11 @@ def decide(suite: Suite, evidence: Evidence) -> Gate:
 
 def _rule_on_run(evidence: Evidence) -> Ruling:
     """Every dialogue of the plan has to be there, once, as it was written, and read."""
-    by_kind = evidence.records.problems.by_kind.items()
-    lacks = {kind: sum(one.num_episodes for one in found) for kind, found in by_kind}
-    lacks = {kind: count for kind, count in lacks.items() if kind in INCOMPLETE}
+    lacks: dict[str, int] = {
+        kind: sum(one.num_episodes for one in found)
+        for kind, found in evidence.records.problems.by_kind.items()
+        if kind in INCOMPLETE
+    }
     lacks |= {"not read": evidence.unread} if evidence.unread else {}
     dialogues = format_count(evidence.plan.planned.count, "dialogue")
     return _rule_on_count("", f"{dialogues} complete", sum(lacks.values()), 0, ", ".join(lacks))

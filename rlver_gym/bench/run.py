@@ -227,9 +227,6 @@ def _write_or_check_manifest(plan: BenchPlan, folder: Path) -> None:
             " --out."
         )
     if there.get("suite", {}) != plan.suite and plan.suite:
-        meant = {name: value for name, value in there.items() if name != "check"}
-        meant["suite"] = plan.suite
-        text = json.dumps(
-            {**meant, "check": compute_manifest_checksum(meant)}, indent=2, ensure_ascii=False
-        )
-        write_atomically(path, text + "\n")
+        there["suite"] = plan.suite
+        there["check"] = compute_manifest_checksum(there)
+        write_atomically(path, json.dumps(there, indent=2, ensure_ascii=False) + "\n")

@@ -53,11 +53,10 @@ class Threshold(Frozen):
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     measure: str
-    """Of the final emotion: mean (anybody's is above 0: run the shipped agent silent to see what
-    silence gets), lower (the low end of its 95 % interval), difference (over the same people); a
-    mark of the judge, from 1 to 5: empathic_depth, core_insight, solution_crafting,
-    style_adaptability, dialogue_guidance; a count: failed (dialogues), flagged (reasons for
-    suspicion).
+    """Of the final emotion: mean (silence gets more than 0: the shipped agent silent shows what),
+    lower (the low end of its 95 % interval), difference (over the same people); a mark of the
+    judge, 1 to 5: empathic_depth, core_insight, solution_crafting, style_adaptability,
+    dialogue_guidance; a count: failed (dialogues), flagged (reasons for suspicion).
     """
     agent: Name | None = None
     """Of whom; default: of each."""
@@ -106,9 +105,7 @@ def _check(check: Callable[[Any], object]) -> AfterValidator:
     return AfterValidator(validate)
 
 
-def _check_agents(agents: tuple[str, ...]) -> tuple[str, ...]:
-    if not agents:
-        raise ValueError("name one at least")
+def _refuse_twice(agents: tuple[str, ...]) -> tuple[str, ...]:
     if twice := next((one for one in agents if agents.count(one) > 1), None):
         raise ValueError(f"{twice} is named twice. For more dialogues of each, raise seeds")
     return agents
@@ -126,8 +123,8 @@ _User = Annotated[Name, _check(check_user_name), _check(locate_server)]
 class Suite(Plan):
     """What a file or the options of a command say: a benchmark, and what is made of it."""
 
-    agents: Annotated[tuple[_Agent, ...], AfterValidator(_check_agents)] = Field(
-        max_length=MAX_AGENTS
+    agents: Annotated[tuple[_Agent, ...], AfterValidator(_refuse_twice)] = Field(
+        min_length=1, max_length=MAX_AGENTS
     )
     """Who is tested: shipped agents, openai:MODEL, openai:MODEL@URL, hf:PATH, and of your own
     MODULE:NAME (a class, or a function of messages). What starts code, loads a file or names an
@@ -315,9 +312,7 @@ def _check_baseline(suite: Suite, plan: BenchPlan, folder: Path) -> Iterator[_Pr
         yield ("baseline",), str(error)
         return
     ours, theirs = make_protocol(Manifest.parse(plan.manifest())), make_protocol(there)
-    hold = (
-        "Hold another with the same people, user and seeds in a new folder (--out), and name that"
-    )
+    hold = "Hold one of the same people, user and seeds in a new folder (--out), and name that"
     if ours != theirs:
         yield ("baseline",), f"cannot be compared: it was {theirs}, and this is {ours}. {hold}"
     if faults := ", ".join(sorted(problems.keys() & INCOMPLETE)):

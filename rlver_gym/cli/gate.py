@@ -71,9 +71,8 @@ def read_again(
     rescored, baseline, unjudged = appraise_by(users, dialogues), [], 0
     if suite.reads_baseline:
         earlier = recorded_dialogues(Path(str(suite.baseline)), plan.personas, plan.env)
-        baseline = next(
-            iter(appraise_by({name: users[name] for name in suite.reference[:1]}, earlier).values())
-        )
+        first = suite.reference[0]
+        baseline = appraise_by({first: users[first]}, earlier)[first]
     if judge:
         settings = locate_server(judge, plan.chat)
         cache = {"response_cache": path_inside(folder, JUDGE_CACHE, error=RunError)}

@@ -315,9 +315,8 @@ def test_a_suite_is_begun_from_what_was_run_and_passes_where_it_stands(place: Pa
     assert '"suite_agents:Kind", "measure": "difference", "to": "listener", "at_least": -' in text
     assert text.endswith('"at_most": 1}  # flagged now: look why, mend it, write 0\n')
     assert not [line for line in text.splitlines() if line != line.rstrip() or len(line) > 100]
-    assert {*Suite.model_fields, *Threshold.model_fields} <= {
-        *re.findall(r"^# +(\w+): ", text, re.M)
-    }
+    below = (f"thresholds.{name}" for name in Threshold.model_fields)
+    assert {*Suite.model_fields, *below} <= {*re.findall(r"^# ([\w.]+): ", text, re.M)}
     done = bench(place, text, "--allow-code")
     assert done.returncode == 0
     assert "0 dialogues held now, 16 from before" in done.stdout
@@ -357,9 +356,17 @@ def _change_agents(manifest: dict[str, Any]) -> None:
     [
         (None, 0, ""),
         (_change_user, 0, "line 4: baseline: cannot be compared: it was SAGE-Sentient-v0"),
-        (_change_seeds, 0, "x 2 seeds, and this is"),
+        (
+            _change_seeds,
+            0,
+            "x 2 seeds, and this is",
+        ),
         (_change_agents, 0, "line 6: thresholds.0: the baseline has no echo. Name one of"),
-        (None, 1, "line 4: baseline: is not whole (missing)"),
+        (
+            None,
+            1,
+            "line 4: baseline: is not whole (missing). Hold one of the same people, user and",
+        ),
         (None, -1, "line 4: baseline: is not whole (doubled)"),
     ],
 )
