@@ -11,6 +11,7 @@ import numpy as np
 
 from rlver_gym.bench.check import INCOMPLETE, RunRecords
 from rlver_gym.bench.noise import measure_spread_over_user_seeds
+from rlver_gym.bench.opinions import Opinions
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.rescore import Rescored
 from rlver_gym.bench.score import compute_persona_finals, compute_worst_case_finals
@@ -153,6 +154,10 @@ class Evidence(NamedTuple):
     """A judge's, by agent and capability."""
     unread: int = 0
     """How often the reference or the judge failed at a dialogue."""
+    read: Mapping[str, Sequence[Episode]] = {}
+    """Our dialogues by each who read them again, the first of whom ranks."""
+    opinions: Opinions | None = None
+    """None where nobody has read them again."""
 
 
 def decide(suite: Suite, evidence: Evidence) -> Gate:

@@ -10,7 +10,6 @@ from rich.progress import TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from rlver_gym.agents import AGENT_NAMES, SHIPPED_AGENTS
-from rlver_gym.bench.check import read_run
 from rlver_gym.bench.compare import format_seeds
 from rlver_gym.bench.costs import (
     estimate_reading,
@@ -20,7 +19,7 @@ from rlver_gym.bench.costs import (
 from rlver_gym.bench.draft import draft_suite
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.folder import MANIFEST
-from rlver_gym.bench.gate import Gate
+from rlver_gym.bench.gate import Gate, decide
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.noise import measure_spread_over_user_seeds
@@ -30,7 +29,6 @@ from rlver_gym.bench.score import (
     Score,
     count_failed_by,
     count_failures,
-    score_agents,
     score_to_json,
 )
 from rlver_gym.bench.suite import Suite, check_against_runs, list_unsafe_names, read_suite
@@ -38,7 +36,6 @@ from rlver_gym.bench.sycophancy import count_sycophantic_replies
 from rlver_gym.bench.table import Columns
 from rlver_gym.cli.gate import (
     GATE_FAILED,
-    decide_suite,
     describe_readers,
     guard_gate,
     make_readers,
@@ -206,30 +203,30 @@ def bench(
         _announce_cost_and_confirm(bench_run, meant, yes)
         held = _run_missing_cases(bench_run)
         spent = _list_spending(bench_run)
-        records = read_run(folder)
-        heard = read_again(plan, folder, users, meant)
+        evidence = read_again(plan, folder, users, meant)
         report = write_page([folder])
-    episodes, failed = records.episodes, count_failures(records.episodes)
-    ranked, columns = rank_by_readers(score_agents(episodes, plan.planned), records, heard)
+    episodes, opinions = evidence.records.episodes, evidence.opinions
+    failed = count_failures(episodes)
+    ranked, columns = rank_by_readers(evidence)
     watched, truth = check_episodes(episodes), count_sycophantic_replies(episodes)
     noise = measure_spread_over_user_seeds(episodes, plan.seeds, plan.user_seeds)
-    gate, says = None, [*describe_readers(plan, heard)]
+    gate, says = None, [*describe_readers(evidence)]
     if meant.thresholds:
-        gate = decide_suite(meant, plan, folder, records, heard)
+        gate = decide(meant, evidence)
     where = {"run": _describe_run(bench_run, held), "report": str(report)}
     where |= {"check it": f"rlver-gym verify {folder}", "spent": "; ".join(spent)}
     if gate and suite:
         where |= write_gate(folder, gate, suite, says[0] if says else "")
     if init:
         drafted, where["suite"] = _begin_suite(init, meant, ranked, watched)
-        gate = decide_suite(drafted, plan, folder, records, heard)
+        gate = decide(drafted, evidence)
     if as_json:
         some = {
             "noise": noise and noise.to_dict(),
             "failures": failed,
             "failed": count_failed_by(episodes),
             "spent": spent,
-            "opinions": heard and heard.opinions,
+            "opinions": opinions,
             "truth": [one._asdict() for one in truth],
             "gate": gate and gate.to_dict(),
         }
@@ -241,8 +238,8 @@ def bench(
         notes = [*_list_failures(failed, again), *format_alerts(watched)]
         notes += [Text(one.describe()) for one in truth]
         _print_results(plan, ranked, columns, says, noise, notes, where)
-        if heard and heard.opinions.capabilities:
-            print_opinions(SafeConsole(), heard.opinions)
+        if opinions and opinions.capabilities:
+            print_opinions(SafeConsole(), opinions)
         if gate:
             print_gate(SafeConsole(), gate)
     raise typer.Exit(_exit_code(failed, gate if suite else None, meant, allow_failures))

@@ -5,18 +5,16 @@ a suite asks for holds.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from rlver_gym.agents import uses_server
-from rlver_gym.bench.check import RunRecords, read_run
+from rlver_gym.bench.check import read_run
 from rlver_gym.bench.compare import read_comparisons
 from rlver_gym.bench.folder import MANIFEST
-from rlver_gym.bench.gate import Evidence, Gate, decide, reread
+from rlver_gym.bench.gate import Evidence, Gate, reread
 from rlver_gym.bench.judge.ask import Judge
 from rlver_gym.bench.judge.summary import write_judgements
-from rlver_gym.bench.opinions import Opinions, gather_opinions, write_opinions
+from rlver_gym.bench.opinions import gather_opinions, write_opinions
 from rlver_gym.bench.plan import BenchPlan
-from rlver_gym.bench.rescore import Rescored
 from rlver_gym.bench.score import Score, score_agents
 from rlver_gym.bench.sections import collect_judge_scores
 from rlver_gym.bench.suite import Suite
@@ -41,16 +39,6 @@ GATE_FILES = ("gate.xml", "gate.md")
 _STYLES = {"pass": "green", "fail": "bold red", "undecided": "yellow"}
 
 
-class Heard(NamedTuple):
-    """What those said who read a run again."""
-
-    opinions: Opinions
-    rescored: dict[str, list[Rescored]]
-    """By user, the first of whom ranks."""
-    baseline: list[Rescored]
-    unjudged: int
-
-
 def make_readers(plan: BenchPlan, folder: Path, names: Sequence[str]) -> dict[str, SentientUser]:
     """Users by name, whose answers are kept in the folder."""
     options = dict(plan.chat) if any(map(uses_server, names)) else {}
@@ -60,63 +48,70 @@ def make_readers(plan: BenchPlan, folder: Path, names: Sequence[str]) -> dict[st
 
 def read_again(
     plan: BenchPlan, folder: Path, users: Mapping[str, SentientUser], suite: Suite
-) -> Heard | None:
+) -> Evidence:
     """Have every dialogue that ended read once by each user, and by the judge; judgements.jsonl and
-    opinions.json are written beside the run. None where nobody reads, or no dialogue ended.
+    opinions.json are written beside the run. With what a suite asks for beside it.
     """
-    judge, is_read = suite.judge, bool(users or suite.judge)
+    records, theirs, marks, opinions = read_run(folder), None, {}, None
+    is_read = users or suite.judge
     dialogues = recorded_dialogues(folder, plan.personas, plan.env) if is_read else []
-    if not dialogues:
-        return None
-    rescored, baseline, unjudged = appraise_by(users, dialogues), [], 0
-    if suite.reads_baseline:
-        earlier = recorded_dialogues(Path(str(suite.baseline)), plan.personas, plan.env)
-        first = suite.reference[0]
-        baseline = appraise_by({first: users[first]}, earlier)[first]
-    if judge:
-        settings = locate_server(judge, plan.chat)
+    rescored = appraise_by(users, dialogues) if dialogues else {}
+    failures = [one.failure for each in [*rescored.values()][:1] for one in each]
+    if suite.baseline:
+        past, baseline = Path(suite.baseline), []
+        if suite.reads_baseline:
+            earlier, first = recorded_dialogues(past, plan.personas, plan.env), suite.reference[0]
+            baseline = appraise_by({first: users[first]}, earlier)[first]
+        episodes = read_run(past).episodes
+        theirs = episodes, reread(episodes, baseline)
+    if dialogues and suite.judge:
+        settings = locate_server(suite.judge, plan.chat)
         cache = {"response_cache": path_inside(folder, JUDGE_CACHE, error=RunError)}
         chat = connect(settings.model_copy(update=cache))
-        who = Judge(chat, judge.partition(":")[2], LLMOptions())
+        who = Judge(chat, suite.judge.partition(":")[2], LLMOptions())
         judged = ask_judge(who, dialogues, settings.concurrency)
         write_judgements(folder, who, judged)
-        unjudged = sum(bool(one.failure) for one in judged)
-    opinions = gather_opinions(folder, dialogues, rescored)
-    write_opinions(folder, opinions)
-    return Heard(opinions, rescored, baseline, unjudged)
+        failures += [one.failure for one in judged]
+        marks = collect_judge_scores(read_comparisons([folder])[0])
+    if dialogues:
+        opinions = gather_opinions(folder, dialogues, rescored)
+        write_opinions(folder, opinions)
+    read = {name: reread(records.episodes, each) for name, each in rescored.items()}
+    ours, unread = (records.episodes, next(iter(read.values()), [])), sum(map(bool, failures))
+    return Evidence(plan, records, ours, theirs, marks, unread, read, opinions)
 
 
-def rank_by_readers(
-    ranked: Sequence[Score], records: RunRecords, heard: Heard | None
-) -> tuple[list[Score], Columns]:
-    """The scores in the order of the first reader, with its mean and the difference to the best by
-    it; and what each reader says, with a mark at whom the user alone likes.
+def rank_by_readers(evidence: Evidence) -> tuple[list[Score], Columns]:
+    """The scores; where somebody has read again, in the order of the first, with its mean and the
+    difference to the best by it; and what each says, with a mark at whom the user alone likes.
     """
-    if not (heard and heard.rescored):
-        return [*ranked], {}
-    only, columns, order = heard.opinions.only_score, {}, []
-    for name, rescored in heard.rescored.items():
-        scores = score_agents(reread(records.episodes, rescored))
-        columns[f"by {shorten_agent_path(name, heard.rescored)} [95 %]"] = {
+    only = evidence.opinions.only_score if evidence.opinions else ()
+    known = {
+        one.agent: one for one in score_agents(evidence.records.episodes, evidence.plan.planned)
+    }
+    columns, order = {}, []
+    for name, episodes in evidence.read.items():
+        scores = score_agents(episodes)
+        columns[f"by {shorten_agent_path(name, evidence.read)} [95 %]"] = {
             one.agent: format_estimate(one.at_worst) + (" *" if one.agent in only else "")
             for one in scores
         }
         order = order or scores
-    known = {one.agent: one for one in ranked}
     first = [known.pop(one.agent)._replace(to_best=one.to_best, read=one.at_worst) for one in order]
     return [*first, *known.values()], columns
 
 
-def describe_readers(plan: BenchPlan, heard: Heard | None) -> Iterator[str]:
+def describe_readers(evidence: Evidence) -> Iterator[str]:
     """What is to be said of second readings below the table; where nobody else has read the
     dialogues, what a user that reads words cannot tell.
     """
-    if heard and heard.rescored:
-        taus = [f"{name} {tau:.2f}" for name, tau in heard.opinions.taus.items()]
-        yield f"Ranked by {next(iter(heard.rescored))}, who read each dialogue whole."
+    plan, opinions = evidence.plan, evidence.opinions
+    if opinions and evidence.read:
+        taus = [f"{name} {tau:.2f}" for name, tau in opinions.taus.items()]
+        yield f"Ranked by {next(iter(evidence.read))}, who read each dialogue whole."
         if taus:
             yield f"Kendall tau with the order by the score: {', '.join(taus)}."
-        if only := ", ".join(heard.opinions.only_score):
+        if only := ", ".join(opinions.only_score):
             yield f"* Ends above the start by the user's own score, and by nobody else's: {only}."
     elif not uses_server(plan.user) and not is_own_user(plan.user):
         requests = format_count(plan.planned.count, "request")
@@ -125,20 +120,6 @@ def describe_readers(plan: BenchPlan, heard: Heard | None) -> Iterator[str]:
             f"The {plan.user} user reads words, not meaning: it cannot tell fluent replies from"
             f" fitting ones. For a second reading beside it: {how} openai:MODEL ({requests})."
         )
-
-
-def decide_suite(
-    suite: Suite, plan: BenchPlan, folder: Path, records: RunRecords, heard: Heard | None
-) -> Gate:
-    """The gate of a run that is held and read."""
-    rescored = next(iter(heard.rescored.values()), []) if heard else []
-    earlier = read_run(Path(suite.baseline)).episodes if suite.baseline else []
-    theirs = earlier, reread(earlier, heard.baseline if heard else [])
-    marks = collect_judge_scores(read_comparisons([folder])[0]) if suite.judge else {}
-    unread = sum(bool(one.failure) for one in rescored) + (heard.unjudged if heard else 0)
-    ours = records.episodes, reread(records.episodes, rescored)
-    evidence = Evidence(plan, records, ours, theirs if suite.baseline else None, marks, unread)
-    return decide(suite, evidence)
 
 
 @contextmanager
