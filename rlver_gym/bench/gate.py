@@ -58,8 +58,11 @@ class Ruling(NamedTuple):
         if self.visible_loss is not None:
             form = format_mean if self.demand.startswith("lower") else format_estimate
             value = form(self.value, signed=self.demand.startswith("difference"))
-            below = " below the bound" if self.decision == "fail" else ""
-            seen = f"; detects a loss of {self.visible_loss:.1f} or more{below} (in 4 of 5 runs)"
+            is_failed, loss = self.decision == "fail", self.visible_loss
+            below = " below the bound" if is_failed else ""
+            # one that fails with nothing that moves it detects everything
+            if loss or not is_failed:
+                seen = f"; detects a loss of {loss:.1f} or more{below} (in 4 of 5 runs)"
         elif not self.agent:
             value = format_count(int(self.value.mean), "fault")
         why = f" ({self.why})" if self.why else ""

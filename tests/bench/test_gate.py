@@ -230,6 +230,10 @@ def test_a_pull_request_gets_ten_lines_and_no_row_stands_for_a_single_one(
             " 4 of 5 runs)",
         ),
         (
+            Ruling("a", "lower at least 10", Interval(7, 7, 7), "fail", 0.0),
+            "a: lower at least 10: 7.0",
+        ),
+        (
             Ruling("", "8 dialogues complete", Interval(0, 0, 0), "pass"),
             "records: 8 dialogues complete: 0 faults",
         ),
