@@ -48,18 +48,18 @@ def _list_thresholds(ranked: Sequence[Score], watched: AnomalyReport) -> Iterato
     """That means and the second's distance to the best stay above where their intervals begin, and
     that counts do not rise.
     """
-    by = {"by_reference": True} if any(one.read for one in ranked) else {}
+    by = {True: {"by_reference": True}, False: {}}
     for score in ranked:
         low = floor((score.read or score.at_worst).low)
-        yield {"agent": score.agent, "measure": "mean", "at_least": low} | (
-            by if score.read else {}
-        )
+        mean = {"agent": score.agent, "measure": "mean", "at_least": low}
+        yield mean | by[score.read is not None]
     best = next(one for one in ranked if not one.to_best)
-    second = next((one for one in ranked if one.to_best), None)
-    if second and second.to_best and not best.failed:
-        low = floor(second.to_best.low)
+    second = next((one for one in ranked if one.to_best), best)
+    is_read = second.read is not None
+    # what failed counts for whom others are compared with in the table, and not in the gate
+    if second.to_best and not best.failed and is_read == (best.read is not None):
         bound = {"agent": second.agent, "measure": "difference", "to": best.agent}
-        yield bound | {"at_least": low} | by
+        yield bound | {"at_least": floor(second.to_best.low)} | by[is_read]
     flagged = Counter(one.agent for one in watched.alarms if not one.expected)
     yield {"measure": "failed", "at_most": max(one.failed for one in ranked)}
     yield {"measure": "flagged", "at_most": max(flagged.values(), default=0)}
