@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.util.errors import UtteranceError
@@ -106,6 +106,22 @@ class Turn(NamedTuple):
     """What else could have been said, where the utterance was chosen among several."""
 
 
+class Memory:
+    """What a user has worked out of a dialogue so far, so that a step need not read the past again.
+
+    It says nothing that the dialogue does not: records and comparisons leave it out, and pickles
+    hold an empty one.
+    """
+
+    __slots__ = ("before", "now")
+
+    def __init__(self, before: Any = None) -> None:
+        self.before, self.now = before, None
+
+    def __reduce__(self) -> tuple[type["Memory"], tuple[()]]:
+        return Memory, ()
+
+
 @dataclass(frozen=True, slots=True)
 class Dialogue:
     """What was said so far.
@@ -116,14 +132,15 @@ class Dialogue:
     opening: str
     turns: tuple[Turn, ...] = ()
     utterance: str | None = None
+    memory: Memory = field(default_factory=Memory, compare=False, repr=False)
 
     def with_utterance(self, utterance: str) -> "Dialogue":
         """The dialogue with what the agent says now; the user has not answered it."""
-        return Dialogue(self.opening, self.turns, utterance)
+        return Dialogue(self.opening, self.turns, utterance, Memory(self.memory.now))
 
     def with_turn(self, turn: Turn) -> "Dialogue":
         """The dialogue with one more turn, which the user has answered."""
-        return Dialogue(self.opening, (*self.turns, turn))
+        return Dialogue(self.opening, (*self.turns, turn), None, self.memory)
 
     @property
     def user_lines(self) -> tuple[str, ...]:

@@ -1,18 +1,17 @@
-"""The embedded user: a sentient user that needs no model and no network, and explains every
-point.
-"""
+"""The embedded user: a sentient user that needs no model and no network, and explains every point."""
 
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason
 from rlver_gym.core.ledger import Ledger, round_and_clip
 from rlver_gym.core.persona import Disposition
 from rlver_gym.core.user import Scene
+from rlver_gym.users.embedded.appraise import appraise_moment
 from rlver_gym.users.embedded.chat import weigh_chat
-from rlver_gym.users.embedded.english import weigh_reply
-from rlver_gym.users.embedded.perception import perceive
-from rlver_gym.users.embedded.speech import speak
+from rlver_gym.users.embedded.compile import compile_card
+from rlver_gym.users.embedded.recall import recall
+from rlver_gym.users.embedded.speak import choose_thought, compose_opening, compose_reply
 from rlver_gym.util.errors import UserFailed
 
-_VERSION = 11
+_VERSION = 12
 """One more whenever the same words would be felt or answered differently."""
 _BIAS = {Disposition.NEGATIVE: -0.22, Disposition.PASSIVE: 0.187, Disposition.AVOIDANT: 0.042}
 """Points a turn by disposition: how far readers of rated replies differ from the mean."""
@@ -21,12 +20,11 @@ _CHALLENGING_GAIN = 0.65
 
 
 class EmbeddedUser:
-    """A deterministic appraisal of English words: perceive, weigh, round; then an answer from the
-    persona's own cards.
+    """A deterministic appraisal of English words: compile the card, hear, appraise, speak.
 
-    A pure function of persona, emotion, dialogue and seed, fitted to replies that readers rated
-    from the person's place (research/corpus.md). It reads words, not meaning: a score far above
-    what strong honest agents reach should be read as exploitation.
+    A pure function of persona, emotion, dialogue and seed: a linear score of named inputs, fitted to
+    replies that readers rated from the person's place (research/corpus.md), and rules that cost. A
+    fixture for tests, smoke trainings and first looks: it hears bad from good, not good from better.
     """
 
     kind = "embedded"
@@ -36,7 +34,7 @@ class EmbeddedUser:
 
     def open(self, scene: Scene, emotion: int) -> str:
         """The situation's opening, in the tone of the emotion."""
-        return speak.compose_opening(scene, emotion)
+        return compose_opening(scene, emotion)
 
     def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
         """The change in points with its reasons, and a thought in the person's own words.
@@ -48,7 +46,7 @@ class EmbeddedUser:
         if not scene.persona.person.thoughts.touched:
             strongest = max(reasons, key=lambda reason: abs(reason.points), default=None)
             return Appraisal(change, strongest.note if strongest else "", reasons)
-        return Appraisal(change, speak.choose_thought(scene, dialogue, reasons, change), reasons)
+        return Appraisal(change, choose_thought(scene, dialogue, reasons, change), reasons)
 
     def _reasons(self, scene: Scene, emotion: int, dialogue: Dialogue) -> tuple[Reason, ...]:
         persona = scene.persona
@@ -59,8 +57,12 @@ class EmbeddedUser:
             )
         ledger = Ledger()
         gain = _CHALLENGING_GAIN if scene.card.difficulty == "challenging" else 1.0
-        weigh = weigh_chat if scene.card.is_chat else weigh_reply
-        for code, points, note in weigh(perceive(persona, dialogue)):
+        moment = recall(compile_card(persona), dialogue)
+        if scene.card.is_chat:
+            parts = weigh_chat(moment)
+        else:
+            parts = appraise_moment(moment, persona.need)
+        for code, points, note in parts:
             ledger.add(code, points * (gain if points > 0 else 1.0), note)
         disposition = persona.person.disposition
         ledger.add(f"temper:{disposition}", _BIAS[disposition], f"their nature: {disposition}")
@@ -68,8 +70,8 @@ class EmbeddedUser:
         return tuple(ledger.reasons)
 
     def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
-        """Reaction, disclosure and hint, or goodbye; UserFailed for a profile that has no lines to
-        say.
+        """What was asked, a reaction or none, and what comes next; or goodbye. UserFailed for a
+        profile that has no lines to say.
         """
         if not scene.persona.situation.disclosures:
             raise UserFailed(
@@ -77,4 +79,4 @@ class EmbeddedUser:
                 " it, not speak. Make a lean card of it (`rlver-gym personas import`) or use an LLM"
                 " user."
             )
-        return speak.compose_reply(scene, emotion, dialogue, appraisal)
+        return compose_reply(scene, emotion, dialogue, appraisal)

@@ -1,4 +1,1 @@
-"""How the embedded user appraises: an utterance to features, to points, each with its reason.
-
-`rlver_gym.users.EmbeddedUser` is the user itself.
-"""
+"""The embedded user, version 12: `compile` the card, `hear` the words, `appraise`, `speak`."""

@@ -1,215 +1,226 @@
-"""What readers would say of a reply in English: a small fitted network from what was perceived to
-the six factors that readers rate, and what each is worth. Whole numbers inside; pure.
+"""What is known of English words: what they are about, their vectors, and the classifier of what a
+sentence asks or does. Whole numbers, the same on every machine. Knows no card.
 """
 
 import json
-from enum import StrEnum
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from importlib.resources import files
+from itertools import pairwise
+from math import log
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
-from rlver_gym.core.dialogue import ReasonCode
-from rlver_gym.core.ledger import ACT_IN_WORDS, quote
-from rlver_gym.core.persona import HiddenNeed
-from rlver_gym.users.embedded.perception import FEATURES, Perception
+from rlver_gym.core.inquiries import EXAMPLES
+from rlver_gym.core.words import FUNCTION_WORDS, stem
+from rlver_gym.util.files import load_json
+from rlver_gym.util.frozen import Memo
+
+DATA = "rlver_gym.users.embedded"
+WORDS: dict[str, str] = load_json(DATA, "words.json")
+"""Lists of words by name."""
+SCALE = 127
+"""The length of a text's vector."""
+RAREST, SLIP = 200, 30
+"""Hundredths of a nat: of a word in one story, and of one that no supporter ever used."""
+PERSON = "PERSON"
+"""Stands for any name and any relation: "your sister" and "Marek" are asked about alike."""
 
 
-class Factor(StrEnum):
-    """What readers of rated replies say of a reply, in the rubric's words: 0 to 4 each, `false` 0
-    or 1.
-    """
-
-    UNDERSTOOD = "understood"
-    ABOUT = "about"
-    GIVES = "gives"
-    HUMAN = "human"
-    PRESSURE = "pressure"
-    FALSE = "false"
+def word_set(name: str) -> frozenset[str]:
+    return frozenset(WORDS[name].replace("|", " ").split())
 
 
-FACTORS = tuple(Factor)
-IN_WORDS = {
-    Factor.UNDERSTOOD: ("did not feel understood", "felt understood"),
-    Factor.ABOUT: ("little of this was about them", "it was about them and their story"),
-    Factor.GIVES: ("gave little of what they need", "gave something of what they need"),
-    Factor.HUMAN: ("sounded like a script", "sounded like a real person"),
-    Factor.PRESSURE: ("left them free", "felt pushed, or judged"),
-    Factor.FALSE: ("nothing in it was wrong", "something in it was not true"),
+def word_groups(name: str) -> list[list[str]]:
+    return [group.split() for group in WORDS[name].split("|")]
+
+
+RELATIONS = word_set("relations")
+_MASKED = word_set("masked relations")
+_STOP = word_set("saying nothing about a matter") | word_set("question words")
+_PRONOUNS = word_set("pronouns")
+_CANONICAL = {
+    form: stem(group[0])
+    for group in reversed(word_groups("synonyms"))
+    for word in group
+    for form in (stem(word), word)
 }
-"""Of each factor, what is said when it is low and when it is high."""
-VOID = (ReasonCode.SILENCE, ReasonCode.NONSENSE)
-"""Evidence beside which nothing else counts."""
-LIMIT = 3.0
-"""Of an input, in standard deviations: what is unlike all that was rated counts no more."""
-NEEDS = tuple(sorted(HiddenNeed))
-_NEED = dict(zip(NEEDS, np.eye(len(NEEDS)), strict=True))
-_HIGHEST = np.array([4.0] * 5 + [1.0])
-_PLAIN_ACTS = {"insult": -5.0, "threat": -6.0, "meta": -6.0, "blame": -4.0, "minimise": -4.0}
-"""What nobody in the corpus does often enough to be fitted: points of experts."""
-_PLAIN_WORDS = 12
-_NOT_PLAIN = frozenset({"not", "never", "no", "were", "was"})
-_WRONG, _AS_OWN, _AGAIN = -3.0, -3.0, -2.0
-"""Points for a fact that is surely wrong, their story told as the agent's own, a sentence again."""
-_WRONG_NUMBER = -1.5
-"""A number may count something else than theirs."""
-_VOID = {ReasonCode.SILENCE: -4.5, ReasonCode.NONSENSE: -5.0}
-_BROKEN, _TORN, _COPIED, _REPEATED, _REFRAIN, _CUT = -2.5, -1.25, -2.5, -3.0, -1.5, -1.5
-"""Points for words that do not hang together, for each sentence torn, for all copied, for all said
-again, for each more utterance that had it, for a sentence that stops in the middle.
-"""
-_WHOLE_SHARE = 0.3
-"""Of a change, what may at most be said of the reply as a whole where causes are known."""
+_FOLDED = {word: group[0] for group in word_groups("folded") for word in group}
+_SAME_TO_CLASSIFIER = {"he": "he", "she": "he", "him": "him", "his": "her", "her": "her", "hers": "her"}  # fmt: skip
+FEELING_OF = {
+    word: feeling for feeling, words in EXAMPLES["feeling"].items() for word in words.split()
+}
 
 
-class _Network(NamedTuple):
-    mean: np.ndarray
-    spread: np.ndarray
-    inner: np.ndarray
-    inner_bias: np.ndarray
-    outer: np.ndarray
-    outer_bias: np.ndarray
-    worth: np.ndarray
-    """Points per unit of each factor."""
-    neutral: np.ndarray
-    """The level of each at which nothing changes."""
-    low: dict[str, float]
-    """The prediction up to which four of five replies were rated low, by factor."""
-    high: dict[str, float]
+def hash_text(text: str) -> int:
+    return crc32(text.encode())
+
+
+def find_token_text(word: str) -> str:
+    """What a lower-case word is about, as a stem with synonyms taken together; empty for none."""
+    if word in _STOP or word in _PRONOUNS:
+        return ""
+    root = stem(word)
+    return _CANONICAL.get(word) or _CANONICAL.get(root) or root
+
+
+class Word(NamedTuple):
+    """All that is ever asked of a word, worked out once."""
+
+    token: int
+    """What it is about, by hash; 0 for a word that says nothing about a matter."""
+    folded: int
+    """By hash, with speaker and listener folded: "my" is "your"."""
+    row: int
+    """In the table of vectors; -1 for none."""
+    masked: str
+    """What the classifier of questions sees."""
+    stem: str
+    """What the classifier of acts sees."""
+    is_function: bool
+
+
+class _Tables(NamedTuple):
+    row_of: dict[str, int]
+    vectors: np.ndarray
+    common: np.ndarray
+    units: dict[str, int]
+    """Words and pairs of the classifier."""
+    states: np.ndarray
+    of_labels: np.ndarray
+    bias: np.ndarray
+    act_units: dict[str, int]
+    """Stems and pairs of stems of the classifier of acts."""
+    act_weights: np.ndarray
+    """In hundredths of a logit."""
+    act_bias: np.ndarray
 
 
 @lru_cache(maxsize=1)
-def _load_network() -> _Network:
-    path = files("rlver_gym.users.embedded").joinpath("english.npz")
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
-        meta = json.loads(bytes(data["meta"]).decode())
-        if meta["features"] != [*FEATURES, *NEEDS]:
-            raise ValueError(
-                "english.npz was fitted to other features: run research/fit_english.py"
-            )
-        arrays: dict[str, Any] = {
-            name: data[name].astype(np.float64) for name in _Network._fields[:8]
-        }
-        return _Network(**arrays, low=meta["low"], high=meta["high"])
+def load_tables() -> _Tables:
+    """Vectors and classifier; both end with a row of zeros, for what is not known."""
+
+    def load(name: str) -> dict[str, Any]:
+        with files(DATA).joinpath(name).open("rb") as file, np.load(file) as data:
+            return dict(data)
+
+    near, acts, done = load("vectors.npz"), load("recogniser.npz"), load("acts.npz")
+    meta = json.loads(bytes(acts["meta"]).decode())
+    if tuple(meta["labels"]) != LABELS:
+        raise ValueError("recogniser.npz has other labels than words.json")
+    words = bytes(near["words"]).decode().split("\n")
+    states = np.concatenate([acts["of_words"], acts["of_pairs"]])
+    return _Tables(
+        dict(zip(words, range(len(words)), strict=True)),
+        np.pad(near["vectors"], ((0, 1), (0, 0))).astype(np.float32),
+        np.unpackbits(near["common"], count=len(words)),
+        {unit: at for at, unit in enumerate([*meta["words"], *meta["pairs"]])},
+        np.pad(states, ((0, 1), (0, 0))).astype(np.float32),
+        (acts["of_labels"] / meta["scale"]).astype(np.float32),
+        (acts["bias"] / 1000).astype(np.float32),
+        {unit: at for at, unit in enumerate(bytes(done["units"]).decode().split("\n"))},
+        np.pad(done["weights"], ((0, 1), (0, 0))).astype(np.float32),
+        done["bias"].astype(np.float32),
+    )
 
 
-def order_network_inputs(perceived: Perception) -> np.ndarray:
-    return np.concatenate([perceived.values, _NEED[perceived.need]])
+ACTS = tuple(WORDS["acts"].split())
+ACT = {act: at for at, act in enumerate(ACTS)}
+LABELS = tuple(WORDS["labels"].split())
+LABEL = {label: at for at, label in enumerate(LABELS)}
 
 
-def predict_reader_ratings(perceived: Perception) -> np.ndarray:
-    """Each factor's rating, in the order of FACTORS, within its scale.
+def is_common_word(word: str) -> bool:
+    """Whether a lower-case word is written small, which no name is."""
+    tables = load_tables()
+    row = tables.row_of.get(word)
+    return row is not None and bool(tables.common[row])
 
-    Weights and inputs are whole multiples of small powers of two, so that sums are exact, and what
-    comes out is rounded: the same on every machine.
+
+def _make_word(word: str) -> Word:
+    token = find_token_text(word)
+    return Word(
+        hash_text(token) if token else 0,
+        hash_text(_FOLDED.get(word, word)),
+        load_tables().row_of.get(word, -1),
+        PERSON if word.removesuffix("'s") in _MASKED else _SAME_TO_CLASSIFIER.get(word, word),
+        stem(word),
+        word in FUNCTION_WORDS,
+    )
+
+
+look_up = Memo(_make_word, 50_000).__getitem__
+
+
+@lru_cache(maxsize=1)
+def load_weights() -> dict[int, int]:
+    """Of tokens, log(situations / those in which supporters use it), in hundredths of a nat."""
+    data = load_json(DATA, "spread.json")
+    return {
+        hash_text(token): min(RAREST, round(100 * log(data["situations"] / int(count))))
+        for count, tokens in data["spread"].items()
+        for token in tokens.split()
+    }
+
+
+def weigh(tokens: Collection[int], unknown: int = RAREST) -> int:
+    """How much tokens say about which story they belong to, in hundredths of a nat."""
+    get = load_weights().get
+    return sum([get(token, unknown) for token in tokens])
+
+
+def embed(rows: Sequence[int], starts: Sequence[int]) -> np.ndarray:
+    """The vectors of the parts of a text that begin at these words, of length SCALE, and in the
+    last row that of the whole; whole numbers, so that products are exact.
     """
-    net = _load_network()
-    inputs = (order_network_inputs(perceived) - net.mean) * net.spread
-    inputs = np.rint(np.minimum(np.maximum(inputs, -LIMIT), LIMIT) * 256) / 256
-    drive = inputs @ net.inner + net.inner_bias
-    inner = np.rint(drive / (1 + np.abs(drive)) * 4096) / 4096
-    rated = np.rint((inner @ net.outer + net.outer_bias) * 256) / 256
-    return np.minimum(np.maximum(rated, 0.0), _HIGHEST)
+    table = load_tables().vectors
+    total = np.zeros((len(starts) + 1, table.shape[1]), np.float32)
+    if len(rows):
+        np.add.reduceat(table.take(rows, 0), starts, out=total[:-1])
+        total[-1] = total[:-1].sum(0)
+    length = np.sqrt(np.einsum("ij,ij->i", total, total))
+    return np.rint(total * (SCALE / np.maximum(length, 1.0))[:, None])
 
 
-class Worth(NamedTuple):
-    """What a part of a reply is worth."""
-
-    code: str
-    points: float
-    note: str
-
-
-def weigh_reply(perceived: Perception) -> list[Worth]:
-    """What the reply is worth, by named causes and factors, and the rest as a whole."""
-    if perceived.void:
-        return weigh_causes(perceived)
-    net = _load_network()
-    rated, neutral = predict_reader_ratings(perceived), net.neutral.tolist()
-    points = (net.worth * (rated - net.neutral)).tolist()
-    rated = rated.tolist()
-    told: list[Worth] = []
-    rest = 0.0
-    for at, name in enumerate(FACTORS):
-        above = rated[at] - neutral[at]
-        is_high = above > 0 and rated[at] >= net.high.get(name, 9.0)
-        is_low = above < 0 and rated[at] <= net.low.get(name, -9.0)
-        if is_high or is_low:
-            told.append(Worth(name.value, points[at], IN_WORDS[name][is_high]))
-        else:
-            rest += points[at]
-    return [*_distribute_rest(told, rest), *weigh_causes(perceived)]
+def embed_lines(lines: Sequence[Sequence[str]]) -> np.ndarray:
+    """The vectors of lines of words, one a row."""
+    rows: list[int] = []
+    starts = []
+    for words in lines:
+        starts.append(len(rows))
+        rows += [look_up(word).row for word in words] or [-1]
+    return embed(rows, starts)[:-1]
 
 
-def _distribute_rest(told: list[Worth], rest: float) -> list[Worth]:
-    """What is not known surely by itself goes to what is told and points the same way, but for a
-    small part that is said of the whole.
+def weigh_acts(each: Sequence[Sequence[str]]) -> np.ndarray:
+    """The evidence that each of several sentences does each of ACTS, in logits; `each`: stems with
+    their ending, "?" or ".", as the last.
     """
-    same = [at for at, one in enumerate(told) if one.points * rest > 0]
-    total = sum(one.points for one in told) + rest
-    whole = rest
-    if same and abs(rest) > _WHOLE_SHARE * abs(total):
-        whole = _WHOLE_SHARE * abs(total) * (1 if rest > 0 else -1)
-        of_same = sum(told[at].points for at in same)
-        for at in same:
-            one = told[at]
-            told[at] = one._replace(points=one.points * (1 + (rest - whole) / of_same))
-    note = "on the whole it did them " + ("good" if whole > 0 else "no good")
-    return [*told, Worth(ReasonCode.WHOLE, whole, note)]
+    tables = load_tables()
+    get, rows, starts = tables.act_units.get, [], []
+    for stems in each:
+        starts.append(len(rows))
+        rows += [get(one, -1) for one in stems]
+        rows.append(get("^", -1))
+        rows += [get(f"{one} {other}", -1) for one, other in pairwise(("^", *stems))]
+    return (np.add.reduceat(tables.act_weights.take(rows, 0), starts) + tables.act_bias) / 100
 
 
-def weigh_causes(perceived: Perception) -> list[Worth]:
-    """What can be pointed at and costs by rule."""
-    if perceived.void:
-        code, note = perceived.void
-        return [Worth(code, _VOID[code], note)]
-    found = _find_form_faults(perceived)
-    wrong = next((one for one in perceived.claims if one.verdict == "false" and one.is_sure), None)
-    if wrong is not None:
-        right = f", not “{quote(wrong.right, 30)}”" if wrong.right else ""
-        cost = _WRONG_NUMBER if wrong.kind == "number" else _WRONG
-        found.append(Worth("fact", cost, f"got it wrong: “{quote(wrong.said, 30)}”{right}"))
-    for act, points in _PLAIN_ACTS.items():
-        text = next((one.text for one in perceived.pieces if act in one.phrases), None)
-        if text is not None and _is_plain_text(text):
-            found.append(Worth(f"prior:{act}", points, f"{ACT_IN_WORDS[act]}: “{quote(text, 40)}”"))
-    return found
-
-
-def _find_form_faults(perceived: Perception) -> list[Worth]:
-    copies, pieces, found = perceived.copies, perceived.pieces, []
-    size = max(1, sum([len(one.words) for one in pieces]))
-    broken = sum([len(one.words) for one in pieces if one.is_broken]) / size
-    if broken:
-        note = "could not follow all of it: words that do not hang together"
-        found.append(Worth(ReasonCode.BROKEN, _BROKEN * broken, note))
-    cut = [one.text for one in pieces if one.is_cut]
-    if cut:
-        note = f"left a sentence unfinished: “{quote(cut[0])}”"
-        found.append(Worth(ReasonCode.BROKEN, _CUT * min(2, len(cut)), note))
-    if copies.torn:
-        text = pieces[min(copies.torn)].text
-        note = f"tore a piece out of their words: “{quote(text)}”"
-        found.append(Worth(ReasonCode.TORN, _TORN * min(2, len(copies.torn)), note))
-    if copies.share > _MUCH_COPIED:
-        much = min(1.0, (copies.share - _MUCH_COPIED) / (1 - _MUCH_COPIED))
-        found.append(Worth(ReasonCode.COPYING, _COPIED * much, "gave their own words back"))
-    if copies.as_own:
-        note = f"told their story as its own: “{quote(copies.as_own)}”"
-        found.append(Worth("as_own", _AS_OWN, note))
-    again = max(0.0, min(1.0, (copies.repeated_most - 0.15) / 0.35)) * _REPEATED
-    again += _REFRAIN * max(0, min(3, copies.repeated_times) - 1)
-    stale = pieces[min(copies.stale)].text if copies.stale else ""
-    if stale or again <= -0.25:
-        note = f"said what was already said: “{quote(stale)}”" if stale else "said that before"
-        found.append(Worth(ReasonCode.REPETITION, min(again, _AGAIN if stale else 0.0), note))
-    return found
-
-
-_MUCH_COPIED = 0.4
-
-
-def _is_plain_text(text: str) -> bool:
-    words = text.lower().replace("won't", "not").split()
-    return len(words) <= _PLAIN_WORDS and _NOT_PLAIN.isdisjoint(words) and '"' not in text
+def classify(each: Sequence[Sequence[str]]) -> np.ndarray:
+    """How probably each of several masked sentences asks or does each of LABELS."""
+    tables = load_tables()
+    get, rows, starts, counts = tables.units.get, [], [], []
+    for words in each:
+        starts.append(len(rows))
+        rows += [get(word, -1) for word in words]
+        rows += [get(f"{one} {other}", -1) for one, other in pairwise(("<", *words, ">"))]
+        counts.append(len(words) or 1)
+    logits = np.add.reduceat(tables.states.take(rows, 0), starts) @ tables.of_labels
+    logits /= np.sqrt(np.array(counts, np.float32))[:, None]
+    logits += tables.bias
+    logits -= logits.max(1, keepdims=True)
+    shares = np.exp(logits)
+    shares /= shares.sum(1, keepdims=True)
+    return np.rint(shares * 4096) / 4096

@@ -1,0 +1,100 @@
+"""The gate on word salad: how far words hang together. Pairs of neighbours that English has or has
+not, words that are none, capitals within words, words twice. Fluent nonsense passes it: only a user
+that reads hears that.
+"""
+
+import re
+from functools import lru_cache
+from importlib.resources import files
+from typing import NamedTuple
+
+import numpy as np
+
+from rlver_gym.users.embedded.english import DATA, load_tables
+from rlver_gym.users.embedded.hear import Heard
+from rlver_gym.util.frozen import Memo
+
+SIZE = 1 << 16
+"""Cells of the table of pairs; two pairs may share one."""
+_INNER_CAPITAL = re.compile(r"\b[a-z]+[A-Z]|\b[A-Z]{2,}[a-z]{2,}\b")
+_TWICE = frozenset("that had no very so really now there yes ha bye oh please long".split())
+_ENDINGS = ("ing", "ed", "ly", "s")
+_FEWEST = 5
+"""Words from which on pairs say something."""
+
+
+class Gate(NamedTuple):
+    """The fitted gate."""
+
+    common: dict[str, int]
+    """Words that stand for themselves; others by their ending."""
+    pairs: np.ndarray
+    """By hashed pair, how much oftener it comes than its words say, in tenths of a nat."""
+    known: frozenset[str]
+    """Words that English, the corpus or a shipped card has, beside those with a vector."""
+    weights: np.ndarray
+    """Of `measure`, and a constant."""
+
+
+@lru_cache(maxsize=1)
+def load_gate() -> Gate:
+    with files(DATA).joinpath("gate.npz").open("rb") as file, np.load(file) as data:
+        words = bytes(data["common"]).decode().split("\n")
+        known = frozenset(bytes(data["known"]).decode().split("\n"))
+        common = {word: at for at, word in enumerate(words, len(_ENDINGS) + 2)}
+        return Gate(common, data["pairs"], known, data["weights"])
+
+
+def make_unit(word: str, common: dict[str, int]) -> int:
+    """What a word is to its neighbours: itself, or its ending."""
+    if word in common:
+        return common[word]
+    return next((at for at, end in enumerate(_ENDINGS, 1) if word.endswith(end)), 0)
+
+
+def hash_pairs(units: np.ndarray) -> np.ndarray:
+    return (units[:-1] * 40_503 + units[1:] * 9_973) % SIZE
+
+
+_unit_of = Memo[str, int](lambda word: make_unit(word, load_gate().common), 50_000)
+
+
+def measure(heard: Heard, words_of_story: frozenset[str], gate: Gate) -> list[float]:
+    """How familiar its pairs are in the mean and how many are strange, the shares of words that are
+    none, that are torn by capitals, and that come twice running.
+    """
+    words = heard.words
+    count = len(words)
+    units = np.array([make_unit(word, gate.common) for word in words]) if count else np.zeros(0)
+    pairs = gate.pairs[hash_pairs(units)] if count > 1 else np.zeros(1)
+    row_of, known = load_tables().row_of, gate.known
+    strange = [
+        word
+        for word in words
+        if len(word) > 3
+        and word not in row_of
+        and word not in known
+        and word not in words_of_story
+        and not word[0].isdigit()
+    ]
+    names = sum([word in heard.names for word in strange])
+    twice = sum(
+        [one == other and one not in _TWICE for one, other in zip(words, words[1:], strict=False)]
+    )
+    size = max(8, count)
+    return [
+        float(pairs.mean()) / 10,
+        float((pairs < -5).mean()),
+        (len(strange) - names) / size,
+        len(_INNER_CAPITAL.findall(heard.text)) / size,
+        twice / size,
+    ]
+
+
+def find_garble(heard: Heard, words_of_story: frozenset[str]) -> float:
+    """How surely the words do not hang together, in [0, 1]; 0 below even odds."""
+    if len(heard.words) < _FEWEST:
+        return 0.0
+    gate = load_gate()
+    logit = float(gate.weights[:-1] @ measure(heard, words_of_story, gate) + gate.weights[-1])
+    return min(1.0, max(0.0, logit / 4))

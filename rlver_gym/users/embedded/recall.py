@@ -1,0 +1,115 @@
+"""Recall: what was said before the last utterance, and that utterance, heard. It travels with the
+dialogue, so a step hears two texts: what the person answered last, and what the agent says now.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rlver_gym.core.dialogue import Dialogue
+from rlver_gym.users.embedded.compile import Card
+from rlver_gym.users.embedded.english import hash_text
+from rlver_gym.users.embedded.hear import Heard, hear
+
+_NOTHING: frozenset = frozenset()
+
+
+class Past(NamedTuple):
+    """What was said before the last utterance."""
+
+    last: Heard
+    """The person's last words."""
+    told: frozenset[int]
+    """Tokens of all that the person said."""
+    told_runs: frozenset[int]
+    told_words: frozenset[str]
+    told_vectors: np.ndarray
+    lines: frozenset[int]
+    """The sentences of the person, by hash."""
+    own: frozenset[int]
+    """Tokens of what the agent said."""
+    own_runs: tuple[frozenset[int], ...]
+    """Of each of its utterances."""
+    own_lines: frozenset[int]
+    """Its sentences of more than two words, by hash."""
+    asked: tuple[frozenset[int], ...]
+    """Tokens of each question of the agent."""
+    asked_without_uptake: int
+    """How many of its last utterances asked and took up nothing."""
+    length: int
+    """Words that the agent said."""
+
+
+class Moment(NamedTuple):
+    """The last utterance, and what was said before it."""
+
+    card: Card
+    past: Past
+    heard: Heard
+
+
+def recall(card: Card, dialogue: Dialogue) -> Moment:
+    """The moment of a dialogue's utterance; kept with the dialogue."""
+    memory = dialogue.memory
+    known = memory.now
+    if isinstance(known, Moment) and known.card is card and dialogue.utterance == known.heard.text:
+        return known
+    before = memory.before
+    if (
+        isinstance(before, Moment)
+        and before.card is card
+        and dialogue.turns
+        and len(before.past.own_runs) + 1 == len(dialogue.turns)
+        and before.heard.text == dialogue.turns[-1].utterance
+    ):
+        past = _go_on(before, dialogue.turns[-1].reply)
+    else:
+        past = _begin(dialogue.opening)
+        for turn in dialogue.turns:
+            past = _go_on(Moment(card, past, hear(turn.utterance, card.names)), turn.reply)
+    moment = Moment(card, past, hear(dialogue.utterance or "", card.names))
+    memory.now = moment
+    return moment
+
+
+def _begin(opening: str) -> Past:
+    line = hear(opening, is_line=True)
+    return Past(
+        line, line.tokens, line.runs, frozenset(line.words), line.vectors[:-1],
+        hash_sentences(line), _NOTHING, (), _NOTHING, (), 0, 0,
+    )  # fmt: skip
+
+
+def _go_on(before: Moment, reply: str) -> Past:
+    _, past, heard = before
+    line = hear(reply, is_line=True)
+    bare = heard.asks and not takes_up(past, heard)
+    return Past(
+        line,
+        past.told | line.tokens,
+        past.told_runs | line.runs,
+        past.told_words.union(line.words),
+        np.concatenate([past.told_vectors, line.vectors[:-1]]),
+        past.lines | hash_sentences(line),
+        past.own | heard.tokens,
+        (*past.own_runs, heard.runs),
+        past.own_lines.union(
+            [hash_text(" ".join(one.words)) for one in heard.sentences if len(one.words) > 2]
+        ),
+        (*past.asked, *[one.tokens for one in heard.sentences if one.ask]),
+        past.asked_without_uptake + 1 if bare else 0,
+        past.length + len(heard.words),
+    )
+
+
+def takes_up(past: Past, heard: Heard) -> bool:
+    """Whether an utterance has a word of what was told, but for those that the agent had."""
+    return not heard.tokens.isdisjoint(past.told - past.own)
+
+
+def hash_sentences(line: Heard) -> frozenset[int]:
+    """By what sentences of the person are known again, however they are typed: short ones ("Yes.")
+    only where there are no others.
+    """
+    long = [hash_text(" ".join(one.words)) for one in line.sentences if len(one.words) > 3]
+    return frozenset(long or [hash_text(" ".join(one.words)) for one in line.sentences])
