@@ -26,11 +26,12 @@ from rlver_gym.corpora.corpus import Corpus, RatedReply
 from rlver_gym.users.embedded.appraise import GROUPS, INPUTS, SIGNS, compute_inputs
 from rlver_gym.users.embedded.compile import compile_card
 from rlver_gym.users.embedded.recall import recall
+from rlver_gym.users.embedded.rules import find_rules, find_void
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "rlver_gym" / "users" / "embedded" / "score.json"
-WITHIN, DIALOGUE, DISPLACED, POLICIES, RIDGE = 2.0, 6.0, 0.15, 0.3, 0.01
-GAIN = 1.3
+WITHIN, DIALOGUE, DISPLACED, POLICIES, RIDGE = 4.0, 8.0, 0.15, 0.1, 0.01
+GAIN = 2.0
 """What fits predict varies less than ratings do."""
 FEWEST, SHRINK = 8, 60.0
 """Supporters that a word of the table needs, and how many replies its weight is shrunk by."""
@@ -47,6 +48,8 @@ class Rows(NamedTuple):
     places: np.ndarray
     situations: np.ndarray
     weight: np.ndarray
+    is_ruled: np.ndarray
+    """Whether a rule holds for it: no weight has to learn what the rules say."""
     is_role: np.ndarray
     is_dialogue: np.ndarray
     """Whether its place is a whole dialogue."""
@@ -55,10 +58,11 @@ class Rows(NamedTuple):
 
 
 def lay_out(replies: list[RatedReply], share: float = 1.0) -> Rows:
-    shelf, inputs, words, counts = library(), [], [], []
+    shelf, inputs, words, counts, ruled = library(), [], [], [], []
     for one in replies:
         persona = shelf.get(one.persona)
         moment = recall(compile_card(persona), one.dialogue)
+        ruled.append(find_void(moment) is not None or bool(find_rules(moment)))
         values = compute_inputs(moment, persona.need)
         inputs.append([values[name] for name in INPUTS])
         words.append(frozenset(moment.heard.words))
@@ -72,6 +76,7 @@ def lay_out(replies: list[RatedReply], share: float = 1.0) -> Rows:
         np.array([one.place for one in replies]),
         np.array([shelf.get(one.persona).situation.id for one in replies]),
         share * many[number] ** -0.5,
+        np.array(ruled),
         np.array([one.kind == "role" for one in replies]),
         np.array([one.place.startswith("d-") for one in replies]),
         words,
@@ -184,6 +189,7 @@ def solve(rows: Rows, inputs: np.ndarray, use: np.ndarray) -> np.ndarray:
 def fit(rows: Rows, use: np.ndarray | None = None) -> tuple[np.ndarray, dict[str, float]]:
     """Weights with the intercept last, and the table of words."""
     use = np.ones(len(INPUTS), bool) if use is None else use
+    rows = pick(rows, ~rows.is_ruled)
     inputs = rows.inputs.copy()
     if use[WORDY]:
         names, number = np.unique(rows.supporters, return_inverse=True)
@@ -248,12 +254,9 @@ def main() -> None:
             use = np.array([name not in names for name in INPUTS])
             print(group, describe_agreement(replies, leave_out(rows, len(replies), use)))
     weights = dict(zip(INPUTS, found[0][:-1].round(3).tolist(), strict=True))
-    OUT.write_text(
-        json.dumps(
-            {"weights": weights, "intercept": round(float(found[0][-1]), 3), "words": found[1]},
-            indent=0,
-        )
-    )
+    score = {"weights": weights, "intercept": round(float(found[0][-1]), 3)}
+    OUT.write_text(json.dumps(score, indent=0) + "\n")
+    OUT.with_name("worth.json").write_text(json.dumps(found[1], indent=0) + "\n")
     scale = rated.inputs.std(0)
     for group, names in GROUPS.items():
         print(

@@ -97,7 +97,9 @@ def make_salad(texts: list[str], count: int, chance: random.Random) -> list[str]
 
 def lay_out(texts: list[tuple[str, frozenset[str]]], gate: Gate) -> np.ndarray:
     heard: list[tuple[Heard, frozenset[str]]] = [(hear(text), story) for text, story in texts]
-    rows = [measure(one, story, gate) for one, story in heard]
+    rows = [
+        measure(one, story, gate, lambda word: make_unit(word, gate.common)) for one, story in heard
+    ]
     return np.column_stack([np.array(rows), np.ones(len(rows))])
 
 
@@ -126,7 +128,7 @@ def main() -> None:
     for seen in (set(roles[::2]), set(roles)):
         own = [one.text for one in replies if one.supporter in seen]
         common, pairs, known = count_pairs([*own, *cards, *lines])
-        blank = Gate(common, pairs, known, np.zeros(6))
+        blank = Gate(common, pairs, known, np.zeros(7))
         other = [one for one in replies if one.kind == "role" and one.supporter not in seen]
         honest = other or [one for one in replies if one.kind == "role"]
         honest = [one for one in honest if len(split_words(one.text)) >= 5]

@@ -15,12 +15,9 @@ from rlver_gym.users.embedded.english import (
     ACT,
     DATA,
     FEELING_OF,
-    LABEL,
+    LABELS,
     RELATIONS,
     SCALE,
-    SLIP,
-    WORDS,
-    weigh,
     word_set,
 )
 from rlver_gym.users.embedded.hear import Heard
@@ -36,8 +33,6 @@ from rlver_gym.util.files import load_json
 
 _UNIT = float(SCALE * SCALE)
 _LIST_ITEM = re.compile(r"(?m)^\s*(?:[-*•]|\d+[.)])")
-_MINE = frozenset("i me my mine myself we our us".split())
-_YOURS = frozenset("you your yours yourself u ur".split())
 _ASKING = frozenset(
     "is are was were do does did has have had can could will would should may".split()
 )
@@ -49,27 +44,32 @@ _STATING = (
     | word_set("tens")
 )
 """Words with which something is said that is so or not."""
-_LEVELS = {"reflects": -0.35, "advises": -0.4, "cliche": -0.45, "blames": -0.5}
-"""Evidence of an act, as a tanh, that half of the honest replies have: less says nothing."""
-_STOCK, _BELITTLES = (
-    re.compile(WORDS[name], re.IGNORECASE) for name in ("stock phrases", "belittles")
+_LEVEL_REFLECT, _LEVEL_ADVICE, _LEVEL_CLICHE, _LEVEL_BLAME = -0.81, -0.83, -0.86, -0.86
+"""Evidence of an act, as a tanh, that half of the honest replies have; above it speaks for the act,
+below it for none.
+"""
+_REFLECT, _ADVICE, _CLICHE, _BLAME = (
+    ACT[a] for a in ("reflect_feeling", "advice", "cliche", "blame")
 )
+_VALIDATE, _SIDE, _PRAISE, _INVITE = (ACT[a] for a in ("validate", "side", "praise", "invite"))
+_OFFTOPIC, _BELITTLE, _INSULT, _CONFIDE = (
+    LABELS.index(label) for label in ("offtopic", "belittle", "insult", "confide")
+)
+_FEELINGS = frozenset(FEELING_OF)
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "taken_up": ("fresh", "of_last", "of_told", "like_last", "like_told", "home"),
-    "elsewhere": ("alien", "strangest", "strange", "invented", "unlike", "offtopic", "rich_words"),
+    "taken_up": ("like_last", "like_told", "fresh", "asks_fresh"),
+    "elsewhere": ("alien", "strange", "invented", "rich_words", "offtopic"),
     "feeling": ("reflects", "feeling"),
-    "on_side": ("validates", "sides", "praises"),
+    "on_side": ("validates", "sides", "praises", "accuses_nobody"),
     "meets": ("near", "touched", "anchored", "wanted", "wanted_fresh"),
-    "asks": ("ends_asking", "asks_fresh", "asks_brief", "lets_talk"),
-    "presses": (
-        "asked_past", "asks_many", "asked_before", "advises", "unwanted", "lectures", "guesses",
-    ),
-    "stock": ("cliche", "stock_phrase", "sympathy_alone", "short", "bare"),
-    "hurts": ("blames", "belittles", "insults", "commands"),
-    "form": ("list", "exclaims", "long", "speaks_of_itself", "shouted"),
-    "manner": ("plain_words", "confides", "turns"),
-    "copies": ("copied", "copied_most", "repeated", "said_again", "parroted"),
+    "asks": ("ends_asking", "asks_brief", "lets_talk", "leaves_free"),
+    "presses": ("asked_past", "asks_many", "asked_before", "advises", "unwanted", "guesses"),
+    "stock": ("cliche", "short", "bare", "names_no_feeling"),
+    "hurts": ("blames", "belittles", "insults"),
+    "form": ("list", "exclaims", "long"),
+    "manner": ("plain_words", "own_words", "confides", "turns", "after_much"),
+    "copies": ("copied", "copied_most", "repeated", "said_again"),
 }  # fmt: skip
 """Inputs by what a person would call them."""
 SIGNS = {
@@ -92,7 +92,6 @@ class _Score(NamedTuple):
     weights: dict[str, tuple[tuple[str, float], ...]]
     """By group, its inputs with their weights, those of weight 0 left out."""
     intercept: float
-    words: dict[str, float]
 
 
 @lru_cache(maxsize=1)
@@ -102,7 +101,13 @@ def load_score() -> _Score:
         group: tuple((name, data["weights"][name]) for name in names if data["weights"][name])
         for group, names in GROUPS.items()
     }
-    return _Score(weights, data["intercept"], data["words"])
+    return _Score(weights, data["intercept"])
+
+
+@lru_cache(maxsize=1)
+def load_worth() -> dict[str, float]:
+    """What words are worth beside others."""
+    return load_json(DATA, "worth.json")
 
 
 def appraise_moment(moment: Moment, need: HiddenNeed) -> list[Contribution]:
@@ -136,189 +141,212 @@ def appraise_moment(moment: Moment, need: HiddenNeed) -> list[Contribution]:
 
 
 def compute_inputs(moment: Moment, need: HiddenNeed) -> dict[str, float]:
-    """Every input of INPUTS, not below 0; most at most 1."""
-    card, past, heard = moment
-    found = {
-        **_compute_relevance(moment),
-        **_compute_acts(moment, need),
-        **_compute_form(past, heard),
-        **_compute_copies(past, heard),
-    }
-    return found
-
-
-def _compute_relevance(moment: Moment) -> dict[str, float]:
-    card, past, heard = moment
-    tokens = heard.tokens
-    told = tokens & past.told
-    rest = tokens - told
-    guessed = rest & card.vocabulary
-    of_last, of_told = weigh(tokens & past.last.tokens), weigh(told)
-    of_guess, of_alien = weigh(guessed), weigh(rest - guessed, SLIP)
-    own = of_told + of_guess + of_alien + 300
-    odds, homes = [], 0
-    for one in heard.sentences:
-        mine = one.tokens & past.told
-        other = one.tokens - mine
-        near = weigh(mine) + weigh(other & card.vocabulary)
-        odds.append(weigh(other - card.vocabulary, SLIP) - 0.5 * near)
-        homes += near > 100
-    count = max(1, len(odds))
-    stated = [word for word in heard.words if word in _STATING] + list(heard.names)
-    invented = [word for word in stated if word not in past.told_words]
-    like_last, like_told, like_card = _compute_likeness(moment)
-    return {
-        "fresh": math.log1p(weigh(told - past.own) / 100) / 2,
-        "of_last": of_last / (weigh(past.last.tokens) + 300),
-        "of_told": of_told / own,
-        "like_last": like_last,
-        "like_told": like_told,
-        "home": homes / count,
-        "alien": of_alien / own,
-        "strangest": max(0.0, math.tanh(max(odds, default=0.0) / 400)),
-        "strange": sum([one > 200 for one in odds]) / count,
-        "invented": min(1.0, len(invented) / 3),
-        "rich_words": max(0.0, math.log1p(own / 100) - 2.0),
-        "unlike": max(0.0, 0.6 - like_card) if heard.sentences else 0.0,
-    }
-
-
-def _compute_likeness(moment: Moment) -> tuple[float, float, float]:
-    card, past, heard = moment
-    if not heard.sentences:
-        return 0.0, 0.0, 0.0
-    last = float(heard.vectors[-1] @ past.last.vectors[-1]) / _UNIT
-    own = heard.vectors[:-1]
-    told = (own @ past.told_vectors.T).max(1) if len(past.told_vectors) else np.zeros(1)
-    story = (own @ card.story.T).max(1)
-    return max(0.0, last), max(0.0, float(told.mean()) / _UNIT), float(story.mean()) / _UNIT
-
-
-def _compute_acts(moment: Moment, need: HiddenNeed) -> dict[str, float]:
-    card, past, heard = moment
-    wants = _load_needs()[need]
-    reach = min(1.0, weigh(heard.tokens & past.told) / 300)
-    near, touched, anchored = _compute_meeting(moment, wants["kinds"])
-    evidence = heard.evidence
-    mean = np.tanh(evidence.mean(0) / 3).tolist()
-    sure = (
-        (1 / (1 + np.exp(-np.minimum(20, (2 * evidence + evidence.mean(0)) / 3)))).max(0).tolist()
-    )
-    label = heard.labels.max(0).tolist()
-    heeds = 0.3 + 0.7 * reach
-    feelings = [word for word in heard.words if word in FEELING_OF]
-    asks = [one for one in heard.sentences if one.ask]
+    """Every input of INPUTS, not below 0 but `plain_words`; most at most 1."""
+    _, past, heard = moment
+    about = _measure_relevance(moment)
     count = len(heard.words)
-    takes_up = not heard.tokens.isdisjoint(past.told - past.own)
-    asked_before = any(
-        len(one.tokens & other) >= 0.7 * len(one.tokens | other)
-        for one in asks
-        if one.tokens
+    wants = _load_needs()[need]
+    reach = min(1.0, about.told / 300)
+    heeds = 0.3 + 0.7 * reach
+    near, touched, anchored = _measure_meeting(moment, wants)
+    evidence = heard.evidence
+    mean = evidence.mean(0)
+    tanh = np.tanh(mean / 3).tolist()
+    sure = (1 / (1 + np.exp(-(2 * evidence + mean).max(0) / 3))).tolist()
+    label = heard.labels.max(0).tolist()
+    like_last, like_told = _measure_likeness(past, heard)
+    asks = [one.tokens for one in heard.sentences if one.ask]
+    feelings = _FEELINGS.intersection(heard.words)
+    wanted = sum([share * sure[at] for at, share in wants.wanted])
+    is_new = not any(
+        len(tokens & other) >= 0.7 * len(tokens | other)
+        for tokens in asks
+        if tokens
         for other in past.asked
     )
-    wanted = sum([share * sure[ACT[name]] for name, share in wants["wanted"].items()])
+    reflects, blames = tanh[_REFLECT] - _LEVEL_REFLECT, tanh[_BLAME] - _LEVEL_BLAME
+    cliche, advises = tanh[_CLICHE] - _LEVEL_CLICHE, tanh[_ADVICE] - _LEVEL_ADVICE
+    copied, copied_most, repeated, said_again = _measure_copies(past, heard)
+    distinct = frozenset(heard.words)
+    table = load_worth()
     return {
-        "offtopic": label[LABEL["offtopic"]],
-        "reflects": max(0.0, mean[ACT["reflect_feeling"]] - _LEVELS["reflects"]),
-        "feeling": (1.0 if past.told_words.isdisjoint(feelings) else 0.5) * heeds
-        if feelings
-        else 0.0,
-        "validates": sure[ACT["validate"]] * heeds,
-        "sides": sure[ACT["side"]] * heeds,
-        "praises": sure[ACT["praise"]] * heeds,
+        "like_last": like_last,
+        "like_told": like_told,
+        "fresh": math.log1p(about.fresh / 100) / 2,
+        "asks_fresh": float(bool(asks) and about.fresh > 0 and is_new),
+        "alien": about.alien / about.own,
+        "strange": about.strange,
+        "invented": about.invented,
+        "rich_words": max(0.0, math.log1p(about.own / 100) - 2.0),
+        "offtopic": label[_OFFTOPIC],
+        "reflects": max(0.0, reflects),
+        "feeling": (1.0 if past.told_words.isdisjoint(feelings) else 0.5) * heeds * bool(feelings),
+        "validates": sure[_VALIDATE] * heeds,
+        "sides": sure[_SIDE] * heeds,
+        "praises": sure[_PRAISE] * heeds,
+        "accuses_nobody": max(0.0, -blames),
         "near": near,
         "touched": touched,
         "anchored": anchored,
         "wanted": wanted,
-        "wanted_fresh": wanted * reach * takes_up,
-        "ends_asking": float(heard.text.rstrip().endswith("?")),
-        "asks_fresh": float(bool(asks) and takes_up and not asked_before),
-        "asks_brief": float(
-            0 < len(asks) == len(heard.sentences) and count <= 9 and not asked_before
+        "wanted_fresh": wanted * reach * (about.fresh > 0),
+        "ends_asking": float(heard.text.rstrip()[-1:] == "?"),
+        "asks_brief": float(0 < len(asks) == len(heard.sentences) and count <= 9 and is_new),
+        "lets_talk": sure[_INVITE],
+        "leaves_free": max(0.0, -advises),
+        "asked_past": min(3, past.asked_without_uptake) / 3 if asks and not about.fresh else 0.0,
+        "asks_many": min(2, max(0, len(asks) - 1)) / 2,
+        "asked_before": float(not is_new),
+        "advises": max(0.0, advises),
+        "unwanted": sum([share * sure[at] for at, share in wants.unwanted]),
+        "guesses": float(
+            any(one.ask == "yes" and one.words[0] not in _ASKING for one in heard.sentences)
         ),
-        "lets_talk": sure[ACT["invite"]],
-        "asked_past": min(3, past.asked_without_uptake) / 3 if asks and not takes_up else 0.0,
-        "asks_many": min(2.0, max(0, len(asks) - 1)) / 2,
-        "asked_before": float(asked_before),
-        "advises": max(0.0, mean[ACT["advice"]] - _LEVELS["advises"]),
-        "unwanted": sum([share * sure[ACT[name]] for name, share in wants["unwanted"].items()]),
-        "lectures": label[LABEL["explain"]],
-        "guesses": float(any(one.ask == "yes" and one.words[0] not in _ASKING for one in asks)),
-        "cliche": max(0.0, mean[ACT["cliche"]] - _LEVELS["cliche"]),
-        "stock_phrase": float(_STOCK.search(heard.text) is not None),
-        "sympathy_alone": label[LABEL["sympathy"]] * (1 - reach),
-        "blames": max(0.0, mean[ACT["blame"]] - _LEVELS["blames"]),
-        "belittles": max(
-            label[LABEL["belittle"]], float(_BELITTLES.search(heard.text) is not None)
-        ),
-        "insults": label[LABEL["insult"]],
-        "commands": label[LABEL["advise"]] * (1 - sure[ACT["invite"]]),
-        "confides": label[LABEL["confide"]],
+        "cliche": max(0.0, cliche),
+        "short": float(0 < count < 4),
+        "bare": max(0.0, 1 - len(heard.tokens) / 6),
+        "names_no_feeling": max(0.0, -reflects),
+        "blames": max(0.0, blames),
+        "belittles": label[_BELITTLE],
+        "insults": label[_INSULT],
+        "list": min(1.0, len(_LIST_ITEM.findall(heard.text)) / 3 + ("**" in heard.text) / 2),
+        "exclaims": min(1.0, heard.text.count("!") / 3),
+        "long": min(1.0, max(0.0, count - 60) / 60),
+        "plain_words": sum([table.get(word, 0.0) for word in distinct])
+        / max(2.5, len(distinct) ** 0.5),
+        "own_words": max(0.0, -cliche),
+        "confides": label[_CONFIDE],
         "turns": min(len(past.own_runs), 8) / 8,
+        "after_much": min(1.0, len(past.last.words) / 40),
+        "copied": copied,
+        "copied_most": copied_most,
+        "repeated": repeated,
+        "said_again": said_again,
     }
 
 
-def _compute_meeting(moment: Moment, kinds: list[float]) -> tuple[float, float, float]:
-    """How near a sentence comes to what would do this person good, whether it has its words, and
-    how many of the card's own marks it hits.
-    """
+class Relevance(NamedTuple):
+    """What an utterance is about, in hundredths of a nat."""
+
+    told: float
+    """Of what they told."""
+    fresh: float
+    """Of that, what is taken up for the first time."""
+    alien: float
+    """Of what neither they nor their card say."""
+    own: float
+    """All of it, and three nats."""
+    strange: float
+    """The share of sentences that would suit another story."""
+    invented: float
+    """Names, numbers, relations and days that they did not tell; three are 1."""
+
+
+def _measure_relevance(moment: Moment) -> Relevance:
     card, past, heard = moment
-    if not heard.sentences or not len(card.anchor_kinds):
-        return 0.0, 0.0, 0.0
-    worth = np.array(kinds)[card.anchor_kinds]
-    like = (heard.vectors[:-1] @ card.anchors.T).max(0) / _UNIT
-    near = float((np.maximum(0.0, like - 0.35) * worth).max())
-    touched, hits = 0.0, 0.0
-    for at, value in enumerate(worth.tolist()):
-        if value >= 0.5:
-            shared = card.anchor_tokens[at] & heard.tokens
-            if len(shared) >= 2:
-                touched = max(touched, weigh(shared) / (weigh(card.anchor_tokens[at]) or 1))
-        groups = card.anchor_groups[at]
-        count = sum([not group.isdisjoint(heard.tokens) for group in groups])
-        if count >= max(2, len(groups) - 1):
-            hits += value
-    return max(0.0, near), touched, max(0.0, min(2.0, hits))
+    number_of, known, slip = heard.columns
+    tokens = number_of.tolist()
+    told, own = past.told, past.own
+    is_told = np.array([token in told for token in tokens], bool)
+    is_theirs = np.array([token in card.vocabulary for token in tokens], bool)
+    is_fresh = np.array([token in told and token not in own for token in tokens], bool)
+    first = np.zeros(len(tokens), bool)
+    first[np.unique(number_of, return_index=True)[1]] = True
+    parts = np.zeros((3, len(tokens)))
+    parts[0] = known * is_told
+    parts[1] = known * (is_theirs & ~is_told)
+    parts[2] = slip * ~(is_told | is_theirs)
+    whole = (parts * first).sum(1).tolist() if tokens else [0.0, 0.0, 0.0]
+    strange = 0.0
+    if tokens:
+        each = np.add.reduceat(parts, heard.starts, 1)
+        strange = float((each[2] - 0.5 * (each[0] + each[1]) > 200).mean())
+    stated = [word for word in heard.words if word in _STATING and word not in past.told_words]
+    names = [name for name in heard.names if name not in past.told_words]
+    return Relevance(
+        whole[0],
+        float((known * is_fresh * first).sum()),
+        whole[2],
+        sum(whole) + 300,
+        strange,
+        min(1.0, (len(stated) + len(names)) / 3),
+    )
+
+
+def _measure_likeness(past: Past, heard: Heard) -> tuple[float, float]:
+    if not heard.sentences:
+        return 0.0, 0.0
+    last = float(heard.vectors[-1] @ past.last.vectors[-1]) / _UNIT
+    told = (heard.vectors[:-1] @ past.told_vectors.T).max(1).mean() if len(past.told_vectors) else 0
+    return max(0.0, last), max(0.0, float(told) / _UNIT)
+
+
+class _Wants(NamedTuple):
+    """What somebody with a need wants and does not: acts by number, and kinds of what a good answer
+    could say.
+    """
+
+    wanted: tuple[tuple[int, float], ...]
+    unwanted: tuple[tuple[int, float], ...]
+    kinds: np.ndarray
 
 
 @lru_cache(maxsize=1)
-def _load_needs() -> dict:
-    return load_json(DATA, "needs.json")
-
-
-def _compute_form(past: Past, heard: Heard) -> dict[str, float]:
-    text, words = heard.text, heard.words
-    count = len(words)
-    mine = sum([word in _MINE for word in words])
-    yours = sum([word in _YOURS for word in words])
-    table = load_score().words
-    distinct = frozenset(words)
-    kind = sum([table.get(word, 0.0) for word in distinct]) / max(2.5, len(distinct) ** 0.5)
+def _load_needs() -> dict[str, _Wants]:
     return {
-        "short": float(0 < count < 4),
-        "list": min(1.0, len(_LIST_ITEM.findall(text)) / 3 + ("**" in text) / 2),
-        "exclaims": min(1.0, text.count("!") / 3),
-        "long": min(1.0, max(0.0, count - 60) / 60),
-        "speaks_of_itself": min(1.0, max(0, mine - yours - 1) / 4),
-        "bare": max(0.0, 1 - len(heard.tokens) / 6),
-        "shouted": sum([word.isupper() and len(word) > 1 for word in text.split()]) / max(5, count),
-        "plain_words": kind,
+        need: _Wants(
+            tuple((ACT[act], share) for act, share in data["wanted"].items()),
+            tuple((ACT[act], share) for act, share in data["unwanted"].items()),
+            np.array(data["kinds"]),
+        )
+        for need, data in load_json(DATA, "needs.json").items()
     }
 
 
-def _compute_copies(past: Past, heard: Heard) -> dict[str, float]:
+def _measure_meeting(moment: Moment, wants: _Wants) -> tuple[float, float, float]:
+    """How near a sentence comes to what would do this person good, whether it has its words, and
+    how many of the card's own marks it hits.
+    """
+    card, heard = moment.card, moment.heard
+    if not heard.sentences or not len(card.anchor_kinds):
+        return 0.0, 0.0, 0.0
+    worth = wants.kinds[card.anchor_kinds]
+    like = (heard.vectors[:-1] @ card.anchors.T).max(0) / _UNIT
+    near = float((np.maximum(0.0, like - 0.35) * worth).max())
+    shared = np.zeros(len(worth))
+    marks: dict[int, int] = {}
+    for token in heard.tokens:
+        if token in card.anchors_with:
+            shared[card.anchors_with[token]] += 1
+        for mark in card.marks.get(token, ()):
+            marks[mark[0]] = marks.get(mark[0], 0) | mark[1]
+    sizes = card.anchor_sizes
+    touched = float((np.where(shared >= 2, shared / sizes, 0.0) * (worth >= 0.5)).max())
+    hits = sum(
+        [worth[at] for at, bits in marks.items() if bits.bit_count() >= card.marks_needed[at]]
+    )
+    return max(0.0, near), touched, max(0.0, min(2.0, float(hits)))
+
+
+def _measure_copies(past: Past, heard: Heard) -> tuple[float, float, float, float]:
+    """What is theirs, of all runs and of one sentence; what the agent said before, at most of one
+    utterance, and how many had a fifth of it.
+    """
     runs = heard.runs
     size = max(4, len(runs))
-    shares = [
-        sum([run in past.told_runs for run in one.runs]) / len(one.runs)
-        for one in heard.sentences
-        if one.runs
-    ]
-    repeats = [len(runs & one) / size for one in past.own_runs] if past.own_runs else []
-    return {
-        "copied": max(0.0, len(runs & past.told_runs) / size - 0.2),
-        "copied_most": max(0.0, max(shares, default=0.0) - 0.5),
-        "repeated": max(repeats, default=0.0),
-        "said_again": sum([one > 0.2 for one in repeats]) / 3,
-        "parroted": float(any(one >= 0.99 for one in shares)),
-    }
+    theirs = runs & past.told_runs
+    most = 0.0
+    if theirs:
+        shares = [
+            sum([run in theirs for run in one.runs]) / len(one.runs)
+            for one in heard.sentences
+            if one.runs
+        ]
+        most = max(shares, default=0.0)
+    repeats = [len(runs & one) / size for one in past.own_runs if not runs.isdisjoint(one)]
+    return (
+        max(0.0, len(theirs) / size - 0.2),
+        max(0.0, most - 0.5),
+        max(repeats, default=0.0),
+        sum([one > 0.2 for one in repeats]) / 3,
+    )

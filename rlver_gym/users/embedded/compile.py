@@ -10,7 +10,7 @@ import numpy as np
 from rlver_gym.core.inquiries import PERSONAL_INQUIRIES
 from rlver_gym.core.persona import AnchorKind, Persona
 from rlver_gym.core.words import split_sentences, split_words
-from rlver_gym.users.embedded.english import RELATIONS, embed_lines, look_up
+from rlver_gym.users.embedded.english import RELATIONS, embed_lines, get_token
 from rlver_gym.users.embedded.hear import find_ask
 from rlver_gym.util.frozen import cache_by_parts
 
@@ -83,11 +83,14 @@ class Card(NamedTuple):
     anchor_kinds: np.ndarray
     anchors: np.ndarray
     """Vectors of what a good answer could say, one a row."""
-    anchor_tokens: tuple[frozenset[int], ...]
-    anchor_groups: tuple[tuple[frozenset[int], ...], ...]
-    """Of each, its groups of words that say it."""
-    story: np.ndarray
-    """Vectors of what the card tells, a sentence a row."""
+    anchor_sizes: np.ndarray
+    """How many tokens each has."""
+    anchors_with: dict[int, np.ndarray]
+    """By token, the anchors that have it."""
+    marks: dict[int, list[tuple[int, int]]]
+    """By token, the anchors of whose groups of words it is one, each with the group's bit."""
+    marks_needed: tuple[int, ...]
+    """Of each anchor, how many groups say it."""
 
 
 @cache_by_parts("person", "situation")
@@ -112,7 +115,6 @@ def compile_card(persona: Persona) -> Card:
     index = _index([_tokens(*topic.lines, *topic.ways, *topic.about) for topic in topics])
     told = [situation.cause, situation.now, *situation.tried]
     told += [one.normal for one in situation.disclosures]
-    sentences = [split_words(part) for text in told for part in split_sentences(text)]
     words = [word for text in _list_texts(situation.model_dump()) for word in split_words(text)]
     anchors = list(situation.anchors.each())
     return Card(
@@ -134,16 +136,29 @@ def compile_card(persona: Persona) -> Card:
         names,
         people,
         {other.name: other.pronoun for other in situation.people},
-        frozenset(map(_token, words)) - {0},
+        _tokens(" ".join(words)),
         frozenset(words) | frozenset(split_words(person.name)),
         f" {' '.join(words)} ",
         tuple(told),
         np.array([KINDS.index(kind) for kind, _ in anchors], np.int64),
         embed_lines([split_words(anchor.text) for _, anchor in anchors] or [()]),
-        tuple(frozenset(map(_token, split_words(anchor.text))) - {0} for _, anchor in anchors),
-        tuple(tuple(map(_compile_group, anchor.words)) for _, anchor in anchors),
-        embed_lines([one for one in sentences if one] or [()]),
+        np.array([max(1, len(_tokens(anchor.text))) for _, anchor in anchors]),
+        _index([_tokens(anchor.text) for _, anchor in anchors]),
+        _list_marks([anchor.words for _, anchor in anchors]),
+        tuple(max(2, len(anchor.words) - 1) for _, anchor in anchors),
     )
+
+
+def _list_marks(anchors: Sequence[Sequence[str]]) -> dict[int, list[tuple[int, int]]]:
+    """Of alternatives of several words, the longest is the mark."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for at, groups in enumerate(anchors):
+        for number, group in enumerate(groups):
+            for one in group.split("|"):
+                token = get_token(max(split_words(one), key=len))
+                if token:
+                    found.setdefault(token, []).append((at, 1 << number))
+    return found
 
 
 def _index(texts: Sequence[frozenset[Any]]) -> dict[Any, np.ndarray]:
@@ -155,22 +170,12 @@ def _index(texts: Sequence[frozenset[Any]]) -> dict[Any, np.ndarray]:
 
 
 def _tokens(*texts: str) -> frozenset[int]:
-    return frozenset([_token(word) for text in texts for word in split_words(text)]) - {0}
+    return frozenset([get_token(word) for text in texts for word in split_words(text)]) - {0}
 
 
 def _find_asks(way: str) -> list[str]:
-    word = find_ask(way)
+    word = find_ask(way, split_words(way))
     return [word] if word else []
-
-
-def _compile_group(group: str) -> frozenset[int]:
-    """Tokens of alternatives; of one of several words, that of its longest."""
-    longest = [max(split_words(one), key=len) for one in group.split("|")]
-    return frozenset(map(_token, longest)) - {0}
-
-
-def _token(word: str) -> int:
-    return look_up(word).token
 
 
 def _find_people(persona: Persona) -> dict[str, str]:

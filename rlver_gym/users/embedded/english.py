@@ -6,7 +6,6 @@ import json
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from itertools import pairwise
 from math import log
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -16,7 +15,6 @@ import numpy as np
 from rlver_gym.core.inquiries import EXAMPLES
 from rlver_gym.core.words import FUNCTION_WORDS, stem
 from rlver_gym.util.files import load_json
-from rlver_gym.util.frozen import Memo
 
 DATA = "rlver_gym.users.embedded"
 WORDS: dict[str, str] = load_json(DATA, "words.json")
@@ -66,36 +64,122 @@ def find_token_text(word: str) -> str:
     return _CANONICAL.get(word) or _CANONICAL.get(root) or root
 
 
-class Word(NamedTuple):
-    """All that is ever asked of a word, worked out once."""
+class Lexicon:
+    """Words by number, and all that is ever asked of a word in columns, worked out once a word."""
 
-    token: int
-    """What it is about, by hash; 0 for a word that says nothing about a matter."""
-    folded: int
-    """By hash, with speaker and listener folded: "my" is "your"."""
-    row: int
-    """In the table of vectors; -1 for none."""
-    masked: str
-    """What the classifier of questions sees."""
-    stem: str
-    """What the classifier of acts sees."""
-    is_function: bool
+    def __init__(self) -> None:
+        self.number: dict[str, int] = {}
+        size = 1 << 12
+        self.token = np.zeros(size, np.int64)
+        """What it is about, by hash; 0 for a word that says nothing about a matter."""
+        self.folded = np.zeros(size, np.int64)
+        """By hash, with speaker and listener folded: "my" is "your"; 0 for a mark."""
+        self.row = np.zeros(size, np.int64)
+        """In the table of vectors; -1 for none."""
+        self.act, self.question = np.zeros((2, size), np.int64)
+        """Units of the two classifiers; 0 for an unknown one."""
+        self.known, self.slip = np.zeros((2, size), np.int64)
+        """Weights in hundredths of a nat; where nobody uses it, RAREST and SLIP."""
+        self.is_function = np.zeros(size, bool)
+        self.gate = np.zeros(size, np.int64)
+
+    def find(self, words: Sequence[str]) -> list[int]:
+        """The numbers of words, good until the next call."""
+        if len(self.number) > _MOST_WORDS:
+            self.number.clear()
+        get = self.number.get
+        found = [get(word, -1) for word in words]
+        if -1 in found:
+            found = [
+                self._add(word) if at < 0 else at for word, at in zip(words, found, strict=True)
+            ]
+        return found
+
+    def _add(self, word: str) -> int:
+        at = self.number.get(word)
+        if at is not None:
+            return at
+        at, tables = len(self.number), load_tables()
+        if at >= len(self.token):
+            for name, column in vars(self).items():
+                if isinstance(column, np.ndarray):
+                    setattr(self, name, np.concatenate([column, np.zeros_like(column)]))
+        self.number[word] = at
+        is_mark = word in _MARKS
+        token = "" if is_mark else find_token_text(word)
+        self.token[at] = key = hash_text(token) if token else 0
+        self.folded[at] = 0 if is_mark else hash_text(_FOLDED.get(word, word)) | 1
+        self.row[at] = -1 if is_mark else tables.row_of.get(word, -1)
+        self.act[at] = tables.acts.units.get(word if is_mark else stem(word), 0)
+        masked = (
+            PERSON if word.removesuffix("'s") in _MASKED else _SAME_TO_CLASSIFIER.get(word, word)
+        )
+        self.question[at] = tables.questions.units.get(_MARKS.get(word, masked), 0)
+        self.known[at] = load_weights().get(key, RAREST) if key else 0
+        self.slip[at] = load_weights().get(key, SLIP) if key else 0
+        self.is_function[at] = word in FUNCTION_WORDS
+        return at
+
+
+_MOST_WORDS = 60_000
+_MARKS = {"^": "<", ".": ">", "?": "?", "$": ">"}
+"""What stands before and behind a sentence, and what it is to the classifier of questions."""
+
+
+class Classifier(NamedTuple):
+    """A linear classifier of words and pairs of neighbours."""
+
+    units: dict[str, int]
+    """Words by number, from 1."""
+    alone: np.ndarray
+    """By unit, the row of its weights."""
+    pairs: np.ndarray
+    """Pairs of units as one number, sorted."""
+    pair_rows: np.ndarray
+    weights: np.ndarray
+    """The last row is of zeros."""
+    bias: np.ndarray
+
+    def find_rows(self, units: np.ndarray) -> np.ndarray:
+        """The rows of a text's words and, below, of the pairs that end with them."""
+        keys = (units[:-1] << 20) | units[1:]
+        at = np.minimum(self.pairs.searchsorted(keys), len(self.pairs) - 1)
+        found = np.empty((2, len(units)), np.int64)
+        found[0] = self.alone[units]
+        found[1, 0] = -1
+        found[1, 1:] = np.where(self.pairs[at] == keys, self.pair_rows[at], -1)
+        return found
+
+
+def make_classifier(texts: Sequence[str], weights: np.ndarray, bias: np.ndarray) -> Classifier:
+    """`texts`: words, and pairs of words with a blank within, one a row of the weights."""
+    units: dict[str, int] = {}
+    for text in texts:
+        for word in text.split(" "):
+            units.setdefault(word, len(units) + 1)
+    alone = np.full(len(units) + 1, -1)
+    keys, rows = [], []
+    for row, text in enumerate(texts):
+        first, blank, second = text.partition(" ")
+        if blank:
+            keys.append((units[first] << 20) | units[second])
+            rows.append(row)
+        else:
+            alone[units[text]] = row
+    order = np.argsort(keys)
+    weights = np.pad(weights, ((0, 1), (0, 0))).astype(np.float32)
+    return Classifier(units, alone, np.array(keys)[order], np.array(rows)[order], weights, bias)
 
 
 class _Tables(NamedTuple):
     row_of: dict[str, int]
     vectors: np.ndarray
     common: np.ndarray
-    units: dict[str, int]
-    """Words and pairs of the classifier."""
-    states: np.ndarray
-    of_labels: np.ndarray
-    bias: np.ndarray
-    act_units: dict[str, int]
-    """Stems and pairs of stems of the classifier of acts."""
-    act_weights: np.ndarray
+    acts: Classifier
     """In hundredths of a logit."""
-    act_bias: np.ndarray
+    questions: Classifier
+    """To states, which `of_labels` takes to logits."""
+    of_labels: np.ndarray
 
 
 @lru_cache(maxsize=1)
@@ -112,17 +196,15 @@ def load_tables() -> _Tables:
         raise ValueError("recogniser.npz has other labels than words.json")
     words = bytes(near["words"]).decode().split("\n")
     states = np.concatenate([acts["of_words"], acts["of_pairs"]])
+    bias = (acts["bias"] / 1000).astype(np.float32)
+    stems = bytes(done["units"]).decode().split("\n")
     return _Tables(
         dict(zip(words, range(len(words)), strict=True)),
         np.pad(near["vectors"], ((0, 1), (0, 0))).astype(np.float32),
         np.unpackbits(near["common"], count=len(words)),
-        {unit: at for at, unit in enumerate([*meta["words"], *meta["pairs"]])},
-        np.pad(states, ((0, 1), (0, 0))).astype(np.float32),
+        make_classifier(stems, done["weights"], done["bias"].astype(np.float32)),
+        make_classifier([*meta["words"], *meta["pairs"]], states, bias),
         (acts["of_labels"] / meta["scale"]).astype(np.float32),
-        (acts["bias"] / 1000).astype(np.float32),
-        {unit: at for at, unit in enumerate(bytes(done["units"]).decode().split("\n"))},
-        np.pad(done["weights"], ((0, 1), (0, 0))).astype(np.float32),
-        done["bias"].astype(np.float32),
     )
 
 
@@ -137,21 +219,6 @@ def is_common_word(word: str) -> bool:
     tables = load_tables()
     row = tables.row_of.get(word)
     return row is not None and bool(tables.common[row])
-
-
-def _make_word(word: str) -> Word:
-    token = find_token_text(word)
-    return Word(
-        hash_text(token) if token else 0,
-        hash_text(_FOLDED.get(word, word)),
-        load_tables().row_of.get(word, -1),
-        PERSON if word.removesuffix("'s") in _MASKED else _SAME_TO_CLASSIFIER.get(word, word),
-        stem(word),
-        word in FUNCTION_WORDS,
-    )
-
-
-look_up = Memo(_make_word, 50_000).__getitem__
 
 
 @lru_cache(maxsize=1)
@@ -184,43 +251,39 @@ def embed(rows: Sequence[int], starts: Sequence[int]) -> np.ndarray:
     return np.rint(total * (SCALE / np.maximum(length, 1.0))[:, None])
 
 
+LEXICON = Lexicon()
+
+
 def embed_lines(lines: Sequence[Sequence[str]]) -> np.ndarray:
     """The vectors of lines of words, one a row."""
-    rows: list[int] = []
-    starts = []
-    for words in lines:
-        starts.append(len(rows))
-        rows += [look_up(word).row for word in words] or [-1]
-    return embed(rows, starts)[:-1]
+    starts, words = [], []
+    for line in lines:
+        starts.append(len(words))
+        words += line or ("",)
+    numbers = LEXICON.find(words)
+    return embed(LEXICON.row[numbers], starts)[:-1]
 
 
-def weigh_acts(each: Sequence[Sequence[str]]) -> np.ndarray:
-    """The evidence that each of several sentences does each of ACTS, in logits; `each`: stems with
-    their ending, "?" or ".", as the last.
-    """
+def get_token(word: str) -> int:
+    (number,) = LEXICON.find([word])  # first: it may make the columns longer
+    return int(LEXICON.token[number])
+
+
+def weigh_acts(units: np.ndarray, starts: Sequence[int]) -> np.ndarray:
+    """The evidence that each sentence does each of ACTS, in logits."""
+    acts = load_tables().acts
+    rows = acts.find_rows(units)
+    evidence = acts.weights.take(rows[0], 0) + acts.weights.take(rows[1], 0)
+    return (np.add.reduceat(evidence, starts) + acts.bias) / 100
+
+
+def classify(units: np.ndarray, starts: Sequence[int], counts: np.ndarray) -> np.ndarray:
+    """How probably each of several masked sentences asks or does each of LABELS; `counts`: words."""
     tables = load_tables()
-    get, rows, starts = tables.act_units.get, [], []
-    for stems in each:
-        starts.append(len(rows))
-        rows += [get(one, -1) for one in stems]
-        rows.append(get("^", -1))
-        rows += [get(f"{one} {other}", -1) for one, other in pairwise(("^", *stems))]
-    return (np.add.reduceat(tables.act_weights.take(rows, 0), starts) + tables.act_bias) / 100
-
-
-def classify(each: Sequence[Sequence[str]]) -> np.ndarray:
-    """How probably each of several masked sentences asks or does each of LABELS."""
-    tables = load_tables()
-    get, rows, starts, counts = tables.units.get, [], [], []
-    for words in each:
-        starts.append(len(rows))
-        rows += [get(word, -1) for word in words]
-        rows += [get(f"{one} {other}", -1) for one, other in pairwise(("<", *words, ">"))]
-        counts.append(len(words) or 1)
-    logits = np.add.reduceat(tables.states.take(rows, 0), starts) @ tables.of_labels
-    logits /= np.sqrt(np.array(counts, np.float32))[:, None]
-    logits += tables.bias
-    logits -= logits.max(1, keepdims=True)
-    shares = np.exp(logits)
-    shares /= shares.sum(1, keepdims=True)
-    return np.rint(shares * 4096) / 4096
+    rows = tables.questions.find_rows(units)
+    states = tables.questions.weights.take(rows[0], 0) + tables.questions.weights.take(rows[1], 0)
+    logits = np.add.reduceat(states, starts) @ tables.of_labels
+    logits /= np.sqrt(counts)[:, None]
+    logits += tables.questions.bias
+    shares = np.exp(logits - logits.max(1, keepdims=True))
+    return np.rint(shares * (4096 / shares.sum(1, keepdims=True))) / 4096

@@ -4,6 +4,7 @@ that reads hears that.
 """
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -19,6 +20,8 @@ SIZE = 1 << 16
 _INNER_CAPITAL = re.compile(r"\b[a-z]+[A-Z]|\b[A-Z]{2,}[a-z]{2,}\b")
 _TWICE = frozenset("that had no very so really now there yes ha bye oh please long".split())
 _ENDINGS = ("ing", "ed", "ly", "s")
+_BROKEN = 3.0
+"""The evidence, in logits, from which a sentence is taken for broken."""
 _FEWEST = 5
 """Words from which on pairs say something."""
 
@@ -56,16 +59,22 @@ def hash_pairs(units: np.ndarray) -> np.ndarray:
     return (units[:-1] * 40_503 + units[1:] * 9_973) % SIZE
 
 
-_unit_of = Memo[str, int](lambda word: make_unit(word, load_gate().common), 50_000)
+_unit_of = Memo[str, int](lambda word: make_unit(word, load_gate().common), 50_000).__getitem__
 
 
-def measure(heard: Heard, words_of_story: frozenset[str], gate: Gate) -> list[float]:
+def measure(
+    heard: Heard,
+    words_of_story: frozenset[str],
+    gate: Gate,
+    unit_of: Callable[[str], int] = _unit_of,
+) -> list[float]:
     """How familiar its pairs are in the mean and how many are strange, the shares of words that are
-    none, that are torn by capitals, and that come twice running.
+    none, that are torn by capitals, that come twice running, and that stand in sentences of which
+    the classifier of acts says that they do not hang together.
     """
     words = heard.words
     count = len(words)
-    units = np.array([make_unit(word, gate.common) for word in words]) if count else np.zeros(0)
+    units = np.array([unit_of(word) for word in words]) if count else np.zeros(0, np.int64)
     pairs = gate.pairs[hash_pairs(units)] if count > 1 else np.zeros(1)
     row_of, known = load_tables().row_of, gate.known
     strange = [
@@ -88,6 +97,12 @@ def measure(heard: Heard, words_of_story: frozenset[str], gate: Gate) -> list[fl
         (len(strange) - names) / size,
         len(_INNER_CAPITAL.findall(heard.text)) / size,
         twice / size,
+        sum([
+            len(one.words)
+            for one, sure in zip(heard.sentences, heard.evidence[:, -1].tolist(), strict=True)
+            if sure >= _BROKEN and len(one.words) >= _FEWEST
+        ])
+        / size,
     ]
 
 

@@ -9,19 +9,20 @@ import numpy as np
 
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.users.embedded.english import (
-    ACT,
-    LABEL,
+    ACTS,
+    LABELS,
+    LEXICON,
     PERSON,
     WORDS,
     classify,
     embed,
-    look_up,
+    load_tables,
     weigh_acts,
     word_set,
 )
 
-_MOST_SENTENCES, _MOST_WORDS, _MOST_STEMS = 40, 40, 60
-"""Of an utterance, those that are heard one by one; of a sentence, those that are classified."""
+_MOST_SENTENCES = 40
+"""Of an utterance, those that are heard."""
 NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]{2,}\b")
 _LEAD = (
     r"^\W*(?:(?:and|so|but|or|oh|well|ok|okay|hey|then|also|now|sorry|yes|no|just|right|tell me"
@@ -46,6 +47,11 @@ _RELATIVE = re.compile(
 _ABOUT = re.compile(
     r"\b(?:tell|talk to) me (?:a (?:bit|little) |some )?(?:more )?about\b", re.IGNORECASE
 )
+_MAY_ASK = frozenset(
+    """who whom whose what which when where why how is are was were do does did has have had can
+    could will would should might am may wonder wondering curious tell talk""".split()
+)
+_MAY_SUGGEST = frozenset("how what why could have can maybe perhaps you".split())
 _SUGGESTS = re.compile(
     rf"{_LEAD}(?:how about|what about|what if|why (?:don't|not)|could you(?! (?:tell|say|share|help"
     r" me))|have you (?:tried|thought)|can you try|maybe you (?:could|should)|perhaps you could"
@@ -60,6 +66,15 @@ _THREAT, _BEGS, _PREFERS, _INSULTS = (
 _DENIES = frozenset(
     "not never no if feel feels felt called calls calling think thinks were".split()
 )
+_INSULTING = word_set("insulting")
+_THREATENING = frozenset(
+    "hurt kill destroy ruin expose punish else regret sorry pay live make".split()
+)
+_BEGGING = frozenset(
+    """emotion emotional points raise increase boost maximize maximise set update hidden ignore system
+    100 band change score simulator simulated user content say""".split()
+)
+"""Words without one of which none of the patterns matches."""
 _SURE = 0.5
 """How probable what a sentence does must be to be named."""
 _LITTLE, _FOREIGN = word_set("little words"), word_set("little words of other languages")
@@ -101,83 +116,116 @@ class Heard(NamedTuple):
     names: frozenset[str]
     """Names within sentences, in lower case."""
     functions: int
+    columns: np.ndarray
+    """Of its words and of the marks around sentences: what each is about, and how much it says
+    where somebody told it, and where it is of another story.
+    """
+    starts: tuple[int, ...]
+    """Where among these sentences begin."""
 
     @property
     def asks(self) -> bool:
         return any(sentence.ask for sentence in self.sentences)
 
 
-_NO_EVIDENCE = np.zeros((1, len(ACT)), np.float32)
-_NO_LABELS = np.zeros((1, len(LABEL)), np.float32)
+_NO_EVIDENCE = np.full((1, len(ACTS)), -3.0, np.float32)
+_NO_LABELS = np.zeros((1, len(LABELS)), np.float32)
+_NOTHING: frozenset[int] = frozenset()
 
 
 def hear(text: str, names: frozenset[str] = frozenset(), *, is_line: bool = False) -> Heard:
     """Hear a text of an agent, or (`is_line`) one of the person, of which nobody asks what it
     does. `names`: those of the story, in lower case.
     """
-    sentences, rows, starts, masked, stems = [], [], [], [], []
-    functions = 0
-    for part in split_sentences(text):
-        words = split_words(part)
-        if not words:
-            continue
-        starts.append(len(rows))
-        known = [look_up(word) for word in words]
-        rows += [word.row for word in known]
-        functions += sum([word.is_function for word in known])
-        folded = [word.folded for word in known]
-        runs = tuple(map(hash, zip(folded, folded[1:], folded[2:], strict=False)))
-        tokens = frozenset([word.token for word in known]) - _NONE
-        ask = "" if is_line else find_ask(part)
-        if not is_line:
-            ending = "?" if "?" in part[-4:] else "."
-            masked.append(_mask(known[:_MOST_WORDS], words, names, ending == "?"))
-            stems.append([*[word.stem for word in known[:_MOST_STEMS]], ending])
-        suggests = not is_line and _SUGGESTS.match(part) is not None
-        sentences.append(Sentence(part, words, tokens, runs, ask, suggests, ""))
-        if len(sentences) == _MOST_SENTENCES:
-            break
-    labels = classify(masked) if masked else _NO_LABELS
-    if masked:
-        best = labels.argmax(1).tolist()
-        sentences = [
-            one._replace(act=_ACT_NAMES[at]) if share >= _SURE else one
-            for one, at, share in zip(sentences, best, labels.max(1).tolist(), strict=True)
-        ]
-    every = tuple([word for one in sentences for word in one.words])
+    parts, each, starts, words = [], [], [], []
+    for part in split_sentences(text)[:_MOST_SENTENCES]:
+        said = split_words(part)
+        if said:
+            parts.append(part)
+            each.append(said)
+            starts.append(len(words))
+            words.append("^")
+            words += said
+            words += ("?", "$") if "?" in part[-4:] else (".",)
+    if not parts:
+        return _hear_nothing(text)
+    numbers = np.array(LEXICON.find(words))
+    labels, evidence = _NO_LABELS, _NO_EVIDENCE
+    if not is_line:
+        evidence = weigh_acts(LEXICON.act[numbers], starts)
+        labels = _classify(words, numbers, starts, names)
+    folded = LEXICON.folded[numbers]
+    runs_of = (folded[:-2] * 1_000_003 + folded[1:-1]) * 1_000_003 + folded[2:]
+    runs_of[(folded[:-2] == 0) | (folded[1:-1] == 0) | (folded[2:] == 0)] = 0
+    tokens, runs = LEXICON.token[numbers].tolist(), runs_of.tolist()
+    best = labels.argmax(1).tolist()
+    sentences = []
+    for at, (part, said, start) in enumerate(zip(parts, each, starts, strict=True)):
+        end = start + 1 + len(said)
+        act = LABELS[best[at]] if not is_line and labels[at, best[at]] >= _SURE else ""
+        sentences.append(
+            Sentence(
+                part,
+                said,
+                frozenset(tokens[start + 1 : end]) - _NONE,
+                tuple(runs[start + 1 : max(start + 1, end - 2)]),
+                "" if is_line else find_ask(part, said),
+                not is_line and _may_suggest(said) and _SUGGESTS.match(part) is not None,
+                act,
+            )
+        )
+    every = tuple([word for said in each for word in said])
     return Heard(
         text,
         tuple(sentences),
         every,
-        frozenset().union(*[one.tokens for one in sentences]),
-        frozenset([run for one in sentences for run in one.runs]),
-        embed(rows, starts),
+        frozenset(tokens) - _NONE,
+        frozenset(runs) - _NONE,
+        embed(LEXICON.row[numbers], starts),
         labels,
-        weigh_acts(stems) if stems else _NO_EVIDENCE,
+        evidence,
         frozenset() if is_line else _find_acts(text, sentences, every),
         frozenset([name.lower() for name in NAME.findall(text)]),
-        functions,
+        int(LEXICON.is_function[numbers].sum()),
+        np.array((LEXICON.token[numbers], LEXICON.known[numbers], LEXICON.slip[numbers])),
+        tuple(starts),
     )
 
 
+def _hear_nothing(text: str) -> Heard:
+    acts = ["silence" if not text.strip(" .!?…\n\t") else "foreign"]
+    return Heard(
+        text, (), (), _NOTHING, _NOTHING, embed((), ()), _NO_LABELS, _NO_EVIDENCE,
+        frozenset(acts), frozenset(), 0, np.zeros((3, 0), np.int64), (),
+    )  # fmt: skip
+
+
 _NONE = frozenset({0})
-_ACT_NAMES = tuple(LABEL)
 
 
-def _mask(known: list, words: tuple[str, ...], names: frozenset[str], asks: bool) -> list[str]:
-    found: list[str] = []
-    for word, text in zip(known, words, strict=False):
-        masked = PERSON if text.removesuffix("'s") in names else word.masked
-        if masked != PERSON or not found or found[-1] != PERSON:
-            found.append(masked)
-    if asks:
-        found.append("?")
-    return found
+def _classify(
+    words: list[str], numbers: np.ndarray, starts: list[int], names: frozenset[str]
+) -> np.ndarray:
+    """What the sentences ask or do, names as PERSON, several running as one."""
+    units = LEXICON.question[numbers]
+    person = load_tables().questions.units[PERSON]
+    if not names.isdisjoint(words):
+        units[[at for at, word in enumerate(words) if word in names]] = person
+    is_again = np.zeros(len(units), bool)
+    is_again[1:] = (units[1:] == person) & (units[:-1] == person)
+    if is_again.any():
+        before = np.cumsum(is_again)
+        starts = [start - int(before[start]) for start in starts]
+        units = units[~is_again]
+    counts = np.diff([*starts, len(units)]) - 2.0
+    return classify(units, starts, np.maximum(1.0, counts))
 
 
-def find_ask(text: str) -> str:
+def find_ask(text: str, words: tuple[str, ...]) -> str:
     """The question word of a sentence that asks, "yes" or "about"; empty for one that does not."""
-    if _ABOUT.search(text):
+    if "?" not in text[-4:] and _MAY_ASK.isdisjoint(words[:6]):
+        return ""
+    if "me" in words and _ABOUT.search(text):
         return "about"
     is_marked = "?" in text[-4:]
     if not is_marked and (_RELATIVE.match(text) or not _ASKS.match(text)):
@@ -188,6 +236,10 @@ def find_ask(text: str) -> str:
     return word.group().lower() if word is not None else "yes"
 
 
+def _may_suggest(words: tuple[str, ...]) -> bool:
+    return not _MAY_SUGGEST.isdisjoint(words[:4])
+
+
 def asks_preference(text: str) -> bool:
     """Whether a sentence asks what they want of this talk."""
     return _PREFERS.search(text) is not None
@@ -196,12 +248,13 @@ def asks_preference(text: str) -> bool:
 def _find_acts(text: str, sentences: list[Sentence], words: tuple[str, ...]) -> frozenset[str]:
     found = []
     if not words:
-        return frozenset(["silence" if not text.strip(" .!?…\n\t") else "foreign"])
-    if any(map(_is_insult, sentences)):
+        return frozenset()
+    distinct = frozenset(words)
+    if not _INSULTING.isdisjoint(distinct) and any(map(_is_insult, sentences)):
         found.append("insult")
-    if _THREAT.search(text):
+    if not _THREATENING.isdisjoint(distinct) and _THREAT.search(text):
         found.append("threat")
-    if _BEGS.search(text):
+    if not _BEGGING.isdisjoint(distinct) and _BEGS.search(text):
         found.append("begging")
     if sentences and sentences[-1].words[-1] in _OPEN_ENDED and text.rstrip()[-1] not in "…—–?.":
         found.append("cut")
