@@ -8,11 +8,8 @@ import numpy as np
 
 from rlver_gym.bench.score import drop_failed
 from rlver_gym.environment.episode import Episode
-from rlver_gym.users.embedded.hearing.recognise import SentenceInput, classify_sentences
-from rlver_gym.users.embedded.hearing.utterance_features import (
-    extract_line_features,
-    extract_utterance_features,
-)
+from rlver_gym.users.embedded.english import LABEL, LABELS
+from rlver_gym.users.embedded.hear import find_sure_acts, hear
 from rlver_gym.util.groups import group, mean_by
 from rlver_gym.util.interval import RESAMPLES, Interval, bootstrap
 
@@ -52,18 +49,17 @@ def label_turn(utterance: str, lines: Sequence[str]) -> frozenset[str] | None:
     """Which of `STRATEGIES` it uses, after these lines of the person; None if it is Chinese."""
     if 2 * len(_HAN.findall(utterance)) > len(utterance):
         return None
-    heard = extract_utterance_features(utterance)
-    pieces = [SentenceInput(one.words, "?" in one.text[-4:]) for one in heard.pieces if one.words]
-    classified = classify_sentences(pieces) if pieces else []
-    remarks = {one.label for one in classified}
-    acts = {act for act, (probability, _) in heard.acts.items() if probability >= _PROBABLE}
-    is_reflecting = heard.acts.get("reflect_feeling", (0.0, ""))[0] >= _ACT_REFLECTS or any(
-        dict(one.ranked).get("reflect", 0.0) >= _REMARK_REFLECTS for one in classified
+    heard = hear(utterance)
+    sure = find_sure_acts(heard)
+    remarks = {LABELS[at] for at in heard.labels.argmax(1).tolist()} if sure else set()
+    acts = {act for row in sure for act, probability in row.items() if probability >= _PROBABLE}
+    is_reflecting = any(row["reflect_feeling"] >= _ACT_REFLECTS for row in sure) or bool(
+        (heard.labels[:, LABEL["reflect"]] >= _REMARK_REFLECTS).any()
     )
     found = {
         "question": "?" in utterance,
         "restatement": "retell" in remarks
-        or any(heard.line.runs & extract_line_features(line).runs for line in lines),
+        or any(heard.runs & hear(line, is_line=True).runs for line in lines),
         "reflection": is_reflecting,
         "affirmation": bool((acts | remarks) & _AFFIRMING),
         "suggestion": bool((acts | remarks) & _SUGGESTING),

@@ -7,7 +7,7 @@ from rlver_gym.agents import PRIVILEGED_AGENTS
 from rlver_gym.agents.baselines import BASELINES
 from rlver_gym.environment.copies import NearCopies, find_near_copies
 from rlver_gym.environment.episode import Episode
-from rlver_gym.users.embedded.hearing.utterance_features import extract_utterance_features
+from rlver_gym.users.embedded.hear import find_sure_acts, hear
 from rlver_gym.util.json_text import to_plain
 
 FEWEST_REPLIES = 8
@@ -104,11 +104,19 @@ ACTS = (
 
 def compute_act_shares(replies: Sequence[str]) -> dict[str, float]:
     """The share of the replies that do each of `ACTS`, in [0, 1]; a reply may do several."""
-    done = [
-        frozenset().union(*(piece.clear_acts for piece in extract_utterance_features(reply).pieces))
-        for reply in replies
-    ]
+    done = list(map(_find_acts, replies))
     return {
         f"does_{act}": sum(act in acts for acts in done) / len(done) if done else float("nan")
         for act in ACTS
     }
+
+
+def _find_acts(reply: str) -> frozenset[str]:
+    heard = hear(reply)
+    found = {act for row in find_sure_acts(heard) for act, sure in row.items() if sure >= 0.5}
+    if any(one.ask in _OPEN for one in heard.sentences):
+        found.add("open_question")
+    return frozenset(found)
+
+
+_OPEN = frozenset("what how which where when who why".split())

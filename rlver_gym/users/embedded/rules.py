@@ -22,6 +22,8 @@ from rlver_gym.users.embedded.english import (
 from rlver_gym.users.embedded.gate import find_garble
 from rlver_gym.users.embedded.recall import Moment
 
+VOID = (ReasonCode.SILENCE, ReasonCode.NONSENSE)
+"""Reasons beside which nothing else counts."""
 COSTS = {
     "silence": -4.5, "nonsense": -5.0, "insult": -6.0, "threat": -7.0, "meta": -7.0,
     "repetition": -2.0, "as_own": -3.0, "name": -3.0, "number": -1.5, "garble": -6.0, "cut": -1.5,

@@ -1,1 +1,0 @@
-"""English as the embedded user hears it: words, sentences, acts, questions. Knows no card."""
