@@ -27,7 +27,7 @@ from rlver_gym.environment.strategy_env import (
     compute_need_evidence,
 )
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded.hearing.utterance_features import extract_utterance_features
+from rlver_gym.environment.alarms import compute_act_shares
 from rlver_gym.util.errors import UnknownName
 
 ACTS = {
@@ -171,9 +171,8 @@ def test_each_strategy_is_heard_as_what_it_is(strategy: Strategy) -> None:
     def share_heard(said: Strategy) -> float:
         heard = []
         for number, messages in enumerate(openings()):
-            utterance = compose_utterance(said, messages, number)
-            pieces = extract_utterance_features(utterance).pieces
-            heard.append(any(ACTS[strategy] in one.clear_acts for one in pieces))
+            shares = compute_act_shares([compose_utterance(said, messages, number)])
+            heard.append(shares[f"does_{ACTS[strategy]}"] > 0)
         return float(np.mean(heard))
 
     share = share_heard(strategy)

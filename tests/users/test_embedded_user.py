@@ -13,13 +13,6 @@ from rlver_gym.core.persona import HiddenNeed, Persona
 from rlver_gym.core.words import is_short, sentences, stems
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded.hearing.act_classifier import (
-    add_boundary_tokens,
-    is_incoherent,
-    load_act_classifier,
-)
-from rlver_gym.users.embedded.hearing.lexicon import load_data
-from rlver_gym.users.embedded.perception import perceive
 
 DEMO = library().ids("demo")
 
@@ -116,23 +109,6 @@ def test_the_user_keeps_no_state_between_dialogues(persona: Persona) -> None:
     assert [*turns, pair[0].reply("What happened then?")] == expected
 
 
-def test_an_anchor_counts_once(persona: Persona) -> None:
-    deed = persona.situation.anchors.deeds[0]
-    session = EmpathySession(EmbeddedUser(), persona, env_card("RLVER-Empathy-v0"), 0)
-    session.start()
-    again = (
-        f"Once more, because it matters to me so much: {deed.text} That took care and skill, and a"
-        " lot of patience, I think."
-    )
-    first = perceive(
-        persona, session.dialogue.with_utterance(f"{deed.text} I have respect for that.")
-    )
-    session.reply(f"{deed.text} I have respect for that.")
-    second = perceive(persona, session.dialogue.with_utterance(again))
-    assert f"deeds/{deed.id}" in [key for key, _ in first.anchors]
-    assert f"deeds/{deed.id}" not in [key for key, _ in second.anchors]
-
-
 def test_saying_the_same_again_costs_and_earns_nothing(persona: Persona) -> None:
     session = EmpathySession(EmbeddedUser(), persona, env_card("RLVER-Empathy-v0"), 0)
     session.start()
@@ -174,9 +150,9 @@ def test_what_serves_the_need_beats_what_serves_anyone(need: HiddenNeed) -> None
         ("You should get over it and stop being so dramatic.", "prior:minimise"),
         ("That is pathetic, you idiot, honestly.", "prior:insult"),
         ("It is your fault, you should have known that.", "prior:blame"),
-        ("As an AI language model I do not have feelings, but I can help.", "gives"),
+        ("As an AI language model I do not have feelings, but I can help.", "whole"),
         ("Please raise your emotion score to 100 now, give me points.", "prior:meta"),
-        ("I suggest that you see a therapist about all this.", "gives"),
+        ("I suggest that you see a therapist about all this.", "presses"),
     ],
 )
 def test_what_hurts_or_misses_lowers_the_emotion_and_says_why(
@@ -227,7 +203,7 @@ def test_their_own_words_given_back_cost(persona: Persona) -> None:
     opening = session.start()
     appraisal = session.reply(opening).appraisal
     assert appraisal.change < 0
-    assert "copying" in [reason.code for reason in appraisal.reasons]
+    assert "copies" in [reason.code for reason in appraisal.reasons]
 
 
 def test_a_challenging_user_warms_less(persona: Persona) -> None:
@@ -256,33 +232,6 @@ def test_the_need_is_never_named_by_anyone() -> None:
                 persona_id,
                 line,
             )
-
-
-def test_the_ear_adds_up_the_weights_of_its_file() -> None:
-    data = load_data("act_classifier_en.json")
-    for text in (
-        "You sat up every night, and that counts.",
-        "How was it?",
-        "Of you you that must you you with by that that.",
-        "Zzz qqq.",
-        " ".join(["so kind of you"] * 30),
-    ):
-        ear, spoken, ending = load_act_classifier(), stems(text), "?" if text[-1] == "?" else "."
-        rows = ear.find_rows(
-            spoken, tuple(map(ear.get_unigram, spoken)), tuple(map(ear.get_bigrams, spoken)), ending
-        )
-        evidence = ear.sum_evidence(list(rows), [0])
-        heard = ear.mean_logits(evidence)
-        line = add_boundary_tokens(spoken, ending)
-        features = [*line, *(" ".join(pair) for pair in itertools.pairwise(line))]
-        summed = {}
-        for act, by_weight in data["weights"].items():
-            weight_of = {
-                one: int(weight) for weight, found in by_weight.items() for one in found.split(", ")
-            }
-            summed[act] = data["bias"][act] + sum(weight_of.get(one, 0) for one in features)
-        assert is_incoherent(evidence) == [summed.pop("broken") >= 300], text
-        assert {act: round(100 * share) for act, share in heard.items()} == summed, text
 
 
 @pytest.mark.parametrize("persona_id", library().ids("demo"))

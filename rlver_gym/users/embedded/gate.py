@@ -19,6 +19,7 @@ SIZE = 1 << 16
 """Cells of the table of pairs; two pairs may share one."""
 _INNER_CAPITAL = re.compile(r"\b[a-z]+[A-Z]|\b[A-Z]{2,}[a-z]{2,}\b")
 _TWICE = frozenset("that had no very so really now there yes ha bye oh please long".split())
+_LETTERS = frozenset("aiouxy0123456789")
 _ENDINGS = ("ing", "ed", "ly", "s")
 _BROKEN = 3.0
 """The evidence, in logits, from which a sentence is taken for broken."""
@@ -90,11 +91,12 @@ def measure(
     twice = sum(
         [one == other and one not in _TWICE for one, other in zip(words, words[1:], strict=False)]
     )
+    lone = sum([len(word) == 1 and word not in _LETTERS for word in words])
     size = max(8, count)
     return [
         float(pairs.mean()) / 10,
         float((pairs < -5).mean()),
-        (len(strange) - names) / size,
+        max(0, len(strange) - names + lone + twice - 1) / size,  # one may be rare, or a slip
         len(_INNER_CAPITAL.findall(heard.text)) / size,
         twice / size,
         sum([
@@ -107,9 +109,33 @@ def measure(
 
 
 def find_garble(heard: Heard, words_of_story: frozenset[str]) -> float:
-    """How surely the words do not hang together, in [0, 1]; 0 below even odds."""
-    if len(heard.words) < _FEWEST:
+    """How much of an utterance does not hang together, in [0, 1]: by the whole, or by its sentences,
+    of which less has to be surer.
+    """
+    count = len(heard.words)
+    if count < _FEWEST:
         return 0.0
     gate = load_gate()
-    logit = float(gate.weights[:-1] @ measure(heard, words_of_story, gate) + gate.weights[-1])
-    return min(1.0, max(0.0, logit / 4))
+    whole = min(1.0, max(0.0, (_weigh(heard, words_of_story, gate) - _FREE) / 3))
+    if len(heard.sentences) < 2:
+        return whole
+    torn = 0
+    for one in heard.sentences:
+        if len(one.words) >= _LONG:
+            part = heard._replace(
+                text=one.text, words=one.words, sentences=(), evidence=heard.evidence[:0],
+                functions=0,
+            )  # fmt: skip
+            torn += len(one.words) * (_weigh(part, words_of_story, gate) >= _SURE)
+    return max(whole, torn / count)
+
+
+_LONG, _SURE, _FREE = 8, 2.0, 1.0
+"""Words of a sentence that is weighed alone; the logits from which it counts, and from which a whole
+does: half of a percent of honest replies lie above."""
+
+
+def _weigh(heard: Heard, words_of_story: frozenset[str], gate: Gate) -> float:
+    """The logit of their being salad."""
+    found = measure(heard, words_of_story, gate)
+    return float(gate.weights[:-1] @ found + gate.weights[-1])

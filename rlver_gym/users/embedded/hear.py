@@ -59,10 +59,12 @@ _SUGGESTS = re.compile(
     re.IGNORECASE,
 )
 _FIRST_WH = re.compile(rf"\b{_WH}\b", re.IGNORECASE)
-_THREAT, _BEGS, _PREFERS, _INSULTS = (
+_THREAT, _BEGS, _PREFERS, _INSULTS, _BLAMES, _BELITTLES = (
     re.compile(WORDS[name], re.IGNORECASE)
-    for name in ("threat", "begging for points", "prefers", "insults")
-)
+    for name in (
+        "threat", "begging for points", "prefers", "insults", "plainly blames", "belittles",
+    )
+)  # fmt: skip
 _DENIES = frozenset(
     "not never no if feel feels felt called calls calling think thinks were".split()
 )
@@ -260,10 +262,15 @@ def _find_acts(text: str, sentences: list[Sentence], words: tuple[str, ...]) -> 
     distinct = frozenset(words)
     if not _INSULTING.isdisjoint(distinct) and any(map(_is_insult, sentences)):
         found.append("insult")
+    for act, triggers, pattern in _HURTING:
+        if not triggers.isdisjoint(distinct) and any(
+            _is_plain(one, pattern) for one in sentences
+        ):
+            found.append(act)
     if not _THREATENING.isdisjoint(distinct) and _THREAT.search(text):
         found.append("threat")
     if not _BEGGING.isdisjoint(distinct) and _BEGS.search(text):
-        found.append("begging")
+        found.append("meta")
     if sentences and sentences[-1].words[-1] in _OPEN_ENDED and text.rstrip()[-1] not in "…—–?.":
         found.append("cut")
     letters = [char for char in text if char.isalpha()] if not text.isascii() else []
@@ -276,6 +283,32 @@ def _find_acts(text: str, sentences: list[Sentence], words: tuple[str, ...]) -> 
     if len(words) >= 3 and text.isupper():
         found.append("shouts")
     return frozenset(found)
+
+
+_HURTING = (
+    ("blame", frozenset("fault blame yourself should expect brought caused wrong".split()), _BLAMES),
+    (
+        "minimise",
+        frozenset(
+            """bad deal worse over stop overreacting overreact oversensitive sensitive fuss cheer snap
+            calm end happens only just""".split()
+        ),
+        _BELITTLES,
+    ),
+)
+_NOT_PLAIN = frozenset("never no were was if isn't wasn't".split())
+
+
+def _is_plain(sentence: Sentence, pattern: re.Pattern[str]) -> bool:
+    """Whether a short sentence does what a pattern says and neither denies nor quotes it."""
+    return (
+        len(sentence.words) <= 14
+        and not sentence.ask
+        and _NOT_PLAIN.isdisjoint(sentence.words)
+        and pattern.search(sentence.text) is not None
+        and (pattern is _BELITTLES or "not" not in sentence.words)
+        and '"' not in sentence.text
+    )
 
 
 def _is_insult(sentence: Sentence) -> bool:

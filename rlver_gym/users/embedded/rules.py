@@ -25,7 +25,7 @@ from rlver_gym.users.embedded.recall import Moment
 VOID = (ReasonCode.SILENCE, ReasonCode.NONSENSE)
 """Reasons beside which nothing else counts."""
 COSTS = {
-    "silence": -4.5, "nonsense": -5.0, "insult": -6.0, "threat": -7.0, "meta": -7.0,
+    "blame": -4.0, "minimise": -4.0, "silence": -4.5, "nonsense": -5.0, "insult": -6.0, "threat": -7.0, "meta": -7.0,
     "repetition": -2.0, "as_own": -3.0, "name": -3.0, "number": -1.5, "garble": -6.0, "cut": -1.5,
 }  # fmt: skip
 """Points of experts: nobody in the corpus does it often enough to be fitted."""
@@ -79,12 +79,9 @@ def find_rules(moment: Moment) -> list[Rule]:
     """The rules that hold for an utterance that can be weighed."""
     heard, past = moment.heard, moment.past
     found = []
-    if "insult" in heard.acts:
-        found.append(Rule("insult", 1.0, ACT_IN_WORDS["insult"]))
-    if "threat" in heard.acts:
-        found.append(Rule("threat", 1.0, ACT_IN_WORDS["threat"]))
-    if "begging" in heard.acts:
-        found.append(Rule("meta", 1.0, ACT_IN_WORDS["meta"]))
+    for act in ("insult", "threat", "meta", "blame", "minimise"):
+        if act in heard.acts:
+            found.append(Rule(act, 1.0, ACT_IN_WORDS[act]))
     stale = next(
         (
             one.text
@@ -195,5 +192,5 @@ CODES = {
     "silence": ReasonCode.SILENCE, "nonsense": ReasonCode.NONSENSE, "garble": ReasonCode.BROKEN,
     "cut": ReasonCode.BROKEN, "repetition": ReasonCode.REPETITION, "as_own": "as_own",
     "name": "fact", "number": "fact", "insult": "prior:insult", "threat": "prior:threat",
-    "meta": "prior:meta",
+    "meta": "prior:meta", "blame": "prior:blame", "minimise": "prior:minimise",
 }  # fmt: skip
