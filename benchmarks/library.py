@@ -3,8 +3,9 @@
 import resource
 from time import process_time
 
-from rlver_gym.core.library import LIBRARY, PersonaLibrary
 from rlver_gym.users.embedded.perception import compile_person
+
+from rlver_gym.core.library import LIBRARY, PersonaLibrary
 
 COMPILED = 100
 

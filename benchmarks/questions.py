@@ -19,15 +19,16 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from rlver_gym.users.embedded.hearing.names import remove_introductions
+from rlver_gym.users.embedded.speech.card import compile_card
+from rlver_gym.users.embedded.speech.speak import PHRASES
+
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded.hearing.names import remove_introductions
-from rlver_gym.users.embedded.speech.card import compile_card
-from rlver_gym.users.embedded.speech.speak import PHRASES
 
 FOLDER = Path(__file__).parent / "questions"
 

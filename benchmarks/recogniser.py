@@ -23,11 +23,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
 import torch
-
-from rlver_gym.core.words import split_words
 from rlver_gym.users.embedded.hearing.recognise import list_word_pairs, mask_names
 from rlver_gym.users.embedded.hearing.vectors import is_common_word
 from rlver_gym.users.embedded.speech.facts import DATES
+
+from rlver_gym.core.words import split_words
 
 FOLDER = Path(__file__).parent / "recogniser"
 TARGET = (

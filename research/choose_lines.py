@@ -14,10 +14,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
-
-from rlver_gym.core.library import library
 from rlver_gym.users.embedded.hearing.utterance_parser import FACTUAL, parse_utterance
 from rlver_gym.users.embedded.speech.card import FEATURES, compile_card
+
+from rlver_gym.core.library import library
 
 MOST = 150
 """Questions of one card."""

@@ -17,7 +17,6 @@ import numpy as np
 from rlver_gym.core.library import library
 from rlver_gym.core.words import split_words
 from rlver_gym.corpora.corpus import Corpus
-from rlver_gym.users.embedded import gate as gate_
 from rlver_gym.users.embedded.english import load_tables
 from rlver_gym.users.embedded.gate import SIZE, Gate, hash_pairs, make_unit, measure
 from rlver_gym.users.embedded.hear import Heard, hear

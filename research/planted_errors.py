@@ -17,13 +17,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from rlver_gym.users.embedded.speech.claims import check_claims
+
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Scene
 from rlver_gym.core.words import split_sentences, split_words
-from rlver_gym.users.embedded.speech.claims import check_claims
 
 HELD_OUT = frozenset({"grace", "joon", "marcus", "nadia", "petra", "samuel", "tomasz"})
 MOMENTS = Path("recordings/en/train/moments.jsonl")

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from rlver_gym.users.embedded.hearing.act_classifier import add_boundary_tokens
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from rlver_gym.core.library import library
 from rlver_gym.core.words import sentences, stems
-from rlver_gym.users.embedded.hearing.act_classifier import add_boundary_tokens
 
 ROOT = Path(__file__).parent.parent
 PAIRS = ROOT / "tests" / "data" / "expectations_en.jsonl"

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from rlver_gym.users.embedded.perception import FEATURES, perceive
 
 from rlver_gym.core.capabilities import HIGHEST, JUDGED, LOWEST
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
 from rlver_gym.users.embedded.english import predict_reader_ratings
-from rlver_gym.users.embedded.perception import FEATURES, perceive
 from rlver_gym.util.correlation import correlation
 
 HERE = Path(__file__).parent

@@ -7,10 +7,10 @@ from itertools import compress
 from pathlib import Path
 
 import numpy as np
-
-from rlver_gym.bench.strategies import STRATEGIES, label_turn
 from rlver_gym.users.embedded.hearing.recognise import SentenceInput, classify_sentences
 from rlver_gym.users.embedded.hearing.utterance_features import extract_utterance_features
+
+from rlver_gym.bench.strategies import STRATEGIES, label_turn
 
 HERE = Path(__file__).parent
 OTHERS = ("self-disclosure", "information", "listening", "motives", "praise")

@@ -3,6 +3,15 @@ introductions.
 """
 
 import pytest
+from rlver_gym.users.embedded.hearing.choices import find_choices, join_choices
+from rlver_gym.users.embedded.hearing.feelings import find_feelings
+from rlver_gym.users.embedded.hearing.names import add_introductions, remove_introductions
+from rlver_gym.users.embedded.hearing.quantities import find_quantities
+from rlver_gym.users.embedded.hearing.recognise import SentenceInput, classify_sentences
+from rlver_gym.users.embedded.hearing.utterance_parser import Act, Ask, parse_utterance
+from rlver_gym.users.embedded.speech.card import compile_card
+from rlver_gym.users.embedded.speech.moment import Moment
+from rlver_gym.users.embedded.speech.speak import PHRASES
 
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
@@ -13,15 +22,6 @@ from rlver_gym.core.user import Scene
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded.hearing.choices import find_choices, join_choices
-from rlver_gym.users.embedded.hearing.feelings import find_feelings
-from rlver_gym.users.embedded.hearing.names import add_introductions, remove_introductions
-from rlver_gym.users.embedded.hearing.quantities import find_quantities
-from rlver_gym.users.embedded.hearing.recognise import SentenceInput, classify_sentences
-from rlver_gym.users.embedded.hearing.utterance_parser import Act, Ask, parse_utterance
-from rlver_gym.users.embedded.speech.card import compile_card
-from rlver_gym.users.embedded.speech.moment import Moment
-from rlver_gym.users.embedded.speech.speak import PHRASES
 
 NADIA = library().get("nadia-after-the-crash")
 OWEN = library().get("owen-credit-taken")

@@ -17,6 +17,7 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
+from rlver_gym.environment.alarms import compute_act_shares
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.environment.spaces import Utterance
 from rlver_gym.environment.strategy_env import (
@@ -27,7 +28,6 @@ from rlver_gym.environment.strategy_env import (
     compute_need_evidence,
 )
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.environment.alarms import compute_act_shares
 from rlver_gym.util.errors import UnknownName
 
 ACTS = {

@@ -99,11 +99,13 @@ def measure(
         max(0, len(strange) - names + lone + twice - 1) / size,  # one may be rare, or a slip
         len(_INNER_CAPITAL.findall(heard.text)) / size,
         twice / size,
-        sum([
-            len(one.words)
-            for one, sure in zip(heard.sentences, heard.evidence[:, -1].tolist(), strict=True)
-            if sure >= _BROKEN and len(one.words) >= _FEWEST
-        ])
+        sum(
+            [
+                len(one.words)
+                for one, sure in zip(heard.sentences, heard.evidence[:, -1].tolist(), strict=True)
+                if sure >= _BROKEN and len(one.words) >= _FEWEST
+            ]
+        )
         / size,
     ]
 
@@ -116,8 +118,9 @@ def find_garble(heard: Heard, words_of_story: frozenset[str]) -> float:
     if count < _FEWEST:
         return 0.0
     gate = load_gate()
-    whole = min(1.0, max(0.0, (_weigh(heard, words_of_story, gate) - _FREE) / 3))
-    if len(heard.sentences) < 2:
+    logit = _weigh(heard, words_of_story, gate)
+    whole = min(1.0, max(0.0, (logit - _FREE) / 3))
+    if len(heard.sentences) < 2 or logit < _SOUND:
         return whole
     torn = 0
     for one in heard.sentences:
@@ -130,7 +133,7 @@ def find_garble(heard: Heard, words_of_story: frozenset[str]) -> float:
     return max(whole, torn / count)
 
 
-_LONG, _SURE, _FREE = 8, 2.0, 1.0
+_LONG, _SURE, _FREE, _SOUND = 8, 2.0, 1.0, -3.0
 """Words of a sentence that is weighed alone; the logits from which it counts, and from which a whole
 does: half of a percent of honest replies lie above."""
 

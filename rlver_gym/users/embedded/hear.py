@@ -263,9 +263,7 @@ def _find_acts(text: str, sentences: list[Sentence], words: tuple[str, ...]) -> 
     if not _INSULTING.isdisjoint(distinct) and any(map(_is_insult, sentences)):
         found.append("insult")
     for act, triggers, pattern in _HURTING:
-        if not triggers.isdisjoint(distinct) and any(
-            _is_plain(one, pattern) for one in sentences
-        ):
+        if not triggers.isdisjoint(distinct) and any(_is_plain(one, pattern) for one in sentences):
             found.append(act)
     if not _THREATENING.isdisjoint(distinct) and _THREAT.search(text):
         found.append("threat")
@@ -286,7 +284,11 @@ def _find_acts(text: str, sentences: list[Sentence], words: tuple[str, ...]) -> 
 
 
 _HURTING = (
-    ("blame", frozenset("fault blame yourself should expect brought caused wrong".split()), _BLAMES),
+    (
+        "blame",
+        frozenset("fault blame yourself should expect brought caused wrong".split()),
+        _BLAMES,
+    ),
     (
         "minimise",
         frozenset(
