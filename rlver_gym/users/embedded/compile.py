@@ -12,9 +12,11 @@ from rlver_gym.core.persona import AnchorKind, Persona
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.users.embedded.english import RELATIONS, embed_lines, get_token
 from rlver_gym.users.embedded.hear import find_ask
-from rlver_gym.util.frozen import cache_by_parts
+from rlver_gym.util.frozen import Memo, cache_by_parts
 
 KINDS: tuple[str, ...] = AnchorKind.__args__
+_split = Memo(split_words, 6_000).__getitem__
+"""Texts of a card are split for several of its indices."""
 _TITLES = frozenset("mr mrs ms dr miss".split())
 _MOST_WAYS = 8
 """Ways of asking for one thing that are compared."""
@@ -101,12 +103,12 @@ def compile_card(persona: Persona) -> Card:
     names = frozenset(
         word
         for other in situation.people
-        for word in split_words(other.name)
+        for word in _split(other.name)
         if word not in _TITLES and word not in RELATIONS
     )
     topics = tuple(_list_topics(persona))
     ways = [(at, way) for at, topic in enumerate(topics) for way in topic.ways[:_MOST_WAYS]]
-    way_words = [split_words(way) for _, way in ways]
+    way_words = [_split(way) for _, way in ways]
     owners, starts = np.unique([at for at, _ in ways], return_index=True)
     asks: dict[str, np.ndarray] = {}
     for at, way in ways:
@@ -115,11 +117,11 @@ def compile_card(persona: Persona) -> Card:
     index = _index([_tokens(*topic.lines, *topic.ways, *topic.about) for topic in topics])
     told = [situation.cause, situation.now, *situation.tried]
     told += [one.normal for one in situation.disclosures]
-    words = [word for text in _list_texts(situation.model_dump()) for word in split_words(text)]
+    words = [word for text in _list_texts(situation.model_dump()) for word in _split(text)]
     anchors = list(situation.anchors.each())
     return Card(
         topics,
-        embed_lines([split_words(line) for topic in topics for line in topic.lines]),
+        embed_lines([_split(line) for topic in topics for line in topic.lines]),
         np.cumsum([0, *[len(topic.lines) for topic in topics[:-1]]]),
         embed_lines(way_words or [()]),
         starts,
@@ -137,11 +139,11 @@ def compile_card(persona: Persona) -> Card:
         people,
         {other.name: other.pronoun for other in situation.people},
         _tokens(" ".join(words)),
-        frozenset(words) | frozenset(split_words(person.name)),
+        frozenset(words) | frozenset(_split(person.name)),
         f" {' '.join(words)} ",
         tuple(told),
         np.array([KINDS.index(kind) for kind, _ in anchors], np.int64),
-        embed_lines([split_words(anchor.text) for _, anchor in anchors] or [()]),
+        embed_lines([_split(anchor.text) for _, anchor in anchors] or [()]),
         np.array([max(1, len(_tokens(anchor.text))) for _, anchor in anchors]),
         _index([_tokens(anchor.text) for _, anchor in anchors]),
         _list_marks([anchor.words for _, anchor in anchors]),
@@ -155,7 +157,7 @@ def _list_marks(anchors: Sequence[Sequence[str]]) -> dict[int, list[tuple[int, i
     for at, groups in enumerate(anchors):
         for number, group in enumerate(groups):
             for one in group.split("|"):
-                token = get_token(max(split_words(one), key=len))
+                token = get_token(max(_split(one), key=len))
                 if token:
                     found.setdefault(token, []).append((at, 1 << number))
     return found
@@ -170,11 +172,11 @@ def _index(texts: Sequence[frozenset[Any]]) -> dict[Any, np.ndarray]:
 
 
 def _tokens(*texts: str) -> frozenset[int]:
-    return frozenset([get_token(word) for text in texts for word in split_words(text)]) - {0}
+    return frozenset([get_token(word) for text in texts for word in _split(text)]) - {0}
 
 
 def _find_asks(way: str) -> list[str]:
-    word = find_ask(way, split_words(way))
+    word = find_ask(way, _split(way))
     return [word] if word else []
 
 
@@ -182,13 +184,13 @@ def _find_people(persona: Persona) -> dict[str, str]:
     found: dict[str, str] = {}
     others = persona.situation.people
     for other in others:
-        for word in split_words(other.name):
+        for word in _split(other.name):
             if word not in _TITLES:
                 found[word] = other.name
     for other in others:
-        for word in split_words(other.who.split(",")[0]):
+        for word in _split(other.who.split(",")[0]):
             if word in RELATIONS:
-                alike = [one for one in others if word in split_words(one.who.split(",")[0])]
+                alike = [one for one in others if word in _split(one.who.split(",")[0])]
                 if len(alike) == 1:
                     found.setdefault(word, other.name)
     return found

@@ -15,6 +15,7 @@ import numpy as np
 from rlver_gym.core.inquiries import EXAMPLES
 from rlver_gym.core.words import FUNCTION_WORDS, stem
 from rlver_gym.util.files import load_json
+from rlver_gym.util.frozen import Memo
 
 DATA = "rlver_gym.users.embedded"
 WORDS: dict[str, str] = load_json(DATA, "words.json")
@@ -264,9 +265,13 @@ def embed_lines(lines: Sequence[Sequence[str]]) -> np.ndarray:
     return embed(LEXICON.row[numbers], starts)[:-1]
 
 
-def get_token(word: str) -> int:
-    (number,) = LEXICON.find([word])  # first: it may make the columns longer
-    return int(LEXICON.token[number])
+def _find_token(word: str) -> int:
+    token = find_token_text(word)
+    return hash_text(token) if token else 0
+
+
+get_token = Memo(_find_token, _MOST_WORDS).__getitem__
+"""What a lower-case word is about, by hash; 0 for nothing."""
 
 
 def weigh_acts(units: np.ndarray, starts: Sequence[int]) -> np.ndarray:
