@@ -116,7 +116,8 @@ class Memory:
     __slots__ = ("before", "now")
 
     def __init__(self, before: Any = None) -> None:
-        self.before, self.now = before, None
+        self.before = before
+        self.now: Any = None
 
     def __reduce__(self) -> tuple[type["Memory"], tuple[()]]:
         return Memory, ()

@@ -60,7 +60,7 @@ class Card(NamedTuple):
     asks: dict[str, np.ndarray]
     """By question word, whether each topic is asked for so."""
     is_fact: np.ndarray
-    index: dict[int, np.ndarray]
+    topics_with: dict[int, np.ndarray]
     """By token, the topics that have it."""
     about_index: dict[int, np.ndarray]
     """The same of what topics are about."""

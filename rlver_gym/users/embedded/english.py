@@ -239,7 +239,7 @@ def weigh(tokens: Collection[int], unknown: int = RAREST) -> int:
     return sum([get(token, unknown) for token in tokens])
 
 
-def embed(rows: Sequence[int], starts: Sequence[int]) -> np.ndarray:
+def embed(rows: Sequence[int] | np.ndarray, starts: Sequence[int]) -> np.ndarray:
     """The vectors of the parts of a text that begin at these words, of length SCALE, and in the
     last row that of the whole; whole numbers, so that products are exact.
     """

@@ -124,8 +124,8 @@ def _weigh_facts(
             phrase[ways] += 1.0
     total = weigh_tokens(card, sentence.tokens) or 1.0
     for token in sentence.tokens:
-        if token in card.index:
-            covered[card.index[token]] += card.weight[token] / total
+        if token in card.topics_with:
+            covered[card.topics_with[token]] += card.weight[token] / total
         if token in card.about_index:
             about[card.about_index[token]] += card.weight[token] / total
     found = _COVERED * covered + _ABOUT * about + _IS_FACT * card.is_fact
