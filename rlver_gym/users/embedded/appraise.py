@@ -15,59 +15,44 @@ from rlver_gym.users.embedded.english import (
     ACT,
     DATA,
     FEELING_OF,
-    LABELS,
+    LABEL,
+    RAREST,
     RELATIONS,
-    SCALE,
+    SLIP,
+    UNIT,
+    load_weights,
     word_set,
 )
 from rlver_gym.users.embedded.hear import Heard
 from rlver_gym.users.embedded.recall import Moment, Past
-from rlver_gym.users.embedded.rules import (
-    CODES,
-    COSTS,
-    find_rules,
-    find_void,
-    measure_other_story,
-)
+from rlver_gym.users.embedded.rules import CODES, COSTS, find_rules, find_void
 from rlver_gym.util.files import load_json
 
-_UNIT = float(SCALE * SCALE)
 _LIST_ITEM = re.compile(r"(?m)^\s*(?:[-*•]|\d+[.)])")
-_ASKING = frozenset(
-    "is are was were do does did has have had can could will would should may".split()
-)
-_STATING = (
-    RELATIONS
-    | word_set("weekdays")
-    | word_set("months")
-    | word_set("numbers to nineteen")
-    | word_set("tens")
+_ASKING = word_set("aux words")
+_STATING = RELATIONS.union(
+    *map(word_set, ("weekdays", "months", "numbers to nineteen", "tens"))
 )
 """Words with which something is said that is so or not."""
-_LEVEL_REFLECT, _LEVEL_ADVICE, _LEVEL_CLICHE, _LEVEL_BLAME = -0.81, -0.83, -0.86, -0.86
+_LEVELS = {"reflect_feeling": -0.81, "advice": -0.83, "cliche": -0.86, "blame": -0.86}
 """Evidence of an act, as a tanh, that half of the honest replies have; above it speaks for the act,
 below it for none.
 """
-_REFLECT, _ADVICE, _CLICHE, _BLAME = (
-    ACT[a] for a in ("reflect_feeling", "advice", "cliche", "blame")
-)
-_VALIDATE, _SIDE, _PRAISE, _INVITE = (ACT[a] for a in ("validate", "side", "praise", "invite"))
-_OFFTOPIC, _BELITTLE, _INSULT, _CONFIDE = (
-    LABELS.index(label) for label in ("offtopic", "belittle", "insult", "confide")
-)
+_ALIEN = 700
+"""Hundredths of a nat, from where an utterance tells of matters that are nobody's here."""
 _FEELINGS = frozenset(FEELING_OF)
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "taken_up": ("like_last", "like_told", "fresh", "asks_fresh"),
-    "elsewhere": ("alien", "strange", "invented", "rich_words", "offtopic"),
+    "taken_up": ("like_last", "like_told", "asks_fresh"),
+    "elsewhere": ("alien", "strange", "invented", "rich_words"),
     "feeling": ("reflects", "feeling"),
     "on_side": ("validates", "sides", "praises", "accuses_nobody"),
     "meets": ("near", "touched", "anchored", "wanted", "wanted_fresh"),
     "asks": ("ends_asking", "asks_brief", "lets_talk", "leaves_free"),
     "presses": ("asked_past", "asks_many", "asked_before", "advises", "unwanted", "guesses"),
-    "stock": ("cliche", "short", "bare", "names_no_feeling"),
-    "hurts": ("blames", "belittles", "insults"),
-    "form": ("list", "exclaims", "long"),
+    "stock": ("cliche", "short", "names_no_feeling"),
+    "hurts": ("blames", "insults"),
+    "form": ("list", "exclaims"),
     "manner": ("plain_words", "own_words", "confides", "turns", "after_much"),
     "copies": ("copied", "copied_most", "repeated", "said_again"),
 }  # fmt: skip
@@ -115,76 +100,65 @@ def appraise_moment(moment: Moment, need: HiddenNeed) -> list[Contribution]:
     void = find_void(moment)
     if void is not None:
         return [Contribution(CODES[void.name], COSTS[void.name], void.note)]
-    score, inputs = load_score(), compute_inputs(moment, need)
-    found = [Contribution(ReasonCode.WHOLE, score.intercept, "on the whole")]
+    about, score = _measure_relevance(moment), load_score()
+    inputs = compute_inputs(moment, need, about)
+    contributions = [Contribution(ReasonCode.WHOLE, score.intercept, "on the whole")]
     for group, weights in score.weights.items():
         parts = [weight * inputs[name] for name, weight in weights]
         points = sum(parts)
         if abs(points) >= 0.125:
-            best = max(range(len(parts)), key=lambda at: abs(parts[at]))
-            found.append(Contribution(group, points, _NOTES[weights[best][0]]))
+            note = _NOTES[weights[parts.index(max(parts, key=abs))][0]]
+            contributions.append(Contribution(group, points, note))
     rules = find_rules(moment)
-    gained = sum([one.points for one in found])
-    lost = (
-        max(
-            measure_other_story(moment), *[one.share * (one.name == "garble") for one in rules], 0.0
-        )
-        if rules
-        else measure_other_story(moment)
-    )
+    gained = sum([contribution.points for contribution in contributions])
+    lost = max([about.other_story, *[rule.share for rule in rules if rule.name == "garble"]])
     if gained > 0 and lost:
         note = "nothing in it counts: it is about another story, or hangs together badly"
-        found.append(Contribution("elsewhere", -gained * lost, note))
-    for one in rules:
-        found.append(Contribution(CODES[one.name], COSTS[one.name] * one.share, one.note))
-    return found
+        contributions.append(Contribution("elsewhere", -gained * lost, note))
+    for rule in rules:
+        points = COSTS[rule.name] * rule.share
+        contributions.append(Contribution(CODES[rule.name], points, rule.note))
+    return contributions
 
 
-def compute_inputs(moment: Moment, need: HiddenNeed) -> dict[str, float]:
+def compute_inputs(
+    moment: Moment, need: HiddenNeed, about: "Relevance | None" = None
+) -> dict[str, float]:
     """Every input of INPUTS, not below 0 but `plain_words`; most at most 1."""
     _, past, heard = moment
-    about = _measure_relevance(moment)
+    about = about or _measure_relevance(moment)
     count = len(heard.words)
+    distinct = frozenset(heard.words)
     wants = _load_needs()[need]
     reach = min(1.0, about.told / 300)
     heeds = 0.3 + 0.7 * reach
     near, touched, anchored = _measure_meeting(moment, wants)
-    evidence = heard.evidence
-    mean = evidence.mean(0)
-    tanh = np.tanh(mean / 3).tolist()
-    sure = (1 / (1 + np.exp(-(2 * evidence + mean).max(0) / 3))).tolist()
-    label = heard.labels.max(0).tolist()
+    mean = (np.add.reduce(heard.evidence, 0) / len(heard.evidence)).tolist()
+    most = np.maximum.reduce(heard.evidence, 0).tolist()
+    sure = [1 / (1 + math.exp(-(2 * a + b) / 3)) for a, b in zip(most, mean, strict=True)]
+    above = {act: math.tanh(mean[ACT[act]] / 3) - level for act, level in _LEVELS.items()}
+    label = np.maximum.reduce(heard.labels, 0)
     like_last, like_told = _measure_likeness(past, heard)
-    asks = [one.tokens for one in heard.sentences if one.ask]
-    feelings = _FEELINGS.intersection(heard.words)
+    asks = [sentence.tokens for sentence in heard.sentences if sentence.ask]
+    feelings = _FEELINGS & distinct
     wanted = sum([share * sure[at] for at, share in wants.wanted])
-    is_new = not any(
-        len(tokens & other) >= 0.7 * len(tokens | other)
-        for tokens in asks
-        if tokens
-        for other in past.asked
-    )
-    reflects, blames = tanh[_REFLECT] - _LEVEL_REFLECT, tanh[_BLAME] - _LEVEL_BLAME
-    cliche, advises = tanh[_CLICHE] - _LEVEL_CLICHE, tanh[_ADVICE] - _LEVEL_ADVICE
+    is_new = not (past.asked and any(_is_asked(tokens, past) for tokens in asks if tokens))
     copied, copied_most, repeated, said_again = _measure_copies(past, heard)
-    distinct = frozenset(heard.words)
-    table = load_worth()
+    worth = load_worth().get
     return {
         "like_last": like_last,
         "like_told": like_told,
-        "fresh": math.log1p(about.fresh / 100) / 2,
         "asks_fresh": float(bool(asks) and about.fresh > 0 and is_new),
         "alien": about.alien / about.own,
         "strange": about.strange,
         "invented": about.invented,
         "rich_words": max(0.0, math.log1p(about.own / 100) - 2.0),
-        "offtopic": label[_OFFTOPIC],
-        "reflects": max(0.0, reflects),
+        "reflects": max(0.0, above["reflect_feeling"]),
         "feeling": (1.0 if past.told_words.isdisjoint(feelings) else 0.5) * heeds * bool(feelings),
-        "validates": sure[_VALIDATE] * heeds,
-        "sides": sure[_SIDE] * heeds,
-        "praises": sure[_PRAISE] * heeds,
-        "accuses_nobody": max(0.0, -blames),
+        "validates": sure[ACT["validate"]] * heeds,
+        "sides": sure[ACT["side"]] * heeds,
+        "praises": sure[ACT["praise"]] * heeds,
+        "accuses_nobody": max(0.0, -above["blame"]),
         "near": near,
         "touched": touched,
         "anchored": anchored,
@@ -192,30 +166,24 @@ def compute_inputs(moment: Moment, need: HiddenNeed) -> dict[str, float]:
         "wanted_fresh": wanted * reach * (about.fresh > 0),
         "ends_asking": float(heard.text.rstrip()[-1:] == "?"),
         "asks_brief": float(0 < len(asks) == len(heard.sentences) and count <= 9 and is_new),
-        "lets_talk": sure[_INVITE],
-        "leaves_free": max(0.0, -advises),
+        "lets_talk": sure[ACT["invite"]],
+        "leaves_free": max(0.0, -above["advice"]),
         "asked_past": min(3, past.asked_without_uptake) / 3 if asks and not about.fresh else 0.0,
         "asks_many": min(2, max(0, len(asks) - 1)) / 2,
         "asked_before": float(not is_new),
-        "advises": max(0.0, advises),
+        "advises": max(0.0, above["advice"]),
         "unwanted": sum([share * sure[at] for at, share in wants.unwanted]),
-        "guesses": float(
-            any(one.ask == "yes" and one.words[0] not in _ASKING for one in heard.sentences)
-        ),
-        "cliche": max(0.0, cliche),
+        "guesses": float(any([s.ask == "yes" and s.words[0] not in _ASKING for s in heard.sentences])),
+        "cliche": max(0.0, above["cliche"]),
         "short": float(0 < count < 4),
-        "bare": max(0.0, 1 - len(heard.tokens) / 6),
-        "names_no_feeling": max(0.0, -reflects),
-        "blames": max(0.0, blames),
-        "belittles": label[_BELITTLE],
-        "insults": label[_INSULT],
+        "names_no_feeling": max(0.0, -above["reflect_feeling"]),
+        "blames": max(0.0, above["blame"]),
+        "insults": float(label[LABEL["insult"]]),
         "list": min(1.0, len(_LIST_ITEM.findall(heard.text)) / 3 + ("**" in heard.text) / 2),
         "exclaims": min(1.0, heard.text.count("!") / 3),
-        "long": min(1.0, max(0.0, count - 60) / 60),
-        "plain_words": sum([table.get(word, 0.0) for word in distinct])
-        / max(2.5, len(distinct) ** 0.5),
-        "own_words": max(0.0, -cliche),
-        "confides": label[_CONFIDE],
+        "plain_words": sum([worth(word, 0.0) for word in distinct]) / max(2.5, len(distinct) ** 0.5),
+        "own_words": max(0.0, -above["cliche"]),
+        "confides": float(label[LABEL["confide"]]),
         "turns": min(len(past.own_runs), 8) / 8,
         "after_much": min(1.0, len(past.last.words) / 40),
         "copied": copied,
@@ -223,6 +191,11 @@ def compute_inputs(moment: Moment, need: HiddenNeed) -> dict[str, float]:
         "repeated": repeated,
         "said_again": said_again,
     }
+
+
+def _is_asked(tokens: frozenset[int], past: Past) -> bool:
+    """Whether the agent has asked something much like it."""
+    return any([len(tokens & other) >= 0.7 * len(tokens | other) for other in past.asked])
 
 
 class Relevance(NamedTuple):
@@ -240,45 +213,53 @@ class Relevance(NamedTuple):
     """The share of sentences that would suit another story."""
     invented: float
     """Names, numbers, relations and days that they did not tell; three are 1."""
+    other_story: float
+    """How far it is about a story that is not theirs: matters of nobody here, at length, beside
+    little of theirs.
+    """
 
 
 def _measure_relevance(moment: Moment) -> Relevance:
     card, past, heard = moment
-    number_of, known, slip = heard.columns
-    tokens = number_of.tolist()
-    told, own = past.told, past.own
-    is_told = np.array([token in told for token in tokens], bool)
-    is_theirs = np.array([token in card.vocabulary for token in tokens], bool)
-    is_fresh = np.array([token in told and token not in own for token in tokens], bool)
-    first = np.zeros(len(tokens), bool)
-    first[np.unique(number_of, return_index=True)[1]] = True
-    parts = np.zeros((3, len(tokens)))
-    parts[0] = known * is_told
-    parts[1] = known * (is_theirs & ~is_told)
-    parts[2] = slip * ~(is_told | is_theirs)
-    whole = (parts * first).sum(1).tolist() if tokens else [0.0, 0.0, 0.0]
-    strange = 0.0
-    if tokens:
-        each = np.add.reduceat(parts, heard.starts, 1)
-        strange = float((each[2] - 0.5 * (each[0] + each[1]) > 200).mean())
+    weight = load_weights().get
+    told = fresh = theirs = alien = 0
+    suits: dict[int, float] = {}
+    for token in heard.tokens:
+        if token in past.told:
+            points = weight(token, RAREST)
+            told += points
+            fresh += points * (token not in past.own)
+            suits[token] = -0.5 * points
+        elif token in card.vocabulary:
+            points = weight(token, RAREST)
+            theirs += points
+            suits[token] = -0.5 * points
+        else:
+            suits[token] = points = weight(token, SLIP)
+            alien += points
+    strange = [sum([suits[t] for t in s.topics]) > 200 for s in heard.sentences] if alien else []
     stated = [word for word in heard.words if word in _STATING and word not in past.told_words]
     names = [name for name in heard.names if name not in past.told_words]
+    excess = alien - 1.5 * (told + 0.5 * theirs) - 0.5 * _ALIEN if len(heard.words) >= 6 else 0.0
     return Relevance(
-        whole[0],
-        float((known * is_fresh * first).sum()),
-        whole[2],
-        sum(whole) + 300,
-        strange,
+        told,
+        fresh,
+        alien,
+        told + theirs + alien + 300,
+        sum(strange) / max(1, len(strange)),
         min(1.0, (len(stated) + len(names)) / 3),
+        min(1.0, max(0.0, excess / _ALIEN)),
     )
 
 
 def _measure_likeness(past: Past, heard: Heard) -> tuple[float, float]:
-    if not heard.sentences:
-        return 0.0, 0.0
-    last = float(heard.vectors[-1] @ past.last.vectors[-1]) / _UNIT
-    told = (heard.vectors[:-1] @ past.told_vectors.T).max(1).mean() if len(past.told_vectors) else 0
-    return max(0.0, last), max(0.0, float(told) / _UNIT)
+    """How like the whole is to their last words, and each sentence to what they told."""
+    last = float(heard.vectors[-1] @ past.last.vectors[-1])
+    like = heard.vectors[:-1] @ past.told_vectors.T
+    if not like.size:
+        return max(0.0, last / UNIT), 0.0
+    told = float(np.add.reduce(np.maximum.reduce(like, 1))) / len(like)
+    return max(0.0, last / UNIT), max(0.0, told / UNIT)
 
 
 class _Wants(NamedTuple):
@@ -293,12 +274,11 @@ class _Wants(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _load_needs() -> dict[str, _Wants]:
+    def read(acts: dict[str, float]) -> tuple[tuple[int, float], ...]:
+        return tuple([(ACT[act], share) for act, share in acts.items()])
+
     return {
-        need: _Wants(
-            tuple((ACT[act], share) for act, share in data["wanted"].items()),
-            tuple((ACT[act], share) for act, share in data["unwanted"].items()),
-            np.array(data["kinds"]),
-        )
+        need: _Wants(read(data["wanted"]), read(data["unwanted"]), np.array(data["kinds"]))
         for need, data in load_json(DATA, "needs.json").items()
     }
 
@@ -311,21 +291,20 @@ def _measure_meeting(moment: Moment, wants: _Wants) -> tuple[float, float, float
     if not heard.sentences or not len(card.anchor_kinds):
         return 0.0, 0.0, 0.0
     worth = wants.kinds[card.anchor_kinds]
-    like = (heard.vectors[:-1] @ card.anchors.T).max(0) / _UNIT
-    near = float((np.maximum(0.0, like - 0.35) * worth).max())
-    shared = np.zeros(len(worth))
+    like = np.maximum.reduce(heard.vectors[:-1] @ card.anchors.T, 0) / UNIT - 0.35
+    near = float(np.maximum.reduce(np.maximum(0.0, like) * worth))
+    value = worth.tolist()
+    shared: dict[int, int] = {}
     marks: dict[int, int] = {}
     for token in heard.tokens:
-        if token in card.anchors_with:
-            shared[card.anchors_with[token]] += 1
-        for mark in card.marks.get(token, ()):
-            marks[mark[0]] = marks.get(mark[0], 0) | mark[1]
-    sizes = card.anchor_sizes
-    touched = float((np.where(shared >= 2, shared / sizes, 0.0) * (worth >= 0.5)).max())
-    hits = sum(
-        [worth[at] for at, bits in marks.items() if bits.bit_count() >= card.marks_needed[at]]
-    )
-    return max(0.0, near), touched, max(0.0, min(2.0, float(hits)))
+        for at in card.anchors_with.get(token, ()):
+            shared[at] = shared.get(at, 0) + 1
+        for at, bit in card.marks.get(token, ()):
+            marks[at] = marks.get(at, 0) | bit
+    sizes, needed = card.anchor_sizes, card.marks_needed
+    touches = [n / sizes[at] for at, n in shared.items() if n >= 2 and value[at] >= 0.5]
+    hits = sum([value[at] for at, bits in marks.items() if bits.bit_count() >= needed[at]])
+    return max(0.0, near), max(touches, default=0.0), max(0.0, min(2.0, hits))
 
 
 def _measure_copies(past: Past, heard: Heard) -> tuple[float, float, float, float]:
@@ -337,16 +316,12 @@ def _measure_copies(past: Past, heard: Heard) -> tuple[float, float, float, floa
     theirs = runs & past.told_runs
     most = 0.0
     if theirs:
-        shares = [
-            sum([run in theirs for run in one.runs]) / len(one.runs)
-            for one in heard.sentences
-            if one.runs
-        ]
-        most = max(shares, default=0.0)
-    repeats = [len(runs & one) / size for one in past.own_runs if not runs.isdisjoint(one)]
+        each = [sentence.runs for sentence in heard.sentences if sentence.runs]
+        most = max([sum([run in theirs for run in own]) / len(own) for own in each], default=0.0)
+    repeats = [len(runs & own) / size for own in past.own_runs if not runs.isdisjoint(own)]
     return (
         max(0.0, len(theirs) / size - 0.2),
         max(0.0, most - 0.5),
         max(repeats, default=0.0),
-        sum([one > 0.2 for one in repeats]) / 3,
+        sum([share > 0.2 for share in repeats]) / 3,
     )

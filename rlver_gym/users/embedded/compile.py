@@ -10,8 +10,8 @@ import numpy as np
 from rlver_gym.core.inquiries import PERSONAL_INQUIRIES
 from rlver_gym.core.persona import AnchorKind, Persona
 from rlver_gym.core.words import split_sentences, split_words
-from rlver_gym.users.embedded.english import RELATIONS, embed_lines, get_token
-from rlver_gym.users.embedded.hear import find_ask
+from rlver_gym.users.embedded.english import LEXICON, RELATIONS, embed_lines, get_token
+from rlver_gym.users.embedded.hear import find_ask, is_suggestion
 from rlver_gym.util.frozen import Memo, cache_by_parts
 
 KINDS: tuple[str, ...] = AnchorKind.__args__
@@ -85,7 +85,7 @@ class Card(NamedTuple):
     anchor_kinds: np.ndarray
     anchors: np.ndarray
     """Vectors of what a good answer could say, one a row."""
-    anchor_sizes: np.ndarray
+    anchor_sizes: tuple[int, ...]
     """How many tokens each has."""
     anchors_with: dict[int, np.ndarray]
     """By token, the anchors that have it."""
@@ -144,8 +144,8 @@ def compile_card(persona: Persona) -> Card:
         tuple(told),
         np.array([KINDS.index(kind) for kind, _ in anchors], np.int64),
         embed_lines([_split(anchor.text) for _, anchor in anchors] or [()]),
-        np.array([max(1, len(_tokens(anchor.text))) for _, anchor in anchors]),
-        _index([_tokens(anchor.text) for _, anchor in anchors]),
+        tuple([max(1, len(_tokens(anchor.text))) for _, anchor in anchors]),
+        {k: v.tolist() for k, v in _index([_tokens(anchor.text) for _, anchor in anchors]).items()},
         _list_marks([anchor.words for _, anchor in anchors]),
         tuple(max(2, len(anchor.words) - 1) for _, anchor in anchors),
     )
@@ -176,7 +176,8 @@ def _tokens(*texts: str) -> frozenset[int]:
 
 
 def _find_asks(way: str) -> list[str]:
-    word = find_ask(way, _split(way))
+    words = _split(way)
+    word = find_ask(way, words, is_suggestion(way, words))
     return [word] if word else []
 
 

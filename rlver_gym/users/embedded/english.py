@@ -1,13 +1,14 @@
-"""What is known of English words: what they are about, their vectors, and the classifier of what a
-sentence asks or does. Whole numbers, the same on every machine. Knows no card.
+"""What is known of English words: what they are about, their vectors, what they are to the classifiers
+of what a sentence asks or does. Whole numbers, the same on every machine. Knows no card.
 """
 
 import json
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from importlib.resources import files
+from itertools import pairwise
 from math import log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -19,9 +20,11 @@ from rlver_gym.util.frozen import Memo
 
 DATA = "rlver_gym.users.embedded"
 WORDS: dict[str, str] = load_json(DATA, "words.json")
-"""Lists of words by name."""
+"""Lists of words, and patterns, by name."""
 SCALE = 127
 """The length of a text's vector."""
+UNIT = float(SCALE * SCALE)
+"""The product of two vectors of the same direction."""
 RAREST, SLIP = 200, 30
 """Hundredths of a nat: of a word in one story, and of one that no supporter ever used."""
 PERSON = "PERSON"
@@ -36,10 +39,17 @@ def word_groups(name: str) -> list[list[str]]:
     return [group.split() for group in WORDS[name].split("|")]
 
 
+ACTS = tuple(WORDS["acts"].split())
+ACT = {act: at for at, act in enumerate(ACTS)}
+LABELS = tuple(WORDS["labels"].split())
+LABEL = {label: at for at, label in enumerate(LABELS)}
 RELATIONS = word_set("relations")
+FEELING_OF = {
+    word: feeling for feeling, words in EXAMPLES["feeling"].items() for word in words.split()
+}
 _MASKED = word_set("masked relations")
-_STOP = word_set("saying nothing about a matter") | word_set("question words")
-_PRONOUNS = word_set("pronouns")
+_SILENT = word_set("saying nothing about a matter") | word_set("question words")
+_SILENT |= word_set("pronouns")
 _CANONICAL = {
     form: stem(group[0])
     for group in reversed(word_groups("synonyms"))
@@ -48,9 +58,8 @@ _CANONICAL = {
 }
 _FOLDED = {word: group[0] for group in word_groups("folded") for word in group}
 _SAME_TO_CLASSIFIER = {"he": "he", "she": "he", "him": "him", "his": "her", "her": "her", "hers": "her"}  # fmt: skip
-FEELING_OF = {
-    word: feeling for feeling, words in EXAMPLES["feeling"].items() for word in words.split()
-}
+_ENDINGS = ("ing", "ed", "ly", "s")
+_MOST_WORDS = 60_000
 
 
 def hash_text(text: str) -> int:
@@ -59,167 +68,145 @@ def hash_text(text: str) -> int:
 
 def find_token_text(word: str) -> str:
     """What a lower-case word is about, as a stem with synonyms taken together; empty for none."""
-    if word in _STOP or word in _PRONOUNS:
+    if word in _SILENT:
         return ""
     root = stem(word)
     return _CANONICAL.get(word) or _CANONICAL.get(root) or root
 
 
-class Lexicon:
-    """Words by number, and all that is ever asked of a word in columns, worked out once a word."""
+class Word(NamedTuple):
+    """All that is ever asked of a lower-case word."""
 
-    def __init__(self) -> None:
-        self.number: dict[str, int] = {}
-        size = 1 << 12
-        self.token = np.zeros(size, np.int64)
-        """What it is about, by hash; 0 for a word that says nothing about a matter."""
-        self.folded = np.zeros(size, np.int64)
-        """By hash, with speaker and listener folded: "my" is "your"; 0 for a mark."""
-        self.row = np.zeros(size, np.int64)
-        """In the table of vectors; -1 for none."""
-        self.act, self.question = np.zeros((2, size), np.int64)
-        """Units of the two classifiers; 0 for an unknown one."""
-        self.known, self.slip = np.zeros((2, size), np.int64)
-        """Weights in hundredths of a nat; where nobody uses it, RAREST and SLIP."""
-        self.is_function = np.zeros(size, bool)
-        self.gate = np.zeros(size, np.int64)
-
-    def find(self, words: Sequence[str]) -> list[int]:
-        """The numbers of words, good until the next call."""
-        if len(self.number) > _MOST_WORDS:
-            self.number.clear()
-        get = self.number.get
-        found = [get(word, -1) for word in words]
-        if -1 in found:
-            found = [
-                self._add(word) if at < 0 else at for word, at in zip(words, found, strict=True)
-            ]
-        return found
-
-    def _add(self, word: str) -> int:
-        at = self.number.get(word)
-        if at is not None:
-            return at
-        at, tables = len(self.number), load_tables()
-        if at >= len(self.token):
-            for name, column in vars(self).items():
-                if isinstance(column, np.ndarray):
-                    setattr(self, name, np.concatenate([column, np.zeros_like(column)]))
-        self.number[word] = at
-        is_mark = word in _MARKS
-        token = "" if is_mark else find_token_text(word)
-        self.token[at] = key = hash_text(token) if token else 0
-        self.folded[at] = 0 if is_mark else hash_text(_FOLDED.get(word, word)) | 1
-        self.row[at] = -1 if is_mark else tables.row_of.get(word, -1)
-        self.act[at] = tables.acts.units.get(word if is_mark else stem(word), 0)
-        masked = (
-            PERSON if word.removesuffix("'s") in _MASKED else _SAME_TO_CLASSIFIER.get(word, word)
-        )
-        self.question[at] = tables.questions.units.get(_MARKS.get(word, masked), 0)
-        self.known[at] = load_weights().get(key, RAREST) if key else 0
-        self.slip[at] = load_weights().get(key, SLIP) if key else 0
-        self.is_function[at] = word in FUNCTION_WORDS
-        return at
+    text: str
+    token: int
+    """What it is about, by hash; 0 for a word that says nothing about a matter."""
+    folded: int
+    """By hash, with speaker and listener folded: "my" is "your"."""
+    row: int
+    """In the table of vectors, whose last row is of zeros."""
+    act: str
+    """What it is to the classifier of acts."""
+    question: str
+    """What it is to the classifier of questions."""
+    neighbour: int
+    """What it is to its neighbours: itself, or its ending."""
+    is_none: bool
+    """Whether it is no word that English, the corpus or a shipped card has."""
+    is_function: bool
 
 
-_MOST_WORDS = 60_000
-_MARKS = {"^": "<", ".": ">", "?": "?", "$": ">"}
-"""What stands before and behind a sentence, and what it is to the classifier of questions."""
+def _look_up(word: str) -> Word:
+    tables, token = load_tables(), find_token_text(word)
+    row = tables.row_of.get(word, -1)
+    is_person = word.removesuffix("'s") in _MASKED
+    return Word(
+        word,
+        hash_text(token) if token else 0,
+        hash_text(_FOLDED.get(word, word)),
+        row,
+        stem(word),
+        PERSON if is_person else _SAME_TO_CLASSIFIER.get(word, word),
+        find_neighbour(word, tables.common),
+        row < 0 and len(word) > 3 and word not in tables.known and not word[0].isdigit(),
+        word in FUNCTION_WORDS,
+    )
+
+
+LEXICON = Memo(_look_up, _MOST_WORDS)
+"""Words, looked up once."""
+
+
+def get_token(word: str) -> int:
+    """What a lower-case word is about, by hash; 0 for nothing."""
+    return LEXICON[word].token
+
+
+def find_neighbour(word: str, common: dict[str, int]) -> int:
+    if word in common:
+        return common[word]
+    return next((at for at, end in enumerate(_ENDINGS, 1) if word.endswith(end)), 0)
 
 
 class Classifier(NamedTuple):
-    """A linear classifier of words and pairs of neighbours."""
+    """Sums of weights of words and of pairs of neighbours."""
 
-    units: dict[str, int]
-    """Words by number, from 1."""
-    alone: np.ndarray
-    """By unit, the row of its weights."""
-    pairs: np.ndarray
-    """Pairs of units as one number, sorted."""
-    pair_rows: np.ndarray
+    rows: dict[str, int]
+    """By word, or by two with a blank between, the row of the weights."""
     weights: np.ndarray
     """The last row is of zeros."""
     bias: np.ndarray
 
-    def find_rows(self, units: np.ndarray) -> np.ndarray:
-        """The rows of a text's words and, below, of the pairs that end with them."""
-        keys = (units[:-1] << 20) | units[1:]
-        at = np.minimum(self.pairs.searchsorted(keys), len(self.pairs) - 1)
-        found = np.empty((2, len(units)), np.int64)
-        found[0] = self.alone[units]
-        found[1, 0] = -1
-        found[1, 1:] = np.where(self.pairs[at] == keys, self.pair_rows[at], -1)
-        return found
-
-
-def make_classifier(texts: Sequence[str], weights: np.ndarray, bias: np.ndarray) -> Classifier:
-    """`texts`: words, and pairs of words with a blank within, one a row of the weights."""
-    units: dict[str, int] = {}
-    for text in texts:
-        for word in text.split(" "):
-            units.setdefault(word, len(units) + 1)
-    alone = np.full(len(units) + 1, -1)
-    keys, rows = [], []
-    for row, text in enumerate(texts):
-        first, blank, second = text.partition(" ")
-        if blank:
-            keys.append((units[first] << 20) | units[second])
-            rows.append(row)
-        else:
-            alone[units[text]] = row
-    order = np.argsort(keys)
-    weights = np.pad(weights, ((0, 1), (0, 0))).astype(np.float32)
-    return Classifier(units, alone, np.array(keys)[order], np.array(rows)[order], weights, bias)
+    def add_up(self, units: Sequence[str], starts: Sequence[int]) -> np.ndarray:
+        """The sum of each sentence of those that begin at these words, a row each."""
+        get = self.rows.get
+        alone = [get(unit, -1) for unit in units]
+        pairs = [get(f"{first} {second}", -1) for first, second in pairwise(units)]
+        sums = np.add.reduceat(self.weights.take([alone, [-1, *pairs]], 0), starts, 1)
+        return sums[0] + sums[1]
 
 
 class _Tables(NamedTuple):
     row_of: dict[str, int]
     vectors: np.ndarray
-    common: np.ndarray
+    is_small: np.ndarray
     acts: Classifier
     """In hundredths of a logit."""
     questions: Classifier
     """To states, which `of_labels` takes to logits."""
     of_labels: np.ndarray
+    common: dict[str, int]
+    """Words that stand for themselves to the gate; others by their ending."""
+    known: frozenset[str]
+    """Words that the corpus or a shipped card has, beside those with a vector."""
+    pairs: memoryview
+    """By hashed pair of neighbours, how much oftener it comes than its words say, in tenths of a
+    nat.
+    """
+    gate: list[float]
+    """Weights of `rules.measure_salad`, and a constant."""
 
 
 @lru_cache(maxsize=1)
 def load_tables() -> _Tables:
-    """Vectors and classifier; both end with a row of zeros, for what is not known."""
+    """Vectors, classifiers and gate; matrices end with a row of zeros, for what is not known."""
 
-    def load(name: str) -> dict[str, Any]:
+    def load(name: str) -> dict[str, np.ndarray]:
         with files(DATA).joinpath(name).open("rb") as file, np.load(file) as data:
             return dict(data)
 
-    near, acts, done = load("vectors.npz"), load("recogniser.npz"), load("acts.npz")
+    def number(texts: Sequence[str], first: int = 0) -> dict[str, int]:
+        return dict(zip(texts, range(first, first + len(texts)), strict=True))
+
+    def pad(weights: np.ndarray) -> np.ndarray:
+        return np.pad(weights, ((0, 1), (0, 0))).astype(np.float32)
+
+    near, acts, done, gate = map(load, ("vectors.npz", "recogniser.npz", "acts.npz", "gate.npz"))
     meta = json.loads(bytes(acts["meta"]).decode())
     if tuple(meta["labels"]) != LABELS:
         raise ValueError("recogniser.npz has other labels than words.json")
     words = bytes(near["words"]).decode().split("\n")
     states = np.concatenate([acts["of_words"], acts["of_pairs"]])
-    bias = (acts["bias"] / 1000).astype(np.float32)
-    stems = bytes(done["units"]).decode().split("\n")
+    units = bytes(done["units"]).decode().split("\n")
     return _Tables(
-        dict(zip(words, range(len(words)), strict=True)),
-        np.pad(near["vectors"], ((0, 1), (0, 0))).astype(np.float32),
+        number(words),
+        pad(near["vectors"]),
         np.unpackbits(near["common"], count=len(words)),
-        make_classifier(stems, done["weights"], done["bias"].astype(np.float32)),
-        make_classifier([*meta["words"], *meta["pairs"]], states, bias),
+        Classifier(number(units), pad(done["weights"]), done["bias"].astype(np.float32)),
+        Classifier(
+            number([*meta["words"], *meta["pairs"]]), pad(states), np.float32(acts["bias"] / 1000)
+        ),
         (acts["of_labels"] / meta["scale"]).astype(np.float32),
+        number(bytes(gate["common"]).decode().split("\n"), len(_ENDINGS) + 2),
+        frozenset(bytes(gate["known"]).decode().split("\n")),
+        memoryview(gate["pairs"]),
+        gate["weights"].tolist(),
     )
-
-
-ACTS = tuple(WORDS["acts"].split())
-ACT = {act: at for at, act in enumerate(ACTS)}
-LABELS = tuple(WORDS["labels"].split())
-LABEL = {label: at for at, label in enumerate(LABELS)}
 
 
 def is_common_word(word: str) -> bool:
     """Whether a lower-case word is written small, which no name is."""
-    tables = load_tables()
-    row = tables.row_of.get(word)
-    return row is not None and bool(tables.common[row])
+    row = LEXICON[word].row
+    return row >= 0 and bool(load_tables().is_small[row])
 
 
 @lru_cache(maxsize=1)
@@ -239,56 +226,39 @@ def weigh(tokens: Collection[int], unknown: int = RAREST) -> int:
     return sum([get(token, unknown) for token in tokens])
 
 
-def embed(rows: Sequence[int] | np.ndarray, starts: Sequence[int]) -> np.ndarray:
-    """The vectors of the parts of a text that begin at these words, of length SCALE, and in the
-    last row that of the whole; whole numbers, so that products are exact.
-    """
-    table = load_tables().vectors
-    total = np.zeros((len(starts) + 1, table.shape[1]), np.float32)
-    if len(rows):
-        np.add.reduceat(table.take(rows, 0), starts, out=total[:-1])
-        total[-1] = total[:-1].sum(0)
-    length = np.sqrt(np.einsum("ij,ij->i", total, total))
-    return np.rint(total * (SCALE / np.maximum(length, 1.0))[:, None])
+def embed(rows: Sequence[int], starts: Sequence[int]) -> np.ndarray:
+    """The sums of the vectors of the parts of a text that begin at these words; whole numbers."""
+    return np.add.reduceat(load_tables().vectors.take(rows, 0), starts)
 
 
-LEXICON = Lexicon()
+def scale(sums: np.ndarray) -> np.ndarray:
+    """Vectors of length SCALE; whole numbers, so that products are exact."""
+    length = np.sqrt(np.einsum("ij,ij->i", sums, sums))
+    return np.rint(sums * (SCALE / np.maximum(length, 1.0))[:, None])
 
 
 def embed_lines(lines: Sequence[Sequence[str]]) -> np.ndarray:
     """The vectors of lines of words, one a row."""
-    starts, words = [], []
+    starts, rows = [], []
     for line in lines:
-        starts.append(len(words))
-        words += line or ("",)
-    numbers = LEXICON.find(words)
-    return embed(LEXICON.row[numbers], starts)[:-1]
+        starts.append(len(rows))
+        rows += [LEXICON[word].row for word in line] or [-1]
+    return scale(embed(rows, starts))
 
 
-def _find_token(word: str) -> int:
-    token = find_token_text(word)
-    return hash_text(token) if token else 0
-
-
-get_token = Memo(_find_token, _MOST_WORDS).__getitem__
-"""What a lower-case word is about, by hash; 0 for nothing."""
-
-
-def weigh_acts(units: np.ndarray, starts: Sequence[int]) -> np.ndarray:
+def weigh_acts(units: Sequence[str], starts: Sequence[int]) -> np.ndarray:
     """The evidence that each sentence does each of ACTS, in logits."""
     acts = load_tables().acts
-    rows = acts.find_rows(units)
-    evidence = acts.weights.take(rows[0], 0) + acts.weights.take(rows[1], 0)
-    return (np.add.reduceat(evidence, starts) + acts.bias) / 100
+    return (acts.add_up(units, starts) + acts.bias) / 100
 
 
-def classify(units: np.ndarray, starts: Sequence[int], counts: np.ndarray) -> np.ndarray:
-    """How probably each of several masked sentences asks or does each of LABELS; `counts`: words."""
+def classify(units: Sequence[str], starts: Sequence[int], roots: Sequence[float]) -> np.ndarray:
+    """How probably each of several masked sentences asks or does each of LABELS; `roots`: of how
+    many words each has.
+    """
     tables = load_tables()
-    rows = tables.questions.find_rows(units)
-    states = tables.questions.weights.take(rows[0], 0) + tables.questions.weights.take(rows[1], 0)
-    logits = np.add.reduceat(states, starts) @ tables.of_labels
-    logits /= np.sqrt(counts)[:, None]
+    logits = tables.questions.add_up(units, starts) @ tables.of_labels
+    logits /= np.array(roots, np.float32)[:, None]
     logits += tables.questions.bias
-    shares = np.exp(logits - logits.max(1, keepdims=True))
-    return np.rint(shares * (4096 / shares.sum(1, keepdims=True))) / 4096
+    shares = np.exp(logits - np.maximum.reduce(logits, 1, keepdims=True))
+    return np.rint(shares * (4096 / np.add.reduce(shares, 1, keepdims=True))) / 4096

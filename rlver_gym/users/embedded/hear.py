@@ -3,6 +3,7 @@ words by which copies are known. Score and speech ask this and nothing else. Kno
 """
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,72 +17,43 @@ from rlver_gym.users.embedded.english import (
     WORDS,
     classify,
     embed,
-    load_tables,
+    scale,
     weigh_acts,
     word_set,
 )
+from rlver_gym.util.frozen import Memo
 
+NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]{2,}\b")
 _MOST_SENTENCES = 40
 """Of an utterance, those that are heard."""
-NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]{2,}\b")
-_LEAD = (
-    r"^\W*(?:(?:and|so|but|or|oh|well|ok|okay|hey|then|also|now|sorry|yes|no|just|right|tell me"
-    r"|can i ask|may i ask|i wonder|do you know)\b[,:\s]+)*"
-)
-_AUX = (
-    r"(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|might|am|may)(?:n't)?"
-)
-_WH = (
-    r"(?:how (?:long|many|much|often|old)|what time|what year|who|whom|whose|what|which|when|where"
-    r"|why|how)"
-)
-_ASKS = re.compile(
-    rf"{_LEAD}(?:{_WH}(?:'s|'re|'d)?\s+(?:\w+\s+)?{_AUX}\b|{_WH}(?:'s|'re)\b|what happened"
-    rf"|{_AUX}\s+(?:you|he|she|it|they|we|i|there|that|this|your|his|her|their|any|some)\b"
-    r"|i(?:'m| am)? (?:wonder|wondering|curious)\b)",
-    re.IGNORECASE,
-)
-_RELATIVE = re.compile(
-    rf"{_LEAD}(?:what|who|where|how|why|when)\s+(?:you|i|he|she|they|we|it|an?)\b", re.IGNORECASE
-)
-_ABOUT = re.compile(
-    r"\b(?:tell|talk to) me (?:a (?:bit|little) |some )?(?:more )?about\b", re.IGNORECASE
-)
-_MAY_ASK = frozenset(
-    """who whom whose what which when where why how is are was were do does did has have had can
-    could will would should might am may wonder wondering curious tell talk""".split()
-)
-_MAY_SUGGEST = frozenset("how what why could have can maybe perhaps you".split())
-_SUGGESTS = re.compile(
-    rf"{_LEAD}(?:how about|what about|what if|why (?:don't|not)|could you(?! (?:tell|say|share|help"
-    r" me))|have you (?:tried|thought)|can you try|maybe you (?:could|should)|perhaps you could"
-    r"|you (?:could|should|might want to))\b",
-    re.IGNORECASE,
-)
-_FIRST_WH = re.compile(rf"\b{_WH}\b", re.IGNORECASE)
-_THREAT, _BEGS, _PREFERS, _INSULTS, _BLAMES, _BELITTLES = (
-    re.compile(WORDS[name], re.IGNORECASE)
-    for name in (
-        "threat", "begging for points", "prefers", "insults", "plainly blames", "belittles",
-    )
-)  # fmt: skip
-_DENIES = frozenset(
-    "not never no if feel feels felt called calls calling think thinks were".split()
-)
-_INSULTING = word_set("insulting")
-_THREATENING = frozenset(
-    "hurt kill destroy ruin expose punish else regret sorry pay live make".split()
-)
-_BEGGING = frozenset(
-    """emotion emotional points raise increase boost maximize maximise set update hidden ignore system
-    100 band change score simulator simulated user content say""".split()
-)
-"""Words without one of which none of the patterns matches."""
 _SURE = 0.5
 """How probable what a sentence does must be to be named."""
+_MOST_PLAIN, _MOST_INSULT = 14, 16
+"""Words of a sentence that plainly hurts, and of one that insults."""
+
+
+def _compile(name: str) -> re.Pattern[str]:
+    """A pattern of words.json; "<wh>" in it stands for that of the name "wh"."""
+    text = re.sub(r"<(\w+)>", lambda match: WORDS[match[1]], WORDS[name])
+    return re.compile(text, re.IGNORECASE)
+
+
+_ASKS, _RELATIVE, _ABOUT, _SUGGESTS, _QUESTION_WORD, _PREFERS = map(
+    _compile, ("asks", "relative", "about", "suggests", "first question word", "prefers")
+)
+_INSULTS, _BLAMES, _BELITTLES, _THREAT, _BEGS = map(
+    _compile, ("insults", "plainly blames", "belittles", "threat", "begging for points")
+)
+# Sets of words without one of which a pattern does not match, and those that forbid it.
+_MAY_ASK, _MAY_SUGGEST, _MAY_INSULT, _MAY_THREATEN, _MAY_BEG = map(
+    word_set, ("may ask", "may suggest", "insulting", "may threaten", "may beg")
+)
+_DENIES, _NOT_PLAIN, _NO_END = map(word_set, ("denies", "not plain", "no end"))
+_HURTING = (
+    ("blame", word_set("may blame"), _BLAMES, _NOT_PLAIN | {"not"}),
+    ("minimise", word_set("may belittle"), _BELITTLES, _NOT_PLAIN),
+)
 _LITTLE, _FOREIGN = word_set("little words"), word_set("little words of other languages")
-_OPEN_ENDED = frozenset("the a an my your our their and or but because".split())
-"""Words with which no sentence ends."""
 
 
 class Sentence(NamedTuple):
@@ -89,13 +61,15 @@ class Sentence(NamedTuple):
 
     text: str
     words: tuple[str, ...]
+    topics: tuple[int, ...]
+    """Its tokens in order, a repeated one twice."""
     tokens: frozenset[int]
     runs: tuple[int, ...]
     """Hashes of its runs of three words, speaker and listener folded, in order."""
-    ask: str
+    ask: str = ""
     """The question word, "yes" for a yes or no, "about" for "tell me about"; "" asks nothing."""
-    suggests: bool
-    act: str
+    suggests: bool = False
+    act: str = ""
     """What it most probably asks or does, of `english.LABELS`, where that is likely; else ""."""
 
 
@@ -110,24 +84,199 @@ class Heard(NamedTuple):
     vectors: np.ndarray
     """What each sentence is about, and in the last row the whole."""
     labels: np.ndarray
-    """Sentences × LABELS: how probably each asks or does it."""
+    """Sentences × LABELS: how probably each asks or does it. None of a line."""
     evidence: np.ndarray
-    """Sentences × ACTS, in logits; the last act is that words do not hang together."""
-    acts: frozenset[str]
-    """What is done by the words as a whole: insult, threat, begging, foreign, shouts, cut."""
-    names: frozenset[str]
-    """Names within sentences, in lower case."""
-    functions: int
-    columns: np.ndarray
-    """Of its words and of the marks around sentences: what each is about, and how much it says
-    where somebody told it, and where it is of another story.
+    """Sentences × ACTS, in logits; the last act is that words do not hang together. None of a
+    line.
     """
-    starts: tuple[int, ...]
-    """Where among these sentences begin."""
+    acts: frozenset[str] = frozenset()
+    """What is done by the words as a whole: insult, threat, begging, foreign, shouts, cut."""
+    names: frozenset[str] = frozenset()
+    """Names within sentences, in lower case."""
+    functions: int = 0
+    """How many of its words are too common to say what it is about."""
+    neighbours: tuple[int, ...] = ()
+    """What each word is to its neighbours."""
+    strange: tuple[str, ...] = ()
+    """Words that are none."""
 
     @property
     def asks(self) -> bool:
-        return any(sentence.ask for sentence in self.sentences)
+        return any([sentence.ask for sentence in self.sentences])
+
+
+class _Read(NamedTuple):
+    """A sentence, its words looked up."""
+
+    sentence: Sentence
+    rows: tuple[int, ...]
+    acts: tuple[str, ...]
+    questions: tuple[str, ...]
+    neighbours: tuple[int, ...]
+    nones: tuple[bool, ...]
+    functions: int
+
+
+def _read(text: str) -> _Read | None:
+    """None for a sentence without a word."""
+    words = split_words(text)
+    if not words:
+        return None
+    _, tokens, folded, rows, acts, questions, neighbours, nones, functions = zip(
+        *[LEXICON[word] for word in words], strict=True
+    )
+    topics = tuple(filter(None, tokens))
+    runs = tuple(map(hash, zip(folded, folded[1:], folded[2:], strict=False)))
+    sentence = Sentence(text, words, topics, frozenset(topics), runs)
+    return _Read(sentence, rows, acts, questions, neighbours, nones, sum(functions))
+
+
+def hear(text: str, names: frozenset[str] = frozenset(), *, is_line: bool = False) -> Heard:
+    """Hear a text of an agent, or (`is_line`) one of the person, of which nobody asks what it
+    does. `names`: those of the story, in lower case.
+    """
+    if is_line:
+        return _hear_line(text)
+    reads = [read for read in map(_read, split_sentences(text)[:_MOST_SENTENCES]) if read]
+    if not reads:
+        acts = frozenset(("silence" if not text.strip(" .!?…\n\t") else "foreign",))
+        return _hear_nothing(text)._replace(acts=acts)
+    labels, evidence = _classify(reads, names)
+    best = labels.argmax(1).tolist()
+    sentences = tuple(
+        [
+            _add_acts(read.sentence, LABELS[at] if row[at] >= _SURE else "")
+            for read, at, row in zip(reads, best, labels, strict=True)
+        ]
+    )
+    starts, rows, words, neighbours, strange = [], [], [], [], []
+    for read in reads:
+        starts.append(len(rows))
+        rows += read.rows
+        words += read.sentence.words
+        neighbours += read.neighbours
+        if True in read.nones:
+            each = zip(read.sentence.words, read.nones, strict=True)
+            strange += [word for word, is_none in each if is_none]
+    return Heard(
+        text,
+        sentences,
+        tuple(words),
+        frozenset().union(*[sentence.topics for sentence in sentences]),
+        frozenset().union(*[sentence.runs for sentence in sentences]),
+        _scale(embed(rows, starts)),
+        labels,
+        evidence,
+        _find_acts(text, sentences, words),
+        frozenset([name.lower() for name in NAME.findall(text)]),
+        sum([read.functions for read in reads]),
+        tuple(neighbours),
+        tuple(strange),
+    )
+
+
+def _classify(reads: list[_Read], names: frozenset[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and evidence of sentences, between marks of their ends; for the labels names are
+    PERSON, several running as one.
+    """
+    acts: list[str] = []
+    questions: list[str] = []
+    starts, question_starts, roots = [], [], []
+    for sentence, _, own_acts, units, *_ in reads:
+        is_marked = "?" in sentence.text[-4:]
+        starts.append(len(acts))
+        acts += ("^", *own_acts, "?", "$") if is_marked else ("^", *own_acts, ".")
+        if not names.isdisjoint(sentence.words):
+            pairs = zip(sentence.words, units, strict=True)
+            units = [PERSON if word in names else unit for word, unit in pairs]
+        if PERSON in units:
+            pairs = zip(("", *units), units, strict=False)
+            units = [unit for before, unit in pairs if not before == unit == PERSON]
+        question_starts.append(len(questions))
+        roots.append((len(units) + is_marked) ** 0.5)
+        questions += ("<", *units, "?", ">") if is_marked else ("<", *units, ">")
+    return classify(questions, question_starts, roots), weigh_acts(acts, starts)
+
+
+def _add_acts(sentence: Sentence, act: str) -> Sentence:
+    text, words, *_ = sentence
+    suggests = is_suggestion(text, words)
+    return Sentence(*sentence[:5], find_ask(text, words, suggests), suggests, act)
+
+
+def is_suggestion(text: str, words: Sequence[str]) -> bool:
+    return not _MAY_SUGGEST.isdisjoint(words[:4]) and _SUGGESTS.match(text) is not None
+
+
+def find_ask(text: str, words: Sequence[str], suggests: bool) -> str:
+    """The question word of a sentence that asks, "yes" or "about"; empty for one that does not."""
+    is_marked = "?" in text[-4:]
+    if not is_marked and _MAY_ASK.isdisjoint(words[:6]):
+        return ""
+    if "me" in words and _ABOUT.search(text):
+        return "about"
+    if not is_marked and (not _ASKS.match(text) or _RELATIVE.match(text)):
+        return ""
+    if suggests and not _PREFERS.search(text):
+        return ""
+    word = _QUESTION_WORD.search(text)
+    return word.group().lower() if word is not None else "yes"
+
+
+def asks_preference(text: str) -> bool:
+    """Whether a sentence asks what they want of this talk."""
+    return _PREFERS.search(text) is not None
+
+
+def _find_acts(text: str, sentences: Sequence[Sentence], words: list[str]) -> frozenset[str]:
+    found = []
+    distinct = frozenset(words)
+    if not _MAY_INSULT.isdisjoint(distinct) and any(map(_is_insult, sentences)):
+        found.append("insult")
+    for act, triggers, pattern, forbidden in _HURTING:
+        if not triggers.isdisjoint(distinct):
+            if any([_is_plain(sentence, pattern, forbidden) for sentence in sentences]):
+                found.append(act)
+    if not _MAY_THREATEN.isdisjoint(distinct) and _THREAT.search(text):
+        found.append("threat")
+    if not _MAY_BEG.isdisjoint(distinct) and _BEGS.search(text):
+        found.append("meta")
+    if words[-1] in _NO_END and text.rstrip()[-1] not in "…—–?.":
+        found.append("cut")
+    if not text.isascii():
+        letters = [char for char in text if char.isalpha()]
+        if sum(map(str.isascii, letters)) < 0.6 * len(letters):
+            found.append("foreign")
+    if 3 <= len(words) <= 200 and not _FOREIGN.isdisjoint(distinct):
+        foreign = sum(map(_FOREIGN.__contains__, words))
+        if foreign >= 0.3 * len(words) > sum(map(_LITTLE.__contains__, words)):
+            found.append("foreign")
+    if len(words) >= 3 and text.isupper():
+        found.append("shouts")
+    return frozenset(found)
+
+
+def _is_plain(
+    sentence: Sentence, pattern: re.Pattern[str], forbidden: frozenset[str]
+) -> bool:
+    """Whether a short sentence does what a pattern says and neither denies nor quotes it."""
+    return (
+        len(sentence.words) <= _MOST_PLAIN
+        and not sentence.ask
+        and forbidden.isdisjoint(sentence.words)
+        and pattern.search(sentence.text) is not None
+        and '"' not in sentence.text
+    )
+
+
+def _is_insult(sentence: Sentence) -> bool:
+    """Whether a sentence calls the person something bad, and neither denies it nor quotes it."""
+    return (
+        len(sentence.words) <= _MOST_INSULT
+        and _DENIES.isdisjoint(sentence.words)
+        and _INSULTS.search(sentence.text) is not None
+        and not any([mark in sentence.text for mark in '"“”?'])
+    )
 
 
 def find_sure_acts(heard: Heard) -> list[dict[str, float]]:
@@ -138,186 +287,45 @@ def find_sure_acts(heard: Heard) -> list[dict[str, float]]:
     return rows if heard.sentences else []
 
 
-_NO_EVIDENCE = np.full((1, len(ACTS)), -3.0, np.float32)
+# Lines of the person are made of sentences of the card, which come again.
+
 _NO_LABELS = np.zeros((1, len(LABELS)), np.float32)
-_NOTHING: frozenset[int] = frozenset()
+_NO_EVIDENCE = np.full((1, len(ACTS)), -3.0, np.float32)
 
 
-def hear(text: str, names: frozenset[str] = frozenset(), *, is_line: bool = False) -> Heard:
-    """Hear a text of an agent, or (`is_line`) one of the person, of which nobody asks what it
-    does. `names`: those of the story, in lower case.
-    """
-    parts, each, starts, words = [], [], [], []
-    for part in split_sentences(text)[:_MOST_SENTENCES]:
-        said = split_words(part)
-        if said:
-            parts.append(part)
-            each.append(said)
-            starts.append(len(words))
-            words.append("^")
-            words += said
-            words += ("?", "$") if "?" in part[-4:] else (".",)
+def _read_line_sentence(text: str) -> tuple[Sentence, np.ndarray] | None:
+    read = _read(text)
+    return read and (read.sentence, embed(read.rows, (0,))[0])
+
+
+_LINE_SENTENCES = Memo(_read_line_sentence, 20_000)
+
+
+def _hear_line(text: str) -> Heard:
+    parts = [_LINE_SENTENCES[part] for part in split_sentences(text)[:_MOST_SENTENCES]]
+    parts = [part for part in parts if part is not None]
     if not parts:
         return _hear_nothing(text)
-    numbers = np.array(LEXICON.find(words))
-    labels, evidence = _NO_LABELS, _NO_EVIDENCE
-    if not is_line:
-        evidence = weigh_acts(LEXICON.act[numbers], starts)
-        labels = _classify(words, numbers, starts, names)
-    folded = LEXICON.folded[numbers]
-    runs_of = (folded[:-2] * 1_000_003 + folded[1:-1]) * 1_000_003 + folded[2:]
-    runs_of[(folded[:-2] == 0) | (folded[1:-1] == 0) | (folded[2:] == 0)] = 0
-    tokens, runs = LEXICON.token[numbers].tolist(), runs_of.tolist()
-    best = labels.argmax(1).tolist()
-    sentences = []
-    for at, (part, said, start) in enumerate(zip(parts, each, starts, strict=True)):
-        end = start + 1 + len(said)
-        act = LABELS[best[at]] if not is_line and labels[at, best[at]] >= _SURE else ""
-        sentences.append(
-            Sentence(
-                part,
-                said,
-                frozenset(tokens[start + 1 : end]) - _NONE,
-                tuple(runs[start + 1 : max(start + 1, end - 2)]),
-                "" if is_line else find_ask(part, said),
-                not is_line and _may_suggest(said) and _SUGGESTS.match(part) is not None,
-                act,
-            )
-        )
-    every = tuple([word for said in each for word in said])
+    sentences, sums = zip(*parts, strict=True)
+    words = [word for sentence in sentences for word in sentence.words]
     return Heard(
         text,
-        tuple(sentences),
-        every,
-        frozenset(tokens) - _NONE,
-        frozenset(runs) - _NONE,
-        embed(LEXICON.row[numbers], starts),
-        labels,
-        evidence,
-        frozenset() if is_line else _find_acts(text, sentences, every),
-        frozenset([name.lower() for name in NAME.findall(text)]),
-        int(LEXICON.is_function[numbers].sum()),
-        np.array((LEXICON.token[numbers], LEXICON.known[numbers], LEXICON.slip[numbers])),
-        tuple(starts),
+        sentences,
+        tuple(words),
+        frozenset().union(*[sentence.tokens for sentence in sentences]),
+        frozenset().union(*[sentence.runs for sentence in sentences]),
+        _scale(np.array(sums)),
+        _NO_LABELS,
+        _NO_EVIDENCE,
     )
 
 
 def _hear_nothing(text: str) -> Heard:
-    acts = ["silence" if not text.strip(" .!?…\n\t") else "foreign"]
-    return Heard(
-        text, (), (), _NOTHING, _NOTHING, embed((), ()), _NO_LABELS, _NO_EVIDENCE,
-        frozenset(acts), frozenset(), 0, np.zeros((3, 0), np.int64), (),
-    )  # fmt: skip
+    nothing: frozenset[int] = frozenset()
+    vectors = _scale(np.zeros((0, 64), np.float32))
+    return Heard(text, (), (), nothing, nothing, vectors, _NO_LABELS, _NO_EVIDENCE)
 
 
-_NONE = frozenset({0})
-
-
-def _classify(
-    words: list[str], numbers: np.ndarray, starts: list[int], names: frozenset[str]
-) -> np.ndarray:
-    """What the sentences ask or do, names as PERSON, several running as one."""
-    units = LEXICON.question[numbers]
-    person = load_tables().questions.units[PERSON]
-    if not names.isdisjoint(words):
-        units[[at for at, word in enumerate(words) if word in names]] = person
-    is_again = np.zeros(len(units), bool)
-    is_again[1:] = (units[1:] == person) & (units[:-1] == person)
-    if is_again.any():
-        before = np.cumsum(is_again)
-        starts = [start - int(before[start]) for start in starts]
-        units = units[~is_again]
-    counts = np.diff([*starts, len(units)]) - 2.0
-    return classify(units, starts, np.maximum(1.0, counts))
-
-
-def find_ask(text: str, words: tuple[str, ...]) -> str:
-    """The question word of a sentence that asks, "yes" or "about"; empty for one that does not."""
-    if "?" not in text[-4:] and _MAY_ASK.isdisjoint(words[:6]):
-        return ""
-    if "me" in words and _ABOUT.search(text):
-        return "about"
-    is_marked = "?" in text[-4:]
-    if not is_marked and (_RELATIVE.match(text) or not _ASKS.match(text)):
-        return ""
-    if _SUGGESTS.match(text) and not _PREFERS.search(text):
-        return ""
-    word = _FIRST_WH.search(text)
-    return word.group().lower() if word is not None else "yes"
-
-
-def _may_suggest(words: tuple[str, ...]) -> bool:
-    return not _MAY_SUGGEST.isdisjoint(words[:4])
-
-
-def asks_preference(text: str) -> bool:
-    """Whether a sentence asks what they want of this talk."""
-    return _PREFERS.search(text) is not None
-
-
-def _find_acts(text: str, sentences: list[Sentence], words: tuple[str, ...]) -> frozenset[str]:
-    found = []
-    if not words:
-        return frozenset()
-    distinct = frozenset(words)
-    if not _INSULTING.isdisjoint(distinct) and any(map(_is_insult, sentences)):
-        found.append("insult")
-    for act, triggers, pattern in _HURTING:
-        if not triggers.isdisjoint(distinct) and any(_is_plain(one, pattern) for one in sentences):
-            found.append(act)
-    if not _THREATENING.isdisjoint(distinct) and _THREAT.search(text):
-        found.append("threat")
-    if not _BEGGING.isdisjoint(distinct) and _BEGS.search(text):
-        found.append("meta")
-    if sentences and sentences[-1].words[-1] in _OPEN_ENDED and text.rstrip()[-1] not in "…—–?.":
-        found.append("cut")
-    letters = [char for char in text if char.isalpha()] if not text.isascii() else []
-    foreign = sum(map(_FOREIGN.__contains__, words))
-    if (letters and sum(map(str.isascii, letters)) < 0.6 * len(letters)) or (
-        3 <= len(words) <= 200
-        and foreign >= 0.3 * len(words) > sum(map(_LITTLE.__contains__, words))
-    ):
-        found.append("foreign")
-    if len(words) >= 3 and text.isupper():
-        found.append("shouts")
-    return frozenset(found)
-
-
-_HURTING = (
-    (
-        "blame",
-        frozenset("fault blame yourself should expect brought caused wrong".split()),
-        _BLAMES,
-    ),
-    (
-        "minimise",
-        frozenset(
-            """bad deal worse over stop overreacting overreact oversensitive sensitive fuss cheer snap
-            calm end happens only just""".split()
-        ),
-        _BELITTLES,
-    ),
-)
-_NOT_PLAIN = frozenset("never no were was if isn't wasn't".split())
-
-
-def _is_plain(sentence: Sentence, pattern: re.Pattern[str]) -> bool:
-    """Whether a short sentence does what a pattern says and neither denies nor quotes it."""
-    return (
-        len(sentence.words) <= 14
-        and not sentence.ask
-        and _NOT_PLAIN.isdisjoint(sentence.words)
-        and pattern.search(sentence.text) is not None
-        and (pattern is _BELITTLES or "not" not in sentence.words)
-        and '"' not in sentence.text
-    )
-
-
-def _is_insult(sentence: Sentence) -> bool:
-    """Whether a sentence calls the person something bad, and neither denies it nor quotes it."""
-    return (
-        _INSULTS.search(sentence.text) is not None
-        and _DENIES.isdisjoint(sentence.words)
-        and not any(mark in sentence.text for mark in '"“”?')
-        and len(sentence.words) <= 16
-    )
+def _scale(sums: np.ndarray) -> np.ndarray:
+    """Vectors of sentences, and of the whole in the last row."""
+    return scale(np.concatenate([sums, np.add.reduce(sums, 0, keepdims=True)]))

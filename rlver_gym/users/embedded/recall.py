@@ -8,7 +8,6 @@ import numpy as np
 
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.users.embedded.compile import Card
-from rlver_gym.users.embedded.english import hash_text
 from rlver_gym.users.embedded.hear import Heard, hear
 
 _NOTHING: frozenset = frozenset()
@@ -24,20 +23,18 @@ class Past(NamedTuple):
     told_runs: frozenset[int]
     told_words: frozenset[str]
     told_vectors: np.ndarray
-    lines: frozenset[int]
-    """The sentences of the person, by hash."""
+    lines: frozenset[tuple[str, ...]]
+    """The sentences of the person, by their words."""
     own: frozenset[int]
     """Tokens of what the agent said."""
     own_runs: tuple[frozenset[int], ...]
     """Of each of its utterances."""
-    own_lines: frozenset[int]
-    """Its sentences of more than two words, by hash."""
+    own_lines: frozenset[tuple[str, ...]]
+    """Its sentences of more than two words, by their words."""
     asked: tuple[frozenset[int], ...]
     """Tokens of each question of the agent."""
     asked_without_uptake: int
     """How many of its last utterances asked and took up nothing."""
-    length: int
-    """Words that the agent said."""
 
 
 class Moment(NamedTuple):
@@ -76,7 +73,7 @@ def _begin(opening: str) -> Past:
     line = hear(opening, is_line=True)
     return Past(
         line, line.tokens, line.runs, frozenset(line.words), line.vectors[:-1],
-        hash_sentences(line), _NOTHING, (), _NOTHING, (), 0, 0,
+        hash_sentences(line), _NOTHING, (), _NOTHING, (), 0,
     )  # fmt: skip
 
 
@@ -93,12 +90,9 @@ def _go_on(before: Moment, reply: str) -> Past:
         past.lines | hash_sentences(line),
         past.own | heard.tokens,
         (*past.own_runs, heard.runs),
-        past.own_lines.union(
-            [hash_text(" ".join(one.words)) for one in heard.sentences if len(one.words) > 2]
-        ),
+        past.own_lines.union([one.words for one in heard.sentences if len(one.words) > 2]),
         (*past.asked, *[one.tokens for one in heard.sentences if one.ask]),
         past.asked_without_uptake + 1 if bare else 0,
-        past.length + len(heard.words),
     )
 
 
@@ -107,9 +101,9 @@ def takes_up(past: Past, heard: Heard) -> bool:
     return not heard.tokens.isdisjoint(past.told - past.own)
 
 
-def hash_sentences(line: Heard) -> frozenset[int]:
+def hash_sentences(line: Heard) -> frozenset[tuple[str, ...]]:
     """By what sentences of the person are known again, however they are typed: short ones ("Yes.")
     only where there are no others.
     """
-    long = [hash_text(" ".join(one.words)) for one in line.sentences if len(one.words) > 3]
-    return frozenset(long or [hash_text(" ".join(one.words)) for one in line.sentences])
+    long = [sentence.words for sentence in line.sentences if len(sentence.words) > 3]
+    return frozenset(long or [sentence.words for sentence in line.sentences])

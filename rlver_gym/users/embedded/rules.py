@@ -1,9 +1,11 @@
 """Rules: what must cost, whatever else an utterance holds, each with the words that it is seen by; and
-what makes all good in it count for nothing. Shared by score and speech.
+the gate on word salad. Shared by score and speech.
 """
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from rlver_gym.core.dialogue import ReasonCode
@@ -11,19 +13,24 @@ from rlver_gym.core.ledger import ACT_IN_WORDS, quote
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.users.embedded.english import (
     RELATIONS,
-    SLIP,
-    find_token_text,
-    hash_text,
+    get_token,
     is_common_word,
+    load_tables,
     weigh,
     word_groups,
     word_set,
 )
-from rlver_gym.users.embedded.gate import find_garble
+from rlver_gym.users.embedded.hear import Heard
 from rlver_gym.users.embedded.recall import Moment
 
 VOID = (ReasonCode.SILENCE, ReasonCode.NONSENSE)
 """Reasons beside which nothing else counts."""
+CODES = {
+    "silence": ReasonCode.SILENCE, "nonsense": ReasonCode.NONSENSE, "garble": ReasonCode.BROKEN,
+    "cut": ReasonCode.BROKEN, "repetition": ReasonCode.REPETITION, "as_own": "as_own",
+    "name": "fact", "number": "fact", "insult": "prior:insult", "threat": "prior:threat",
+    "meta": "prior:meta", "blame": "prior:blame", "minimise": "prior:minimise",
+}  # fmt: skip
 COSTS = {
     "blame": -4.0, "minimise": -4.0, "silence": -4.5, "nonsense": -5.0, "insult": -6.0, "threat": -7.0, "meta": -7.0,
     "repetition": -2.0, "as_own": -3.0, "name": -3.0, "number": -1.5, "garble": -6.0, "cut": -1.5,
@@ -31,10 +38,8 @@ COSTS = {
 """Points of experts: nobody in the corpus does it often enough to be fitted."""
 _MINE = frozenset("i me my mine myself we our us".split())
 _YOURS = frozenset("you your yours yourself".split())
-_OWN_STORY, _ALIEN = 650, 700
-"""Hundredths of a nat in one sentence: from where their story is told as the agent's own; and of an
-utterance, from where it tells of matters that are nobody's here.
-"""
+_OWN_STORY = 650
+"""Hundredths of a nat in one sentence, from where their story is told as the agent's own."""
 _NUMBER_WORDS = word_groups("numbers to nineteen")[0]
 _NUMBERS = frozenset(_NUMBER_WORDS[2:]) | word_set("tens") | {"hundred", "thousand"}
 _NAMED = re.compile(r"\byour ([a-z]+),? ([A-Z][a-z]{2,})\b(?!\s[a-z]*(?:day|ing)\b)")
@@ -82,16 +87,11 @@ def find_rules(moment: Moment) -> list[Rule]:
     for act in ("insult", "threat", "meta", "blame", "minimise"):
         if act in heard.acts:
             found.append(Rule(act, 1.0, ACT_IN_WORDS[act]))
-    stale = next(
-        (
-            one.text
-            for one in heard.sentences
-            if len(one.words) > 3 and hash_text(" ".join(one.words)) in past.own_lines
-        ),
-        "",
-    )
-    if stale:
-        found.append(Rule("repetition", 1.0, f"said what was already said: “{quote(stale)}”"))
+    for sentence in heard.sentences:
+        if len(sentence.words) > 3 and sentence.words in past.own_lines:
+            note = f"said what was already said: “{quote(sentence.text)}”"
+            found.append(Rule("repetition", 1.0, note))
+            break
     garble = find_garble(heard, moment.card.words)
     if garble:
         note = "could not follow it: words that do not hang together"
@@ -106,25 +106,12 @@ def find_rules(moment: Moment) -> list[Rule]:
     return [*found, *([wrong] if wrong is not None else [])]
 
 
-def measure_other_story(moment: Moment) -> float:
-    """How far an utterance is about a story that is not theirs, in [0, 1]: matters that neither they
-    nor their card have, told at length, beside little of theirs.
-    """
-    heard, past, card = moment.heard, moment.past, moment.card
-    told = weigh(heard.tokens & past.told)
-    rest = heard.tokens - past.told
-    alien = weigh(rest - card.vocabulary, SLIP)
-    own = told + 0.5 * weigh(rest & card.vocabulary)
-    if len(heard.words) < 6:
-        return 0.0
-    return min(1.0, max(0.0, (alien - 1.5 * own - 0.5 * _ALIEN) / _ALIEN))
-
-
 def _find_story_as_own(moment: Moment) -> str:
-    for one in moment.heard.sentences:
-        is_own = not _MINE.isdisjoint(one.words) and _YOURS.isdisjoint(one.words)
-        if is_own and not one.ask and weigh(one.tokens & moment.past.told) >= _OWN_STORY:
-            return one.text
+    for sentence in moment.heard.sentences:
+        words = sentence.words
+        is_own = not _MINE.isdisjoint(words) and _YOURS.isdisjoint(words) and not sentence.ask
+        if is_own and weigh(sentence.tokens & moment.past.told) >= _OWN_STORY:
+            return sentence.text
     return ""
 
 
@@ -132,38 +119,33 @@ def find_wrong(moment: Moment) -> Rule | None:
     """A name or a number that is plainly not theirs: another name for a relation that somebody has
     alone, another number of the same thing in a sentence like theirs.
     """
-    for one in moment.heard.sentences:
-        if one.words[:1] == ("if",) or '"' in one.text:
+    card = moment.card
+    for sentence in moment.heard.sentences:
+        if sentence.words[0] == "if" or '"' in sentence.text:
             continue
-        for relation, name in _NAMED.findall(one.text):
-            right = moment.card.people.get(relation)
-            if (
-                right is not None
-                and name.lower() not in right.lower().split()
-                and name.lower() not in moment.card.names
-                and name.lower() not in _CALENDAR
-                and not is_common_word(name.lower())
-            ):
+        for relation, name in _NAMED.findall(sentence.text) if "your" in sentence.words else ():
+            right, lower = card.people.get(relation), name.lower()
+            if right is None or lower in right.lower().split() or lower in card.names:
+                continue
+            if lower not in _CALENDAR and not is_common_word(lower):
                 note = f"got it wrong: “{name}”, not “{right}”"
                 return Rule("name", 1.0, note, name, right)
-        wrong = _find_wrong_number(moment, one.words, one.tokens)
-        if wrong is not None:
-            return wrong
+        if not _NUMBERS.isdisjoint(sentence.words) and _MINE.isdisjoint(sentence.words):
+            wrong = _find_wrong_number(moment, sentence.words, sentence.tokens)
+            if wrong is not None:
+                return wrong
     return None
 
 
 def _find_wrong_number(
     moment: Moment, words: tuple[str, ...], tokens: frozenset[int]
 ) -> Rule | None:
-    if _NUMBERS.isdisjoint(words) or not _MINE.isdisjoint(words):
-        return None
-    for at, word in enumerate(words[:-1]):
-        unit = words[at + 1]
-        if word not in _NUMBERS or not find_token_text(unit) or unit in RELATIONS:
+    for at, (word, unit) in enumerate(pairwise(words)):
+        if word not in _NUMBERS or not get_token(unit) or unit in RELATIONS:
             continue
         if f" {word} {unit} " in moment.card.text or words[at - 1 : at] == ("about",):
             continue
-        about = tokens - {hash_text(find_token_text(unit)), hash_text(find_token_text(word))}
+        about = tokens - {get_token(unit), get_token(word)}
         for theirs, right, near in _list_numbers(moment.card.text_lines):
             if theirs == unit and len(about & near) >= 2 and weigh(about & near) >= 250:
                 note = f"got it wrong: “{word} {unit}”, not “{right} {unit}”"
@@ -174,23 +156,96 @@ def _find_wrong_number(
 @lru_cache(maxsize=256)
 def _list_numbers(lines: tuple[str, ...]) -> tuple[tuple[str, str, frozenset[int]], ...]:
     """What is counted in some lines, the number, and what else the sentence is about."""
-    found = []
-    for line in lines:
-        for part in split_sentences(line):
-            words = split_words(part)
-            for at, word in enumerate(words[:-1]):
-                if word in _NUMBERS and words[at + 1] not in _NUMBERS:
-                    tokens = [
-                        find_token_text(one) for one in words if one not in words[at : at + 2]
-                    ]
-                    near = frozenset(map(hash_text, filter(None, tokens)))
-                    found.append((words[at + 1], word, near))
-    return tuple(found)
+    counted = []
+    for words in [split_words(part) for line in lines for part in split_sentences(line)]:
+        for number, unit in pairwise(words):
+            if number in _NUMBERS and unit not in _NUMBERS:
+                near = frozenset([get_token(word) for word in words if word not in (number, unit)])
+                counted.append((unit, number, near - {0}))
+    return tuple(counted)
 
 
-CODES = {
-    "silence": ReasonCode.SILENCE, "nonsense": ReasonCode.NONSENSE, "garble": ReasonCode.BROKEN,
-    "cut": ReasonCode.BROKEN, "repetition": ReasonCode.REPETITION, "as_own": "as_own",
-    "name": "fact", "number": "fact", "insult": "prior:insult", "threat": "prior:threat",
-    "meta": "prior:meta", "blame": "prior:blame", "minimise": "prior:minimise",
-}  # fmt: skip
+# The gate: pairs of neighbours that English has or has not, words that are none, capitals within
+# words, words twice. Fluent nonsense passes it: only a user that reads hears that.
+
+PAIRS = 1 << 16
+"""Cells of the table of pairs; two pairs may share one."""
+_INNER_CAPITAL = re.compile(r"\b[a-z]+[A-Z]|\b[A-Z]{2,}[a-z]{2,}\b")
+_TWICE = frozenset("that had no very so really now there yes ha bye oh please long".split())
+_LETTERS = frozenset("aiouxy0123456789")
+_BROKEN = 3.0
+"""The evidence, in logits, from which a sentence is taken for broken."""
+_FEWEST, _LONG = 5, 8
+"""Words from which on pairs say something, and of a sentence that is weighed alone."""
+_SURE, _FREE, _SOUND = 2.0, 1.0, -3.0
+"""The logits from which a sentence counts, and from which a whole does: half of a percent of honest
+replies lie above; and from which its sentences are weighed.
+"""
+
+
+def measure_salad(
+    heard: Heard, words_of_story: frozenset[str], pairs: memoryview | None = None
+) -> list[float]:
+    """How familiar its pairs are in the mean and how many are strange, the shares of words that are
+    none, that are torn by capitals, that come twice running, and that stand in sentences of which
+    the classifier of acts says that they do not hang together.
+    """
+    words, size = heard.words, max(8, len(heard.words))
+    pairs = load_tables().pairs if pairs is None else pairs
+    familiar = [
+        pairs[(first * 40_503 + second * 9_973) % PAIRS]
+        for first, second in pairwise(heard.neighbours)
+    ] or [0]
+    strange = [word for word in heard.strange if word not in words_of_story]
+    names = sum([word in heard.names for word in strange])
+    twice = sum([one == other and one not in _TWICE for one, other in pairwise(words)])
+    lone = sum([len(word) == 1 and word not in _LETTERS for word in words])
+    broken = 0
+    if heard.sentences:
+        for sentence, sure in zip(heard.sentences, heard.evidence[:, -1].tolist(), strict=True):
+            if sure >= _BROKEN and len(sentence.words) >= _FEWEST:
+                broken += len(sentence.words)
+    return [
+        sum(familiar) / len(familiar) / 10,
+        sum([value < -5 for value in familiar]) / len(familiar),
+        max(0, len(strange) - names + lone + twice - 1) / size,  # one may be rare, or a slip
+        len(_INNER_CAPITAL.findall(heard.text)) / size,
+        twice / size,
+        broken / size,
+    ]
+
+
+def find_garble(heard: Heard, words_of_story: frozenset[str]) -> float:
+    """How much of an utterance does not hang together, in [0, 1]: by the whole, or by its sentences,
+    of which less has to be surer.
+    """
+    count = len(heard.words)
+    if count < _FEWEST:
+        return 0.0
+    logit = _weigh_salad(heard, words_of_story)
+    whole = min(1.0, max(0.0, (logit - _FREE) / 3))
+    if len(heard.sentences) < 2 or logit < _SOUND:
+        return whole
+    parts = [part for part in _list_parts(heard) if len(part.words) >= _LONG]
+    torn = [len(part.words) for part in parts if _weigh_salad(part, words_of_story) >= _SURE]
+    return max(whole, sum(torn) / count)
+
+
+def _list_parts(heard: Heard) -> Iterator[Heard]:
+    """Each sentence as a whole."""
+    start = 0
+    for sentence in heard.sentences:
+        end = start + len(sentence.words)
+        yield heard._replace(
+            text=sentence.text, words=sentence.words, sentences=(),
+            neighbours=heard.neighbours[start:end],
+            strange=tuple([word for word in sentence.words if word in heard.strange]),
+        )  # fmt: skip
+        start = end
+
+
+def _weigh_salad(heard: Heard, words_of_story: frozenset[str]) -> float:
+    """The logit of their being salad."""
+    *weights, constant = load_tables().gate
+    measured = measure_salad(heard, words_of_story)
+    return sum([a * b for a, b in zip(weights, measured, strict=True)], constant)
