@@ -4,6 +4,7 @@ Frozen on purpose: a score must not move because a library's stemmer did. Knows 
 """
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import chain
 from sys import intern
@@ -17,6 +18,7 @@ _LETTERS = bytes(
     for code in range(256)
 )
 """A table for `bytes.translate`: blanks for all that is in no word."""
+_LETTERS_AND_LINES = _LETTERS[:10] + b"\n" + _LETTERS[11:]
 _DATA: dict[str, Any] = load_yaml("rlver_gym.core", "words.yaml")
 _IRREGULAR_CONTRACTIONS = {
     word: tuple(written_out.split()) for word, written_out in _DATA["contractions"].items()
@@ -104,13 +106,26 @@ def words(text: str) -> tuple[str, ...]:
 def split_words(text: str) -> tuple[str, ...]:
     """As `words`, for texts that will not be asked about again."""
     plain = text.lower().replace("’", "'").replace("‘", "'")
-    found = plain.encode("ascii", "replace").translate(_LETTERS).decode("ascii").split()
+    return _write_out(plain.encode("ascii", "replace").translate(_LETTERS).decode("ascii"))
+
+
+def split_many(texts: Iterable[str]) -> list[tuple[str, ...]]:
+    """As `split_words` of each of many texts, in half the time."""
+    joined = "\n".join([text.replace("\n", " ") for text in texts])
+    plain = joined.lower().replace("’", "'").replace("‘", "'")
+    lines = plain.encode("ascii", "replace").translate(_LETTERS_AND_LINES).decode("ascii")
+    return list(map(_write_out, lines.split("\n")))
+
+
+def _write_out(plain: str) -> tuple[str, ...]:
+    """The words between blanks, contractions written out."""
+    tokens = plain.split()
     if "'" in plain or "cannot" in plain:
         for at in reversed(
-            [at for at, token in enumerate(found) if "'" in token or token == "cannot"]
+            [at for at, token in enumerate(tokens) if "'" in token or token == "cannot"]
         ):
-            found[at : at + 1] = _expand_contractions(found[at])
-    return tuple(found)
+            tokens[at : at + 1] = _expand_contractions(tokens[at])
+    return tuple(tokens)
 
 
 def stems(text: str) -> tuple[str, ...]:

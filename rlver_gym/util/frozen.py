@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property, wraps
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -90,36 +90,35 @@ class Memo(dict[Key, Value]):
         return found
 
 
-Card = TypeVar("Card")
 Compiled = TypeVar("Compiled")
 
 _MAX_ENTRIES = 512
 
 
-def cache_by_identity(compile_: Callable[[Card], Compiled]) -> Callable[[Card], Compiled]:
-    """`lru_cache` by identity: comparing or hashing a card takes longer than all the rest."""
+def cache_by_identity(compile_: Callable[..., Compiled]) -> Callable[..., Compiled]:
+    """`lru_cache` by identity: comparing or hashing a card takes longer than all the rest. What is
+    given beside the card is compared.
+    """
     return cache_by_parts()(compile_)
 
 
-def cache_by_parts(
-    *parts: str,
-) -> Callable[[Callable[[Card], Compiled]], Callable[[Card], Compiled]]:
+def cache_by_parts(*parts: str) -> Callable[[Callable[..., Compiled]], Callable[..., Compiled]]:
     """The same by some `parts` (attributes): copies that share them share what was compiled."""
 
-    def decorate(compile_: Callable[[Card], Compiled]) -> Callable[[Card], Compiled]:
-        known: dict[tuple[int, ...], tuple[Any, Compiled]] = {}
+    def decorate(compile_: Callable[..., Compiled]) -> Callable[..., Compiled]:
+        known: dict[tuple[Any, ...], tuple[Any, Compiled]] = {}
 
         @wraps(compile_)
-        def look_up(card: Card) -> Compiled:
+        def look_up(card: Any, *more: Hashable) -> Compiled:
             sources = tuple([getattr(card, part) for part in parts]) or (card,)
-            key = tuple(map(id, sources))
+            key = (*map(id, sources), *more)
             found = known.get(key)
             if found is None:
                 if len(known) >= _MAX_ENTRIES:
                     known.clear()
                 found = known[key] = (
                     sources,
-                    compile_(card),
+                    compile_(card, *more),
                 )  # the parts as well, so that their identity stays their own
             return found[1]
 

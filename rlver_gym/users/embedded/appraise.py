@@ -30,9 +30,7 @@ from rlver_gym.util.files import load_json
 
 _LIST_ITEM = re.compile(r"(?m)^\s*(?:[-*•]|\d+[.)])")
 _ASKING = word_set("aux words")
-_STATING = RELATIONS.union(
-    *map(word_set, ("weekdays", "months", "numbers to nineteen", "tens"))
-)
+_STATING = RELATIONS.union(*map(word_set, ("weekdays", "months", "numbers to nineteen", "tens")))
 """Words with which something is said that is so or not."""
 _LEVELS = {"reflect_feeling": -0.81, "advice": -0.83, "cliche": -0.86, "blame": -0.86}
 """Evidence of an act, as a tanh, that half of the honest replies have; above it speaks for the act,
@@ -173,7 +171,9 @@ def compute_inputs(
         "asked_before": float(not is_new),
         "advises": max(0.0, above["advice"]),
         "unwanted": sum([share * sure[at] for at, share in wants.unwanted]),
-        "guesses": float(any([s.ask == "yes" and s.words[0] not in _ASKING for s in heard.sentences])),
+        "guesses": float(
+            any([s.ask == "yes" and s.words[0] not in _ASKING for s in heard.sentences])
+        ),
         "cliche": max(0.0, above["cliche"]),
         "short": float(0 < count < 4),
         "names_no_feeling": max(0.0, -above["reflect_feeling"]),
@@ -181,7 +181,8 @@ def compute_inputs(
         "insults": float(label[LABEL["insult"]]),
         "list": min(1.0, len(_LIST_ITEM.findall(heard.text)) / 3 + ("**" in heard.text) / 2),
         "exclaims": min(1.0, heard.text.count("!") / 3),
-        "plain_words": sum([worth(word, 0.0) for word in distinct]) / max(2.5, len(distinct) ** 0.5),
+        "plain_words": sum([worth(word, 0.0) for word in distinct])
+        / max(2.5, len(distinct) ** 0.5),
         "own_words": max(0.0, -above["cliche"]),
         "confides": float(label[LABEL["confide"]]),
         "turns": min(len(past.own_runs), 8) / 8,

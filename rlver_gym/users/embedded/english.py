@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
 from math import log
 from typing import NamedTuple
 from zlib import crc32
@@ -228,7 +228,10 @@ def weigh(tokens: Collection[int], unknown: int = RAREST) -> int:
 
 def embed(rows: Sequence[int], starts: Sequence[int]) -> np.ndarray:
     """The sums of the vectors of the parts of a text that begin at these words; whole numbers."""
-    return np.add.reduceat(load_tables().vectors.take(rows, 0), starts)
+    vectors = load_tables().vectors
+    if not rows:
+        return np.zeros((0, vectors.shape[1]), np.float32)
+    return np.add.reduceat(vectors.take(rows, 0), starts)
 
 
 def scale(sums: np.ndarray) -> np.ndarray:
@@ -239,11 +242,9 @@ def scale(sums: np.ndarray) -> np.ndarray:
 
 def embed_lines(lines: Sequence[Sequence[str]]) -> np.ndarray:
     """The vectors of lines of words, one a row."""
-    starts, rows = [], []
-    for line in lines:
-        starts.append(len(rows))
-        rows += [LEXICON[word].row for word in line] or [-1]
-    return scale(embed(rows, starts))
+    rows = [[LEXICON[word].row for word in line] or [-1] for line in lines]
+    starts = list(accumulate(map(len, rows[:-1]), initial=0)) if rows else []
+    return scale(embed(list(chain.from_iterable(rows)), starts))
 
 
 def weigh_acts(units: Sequence[str], starts: Sequence[int]) -> np.ndarray:

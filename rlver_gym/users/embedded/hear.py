@@ -256,9 +256,7 @@ def _find_acts(text: str, sentences: Sequence[Sentence], words: list[str]) -> fr
     return frozenset(found)
 
 
-def _is_plain(
-    sentence: Sentence, pattern: re.Pattern[str], forbidden: frozenset[str]
-) -> bool:
+def _is_plain(sentence: Sentence, pattern: re.Pattern[str], forbidden: frozenset[str]) -> bool:
     """Whether a short sentence does what a pattern says and neither denies nor quotes it."""
     return (
         len(sentence.words) <= _MOST_PLAIN
