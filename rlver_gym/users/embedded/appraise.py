@@ -131,10 +131,8 @@ def compute_inputs(
     reach = min(1.0, about.told / 300)
     heeds = 0.3 + 0.7 * reach
     near, touched, anchored = _measure_meeting(moment, wants)
-    mean = (np.add.reduce(heard.evidence, 0) / len(heard.evidence)).tolist()
-    most = np.maximum.reduce(heard.evidence, 0).tolist()
-    sure = [1 / (1 + math.exp(-(2 * a + b) / 3)) for a, b in zip(most, mean, strict=True)]
-    above = {act: math.tanh(mean[ACT[act]] / 3) - level for act, level in _LEVELS.items()}
+    sure = [1 / (1 + math.exp(-(2 * a + b) / 3)) for a, b in zip(heard.most, heard.mean, strict=True)]
+    above = {act: math.tanh(heard.mean[ACT[act]] / 3) - level for act, level in _LEVELS.items()}
     label = np.maximum.reduce(heard.labels, 0)
     like_last, like_told = _measure_likeness(past, heard)
     asks = [sentence.tokens for sentence in heard.sentences if sentence.ask]

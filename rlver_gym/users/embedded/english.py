@@ -130,19 +130,33 @@ def find_neighbour(word: str, common: dict[str, int]) -> int:
 class Classifier(NamedTuple):
     """Sums of weights of words and of pairs of neighbours."""
 
-    rows: dict[str, int]
-    """By word, or by two with a blank between, the row of the weights."""
+    alone: dict[str, int]
+    """By word, the row of its weights."""
+    pairs: dict[tuple[str, ...], int]
     weights: np.ndarray
     """The last row is of zeros."""
     bias: np.ndarray
 
     def add_up(self, units: Sequence[str], starts: Sequence[int]) -> np.ndarray:
         """The sum of each sentence of those that begin at these words, a row each."""
-        get = self.rows.get
-        alone = [get(unit, -1) for unit in units]
-        pairs = [get(f"{first} {second}", -1) for first, second in pairwise(units)]
-        sums = np.add.reduceat(self.weights.take([alone, [-1, *pairs]], 0), starts, 1)
+        alone, pairs = self.alone.get, self.pairs.get
+        rows = [
+            [alone(unit, -1) for unit in units],
+            [-1, *[pairs(pair, -1) for pair in pairwise(units)]],
+        ]
+        sums = np.add.reduceat(self.weights.take(rows, 0), starts, 1)
         return sums[0] + sums[1]
+
+
+def _make_classifier(texts: Sequence[str], weights: np.ndarray, bias: np.ndarray) -> Classifier:
+    """`texts`: words, and pairs with a blank within, a row of the weights each."""
+    alone = {text: at for at, text in enumerate(texts) if " " not in text}
+    pairs = {tuple(text.split(" ")): at for at, text in enumerate(texts) if " " in text}
+    return Classifier(alone, pairs, _pad(weights), np.float32(bias))
+
+
+def _pad(weights: np.ndarray) -> np.ndarray:
+    return np.pad(weights, ((0, 1), (0, 0))).astype(np.float32)
 
 
 class _Tables(NamedTuple):
@@ -177,9 +191,6 @@ def load_tables() -> _Tables:
     def number(texts: Sequence[str], first: int = 0) -> dict[str, int]:
         return dict(zip(texts, range(first, first + len(texts)), strict=True))
 
-    def pad(weights: np.ndarray) -> np.ndarray:
-        return np.pad(weights, ((0, 1), (0, 0))).astype(np.float32)
-
     near, acts, done, gate = map(load, ("vectors.npz", "recogniser.npz", "acts.npz", "gate.npz"))
     meta = json.loads(bytes(acts["meta"]).decode())
     if tuple(meta["labels"]) != LABELS:
@@ -189,12 +200,10 @@ def load_tables() -> _Tables:
     units = bytes(done["units"]).decode().split("\n")
     return _Tables(
         number(words),
-        pad(near["vectors"]),
+        _pad(near["vectors"]),
         np.unpackbits(near["common"], count=len(words)),
-        Classifier(number(units), pad(done["weights"]), done["bias"].astype(np.float32)),
-        Classifier(
-            number([*meta["words"], *meta["pairs"]]), pad(states), np.float32(acts["bias"] / 1000)
-        ),
+        _make_classifier(units, done["weights"], done["bias"]),
+        _make_classifier([*meta["words"], *meta["pairs"]], states, acts["bias"] / 1000),
         (acts["of_labels"] / meta["scale"]).astype(np.float32),
         number(bytes(gate["common"]).decode().split("\n"), len(_ENDINGS) + 2),
         frozenset(bytes(gate["known"]).decode().split("\n")),

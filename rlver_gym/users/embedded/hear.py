@@ -4,6 +4,7 @@ words by which copies are known. Score and speech ask this and nothing else. Kno
 
 import re
 from collections.abc import Sequence
+from itertools import accumulate, compress, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -89,6 +90,10 @@ class Heard(NamedTuple):
     """Sentences × ACTS, in logits; the last act is that words do not hang together. None of a
     line.
     """
+    mean: Sequence[float] = ()
+    """The mean of the sentences' evidence, act by act."""
+    most: Sequence[float] = ()
+    """The strongest of it."""
     acts: frozenset[str] = frozenset()
     """What is done by the words as a whole: insult, threat, begging, foreign, shouts, cut."""
     names: frozenset[str] = frozenset()
@@ -106,89 +111,120 @@ class Heard(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """A sentence, its words looked up."""
+    """A sentence, its words looked up: a column each of what is known of them."""
 
-    sentence: Sentence
+    text: str
+    words: tuple[str, ...]
+    topics: tuple[int, ...]
+    runs: tuple[int, ...]
     rows: tuple[int, ...]
     acts: tuple[str, ...]
     questions: tuple[str, ...]
     neighbours: tuple[int, ...]
     nones: tuple[bool, ...]
-    functions: int
+    functions: tuple[bool, ...]
 
 
-def _read(text: str) -> _Read | None:
-    """None for a sentence without a word."""
-    words = split_words(text)
-    if not words:
-        return None
-    _, tokens, folded, rows, acts, questions, neighbours, nones, functions = zip(
-        *[LEXICON[word] for word in words], strict=True
-    )
-    topics = tuple(filter(None, tokens))
-    runs = tuple(map(hash, zip(folded, folded[1:], folded[2:], strict=False)))
-    sentence = Sentence(text, words, topics, frozenset(topics), runs)
-    return _Read(sentence, rows, acts, questions, neighbours, nones, sum(functions))
+def _read(text: str) -> list[_Read]:
+    """None for a text without a word."""
+    reads = []
+    for part in split_sentences(text)[:_MOST_SENTENCES]:
+        words = split_words(part)
+        if words:
+            columns = zip(*[LEXICON[word] for word in words], strict=True)
+            _, tokens, folded, *rest = columns
+            runs = tuple(map(hash, zip(folded, folded[1:], folded[2:], strict=False)))
+            reads.append(_Read(part, words, tuple(filter(None, tokens)), runs, *rest))
+    return reads
 
 
 def hear(text: str, names: frozenset[str] = frozenset(), *, is_line: bool = False) -> Heard:
     """Hear a text of an agent, or (`is_line`) one of the person, of which nobody asks what it
     does. `names`: those of the story, in lower case.
     """
-    if is_line:
-        return _hear_line(text)
-    reads = [read for read in map(_read, split_sentences(text)[:_MOST_SENTENCES]) if read]
+    return _hear_line(text) if is_line else hear_many([text], [names])[0]
+
+
+def hear_many(texts: Sequence[str], names: Sequence[frozenset[str]]) -> list[Heard]:
+    """Hear texts of agents, each with the names of its story."""
+    reads_of = [_read(text) for text in texts]
+    reads = [read for own in reads_of for read in own]
     if not reads:
-        acts = frozenset(("silence" if not text.strip(" .!?…\n\t") else "foreign",))
-        return _hear_nothing(text)._replace(acts=acts)
-    labels, evidence = _classify(reads, names)
+        return [_hear_nothing(text) for text in texts]
+    whole_starts = list(accumulate(map(len, filter(None, reads_of)), initial=0))
+    labels, evidence = _classify(reads, [n for n, own in zip(names, reads_of, strict=True) for _ in own])
     best = labels.argmax(1).tolist()
-    sentences = tuple(
-        [
-            _add_acts(read.sentence, LABELS[at] if row[at] >= _SURE else "")
-            for read, at, row in zip(reads, best, labels, strict=True)
+    ends = whole_starts.pop()
+    counts = np.diff([*whole_starts, ends])[:, None]
+    means = (np.add.reduceat(evidence, whole_starts) / counts).tolist()
+    mosts = np.maximum.reduceat(evidence, whole_starts).tolist()
+    vectors = _embed(reads, whole_starts)
+    heard = []
+    start, whole = 0, 0
+    for text, own in zip(texts, reads_of, strict=True):
+        if not own:
+            heard.append(_hear_nothing(text))
+            continue
+        end = start + len(own)
+        sentences = [
+            _make_sentence(read, LABELS[at] if row[at] >= _SURE else "")
+            for read, at, row in zip(own, best[start:end], labels[start:end], strict=True)
         ]
-    )
-    starts, rows, words, neighbours, strange = [], [], [], [], []
-    for read in reads:
-        starts.append(len(rows))
-        rows += read.rows
-        words += read.sentence.words
-        neighbours += read.neighbours
-        if True in read.nones:
-            each = zip(read.sentence.words, read.nones, strict=True)
-            strange += [word for word, is_none in each if is_none]
-    return Heard(
-        text,
-        sentences,
-        tuple(words),
-        frozenset().union(*[sentence.topics for sentence in sentences]),
-        frozenset().union(*[sentence.runs for sentence in sentences]),
-        _scale(embed(rows, starts)),
-        labels,
-        evidence,
-        _find_acts(text, sentences, words),
-        frozenset([name.lower() for name in NAME.findall(text)]),
-        sum([read.functions for read in reads]),
-        tuple(neighbours),
-        tuple(strange),
-    )
+        words = [word for read in own for word in read.words]
+        heard.append(
+            Heard(
+                text,
+                tuple(sentences),
+                tuple(words),
+                frozenset().union(*[read.topics for read in own]),
+                frozenset().union(*[read.runs for read in own]),
+                vectors[start + whole : end + whole + 1],
+                labels[start:end],
+                evidence[start:end],
+                means[whole],
+                mosts[whole],
+                _find_acts(text, sentences, words),
+                frozenset([name.lower() for name in NAME.findall(text)]),
+                sum([sum(read.functions) for read in own]),
+                tuple([unit for read in own for unit in read.neighbours]),
+                tuple([word for read in own if True in read.nones for word in compress(read.words, read.nones)]),
+            )
+        )
+        start, whole = end, whole + 1
+    return heard
 
 
-def _classify(reads: list[_Read], names: frozenset[str]) -> tuple[np.ndarray, np.ndarray]:
+def _embed(reads: list[_Read], starts: list[int]) -> np.ndarray:
+    """The vectors of the sentences of texts that begin at these, each text's followed by its
+    whole.
+    """
+    rows = [row for read in reads for row in read.rows]
+    parts = embed(rows, list(accumulate([len(read.rows) for read in reads[:-1]], initial=0)))
+    vectors = scale(np.concatenate([parts, np.add.reduceat(parts, starts)]))
+    if len(starts) == 1:
+        return vectors
+    order, end = [], len(reads)
+    for number, (first, last) in enumerate(pairwise([*starts, end])):
+        order += [*range(first, last), end + number]
+    return vectors.take(order, 0)
+
+
+def _classify(
+    reads: list[_Read], names: Sequence[frozenset[str]]
+) -> tuple[np.ndarray, np.ndarray]:
     """Labels and evidence of sentences, between marks of their ends; for the labels names are
     PERSON, several running as one.
     """
     acts: list[str] = []
     questions: list[str] = []
     starts, question_starts, roots = [], [], []
-    for sentence, _, own_acts, units, *_ in reads:
-        is_marked = "?" in sentence.text[-4:]
+    for read, own_names in zip(reads, names, strict=True):
+        is_marked, units = "?" in read.text[-4:], read.questions
         starts.append(len(acts))
-        acts += ("^", *own_acts, "?", "$") if is_marked else ("^", *own_acts, ".")
-        if not names.isdisjoint(sentence.words):
-            pairs = zip(sentence.words, units, strict=True)
-            units = [PERSON if word in names else unit for word, unit in pairs]
+        acts += ("^", *read.acts, "?", "$") if is_marked else ("^", *read.acts, ".")
+        if not own_names.isdisjoint(read.words):
+            pairs = zip(read.words, units, strict=True)
+            units = [PERSON if word in own_names else unit for word, unit in pairs]
         if PERSON in units:
             pairs = zip(("", *units), units, strict=False)
             units = [unit for before, unit in pairs if not before == unit == PERSON]
@@ -198,10 +234,13 @@ def _classify(reads: list[_Read], names: frozenset[str]) -> tuple[np.ndarray, np
     return classify(questions, question_starts, roots), weigh_acts(acts, starts)
 
 
-def _add_acts(sentence: Sentence, act: str) -> Sentence:
-    text, words, *_ = sentence
+def _make_sentence(read: _Read, act: str = "", *, is_line: bool = False) -> Sentence:
+    text, words, topics, runs, *_ = read
+    if is_line:
+        return Sentence(text, words, topics, frozenset(topics), runs)
     suggests = is_suggestion(text, words)
-    return Sentence(*sentence[:5], find_ask(text, words, suggests), suggests, act)
+    ask = find_ask(text, words, suggests)
+    return Sentence(text, words, topics, frozenset(topics), runs, ask, suggests, act)
 
 
 def is_suggestion(text: str, words: Sequence[str]) -> bool:
@@ -289,11 +328,14 @@ def find_sure_acts(heard: Heard) -> list[dict[str, float]]:
 
 _NO_LABELS = np.zeros((1, len(LABELS)), np.float32)
 _NO_EVIDENCE = np.full((1, len(ACTS)), -3.0, np.float32)
+_NO_VECTOR = np.zeros((1, 64), np.float32)
 
 
 def _read_line_sentence(text: str) -> tuple[Sentence, np.ndarray] | None:
-    read = _read(text)
-    return read and (read.sentence, embed(read.rows, (0,))[0])
+    return next(
+        ((_make_sentence(read, is_line=True), embed(read.rows, (0,))[0]) for read in _read(text)),
+        None,
+    )
 
 
 _LINE_SENTENCES = Memo(_read_line_sentence, 20_000)
@@ -305,25 +347,22 @@ def _hear_line(text: str) -> Heard:
     if not parts:
         return _hear_nothing(text)
     sentences, sums = zip(*parts, strict=True)
-    words = [word for sentence in sentences for word in sentence.words]
     return Heard(
         text,
         sentences,
-        tuple(words),
+        tuple([word for sentence in sentences for word in sentence.words]),
         frozenset().union(*[sentence.tokens for sentence in sentences]),
         frozenset().union(*[sentence.runs for sentence in sentences]),
-        _scale(np.array(sums)),
+        scale(np.array((*sums, sum(sums)))),
         _NO_LABELS,
         _NO_EVIDENCE,
     )
 
 
 def _hear_nothing(text: str) -> Heard:
+    acts = frozenset(("silence" if not text.strip(" .!?…\n\t") else "foreign",))
     nothing: frozenset[int] = frozenset()
-    vectors = _scale(np.zeros((0, 64), np.float32))
-    return Heard(text, (), (), nothing, nothing, vectors, _NO_LABELS, _NO_EVIDENCE)
-
-
-def _scale(sums: np.ndarray) -> np.ndarray:
-    """Vectors of sentences, and of the whole in the last row."""
-    return scale(np.concatenate([sums, np.add.reduce(sums, 0, keepdims=True)]))
+    return Heard(
+        text, (), (), nothing, nothing, _NO_VECTOR, _NO_LABELS, _NO_EVIDENCE,
+        _NO_EVIDENCE[0].tolist(), _NO_EVIDENCE[0].tolist(), acts,
+    )  # fmt: skip
