@@ -5,6 +5,8 @@ held to the sign that its name promises, and of rules that must cost. Imports no
 import math
 import re
 from functools import lru_cache
+from itertools import accumulate
+from operator import mul
 from typing import NamedTuple
 
 import numpy as np
@@ -23,10 +25,12 @@ from rlver_gym.users.embedded.english import (
     load_weights,
     word_set,
 )
+from rlver_gym.users.embedded.compile import Card
 from rlver_gym.users.embedded.hear import Heard
 from rlver_gym.users.embedded.recall import Moment, Past
 from rlver_gym.users.embedded.rules import CODES, COSTS, find_rules, find_void
 from rlver_gym.util.files import load_json
+from rlver_gym.util.frozen import cache_by_identity
 
 _LIST_ITEM = re.compile(r"(?m)^\s*(?:[-*•]|\d+[.)])")
 _ASKING = word_set("aux words")
@@ -60,6 +64,9 @@ SIGNS = {
     "presses": -1, "stock": -1, "hurts": -1, "form": -1, "manner": 1, "copies": -1,
 }  # fmt: skip
 INPUTS = tuple(name for names in GROUPS.values() for name in names)
+_ENDS = list(accumulate(map(len, GROUPS.values()), initial=0))
+_PLACES = list(zip(GROUPS, _ENDS, _ENDS[1:], strict=False))
+"""Groups, with where their inputs begin and end."""
 _NOTES = load_json(DATA, "notes.json")
 
 
@@ -72,19 +79,15 @@ class Contribution(NamedTuple):
 
 
 class _Score(NamedTuple):
-    weights: dict[str, tuple[tuple[str, float], ...]]
-    """By group, its inputs with their weights, those of weight 0 left out."""
+    weights: list[float]
+    """Of INPUTS, in their order."""
     intercept: float
 
 
 @lru_cache(maxsize=1)
 def load_score() -> _Score:
     data = load_json(DATA, "score.json")
-    weights = {
-        group: tuple((name, data["weights"][name]) for name in names if data["weights"][name])
-        for group, names in GROUPS.items()
-    }
-    return _Score(weights, data["intercept"])
+    return _Score([data["weights"][name] for name in INPUTS], data["intercept"])
 
 
 @lru_cache(maxsize=1)
@@ -101,11 +104,13 @@ def appraise_moment(moment: Moment, need: HiddenNeed) -> list[Contribution]:
     about, score = _measure_relevance(moment), load_score()
     inputs = compute_inputs(moment, need, about)
     contributions = [Contribution(ReasonCode.WHOLE, score.intercept, "on the whole")]
-    for group, weights in score.weights.items():
-        parts = [weight * inputs[name] for name, weight in weights]
+    weighed = list(map(mul, score.weights, map(inputs.__getitem__, INPUTS)))
+    for group, first, last in _PLACES:
+        parts = weighed[first:last]
         points = sum(parts)
         if abs(points) >= 0.125:
-            note = _NOTES[weights[parts.index(max(parts, key=abs))][0]]
+            strongest = max(parts) if points > 0 else min(parts)
+            note = _NOTES[INPUTS[first + parts.index(strongest)]]
             contributions.append(Contribution(group, points, note))
     rules = find_rules(moment)
     gained = sum([contribution.points for contribution in contributions])
@@ -268,7 +273,7 @@ class _Wants(NamedTuple):
 
     wanted: tuple[tuple[int, float], ...]
     unwanted: tuple[tuple[int, float], ...]
-    kinds: np.ndarray
+    kinds: tuple[float, ...]
 
 
 @lru_cache(maxsize=1)
@@ -277,7 +282,7 @@ def _load_needs() -> dict[str, _Wants]:
         return tuple([(ACT[act], share) for act, share in acts.items()])
 
     return {
-        need: _Wants(read(data["wanted"]), read(data["unwanted"]), np.array(data["kinds"]))
+        need: _Wants(read(data["wanted"]), read(data["unwanted"]), tuple(data["kinds"]))
         for need, data in load_json(DATA, "needs.json").items()
     }
 
@@ -287,12 +292,11 @@ def _measure_meeting(moment: Moment, wants: _Wants) -> tuple[float, float, float
     how many of the card's own marks it hits.
     """
     card, heard = moment.card, moment.heard
-    if not heard.sentences or not len(card.anchor_kinds):
+    if not heard.sentences or not card.anchor_kinds:
         return 0.0, 0.0, 0.0
-    worth = wants.kinds[card.anchor_kinds]
-    like = np.maximum.reduce(heard.vectors[:-1] @ card.anchors.T, 0) / UNIT - 0.35
-    near = float(np.maximum.reduce(np.maximum(0.0, like) * worth))
-    value = worth.tolist()
+    value = _weigh_anchors(card, wants)
+    like = np.maximum.reduce(heard.vectors[:-1] @ card.anchors.T, 0).tolist()
+    near = [(a - 0.35 * UNIT) * b for a, b in zip(like, value, strict=True) if a > 0.35 * UNIT]
     shared: dict[int, int] = {}
     marks: dict[int, int] = {}
     for token in heard.tokens:
@@ -303,7 +307,13 @@ def _measure_meeting(moment: Moment, wants: _Wants) -> tuple[float, float, float
     sizes, needed = card.anchor_sizes, card.marks_needed
     touches = [n / sizes[at] for at, n in shared.items() if n >= 2 and value[at] >= 0.5]
     hits = sum([value[at] for at, bits in marks.items() if bits.bit_count() >= needed[at]])
-    return max(0.0, near), max(touches, default=0.0), max(0.0, min(2.0, hits))
+    return max(0.0, *near, 0.0) / UNIT, max(touches, default=0.0), max(0.0, min(2.0, hits))
+
+
+@cache_by_identity
+def _weigh_anchors(card: Card, wants: _Wants) -> list[float]:
+    """How much each of the card's anchors does somebody good who wants this."""
+    return [wants.kinds[kind] for kind in card.anchor_kinds]
 
 
 def _measure_copies(past: Past, heard: Heard) -> tuple[float, float, float, float]:

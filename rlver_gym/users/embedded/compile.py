@@ -82,7 +82,7 @@ class Card(NamedTuple):
     """All of them in order, between blanks."""
     text_lines: tuple[str, ...]
     """What the card tells, a sentence each."""
-    anchor_kinds: np.ndarray
+    anchor_kinds: tuple[int, ...]
     anchors: np.ndarray
     """Vectors of what a good answer could say, one a row."""
     anchor_sizes: tuple[int, ...]
@@ -120,7 +120,7 @@ class _Told(NamedTuple):
     words: frozenset[str]
     text: str
     text_lines: tuple[str, ...]
-    anchor_kinds: np.ndarray
+    anchor_kinds: tuple[int, ...]
     anchors: np.ndarray
     anchor_sizes: tuple[int, ...]
     anchors_with: dict[int, list[int]]
@@ -199,7 +199,7 @@ def _compile_situation(situation: Situation, left_out: frozenset[str]) -> tuple[
         frozenset(words),
         f" {' '.join(words)} ",
         tuple(lines),
-        np.array([KINDS.index(kind) for kind, _ in anchors], np.int64),
+        tuple([KINDS.index(kind) for kind, _ in anchors]),
         embed_lines([words_of[anchor.text] for _, anchor in anchors] or [()]),
         tuple([max(1, len(tokens)) for tokens in anchor_tokens]),
         _collect(anchor_tokens),

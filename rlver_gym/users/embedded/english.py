@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, pairwise, repeat
 from math import log
 from typing import NamedTuple
 from zlib import crc32
@@ -127,6 +127,10 @@ def find_neighbour(word: str, common: dict[str, int]) -> int:
     return next((at for at, end in enumerate(_ENDINGS, 1) if word.endswith(end)), 0)
 
 
+_NONE = repeat(-1)
+"""The row of what is not known."""
+
+
 class Classifier(NamedTuple):
     """Sums of weights of words and of pairs of neighbours."""
 
@@ -139,11 +143,10 @@ class Classifier(NamedTuple):
 
     def add_up(self, units: Sequence[str], starts: Sequence[int]) -> np.ndarray:
         """The sum of each sentence of those that begin at these words, a row each."""
-        alone, pairs = self.alone.get, self.pairs.get
-        rows = [
-            [alone(unit, -1) for unit in units],
-            [-1, *[pairs(pair, -1) for pair in pairwise(units)]],
-        ]
+        rows = (
+            list(map(self.alone.get, units, _NONE)),
+            [-1, *map(self.pairs.get, pairwise(units), _NONE)],
+        )
         sums = np.add.reduceat(self.weights.take(rows, 0), starts, 1)
         return sums[0] + sums[1]
 

@@ -3,8 +3,8 @@ words by which copies are known. Score and speech ask this and nothing else. Kno
 """
 
 import re
-from collections.abc import Sequence
-from itertools import accumulate, compress, pairwise
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain, compress, pairwise, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -100,9 +100,9 @@ class Heard(NamedTuple):
     """Names within sentences, in lower case."""
     functions: int = 0
     """How many of its words are too common to say what it is about."""
-    neighbours: tuple[int, ...] = ()
+    neighbours: Sequence[int] = ()
     """What each word is to its neighbours."""
-    strange: tuple[str, ...] = ()
+    strange: Sequence[str] = ()
     """Words that are none."""
 
     @property
@@ -148,27 +148,31 @@ def hear(text: str, names: frozenset[str] = frozenset(), *, is_line: bool = Fals
 def hear_many(texts: Sequence[str], names: Sequence[frozenset[str]]) -> list[Heard]:
     """Hear texts of agents, each with the names of its story."""
     reads_of = [_read(text) for text in texts]
-    reads = [read for own in reads_of for read in own]
-    if not reads:
+    spoken = [own for own in reads_of if own]
+    if not spoken:
         return [_hear_nothing(text) for text in texts]
-    whole_starts = list(accumulate(map(len, filter(None, reads_of)), initial=0))
-    labels, evidence = _classify(reads, [n for n, own in zip(names, reads_of, strict=True) for _ in own])
-    best = labels.argmax(1).tolist()
-    ends = whole_starts.pop()
-    counts = np.diff([*whole_starts, ends])[:, None]
-    means = (np.add.reduceat(evidence, whole_starts) / counts).tolist()
-    mosts = np.maximum.reduceat(evidence, whole_starts).tolist()
-    vectors = _embed(reads, whole_starts)
+    reads = list(chain.from_iterable(spoken))
+    starts = list(accumulate([len(own) for own in spoken[:-1]], initial=0))
+    names_of = chain.from_iterable(map(repeat, names, map(len, reads_of)))
+    labels, evidence = _classify(reads, names_of)
+    parts = zip(
+        starts,
+        np.add.reduceat(evidence, starts).tolist(),
+        np.maximum.reduceat(evidence, starts).tolist(),
+        _embed(reads, starts),
+        strict=True,
+    )
+    likely = dict(zip(*[at.tolist() for at in np.nonzero(labels >= _SURE)], strict=True))
     heard = []
-    start, whole = 0, 0
     for text, own in zip(texts, reads_of, strict=True):
         if not own:
             heard.append(_hear_nothing(text))
             continue
+        start, sums, most, vectors = next(parts)
         end = start + len(own)
         sentences = [
-            _make_sentence(read, LABELS[at] if row[at] >= _SURE else "")
-            for read, at, row in zip(own, best[start:end], labels[start:end], strict=True)
+            _make_sentence(read, LABELS[likely[at]] if at in likely else "")
+            for at, read in enumerate(own, start)
         ]
         words = [word for read in own for word in read.words]
         heard.append(
@@ -176,41 +180,37 @@ def hear_many(texts: Sequence[str], names: Sequence[frozenset[str]]) -> list[Hea
                 text,
                 tuple(sentences),
                 tuple(words),
-                frozenset().union(*[read.topics for read in own]),
-                frozenset().union(*[read.runs for read in own]),
-                vectors[start + whole : end + whole + 1],
+                frozenset([token for read in own for token in read.topics]),
+                frozenset([run for read in own for run in read.runs]),
+                vectors,
                 labels[start:end],
                 evidence[start:end],
-                means[whole],
-                mosts[whole],
+                [value / len(own) for value in sums],
+                most,
                 _find_acts(text, sentences, words),
-                frozenset([name.lower() for name in NAME.findall(text)]),
+                frozenset(map(str.lower, NAME.findall(text))),
                 sum([sum(read.functions) for read in own]),
-                tuple([unit for read in own for unit in read.neighbours]),
-                tuple([word for read in own if True in read.nones for word in compress(read.words, read.nones)]),
+                [unit for read in own for unit in read.neighbours],
+                [w for read in own if True in read.nones for w in compress(read.words, read.nones)],
             )
         )
-        start, whole = end, whole + 1
     return heard
 
 
-def _embed(reads: list[_Read], starts: list[int]) -> np.ndarray:
-    """The vectors of the sentences of texts that begin at these, each text's followed by its
-    whole.
-    """
-    rows = [row for read in reads for row in read.rows]
+def _embed(reads: list[_Read], starts: list[int]) -> list[np.ndarray]:
+    """Of each text that begins at these, the vectors of its sentences and of the whole."""
+    rows = list(chain.from_iterable([read.rows for read in reads]))
     parts = embed(rows, list(accumulate([len(read.rows) for read in reads[:-1]], initial=0)))
     vectors = scale(np.concatenate([parts, np.add.reduceat(parts, starts)]))
     if len(starts) == 1:
-        return vectors
-    order, end = [], len(reads)
-    for number, (first, last) in enumerate(pairwise([*starts, end])):
-        order += [*range(first, last), end + number]
-    return vectors.take(order, 0)
+        return [vectors]
+    sentences, wholes = vectors[: len(parts)], vectors[len(parts) :, None]
+    bounds = pairwise([*starts, len(parts)])
+    return [np.concatenate([sentences[a:b], w]) for (a, b), w in zip(bounds, wholes, strict=True)]
 
 
 def _classify(
-    reads: list[_Read], names: Sequence[frozenset[str]]
+    reads: list[_Read], names: Iterable[frozenset[str]]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Labels and evidence of sentences, between marks of their ends; for the labels names are
     PERSON, several running as one.
