@@ -325,6 +325,10 @@ class EmpathyEnv(gym.Env[str, str]):
         is_over = info["outcome"] is not None and not is_failed
         return reply, reward, is_over, is_failed, select_info(info, self.info_choice, self.card)
 
+    def finish_step(self, turn: Turn, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """What `step` gives for a turn that the session has taken."""
+        return self._finish_step(self._tell(turn, count_cut_chars(action, self.card)))
+
     def appraise_replies(self, texts: Sequence[str]) -> AppraisedReplies:
         """What each of several replies to this moment would do to the person, appraised side by
         side where the user can. The dialogue stays where it is; `step_from` goes on from one.

@@ -253,6 +253,20 @@ class EmpathySession:
         self._state = Snapshot(turn.emotion, dialogue.with_turn(turn), turn.outcome)
         return turn
 
+    def say_appraised(self, user: SentientUser, dialogue: Dialogue, appraisal: Appraisal) -> Turn:
+        """`reply` with what `dialogue` says, which is appraised, to a user that is not
+        asynchronous.
+        """
+        words, weighed = dialogue.utterance or "", self._weigh(appraisal)
+        try:
+            with self.request_context():
+                answer = user.speak(self.scene, weighed.emotion, dialogue, appraisal)
+            turn = _make_turn(words, appraisal, weighed, answer)
+        except UserFailed as failure:
+            turn = _make_failure_turn(words, self.emotion, failure)
+        self._state = Snapshot(turn.emotion, dialogue.with_turn(turn), turn.outcome)
+        return turn
+
     @contextmanager
     def request_context(self) -> Iterator[None]:
         """Requests to servers in this block, the agent's too, are made for this dialogue."""
@@ -289,12 +303,9 @@ class EmpathySession:
     async def _take_turn(self, dialogue: Dialogue, words: str, appraisal: Appraisal | None) -> Turn:
         if appraisal is None:
             appraisal = await self._async_user.aappraise(self.scene, self.emotion, dialogue)
-        emotion, outcome, reward = self._weigh(appraisal)
-        answer = await self._async_user.aspeak(self.scene, emotion, dialogue, appraisal)
-        text, disclosures = answer if isinstance(answer, Reply) else Reply(answer)
-        return Turn(
-            words, appraisal._replace(draft=None), emotion, reward, outcome, text, disclosures
-        )
+        weighed = self._weigh(appraisal)
+        answer = await self._async_user.aspeak(self.scene, weighed.emotion, dialogue, appraisal)
+        return _make_turn(words, appraisal, weighed, answer)
 
     def snapshot(self) -> Snapshot:
         """The state as a value: to pickle, to keep, to restore into a session of the same scene."""
@@ -304,6 +315,34 @@ class EmpathySession:
         """Go back (or over) to a snapshot. DialogueError, and no change, for an unfit one."""
         check_snapshot(snapshot, self.scene.card)
         self._state = snapshot
+
+
+def reply_many(sessions: Sequence[EmpathySession], utterances: Sequence[str]) -> list[Turn]:
+    """What `reply` gives in each of several dialogues of one user, appraised in a batch where the
+    user is not asynchronous and nothing stands between it and the dialogues.
+    """
+    if not sessions or sessions[0].is_async or sessions[0].scene.card.world is not None:
+        return [session.reply(text) for session, text in zip(sessions, utterances, strict=True)]
+    user, moments = sessions[0].user, []
+    for session, text in zip(sessions, utterances, strict=True):
+        dialogue = session.dialogue.with_utterance(session.validate_utterance(text))
+        moments.append(Moment(session.scene, session.emotion, dialogue))
+    try:
+        appraisals = appraise_many(user, moments)
+    except UserFailed:  # of one of them
+        return [session.reply(text) for session, text in zip(sessions, utterances, strict=True)]
+    return [
+        session.say_appraised(user, moment.dialogue, appraisal)
+        for session, moment, appraisal in zip(sessions, moments, appraisals, strict=True)
+    ]
+
+
+def _make_turn(
+    words: str, appraisal: Appraisal, weighed: _Weighed, answer: str | Reply
+) -> Turn:
+    text, disclosures = answer if isinstance(answer, Reply) else Reply(answer)
+    emotion, outcome, reward = weighed
+    return Turn(words, appraisal._replace(draft=None), emotion, reward, outcome, text, disclosures)
 
 
 def give_up_reason(turn: Turn) -> str | None:

@@ -11,7 +11,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from rlver_gym.environment.env import EmpathyEnv, make_env
-from rlver_gym.environment.session import AppraisedReplies
+from rlver_gym.environment.session import AppraisedReplies, reply_many
 from rlver_gym.environment.undo import undo_on_error
 from rlver_gym.util.errors import RlverError, UtteranceError
 from rlver_gym.util.event_loop import gather_all, run_sync, wait_for
@@ -119,11 +119,40 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         """
         self._check(actions)
         with undo_on_error(self.envs):
-            results = self._run_all(
-                self._step_one(number, partial(env.astep, action))
-                for number, (env, action) in enumerate(zip(self.envs, actions, strict=True))
-            )
+            if self.envs[0].is_async or self.envs[0].is_remote:
+                results = self._run_all(
+                    self._step_one(number, partial(env.astep, action))
+                    for number, (env, action) in enumerate(zip(self.envs, actions, strict=True))
+                )
+            else:
+                results = self._step_at_once(actions)
         return self._collect(results)
+
+    def _step_at_once(self, actions: Sequence[str]) -> "list[_StepResult]":
+        """Where no user waits: appraised in a batch."""
+        numbers = [number for number in range(self.num_envs) if self._listens(number)]
+        sessions = [self.envs[number].session for number in numbers]
+        turns = dict(
+            zip(numbers, reply_many(sessions, [actions[at] for at in numbers]), strict=True)
+        )
+        results = []
+        for number, env in enumerate(self.envs):
+            if self._begins_anew(number):
+                text, info = env.reset()
+                results.append(_StepResult(text, 0.0, False, False, info, None))
+                continue
+            step = (
+                env.finish_step(turns[number], actions[number])
+                if number in turns
+                else env.step(actions[number])
+            )
+            if self.autoreset_mode is AutoresetMode.SAME_STEP and (step[2] or step[3]):
+                opening, info = env.reset()
+                final = {"final_obs": step[0], "final_info": step[4]}
+                results.append(_StepResult(opening, *step[1:4], info, final))
+            else:
+                results.append(_StepResult(*step, None))
+        return results
 
     def appraise_replies(
         self, texts: Sequence[Sequence[str]]

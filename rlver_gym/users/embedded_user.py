@@ -1,13 +1,15 @@
 """The embedded user: a sentient user that needs no model and no network, and explains every point."""
 
+from collections.abc import Sequence
+
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason
 from rlver_gym.core.ledger import Ledger, round_and_clip
 from rlver_gym.core.persona import Disposition
-from rlver_gym.core.user import Scene
+from rlver_gym.core.user import Moment, Scene
 from rlver_gym.users.embedded.appraise import appraise_moment
 from rlver_gym.users.embedded.chat import weigh_chat
 from rlver_gym.users.embedded.compile import compile_card
-from rlver_gym.users.embedded.recall import recall
+from rlver_gym.users.embedded.recall import recall, recall_many
 from rlver_gym.users.embedded.speak import choose_thought, compose_opening, compose_reply
 from rlver_gym.util.errors import UserFailed
 
@@ -47,6 +49,12 @@ class EmbeddedUser:
             strongest = max(reasons, key=lambda reason: abs(reason.points), default=None)
             return Appraisal(change, strongest.note if strongest else "", reasons)
         return Appraisal(change, choose_thought(scene, dialogue, reasons, change), reasons)
+
+    def appraise_many(self, moments: Sequence[Moment]) -> list[Appraisal]:
+        """What was said at each of the moments, all heard at once."""
+        english = [moment for moment in moments if moment.scene.persona.language == "en"]
+        recall_many([(compile_card(scene.persona), dialogue) for scene, _, dialogue in english])
+        return [self.appraise(*moment) for moment in moments]
 
     def _reasons(self, scene: Scene, emotion: int, dialogue: Dialogue) -> tuple[Reason, ...]:
         persona = scene.persona

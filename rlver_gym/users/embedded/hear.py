@@ -132,7 +132,7 @@ def _read(text: str) -> list[_Read]:
         words = split_words(part)
         if words:
             columns = zip(*[LEXICON[word] for word in words], strict=True)
-            _, tokens, folded, *rest = columns
+            words, tokens, folded, *rest = columns  # words of the lexicon: one object each
             runs = tuple(map(hash, zip(folded, folded[1:], folded[2:], strict=False)))
             reads.append(_Read(part, words, tuple(filter(None, tokens)), runs, *rest))
     return reads

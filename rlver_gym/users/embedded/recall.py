@@ -2,13 +2,14 @@
 dialogue, so a step hears two texts: what the person answered last, and what the agent says now.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.users.embedded.compile import Card
-from rlver_gym.users.embedded.hear import Heard, hear
+from rlver_gym.users.embedded.hear import Heard, hear, hear_many
 
 _NOTHING: frozenset = frozenset()
 
@@ -47,26 +48,42 @@ class Moment(NamedTuple):
 
 def recall(card: Card, dialogue: Dialogue) -> Moment:
     """The moment of a dialogue's utterance; kept with the dialogue."""
-    memory = dialogue.memory
-    known = memory.now
-    if isinstance(known, Moment) and known.card is card and dialogue.utterance == known.heard.text:
-        return known
-    before = memory.before
+    return recall_many([(card, dialogue)])[0]
+
+
+def recall_many(dialogues: Sequence[tuple[Card, Dialogue]]) -> list[Moment]:
+    """The same of several dialogues, heard at once."""
+    fresh = [
+        (card, dialogue)
+        for card, dialogue in dialogues
+        if not _fits(dialogue.memory.now, card, dialogue.utterance)
+    ]
+    if fresh:
+        texts = [dialogue.utterance or "" for _, dialogue in fresh]
+        heard = hear_many(texts, [card.names for card, _ in fresh])
+        for (card, dialogue), words in zip(fresh, heard, strict=True):
+            dialogue.memory.now = Moment(card, _read_past(card, dialogue), words)
+            dialogue.memory.before = None  # not needed any more
+    return [dialogue.memory.now for _, dialogue in dialogues]
+
+
+def _fits(moment: object, card: Card, utterance: str | None) -> bool:
+    """Whether it is the moment of this utterance."""
+    return isinstance(moment, Moment) and moment.card is card and moment.heard.text == utterance
+
+
+def _read_past(card: Card, dialogue: Dialogue) -> Past:
+    before, turns = dialogue.memory.before, dialogue.turns
     if (
-        isinstance(before, Moment)
-        and before.card is card
-        and dialogue.turns
-        and len(before.past.own_runs) + 1 == len(dialogue.turns)
-        and before.heard.text == dialogue.turns[-1].utterance
+        turns
+        and _fits(before, card, turns[-1].utterance)
+        and len(before.past.own_runs) + 1 == len(turns)
     ):
-        past = _go_on(before, dialogue.turns[-1].reply)
-    else:
-        past = _begin(dialogue.opening)
-        for turn in dialogue.turns:
-            past = _go_on(Moment(card, past, hear(turn.utterance, card.names)), turn.reply)
-    moment = Moment(card, past, hear(dialogue.utterance or "", card.names))
-    memory.now = moment
-    return moment
+        return _go_on(before, turns[-1].reply)
+    past = _begin(dialogue.opening)
+    for turn in turns:
+        past = _go_on(Moment(card, past, hear(turn.utterance, card.names)), turn.reply)
+    return past
 
 
 def _begin(opening: str) -> Past:
