@@ -1,59 +1,193 @@
-"""Retrieve: which of the card's lines answers a question, takes up a suggestion or a guess, or comes
-next: one scorer over all that the person can say.
+"""Retrieve: which of the card's lines answers a question, fits a guess or a suggestion, or comes
+next: one scorer over all that the person can say. Says nothing itself.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from rlver_gym.users.embedded.compile import Card
-from rlver_gym.users.embedded.english import FEELING_OF, LABELS, SCALE
-from rlver_gym.users.embedded.hear import Sentence, hear
+from rlver_gym.users.embedded.english import (
+    DATA,
+    FEELING_OF,
+    LABEL,
+    LABELS,
+    RELATIONS,
+    SCALE,
+)
+from rlver_gym.users.embedded.hear import Heard, hear
 from rlver_gym.users.embedded.recall import Moment, hash_sentences
-from rlver_gym.util.frozen import Memo
+from rlver_gym.util.files import load_json
+from rlver_gym.util.frozen import Memo, cache_by_identity
 
+_RETRIEVAL: dict = load_json(DATA, "retrieval.json")
+FEATURES: tuple[str, ...] = tuple(_RETRIEVAL["weights"])
+"""What speaks for a topic: likeness to a way of asking and to a line, the share of what is said that
+it has and that it is about, what the sentence probably asks, a feeling named, that it is about
+another person; and its kind.
+"""
+_KINDS = FEATURES[7:]
+_WEIGHTS = np.array(list(_RETRIEVAL["weights"].values()))
+_NONE, _NONE_FACTUAL = _RETRIEVAL["none"], _RETRIEVAL["none_factual"]
+"""The worth of none of the topics, and what more of it a question for a fact has."""
 _UNIT = float(SCALE * SCALE)
-_UNKNOWN = 2.5
-"""Nats of a token that a card does not have."""
-_PHRASE, _COVERED, _ABOUT, _WAY, _LINE, _ASKS, _IS_FACT, _NOBODY = (
-    5.9,
-    2.9,
-    2.2,
-    4.5,
-    2.1,
-    4.0,
-    4.4,
-    16.5,
-)
-"""Weights in nats of a softmax over topics and "none of them"."""
-_LEAST = -1.9
-"""The logarithm of a probability from which a line is an answer."""
-_FACTUAL = frozenset("who when where how many long old much".split())
-_FEELING, _THREAD = math.log(0.35), math.log(0.2)
-_SHARED, _ALIKE = 0.12, 1.2
-"""What a nat of shared words and likeness add among lines for the same."""
-_NO_TALK = frozenset(
-    """advise belittle blame bye check cliche confide encourage explain greet insult joke listen machine
-    motive offtopic permit praise reassure reflect reframe retell side sorry sympathy thanks
-    validate happened more hear_me""".split()
-)
-"""Labels for which no card has lines of its own."""
+_UNKNOWN, _BLAND, _CONTEXT = 2.5, 2.5, 0.4
+"""Nats of a token that a card does not have; what the person's last line counts beside words that
+point back to it.
+"""
+_POINTING = frozenset("that this it those these he she they him her them his their then there".split())
+_FITS, _BEST, _NEAR_BEST = 1.0, 6, 3.0
+"""What a line of the sort asked for adds; how many topics are looked at so; how far below the best
+another is an answer too.
+"""
+_SORTS = {
+    "when": "time", "how long": "time", "what time": "time", "what year": "time", "how many": "number",
+    "how much": "number", "how old": "number", "who": "person", "whose": "person", "whom": "person",
+}  # fmt: skip
+_TIMES, _NUMBERS, _PEOPLE = (frozenset(_RETRIEVAL[name].split()) for name in ("times", "numbers", "people"))
 _PRONOUNS = {"he": "he", "him": "he", "his": "he", "she": "she", "her": "she", "they": "they", "them": "they"}  # fmt: skip
 
 
-class Candidate(NamedTuple):
-    """A topic that may answer, and how probably (logarithm)."""
+class Query(NamedTuple):
+    """What a line is looked for."""
 
-    score: float
-    topic: int
-    line: int
-    """The best of its lines."""
+    words: tuple[str, ...]
+    tokens: frozenset[int]
+    context: frozenset[int]
+    """Tokens of the person's last line, where the words point back to it."""
+    vector: np.ndarray
+    labels: np.ndarray
+    """How probably each of LABELS is asked."""
+    ask: str
+    whom: str
 
 
-def weigh_tokens(card: Card, tokens: frozenset[int]) -> float:
-    get = card.weight.get
-    return math.fsum([get(token, _UNKNOWN) for token in tokens])
+class Layout(NamedTuple):
+    """A card's topics as the scorer needs them."""
+
+    label: np.ndarray
+    """The column in LABELS by which each is asked for; the one behind the last for none."""
+    others: dict[str, np.ndarray]
+    """By name, which topics are about somebody else."""
+    kinds: np.ndarray
+    """By kind of FEATURES, which topics are of it."""
+    is_answer: np.ndarray
+    feelings: dict[str, int]
+    suggestions: np.ndarray
+    told: np.ndarray
+    """Disclosures and threads, in the card's order."""
+
+
+@cache_by_identity
+def lay_out(card: Card) -> Layout:
+    kinds = np.array([topic.kind for topic in card.topics])
+    whoms = [topic.whom for topic in card.topics]
+    return Layout(
+        np.array([LABEL.get(topic.key, len(LABELS)) for topic in card.topics]),
+        {
+            name: np.array(
+                [
+                    float(topic.whom not in ("", name) or (topic.is_personal and name != ""))
+                    for topic in card.topics
+                ]
+            )
+            for name in {"", *card.pronouns, *whoms}
+        },
+        np.array([kinds == kind for kind in _KINDS], float),
+        np.where(kinds == "suggestion", -1e9, 0.0),
+        {topic.key: at for at, topic in enumerate(card.topics) if topic.kind == "feeling"},
+        np.flatnonzero(kinds == "suggestion"),
+        np.flatnonzero((kinds == "disclosure") | (kinds == "thread")),
+    )
+
+
+def make_query(moment: Moment, heard: Heard, at: int) -> Query:
+    """What a sentence of an utterance looks for, or (-1) all of it."""
+    said, labels = (heard, _NO_LABELS) if at < 0 else (heard.sentences[at], heard.labels[at])
+    points_back = at < 0 or not _POINTING.isdisjoint(said.words)
+    context = moment.past.last.tokens - said.tokens if points_back else frozenset()
+    ask = "" if at < 0 else heard.sentences[at].ask
+    whom = find_whom(moment, said.words)
+    return Query(said.words, said.tokens, context, heard.vectors[at], labels, ask, whom)
+
+
+_NO_LABELS = np.zeros(len(LABELS))
+
+
+def measure_topics(card: Card, query: Query) -> np.ndarray:
+    """FEATURES × topics."""
+    layout, size = lay_out(card), len(card.topics)
+    found = np.zeros((len(FEATURES), size))
+    if len(card.way_owners):
+        likes = card.ways @ query.vector
+        found[0, card.way_owners] = np.maximum.reduceat(likes, card.way_starts) / _UNIT
+    found[1] = np.maximum.reduceat(card.lines @ query.vector, card.line_starts) / _UNIT
+    known = card.weight
+    for tokens, most in ((query.tokens, 1.0), (query.context, _CONTEXT)):
+        total = sum([known.get(token, _UNKNOWN) for token in tokens], _BLAND)
+        for token in tokens:
+            if token in card.topics_with:
+                share = most * known[token] / total
+                found[2, card.topics_with[token]] += share
+                if token in card.about_index:
+                    found[3, card.about_index[token]] += share
+    found[4] = (np.log1p(50 * np.append(query.labels, 0.0)) / np.log(51)).take(layout.label)
+    for word in query.words:
+        at = layout.feelings.get(FEELING_OF.get(word, ""))
+        if at is not None:
+            found[5, at] = 1.0
+    found[6] = layout.others[query.whom]
+    found[7:] = layout.kinds
+    return found
+
+
+def score_topics(card: Card, query: Query) -> np.ndarray:
+    """How well each topic goes with what was said, in logits; `_NONE` is none of them."""
+    return _WEIGHTS @ measure_topics(card, query)
+
+
+def find_answers(moment: Moment, query: Query) -> list[int]:
+    """The topics that answer a question, best first."""
+    card = moment.card
+    scores = score_topics(card, query) + lay_out(card).is_answer
+    sort = _SORTS.get(query.ask, "")
+    least = _NONE + (_NONE_FACTUAL if sort else 0.0)
+    found = []
+    for at in np.argpartition(scores, -min(_BEST, len(scores)))[-_BEST:].tolist():
+        score = float(scores[at])
+        if sort:
+            fits = any(is_of_sort(moment, line, sort) for line in card.topics[at].lines)
+            score += _FITS if fits else -_FITS
+        if score >= least:
+            found.append((-score, at))
+    found.sort()
+    return [at for score, at in found if score <= found[0][0] + _NEAR_BEST]
+
+
+def find_suggestion(moment: Moment, query: Query) -> int | None:
+    """The topic in which the person speaks of what is suggested."""
+    card = moment.card
+    places = lay_out(card).suggestions
+    if not len(places):
+        return None
+    found = measure_topics(card, query)[:, places]
+    worth = found[0] + found[2]
+    best = int(worth.argmax())
+    return int(places[best]) if worth[best] >= _SUGGESTED else None
+
+
+_SUGGESTED = 1.1
+"""Likeness to a way of suggesting it and the share of words, from where they mean the same."""
+
+
+def is_of_sort(moment: Moment, line: str, sort: str) -> bool:
+    """Whether a line has a time, a number or a person in it, as was asked."""
+    words = read_line(line).words
+    if sort == "person":
+        return not words.isdisjoint(moment.card.people) or not words.isdisjoint(RELATIONS | _PEOPLE)
+    return not words.isdisjoint(_TIMES if sort == "time" else _NUMBERS) or any(
+        word.isdigit() for word in words
+    )
 
 
 def find_whom(moment: Moment, words: tuple[str, ...]) -> str:
@@ -65,8 +199,7 @@ def find_whom(moment: Moment, words: tuple[str, ...]) -> str:
     spoken = {_PRONOUNS[word] for word in words if word in _PRONOUNS}
     if not spoken:
         return ""
-    lines = (*reversed(moment.heard.words), *reversed(moment.past.last.words))
-    for word in lines:
+    for word in (*reversed(moment.heard.words), *reversed(moment.past.last.words)):
         name = card.people.get(word)
         if name is not None and card.pronouns[name] in spoken:
             return name
@@ -74,114 +207,10 @@ def find_whom(moment: Moment, words: tuple[str, ...]) -> str:
     return alone[0] if len(alone) == 1 else ""
 
 
-def rank_answers(moment: Moment, at: int) -> list[Candidate]:
-    """What may answer the sentence at a place, best first."""
-    card, sentence = moment.card, moment.heard.sentences[at]
-    whom, vector = find_whom(moment, sentence.words), moment.heard.vectors[at]
-    line_like = card.lines @ vector / _UNIT
-    shares, none = _weigh_facts(card, sentence, whom, vector, line_like)
-    found: list[Candidate] = []
-    factual = (1 - none) * (sentence.ask.split()[-1] in _FACTUAL)
-    for topic in np.argsort(-shares, kind="stable")[:4].tolist():
-        if none <= 0.35:
-            score = math.log(float(shares[topic]) + 1e-9)
-            if score >= _LEAST:
-                found.append(Candidate(score, topic, 0))
-    if found:
-        factual -= math.log(max(1 - math.exp(found[0].score), 0.1))
-    row = moment.heard.labels[at]
-    for label in row.argsort()[::-1][:5].tolist():
-        name, share = LABELS[label], float(row[label])
-        if name in _NO_TALK or share <= 0.02 or (name == "safe" and share < 0.7):
-            continue
-        kind = "person" if name.startswith("p_") else "inquiry"
-        topic = card.by_key.get((kind, name, whom if kind == "person" else ""))
-        if topic is None and name == "p_who" and whom:
-            topic = card.by_key.get(("background", whom, whom))
-        if topic is not None:
-            base = math.log(share) - factual
-            found.append(_best_line(card, sentence, line_like, topic, base))
-    for word in sentence.words:
-        topic = card.by_key.get(("feeling", FEELING_OF.get(word, ""), ""))
-        if topic is not None:
-            found.append(_best_line(card, sentence, line_like, topic, _FEELING))
-    near = [card.about_index[token] for token in sentence.tokens if token in card.about_index]
-    for topic in np.unique(np.concatenate(near)).tolist() if near else ():
-        if card.topics[topic].kind == "thread":
-            found.append(_best_line(card, sentence, line_like, topic, _THREAD - factual))
-    return sorted([one for one in found if one.score >= _LEAST], key=lambda one: -one.score)
-
-
-def _weigh_facts(
-    card: Card, sentence: Sentence, whom: str, vector: np.ndarray, line_like: np.ndarray
-) -> tuple[np.ndarray, float]:
-    """How probable each topic is what was asked for, and that none is."""
-    size = len(card.topics)
-    phrase, covered, about, way_like = np.zeros(len(card.way_sizes)), *np.zeros((3, size))
-    for word in frozenset(sentence.words):
-        ways = card.way_index.get(word)
-        if ways is not None:
-            phrase[ways] += 1.0
-    total = weigh_tokens(card, sentence.tokens) or 1.0
-    for token in sentence.tokens:
-        if token in card.topics_with:
-            covered[card.topics_with[token]] += card.weight[token] / total
-        if token in card.about_index:
-            about[card.about_index[token]] += card.weight[token] / total
-    found = _COVERED * covered + _ABOUT * about + _IS_FACT * card.is_fact
-    found += _LINE * np.maximum.reduceat(line_like, card.line_starts)
-    if len(card.way_owners):
-        phrase /= card.way_sizes * math.sqrt(max(1, len(frozenset(sentence.words))))
-        value = _PHRASE * phrase + _WAY * (card.ways @ vector) / _UNIT
-        way_like[card.way_owners] = np.maximum.reduceat(value, card.way_starts)
-        found += way_like
-    if sentence.ask in card.asks:
-        found += _ASKS * card.asks[sentence.ask]
-    if whom:
-        found -= [1.0 if one.whom not in ("", whom) else 0.0 for one in card.topics]
-    found[[one.kind not in ("fact", "disclosure", "background") for one in card.topics]] = -9.0
-    top = max(float(found.max()), _NOBODY)
-    shares, rest = np.exp(found - top), math.exp(_NOBODY - top)
-    whole = float(shares.sum()) + rest
-    return shares / whole, rest / whole
-
-
-def _best_line(
-    card: Card, sentence: Sentence, line_like: np.ndarray, topic: int, base: float
-) -> Candidate:
-    start, lines = int(card.line_starts[topic]), card.topics[topic].lines
-    worth = [
-        _SHARED * min(5.0, weigh_tokens(card, sentence.tokens & read_line(line).tokens))
-        + _ALIKE * float(line_like[start + at])
-        for at, line in enumerate(lines)
-    ]
-    best = max(range(len(lines)), key=worth.__getitem__)
-    return Candidate(base + worth[best] * (base < 0), topic, best)
-
-
-def find_suggestion(moment: Moment, at: int) -> int | None:
-    """The topic in which the person speaks of what a sentence suggests."""
-    card, sentence = moment.card, moment.heard.sentences[at]
-    best, found = 0.62, None
-    like = card.ways @ moment.heard.vectors[at] / _UNIT
-    place = 0
-    for number, topic in enumerate(card.topics):
-        count = min(len(topic.ways), 8)
-        if topic.kind == "suggestion":
-            for way in range(count):
-                named = read_line(topic.ways[way]).tokens
-                shared = named & sentence.tokens
-                share = weigh_tokens(card, shared) / (weigh_tokens(card, named) or 1.0)
-                value = 0.7 * share + 0.5 * float(like[place + way])
-                if value > best and (len(shared) >= 2 or share > 0.9):
-                    best, found = value, number
-        place += count
-    return found
-
-
 class ReadLine(NamedTuple):
     """A line of a card, ready to be known again."""
 
+    words: frozenset[str]
     tokens: frozenset[int]
     runs: frozenset[int]
     sentences: frozenset[int]
@@ -189,7 +218,7 @@ class ReadLine(NamedTuple):
 
 def _read_line(text: str) -> ReadLine:
     line = hear(text, is_line=True)
-    return ReadLine(line.tokens, line.runs, hash_sentences(line))
+    return ReadLine(frozenset(line.words), line.tokens, line.runs, hash_sentences(line))
 
 
 read_line = Memo(_read_line, 30_000).__getitem__
