@@ -1,193 +1,142 @@
-"""Retrieve: which of the card's lines answers a question, fits a guess or a suggestion, or comes
-next: one scorer over all that the person can say. Says nothing itself.
+"""Retrieve: how well each of the card's topics goes with what was said, for questions, suggestions
+and what comes next: one scorer; and whether a line was said before. Says nothing itself.
 """
 
+import math
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from rlver_gym.users.embedded.compile import Card
-from rlver_gym.users.embedded.english import (
-    DATA,
-    FEELING_OF,
-    LABEL,
-    LABELS,
-    RELATIONS,
-    SCALE,
-)
+from rlver_gym.users.embedded.english import DATA, LABEL, RELATIONS, SCALE
 from rlver_gym.users.embedded.hear import Heard, hear
 from rlver_gym.users.embedded.recall import Moment, hash_sentences
 from rlver_gym.util.files import load_json
 from rlver_gym.util.frozen import Memo, cache_by_identity
 
-_RETRIEVAL: dict = load_json(DATA, "retrieval.json")
-FEATURES: tuple[str, ...] = tuple(_RETRIEVAL["weights"])
-"""What speaks for a topic: likeness to a way of asking and to a line, the share of what is said that
-it has and that it is about, what the sentence probably asks, a feeling named, that it is about
-another person; and its kind.
+_DATA: dict = load_json(DATA, "retrieval.json")
+WEIGHTS: dict[str, float] = _DATA["weights"]
+"""What speaks for a topic, in logits: likeness to a way of asking and to a line, the share of what
+was said that it has and is about, what is probably asked, that it is about another, and its kind.
 """
-_KINDS = FEATURES[7:]
-_WEIGHTS = np.array(list(_RETRIEVAL["weights"].values()))
-_NONE, _NONE_FACTUAL = _RETRIEVAL["none"], _RETRIEVAL["none_factual"]
-"""The worth of none of the topics, and what more of it a question for a fact has."""
 _UNIT = float(SCALE * SCALE)
 _UNKNOWN, _BLAND, _CONTEXT = 2.5, 2.5, 0.4
-"""Nats of a token that a card does not have; what the person's last line counts beside words that
-point back to it.
+"""Nats of a token that a card does not have, and of what is added, so that one token is not all;
+what the person's last line counts beside words that point back to it.
 """
-_POINTING = frozenset("that this it those these he she they him her them his their then there".split())
 _FITS, _BEST, _NEAR_BEST = 1.0, 6, 3.0
-"""What a line of the sort asked for adds; how many topics are looked at so; how far below the best
-another is an answer too.
-"""
-_SORTS = {
-    "when": "time", "how long": "time", "what time": "time", "what year": "time", "how many": "number",
-    "how much": "number", "how old": "number", "who": "person", "whose": "person", "whom": "person",
-}  # fmt: skip
-_TIMES, _NUMBERS, _PEOPLE = (frozenset(_RETRIEVAL[name].split()) for name in ("times", "numbers", "people"))
-_PRONOUNS = {"he": "he", "him": "he", "his": "he", "she": "she", "her": "she", "they": "they", "them": "they"}  # fmt: skip
-
-
-class Query(NamedTuple):
-    """What a line is looked for."""
-
-    words: tuple[str, ...]
-    tokens: frozenset[int]
-    context: frozenset[int]
-    """Tokens of the person's last line, where the words point back to it."""
-    vector: np.ndarray
-    labels: np.ndarray
-    """How probably each of LABELS is asked."""
-    ask: str
-    whom: str
+"""What a line of the sort asked for adds, to how many topics; how near the best another answers."""
+_POINTING = frozenset(_DATA["pointing"].split())
+_SORTS: dict[str, str] = _DATA["sorts"]
+_WORDS = {sort: frozenset(_DATA[sort].split()) for sort in ("time", "number", "person")}
+_PRONOUNS: dict[str, str] = _DATA["pronouns"]
 
 
 class Layout(NamedTuple):
     """A card's topics as the scorer needs them."""
 
-    label: np.ndarray
-    """The column in LABELS by which each is asked for; the one behind the last for none."""
-    others: dict[str, np.ndarray]
-    """By name, which topics are about somebody else."""
-    kinds: np.ndarray
-    """By kind of FEATURES, which topics are of it."""
-    is_answer: np.ndarray
-    feelings: dict[str, int]
+    bias: dict[str, np.ndarray]
+    """By who is spoken of, what each topic has from its kind and from being about another."""
+    asked: np.ndarray
+    """The topics that a label asks for, and below them the label's column."""
     suggestions: np.ndarray
     told: np.ndarray
     """Disclosures and threads, in the card's order."""
+    is_thread: np.ndarray
+    hits: Callable[[int], tuple[float, np.ndarray, np.ndarray]]
+    """What a token weighs, the topics that have it, and what it adds to each."""
 
 
 @cache_by_identity
 def lay_out(card: Card) -> Layout:
     kinds = np.array([topic.kind for topic in card.topics])
-    whoms = [topic.whom for topic in card.topics]
+    told = np.flatnonzero((kinds == "disclosure") | (kinds == "thread"))
+    asked = [(at, LABEL[topic.key]) for at, topic in enumerate(card.topics) if topic.key in LABEL]
+    of_kind = np.array([WEIGHTS.get(kind, 0.0) for kind in kinds.tolist()])
+    whom = np.array(["you" if topic.is_personal else topic.whom for topic in card.topics])
+    others = {name: (whom != "") & (whom != (name or "you")) for name in ("", *card.pronouns)}
     return Layout(
-        np.array([LABEL.get(topic.key, len(LABELS)) for topic in card.topics]),
-        {
-            name: np.array(
-                [
-                    float(topic.whom not in ("", name) or (topic.is_personal and name != ""))
-                    for topic in card.topics
-                ]
-            )
-            for name in {"", *card.pronouns, *whoms}
-        },
-        np.array([kinds == kind for kind in _KINDS], float),
-        np.where(kinds == "suggestion", -1e9, 0.0),
-        {topic.key: at for at, topic in enumerate(card.topics) if topic.kind == "feeling"},
+        {name: of_kind + WEIGHTS["whom"] * is_other for name, is_other in others.items()},
+        np.array(asked, np.int64).reshape(-1, 2).T,
         np.flatnonzero(kinds == "suggestion"),
-        np.flatnonzero((kinds == "disclosure") | (kinds == "thread")),
+        told,
+        kinds[told] == "thread",
+        Memo(partial(_find_hits, card), 4_000).__getitem__,
     )
 
 
-def make_query(moment: Moment, heard: Heard, at: int) -> Query:
-    """What a sentence of an utterance looks for, or (-1) all of it."""
-    said, labels = (heard, _NO_LABELS) if at < 0 else (heard.sentences[at], heard.labels[at])
-    points_back = at < 0 or not _POINTING.isdisjoint(said.words)
-    context = moment.past.last.tokens - said.tokens if points_back else frozenset()
-    ask = "" if at < 0 else heard.sentences[at].ask
-    whom = find_whom(moment, said.words)
-    return Query(said.words, said.tokens, context, heard.vectors[at], labels, ask, whom)
+def _find_hits(card: Card, token: int) -> tuple[float, np.ndarray, np.ndarray]:
+    weight = card.weight.get(token, _UNKNOWN)
+    topics, about = card.topics_with.get(token, _NONE), card.about_index.get(token, _NONE)
+    worth = (weight * WEIGHTS["covered"], weight * WEIGHTS["about"])
+    return (
+        weight,
+        np.concatenate([topics, about]),
+        np.repeat(worth, (len(topics), len(about))),
+    )
 
 
-_NO_LABELS = np.zeros(len(LABELS))
+_NONE = np.zeros(0, np.int64)
 
 
-def measure_topics(card: Card, query: Query) -> np.ndarray:
-    """FEATURES × topics."""
-    layout, size = lay_out(card), len(card.topics)
-    found = np.zeros((len(FEATURES), size))
+def score_topics(moment: Moment, heard: Heard, at: int) -> np.ndarray:
+    """How well each topic goes with a sentence of an utterance or (-1) all of it, in logits."""
+    card, layout = moment.card, lay_out(moment.card)
+    said, vector = heard if at < 0 else heard.sentences[at], heard.vectors[at]
+    scores = np.maximum.reduceat(card.lines @ vector, card.line_starts)
+    scores = scores * (WEIGHTS["line_like"] / _UNIT) + layout.bias[find_whom(moment, said.words)]
     if len(card.way_owners):
-        likes = card.ways @ query.vector
-        found[0, card.way_owners] = np.maximum.reduceat(likes, card.way_starts) / _UNIT
-    found[1] = np.maximum.reduceat(card.lines @ query.vector, card.line_starts) / _UNIT
-    known = card.weight
-    for tokens, most in ((query.tokens, 1.0), (query.context, _CONTEXT)):
-        total = sum([known.get(token, _UNKNOWN) for token in tokens], _BLAND)
-        for token in tokens:
-            if token in card.topics_with:
-                share = most * known[token] / total
-                found[2, card.topics_with[token]] += share
-                if token in card.about_index:
-                    found[3, card.about_index[token]] += share
-    found[4] = (np.log1p(50 * np.append(query.labels, 0.0)) / np.log(51)).take(layout.label)
-    for word in query.words:
-        at = layout.feelings.get(FEELING_OF.get(word, ""))
-        if at is not None:
-            found[5, at] = 1.0
-    found[6] = layout.others[query.whom]
-    found[7:] = layout.kinds
-    return found
+        likes = np.maximum.reduceat(card.ways @ vector, card.way_starts)
+        scores[card.way_owners] += likes * (WEIGHTS["way_like"] / _UNIT)
+    if at >= 0:
+        sure = np.log1p(50 * heard.labels[at]) * (WEIGHTS["label"] / math.log(51))
+        scores[layout.asked[0]] += sure.take(layout.asked[1])
+    points_back = at < 0 or (len(said.tokens) < 3 and not _POINTING.isdisjoint(said.words))
+    context = moment.past.last.tokens - said.tokens if points_back else ()
+    for tokens, most in ((said.tokens, 1.0), (context, _CONTEXT)):
+        if tokens:
+            nats, topics, worth = zip(*map(layout.hits, tokens), strict=True)
+            whole = np.bincount(np.concatenate(topics), np.concatenate(worth), len(scores))
+            scores += whole * (most / (sum(nats) + _BLAND))
+    return scores
 
 
-def score_topics(card: Card, query: Query) -> np.ndarray:
-    """How well each topic goes with what was said, in logits; `_NONE` is none of them."""
-    return _WEIGHTS @ measure_topics(card, query)
-
-
-def find_answers(moment: Moment, query: Query) -> list[int]:
+def find_answers(moment: Moment, heard: Heard, at: int) -> list[int]:
     """The topics that answer a question, best first."""
-    card = moment.card
-    scores = score_topics(card, query) + lay_out(card).is_answer
-    sort = _SORTS.get(query.ask, "")
-    least = _NONE + (_NONE_FACTUAL if sort else 0.0)
-    found = []
-    for at in np.argpartition(scores, -min(_BEST, len(scores)))[-_BEST:].tolist():
-        score = float(scores[at])
+    scores = score_topics(moment, heard, at)
+    scores[lay_out(moment.card).suggestions] = -np.inf
+    sort = _SORTS.get(heard.sentences[at].ask, "")
+    least = _DATA["none_factual" if sort else "none"]
+    ranked = []
+    for topic in scores.argpartition(-min(_BEST, len(scores)))[-_BEST:].tolist():
+        score = float(scores[topic])
         if sort:
-            fits = any(is_of_sort(moment, line, sort) for line in card.topics[at].lines)
-            score += _FITS if fits else -_FITS
+            lines = moment.card.topics[topic].lines
+            score += _FITS if any(is_of_sort(moment, line, sort) for line in lines) else -_FITS
         if score >= least:
-            found.append((-score, at))
-    found.sort()
-    return [at for score, at in found if score <= found[0][0] + _NEAR_BEST]
+            ranked.append((-score, topic))
+    ranked.sort()
+    return [topic for score, topic in ranked if score <= ranked[0][0] + _NEAR_BEST]
 
 
-def find_suggestion(moment: Moment, query: Query) -> int | None:
-    """The topic in which the person speaks of what is suggested."""
-    card = moment.card
-    places = lay_out(card).suggestions
-    if not len(places):
-        return None
-    found = measure_topics(card, query)[:, places]
-    worth = found[0] + found[2]
-    best = int(worth.argmax())
-    return int(places[best]) if worth[best] >= _SUGGESTED else None
-
-
-_SUGGESTED = 1.1
-"""Likeness to a way of suggesting it and the share of words, from where they mean the same."""
+def find_suggestion(moment: Moment, at: int) -> int | None:
+    """The topic in which the person speaks of what a sentence suggests."""
+    places = lay_out(moment.card).suggestions
+    scores = score_topics(moment, moment.heard, at)[places]
+    is_known = len(places) and scores.max() >= _DATA["suggested"]
+    return int(places[scores.argmax()]) if is_known else None
 
 
 def is_of_sort(moment: Moment, line: str, sort: str) -> bool:
-    """Whether a line has a time, a number or a person in it, as was asked."""
+    """Whether a line has a time, a number or a person in it."""
     words = read_line(line).words
+    if not words.isdisjoint(_WORDS[sort]):
+        return True
     if sort == "person":
-        return not words.isdisjoint(moment.card.people) or not words.isdisjoint(RELATIONS | _PEOPLE)
-    return not words.isdisjoint(_TIMES if sort == "time" else _NUMBERS) or any(
-        word.isdigit() for word in words
-    )
+        return not words.isdisjoint(RELATIONS) or not words.isdisjoint(moment.card.people)
+    return any(word.isdigit() for word in words)
 
 
 def find_whom(moment: Moment, words: tuple[str, ...]) -> str:
@@ -211,14 +160,13 @@ class ReadLine(NamedTuple):
     """A line of a card, ready to be known again."""
 
     words: frozenset[str]
-    tokens: frozenset[int]
     runs: frozenset[int]
-    sentences: frozenset[int]
+    sentences: frozenset[tuple[str, ...]]
 
 
 def _read_line(text: str) -> ReadLine:
     line = hear(text, is_line=True)
-    return ReadLine(frozenset(line.words), line.tokens, line.runs, hash_sentences(line))
+    return ReadLine(frozenset(line.words), line.runs, hash_sentences(line))
 
 
 read_line = Memo(_read_line, 30_000).__getitem__

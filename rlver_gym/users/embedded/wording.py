@@ -3,73 +3,46 @@ person types. Pure.
 """
 
 import re
-from typing import NamedTuple
+from functools import lru_cache
 
 from rlver_gym.core.persona import Persona, Situation
 from rlver_gym.core.words import content_stems, split_sentences, split_words
-from rlver_gym.users.embedded.english import get_token
+from rlver_gym.users.embedded.english import get_token, word_set
 from rlver_gym.users.embedded.recall import Moment
-from rlver_gym.util.frozen import cache_by_identity
 
 _MOST_WORDS = 10
 """Of what somebody terse says, but for its first sentence."""
 _I = re.compile(r"\bI\b(?!\.)")
-_CAPITAL = re.compile(
-    r"(?:I|Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday|January|February|March|April"
-    r"|May|June|July|August|September|October|November|December)\b"
-)
+_DATES = word_set("weekdays") | word_set("months") | {"i"}
 
 
-class Introduction(NamedTuple):
-    """Somebody's name and how they are introduced."""
-
-    name: str
-    word: str
-    """The last of the name's words, in lower case."""
-    text: str
-    """With the name in it: "my neighbour Judith"."""
-    name_pattern: re.Pattern[str]
-    text_pattern: re.Pattern[str]
-    about: frozenset[str]
-    """The stems of the introduction without the name: a sentence with one of them beside the name
-    introduces them by itself.
-    """
-
-
-@cache_by_identity
-def compile_introductions(situation: Situation) -> tuple[Introduction, ...]:
-    return tuple(
-        Introduction(
-            other.name,
-            split_words(other.name)[-1],
-            other.introduction,
-            re.compile(rf"(?<!\w){re.escape(other.name)}(?!\w)"),
-            re.compile(rf"(?<!\w){re.escape(other.introduction)}(?!\w)", re.IGNORECASE),
-            content_stems(other.introduction) - content_stems(other.name),
-        )
-        for other in situation.people
-        if other.introduction and other.introduction != other.name
-    )
+@lru_cache(maxsize=2_048)
+def _compile_name(name: str, introduction: str) -> re.Pattern[str]:
+    """A name, with or without the introduction around it."""
+    return re.compile(rf"(?<!\w)(?:(?i:{re.escape(introduction)})|{re.escape(name)})(?!\w)")
 
 
 def add_introductions(situation: Situation, text: str, moment: Moment | None = None) -> str:
-    """The text with everybody introduced whom neither side has named so far; `moment`: None at the
-    opening.
+    """The text with everybody introduced whom neither side has named so far, and nobody twice;
+    `moment`: None at the opening.
     """
-    for other in compile_introductions(situation):
-        if other.name not in text:
+    for other in situation.people:
+        name, said = other.name, other.introduction
+        if not said or name not in text:
             continue
-        if moment is not None and _was_named(moment, other.word):
-            text = other.text_pattern.sub(other.name, text)
+        pattern = _compile_name(name, said)
+        if moment is not None and _was_named(moment, split_words(name)[-1]):
+            text = pattern.sub(name, text)
             continue
-        named = other.name_pattern.search(text)
-        if named is None:
+        named = pattern.search(text)
+        if named is None or len(named.group()) > len(name):
             continue
         start, end = named.span()
-        before = text[:start].rstrip('"“‘ ')
-        if not _introduces_itself(other, text, start):
-            begins = before[-1:] in (".", "!", "?", "…", "\n", "")
-            said = other.text[0].upper() + other.text[1:] if begins else other.text
+        before = re.split(r"(?<=[.!?…\n])", text[:start])[-1]
+        after = re.split(r"[.!?…\n]", text[end:], maxsplit=1)[0]
+        about = content_stems(said) - content_stems(name)
+        if about.isdisjoint(content_stems(before + after)):  # else "Judith is my neighbour"
+            said = said if before.strip(' "“‘') else said[0].upper() + said[1:]
             text = text[:start] + said + text[end:]
     return text
 
@@ -79,34 +52,20 @@ def _was_named(moment: Moment, word: str) -> bool:
     return word in past.told_words or word in heard.words or get_token(word) in past.own
 
 
-def _introduces_itself(other: Introduction, text: str, at: int) -> bool:
-    start = 0
-    for sentence in split_sentences(text):
-        start = text.index(sentence, start)
-        if start <= at < start + len(sentence):
-            return not other.about or not other.about.isdisjoint(content_stems(sentence))
-        start += len(sentence)
-    return False
-
-
 def apply_typing_style(persona: Persona, text: str) -> str:
     """A text as the person would type it: in lower case, a line a sentence, a few words at a time;
     unchanged for those who write as their card does.
     """
-    typing = persona.person.typing
-    sentences = list(split_sentences(text)) if typing in ("quick", "terse") else []
-    if not sentences:
+    if persona.person.typing not in ("quick", "terse"):
         return text
     names = {word for other in persona.situation.people for word in other.name.split()}
-    if typing == "terse":
-        length = 0
-        for at, sentence in enumerate(sentences):
-            length += len(sentence.split())
-            if at and length > _MOST_WORDS:
-                del sentences[at:]
-                break
-    for at, sentence in enumerate(sentences):
-        if not _CAPITAL.match(sentence) and re.split(r"\W", sentence, maxsplit=1)[0] not in names:
+    typed, length = [], 0
+    for sentence in split_sentences(text):
+        length += len(sentence.split())
+        if typed and length > _MOST_WORDS and persona.person.typing == "terse":
+            break
+        first = re.split(r"\W", sentence, maxsplit=1)[0]
+        if first.lower() not in _DATES and first not in names:
             sentence = sentence[:1].lower() + sentence[1:]
-        sentences[at] = _I.sub("i", sentence.removesuffix("."))
-    return "\n".join(sentences)
+        typed.append(_I.sub("i", sentence.removesuffix(".")))
+    return "\n".join(typed) or text
