@@ -41,7 +41,7 @@ class Layout(NamedTuple):
     """By who is spoken of, what each topic has from its kind and from being about another."""
     asked: np.ndarray
     """The topics that a label asks for, and below them the label's column."""
-    suggestions: np.ndarray
+    is_suggestion: np.ndarray
     told: np.ndarray
     """Disclosures and threads, in the card's order."""
     is_thread: np.ndarray
@@ -60,7 +60,7 @@ def lay_out(card: Card) -> Layout:
     return Layout(
         {name: of_kind + WEIGHTS["whom"] * is_other for name, is_other in others.items()},
         np.array(asked, np.int64).reshape(-1, 2).T,
-        np.flatnonzero(kinds == "suggestion"),
+        kinds == "suggestion",
         told,
         kinds[told] == "thread",
         Memo(partial(_find_hits, card), 4_000).__getitem__,
@@ -71,11 +71,8 @@ def _find_hits(card: Card, token: int) -> tuple[float, np.ndarray, np.ndarray]:
     weight = card.weight.get(token, _UNKNOWN)
     topics, about = card.topics_with.get(token, _NONE), card.about_index.get(token, _NONE)
     worth = (weight * WEIGHTS["covered"], weight * WEIGHTS["about"])
-    return (
-        weight,
-        np.concatenate([topics, about]),
-        np.repeat(worth, (len(topics), len(about))),
-    )
+    counts = (len(topics), len(about))
+    return weight, np.concatenate([topics, about]), np.repeat(worth, counts)
 
 
 _NONE = np.zeros(0, np.int64)
@@ -103,12 +100,12 @@ def score_topics(moment: Moment, heard: Heard, at: int) -> np.ndarray:
     return scores
 
 
-def find_answers(moment: Moment, heard: Heard, at: int) -> list[int]:
-    """The topics that answer a question, best first."""
+def find_answers(moment: Moment, heard: Heard, at: int, *, suggests: bool = False) -> list[int]:
+    """The topics that answer a question, or that speak of what is suggested, best first."""
     scores = score_topics(moment, heard, at)
-    scores[lay_out(moment.card).suggestions] = -np.inf
+    scores[lay_out(moment.card).is_suggestion != suggests] = -np.inf
     sort = _SORTS.get(heard.sentences[at].ask, "")
-    least = _DATA["none_factual" if sort else "none"]
+    least = _DATA["suggested" if suggests else "none_factual" if sort else "none"]
     ranked = []
     for topic in scores.argpartition(-min(_BEST, len(scores)))[-_BEST:].tolist():
         score = float(scores[topic])
@@ -121,22 +118,12 @@ def find_answers(moment: Moment, heard: Heard, at: int) -> list[int]:
     return [topic for score, topic in ranked if score <= ranked[0][0] + _NEAR_BEST]
 
 
-def find_suggestion(moment: Moment, at: int) -> int | None:
-    """The topic in which the person speaks of what a sentence suggests."""
-    places = lay_out(moment.card).suggestions
-    scores = score_topics(moment, moment.heard, at)[places]
-    is_known = len(places) and scores.max() >= _DATA["suggested"]
-    return int(places[scores.argmax()]) if is_known else None
-
-
 def is_of_sort(moment: Moment, line: str, sort: str) -> bool:
     """Whether a line has a time, a number or a person in it."""
     words = read_line(line).words
-    if not words.isdisjoint(_WORDS[sort]):
-        return True
-    if sort == "person":
-        return not words.isdisjoint(RELATIONS) or not words.isdisjoint(moment.card.people)
-    return any(word.isdigit() for word in words)
+    if sort != "person":
+        return not words.isdisjoint(_WORDS[sort])
+    return any(not words.isdisjoint(one) for one in (_WORDS[sort], RELATIONS, moment.card.people))
 
 
 def find_whom(moment: Moment, words: tuple[str, ...]) -> str:

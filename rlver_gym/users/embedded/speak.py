@@ -5,10 +5,11 @@ else a reaction by the true reason comes first; then what comes next. Nothing is
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import numpy as np
 
-from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason, ReasonCode
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason
 from rlver_gym.core.emotion import Band, Outcome
 from rlver_gym.core.persona import Disposition
 from rlver_gym.core.user import Scene, disclosure_depth
@@ -32,17 +33,15 @@ _ALONE, _FACTUAL, _PLEASANT, _FEEL, _DENIED = (
 """Reactions after which nothing is told; questions for facts; feelings that are rather denied;
 words that a guess at their feelings has, and has not.
 """
-_AND, _TRADE = re.compile(_REACTIONS["and"]), re.compile(_REACTIONS["trade"], re.IGNORECASE)
-"""Between two questions in one sentence; asking for their work."""
+_AND, _TRADE, _NAMES = (
+    re.compile(_REACTIONS[name], re.IGNORECASE) for name in ("and", "trade", "names")
+)
+"""Between two questions in one sentence; asking for their work, and for a name."""
 _WHEN, _AGE = ("when", "how long"), ("fact", "my-age", "")
-_REACTS, _HINTS, _MOST_HINTS, _STRANGE = 0.35, 0.25, 3, 150
-"""The share of faint changes that are reacted to, and of turns with a hint; hundredths of a nat of
-what no card holds.
-"""
+_REACTS, _HINTS, _MOST_HINTS, _STRANGE = 0.35, 0.25, 3, 45
+"""Shares of faint changes reacted to, of turns with a hint; hundredths of a nat of what is strange."""
 _BY_PLACE, _BY_CHANCE, _NEAR = 0.35, 1.0, 2.6
-"""What each place further down the card's order costs, how far chance moves, and from where on a
-thread lies near to what was said; in logits.
-"""
+"""Logits that a place further down the card costs, that chance moves, from where a thread is near."""
 
 
 def compose_opening(scene: Scene, emotion: int) -> str:
@@ -54,12 +53,11 @@ def choose_thought(
     scene: Scene, dialogue: Dialogue, reasons: tuple[Reason, ...], change: int
 ) -> str:
     """What the person thinks and does not say; empty when they have thought all that they have."""
-    kinds = ["touched", "eased", "touched"] if change >= 4 else ["eased", "touched"]
+    kinds = ["touched", "eased"] if change >= 4 else ["eased", "touched"]
     if change <= 0:
-        codes = {reason.code for reason in reasons if reason.points < 0}
-        is_puzzling = codes & {ReasonCode.NONSENSE, ReasonCode.BROKEN, ReasonCode.SILENCE}
-        first = "puzzled" if is_puzzling else "cold" if change > -3 else "missed"
-        kinds = ["hurt" if change <= -7 else first, "missed", "cold", "puzzled"]
+        kinds = ["hurt" if change <= -7 else "missed" if change <= -3 else "cold", "missed", "cold"]
+        if any(_REACTIONS.get(reason.code) == "puzzled" for reason in reasons):
+            kinds = ["puzzled", *kinds]
     had = {turn.appraisal.thought for turn in dialogue.turns}
     for kind in kinds:
         fresh = [line for line in getattr(scene.persona.person.thoughts, kind) if line not in had]
@@ -90,10 +88,9 @@ class _Speaker:
         self.moment = recall(compile_card(scene.persona), dialogue)
         self.card, self.heard = self.moment.card, self.moment.heard
         self.person, self.manner = scene.persona.person, scene.persona.person.manner
-        self.tone = Band.of(emotion).tone
         self.depth = disclosure_depth(emotion, appraisal.change, len(dialogue.turns))
         self.before = "\n".join(dialogue.user_lines).lower()
-        self.is_done = False
+        self.draw, self.is_done = partial(_draw, scene, dialogue), False
 
     def reply(self) -> str:
         outcome = self.scene.card.outcome(self.emotion, len(self.dialogue.turns) + 1)
@@ -121,19 +118,17 @@ class _Speaker:
                 self.is_done = sentence.act == "bye" or self.emotion < 20
                 return self._react(_REACTIONS["courtesies"][sentence.act])
             if sentence.suggests or sentence.act == "advise":
-                topic, suggests = retrieve.find_suggestion(self.moment, at), True
-                fresh = self._fresh(self.card.topics[topic].lines) if topic is not None else []
+                suggests = True
+                topics = retrieve.find_answers(self.moment, self.heard, at, suggests=True)
+                fresh = self._fresh([line for n in topics for line in self.card.topics[n].lines])
                 if fresh:
                     self.is_done = True
                     return fresh[:1]
-        told = [
-            reason
-            for reason in self.reasons
-            if reason.points * self.change > 0 and reason.code in _REACTIONS
-        ]
-        if not told or (abs(self.change) < 2 and self._draw("react") > _REACTS):
+        told = [one for one in self.reasons if one.points * self.change > 0]
+        worst = max(told, key=lambda one: abs(one.points) * (one.code in _REACTIONS), default=None)
+        is_faint = abs(self.change) < 2 and self.draw("react") > _REACTS
+        if is_faint or worst is None or worst.code not in _REACTIONS:
             return []
-        worst = max(told, key=lambda reason: abs(reason.points))
         manner = _REACTIONS.get(worst.note) or _REACTIONS[worst.code]
         if manner == "suggested" and (self.change <= -3 or not suggests):
             manner = "pushed" if suggests else "cold"
@@ -158,7 +153,8 @@ class _Speaker:
             if sentence.ask and not any(answers):
                 asked = sentence
                 answers = [self._answer_question(heard, n) for heard, n in self._split(at)]
-            parts += [answer for answer in answers if answer and answer not in parts]
+            parts += answers
+        parts = list(dict.fromkeys(filter(None, parts)))
         return parts[-2:] or (self._decline(asked) if asked else [])
 
     def _split(self, at: int) -> list[tuple[Heard, int]]:
@@ -203,12 +199,17 @@ class _Speaker:
         return f"{again[0]} {line if keeps else line[:1].lower() + line[1:]}"
 
     def _answer_plainly(self, sentence: Sentence) -> str:
-        """Their age, their name, or when that was."""
-        words = sentence.words
-        if words[-2:] in (("your", "age"), ("are", "you")) and ("old" in words or "age" in words):
-            return "" if _AGE in self.card.by_key else PHRASES["age"].format(age=self.person.age)
-        if words[-2:] == ("your", "name") or words[:4] == ("what", "is", "your", "name"):
+        """An age, a name, or when that was."""
+        text = " ".join(sentence.words)
+        if ("how old are you" in text or "your age" in text) and _AGE not in self.card.by_key:
+            return PHRASES["age"].format(age=self.person.age)
+        if "your name" in text:
             return PHRASES["name"].format(name=self.person.name)
+        whom = retrieve.find_whom(self.moment, sentence.words) if _NAMES.search(text) else ""
+        for other in self.scene.persona.situation.people if whom else ():
+            if other.name == whom:
+                said = other.introduction or whom
+                return f"{said[:1].upper()}{said[1:]}."
         situation, last = self.scene.persona.situation, self.moment.past.last
         begins = situation.is_lean and sentence.act == "began"
         for event in situation.timeline if sentence.ask in _WHEN else ():
@@ -220,7 +221,8 @@ class _Speaker:
     def _decline(self, sentence: Sentence) -> list[str]:
         """What no card holds they once say that they don't know, or don't say; else they go on."""
         is_strange = weigh(sentence.tokens - self.card.vocabulary) >= _STRANGE
-        lines = self.manner.unknown if sentence.ask in _FACTUAL else self.manner.not_yet
+        is_own = sentence.ask not in _FACTUAL or "you" in sentence.words
+        lines = self.manner.not_yet if is_own else self.manner.unknown
         lines = PHRASES["which"] if " or " in sentence.text else lines
         fresh = self._fresh_stock(lines) if is_strange or sentence.act == "about_you" else ()
         return [self._pick(fresh)] if fresh and len(fresh) == len(lines) else self._go_on()
@@ -228,7 +230,7 @@ class _Speaker:
     def _go_on(self) -> list[str]:
         if self.is_done:
             return []
-        hints = self._hint() if self._draw("hint") < _HINTS else []
+        hints = self._hint() if self.draw("hint") < _HINTS else []
         return hints or self._tell() or self._hint()
 
     def _hint(self) -> list[str]:
@@ -243,7 +245,7 @@ class _Speaker:
         near[layout.is_thread & (near < _NEAR)] = -np.inf
         near -= _BY_PLACE * np.cumsum(~layout.is_thread)
         if not self.scene.persona.situation.is_lean:
-            near += _BY_CHANCE * ((self._draw("tell") + 0.618 * np.arange(len(near))) % 1)
+            near += _BY_CHANCE * ((self.draw("tell") + 0.618 * np.arange(len(near))) % 1)
         for at in (-near).argsort(kind="stable").tolist():
             number = int(layout.told[at])
             topic = self.card.topics[number]
@@ -264,7 +266,7 @@ class _Speaker:
             start = int(self.card.line_starts[number])
             like = self.card.lines[start : start + len(lines)] @ vector
             lines = [lines[at] for at in (-like).argsort(kind="stable").tolist()]
-        toned = {"high": topic.toned[0], "low": topic.toned[1]}.get(self.tone)
+        toned = {"high": topic.toned[0], "low": topic.toned[1]}.get(Band.of(self.emotion).tone)
         lines = [toned, *lines] if toned else lines
         if ask in _WHEN:
             lines.sort(key=lambda line: not retrieve.is_of_sort(self.moment, line, "time"))
@@ -277,11 +279,8 @@ class _Speaker:
         """Of lines that fit any story, however short, those that were not said."""
         return [line for line in lines if line.lower().rstrip(".") not in self.before]
 
-    def _draw(self, purpose: str) -> float:
-        return _draw(self.scene, self.dialogue, purpose)
-
     def _pick(self, lines: Sequence[str]) -> str:
-        return lines[int(self._draw(lines[0]) * len(lines))]
+        return lines[int(self.draw(lines[0]) * len(lines))]
 
     def _join(self, parts: Iterable[str]) -> str:
         """The parts as one text, names introduced, without a sentence that was said before."""
