@@ -64,7 +64,7 @@ def test_who_says_the_same_to_everybody_is_marked_with_the_two_most_alike_replie
     assert first.text == second.text
     assert first.persona != second.persona
     shown = printed(check_episodes(of(field, "comfort", MINE)))
-    assert f"{MINE} says the same to everybody: 100 %" in shown
+    assert f"{MINE} says the same to everybody: {found.evidence.to_others:.0f} %" in shown
     assert f"to {first.persona}, seed 0, turn {first.turn}: “{first.text}”" in shown
 
 

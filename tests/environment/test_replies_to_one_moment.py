@@ -156,6 +156,7 @@ def test_many_dialogues_appraise_at_once_and_go_on_from_their_own_choice(make_op
     vector.reset(seed=7)
     for number, env in enumerate(singles):
         env.reset(seed=7 + number // 2)
+    over = [False] * 4
     for turn in range(10):
         appraised = vector.appraise_replies([REPLIES] * 4)  # pyright: ignore
         indices = [(turn + number) % 3 for number in range(4)]
@@ -163,10 +164,12 @@ def test_many_dialogues_appraise_at_once_and_go_on_from_their_own_choice(make_op
         for number, env in enumerate(singles):
             if appraised[number] is None:
                 assert rewards[number] == 0
+            if over[number]:
                 continue
-            _, reward, over, _, _ = env.step_from(env.appraise_replies(REPLIES), indices[number])
-            assert (reward, over) == (rewards[number], terminated[number])
-        if terminated.all():
+            replies = env.appraise_replies(REPLIES)
+            _, reward, over[number], _, _ = env.step_from(replies, indices[number])
+            assert (reward, over[number]) == (rewards[number], terminated[number])
+        if all(over):
             break
     assert turn > 2
 

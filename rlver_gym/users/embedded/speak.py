@@ -39,9 +39,9 @@ _AND, _TRADE, _NAMES = (
 """Between two questions in one sentence; asking for their work, and for a name."""
 _WHEN, _AGE = ("when", "how long"), ("fact", "my-age", "")
 _REACTS, _HINTS, _MOST_HINTS, _STRANGE = 0.35, 0.25, 3, 45
-"""Shares of faint changes reacted to, of turns with a hint; hundredths of a nat of what is strange."""
+"""Shares of faint changes reacted to and turns with a hint; hundredths of a nat that is strange."""
 _BY_PLACE, _BY_CHANCE, _NEAR = 0.35, 1.0, 2.6
-"""Logits that a place further down the card costs, that chance moves, from where a thread is near."""
+"""Logits: what a place further down the card costs, what chance moves, where a thread is near."""
 
 
 def compose_opening(scene: Scene, emotion: int) -> str:
@@ -160,10 +160,11 @@ class _Speaker:
     def _split(self, at: int) -> list[tuple[Heard, int]]:
         """The questions of a sentence: two where it joins two."""
         text = self.heard.sentences[at].text
-        clauses = _AND.split(_TRADE.sub("what do you do for work", text))
-        if clauses == [text]:
+        clauses = _AND.split(text)[:2]
+        if len(clauses) == 1 and not _TRADE.search(text):
             return [(self.heard, at)]
-        each = [hear(f"{clause.rstrip('?')}?", self.card.names) for clause in clauses[:2]]
+        asked = [_TRADE.sub("What do you do for work?", clause) for clause in clauses]
+        each = [hear(f"{clause.rstrip('?')}?", self.card.names) for clause in asked]
         return [(heard, 0) for heard in each if heard.sentences]
 
     def _answer_guess(self, feeling: str) -> str:
