@@ -60,6 +60,7 @@ _FOLDED = {word: group[0] for group in word_groups("folded") for word in group}
 _SAME_TO_CLASSIFIER = {"he": "he", "she": "he", "him": "him", "his": "her", "her": "her", "hers": "her"}  # fmt: skip
 _ENDINGS = ("ing", "ed", "ly", "s")
 _MOST_WORDS = 60_000
+_AT_ONCE = 40
 
 
 def hash_text(text: str) -> int:
@@ -270,7 +271,10 @@ def classify(units: Sequence[str], starts: Sequence[int], roots: Sequence[float]
     many words each has.
     """
     tables = load_tables()
-    logits = tables.questions.add_up(units, starts) @ tables.of_labels
+    states = tables.questions.add_up(units, starts)
+    # In pieces: of larger matrices numpy makes several threads, which wait for one another.
+    parts = [states[at : at + _AT_ONCE] for at in range(0, len(states), _AT_ONCE)]
+    logits = np.concatenate([part @ tables.of_labels for part in parts])
     logits /= np.array(roots, np.float32)[:, None]
     logits += tables.questions.bias
     shares = np.exp(logits - np.maximum.reduce(logits, 1, keepdims=True))
