@@ -337,9 +337,7 @@ def reply_many(sessions: Sequence[EmpathySession], utterances: Sequence[str]) ->
     ]
 
 
-def _make_turn(
-    words: str, appraisal: Appraisal, weighed: _Weighed, answer: str | Reply
-) -> Turn:
+def _make_turn(words: str, appraisal: Appraisal, weighed: _Weighed, answer: str | Reply) -> Turn:
     text, disclosures = answer if isinstance(answer, Reply) else Reply(answer)
     emotion, outcome, reward = weighed
     return Turn(words, appraisal._replace(draft=None), emotion, reward, outcome, text, disclosures)

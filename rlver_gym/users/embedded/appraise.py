@@ -136,7 +136,9 @@ def compute_inputs(
     reach = min(1.0, about.told / 300)
     heeds = 0.3 + 0.7 * reach
     near, touched, anchored = _measure_meeting(moment, wants)
-    sure = [1 / (1 + math.exp(-(2 * a + b) / 3)) for a, b in zip(heard.most, heard.mean, strict=True)]
+    sure = [
+        1 / (1 + math.exp(-(2 * a + b) / 3)) for a, b in zip(heard.most, heard.mean, strict=True)
+    ]
     above = {act: math.tanh(heard.mean[ACT[act]] / 3) - level for act, level in _LEVELS.items()}
     label = np.maximum.reduce(heard.labels, 0)
     like_last, like_told = _measure_likeness(past, heard)

@@ -209,9 +209,7 @@ def _embed(reads: list[_Read], starts: list[int]) -> list[np.ndarray]:
     return [np.concatenate([sentences[a:b], w]) for (a, b), w in zip(bounds, wholes, strict=True)]
 
 
-def _classify(
-    reads: list[_Read], names: Iterable[frozenset[str]]
-) -> tuple[np.ndarray, np.ndarray]:
+def _classify(reads: list[_Read], names: Iterable[frozenset[str]]) -> tuple[np.ndarray, np.ndarray]:
     """Labels and evidence of sentences, between marks of their ends; for the labels names are
     PERSON, several running as one.
     """
