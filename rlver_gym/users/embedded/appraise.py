@@ -207,22 +207,13 @@ def _is_asked(tokens: frozenset[int], past: Past) -> bool:
 class Relevance(NamedTuple):
     """What an utterance is about, in hundredths of a nat."""
 
-    told: float
-    """Of what they told."""
-    fresh: float
-    """Of that, what is taken up for the first time."""
-    alien: float
-    """Of what neither they nor their card say."""
-    own: float
-    """All of it, and three nats."""
-    strange: float
-    """The share of sentences that would suit another story."""
-    invented: float
-    """Names, numbers, relations and days that they did not tell; three are 1."""
-    other_story: float
-    """How far it is about a story that is not theirs: matters of nobody here, at length, beside
-    little of theirs.
-    """
+    told: float  # of what they told
+    fresh: float  # of that, what is taken up for the first time
+    alien: float  # of what neither they nor their card say
+    own: float  # all of it, and three nats
+    strange: float  # the share of sentences that would suit another story
+    invented: float  # names, numbers, relations and days that they did not tell; three are 1
+    other_story: float  # how far it is about matters of nobody here, beside little of theirs
 
 
 def _measure_relevance(moment: Moment) -> Relevance:
@@ -269,13 +260,11 @@ def _measure_likeness(past: Past, heard: Heard) -> tuple[float, float]:
 
 
 class _Wants(NamedTuple):
-    """What somebody with a need wants and does not: acts by number, and kinds of what a good answer
-    could say.
-    """
+    """What somebody with a need wants."""
 
-    wanted: tuple[tuple[int, float], ...]
+    wanted: tuple[tuple[int, float], ...]  # acts by number
     unwanted: tuple[tuple[int, float], ...]
-    kinds: tuple[float, ...]
+    kinds: tuple[float, ...]  # of what a good answer could say
 
 
 @lru_cache(maxsize=1)

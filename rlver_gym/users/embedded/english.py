@@ -8,7 +8,7 @@ from functools import lru_cache
 from importlib.resources import files
 from itertools import accumulate, chain, pairwise, repeat
 from math import log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -79,20 +79,13 @@ class Word(NamedTuple):
     """All that is ever asked of a lower-case word."""
 
     text: str
-    token: int
-    """What it is about, by hash; 0 for a word that says nothing about a matter."""
-    folded: int
-    """By hash, with speaker and listener folded: "my" is "your"."""
-    row: int
-    """In the table of vectors, whose last row is of zeros."""
-    act: str
-    """What it is to the classifier of acts."""
-    question: str
-    """What it is to the classifier of questions."""
-    neighbour: int
-    """What it is to its neighbours: itself, or its ending."""
-    is_none: bool
-    """Whether it is no word that English, the corpus or a shipped card has."""
+    token: int  # what it is about, by hash; 0 for a word that says nothing about a matter
+    folded: int  # by hash, with speaker and listener folded: "my" is "your"
+    row: int  # in the table of vectors, whose last row is of zeros
+    act: str  # what it is to the classifier of acts
+    question: str  # what it is to the classifier of questions
+    neighbour: int  # what it is to its neighbours: itself, or its ending
+    is_none: bool  # whether it is no word that English, the corpus or a shipped card has
     is_function: bool
 
 
@@ -135,11 +128,9 @@ _NONE = repeat(-1)
 class Classifier(NamedTuple):
     """Sums of weights of words and of pairs of neighbours."""
 
-    alone: dict[str, int]
-    """By word, the row of its weights."""
+    alone: dict[str, int]  # by word, the row of its weights
     pairs: dict[tuple[str, ...], int]
-    weights: np.ndarray
-    """The last row is of zeros."""
+    weights: np.ndarray  # the last row is of zeros
     bias: np.ndarray
 
     def add_up(self, units: Sequence[str], starts: Sequence[int]) -> np.ndarray:
@@ -152,11 +143,11 @@ class Classifier(NamedTuple):
         return sums[0] + sums[1]
 
 
-def _make_classifier(texts: Sequence[str], weights: np.ndarray, bias: np.ndarray) -> Classifier:
+def _make_classifier(texts: Sequence[str], weights: np.ndarray, bias: Any) -> Classifier:
     """`texts`: words, and pairs with a blank within, a row of the weights each."""
     alone = {text: at for at, text in enumerate(texts) if " " not in text}
     pairs = {tuple(text.split(" ")): at for at, text in enumerate(texts) if " " in text}
-    return Classifier(alone, pairs, _pad(weights), np.float32(bias))
+    return Classifier(alone, pairs, _pad(weights), np.asarray(bias, np.float32))
 
 
 def _pad(weights: np.ndarray) -> np.ndarray:
@@ -166,22 +157,14 @@ def _pad(weights: np.ndarray) -> np.ndarray:
 class _Tables(NamedTuple):
     row_of: dict[str, int]
     vectors: np.ndarray
-    is_small: np.ndarray
-    acts: Classifier
-    """In hundredths of a logit."""
-    questions: Classifier
-    """To states, which `of_labels` takes to logits."""
+    is_small: np.ndarray  # whether a word with a vector is written small
+    acts: Classifier  # in hundredths of a logit
+    questions: Classifier  # to states, which `of_labels` takes to logits
     of_labels: np.ndarray
-    common: dict[str, int]
-    """Words that stand for themselves to the gate; others by their ending."""
-    known: frozenset[str]
-    """Words that the corpus or a shipped card has, beside those with a vector."""
-    pairs: memoryview
-    """By hashed pair of neighbours, how much oftener it comes than its words say, in tenths of a
-    nat.
-    """
-    gate: list[float]
-    """Weights of `rules.measure_salad`, and a constant."""
+    common: dict[str, int]  # words that stand for themselves to the gate; others by their ending
+    known: frozenset[str]  # words that the corpus or a card has, beside those with a vector
+    pairs: memoryview  # by hashed pair of neighbours, how familiar it is, in tenths of a nat
+    gate: list[float]  # weights of `rules.measure_salad`, and a constant
 
 
 @lru_cache(maxsize=1)
@@ -211,7 +194,7 @@ def load_tables() -> _Tables:
         (acts["of_labels"] / meta["scale"]).astype(np.float32),
         number(bytes(gate["common"]).decode().split("\n"), len(_ENDINGS) + 2),
         frozenset(bytes(gate["known"]).decode().split("\n")),
-        memoryview(gate["pairs"]),
+        memoryview(gate["pairs"].data),
         gate["weights"].tolist(),
     )
 

@@ -29,8 +29,6 @@ _MOST_SENTENCES = 40
 """Of an utterance, those that are heard."""
 _SURE = 0.5
 """How probable what a sentence does must be to be named."""
-_MOST_PLAIN, _MOST_INSULT = 14, 16
-"""Words of a sentence that plainly hurts, and of one that insults."""
 
 
 def _compile(name: str) -> re.Pattern[str]:
@@ -42,19 +40,46 @@ def _compile(name: str) -> re.Pattern[str]:
 _ASKS, _RELATIVE, _ABOUT, _SUGGESTS, _QUESTION_WORD, _PREFERS = map(
     _compile, ("asks", "relative", "about", "suggests", "first question word", "prefers")
 )
-_INSULTS, _BLAMES, _BELITTLES, _THREAT, _BEGS = map(
-    _compile, ("insults", "plainly blames", "belittles", "threat", "begging for points")
+_THREAT, _BEGS = _compile("threat"), _compile("begging for points")
+# Sets of words without one of which a pattern does not match.
+_MAY_ASK, _MAY_SUGGEST, _MAY_THREATEN, _MAY_BEG = map(
+    word_set, ("may ask", "may suggest", "may threaten", "may beg")
 )
-# Sets of words without one of which a pattern does not match, and those that forbid it.
-_MAY_ASK, _MAY_SUGGEST, _MAY_INSULT, _MAY_THREATEN, _MAY_BEG = map(
-    word_set, ("may ask", "may suggest", "insulting", "may threaten", "may beg")
+_NO_END, _LITTLE, _FOREIGN = map(
+    word_set, ("no end", "little words", "little words of other languages")
 )
-_DENIES, _NOT_PLAIN, _NO_END = map(word_set, ("denies", "not plain", "no end"))
-_HURTING = (
-    ("blame", word_set("may blame"), _BLAMES, _NOT_PLAIN | {"not"}),
-    ("minimise", word_set("may belittle"), _BELITTLES, _NOT_PLAIN),
+
+
+class _Hurt(NamedTuple):
+    """What hurts in a plain sentence: one with a word that may hurt, without one that denies it or
+    a mark of what is quoted, and short.
+    """
+
+    act: str
+    pattern: re.Pattern[str]
+    triggers: frozenset[str]
+    denials: frozenset[str]
+    marks: str
+    most_words: int
+
+    def is_in(self, sentence: "Sentence") -> bool:
+        return (
+            len(sentence.words) <= self.most_words
+            and not (sentence.ask and self.act != "insult")
+            and self.denials.isdisjoint(sentence.words)
+            and self.pattern.search(sentence.text) is not None
+            and not any([mark in sentence.text for mark in self.marks])
+        )
+
+
+_NOT_PLAIN = word_set("not plain")
+_HURTS = (
+    _Hurt("insult", _compile("insults"), word_set("insulting"), word_set("denies"), '"“”?', 16),
+    _Hurt(
+        "blame", _compile("plainly blames"), word_set("may blame"), _NOT_PLAIN | {"not"}, '"', 14
+    ),
+    _Hurt("minimise", _compile("belittles"), word_set("may belittle"), _NOT_PLAIN, '"', 14),
 )
-_LITTLE, _FOREIGN = word_set("little words"), word_set("little words of other languages")
 
 
 class Sentence(NamedTuple):
@@ -62,48 +87,32 @@ class Sentence(NamedTuple):
 
     text: str
     words: tuple[str, ...]
-    topics: tuple[int, ...]
-    """Its tokens in order, a repeated one twice."""
+    topics: tuple[int, ...]  # its tokens in order, a repeated one twice
     tokens: frozenset[int]
-    runs: tuple[int, ...]
-    """Hashes of its runs of three words, speaker and listener folded, in order."""
-    ask: str = ""
-    """The question word, "yes" for a yes or no, "about" for "tell me about"; "" asks nothing."""
+    runs: tuple[int, ...]  # hashes of its runs of three words, speaker and listener folded
+    ask: str = ""  # the question word, "yes" for a yes or no, "about"; "" asks nothing
     suggests: bool = False
-    act: str = ""
-    """What it most probably asks or does, of `english.LABELS`, where that is likely; else ""."""
+    act: str = ""  # what it probably asks or does, of `english.LABELS`; "" for no likely one
 
 
 class Heard(NamedTuple):
-    """A text, heard."""
+    """A text, heard. A line of the person has no labels, evidence, acts and what follows them."""
 
     text: str
     sentences: tuple[Sentence, ...]
     words: tuple[str, ...]
     tokens: frozenset[int]
     runs: frozenset[int]
-    vectors: np.ndarray
-    """What each sentence is about, and in the last row the whole."""
-    labels: np.ndarray
-    """Sentences × LABELS: how probably each asks or does it. None of a line."""
-    evidence: np.ndarray
-    """Sentences × ACTS, in logits; the last act is that words do not hang together. None of a
-    line.
-    """
-    mean: Sequence[float] = ()
-    """The mean of the sentences' evidence, act by act."""
+    vectors: np.ndarray  # what each sentence is about, and in the last row the whole
+    labels: np.ndarray  # sentences × LABELS: how probably each asks or does it
+    evidence: np.ndarray  # sentences × ACTS, in logits; the last act is to hang together badly
+    mean: Sequence[float] = ()  # of the sentences' evidence, act by act
     most: Sequence[float] = ()
-    """The strongest of it."""
-    acts: frozenset[str] = frozenset()
-    """What is done by the words as a whole: insult, threat, begging, foreign, shouts, cut."""
-    names: frozenset[str] = frozenset()
-    """Names within sentences, in lower case."""
-    functions: int = 0
-    """How many of its words are too common to say what it is about."""
-    neighbours: Sequence[int] = ()
-    """What each word is to its neighbours."""
-    strange: Sequence[str] = ()
-    """Words that are none."""
+    acts: frozenset[str] = frozenset()  # insult, threat, meta, foreign, shouts, cut, …
+    names: frozenset[str] = frozenset()  # within sentences, in lower case
+    functions: int = 0  # how many of its words are too common to say what it is about
+    neighbours: Sequence[int] = ()  # what each word is to its neighbours
+    strange: Sequence[str] = ()  # words that are none
 
     @property
     def asks(self) -> bool:
@@ -236,17 +245,12 @@ def _make_sentence(read: _Read, act: str = "", *, is_line: bool = False) -> Sent
     text, words, topics, runs, *_ = read
     if is_line:
         return Sentence(text, words, topics, frozenset(topics), runs)
-    suggests = is_suggestion(text, words)
-    ask = find_ask(text, words, suggests)
+    suggests = not _MAY_SUGGEST.isdisjoint(words[:4]) and _SUGGESTS.match(text) is not None
+    ask = _find_ask(text, words, suggests=suggests)
     return Sentence(text, words, topics, frozenset(topics), runs, ask, suggests, act)
 
 
-def is_suggestion(text: str, words: Sequence[str]) -> bool:
-    return not _MAY_SUGGEST.isdisjoint(words[:4]) and _SUGGESTS.match(text) is not None
-
-
-def find_ask(text: str, words: Sequence[str], suggests: bool) -> str:
-    """The question word of a sentence that asks, "yes" or "about"; empty for one that does not."""
+def _find_ask(text: str, words: Sequence[str], *, suggests: bool) -> str:
     is_marked = "?" in text[-4:]
     if not is_marked and _MAY_ASK.isdisjoint(words[:6]):
         return ""
@@ -254,7 +258,7 @@ def find_ask(text: str, words: Sequence[str], suggests: bool) -> str:
         return "about"
     if not is_marked and (not _ASKS.match(text) or _RELATIVE.match(text)):
         return ""
-    if suggests and not _PREFERS.search(text):
+    if suggests and not asks_preference(text):
         return ""
     word = _QUESTION_WORD.search(text)
     return word.group().lower() if word is not None else "yes"
@@ -266,14 +270,12 @@ def asks_preference(text: str) -> bool:
 
 
 def _find_acts(text: str, sentences: Sequence[Sentence], words: list[str]) -> frozenset[str]:
-    found = []
     distinct = frozenset(words)
-    if not _MAY_INSULT.isdisjoint(distinct) and any(map(_is_insult, sentences)):
-        found.append("insult")
-    for act, triggers, pattern, forbidden in _HURTING:
-        if not triggers.isdisjoint(distinct):
-            if any([_is_plain(sentence, pattern, forbidden) for sentence in sentences]):
-                found.append(act)
+    found = [
+        hurt.act
+        for hurt in _HURTS
+        if not hurt.triggers.isdisjoint(distinct) and any(map(hurt.is_in, sentences))
+    ]
     if not _MAY_THREATEN.isdisjoint(distinct) and _THREAT.search(text):
         found.append("threat")
     if not _MAY_BEG.isdisjoint(distinct) and _BEGS.search(text):
@@ -293,27 +295,6 @@ def _find_acts(text: str, sentences: Sequence[Sentence], words: list[str]) -> fr
     return frozenset(found)
 
 
-def _is_plain(sentence: Sentence, pattern: re.Pattern[str], forbidden: frozenset[str]) -> bool:
-    """Whether a short sentence does what a pattern says and neither denies nor quotes it."""
-    return (
-        len(sentence.words) <= _MOST_PLAIN
-        and not sentence.ask
-        and forbidden.isdisjoint(sentence.words)
-        and pattern.search(sentence.text) is not None
-        and '"' not in sentence.text
-    )
-
-
-def _is_insult(sentence: Sentence) -> bool:
-    """Whether a sentence calls the person something bad, and neither denies it nor quotes it."""
-    return (
-        len(sentence.words) <= _MOST_INSULT
-        and _DENIES.isdisjoint(sentence.words)
-        and _INSULTS.search(sentence.text) is not None
-        and not any([mark in sentence.text for mark in '"“”?'])
-    )
-
-
 def find_sure_acts(heard: Heard) -> list[dict[str, float]]:
     """How surely each sentence does each act, in [0, 1]; what stands beside it counts as well."""
     odds = (2 * heard.evidence + heard.evidence.mean(0)) / 3
@@ -321,8 +302,6 @@ def find_sure_acts(heard: Heard) -> list[dict[str, float]]:
     rows = [dict(zip(ACTS, row, strict=True)) for row in sure.tolist()]
     return rows if heard.sentences else []
 
-
-# Lines of the person are made of sentences of the card, which come again.
 
 _NO_LABELS = np.zeros((1, len(LABELS)), np.float32)
 _NO_EVIDENCE = np.full((1, len(ACTS)), -3.0, np.float32)

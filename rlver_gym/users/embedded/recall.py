@@ -17,25 +17,17 @@ _NOTHING: frozenset = frozenset()
 class Past(NamedTuple):
     """What was said before the last utterance."""
 
-    last: Heard
-    """The person's last words."""
-    told: frozenset[int]
-    """Tokens of all that the person said."""
+    last: Heard  # the person's last words
+    told: frozenset[int]  # tokens of all that the person said
     told_runs: frozenset[int]
     told_words: frozenset[str]
     told_vectors: np.ndarray
-    lines: frozenset[tuple[str, ...]]
-    """The sentences of the person, by their words."""
-    own: frozenset[int]
-    """Tokens of what the agent said."""
-    own_runs: tuple[frozenset[int], ...]
-    """Of each of its utterances."""
-    own_lines: frozenset[tuple[str, ...]]
-    """Its sentences of more than two words, by their words."""
-    asked: tuple[frozenset[int], ...]
-    """Tokens of each question of the agent."""
-    asked_without_uptake: int
-    """How many of its last utterances asked and took up nothing."""
+    lines: frozenset[tuple[str, ...]]  # the sentences of the person
+    own: frozenset[int]  # tokens of what the agent said
+    own_runs: tuple[frozenset[int], ...]  # of each of its utterances
+    own_lines: frozenset[tuple[str, ...]]  # its sentences of more than two words
+    asked: tuple[frozenset[int], ...]  # tokens of each question of the agent
+    asked_without_uptake: int  # how many of its last utterances asked and took up nothing
 
 
 class Moment(NamedTuple):
