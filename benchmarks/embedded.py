@@ -1,10 +1,10 @@
-"""How fast the embedded user is, in processor time, and what dialogues weigh: the first pass over all
-train people, one environment, a vector of 64, and 10,000 dialogues kept.
+"""How fast the embedded user is, in processor time, and what dialogues weigh: the first pass over
+all train people, one environment, a vector of 64, and 10,000 dialogues kept.
 
 python benchmarks/embedded.py
 
-What is said are the recorded replies of recordings/en/train, none twice in a measurement. It runs on
-earlier versions too.
+What is said are the recorded replies of recordings/en/train, none twice in a measurement. It runs
+on earlier versions too.
 """
 
 import json
@@ -55,6 +55,7 @@ def measure_first_pass(replies: Iterator[str]) -> None:
 
 
 def play(session: EmpathySession, replies: Iterator[str]) -> int:
+    """To the end; the number of steps."""
     if not session.has_begun:
         session.start()
     steps = 0
@@ -65,6 +66,7 @@ def play(session: EmpathySession, replies: Iterator[str]) -> int:
 
 
 def measure_one(replies: Iterator[str]) -> None:
+    """Dialogue after dialogue, resets among them."""
     env = gym.make(ENV).unwrapped
     env.reset(seed=1)
     times = []
@@ -79,6 +81,7 @@ def measure_one(replies: Iterator[str]) -> None:
 
 
 def measure_vector(replies: Iterator[str]) -> None:
+    """The same side by side."""
     envs = gym.make_vec(ENV, num_envs=VECTOR)
     envs.reset(seed=1)
     times = []
@@ -91,6 +94,7 @@ def measure_vector(replies: Iterator[str]) -> None:
 
 
 def measure_memory(replies: Iterator[str]) -> None:
+    """How much the process grows."""
     user, shelf, card = EmbeddedUser(), library(), env_card(ENV)
     ids, kept = shelf.ids("train"), []
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

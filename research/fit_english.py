@@ -15,6 +15,7 @@ import argparse
 import json
 import random
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -108,7 +109,7 @@ def displace(replies: list[RatedReply], count: int = 1_500) -> Rows:
 
 def join(parts: list[Rows]) -> Rows:
     return Rows(*(
-        sum((part[at] for part in parts), []) if isinstance(parts[0][at], list)
+        list(chain.from_iterable(part[at] for part in parts)) if isinstance(parts[0][at], list)
         else np.concatenate([part[at] for part in parts])
         for at in range(len(Rows._fields))
     ))  # fmt: skip

@@ -13,12 +13,12 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from rlver_gym.users.embedded.gate import SIZE, Gate, hash_pairs, make_unit, measure
 
 from rlver_gym.core.library import library
 from rlver_gym.core.words import split_words
 from rlver_gym.corpora.corpus import Corpus
 from rlver_gym.users.embedded.english import load_tables
-from rlver_gym.users.embedded.gate import SIZE, Gate, hash_pairs, make_unit, measure
 from rlver_gym.users.embedded.hear import Heard, hear
 
 ROOT = Path(__file__).parents[1]

@@ -43,10 +43,9 @@ def main() -> None:
             every[path, name] = calls
             if str(ROOT / "embedded") in path:
                 own[path, name] = calls
-    for of, calls in (("the embedded user", own), ("rlver_gym", every)):
-        print(
-            f"a step: {sum(calls.values()) / len(WORDS):.0f} calls of {len(calls)} functions of {of}"
-        )
+    for whose, calls in (("the embedded user", own), ("rlver_gym", every)):
+        each = sum(calls.values()) / len(WORDS)
+        print(f"a step: {each:.0f} calls of {len(calls)} functions of {whose}")
 
 
 if __name__ == "__main__":

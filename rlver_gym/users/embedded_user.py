@@ -1,4 +1,4 @@
-"""The embedded user: a sentient user that needs no model and no network, and explains every point."""
+"""The embedded user: a sentient user without a model or a network, that explains every point."""
 
 from collections.abc import Sequence
 
@@ -24,9 +24,10 @@ _CHALLENGING_GAIN = 0.65
 class EmbeddedUser:
     """A deterministic appraisal of English words: compile the card, hear, appraise, speak.
 
-    A pure function of persona, emotion, dialogue and seed: a linear score of named inputs, fitted to
-    replies that readers rated from the person's place (research/corpus.md), and rules that cost. A
-    fixture for tests, smoke trainings and first looks: it hears bad from good, not good from better.
+    A pure function of persona, emotion, dialogue and seed: a linear score of named inputs, fitted
+    to replies that readers rated from the person's place (research/corpus.md), and rules that cost.
+    A fixture for tests, smoke trainings and first looks: it hears bad from good, not good from
+    better.
     """
 
     kind = "embedded"
@@ -66,10 +67,8 @@ class EmbeddedUser:
         ledger = Ledger()
         gain = _CHALLENGING_GAIN if scene.card.difficulty == "challenging" else 1.0
         moment = recall(compile_card(persona), dialogue)
-        if scene.card.is_chat:
-            parts = weigh_chat(moment)
-        else:
-            parts = appraise_moment(moment, persona.need)
+        is_chat = scene.card.is_chat
+        parts = weigh_chat(moment) if is_chat else appraise_moment(moment, persona.need)
         for code, points, note in parts:
             ledger.add(code, points * (gain if points > 0 else 1.0), note)
         disposition = persona.person.disposition

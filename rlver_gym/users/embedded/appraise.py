@@ -1,5 +1,5 @@
-"""Appraise: what a reply is worth to this person, as a sum of named inputs times fitted weights, each
-held to the sign that its name promises, and of rules that must cost. Imports nothing of speech.
+"""Appraise: what a reply is worth to this person, as a sum of named inputs times fitted weights,
+each held to the sign that its name promises, and of rules that must cost. Knows no speech.
 """
 
 import math
@@ -13,6 +13,7 @@ import numpy as np
 
 from rlver_gym.core.dialogue import ReasonCode
 from rlver_gym.core.persona import HiddenNeed
+from rlver_gym.users.embedded.compile import Card
 from rlver_gym.users.embedded.english import (
     ACT,
     DATA,
@@ -25,7 +26,6 @@ from rlver_gym.users.embedded.english import (
     load_weights,
     word_set,
 )
-from rlver_gym.users.embedded.compile import Card
 from rlver_gym.users.embedded.hear import Heard
 from rlver_gym.users.embedded.recall import Moment, Past
 from rlver_gym.users.embedded.rules import CODES, COSTS, find_rules, find_void
@@ -177,7 +177,7 @@ def compute_inputs(
         "advises": max(0.0, above["advice"]),
         "unwanted": sum([share * sure[at] for at, share in wants.unwanted]),
         "guesses": float(
-            any([s.ask == "yes" and s.words[0] not in _ASKING for s in heard.sentences])
+            any(s.ask == "yes" and s.words[0] not in _ASKING for s in heard.sentences)
         ),
         "cliche": max(0.0, above["cliche"]),
         "short": float(0 < count < 4),
@@ -201,7 +201,7 @@ def compute_inputs(
 
 def _is_asked(tokens: frozenset[int], past: Past) -> bool:
     """Whether the agent has asked something much like it."""
-    return any([len(tokens & other) >= 0.7 * len(tokens | other) for other in past.asked])
+    return any(len(tokens & other) >= 0.7 * len(tokens | other) for other in past.asked)
 
 
 class Relevance(NamedTuple):

@@ -1,5 +1,5 @@
-"""Compile: a card, once, to arrays and indices: who is in it, what it tells, and every line that the
-person can say with what it answers. Knows no dialogue.
+"""Compile: a card, once, to arrays and indices: who is in it, what it tells, and every line that
+the person can say with what it answers. Knows no dialogue.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -151,10 +151,8 @@ def _compile_situation(
 
 @cache_by_identity
 def _compile_person(person: Person, left_out: frozenset[str]) -> _Part:
-    topics = tuple([
-        *_list_facts(person.facts, (), is_personal=True),
-        *_list_answers(person.answers, left_out),
-    ])  # fmt: skip
+    facts = _list_facts(person.facts, (), is_personal=True)
+    topics = (*facts, *_list_answers(person.answers, left_out))
     return _compile_part(topics, _Words(list(_list_texts([topic[2:] for topic in topics]))))
 
 

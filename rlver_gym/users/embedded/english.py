@@ -1,4 +1,4 @@
-"""What is known of English words: what they are about, their vectors, what they are to the classifiers
+"""What is known of English words: what they are about, their vectors, what they are to classifiers
 of what a sentence asks or does. Whole numbers, the same on every machine. Knows no card.
 """
 
@@ -57,7 +57,7 @@ _CANONICAL = {
     for form in (stem(word), word)
 }
 _FOLDED = {word: group[0] for group in word_groups("folded") for word in group}
-_SAME_TO_CLASSIFIER = {"he": "he", "she": "he", "him": "him", "his": "her", "her": "her", "hers": "her"}  # fmt: skip
+_SAME_TO_CLASSIFIER = {word: group[0] for group in word_groups("alike asked") for word in group}
 _ENDINGS = ("ing", "ed", "ly", "s")
 _MOST_WORDS = 60_000
 _AT_ONCE = 40

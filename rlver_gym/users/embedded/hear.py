@@ -1,5 +1,5 @@
-"""Hear: a text, sentence by sentence, once: what it is about, what it asks and does, and the runs of
-words by which copies are known. Score and speech ask this and nothing else. Knows no card.
+"""Hear: a text, sentence by sentence, once: what it is about, what it asks and does, and the runs
+of words by which copies are known. Score and speech ask this and nothing else. Knows no card.
 """
 
 import re
@@ -68,7 +68,7 @@ class _Hurt(NamedTuple):
             and not (sentence.ask and self.act != "insult")
             and self.denials.isdisjoint(sentence.words)
             and self.pattern.search(sentence.text) is not None
-            and not any([mark in sentence.text for mark in self.marks])
+            and not any(mark in sentence.text for mark in self.marks)
         )
 
 
@@ -116,7 +116,7 @@ class Heard(NamedTuple):
 
     @property
     def asks(self) -> bool:
-        return any([sentence.ask for sentence in self.sentences])
+        return any(sentence.ask for sentence in self.sentences)
 
 
 class _Read(NamedTuple):
@@ -135,7 +135,7 @@ class _Read(NamedTuple):
 
 
 def _read(text: str) -> list[_Read]:
-    """None for a text without a word."""
+    """The sentences of a text that have words."""
     reads = []
     for part in split_sentences(text)[:_MOST_SENTENCES]:
         words = split_words(part)

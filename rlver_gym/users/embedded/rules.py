@@ -1,5 +1,5 @@
-"""Rules: what must cost, whatever else an utterance holds, each with the words that it is seen by; and
-the gate on word salad. Shared by score and speech.
+"""Rules: what must cost, whatever else an utterance holds, each with the words that it is seen by;
+and the gate on word salad. Shared by score and speech.
 """
 
 import re
@@ -32,8 +32,9 @@ CODES = {
     "meta": "prior:meta", "blame": "prior:blame", "minimise": "prior:minimise",
 }  # fmt: skip
 COSTS = {
-    "blame": -4.0, "minimise": -4.0, "silence": -4.5, "nonsense": -5.0, "insult": -6.0, "threat": -7.0, "meta": -7.0,
-    "repetition": -2.0, "as_own": -3.0, "name": -3.0, "number": -1.5, "garble": -6.0, "cut": -1.5,
+    "silence": -4.5, "nonsense": -5.0, "garble": -6.0, "cut": -1.5, "repetition": -2.0,
+    "as_own": -3.0, "name": -3.0, "number": -1.5, "insult": -6.0, "threat": -7.0, "meta": -7.0,
+    "blame": -4.0, "minimise": -4.0,
 }  # fmt: skip
 """Points of experts: nobody in the corpus does it often enough to be fitted."""
 _MINE = frozenset("i me my mine myself we our us".split())
@@ -218,8 +219,8 @@ def measure_salad(
 
 
 def find_garble(heard: Heard, words_of_story: frozenset[str]) -> float:
-    """How much of an utterance does not hang together, in [0, 1]: by the whole, or by its sentences,
-    of which less has to be surer.
+    """How much of an utterance does not hang together, in [0, 1]: by the whole, or by its
+    sentences, of which less has to be surer.
     """
     count = len(heard.words)
     if count < _FEWEST:
