@@ -19,7 +19,7 @@ KINDS: tuple[str, ...] = AnchorKind.__args__
 Index = dict[int, np.ndarray]
 """By token, the numbers of what has it."""
 _TITLES = frozenset("mr mrs ms dr miss".split())
-_MOST_WAYS = 8
+_MOST_WAYS = 10
 """Ways of asking for one thing that are compared."""
 
 
