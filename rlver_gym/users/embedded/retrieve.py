@@ -3,8 +3,6 @@ and what comes next: one scorer; and whether a line was said before. Says nothin
 """
 
 import math
-from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,11 +20,11 @@ WEIGHTS: dict[str, float] = _DATA["weights"]
 was said that it has and is about, what is probably asked, that it is about another, and its kind.
 """
 _UNIT = float(SCALE * SCALE)
-_UNKNOWN, _BLAND, _CONTEXT = 2.5, 2.5, 0.4
+_UNKNOWN, _BLAND, _CONTEXT = 2.5, 2.5, 1.0
 """Nats of a token that a card does not have, and of what is added, so that one token is not all;
 what the person's last line counts beside words that point back to it.
 """
-_FITS, _BEST, _NEAR_BEST = 1.0, 6, 3.0
+_FITS, _BEST, _NEAR_BEST = 0.5, 6, 3.0
 """What a line of the sort asked for adds, to how many topics; how near the best another answers."""
 _POINTING = frozenset(_DATA["pointing"].split())
 _SORTS: dict[str, str] = _DATA["sorts"]
@@ -45,8 +43,6 @@ class Layout(NamedTuple):
     told: np.ndarray
     """Disclosures and threads, in the card's order."""
     is_thread: np.ndarray
-    hits: Callable[[int], tuple[float, np.ndarray, np.ndarray]]
-    """What a token weighs, the topics that have it, and what it adds to each."""
 
 
 @cache_by_identity
@@ -63,19 +59,7 @@ def lay_out(card: Card) -> Layout:
         kinds == "suggestion",
         told,
         kinds[told] == "thread",
-        Memo(partial(_find_hits, card), 4_000).__getitem__,
     )
-
-
-def _find_hits(card: Card, token: int) -> tuple[float, np.ndarray, np.ndarray]:
-    weight = card.weight.get(token, _UNKNOWN)
-    topics, about = card.topics_with.get(token, _NONE), card.about_index.get(token, _NONE)
-    worth = (weight * WEIGHTS["covered"], weight * WEIGHTS["about"])
-    counts = (len(topics), len(about))
-    return weight, np.concatenate([topics, about]), np.repeat(worth, counts)
-
-
-_NONE = np.zeros(0, np.int64)
 
 
 def score_topics(moment: Moment, heard: Heard, at: int) -> np.ndarray:
@@ -84,28 +68,45 @@ def score_topics(moment: Moment, heard: Heard, at: int) -> np.ndarray:
     said, vector = heard if at < 0 else heard.sentences[at], heard.vectors[at]
     scores = np.maximum.reduceat(card.lines @ vector, card.line_starts)
     scores = scores * (WEIGHTS["line_like"] / _UNIT) + layout.bias[find_whom(moment, said.words)]
-    if len(card.way_owners):
-        likes = np.maximum.reduceat(card.ways @ vector, card.way_starts)
-        scores[card.way_owners] += likes * (WEIGHTS["way_like"] / _UNIT)
+    words = frozenset(said.words)
+    if at >= 0 and len(card.way_owners):
+        likes = (card.ways @ vector) * (WEIGHTS["way_like"] / _UNIT)
+        ways = [card.way_index[word] for word in words if word in card.way_index]
+        if ways:
+            shared = np.bincount(np.concatenate(ways), minlength=len(likes)) / card.way_sizes
+            likes += shared * (WEIGHTS["phrase"] / len(words) ** 0.5)
+        scores[card.way_owners] += np.maximum.reduceat(likes, card.way_starts)
     if at >= 0:
         sure = np.log1p(50 * heard.labels[at]) * (WEIGHTS["label"] / math.log(51))
         scores[layout.asked[0]] += sure.take(layout.asked[1])
     points_back = at < 0 or (len(said.tokens) < 3 and not _POINTING.isdisjoint(said.words))
     context = moment.past.last.tokens - said.tokens if points_back else ()
-    for tokens, most in ((said.tokens, 1.0), (context, _CONTEXT)):
-        if tokens:
-            nats, topics, worth = zip(*map(layout.hits, tokens), strict=True)
-            whole = np.bincount(np.concatenate(topics), np.concatenate(worth), len(scores))
-            scores += whole * (most / (sum(nats) + _BLAND))
+    for tokens, most in ((said.tokens, WEIGHTS["covered"]), (context, _CONTEXT)):
+        each = [card.weight.get(token, _UNKNOWN) for token in tokens]
+        share = most / (sum(each) + _BLAND)
+        known = [
+            n for n in zip(map(card.topics_with.get, tokens), each, strict=True) if n[0] is not None
+        ]
+        if known:
+            topics, worth = zip(*known, strict=True)
+            counts = list(map(len, topics))
+            scores += (
+                np.bincount(np.concatenate(topics), np.repeat(worth, counts), len(scores)) * share
+            )
     return scores
 
 
 def find_answers(moment: Moment, heard: Heard, at: int, *, suggests: bool = False) -> list[int]:
-    """The topics that answer a question, or that speak of what is suggested, best first."""
+    """The topics that answer a question, that speak of what is suggested or (-1) of all that was
+    said, best first.
+    """
     scores = score_topics(moment, heard, at)
     scores[lay_out(moment.card).is_suggestion != suggests] = -np.inf
-    sort = _SORTS.get(heard.sentences[at].ask, "")
-    least = _DATA["suggested" if suggests else "none_factual" if sort else "none"]
+    sort = _SORTS.get(heard.sentences[at].ask, "") if at >= 0 else ""
+    kind = (
+        "suggested" if suggests else "explained" if at < 0 else "none_factual" if sort else "none"
+    )
+    least = _DATA[kind]
     ranked = []
     for topic in scores.argpartition(-min(_BEST, len(scores)))[-_BEST:].tolist():
         score = float(scores[topic])

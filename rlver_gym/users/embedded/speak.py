@@ -25,22 +25,24 @@ from rlver_gym.util.files import load_json
 
 PHRASES: dict = load_json(DATA, "phrases.json")
 _REACTIONS: dict = load_json(DATA, "reactions.json")
+_REASONS: dict[str, str] = _REACTIONS["reasons"]
 """By the note of a reason, or by its code, a field of `rlver_gym.core.persona.Manner`."""
-_ALONE, _FACTUAL, _PLEASANT, _FEEL, _DENIED = (
+_RULES, _ALONE, _FACTUAL, _PLEASANT, _FEEL, _DENIED = (
     frozenset(_REACTIONS[name].split(","))
-    for name in ("alone", "factual", "pleasant", "feel", "denied")
+    for name in ("rules", "alone", "factual", "pleasant", "feel", "denied")
 )
-"""Reactions after which nothing is told; questions for facts; feelings that are rather denied;
-words that a guess at their feelings has, and has not.
+"""Reasons that are answered whatever else was said; reactions after which nothing is told;
+questions for facts; feelings that are rather denied; words that a guess has, and has not.
 """
-_AND, _TRADE, _NAMES = (
-    re.compile(_REACTIONS[name], re.IGNORECASE) for name in ("and", "trade", "names")
+_AND, _TRADE, _NAMES, _MEANS = (
+    re.compile(_REACTIONS[name], re.IGNORECASE) for name in ("and", "trade", "names", "means")
 )
-"""Between two questions in one sentence; asking for their work, and for a name."""
+"""Between two questions in one sentence; asking for work, for a name, and for what was meant."""
+_ALWAYS = ("greets", "thanked", "apologised", "farewell")
 _WHEN, _AGE = ("when", "how long"), ("fact", "my-age", "")
 _REACTS, _HINTS, _MOST_HINTS, _STRANGE = 0.35, 0.25, 3, 45
 """Shares of faint changes reacted to and turns with a hint; hundredths of a nat that is strange."""
-_BY_PLACE, _BY_CHANCE, _NEAR = 0.35, 1.0, 2.6
+_BY_PLACE, _BY_CHANCE, _NEAR = 0.35, 1.0, 3.5
 """Logits: what a place further down the card costs, what chance moves, where a thread is near."""
 
 
@@ -56,7 +58,7 @@ def choose_thought(
     kinds = ["touched", "eased"] if change >= 4 else ["eased", "touched"]
     if change <= 0:
         kinds = ["hurt" if change <= -7 else "missed" if change <= -3 else "cold", "missed", "cold"]
-        if any(_REACTIONS.get(reason.code) == "puzzled" for reason in reasons):
+        if any(_REASONS.get(reason.code) == "puzzled" for reason in reasons):
             kinds = ["puzzled", *kinds]
     had = {turn.appraisal.thought for turn in dialogue.turns}
     for kind in kinds:
@@ -111,28 +113,30 @@ class _Speaker:
         return []
 
     def _comment(self) -> list[str]:
-        """To a suggestion, a greeting, or by the reason of the change."""
-        suggests, is_brief = False, len(self.heard.words) <= 14
+        """To what was suggested or done, else by the reason of the change."""
+        manners = []
         for at, sentence in enumerate(self.heard.sentences):
-            if is_brief and sentence.act in _REACTIONS["courtesies"]:
-                self.is_done = sentence.act == "bye" or self.emotion < 20
-                return self._react(_REACTIONS["courtesies"][sentence.act])
+            manners += [_REACTIONS["said"].get(sentence.act)]
             if sentence.suggests or sentence.act == "advise":
-                suggests = True
                 topics = retrieve.find_answers(self.moment, self.heard, at, suggests=True)
                 fresh = self._fresh([line for n in topics for line in self.card.topics[n].lines])
                 if fresh:
                     self.is_done = True
                     return fresh[:1]
-        told = [one for one in self.reasons if one.points * self.change > 0]
-        worst = max(told, key=lambda one: abs(one.points) * (one.code in _REACTIONS), default=None)
-        is_faint = abs(self.change) < 2 and self.draw("react") > _REACTS
-        if is_faint or worst is None or worst.code not in _REACTIONS:
+        told = [
+            one for one in self.reasons if one.points * self.change > 0 and one.code in _REASONS
+        ]
+        worst = max(told, key=lambda one: abs(one.points), default=None)
+        manner = next(filter(None, manners), None)
+        if worst and manner not in _ALWAYS and (manner is None or worst.code in _RULES):
+            manner = _REASONS.get(worst.note) or _REASONS[worst.code]
+        elif self.change <= -5 and manner not in _ALWAYS:
+            manner = "pushed" if manner == "suggested" else "cold"
+        if manner is None or (
+            manner not in _ALWAYS and abs(self.change) < 2 and self.draw("react") > _REACTS
+        ):
             return []
-        manner = _REACTIONS.get(worst.note) or _REACTIONS[worst.code]
-        if manner == "suggested" and (self.change <= -3 or not suggests):
-            manner = "pushed" if suggests else "cold"
-        self.is_done = manner in _ALONE
+        self.is_done = manner in _ALONE or (manner in _ALWAYS and self.emotion < 20)
         return self._react(manner)
 
     def _correct(self) -> list[str]:
@@ -148,11 +152,13 @@ class _Speaker:
         """Answers to questions and guesses, at most two, in their order."""
         parts, asked = [], None
         for at, sentence in enumerate(self.heard.sentences):
-            feeling = _find_guess(sentence)
+            feeling = "" if "insult" in self.heard.acts else _find_guess(sentence)
             answers = [self._answer_guess(feeling)] if feeling else []
-            if sentence.ask and not any(answers):
+            is_lost = _MEANS.search(" ".join(sentence.words)) is not None
+            if (sentence.ask or is_lost) and not any(answers):
                 asked = sentence
-                answers = [self._answer_question(heard, n) for heard, n in self._split(at)]
+                queries = [(self.moment.past.last, -1)] if is_lost else self._split(at)
+                answers = [self._answer_question(heard, n) for heard, n in queries]
             parts += answers
         parts = list(dict.fromkeys(filter(None, parts)))
         return parts[-2:] or (self._decline(asked) if asked else [])
@@ -161,7 +167,7 @@ class _Speaker:
         """The questions of a sentence: two where it joins two."""
         text = self.heard.sentences[at].text
         clauses = _AND.split(text)[:2]
-        if len(clauses) == 1 and not _TRADE.search(text):
+        if asks_preference(text) or (len(clauses) == 1 and not _TRADE.search(text)):
             return [(self.heard, at)]
         asked = [_TRADE.sub("What do you do for work?", clause) for clause in clauses]
         each = [hear(f"{clause.rstrip('?')}?", self.card.names) for clause in asked]
@@ -206,12 +212,13 @@ class _Speaker:
             return PHRASES["age"].format(age=self.person.age)
         if "your name" in text:
             return PHRASES["name"].format(name=self.person.name)
-        whom = retrieve.find_whom(self.moment, sentence.words) if _NAMES.search(text) else ""
-        for other in self.scene.persona.situation.people if whom else ():
+        situation, last = self.scene.persona.situation, self.moment.past.last
+        named = sentence.words if "name" in text or "called" in text else last.words
+        whom = retrieve.find_whom(self.moment, named) if _NAMES.search(text) else ""
+        for other in situation.people if whom else ():
             if other.name == whom:
                 said = other.introduction or whom
                 return f"{said[:1].upper()}{said[1:]}."
-        situation, last = self.scene.persona.situation, self.moment.past.last
         begins = situation.is_lean and sentence.act == "began"
         for event in situation.timeline if sentence.ask in _WHEN else ():
             told = not retrieve.read_line(event.what).sentences.isdisjoint(hash_sentences(last))
