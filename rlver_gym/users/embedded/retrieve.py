@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rlver_gym.users.embedded.compile import Card
-from rlver_gym.users.embedded.english import DATA, LABEL, RELATIONS, SCALE
+from rlver_gym.users.embedded.english import DATA, LABEL, SCALE
 from rlver_gym.users.embedded.hear import Heard, hear
 from rlver_gym.users.embedded.recall import Moment, hash_sentences
 from rlver_gym.util.files import load_json
@@ -24,11 +24,10 @@ _UNKNOWN, _BLAND, _CONTEXT = 2.5, 2.5, 1.0
 """Nats of a token that a card does not have, and of what is added, so that one token is not all;
 what the person's last line counts beside words that point back to it.
 """
-_FITS, _BEST, _NEAR_BEST = 0.5, 6, 3.0
-"""What a line of the sort asked for adds, to how many topics; how near the best another answers."""
+_BEST, _NEAR_BEST = 6, 3.0
+"""How many topics answer at most, and how far below the best."""
 _POINTING = frozenset(_DATA["pointing"].split())
-_SORTS: dict[str, str] = _DATA["sorts"]
-_WORDS = {sort: frozenset(_DATA[sort].split()) for sort in ("time", "number", "person")}
+_FACTUAL, _TIMES = frozenset(_DATA["factual"].split(",")), frozenset(_DATA["times"].split())
 _PRONOUNS: dict[str, str] = _DATA["pronouns"]
 
 
@@ -82,17 +81,12 @@ def score_topics(moment: Moment, heard: Heard, at: int) -> np.ndarray:
     points_back = at < 0 or (len(said.tokens) < 3 and not _POINTING.isdisjoint(said.words))
     context = moment.past.last.tokens - said.tokens if points_back else ()
     for tokens, most in ((said.tokens, WEIGHTS["covered"]), (context, _CONTEXT)):
-        each = [card.weight.get(token, _UNKNOWN) for token in tokens]
-        share = most / (sum(each) + _BLAND)
-        known = [
-            n for n in zip(map(card.topics_with.get, tokens), each, strict=True) if n[0] is not None
-        ]
+        share = most / (sum([card.weight.get(token, _UNKNOWN) for token in tokens]) + _BLAND)
+        known = [token for token in tokens if token in card.topics_with]
         if known:
-            topics, worth = zip(*known, strict=True)
-            counts = list(map(len, topics))
-            scores += (
-                np.bincount(np.concatenate(topics), np.repeat(worth, counts), len(scores)) * share
-            )
+            topics = [card.topics_with[token] for token in known]
+            worth = np.repeat([card.weight[token] for token in known], list(map(len, topics)))
+            scores += np.bincount(np.concatenate(topics), worth, len(scores)) * share
     return scores
 
 
@@ -102,29 +96,12 @@ def find_answers(moment: Moment, heard: Heard, at: int, *, suggests: bool = Fals
     """
     scores = score_topics(moment, heard, at)
     scores[lay_out(moment.card).is_suggestion != suggests] = -np.inf
-    sort = _SORTS.get(heard.sentences[at].ask, "") if at >= 0 else ""
-    kind = (
-        "suggested" if suggests else "explained" if at < 0 else "none_factual" if sort else "none"
-    )
-    least = _DATA[kind]
-    ranked = []
-    for topic in scores.argpartition(-min(_BEST, len(scores)))[-_BEST:].tolist():
-        score = float(scores[topic])
-        if sort:
-            lines = moment.card.topics[topic].lines
-            score += _FITS if any(is_of_sort(moment, line, sort) for line in lines) else -_FITS
-        if score >= least:
-            ranked.append((-score, topic))
-    ranked.sort()
-    return [topic for score, topic in ranked if score <= ranked[0][0] + _NEAR_BEST]
-
-
-def is_of_sort(moment: Moment, line: str, sort: str) -> bool:
-    """Whether a line has a time, a number or a person in it."""
-    words = read_line(line).words
-    if sort != "person":
-        return not words.isdisjoint(_WORDS[sort])
-    return any(not words.isdisjoint(one) for one in (_WORDS[sort], RELATIONS, moment.card.people))
+    kind = "suggested" if suggests else "explained"
+    if not suggests and at >= 0:
+        kind = "none_factual" if heard.sentences[at].ask in _FACTUAL else "none"
+    near = scores.argpartition(-min(_BEST, len(scores)))[-_BEST:].tolist()
+    least = max(_DATA[kind], scores.max() - _NEAR_BEST)
+    return sorted([at for at in near if scores[at] >= least], key=scores.__getitem__, reverse=True)
 
 
 def find_whom(moment: Moment, words: tuple[str, ...]) -> str:
@@ -147,14 +124,14 @@ def find_whom(moment: Moment, words: tuple[str, ...]) -> str:
 class ReadLine(NamedTuple):
     """A line of a card, ready to be known again."""
 
-    words: frozenset[str]
+    has_time: bool
     runs: frozenset[int]
     sentences: frozenset[tuple[str, ...]]
 
 
 def _read_line(text: str) -> ReadLine:
     line = hear(text, is_line=True)
-    return ReadLine(frozenset(line.words), line.runs, hash_sentences(line))
+    return ReadLine(not _TIMES.isdisjoint(line.words), line.runs, hash_sentences(line))
 
 
 read_line = Memo(_read_line, 30_000).__getitem__

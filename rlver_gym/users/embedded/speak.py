@@ -34,10 +34,11 @@ _RULES, _ALONE, _FACTUAL, _PLEASANT, _FEEL, _DENIED = (
 """Reasons that are answered whatever else was said; reactions after which nothing is told;
 questions for facts; feelings that are rather denied; words that a guess has, and has not.
 """
-_AND, _TRADE, _NAMES, _MEANS = (
-    re.compile(_REACTIONS[name], re.IGNORECASE) for name in ("and", "trade", "names", "means")
+_AND, _TRADE, _OWN_NAME, _NAMES, _MEANS = (
+    re.compile(_REACTIONS[name], re.IGNORECASE)
+    for name in ("and", "trade", "own name", "names", "means")
 )
-"""Between two questions in one sentence; asking for work, for a name, and for what was meant."""
+"""Between two questions; asking for work, for their name, for another's, and for what was meant."""
 _ALWAYS = ("greets", "thanked", "apologised", "farewell")
 _WHEN, _AGE = ("when", "how long"), ("fact", "my-age", "")
 _REACTS, _HINTS, _MOST_HINTS, _STRANGE = 0.35, 0.25, 3, 45
@@ -114,29 +115,26 @@ class _Speaker:
 
     def _comment(self) -> list[str]:
         """To what was suggested or done, else by the reason of the change."""
-        manners = []
         for at, sentence in enumerate(self.heard.sentences):
-            manners += [_REACTIONS["said"].get(sentence.act)]
             if sentence.suggests or sentence.act == "advise":
                 topics = retrieve.find_answers(self.moment, self.heard, at, suggests=True)
                 fresh = self._fresh([line for n in topics for line in self.card.topics[n].lines])
                 if fresh:
                     self.is_done = True
                     return fresh[:1]
-        told = [
-            one for one in self.reasons if one.points * self.change > 0 and one.code in _REASONS
-        ]
+        told = [one for one in self.reasons if one.points * self.change > 0]
+        told = [one for one in told if one.code in _REASONS]
         worst = max(told, key=lambda one: abs(one.points), default=None)
-        manner = next(filter(None, manners), None)
-        if worst and manner not in _ALWAYS and (manner is None or worst.code in _RULES):
+        manners = [_REACTIONS["said"].get(sentence.act, "") for sentence in self.heard.sentences]
+        manner = next(filter(None, manners), "")
+        is_polite = manner in _ALWAYS
+        if worst and not is_polite and (not manner or worst.code in _RULES):
             manner = _REASONS.get(worst.note) or _REASONS[worst.code]
-        elif self.change <= -5 and manner not in _ALWAYS:
+        elif self.change <= -5 and not is_polite:
             manner = "pushed" if manner == "suggested" else "cold"
-        if manner is None or (
-            manner not in _ALWAYS and abs(self.change) < 2 and self.draw("react") > _REACTS
-        ):
+        if abs(self.change) < 2 and not is_polite and self.draw("react") > _REACTS:
             return []
-        self.is_done = manner in _ALONE or (manner in _ALWAYS and self.emotion < 20)
+        self.is_done = manner in _ALONE or (is_polite and self.emotion < 20)
         return self._react(manner)
 
     def _correct(self) -> list[str]:
@@ -210,7 +208,7 @@ class _Speaker:
         text = " ".join(sentence.words)
         if ("how old are you" in text or "your age" in text) and _AGE not in self.card.by_key:
             return PHRASES["age"].format(age=self.person.age)
-        if "your name" in text:
+        if _OWN_NAME.search(text):
             return PHRASES["name"].format(name=self.person.name)
         situation, last = self.scene.persona.situation, self.moment.past.last
         named = sentence.words if "name" in text or "called" in text else last.words
@@ -277,7 +275,7 @@ class _Speaker:
         toned = {"high": topic.toned[0], "low": topic.toned[1]}.get(Band.of(self.emotion).tone)
         lines = [toned, *lines] if toned else lines
         if ask in _WHEN:
-            lines.sort(key=lambda line: not retrieve.is_of_sort(self.moment, line, "time"))
+            lines.sort(key=lambda line: not retrieve.read_line(line).has_time)
         return lines
 
     def _fresh(self, lines: Iterable[str]) -> list[str]:
