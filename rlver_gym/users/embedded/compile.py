@@ -16,8 +16,8 @@ from rlver_gym.users.embedded.english import LEXICON, RELATIONS, embed_lines
 from rlver_gym.util.frozen import cache_by_identity, cache_by_parts
 
 KINDS: tuple[str, ...] = AnchorKind.__args__
-Index = dict[int, np.ndarray]
-"""By token, the numbers of what has it."""
+Index = dict[Any, np.ndarray]
+"""By token, or by word, the numbers of what has it."""
 _TITLES = frozenset("mr mrs ms dr miss".split())
 _MOST_WAYS = 10
 """Ways of asking for one thing that are compared."""
@@ -47,7 +47,7 @@ class Card(NamedTuple):
     way_starts: np.ndarray
     way_owners: np.ndarray  # the topics that have any, in order
     topics_with: Index
-    about_index: Index  # the same of what topics are about
+    ways_with: Index  # by word, the ways of asking that have it
     weight: dict[int, float]  # of tokens, how much they tell topics apart, in nats
     by_key: dict[tuple[str, str, str], int]  # topics by kind, key and whom
     names: frozenset[str]  # words of the names of those in the story, in lower case
@@ -75,7 +75,7 @@ class _Part(NamedTuple):
     ways: np.ndarray
     way_owners: np.ndarray  # of each way, the number of its topic
     topics_with: Index
-    about_index: Index
+    ways_with: Index
 
 
 @cache_by_parts("person", "situation")
@@ -100,7 +100,7 @@ def compile_card(persona: Persona) -> Card:
         way_starts=way_starts,
         way_owners=way_owners,
         topics_with=topics_with,
-        about_index=_join(story.about_index, own.about_index, shift),
+        ways_with=_join(story.ways_with, own.ways_with, len(story.ways)),
         weight={token: log(1 + len(topics) / len(at)) for token, at in topics_with.items()},
         by_key={(topic.kind, topic.key, topic.whom): at for at, topic in enumerate(topics)},
         **{**told, "words": told["words"].union(split_words(person.name))},
@@ -165,7 +165,7 @@ def _compile_part(topics: tuple[Topic, ...], words_of: "_Words") -> _Part:
         embed_lines([words_of[way] for _, way in ways]),
         np.array([at for at, _ in ways], np.int64),
         _index(every),
-        _index([words_of.tokens(*topic.about) for topic in topics]),
+        _index([frozenset(words_of[way]) for _, way in ways]),
     )
 
 
@@ -205,7 +205,7 @@ def _collect(texts: Sequence[frozenset[int]]) -> dict[int, list[int]]:
     return numbers
 
 
-def _index(texts: Sequence[frozenset[int]]) -> Index:
+def _index(texts: Sequence[frozenset[Any]]) -> Index:
     """The same as parts of one array."""
     numbers = _collect(texts)
     joined = np.array(list(chain.from_iterable(numbers.values())), np.int64)

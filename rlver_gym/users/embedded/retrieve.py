@@ -38,10 +38,15 @@ class Layout(NamedTuple):
     """By who is spoken of, what each topic has from its kind and from being about another."""
     asked: np.ndarray
     """The topics that a label asks for, and below them the label's column."""
+    of_words: np.ndarray
+    """Of each way of asking, one by the root of how many words it has."""
     is_suggestion: np.ndarray
     told: np.ndarray
     """Disclosures and threads, in the card's order."""
     is_thread: np.ndarray
+
+
+_NO_WAYS = np.zeros(0, np.int64)
 
 
 @cache_by_identity
@@ -52,9 +57,13 @@ def lay_out(card: Card) -> Layout:
     of_kind = np.array([WEIGHTS.get(kind, 0.0) for kind in kinds.tolist()])
     whom = np.array(["you" if topic.is_personal else topic.whom for topic in card.topics])
     others = {name: (whom != "") & (whom != (name or "you")) for name in ("", *card.pronouns)}
+    sizes = np.bincount(
+        np.concatenate([_NO_WAYS, *card.ways_with.values()]), minlength=len(card.ways)
+    )
     return Layout(
         {name: of_kind + WEIGHTS["whom"] * is_other for name, is_other in others.items()},
         np.array(asked, np.int64).reshape(-1, 2).T,
+        np.maximum(1, sizes) ** -0.5,
         kinds == "suggestion",
         told,
         kinds[told] == "thread",
@@ -70,9 +79,9 @@ def score_topics(moment: Moment, heard: Heard, at: int) -> np.ndarray:
     words = frozenset(said.words)
     if at >= 0 and len(card.way_owners):
         likes = (card.ways @ vector) * (WEIGHTS["way_like"] / _UNIT)
-        ways = [card.way_index[word] for word in words if word in card.way_index]
+        ways = [card.ways_with[word] for word in words if word in card.ways_with]
         if ways:
-            shared = np.bincount(np.concatenate(ways), minlength=len(likes)) / card.way_sizes
+            shared = np.bincount(np.concatenate(ways), minlength=len(likes)) * layout.of_words
             likes += shared * (WEIGHTS["phrase"] / len(words) ** 0.5)
         scores[card.way_owners] += np.maximum.reduceat(likes, card.way_starts)
     if at >= 0:
