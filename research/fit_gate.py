@@ -13,13 +13,13 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from rlver_gym.users.embedded.gate import SIZE, Gate, hash_pairs, make_unit, measure
 
 from rlver_gym.core.library import library
 from rlver_gym.core.words import split_words
 from rlver_gym.corpora.corpus import Corpus
-from rlver_gym.users.embedded.english import load_tables
-from rlver_gym.users.embedded.hear import Heard, hear
+from rlver_gym.users.embedded.english import find_neighbour, load_tables
+from rlver_gym.users.embedded.hear import hear
+from rlver_gym.users.embedded.rules import PAIRS, measure_salad
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "rlver_gym" / "users" / "embedded" / "gate.npz"
@@ -43,30 +43,35 @@ def read_cards() -> list[str]:
 
 
 def count_pairs(texts: list[str]) -> tuple[dict[str, int], np.ndarray, frozenset[str]]:
-    """Words that stand for themselves, the table of pairs, and all words that come twice."""
+    """Words that stand for themselves, the tables of neighbours and of next neighbours, and all
+    words that come twice.
+    """
     counts: Counter[str] = Counter()
     each = [split_words(text) for text in texts]
     for words in each:
         counts.update(words)
     names = sorted(counts, key=lambda w: (-counts[w], w))[:COMMON]
     common = {word: at for at, word in enumerate(names, 6)}
-    pairs, alone = np.zeros(SIZE), np.zeros(COMMON + 6)
+    pairs, alone = np.zeros((2, PAIRS)), np.zeros(COMMON + 6)
     for words in each:
-        units = np.array([make_unit(word, common) for word in words])
+        units = np.array([find_neighbour(word, common) for word in words], np.int64)
         np.add.at(alone, units, 1)
-        if len(units) > 1:
-            np.add.at(pairs, hash_pairs(units), 1)
+        for apart in (1, 2):
+            np.add.at(pairs[apart - 1], hash_pairs(units[:-apart], units[apart:]), 1)
     share = alone / alone.sum()
-    total = pairs.sum()
-    expected = np.zeros(SIZE)
+    expected = np.zeros(PAIRS)
     order = np.arange(COMMON + 6)
     for first in order:
         if share[first]:
-            cells = (first * 40_503 + order * 9_973) % SIZE
-            np.add.at(expected, cells, share[first] * share * total)
-    value = np.log((pairs + 1.0) / (expected + 1.0))
+            np.add.at(expected, hash_pairs(first, order), share[first] * share)
+    value = np.log((pairs + 1.0) / (expected * pairs.sum(1, keepdims=True) + 1.0))
     known = frozenset(word for word, count in counts.items() if count >= 2)
-    return common, np.clip(np.rint(value * 10), -60, 60).astype(np.int8), known
+    return common, np.clip(np.rint(value * 10), -60, 60).astype(np.int8).reshape(-1), known
+
+
+def hash_pairs(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """As `rules.measure_salad`."""
+    return (first * 40_503 + second * 9_973) % PAIRS
 
 
 def make_salad(texts: list[str], count: int, chance: random.Random) -> list[str]:
@@ -94,12 +99,14 @@ def make_salad(texts: list[str], count: int, chance: random.Random) -> list[str]
     return found
 
 
-def lay_out(texts: list[tuple[str, frozenset[str]]], gate: Gate) -> np.ndarray:
-    heard: list[tuple[Heard, frozenset[str]]] = [(hear(text), story) for text, story in texts]
-    rows = [
-        measure(one, story, gate, lambda word: make_unit(word, gate.common)) for one, story in heard
-    ]
-    return np.column_stack([np.array(rows), np.ones(len(rows))])
+def lay_out(
+    texts: list[tuple[str, frozenset[str]]], common: dict[str, int], pairs: np.ndarray
+) -> np.ndarray:
+    table, rows = memoryview(pairs.data), []
+    for text, story in texts:
+        units = [find_neighbour(word, common) for word in split_words(text)]
+        rows.append([*measure_salad(hear(text)._replace(neighbours=units), story, table), 1.0])
+    return np.array(rows)
 
 
 def fit_logistic(rows: np.ndarray, is_salad: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -115,7 +122,7 @@ def fit_logistic(rows: np.ndarray, is_salad: np.ndarray, weight: np.ndarray) -> 
 def main() -> None:
     """Fit on half of the supporters, report on the other; then on all."""
     chance, shelf = random.Random(0), library()
-    replies = [one for one in Corpus(ROOT / "recordings/en/train").rated_replies()]
+    replies = list(Corpus(ROOT / "recordings/en/train").rated_replies())
     roles = sorted({one.supporter for one in replies if one.kind == "role"})
     cards = read_cards()
     stories: dict[str, frozenset[str]] = {}
@@ -127,14 +134,13 @@ def main() -> None:
     for seen in (set(roles[::2]), set(roles)):
         own = [one.text for one in replies if one.supporter in seen]
         common, pairs, known = count_pairs([*own, *cards, *lines])
-        blank = Gate(common, pairs, known, np.zeros(7))
         other = [one for one in replies if one.kind == "role" and one.supporter not in seen]
         honest = other or [one for one in replies if one.kind == "role"]
         honest = [one for one in honest if len(split_words(one.text)) >= 5]
         salad = make_salad([one.text for one in honest], 2_000, chance)
         rated = [one.text for one in replies if one.supporter.startswith(SALAD)]
-        rows_h = lay_out([(one.text, stories[one.persona]) for one in honest], blank)
-        rows_s = lay_out([(text, frozenset()) for text in [*salad, *rated]], blank)
+        rows_h = lay_out([(one.text, stories[one.persona]) for one in honest], common, pairs)
+        rows_s = lay_out([(text, frozenset()) for text in [*salad, *rated]], common, pairs)
         rows = np.concatenate([rows_h, rows_s])
         target = np.r_[np.zeros(len(rows_h)), np.ones(len(rows_s))]
         weight = np.r_[np.full(len(rows_h), 4.0), np.ones(len(rows_s))]
@@ -150,9 +156,9 @@ def main() -> None:
             (rows_s[len(salad) :] @ weights > 0).mean(),
         )
         if other:
-            by = Counter(one.supporter for one, t in zip(honest, taken_h) if t)
+            by = Counter(one.supporter for one, t in zip(honest, taken_h, strict=True) if t)
             print(by.most_common(6))
-            print([one.text for one, t in zip(honest, taken_h) if t][:6])
+            print([one.text for one, t in zip(honest, taken_h, strict=True) if t][:6])
             kept = weights
     # pairs of all, weights of supporters that the pairs had not seen
     np.savez_compressed(

@@ -180,9 +180,11 @@ _BROKEN = 3.0
 """The evidence, in logits, from which a sentence is taken for broken."""
 _FEWEST, _LONG = 5, 8
 """Words from which on pairs say something, and of a sentence that is weighed alone."""
-_SURE, _FREE, _SOUND = 2.0, 1.0, -3.0
-"""The logits from which a sentence counts, and from which a whole does: half of a percent of honest
-replies lie above; and from which its sentences are weighed.
+_BREATH, _PAUSE = 40, re.compile(r"[^\w\s'’*]")
+"""Words without a mark between them, of which no honest reply has more than 31."""
+_SURE, _FREE, _SOUND = 3.25, 2.0, -3.0
+"""The logits from which a sentence counts, and from which a whole does: a third of a percent of
+honest replies that it has not seen lie above; and from which its sentences are weighed.
 """
 
 
@@ -193,12 +195,16 @@ def measure_salad(
     none, that are torn by capitals, that come twice running, and that stand in sentences of which
     the classifier of acts says that they do not hang together.
     """
-    words, size = heard.words, max(8, len(heard.words))
+    words, units, size = heard.words, heard.neighbours, max(8, len(heard.words))
     pairs = load_tables().pairs if pairs is None else pairs
-    familiar = [
-        pairs[(first * 40_503 + second * 9_973) % PAIRS]
-        for first, second in pairwise(heard.neighbours)
-    ] or [0]
+    familiar, skipped = (
+        [
+            pairs[table + (first * 40_503 + second * 9_973) % PAIRS]
+            for first, second in zip(units, units[apart:], strict=False)
+        ]
+        or [0]
+        for apart, table in ((1, 0), (2, PAIRS))
+    )
     strange = [word for word in heard.strange if word not in words_of_story]
     names = sum([word in heard.names for word in strange])
     twice = sum([one == other and one not in _TWICE for one, other in pairwise(words)])
@@ -211,6 +217,8 @@ def measure_salad(
     return [
         sum(familiar) / len(familiar) / 10,
         sum([value < -5 for value in familiar]) / len(familiar),
+        sum(skipped) / len(skipped) / 10,
+        sum([value < -5 for value in skipped]) / len(skipped),
         max(0, len(strange) - names + lone + twice - 1) / size,  # one may be rare, or a slip
         len(_INNER_CAPITAL.findall(heard.text)) / size if _MAY_BE_TORN.search(heard.text) else 0.0,
         twice / size,
@@ -227,6 +235,9 @@ def find_garble(heard: Heard, words_of_story: frozenset[str]) -> float:
         return 0.0
     logit = _weigh_salad(heard, words_of_story)
     whole = min(1.0, max(0.0, (logit - _FREE) / 3))
+    if count > _BREATH:
+        longest = max([len(part.split()) for part in _PAUSE.split(heard.text)])
+        whole = max(whole, min(1.0, max(0.0, (longest - _BREATH) / 20)))
     if len(heard.sentences) < 2 or logit < _SOUND:
         return whole
     parts = [part for part in _list_parts(heard) if len(part.words) >= _LONG]
@@ -242,7 +253,7 @@ def _list_parts(heard: Heard) -> Iterator[Heard]:
         yield heard._replace(
             text=sentence.text, words=sentence.words, sentences=(),
             neighbours=heard.neighbours[start:end],
-            strange=tuple([word for word in sentence.words if word in heard.strange]),
+            strange=[word for word in sentence.words if word in heard.strange],
         )  # fmt: skip
         start = end
 
