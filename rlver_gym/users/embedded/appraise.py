@@ -212,7 +212,7 @@ class Relevance(NamedTuple):
     alien: float  # of what neither they nor their card say
     own: float  # all of it, and three nats
     strange: float  # the share of sentences that would suit another story
-    invented: float  # names, numbers, relations and days that they did not tell; three are 1
+    invented: float  # names of nobody here, numbers, relations and days that were not told; 3 are 1
     other_story: float  # how far it is about matters of nobody here, beside little of theirs
 
 
@@ -236,7 +236,7 @@ def _measure_relevance(moment: Moment) -> Relevance:
             alien += points
     strange = [sum([suits[t] for t in s.topics]) > 200 for s in heard.sentences] if alien else []
     stated = [word for word in heard.words if word in _STATING and word not in past.told_words]
-    names = [name for name in heard.names if name not in past.told_words]
+    names = heard.names - past.told_words - card.names
     excess = alien - 1.5 * (told + 0.5 * theirs) - 0.5 * _ALIEN if len(heard.words) >= 6 else 0.0
     return Relevance(
         told,

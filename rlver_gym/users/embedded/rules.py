@@ -209,11 +209,12 @@ def measure_salad(
     names = sum([word in heard.names for word in strange])
     twice = sum([one == other and one not in _TWICE for one, other in pairwise(words)])
     lone = sum([len(word) == 1 and word not in _LETTERS for word in words])
-    broken = 0
-    if heard.sentences:
-        for sentence, sure in zip(heard.sentences, heard.evidence[:, -1].tolist(), strict=True):
-            if sure >= _BROKEN and len(sentence.words) >= _FEWEST:
-                broken += len(sentence.words)
+    sure = heard.evidence[:, -1].tolist() if heard.sentences else ()
+    broken = [
+        len(sentence.words)
+        for sentence, logit in zip(heard.sentences, sure, strict=True)
+        if logit >= _BROKEN and len(sentence.words) >= _FEWEST
+    ]
     return [
         sum(familiar) / len(familiar) / 10,
         sum([value < -5 for value in familiar]) / len(familiar),
@@ -222,7 +223,7 @@ def measure_salad(
         max(0, len(strange) - names + lone + twice - 1) / size,  # one may be rare, or a slip
         len(_INNER_CAPITAL.findall(heard.text)) / size if _MAY_BE_TORN.search(heard.text) else 0.0,
         twice / size,
-        broken / size,
+        sum(broken) / size,
     ]
 
 
@@ -248,11 +249,11 @@ def find_garble(heard: Heard, words_of_story: frozenset[str]) -> float:
 def _list_parts(heard: Heard) -> Iterator[Heard]:
     """Each sentence as a whole."""
     start = 0
-    for sentence in heard.sentences:
+    for at, sentence in enumerate(heard.sentences):
         end = start + len(sentence.words)
         yield heard._replace(
-            text=sentence.text, words=sentence.words, sentences=(),
-            neighbours=heard.neighbours[start:end],
+            text=sentence.text, words=sentence.words, sentences=(sentence,),
+            evidence=heard.evidence[at : at + 1], neighbours=heard.neighbours[start:end],
             strange=[word for word in sentence.words if word in heard.strange],
         )  # fmt: skip
         start = end
