@@ -255,9 +255,11 @@ def classify(units: Sequence[str], starts: Sequence[int], roots: Sequence[float]
     """
     tables = load_tables()
     states = tables.questions.add_up(units, starts)
-    # In pieces: of larger matrices numpy makes several threads, which wait for one another.
-    parts = [states[at : at + _AT_ONCE] for at in range(0, len(states), _AT_ONCE)]
-    logits = np.concatenate([part @ tables.of_labels for part in parts])
+    if len(states) <= _AT_ONCE:
+        logits = states @ tables.of_labels
+    else:  # in pieces: of larger matrices numpy makes several threads, which wait for one another
+        parts = [states[at : at + _AT_ONCE] for at in range(0, len(states), _AT_ONCE)]
+        logits = np.concatenate([part @ tables.of_labels for part in parts])
     logits /= np.array(roots, np.float32)[:, None]
     logits += tables.questions.bias
     shares = np.exp(logits - np.maximum.reduce(logits, 1, keepdims=True))

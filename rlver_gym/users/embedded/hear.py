@@ -40,10 +40,11 @@ def _compile(name: str) -> re.Pattern[str]:
 _ASKS, _RELATIVE, _ABOUT, _SUGGESTS, _QUESTION_WORD, _PREFERS = map(
     _compile, ("asks", "relative", "about", "suggests", "first question word", "prefers")
 )
-_THREAT, _BEGS = _compile("threat"), _compile("begging for points")
 # Sets of words without one of which a pattern does not match.
-_MAY_ASK, _MAY_SUGGEST, _MAY_THREATEN, _MAY_BEG = map(
-    word_set, ("may ask", "may suggest", "may threaten", "may beg")
+_MAY_ASK, _MAY_SUGGEST = word_set("may ask"), word_set("may suggest")
+_WHOLE = (
+    ("threat", _compile("threat"), word_set("may threaten"), word_set("threatens by")),
+    ("meta", _compile("begging for points"), word_set("may beg"), word_set("begs for")),
 )
 _NO_END, _LITTLE, _FOREIGN = map(
     word_set, ("no end", "little words", "little words of other languages")
@@ -65,6 +66,7 @@ class _Hurt(NamedTuple):
     def is_in(self, sentence: "Sentence") -> bool:
         return (
             len(sentence.words) <= self.most_words
+            and not self.triggers.isdisjoint(sentence.words)
             and not (sentence.ask and self.act != "insult")
             and self.denials.isdisjoint(sentence.words)
             and self.pattern.search(sentence.text) is not None
@@ -276,10 +278,11 @@ def _find_acts(text: str, sentences: Sequence[Sentence], words: list[str]) -> fr
         for hurt in _HURTS
         if not hurt.triggers.isdisjoint(distinct) and any(map(hurt.is_in, sentences))
     ]
-    if not _MAY_THREATEN.isdisjoint(distinct) and _THREAT.search(text):
-        found.append("threat")
-    if not _MAY_BEG.isdisjoint(distinct) and _BEGS.search(text):
-        found.append("meta")
+    found += [
+        act
+        for act, pattern, *needed in _WHOLE
+        if not any(map(distinct.isdisjoint, needed)) and pattern.search(text)
+    ]
     if words[-1] in _NO_END and text.rstrip()[-1] not in "…—–?.":
         found.append("cut")
     if not text.isascii():
