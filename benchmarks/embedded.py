@@ -94,7 +94,7 @@ def measure_vector(replies: Iterator[str]) -> None:
 
 
 def measure_memory(replies: Iterator[str]) -> None:
-    """How much the process grows."""
+    """How much the process grows by dialogues under way, each after two turns."""
     user, shelf, card = EmbeddedUser(), library(), env_card(ENV)
     ids, kept = shelf.ids("train"), []
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -105,7 +105,7 @@ def measure_memory(replies: Iterator[str]) -> None:
             session.reply(text)
         kept.append(session.snapshot())
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    print(f"{f'{KEPT:,} dialogues of two turns':34}{grown / 1024:8.0f} MiB")
+    print(f"{f'{KEPT:,} dialogues under way':34}{grown / 1024:8.0f} MiB")
 
 
 def report(what: str, steps: int, times: Sequence[float]) -> None:

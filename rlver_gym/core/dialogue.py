@@ -141,7 +141,8 @@ class Dialogue:
 
     def with_turn(self, turn: Turn) -> "Dialogue":
         """The dialogue with one more turn, which the user has answered."""
-        return Dialogue(self.opening, (*self.turns, turn), None, self.memory)
+        memory = self.memory if turn.outcome is None else Memory()  # nobody goes on after the end
+        return Dialogue(self.opening, (*self.turns, turn), None, memory)
 
     @property
     def user_lines(self) -> tuple[str, ...]:

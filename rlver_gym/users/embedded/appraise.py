@@ -28,7 +28,7 @@ from rlver_gym.users.embedded.english import (
 )
 from rlver_gym.users.embedded.hear import Heard
 from rlver_gym.users.embedded.recall import Moment, Past
-from rlver_gym.users.embedded.rules import CODES, COSTS, find_rules, find_void
+from rlver_gym.users.embedded.rules import Contribution, find_rules, find_void
 from rlver_gym.util.files import load_json
 from rlver_gym.util.frozen import cache_by_identity
 
@@ -70,24 +70,11 @@ _PLACES = list(zip(GROUPS, _ENDS, _ENDS[1:], strict=False))
 _NOTES = load_json(DATA, "notes.json")
 
 
-class Contribution(NamedTuple):
-    """A part of a change."""
-
-    code: str
-    points: float
-    note: str
-
-
-class _Score(NamedTuple):
-    weights: list[float]
-    """Of INPUTS, in their order."""
-    intercept: float
-
-
 @lru_cache(maxsize=1)
-def load_score() -> _Score:
+def load_score() -> tuple[list[float], float]:
+    """The weights of INPUTS, and the intercept."""
     data = load_json(DATA, "score.json")
-    return _Score([data["weights"][name] for name in INPUTS], data["intercept"])
+    return [data["weights"][name] for name in INPUTS], data["intercept"]
 
 
 @lru_cache(maxsize=1)
@@ -100,11 +87,11 @@ def appraise_moment(moment: Moment, need: HiddenNeed) -> list[Contribution]:
     """What an utterance is worth, part by part."""
     void = find_void(moment)
     if void is not None:
-        return [Contribution(CODES[void.name], COSTS[void.name], void.note)]
-    about, score = _measure_relevance(moment), load_score()
+        return [void.cost()]
+    about, (weights, intercept) = _measure_relevance(moment), load_score()
     inputs = compute_inputs(moment, need, about)
-    contributions = [Contribution(ReasonCode.WHOLE, score.intercept, "on the whole")]
-    weighed = list(map(mul, score.weights, map(inputs.__getitem__, INPUTS)))
+    contributions = [Contribution(ReasonCode.WHOLE, intercept, "on the whole")]
+    weighed = list(map(mul, weights, map(inputs.__getitem__, INPUTS)))
     for group, first, last in _PLACES:
         parts = weighed[first:last]
         points = sum(parts)
@@ -118,10 +105,7 @@ def appraise_moment(moment: Moment, need: HiddenNeed) -> list[Contribution]:
     if gained > 0 and lost:
         note = "nothing in it counts: it is about another story, or hangs together badly"
         contributions.append(Contribution("elsewhere", -gained * lost, note))
-    for rule in rules:
-        points = COSTS[rule.name] * rule.share
-        contributions.append(Contribution(CODES[rule.name], points, rule.note))
-    return contributions
+    return [*contributions, *[rule.cost() for rule in rules]]
 
 
 def compute_inputs(

@@ -2,16 +2,14 @@
 them, asks, and brings something of its own. Fitted to nothing.
 """
 
-from rlver_gym.users.embedded.appraise import Contribution
 from rlver_gym.users.embedded.english import ACT, LABEL, weigh
 from rlver_gym.users.embedded.recall import Moment
-from rlver_gym.users.embedded.rules import CODES, COSTS, find_rules, find_void
+from rlver_gym.users.embedded.rules import Contribution, find_rules, find_void
 
 _TAKEN_UP, _COPIED, _CLEAR = 60, 0.5, 0.5
 """Hundredths of a nat of theirs; the share of runs of theirs; how sure an act must be."""
 _MINE = frozenset("i me my mine myself we our us i'm i've i'd i'll".split())
 _IT = frozenset("it that this them one".split())
-_TO_TROUBLE = ("cliche", "reflect_feeling", "validate", "advice")
 _LEAST_OWN, _MOST_QUESTIONS = 5, 2
 
 
@@ -20,11 +18,8 @@ def weigh_chat(moment: Moment) -> list[Contribution]:
     _, past, heard = moment
     void = find_void(moment)
     if void is not None:
-        return [Contribution(CODES[void.name], COSTS[void.name], void.note)]
-    found = [
-        Contribution(CODES[one.name], COSTS[one.name] * one.share, one.note)
-        for one in find_rules(moment)
-    ]
+        return [void.cost()]
+    found = [rule.cost() for rule in find_rules(moment)]
     copied = len(heard.runs & past.told_runs) / max(4, len(heard.runs))
     takes_up = weigh(heard.tokens & past.told - past.own) >= _TAKEN_UP and copied < _COPIED
     asked = [one.words for one in heard.sentences if one.ask]
@@ -33,8 +28,7 @@ def weigh_chat(moment: Moment) -> list[Contribution]:
     comforts = [
         one.text
         for at, one in enumerate(heard.sentences)
-        if sympathy[at] >= _CLEAR
-        or any(heard.evidence[at, ACT[act]] > 1 for act in _TO_TROUBLE[:1])
+        if sympathy[at] >= _CLEAR or heard.evidence[at, ACT["cliche"]] > 1
     ]
     has_own = not comforts and any(
         len(one.words) >= _LEAST_OWN

@@ -139,7 +139,7 @@ class _Read(NamedTuple):
 def _read(text: str) -> list[_Read]:
     """The sentences of a text that have words."""
     reads = []
-    for part in split_sentences(text)[:_MOST_SENTENCES]:
+    for part in split_sentences(text.replace("’", "'"))[:_MOST_SENTENCES]:
         words = split_words(part)
         if words:
             columns = zip(*[LEXICON[word] for word in words], strict=True)
@@ -272,7 +272,7 @@ def asks_preference(text: str) -> bool:
 
 
 def _find_acts(text: str, sentences: Sequence[Sentence], words: list[str]) -> frozenset[str]:
-    distinct = frozenset(words)
+    text, distinct = text.replace("’", "'"), frozenset(words)
     found = [
         hurt.act
         for hurt in _HURTS

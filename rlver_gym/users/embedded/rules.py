@@ -47,16 +47,25 @@ _NAMED = re.compile(r"\byour ([a-z]+),? ([A-Z][a-z]{2,})\b(?!\s[a-z]*(?:day|ing)
 _CALENDAR = word_set("weekdays") | word_set("months") | word_set("capitalised but no names")
 
 
+class Contribution(NamedTuple):
+    """A part of a change."""
+
+    code: str
+    points: float
+    note: str
+
+
 class Rule(NamedTuple):
     """A rule that holds."""
 
     name: str
-    share: float
-    """How much of it, in [0, 1]."""
+    share: float  # how much of it, in [0, 1]
     note: str
-    said: str = ""
+    said: str = ""  # of a wrong name or number
     right: str = ""
-    """Of a wrong name or number, what was said and what is so."""
+
+    def cost(self) -> Contribution:
+        return Contribution(CODES[self.name], COSTS[self.name] * self.share, self.note)
 
 
 def find_void(moment: Moment) -> Rule | None:
