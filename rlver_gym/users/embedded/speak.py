@@ -41,8 +41,10 @@ _AND, _TRADE, _OWN_NAME, _NAMES, _MEANS = (
 """Between two questions; asking for work, for their name, for another's, and for what was meant."""
 _ALWAYS = ("greets", "thanked", "apologised", "farewell")
 _WHEN, _AGE = ("when", "how long"), ("fact", "my-age", "")
-_REACTS, _HINTS, _MOST_HINTS, _STRANGE = 0.35, 0.25, 3, 45
-"""Shares of faint changes reacted to and turns with a hint; hundredths of a nat that is strange."""
+_REACTS, _HINTS, _MOST_HINTS, _STRANGE, _BRIEF = 0.35, 0.25, 3, 45, 14
+"""Shares of faint changes reacted to and of turns with a hint; the most hints; hundredths of a nat
+that is strange; words of a text to which politeness is all.
+"""
 _BY_PLACE, _BY_CHANCE, _NEAR = 0.35, 1.0, 3.5
 """Logits: what a place further down the card costs, what chance moves, where a thread is near."""
 
@@ -126,7 +128,8 @@ class _Speaker:
         told = [one for one in told if one.code in _REASONS]
         worst = max(told, key=lambda one: abs(one.points), default=None)
         manners = [_REACTIONS["said"].get(sentence.act, "") for sentence in self.heard.sentences]
-        manner = next(filter(None, manners), "")
+        is_brief = len(self.heard.words) <= _BRIEF
+        manner = next((one for one in manners if one and (is_brief or one not in _ALWAYS)), "")
         is_polite = manner in _ALWAYS
         if worst and not is_polite and (not manner or worst.code in _RULES):
             manner = _REASONS.get(worst.note) or _REASONS[worst.code]
@@ -150,10 +153,10 @@ class _Speaker:
         """Answers to questions and guesses, at most two, in their order."""
         parts, asked = [], None
         for at, sentence in enumerate(self.heard.sentences):
-            feeling = "" if "insult" in self.heard.acts else _find_guess(sentence)
+            feeling = _find_guess(sentence)
             answers = [self._answer_guess(feeling)] if feeling else []
             is_lost = _MEANS.search(" ".join(sentence.words)) is not None
-            if (sentence.ask or is_lost) and not any(answers):
+            if (is_lost or (sentence.ask and sentence.act != "more")) and not any(answers):
                 asked = sentence
                 queries = [(self.moment.past.last, -1)] if is_lost else self._split(at)
                 answers = [self._answer_question(heard, n) for heard, n in queries]
@@ -162,14 +165,17 @@ class _Speaker:
         return parts[-2:] or (self._decline(asked) if asked else [])
 
     def _split(self, at: int) -> list[tuple[Heard, int]]:
-        """The questions of a sentence: two where it joins two."""
-        text = self.heard.sentences[at].text
-        clauses = _AND.split(text)[:2]
-        if asks_preference(text) or (len(clauses) == 1 and not _TRADE.search(text)):
+        """The questions of a sentence: two where it joins two; "Do you?" asks what stood before."""
+        sentence = self.heard.sentences[at]
+        clauses = _AND.split(sentence.text)[:2]
+        is_double = len(clauses) > 1 and not asks_preference(sentence.text)
+        if is_double or _TRADE.search(sentence.text):
+            asked = [_TRADE.sub("What do you do for work?", clause) for clause in clauses]
+            each = [hear(f"{clause.rstrip('?')}?", self.card.names) for clause in asked]
+            return [(heard, 0) for heard in each if heard.sentences]
+        if sentence.tokens or sentence.act:
             return [(self.heard, at)]
-        asked = [_TRADE.sub("What do you do for work?", clause) for clause in clauses]
-        each = [hear(f"{clause.rstrip('?')}?", self.card.names) for clause in asked]
-        return [(heard, 0) for heard in each if heard.sentences]
+        return [(self.heard, at - 1) if at else (self.moment.past.last, -1)]
 
     def _answer_guess(self, feeling: str) -> str:
         """Whether they have a feeling: in words of the card, or yes or no."""
@@ -229,7 +235,8 @@ class _Speaker:
         is_strange = weigh(sentence.tokens - self.card.vocabulary) >= _STRANGE
         is_own = sentence.ask not in _FACTUAL or "you" in sentence.words
         lines = self.manner.not_yet if is_own else self.manner.unknown
-        lines = PHRASES["which"] if " or " in sentence.text else lines
+        is_choice = sentence.ask in ("yes", "which") and " or " in sentence.text
+        lines = PHRASES["which"] if is_choice else lines
         fresh = self._fresh_stock(lines) if is_strange or sentence.act == "about_you" else ()
         return [self._pick(fresh)] if fresh and len(fresh) == len(lines) else self._go_on()
 
@@ -307,7 +314,8 @@ def _find_guess(sentence: Sentence) -> str:
     """The feeling that a sentence says or asks whether they have; empty for none."""
     words = sentence.words
     is_guess = sentence.ask in ("", "yes") or words[0] in _FEEL
-    if not is_guess or "you" not in words or not _DENIED.isdisjoint(words):
+    is_attack = sentence.act in ("insult", "blame", "belittle")
+    if is_attack or not is_guess or "you" not in words or not _DENIED.isdisjoint(words):
         return ""
     at = words.index("you")
     near = words[max(0, at - 1) : at + 8]
