@@ -19,16 +19,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from rlver_gym.users.embedded.hearing.names import remove_introductions
-from rlver_gym.users.embedded.speech.card import compile_card
-from rlver_gym.users.embedded.speech.speak import PHRASES
-
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.users.embedded.compile import compile_card
+from rlver_gym.users.embedded.english import get_token
+from rlver_gym.users.embedded.speak import PHRASES
 
 FOLDER = Path(__file__).parent / "questions"
 
@@ -48,9 +47,11 @@ def reply_to(item: dict[str, Any], seed: int = 0) -> str:
     session.start()
     for words in item["before"]:
         session.reply(words)
-    return remove_introductions(
-        persona.situation, session.reply(item["utterance"]).reply
-    ).casefold()
+    reply = session.reply(item["utterance"]).reply.casefold()
+    for other in persona.situation.people:
+        if other.introduction:
+            reply = reply.replace(other.introduction.casefold(), other.name.casefold())
+    return reply
 
 
 def _holds(reply: str, lines: tuple[str, ...]) -> bool:
@@ -153,7 +154,7 @@ def _explains(persona: Persona, last: str, reply: str) -> bool:
     card.
     """
     card = compile_card(persona)
-    tokens = [card.tokens(split_words(text)) for text in (last, reply)]
+    tokens = [set(map(get_token, split_words(text))) - {0} for text in (last, reply)]
     same = any(
         any(
             one.casefold().rstrip(".!?") in text
@@ -169,7 +170,8 @@ def _explains(persona: Persona, last: str, reply: str) -> bool:
         for text in (last,)
     )
     refused = _holds(reply, persona.person.manner.unknown + persona.person.manner.unsure)
-    return not refused and (same or card.weigh(tokens[0] & tokens[1]) >= 4.0)
+    shared = sum(card.weight.get(token, 2.5) for token in tokens[0] & tokens[1])
+    return not refused and (same or shared >= 4.0)
 
 
 def outcome_of(item: dict[str, Any], reply: str) -> str:

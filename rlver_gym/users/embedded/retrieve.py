@@ -27,7 +27,7 @@ what the person's last line counts beside words that point back to it.
 _BEST, _NEAR_BEST = 6, 3.0
 """How many topics answer at most, and how far below the best."""
 _POINTING = frozenset(_DATA["pointing"].split())
-_FACTUAL, _TIMES = frozenset(_DATA["factual"].split(",")), frozenset(_DATA["times"].split())
+FACTUAL, _TIMES = frozenset(_DATA["factual"].split(",")), frozenset(_DATA["times"].split())
 _PRONOUNS: dict[str, str] = _DATA["pronouns"]
 
 
@@ -107,7 +107,7 @@ def find_answers(moment: Moment, heard: Heard, at: int, *, suggests: bool = Fals
     scores[lay_out(moment.card).is_suggestion != suggests] = -np.inf
     kind = "suggested" if suggests else "explained"
     if not suggests and at >= 0:
-        kind = "none_factual" if heard.sentences[at].ask in _FACTUAL else "none"
+        kind = "none_factual" if heard.sentences[at].ask in FACTUAL else "none"
     near = scores.argpartition(-min(_BEST, len(scores)))[-_BEST:].tolist()
     least = max(_DATA[kind], scores.max() - _NEAR_BEST)
     return sorted([at for at in near if scores[at] >= least], key=scores.__getitem__, reverse=True)
