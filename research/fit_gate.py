@@ -18,8 +18,8 @@ from rlver_gym.core.library import library
 from rlver_gym.core.words import split_words
 from rlver_gym.corpora.corpus import Corpus
 from rlver_gym.users.embedded.english import find_neighbour, load_tables
+from rlver_gym.users.embedded.gate import PAIRS, measure_salad
 from rlver_gym.users.embedded.hear import hear
-from rlver_gym.users.embedded.rules import PAIRS, measure_salad
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "rlver_gym" / "users" / "embedded" / "gate.npz"

@@ -93,6 +93,15 @@ class _AppraisesManyAsync(Protocol):
 
 
 @runtime_checkable
+class HearsMoments(Protocol):
+    """A user that hears what was said in many dialogues faster at once."""
+
+    def hear_moments(self, moments: Sequence[Moment]) -> None:
+        """Keep with each dialogue's memory what `appraise` and `speak` will ask of it."""
+        ...
+
+
+@runtime_checkable
 class ReadsDialogues(Protocol):
     """A user that appraises a recorded dialogue at once."""
 

@@ -20,6 +20,7 @@ from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import (
     AsyncSentientUser,
     AsyncSteps,
+    HearsMoments,
     Moment,
     Scene,
     SentientUser,
@@ -253,13 +254,13 @@ class EmpathySession:
         self._state = Snapshot(turn.emotion, dialogue.with_turn(turn), turn.outcome)
         return turn
 
-    def say_appraised(self, user: SentientUser, dialogue: Dialogue, appraisal: Appraisal) -> Turn:
-        """`reply` with what `dialogue` says, which is appraised, to a user that is not
-        asynchronous.
-        """
-        words, weighed = dialogue.utterance or "", self._weigh(appraisal)
+    def say_now(self, user: SentientUser, dialogue: Dialogue) -> Turn:
+        """`reply` with what `dialogue` says, to a user that is not asynchronous."""
+        words = dialogue.utterance or ""
         try:
             with self.request_context():
+                appraisal = user.appraise(self.scene, self.emotion, dialogue)
+                weighed = self._weigh(appraisal)
                 answer = user.speak(self.scene, weighed.emotion, dialogue, appraisal)
             turn = _make_turn(words, appraisal, weighed, answer)
         except UserFailed as failure:
@@ -318,8 +319,8 @@ class EmpathySession:
 
 
 def reply_many(sessions: Sequence[EmpathySession], utterances: Sequence[str]) -> list[Turn]:
-    """What `reply` gives in each of several dialogues of one user, appraised in a batch where the
-    user is not asynchronous and nothing stands between it and the dialogues.
+    """What `reply` gives in each of several dialogues of one user; heard at once where the user can
+    (`hear_moments`), is not asynchronous, and nothing stands between it and the dialogues.
     """
     if not sessions or sessions[0].is_async or sessions[0].scene.card.world is not None:
         return [session.reply(text) for session, text in zip(sessions, utterances, strict=True)]
@@ -327,13 +328,11 @@ def reply_many(sessions: Sequence[EmpathySession], utterances: Sequence[str]) ->
     for session, text in zip(sessions, utterances, strict=True):
         dialogue = session.dialogue.with_utterance(session.validate_utterance(text))
         moments.append(Moment(session.scene, session.emotion, dialogue))
-    try:
-        appraisals = appraise_many(user, moments)
-    except UserFailed:  # of one of them
-        return [session.reply(text) for session, text in zip(sessions, utterances, strict=True)]
+    if isinstance(user, HearsMoments):
+        user.hear_moments(moments)
     return [
-        session.say_appraised(user, moment.dialogue, appraisal)
-        for session, moment, appraisal in zip(sessions, moments, appraisals, strict=True)
+        session.say_now(user, moment.dialogue)
+        for session, moment in zip(sessions, moments, strict=True)
     ]
 
 

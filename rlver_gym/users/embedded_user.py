@@ -6,8 +6,7 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason
 from rlver_gym.core.ledger import Ledger, round_and_clip
 from rlver_gym.core.persona import Disposition
 from rlver_gym.core.user import Moment, Scene
-from rlver_gym.users.embedded.appraise import appraise_moment
-from rlver_gym.users.embedded.chat import weigh_chat
+from rlver_gym.users.embedded.appraise import appraise_moment, weigh_chat
 from rlver_gym.users.embedded.compile import compile_card
 from rlver_gym.users.embedded.recall import recall, recall_many
 from rlver_gym.users.embedded.speak import choose_thought, compose_opening, compose_reply
@@ -52,10 +51,14 @@ class EmbeddedUser:
         return Appraisal(change, choose_thought(scene, dialogue, reasons, change), reasons)
 
     def appraise_many(self, moments: Sequence[Moment]) -> list[Appraisal]:
-        """What was said at each of the moments, all heard at once."""
+        """What was said at each of the moments."""
+        self.hear_moments(moments)
+        return [self.appraise(*moment) for moment in moments]
+
+    def hear_moments(self, moments: Sequence[Moment]) -> None:
+        """Hear what was said at each of the moments at once, and keep it with the dialogues."""
         english = [moment for moment in moments if moment.scene.persona.language == "en"]
         recall_many([(compile_card(scene.persona), dialogue) for scene, _, dialogue in english])
-        return [self.appraise(*moment) for moment in moments]
 
     def _reasons(self, scene: Scene, emotion: int, dialogue: Dialogue) -> tuple[Reason, ...]:
         persona = scene.persona

@@ -24,8 +24,8 @@ from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.words import sentences, words
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.users.embedded.gate import find_garble
 from rlver_gym.users.embedded.hear import hear
-from rlver_gym.users.embedded.rules import find_garble
 
 PAIRS = [
     json.loads(line)

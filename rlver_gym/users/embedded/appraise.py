@@ -24,6 +24,7 @@ from rlver_gym.users.embedded.english import (
     SLIP,
     UNIT,
     load_weights,
+    weigh,
     word_set,
 )
 from rlver_gym.users.embedded.hear import Heard
@@ -196,7 +197,7 @@ class Relevance(NamedTuple):
     alien: float  # of what neither they nor their card say
     own: float  # all of it, and three nats
     strange: float  # the share of sentences that would suit another story
-    invented: float  # names of nobody here, numbers, relations and days that were not told; 3 are 1
+    invented: float  # names, numbers, relations and days that they did not tell; three are 1
     other_story: float  # how far it is about matters of nobody here, beside little of theirs
 
 
@@ -220,7 +221,7 @@ def _measure_relevance(moment: Moment) -> Relevance:
             alien += points
     strange = [sum([suits[t] for t in s.topics]) > 200 for s in heard.sentences] if alien else []
     stated = [word for word in heard.words if word in _STATING and word not in past.told_words]
-    names = heard.names - past.told_words - card.names
+    names = heard.names.union(card.names.intersection(heard.words)) - past.told_words
     excess = alien - 1.5 * (told + 0.5 * theirs) - 0.5 * _ALIEN if len(heard.words) >= 6 else 0.0
     return Relevance(
         told,
@@ -309,3 +310,51 @@ def _measure_copies(past: Past, heard: Heard) -> tuple[float, float, float, floa
         max(repeats, default=0.0),
         sum([share > 0.2 for share in repeats]) / 3,
     )
+
+
+# Chit-chat, by rule: whether a reply takes up what interests them, asks, and brings something of
+# its own. Fitted to nothing.
+
+_TAKEN_UP, _COPIED, _CLEAR = 60, 0.5, 0.5
+"""Hundredths of a nat of theirs; the share of runs of theirs; how sure an act must be."""
+_MINE = frozenset("i me my mine myself we our us i'm i've i'd i'll".split())
+_IT = frozenset("it that this them one".split())
+_LEAST_OWN, _MOST_QUESTIONS = 5, 2
+
+
+def weigh_chat(moment: Moment) -> list[Contribution]:
+    """At most 8 points; a reply with nothing of it in it costs 4."""
+    _, past, heard = moment
+    void = find_void(moment)
+    if void is not None:
+        return [void.cost()]
+    found = [rule.cost() for rule in find_rules(moment)]
+    copied = len(heard.runs & past.told_runs) / max(4, len(heard.runs))
+    takes_up = weigh(heard.tokens & past.told - past.own) >= _TAKEN_UP and copied < _COPIED
+    asked = [one.words for one in heard.sentences if one.ask]
+    asks = any(takes_up or not (_IT | {"you", "your"}).isdisjoint(words) for words in asked)
+    sympathy = heard.labels[:, LABEL["sympathy"]]
+    comforts = [
+        one.text
+        for at, one in enumerate(heard.sentences)
+        if sympathy[at] >= _CLEAR or heard.evidence[at, ACT["cliche"]] > 1
+    ]
+    has_own = not comforts and any(
+        len(one.words) >= _LEAST_OWN
+        and (takes_up or not _IT.isdisjoint(one.words))
+        and not _MINE.isdisjoint(one.words)
+        for one in heard.sentences
+    )
+    good = [
+        Contribution("chat:taken_up", 3.0 * takes_up, "took up what interests them"),
+        Contribution("chat:asked", 2.0 * asks, "asked about it"),
+        Contribution("chat:own", 3.0 * has_own, "had something of their own to say about it"),
+    ]
+    if not any(one.points for one in good):
+        found.append(Contribution("chat:nothing", -4.0, "nothing in it about what they like"))
+    if comforts:
+        note = f"took it for a trouble: “{comforts[0][:40]}”"
+        found.append(Contribution("chat:trouble", -4.0, note))
+    if len(asked) > _MOST_QUESTIONS:
+        found.append(Contribution("chat:questions", -2.0, "one question after the other"))
+    return [*good, *found]

@@ -9,6 +9,7 @@ import numpy as np
 
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.users.embedded.compile import Card
+from rlver_gym.users.embedded.gate import remember_salad
 from rlver_gym.users.embedded.hear import Heard, hear, hear_many
 
 _NOTHING: frozenset = frozenset()
@@ -28,6 +29,7 @@ class Past(NamedTuple):
     own_lines: frozenset[tuple[str, ...]]  # its sentences of more than two words
     asked: tuple[frozenset[int], ...]  # tokens of each question of the agent
     asked_without_uptake: int  # how many of its last utterances asked and took up nothing
+    salad: tuple[float, ...]  # how far its utterances hang together, as the gate remembers it
 
 
 class Moment(NamedTuple):
@@ -82,12 +84,12 @@ def _begin(opening: str) -> Past:
     line = hear(opening, is_line=True)
     return Past(
         line, line.tokens, line.runs, frozenset(line.words), line.vectors[:-1],
-        hash_sentences(line), _NOTHING, (), _NOTHING, (), 0,
+        hash_sentences(line), _NOTHING, (), _NOTHING, (), 0, (),
     )  # fmt: skip
 
 
 def _go_on(before: Moment, reply: str) -> Past:
-    _, past, heard = before
+    card, past, heard = before
     line = hear(reply, is_line=True)
     bare = heard.asks and not takes_up(past, heard)
     return Past(
@@ -102,6 +104,7 @@ def _go_on(before: Moment, reply: str) -> Past:
         past.own_lines.union([one.words for one in heard.sentences if len(one.words) > 2]),
         (*past.asked, *[one.tokens for one in heard.sentences if one.ask]),
         past.asked_without_uptake + 1 if bare else 0,
+        past.salad + remember_salad(heard, card.words),
     )
 
 

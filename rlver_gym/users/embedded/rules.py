@@ -1,9 +1,8 @@
-"""Rules: what must cost, whatever else an utterance holds, each with the words that it is seen by;
-and the gate on word salad. Shared by score and speech.
+"""Rules: what must cost, whatever else an utterance holds, each with the words that it is seen by.
+Shared by score and speech.
 """
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -15,12 +14,11 @@ from rlver_gym.users.embedded.english import (
     RELATIONS,
     get_token,
     is_common_word,
-    load_tables,
     weigh,
     word_groups,
     word_set,
 )
-from rlver_gym.users.embedded.hear import Heard
+from rlver_gym.users.embedded.gate import find_garble
 from rlver_gym.users.embedded.recall import Moment
 
 VOID = (ReasonCode.SILENCE, ReasonCode.NONSENSE)
@@ -102,7 +100,7 @@ def find_rules(moment: Moment) -> list[Rule]:
             note = f"said what was already said: “{quote(sentence.text)}”"
             found.append(Rule("repetition", 1.0, note))
             break
-    garble = find_garble(heard, moment.card.words)
+    garble = find_garble(heard, moment.card.words, past.salad)
     if garble:
         note = "could not follow it: words that do not hang together"
         found.append(Rule("garble", garble, note))
@@ -173,103 +171,3 @@ def _list_numbers(lines: tuple[str, ...]) -> tuple[tuple[str, str, frozenset[int
                 near = frozenset([get_token(word) for word in words if word not in (number, unit)])
                 counted.append((unit, number, near - {0}))
     return tuple(counted)
-
-
-# The gate: pairs of neighbours that English has or has not, words that are none, capitals within
-# words, words twice. Fluent nonsense passes it: only a user that reads hears that.
-
-PAIRS = 1 << 16
-"""Cells of the table of pairs; two pairs may share one."""
-_INNER_CAPITAL = re.compile(r"\b[a-z]+[A-Z]|\b[A-Z]{2,}[a-z]{2,}\b")
-_MAY_BE_TORN = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
-"""What stands in all that the pattern above finds; several times as fast."""
-_TWICE = frozenset("that had no very so really now there yes ha bye oh please long".split())
-_LETTERS = frozenset("aiouxy0123456789")
-_BROKEN = 3.0
-"""The evidence, in logits, from which a sentence is taken for broken."""
-_FEWEST, _LONG = 5, 8
-"""Words from which on pairs say something, and of a sentence that is weighed alone."""
-_BREATH, _PAUSE = 40, re.compile(r"[^\w\s'’*]")
-"""Words without a mark between them, of which no honest reply has more than 31."""
-_SURE, _FREE, _SOUND = 3.25, 2.0, -3.0
-"""The logits from which a sentence counts, and from which a whole does: a third of a percent of
-honest replies that it has not seen lie above; and from which its sentences are weighed.
-"""
-
-
-def measure_salad(
-    heard: Heard, words_of_story: frozenset[str], pairs: memoryview | None = None
-) -> list[float]:
-    """How familiar its pairs are in the mean and how many are strange, the shares of words that are
-    none, that are torn by capitals, that come twice running, and that stand in sentences of which
-    the classifier of acts says that they do not hang together.
-    """
-    words, units, size = heard.words, heard.neighbours, max(8, len(heard.words))
-    pairs = load_tables().pairs if pairs is None else pairs
-    familiar, skipped = (
-        [
-            pairs[table + (first * 40_503 + second * 9_973) % PAIRS]
-            for first, second in zip(units, units[apart:], strict=False)
-        ]
-        or [0]
-        for apart, table in ((1, 0), (2, PAIRS))
-    )
-    strange = [word for word in heard.strange if word not in words_of_story]
-    names = sum([word in heard.names for word in strange])
-    twice = sum([one == other and one not in _TWICE for one, other in pairwise(words)])
-    lone = sum([len(word) == 1 and word not in _LETTERS for word in words])
-    sure = heard.evidence[:, -1].tolist() if heard.sentences else ()
-    broken = [
-        len(sentence.words)
-        for sentence, logit in zip(heard.sentences, sure, strict=True)
-        if logit >= _BROKEN and len(sentence.words) >= _FEWEST
-    ]
-    return [
-        sum(familiar) / len(familiar) / 10,
-        sum([value < -5 for value in familiar]) / len(familiar),
-        sum(skipped) / len(skipped) / 10,
-        sum([value < -5 for value in skipped]) / len(skipped),
-        max(0, len(strange) - names + lone + twice - 1) / size,  # one may be rare, or a slip
-        len(_INNER_CAPITAL.findall(heard.text)) / size if _MAY_BE_TORN.search(heard.text) else 0.0,
-        twice / size,
-        sum(broken) / size,
-    ]
-
-
-def find_garble(heard: Heard, words_of_story: frozenset[str]) -> float:
-    """How much of an utterance does not hang together, in [0, 1]: by the whole, or by its
-    sentences, of which less has to be surer.
-    """
-    count = len(heard.words)
-    if count < _FEWEST:
-        return 0.0
-    logit = _weigh_salad(heard, words_of_story)
-    whole = min(1.0, max(0.0, (logit - _FREE) / 3))
-    if count > _BREATH:
-        longest = max([len(part.split()) for part in _PAUSE.split(heard.text)])
-        whole = max(whole, min(1.0, max(0.0, (longest - _BREATH) / 20)))
-    if len(heard.sentences) < 2 or logit < _SOUND:
-        return whole
-    parts = [part for part in _list_parts(heard) if len(part.words) >= _LONG]
-    torn = [len(part.words) for part in parts if _weigh_salad(part, words_of_story) >= _SURE]
-    return max(whole, sum(torn) / count)
-
-
-def _list_parts(heard: Heard) -> Iterator[Heard]:
-    """Each sentence as a whole."""
-    start = 0
-    for at, sentence in enumerate(heard.sentences):
-        end = start + len(sentence.words)
-        yield heard._replace(
-            text=sentence.text, words=sentence.words, sentences=(sentence,),
-            evidence=heard.evidence[at : at + 1], neighbours=heard.neighbours[start:end],
-            strange=[word for word in sentence.words if word in heard.strange],
-        )  # fmt: skip
-        start = end
-
-
-def _weigh_salad(heard: Heard, words_of_story: frozenset[str]) -> float:
-    """The logit of their being salad."""
-    *weights, constant = load_tables().gate
-    measured = measure_salad(heard, words_of_story)
-    return sum([a * b for a, b in zip(weights, measured, strict=True)], constant)
