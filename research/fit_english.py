@@ -15,7 +15,6 @@ import argparse
 import json
 import random
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,7 +53,7 @@ class Rows(NamedTuple):
     is_role: np.ndarray
     is_dialogue: np.ndarray
     """Whether its place is a whole dialogue."""
-    words: list[frozenset[str]]
+    words: np.ndarray
     counts: np.ndarray
 
 
@@ -80,7 +79,7 @@ def lay_out(replies: list[RatedReply], share: float = 1.0) -> Rows:
         np.array(ruled),
         np.array([one.kind == "role" for one in replies]),
         np.array([one.place.startswith("d-") for one in replies]),
-        words,
+        np.array(words, object),
         np.array(counts),
     )
 
@@ -108,16 +107,11 @@ def displace(replies: list[RatedReply], count: int = 1_500) -> Rows:
 
 
 def join(parts: list[Rows]) -> Rows:
-    return Rows(*(
-        list(chain.from_iterable(part[at] for part in parts)) if isinstance(parts[0][at], list)
-        else np.concatenate([part[at] for part in parts])
-        for at in range(len(Rows._fields))
-    ))  # fmt: skip
+    return Rows(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def pick(rows: Rows, chosen: np.ndarray) -> Rows:
-    at = np.flatnonzero(chosen)
-    return Rows(*([one[i] for i in at] if isinstance(one, list) else one[at] for one in rows))
+    return Rows(*[column[chosen] for column in rows])
 
 
 def weigh_words(rows: Rows) -> dict[str, float]:

@@ -69,7 +69,7 @@ def count_pairs(texts: list[str]) -> tuple[dict[str, int], np.ndarray, frozenset
     return common, np.clip(np.rint(value * 10), -60, 60).astype(np.int8).reshape(-1), known
 
 
-def hash_pairs(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def hash_pairs(first: np.ndarray | np.int64, second: np.ndarray) -> np.ndarray:
     """As `rules.measure_salad`."""
     return (first * 40_503 + second * 9_973) % PAIRS
 
@@ -131,6 +131,7 @@ def main() -> None:
             lines = [line for _, line in shelf.get(one.persona).situation.lines()]
             stories[one.persona] = frozenset(w for line in lines for w in split_words(line))
     lines = list(dict.fromkeys(line for one in replies for line in one.dialogue.user_lines))
+    kept = np.zeros(0)
     for seen in (set(roles[::2]), set(roles)):
         own = [one.text for one in replies if one.supporter in seen]
         common, pairs, known = count_pairs([*own, *cards, *lines])
