@@ -92,14 +92,13 @@ class Word(NamedTuple):
 def _look_up(word: str) -> Word:
     tables, token = load_tables(), find_token_text(word)
     row = tables.row_of.get(word, -1)
-    is_person = word.removesuffix("'s") in _MASKED
     return Word(
         word,
         hash_text(token) if token else 0,
         hash_text(_FOLDED.get(word, word)),
         row,
         stem(word),
-        PERSON if is_person else _SAME_TO_CLASSIFIER.get(word, word),
+        PERSON if word in _MASKED else _SAME_TO_CLASSIFIER.get(word, word),
         find_neighbour(word, tables.common),
         row < 0 and len(word) > 3 and word not in tables.known and not word[0].isdigit(),
         word in FUNCTION_WORDS,
