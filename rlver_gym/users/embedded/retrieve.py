@@ -44,6 +44,8 @@ class Layout(NamedTuple):
     told: np.ndarray
     """Disclosures and threads, in the card's order."""
     is_thread: np.ndarray
+    worth: Memo[int, np.ndarray]
+    """By token, its weight for each topic that has it."""
 
 
 _NO_WAYS = np.zeros(0, np.int64)
@@ -51,7 +53,7 @@ _NO_WAYS = np.zeros(0, np.int64)
 
 @cache_by_identity
 def lay_out(card: Card) -> Layout:
-    kinds = np.array([topic.kind for topic in card.topics])
+    kinds, having = np.array([topic.kind for topic in card.topics]), card.topics_with
     told = np.flatnonzero((kinds == "disclosure") | (kinds == "thread"))
     asked = [(at, LABEL[topic.key]) for at, topic in enumerate(card.topics) if topic.key in LABEL]
     of_kind = np.array([WEIGHTS.get(kind, 0.0) for kind in kinds.tolist()])
@@ -67,6 +69,7 @@ def lay_out(card: Card) -> Layout:
         kinds == "suggestion",
         told,
         kinds[told] == "thread",
+        Memo[int, np.ndarray](lambda at: np.full(len(having[at]), card.weight[at]), 4_000),
     )
 
 
@@ -93,9 +96,9 @@ def score_topics(moment: Moment, heard: Heard, at: int) -> np.ndarray:
         share = most / (sum([card.weight.get(token, _UNKNOWN) for token in tokens]) + _BLAND)
         known = [token for token in tokens if token in card.topics_with]
         if known:
-            topics = [card.topics_with[token] for token in known]
-            worth = np.repeat([card.weight[token] for token in known], list(map(len, topics)))
-            scores += np.bincount(np.concatenate(topics), worth, len(scores)) * share
+            topics = np.concatenate([card.topics_with[token] for token in known])
+            worth = np.concatenate([layout.worth[token] for token in known])
+            scores += np.bincount(topics, worth, len(scores)) * share
     return scores
 
 

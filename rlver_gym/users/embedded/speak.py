@@ -155,7 +155,7 @@ class _Speaker:
         for at, sentence in enumerate(self.heard.sentences):
             feeling = _find_guess(sentence)
             answers = [self._answer_guess(feeling)] if feeling else []
-            is_lost = _MEANS.search(" ".join(sentence.words)) is not None
+            is_lost = _MEANS.search(" ".join(sentence.words[:8]))
             if (is_lost or (sentence.ask and sentence.act != "more")) and not any(answers):
                 asked = sentence
                 queries = [(self.moment.past.last, -1)] if is_lost else self._split(at)
