@@ -24,7 +24,7 @@ from rlver_gym.users.embedded.english import (
 )
 from rlver_gym.util.frozen import Memo
 
-NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]{2,}\b")
+NAME = re.compile(r"[A-Z](?<=[a-z,;:] .)[a-z]{2,}\b")
 _MOST_SENTENCES = 40
 """Of an utterance, those that are heard."""
 _SURE = 0.5
