@@ -1,4 +1,4 @@
-"""The person answers: a question from what their card knows, a mistake put right, a suggestion
+"""The person answers: questions from what their card knows, a guess that was wrong, a suggestion
 taken up.
 
 python examples/it_answers.py

@@ -49,7 +49,8 @@ def main() -> None:
             env = gym.make("RLVER-Empathy-v0", persona=PERSONA, info="privileged", user=user)
             env.reset(seed=0)
             _, reward, _, _, info = env.step(utterance)
-            worst = min(info["reasons"], key=lambda reason: reason["points"])
+            told = [reason for reason in info["reasons"] if reason["code"] != "whole"]
+            worst = min(told, key=lambda reason: reason["points"])
             print(f"{user.kind:9s} {reward:+.0f}  “{info['thought']}”", end="  worst: ")
             print(f"{worst['points']:+g} {worst['note']}")
 

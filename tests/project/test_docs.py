@@ -30,13 +30,13 @@ RUN_ELSEWHERE = ("local_model", *FRAMEWORKS)
 ARGUMENTS = {"sb3_strategies": ["--steps", "1", "--seeds", "1"]}
 """For a short run."""
 SHOWS = {
-    "first_conversation": r"gave little of what they need",
+    "first_conversation": r"on the whole\n(.|\n)*their nature: passive",
     "many_at_once": r"advantages \[",
     "your_own_persona": (
         r"wrong with the cards: nothing(.|\n)*Mika   (That one rings|Now you're in tune|I'll"
         r" hum|Well, that was)"
     ),
-    "it_answers": r"delivers bread(.|\n)*Maud is my friend Saskia's sister",
+    "it_answers": r"delivers bread(.|\n)*Saskia's older sister",
     "your_own_user": r"30 words, and a train to catch",
     "your_own_agent": r"your_own_agent:Heartfelt",
     "sb3_strategies": r"ppo +\d+\.\d \[\d+",

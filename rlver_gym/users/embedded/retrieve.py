@@ -2,7 +2,6 @@
 and what comes next: one scorer; and whether a line was said before. Says nothing itself.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -88,8 +87,7 @@ def score_topics(moment: Moment, heard: Heard, at: int) -> np.ndarray:
             likes += shared * (WEIGHTS["phrase"] / len(words) ** 0.5)
         scores[card.way_owners] += np.maximum.reduceat(likes, card.way_starts)
     if at >= 0:
-        sure = np.log1p(50 * heard.labels[at]) * (WEIGHTS["label"] / math.log(51))
-        scores[layout.asked[0]] += sure.take(layout.asked[1])
+        scores[layout.asked[0]] += heard.labels[at].take(layout.asked[1]) * WEIGHTS["label"]
     points_back = at < 0 or (len(said.tokens) < 3 and not _POINTING.isdisjoint(said.words))
     context = moment.past.last.tokens - said.tokens if points_back else ()
     for tokens, most in ((said.tokens, WEIGHTS["covered"]), (context, _CONTEXT)):
