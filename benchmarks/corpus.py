@@ -26,7 +26,7 @@ _NEARLY = 0.8
 """Share of content words from which two replies are nearly the same."""
 _WORDS = 5
 """Content words that a reply must have to be compared."""
-_SITTING = 80
+_SITTING = 92
 """Replies that one reader rates in one sitting, at most."""
 
 
