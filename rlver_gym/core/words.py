@@ -111,7 +111,10 @@ def split_words(text: str) -> tuple[str, ...]:
 
 def split_many(texts: Iterable[str]) -> list[tuple[str, ...]]:
     """As `split_words` of each of many texts, in half the time."""
-    joined = "\n".join([text.replace("\n", " ") for text in texts])
+    each = [text.replace("\n", " ") for text in texts]
+    if not each:
+        return []
+    joined = "\n".join(each)
     plain = joined.lower().replace("’", "'").replace("‘", "'")
     lines = plain.encode("ascii", "replace").translate(_LETTERS_AND_LINES).decode("ascii")
     return list(map(_write_out, lines.split("\n")))

@@ -89,13 +89,13 @@ def test_a_recorded_benchmark_runs_again_byte_for_byte_without_its_server(
 
 
 class Cutting(JsonHandler):
-    """One in twelve of the user's answers is cut: a whole object, a change that nobody gave."""
+    """One in 24 of the user's answers is cut: a whole object, a change that nobody gave."""
 
     cut = "length"
 
     def answered(self, asked: dict[str, Any]) -> tuple[int, Any]:
         draw = zlib.crc32(json.dumps(asked["messages"]).encode())
-        if asked["model"] == "user" and draw % 12 == 0:
+        if asked["model"] == "user" and draw % 24 == 0:
             text, ended = '{"change": 97, "reply": "I told him"}', self.cut
         else:
             text, ended = ANSWERS(asked), "stop"

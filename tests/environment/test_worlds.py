@@ -106,7 +106,7 @@ def test_who_shows_little_stays_short_and_never_twice_alike() -> None:
 
 
 def test_who_is_hurt_withdraws_for_a_while() -> None:
-    where, replies = card(rupture=-4, retreat=2), iter(["You idiot.", *[LISTENING] * 20])
+    where, replies = card(rupture=-4, retreat=2), iter(["You idiot.", *["I see."] * 20])
     session = hold(where, PEOPLE[2], lambda _: next(replies))
     assert session.dialogue.turns[0].appraisal.change <= -4
     short = [len(turn.reply.split()) <= 4 for turn in session.dialogue.turns[:2]]

@@ -120,6 +120,7 @@ def compute_inputs(
     wants = _load_needs()[need]
     reach = min(1.0, about.told / 300)
     heeds = 0.3 + 0.7 * reach
+    spares = need != HiddenNeed.PRACTICAL_ADVICE  # whom advice is pressure
     near, touched, anchored = _measure_meeting(moment, wants)
     sure = [
         1 / (1 + math.exp(-(2 * a + b) / 3)) for a, b in zip(heard.most, heard.mean, strict=True)
@@ -155,11 +156,11 @@ def compute_inputs(
         "ends_asking": float(heard.text.rstrip()[-1:] == "?"),
         "asks_brief": float(0 < len(asks) == len(heard.sentences) and count <= 9 and is_new),
         "lets_talk": sure[ACT["invite"]],
-        "leaves_free": max(0.0, -above["advice"]),
+        "leaves_free": spares * max(0.0, -above["advice"]),
         "asked_past": min(3, past.asked_without_uptake) / 3 if asks and not about.fresh else 0.0,
         "asks_many": min(2, max(0, len(asks) - 1)) / 2,
         "asked_before": float(not is_new),
-        "advises": max(0.0, above["advice"]),
+        "advises": spares * max(0.0, above["advice"]),
         "unwanted": sum([share * sure[at] for at, share in wants.unwanted]),
         "guesses": float(
             any(s.ask == "yes" and s.words[0] not in _ASKING for s in heard.sentences)
