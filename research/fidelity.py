@@ -1,12 +1,15 @@
 """How far a user's changes agree with those of readers of a corpus of rated replies: within a
 dialogue first, for that is all that a learner sees.
 
-python research/fidelity.py recordings/en/test [--user embedded|reader|MODULE:NAME]
+python research/fidelity.py recordings/en/test [--user embedded|reader|MODULE:NAME] [--save FILE]
+    [--beside FILE]
 
-Each reply is felt from an emotion of 40. Intervals are 95 %, over supporters.
+Each reply is felt from an emotion of 40. Intervals are 95 %, over supporters. `--save` keeps the
+changes, `--beside` compares with those that another version saved: differences, drawn in pairs.
 """
 
 import argparse
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -70,7 +73,15 @@ def bootstrap_agreement(
     rated: Sequence[RatedReply], felt: Sequence[float] | np.ndarray, draws: int = DRAWS
 ) -> Bounds:
     """95 % bootstrap bounds of the same, over supporters; one that is drawn twice is two."""
-    replies, chance = _lay_out(rated, felt), np.random.default_rng(0)
+    return {
+        name: (float(np.nanpercentile(values, 2.5)), float(np.nanpercentile(values, 97.5)))
+        for name, values in _draw(_lay_out(rated, felt), draws).items()
+    }
+
+
+def _draw(replies: _Replies, draws: int) -> dict[str, list[float]]:
+    """The agreement with supporters drawn again and again, the same ones for equal replies."""
+    chance = np.random.default_rng(0)
     names, of = np.unique(replies.supporter, return_inverse=True)
     rows = [np.flatnonzero(of == number) for number in range(len(names))]
     found: dict[str, list[float]] = {}
@@ -80,12 +91,8 @@ def bootstrap_agreement(
         copy = np.repeat(np.arange(len(drawn)), [len(rows[number]) for number in drawn])
         sample = _Replies(*(part[chosen] for part in replies))
         for name, value in _compare(sample._replace(supporter=copy)).items():
-            if value is not None:
-                found.setdefault(name, []).append(value)
-    return {
-        name: (float(np.nanpercentile(values, 2.5)), float(np.nanpercentile(values, 97.5)))
-        for name, values in found.items()
-    }
+            found.setdefault(name, []).append(np.nan if value is None else value)
+    return found
 
 
 def _lay_out(rated: Sequence[RatedReply], felt: Sequence[float] | np.ndarray) -> _Replies:
@@ -135,6 +142,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--user", default="embedded")
+    parser.add_argument("--save", type=Path)
+    parser.add_argument("--beside", type=Path)
     asked = parser.parse_args()
     user = make_user(asked.user)
     rated, felt = appraise_corpus(user, asked.corpus)
@@ -144,6 +153,18 @@ def main() -> None:
         if value is not None:
             low, high = bounds[name]
             print(f"{name}: {value:.2f} ({low:.2f} to {high:.2f})")
+    if asked.save:
+        asked.save.write_text(json.dumps(felt.tolist()), encoding="utf-8")
+    if asked.beside:
+        other = np.array(json.loads(asked.beside.read_text(encoding="utf-8")))
+        mine, theirs = (_draw(_lay_out(rated, each), DRAWS) for each in (felt, other))
+        before = describe_agreement(rated, other)
+        for name, value in found.items():
+            if value is not None and name != "always_pleased":
+                apart = np.array(mine[name]) - np.array(theirs[name])
+                low, high = np.nanpercentile(apart, [2.5, 97.5])
+                more = value - (before[name] or 0.0)
+                print(f"{name} beside: {more:+.3f} ({low:+.3f} to {high:+.3f})")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,13 @@ from rlver_gym.util.errors import CardError, RunError
 from rlver_gym.util.keyboard import can_ask
 
 User = Annotated[
-    str, typer.Option(help="Who is talked to: embedded, reader, openai:MODEL, or MODULE:NAME.")
+    str,
+    typer.Option(
+        help=(
+            "Who is talked to: embedded (reads words, not meaning), reader, openai:MODEL, or"
+            " MODULE:NAME."
+        )
+    ),
 ]
 UserOption = Annotated[
     list[str] | None,

@@ -103,6 +103,11 @@ def talk(
     ending = ENDINGS[session.outcome].format(name=who.person.name)
     wanted = who.need.value.replace("_", " ")
     console.print_line(f"\n{ending} They wanted: {wanted}.", style="italic")
+    if user == "embedded":
+        console.print_line(
+            "This user reads words, not meaning. One that understands: --user openai:MODEL.",
+            style="dim",
+        )
 
 
 @dataclass

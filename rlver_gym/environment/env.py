@@ -117,7 +117,8 @@ class EmpathyEnv(gym.Env[str, str]):
     `gym.make("RLVER-Empathy-v0", user="embedded", split=None, persona=None, personas=None,
     info="public", on_failure="raise", url=None, render_mode=None, **options)`
 
-    - `user`: "embedded", "openai:MODEL", or any object with the three functions of `SentientUser`
+    - `user`: "embedded" (reads words, not meaning), "openai:MODEL", or any object with the three
+      functions of `SentientUser`
     - `split`: "train", "validation", "test", "demo" or "all"; None takes the card's
     - `persona`: the id of the one persona to talk to; None draws one at each reset
     - `personas`: a folder of persona cards, or a lean card; None takes the shipped ones

@@ -25,8 +25,8 @@ class EmbeddedUser:
 
     A pure function of persona, emotion, dialogue and seed: a linear score of named inputs, fitted
     to replies that readers rated from the person's place (research/corpus.md), and rules that cost.
-    A fixture for tests, smoke trainings and first looks: it hears bad from good, not good from
-    better.
+    It reads words, not meaning: a fixture for tests, smoke trainings and first looks, which hears
+    bad from good, not good from better.
     """
 
     kind = "embedded"
