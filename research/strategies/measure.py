@@ -7,10 +7,10 @@ from itertools import compress
 from pathlib import Path
 
 import numpy as np
-from rlver_gym.users.embedded.hearing.recognise import SentenceInput, classify_sentences
-from rlver_gym.users.embedded.hearing.utterance_features import extract_utterance_features
 
 from rlver_gym.bench.strategies import STRATEGIES, label_turn
+from rlver_gym.users.embedded.english import LABELS
+from rlver_gym.users.embedded.hear import find_sure_acts, hear
 
 HERE = Path(__file__).parent
 OTHERS = ("self-disclosure", "information", "listening", "motives", "praise")
@@ -30,17 +30,10 @@ def read_turns(split: str) -> Iterator[tuple[str, list[str], list[str]]]:
 
 def find_labels(utterance: str, lines: list[str]) -> set[str]:
     """What is offered, and what the best rule for the others says."""
-    pieces, words = (
-        extract_utterance_features(utterance).pieces,
-        extract_utterance_features(utterance).line.words,
-    )
-    inputs = [SentenceInput(one.words, "?" in one.text) for one in pieces if one.words]
-    remarks = {one.label for one in classify_sentences(inputs)}
-    acts = {
-        act
-        for act, (probability, _) in extract_utterance_features(utterance).acts.items()
-        if probability >= 0.5
-    }
+    heard = hear(utterance)
+    sure, words = find_sure_acts(heard), heard.words
+    remarks = {LABELS[at] for at in heard.labels.argmax(1).tolist()}
+    acts = {act for row in sure for act, probability in row.items() if probability >= 0.5}
     rules = (
         "confide" in remarks or sum(words.count(one) for one in ("i", "me", "my")) >= 3,
         "explain" in remarks,

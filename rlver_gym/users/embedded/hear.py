@@ -300,7 +300,7 @@ def _find_acts(text: str, sentences: Sequence[Sentence], words: list[str]) -> fr
 
 def find_sure_acts(heard: Heard) -> list[dict[str, float]]:
     """How surely each sentence does each act, in [0, 1]; what stands beside it counts as well."""
-    odds = (2 * heard.evidence + heard.evidence.mean(0)) / 3
+    odds = (5 * heard.evidence + heard.evidence.mean(0)) / 6
     sure = 1 / (1 + np.exp(-np.clip(odds, -20, 20)))
     rows = [dict(zip(ACTS, row, strict=True)) for row in sure.tolist()]
     return rows if heard.sentences else []
