@@ -209,15 +209,15 @@ def test_a_panel_is_balanced_and_always_the_same() -> None:
 @pytest.mark.parametrize(
     ("typing", "said"),
     [
-        ("plain", "I sing alto, second row, third from the left. "),
-        ("quick", "i sing alto, second row, third from the left\n"),
+        ("plain", "I sing alto, second row, third from the left. Julian is"),
+        ("quick", "i sing alto, second row, third from the left\nJulian is"),
     ],
 )
 def test_people_type_as_their_card_says(folder: Path, typing: Typing, said: str) -> None:
     edit(folder / "people" / "ruth.yaml", lambda one: one.update(typing=typing))
     env: Any = gym.make("RLVER-Empathy-v0", personas=str(folder), persona="ruth-story-0")
     env.reset(seed=0)
-    assert env.step("What do you sing?")[0].startswith(said)
+    assert env.step("What do you sing? How old is Julian?")[0].startswith(said)
 
 
 def test_who_types_tersely_says_little_and_nothing_twice(folder: Path) -> None:

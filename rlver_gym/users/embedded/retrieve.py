@@ -135,13 +135,15 @@ class ReadLine(NamedTuple):
     """A line of a card, ready to be known again."""
 
     has_time: bool
+    tokens: frozenset[int]
     runs: frozenset[int]
     sentences: frozenset[tuple[str, ...]]
 
 
 def _read_line(text: str) -> ReadLine:
     line = hear(text, is_line=True)
-    return ReadLine(not _TIMES.isdisjoint(line.words), line.runs, hash_sentences(line))
+    has_time = not _TIMES.isdisjoint(line.words)
+    return ReadLine(has_time, line.tokens, line.runs, hash_sentences(line))
 
 
 read_line = Memo(_read_line, 30_000).__getitem__

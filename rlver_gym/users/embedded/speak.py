@@ -199,13 +199,13 @@ class _Speaker:
         topics = retrieve.find_answers(self.moment, heard, at)
         for number in topics:
             if self.card.topics[number].depth <= self.depth + 1 or self.emotion >= 30:
-                fresh = self._fresh(self._order(number, sentence.ask, heard.vectors[at]))
+                fresh = self._fresh(self._order(number, sentence, heard.vectors[at]))
                 if fresh:
                     return fresh[0]
         again = self._fresh_stock(self.manner.asked_again or PHRASES["again"])
         if not topics or not again:
             return ""
-        line = split_sentences(self._order(topics[0], sentence.ask, heard.vectors[at])[0])[0]
+        line = split_sentences(self._order(topics[0], sentence, heard.vectors[at])[0])[0]
         keeps = line.startswith(("I ", "I'")) or line.split()[0].lower() in self.card.names
         return f"{again[0]} {line if keeps else line[:1].lower() + line[1:]}"
 
@@ -269,19 +269,23 @@ class _Speaker:
                     return fresh[:1]
         return []
 
-    def _order(self, number: int, ask: str = "", vector: np.ndarray | None = None) -> Sequence[str]:
+    def _order(
+        self, number: int, asked: Sentence | None = None, vector: np.ndarray | None = None
+    ) -> Sequence[str]:
         """What can be said of a topic: the wording of their mood first; of lines that say different
-        things, the one that is most like the question; for "when", one with a time.
+        things and have a word of the question, the one that is most like it; for "when", one with
+        a time.
         """
         topic = self.card.topics[number]
         lines = list(topic.lines)
-        if vector is not None and len(lines) > 1 and topic.kind not in ("fact", "disclosure"):
+        is_choice = len(lines) > 1 and topic.kind not in ("fact", "disclosure")
+        if is_choice and asked and any(asked.tokens & retrieve.read_line(n).tokens for n in lines):
             start = int(self.card.line_starts[number])
             like = self.card.lines[start : start + len(lines)] @ vector
             lines = [lines[at] for at in (-like).argsort(kind="stable").tolist()]
         toned = {"high": topic.toned[0], "low": topic.toned[1]}.get(Band.of(self.emotion).tone)
         lines = [toned, *lines] if toned else lines
-        if ask in _WHEN:
+        if asked and asked.ask in _WHEN:
             lines.sort(key=lambda line: not retrieve.read_line(line).has_time)
         return lines
 
