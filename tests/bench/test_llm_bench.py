@@ -89,12 +89,14 @@ def test_a_recorded_benchmark_runs_again_byte_for_byte_without_its_server(
 
 
 class Cutting(JsonHandler):
-    """One in 24 of the user's answers is cut: a whole object, a change that nobody gave."""
+    """One in 24 of the user's answers is cut, however often it is asked for: a whole object, a
+    change that nobody gave.
+    """
 
     cut = "length"
 
     def answered(self, asked: dict[str, Any]) -> tuple[int, Any]:
-        draw = zlib.crc32(json.dumps(asked["messages"]).encode())
+        draw = zlib.crc32(json.dumps(asked["messages"][:2]).encode())
         if asked["model"] == "user" and draw % 24 == 0:
             text, ended = '{"change": 97, "reply": "I told him"}', self.cut
         else:

@@ -33,7 +33,7 @@ from rlver_gym.util.correlation import kendall_tau
 from rlver_gym.util.interval import AgentSpread, Spread
 
 PEOPLE = library().ids("demo")[:2]
-AGENTS = ("comfort", "gibberish", "listener")
+AGENTS = ("adaptive", "gibberish", "listener")
 PLAN = BenchPlan(agents=AGENTS, seeds=2, user_seeds=3, persona_ids=PEOPLE)
 WORDS = ("--seeds", "2", *(word for one in PEOPLE for word in ("--persona", one)))
 """The same plan, but for agents and replicates, on the command line."""
