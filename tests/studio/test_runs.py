@@ -77,8 +77,8 @@ def test_search_finds_every_word_that_was_said_and_every_reason(shared) -> None:
     found = {number for number, _ in shared.get("search", q="SOUNDS")}
     assert {number for number, _ in said} <= found
     assert shared.get("search", q="zyzzyva") == []
-    copying = shared.get("search", q="reason:copying")
-    is_copied = [at for at, one in turns.items() if "copying" in str(one.appraisal.reasons)]
+    copying = shared.get("search", q="reason:copies")
+    is_copied = [at for at, one in turns.items() if "copies" in str(one.appraisal.reasons)]
     assert {number for number, _ in copying} == {number for number, _ in is_copied} != set()
     assert set(map(tuple, copying)) <= set(is_copied)
     sentence = "gave their own words back"
