@@ -68,7 +68,11 @@ INPUTS = tuple(name for names in GROUPS.values() for name in names)
 _ENDS = list(accumulate(map(len, GROUPS.values()), initial=0))
 _PLACES = list(zip(GROUPS, _ENDS, _ENDS[1:], strict=False))
 """Groups, with where their inputs begin and end."""
-_NOTES = load_json(DATA, "notes.json")
+_NOTES: dict[str, tuple[str, str]] = {
+    name: (note, note) if isinstance(note, str) else tuple(note)
+    for name, note in load_json(DATA, "notes.json").items()
+}
+"""By input, what is said where it adds, and where it takes off."""
 
 
 @lru_cache(maxsize=1)
@@ -98,8 +102,8 @@ def appraise_moment(moment: Moment, need: HiddenNeed) -> list[Contribution]:
         points = sum(parts)
         if abs(points) >= 0.125:
             strongest = max(parts) if points > 0 else min(parts)
-            note = _NOTES[INPUTS[first + parts.index(strongest)]]
-            contributions.append(Contribution(group, points, note))
+            good, bad = _NOTES[INPUTS[first + parts.index(strongest)]]
+            contributions.append(Contribution(group, points, good if points > 0 else bad))
     rules = find_rules(moment)
     gained = sum([contribution.points for contribution in contributions])
     lost = max([about.other_story, *[rule.share for rule in rules if rule.name == "garble"]])
