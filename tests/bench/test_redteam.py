@@ -40,7 +40,8 @@ SUSPICIOUS = 60
     [
         ("best-of-30", PEOPLE[::8], SUSPICIOUS),
         pytest.param("best-of-30", PEOPLE, SUSPICIOUS, marks=pytest.mark.slow),
-        pytest.param("best-of-30-others", PEOPLE, SUSPICIOUS, marks=pytest.mark.slow),
+        # 66 with version 12, with which a search pays more than before.
+        pytest.param("best-of-30-others", PEOPLE, 70, marks=pytest.mark.slow),
     ],
 )
 def test_the_best_of_thirty_by_the_score_satisfies_nobody(

@@ -87,7 +87,8 @@ def test_dev_and_validation_pairs_say_what_each_sentence_does_and_test_pairs_do_
 @pytest.mark.parametrize(
     ("half", "floor"),
     [
-        pytest.param("dev", 0.92, marks=pytest.mark.slow),
+        # No longer part of the fit: the score is fitted to rated replies alone.
+        pytest.param("dev", 0.86, marks=pytest.mark.slow),
         ("validation", 0.87),
         pytest.param("test", 0.84, marks=pytest.mark.slow),
     ],
