@@ -3,9 +3,8 @@
 import resource
 from time import process_time
 
-from rlver_gym.users.embedded.perception import compile_person
-
 from rlver_gym.core.library import LIBRARY, PersonaLibrary
+from rlver_gym.users.embedded.compile import compile_card
 
 COMPILED = 100
 
@@ -21,7 +20,7 @@ indexed, before = process_time(), peak_mib()
 personas = [shelf.get(name) for name in shelf.ids()]
 made, after = process_time(), peak_mib()
 for persona in personas[:COMPILED]:
-    compile_person(persona)
+    compile_card(persona)
 compiled = process_time()
 print(
     f"index {1e3 * (indexed - start):.0f} ms; {len(personas)} personas {made - indexed:.1f} s,"

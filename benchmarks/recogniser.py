@@ -17,22 +17,20 @@ import os
 import random
 import re
 from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
 import torch
-from rlver_gym.users.embedded.hearing.recognise import list_word_pairs, mask_names
-from rlver_gym.users.embedded.hearing.vectors import is_common_word
-from rlver_gym.users.embedded.speech.facts import DATES
 
 from rlver_gym.core.words import split_words
+from rlver_gym.users.embedded.english import PERSON, is_common_word, word_groups, word_set
 
 FOLDER = Path(__file__).parent / "recogniser"
-TARGET = (
-    Path(__file__).parents[1] / "rlver_gym" / "users" / "embedded" / "hearing" / "recogniser.npz"
-)
+TARGET = Path(__file__).parents[1] / "rlver_gym" / "users" / "embedded" / "recogniser.npz"
 SIZE = 64
 EPOCHS = 15
 DROP = 0.3
@@ -62,6 +60,16 @@ def sentences() -> list[tuple[str, str]]:
 _CAPITALISED = re.compile(r"(?<![.!?…:\"“‘'(]\s)(?<!^)\b[A-ZÄÖÜÉ][a-zäöüéèàí]{2,}\b")
 
 
+DATES = word_set("weekdays") | word_set("months")
+_RELATIONS = word_set("masked relations")
+_ALIKE = {word: group[0] for group in word_groups("alike asked") for word in group}
+
+
+def list_word_pairs(words: Sequence[str]) -> list[str]:
+    """Neighbouring words, with a mark at both ends."""
+    return [f"{one} {other}" for one, other in pairwise(("<", *words, ">"))]
+
+
 def names_in(text: str) -> list[str]:
     """The capitalised words within a sentence that can be names, lower-case."""
     found = map(str.casefold, _CAPITALISED.findall(text))
@@ -69,13 +77,18 @@ def names_in(text: str) -> list[str]:
 
 
 def generalised(text: str) -> list[str]:
-    """The words of a sentence as the recogniser has them."""
+    """The words of a sentence as the recogniser has them: names and relations as PERSON, several
+    running as one, and a question mark as the last.
+    """
     plain = text.replace("’", "'")
-    return mask_names(
-        split_words(plain),
-        frozenset(name.casefold() for name in _NAME.findall(plain)),
-        asks=plain.endswith("?"),
-    )
+    names = frozenset(name.casefold() for name in _NAME.findall(plain))
+    masked: list[str] = []
+    for word in split_words(plain):
+        if word.removesuffix("'s") in _RELATIONS | names:
+            masked += [PERSON] if masked[-1:] != [PERSON] else []
+        else:
+            masked.append(_ALIKE.get(word, word))
+    return [*masked, "?"] if plain.endswith("?") else masked
 
 
 class Model(torch.nn.Module):

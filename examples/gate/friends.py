@@ -1,11 +1,12 @@
 """Two agents: the first wraps what would be your model, the second is a function."""
 
-from rlver_gym import make_agent
+from rlver_gym import PersonaLibrary, make_agent
 
 
 class Friend:
     def __init__(self):
-        self.model = make_agent("listener", None)
+        somebody = PersonaLibrary().get("gus-the-flatmate")  # the listener looks at nobody's card
+        self.model = make_agent("listener", somebody)
 
     def reply(self, messages):
         return self.model.reply(messages)
