@@ -152,6 +152,7 @@ def test_replies_to_one_moment_stand_against_their_mean_and_no_spread_divides():
     [
         (1.0, ALL, [1, 0, 0, 0, 0, 0, 0]),  # means 1.25 and 1.5; the first of equal ones
         (0.5, ALL, [1, 0, 0, 0, 1, 0, 0]),
+        (1.6, ALL, [1, 0, 0, 0, 0, 0, 0]),  # above the mean, not above the median
         (1.0, ~np.isin(np.arange(7), [0, 2]), [0, 0, 0, 0, 0, 0, 0]),
         (1.0, ~np.isin(np.arange(7), [0]), [0, 0, 1, 0, 0, 0, 0]),
     ],
