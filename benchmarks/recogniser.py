@@ -15,9 +15,7 @@ import argparse
 import json
 import os
 import random
-import re
 from collections import Counter
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,7 +25,8 @@ import numpy as np
 import torch
 
 from rlver_gym.core.words import split_words
-from rlver_gym.users.embedded.english import PERSON, is_common_word, word_groups, word_set
+from rlver_gym.users.embedded.english import LEXICON, PERSON
+from rlver_gym.users.embedded.hear import NAME
 
 FOLDER = Path(__file__).parent / "recogniser"
 TARGET = Path(__file__).parents[1] / "rlver_gym" / "users" / "embedded" / "recogniser.npz"
@@ -43,9 +42,6 @@ sentences are from each other.
 """
 
 
-_NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]+\b")
-
-
 def sentences() -> list[tuple[str, str]]:
     """Every sentence with its label."""
     rows = []
@@ -57,38 +53,21 @@ def sentences() -> list[tuple[str, str]]:
     return rows
 
 
-_CAPITALISED = re.compile(r"(?<![.!?…:\"“‘'(]\s)(?<!^)\b[A-ZÄÖÜÉ][a-zäöüéèàí]{2,}\b")
-
-
-DATES = word_set("weekdays") | word_set("months")
-_RELATIONS = word_set("masked relations")
-_ALIKE = {word: group[0] for group in word_groups("alike asked") for word in group}
-
-
-def list_word_pairs(words: Sequence[str]) -> list[str]:
-    """Neighbouring words, with a mark at both ends."""
-    return [f"{one} {other}" for one, other in pairwise(("<", *words, ">"))]
-
-
-def names_in(text: str) -> list[str]:
-    """The capitalised words within a sentence that can be names, lower-case."""
-    found = map(str.casefold, _CAPITALISED.findall(text))
-    return [word for word in found if word not in DATES and not is_common_word(word)]
-
-
 def generalised(text: str) -> list[str]:
-    """The words of a sentence as the recogniser has them: names and relations as PERSON, several
-    running as one, and a question mark as the last.
+    """The words of a sentence as the recogniser has them: names and relations are PERSON, several
+    running as one.
     """
     plain = text.replace("’", "'")
-    names = frozenset(name.casefold() for name in _NAME.findall(plain))
-    masked: list[str] = []
-    for word in split_words(plain):
-        if word.removesuffix("'s") in _RELATIONS | names:
-            masked += [PERSON] if masked[-1:] != [PERSON] else []
-        else:
-            masked.append(_ALIKE.get(word, word))
-    return [*masked, "?"] if plain.endswith("?") else masked
+    names = frozenset(map(str.lower, NAME.findall(plain)))
+    units = [PERSON if word in names else LEXICON[word].question for word in split_words(plain)]
+    pairs = zip(["", *units], units, strict=False)
+    units = [unit for before, unit in pairs if not before == unit == PERSON]
+    return [*units, "?"] if plain.endswith("?") else units
+
+
+def list_word_pairs(units: list[str]) -> list[str]:
+    """Neighbours, with a mark at both ends."""
+    return list(map(" ".join, pairwise(("<", *units, ">"))))
 
 
 class Model(torch.nn.Module):

@@ -26,7 +26,7 @@ from rlver_gym.core.words import split_words
 from rlver_gym.users.reader_network import base_folder
 
 SIZE = 64
-TARGET = Path("rlver_gym/users/embedded/hearing/vectors.npz")
+TARGET = Path("rlver_gym/users/embedded/vectors.npz")
 _COMMON = 1e-3
 """The share of all words from which a word weighs half."""
 
