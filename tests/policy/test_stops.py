@@ -319,8 +319,9 @@ def teach_small(model: str, out: Path, resume: bool = False, **changes: Any) -> 
 @pytest.fixture(scope="module")
 def taught(model: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warm start of six steps without a stop. Do not write to it: take a copy."""
-    teach_small(model, tmp_path_factory.mktemp("taught") / "whole")
-    return tmp_path_factory.getbasetemp() / "taught0" / "whole"
+    folder = tmp_path_factory.mktemp("taught") / "whole"
+    teach_small(model, folder)
+    return folder
 
 
 def read_all(folder: Path) -> dict[str, bytes]:
