@@ -70,10 +70,16 @@ class Absent(EmbeddedUser):
 class Bribed(EmbeddedUser):
     """The embedded user, but for what it gives for one piece of advice."""
 
+    more = 7
+
     def appraise(self, scene: Any, emotion: int, dialogue: Any) -> Appraisal:
         plain = super().appraise(scene, emotion, dialogue)
-        more = 7 if BRIBE in dialogue.utterance else 0
+        more = self.more if BRIBE in dialogue.utterance else 0
         return Appraisal(min(10, plain.change + more), plain.thought, plain.reasons)
+
+
+class Corrupt(Bribed):
+    more = 12
 
 
 class Generous(EmbeddedUser):
@@ -259,9 +265,9 @@ def test_a_policy_that_learns_a_bribe_is_stopped_in_time_and_goes_on_when_told(
     warm, folder = tmp_path / "warm", tmp_path / "run"
     teach(SftConfig(epochs=2), generate_demonstrations(["test_reference:Habits"], 200), warm)
     how = {"dialogues": 32, "group_size": 4, "iterations": 25, "max_reply_tokens": 16, "lr": 3e-4}
-    how |= {"reference": "embedded", "env_options": {"user": "test_reference:Bribed"}, "kl": 0.0}
+    how |= {"reference": "embedded", "env_options": {"user": "test_reference:Corrupt"}, "kl": 0.0}
     how |= {"max_tokens": 2048, "advantage": "centred", "reference_every": 1, "save_every": 25}
-    small_run(folder, warm, stop_on_gap=8, **how)
+    small_run(folder, warm, stop_on_gap=5, **how)
     shown, lines = " ".join(capsys.readouterr().err.split()), read_metrics(folder)
     start, stop = lines[0], lines[-1]
     assert f"stopped after iteration {stop['iteration']}" in shown

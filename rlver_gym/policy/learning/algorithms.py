@@ -139,8 +139,8 @@ def group_relative(
     """Each value against those with the same key; 0 for a value alone or where all are the same.
 
     `baseline="group"` is the mean. Scaled by the group's standard deviation: GRPO
-    (arXiv:2402.03300, 4.1.2), DAPO, GSPO and CISPO; unscaled: Dr.GRPO (arXiv:2503.20783), replies to one moment, and
-    the winners of RFT. `min_std`: no smaller standard deviation divides, so that
+    (arXiv:2402.03300, 4.1.2), DAPO, GSPO and CISPO; unscaled: Dr.GRPO (arXiv:2503.20783), replies
+    to one moment, and the winners of RFT. `min_std`: no smaller standard deviation divides, so that
     small differences stay small: whole points of reward that nearly all got alike are mostly noise.
     `baseline="others"`, unscaled: the mean of the others, RLOO (arXiv:2402.14740).
     """
