@@ -42,12 +42,6 @@ def every(step: int) -> st.SearchStrategy[Persona]:
     return st.sampled_from([persona.id for persona in PEOPLE[::step]]).map(library().get)
 
 
-SLIPS = (
-    "a slip of the keys in a word of their story can hide that a reply belongs to it"
-    " (docs/trust.md, Laws)"
-)
-
-
 def changes(persona: Persona, *utterances: str) -> list[int]:
     """The change of each utterance of a dialogue; the last one when it ended sooner repeats."""
     session = EmpathySession(EmbeddedUser(), persona, CARD, 0)
@@ -81,7 +75,6 @@ def test_a_true_and_needed_sentence_more_hardly_ever_lowers_the_change(step: int
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="4.2 % of pairs with version 11, 3 % with version 10")
 def test_the_same_words_to_somebody_else_earn_less() -> None:
     """But for the few things that truly hold for both: two people shamed in public, two parties
     nobody had asked for.
@@ -184,7 +177,6 @@ def test_case_and_spacing_change_little(step: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason=SLIPS)
 @settings(max_examples=100, deadline=None, phases=[Phase.generate])
 @given(every(1), anchor_numbers, st.integers(0, 200))
 def test_one_typo_costs_at_most_the_sentence_it_stands_in(

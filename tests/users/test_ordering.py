@@ -51,6 +51,10 @@ def test_who_was_told_everything_is_above_who_takes_up_what_is_told_and_both_abo
     """
     ranking = [score.agent for score in score_agents(episodes)]
     assert ranking[:2] == ["oracle", "listener"]
+
+
+@pytest.mark.xfail(strict=True, reason="version 12 overpays template questions (55; readers 22)")
+def test_templates_that_take_up_what_is_told_end_below_the_start(episodes: list[Episode]) -> None:
     assert mean(episodes, "listener") < START
 
 
@@ -66,7 +70,12 @@ def test_who_takes_up_what_is_told_is_above_every_agent_that_does_not(
     )
 
 
-@pytest.mark.parametrize("agent", ["comfort", "praise", "advice", "adaptive"])
+OVERPAID = pytest.mark.xfail(strict=True, reason="version 12 pays it 21 (version 11: 18)")
+
+
+@pytest.mark.parametrize(
+    "agent", ["comfort", "praise", "advice", pytest.param("adaptive", marks=OVERPAID)]
+)
 def test_stock_phrases_bring_nobody_above_the_start(episodes: list[Episode], agent: str) -> None:
     assert mean(episodes, agent) < START / 2
 
