@@ -5,7 +5,8 @@ python research/fit_gate.py
 Pairs of neighbours are counted in what role supporters of recordings/en/train and shipped people
 say; salad is made of their words (shuffled, spliced from pieces of one to three words, with words
 of glued halves) and of the rated machines that say none but salad. It prints how many honest
-replies of supporters that it has not seen are taken for salad.
+replies of supporters that it has not seen are taken for salad. The shipped file was fitted before
+the last nine roles of the corpus came.
 """
 
 import random

@@ -18,15 +18,13 @@ class Message(NamedTuple):
 
 
 class ReasonCode(StrEnum):
-    """What a reason is about. The other codes are families with an id: "prior:ACT",
-    "temper:DISPOSITION", "world:…", and the names of the factors that readers rate.
+    """What a reason is about. The other codes are families with an id ("prior:ACT",
+    "temper:DISPOSITION", "world:…"), the groups of the embedded user's inputs, and its rules.
     """
 
     SILENCE = "silence"  # nothing, or next to nothing, was said
     NONSENSE = "nonsense"  # no sentence that anyone could follow
     BROKEN = "broken"  # a part of it does not hang together
-    TORN = "torn"  # pieces out of their own words, put together
-    COPYING = "copying"  # their own words given back
     REPETITION = "repetition"  # what the agent has said before
     WHOLE = "whole"  # the reply as a whole, for what they hope for
     READER = "reader"  # what the encoder reads in the dialogue
