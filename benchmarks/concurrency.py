@@ -24,10 +24,10 @@ import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.agents import make_agent
 from rlver_gym.core.agent import Agent
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.library import library
 from rlver_gym.core.user import SentientUser
 from rlver_gym.environment.rollout import rollout
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.testing import ChatServer
 from rlver_gym.users import make_user
 

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from rlver_gym.core.library import library
+from rlver_gym.core.capabilities import FACTORS
 from rlver_gym.core.words import content_stems
-from rlver_gym.corpora.corpus import FACTORS, Corpus, RatedReply
+from rlver_gym.corpora.corpus import Corpus, RatedReply
+from rlver_gym.library.personas import library
 
 FOLDER = Path(__file__).parents[1] / "recordings" / "en"
 SPLITS = ("train", "test")

@@ -18,8 +18,8 @@ import gymnasium as gym
 
 import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.library import library
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 
 ENV = "RLVER-Empathy-v0"

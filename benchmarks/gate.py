@@ -22,8 +22,8 @@ from rlver_gym.bench.gate import Evidence, Gate, decide
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.suite import Suite
-from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
+from rlver_gym.library.personas import library
 from rlver_gym.llm_client.connect import close
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.people.pairing import draw_panel

@@ -18,10 +18,10 @@ from rich.table import Table
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rescore import final_emotion, reappraise
+from rlver_gym.library.personas import library
 from rlver_gym.policy.evaluate import make_distinct_specs
 from rlver_gym.policy.learning.metrics import escape_inline_markdown
 from rlver_gym.policy.models.model import load_model, load_tokenizer

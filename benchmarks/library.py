@@ -3,7 +3,7 @@
 import resource
 from time import process_time
 
-from rlver_gym.core.library import LIBRARY, PersonaLibrary
+from rlver_gym.library.personas import LIBRARY, PersonaLibrary
 from rlver_gym.users.embedded.compile import compile_card
 
 COMPILED = 100

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded.compile import compile_card
 from rlver_gym.users.embedded.english import get_token

@@ -26,8 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.library.personas import library
 
 UTTERANCES = (
     "What happened then?",

@@ -20,9 +20,9 @@ from statistics import median
 import gymnasium as gym
 
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.library import library
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.environment.spaces import Utterance
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 
 STRETCH = 500

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from trl import GRPOConfig, GRPOTrainer
 
-from rlver_gym.core.library import library
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
+from rlver_gym.library.personas import library
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.util.interval import Interval, bootstrap
 from rlver_gym.util.svg import draw_line_chart

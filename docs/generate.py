@@ -31,11 +31,11 @@ from rlver_gym.bench.table import build_score_rows, need_rows
 from rlver_gym.cli import app
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue, Message, Turn
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.user import Scene
 from rlver_gym.environment.render import ENDINGS, render_emotion_bar
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.correlation import correlation_within
 from rlver_gym.util.svg import INKS, Margins, Plot, draw_line_chart, spread_labels

@@ -12,8 +12,8 @@ from typing import Any
 
 from rlver_gym import EmpathySession, env_card, make_user
 from rlver_gym.agents.openai_chat import OpenAIChat
-from rlver_gym.core.library import library
 from rlver_gym.environment.render import render_appraisal
+from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import ChatSettings
 
 FRIEND = "You are a kind friend who listens. Answer in one or two short sentences."

@@ -21,9 +21,9 @@ from stable_baselines3.common.vec_env import VecNormalize
 from rlver_gym.agents.strategies import STRATEGIES
 from rlver_gym.bench.score import score_agents
 from rlver_gym.bench.table import build_score_rows
-from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.strategy_env import EveryNeed
+from rlver_gym.library.personas import library
 from rlver_gym.util.terminal import SafeConsole
 
 DIALOGUES_AT_ONCE = 16

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from trl import GRPOConfig, GRPOTrainer
 
-from rlver_gym.core.library import library
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
+from rlver_gym.library.personas import library
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 
 MODEL, STEPS = (*sys.argv[1:], *("tiny", "3")[len(sys.argv) - 1 :])

@@ -11,7 +11,7 @@ import gymnasium as gym
 import yaml
 
 import rlver_gym  # noqa: F401 (registers the environments)
-from rlver_gym.core.library import library
+from rlver_gym.library.personas import library
 from rlver_gym.people.card_check import check_cards
 
 MIKA: dict[str, Any] = dict(

@@ -24,8 +24,8 @@ import torch
 
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.inquiries import Inquiry
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import Fact, Persona
+from rlver_gym.library.personas import library
 from rlver_gym.users.embedded.compile import compile_card
 from rlver_gym.users.embedded.recall import Moment, recall
 from rlver_gym.users.embedded.retrieve import FACTUAL, WEIGHTS, find_whom, score_topics

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.corpora.corpus import Corpus, RatedReply
+from rlver_gym.library.personas import library
 from rlver_gym.users import make_user
 from rlver_gym.util.correlation import correlation_within, spearman
 from rlver_gym.util.errors import RecordingError

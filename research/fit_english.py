@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from fidelity import describe_agreement
 
-from rlver_gym.core.library import library
 from rlver_gym.corpora.corpus import Corpus, RatedReply
+from rlver_gym.library.personas import library
 from rlver_gym.users.embedded.appraise import GROUPS, INPUTS, SIGNS, compute_inputs
 from rlver_gym.users.embedded.compile import compile_card
 from rlver_gym.users.embedded.recall import recall

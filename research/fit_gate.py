@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from rlver_gym.core.library import library
 from rlver_gym.core.words import split_words
 from rlver_gym.corpora.corpus import Corpus
+from rlver_gym.library.personas import library
 from rlver_gym.users.embedded.english import find_neighbour, load_tables
 from rlver_gym.users.embedded.gate import PAIRS, measure_salad
 from rlver_gym.users.embedded.hear import hear

@@ -2,8 +2,8 @@
 
 from collections import Counter, defaultdict
 
-from rlver_gym.core.library import LIBRARY, PersonaLibrary
 from rlver_gym.core.persona import SPLITS, Disposition, HiddenNeed
+from rlver_gym.library.personas import LIBRARY, PersonaLibrary
 
 TOPIC = "topic (a story has two or three)"
 COLUMNS = (("split", "hidden need", "disposition"), ("age", "gender", "way of typing"), (TOPIC,))

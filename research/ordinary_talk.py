@@ -20,10 +20,10 @@ from fidelity import appraise_corpus
 
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue, Turn
-from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene
 from rlver_gym.corpora.corpus import Corpus
 from rlver_gym.corpora.sheets import describe_person
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 
 START = 40

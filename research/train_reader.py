@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlver_gym.core.library import library
 from rlver_gym.corpora.corpus import Corpus, RatedReply
+from rlver_gym.library.personas import library
 from rlver_gym.users.reader_network import OUTPUTS, Passage, ReaderNetwork
 from rlver_gym.util.progress import progress_bar
 

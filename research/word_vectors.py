@@ -20,9 +20,9 @@ import torch
 import yaml
 from transformers import AutoModel, AutoTokenizer
 
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import Fact
 from rlver_gym.core.words import split_words
+from rlver_gym.library.personas import library
 from rlver_gym.users.reader_network import base_folder
 
 SIZE = 64

@@ -18,12 +18,12 @@ if TYPE_CHECKING:  # loaded by __getattr__ when first used, so that importing th
     from rlver_gym.agents import make_agent
     from rlver_gym.core.cards import EnvCard, env_card
     from rlver_gym.core.dialogue import Appraisal, Dialogue, Message, Reason, Turn
-    from rlver_gym.core.library import PersonaLibrary
     from rlver_gym.core.persona import HiddenNeed, Persona
     from rlver_gym.core.user import Scene
     from rlver_gym.environment.env import EmpathyEnv
     from rlver_gym.environment.session import EmpathySession
     from rlver_gym.environment.vector_env import EmpathyVectorEnv
+    from rlver_gym.library.personas import PersonaLibrary
     from rlver_gym.users import make_user
     from rlver_gym.util.errors import RlverError
 
@@ -58,7 +58,7 @@ _HOMES = {
     "HiddenNeed": "core.persona",
     "Message": "core.dialogue",
     "Persona": "core.persona",
-    "PersonaLibrary": "core.library",
+    "PersonaLibrary": "library.personas",
     "Reason": "core.dialogue",
     "RlverError": "util.errors",
     "Scene": "core.user",

@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 from rlver_gym import cli
 from rlver_gym.core import cards
-from rlver_gym.core.library import library
+from rlver_gym.library.personas import library
 from rlver_gym.llm_client import connect as shared
 from rlver_gym.util.errors import RlverError
 
@@ -65,7 +65,7 @@ def _forget(words: tuple[str, ...], folder: Path | None) -> None:
     if "--personas" in words:  # the shipped ones are always the same
         shipped = library()
         library.cache_clear()
-        with patch("rlver_gym.core.library.PersonaLibrary", lambda _: shipped):
+        with patch("rlver_gym.library.personas.PersonaLibrary", lambda _: shipped):
             library()
     importlib.invalidate_caches()
     for name, module in list(sys.modules.items()) if folder else ():

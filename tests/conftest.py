@@ -15,9 +15,9 @@ from hypothesis import settings
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.core.cards import EnvCard, env_card
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.llm_client import connect as shared
 from rlver_gym.users import EmbeddedUser
 

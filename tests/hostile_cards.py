@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlver_gym.core.library import shipped_personas_folder
+from rlver_gym.library.personas import shipped_personas_folder
 from rlver_gym.util.files import shipped_cards
 
 PERSON, SITUATION = "noor", "the-old-dog"

@@ -9,8 +9,8 @@ import pstats
 from pathlib import Path
 
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.library import library
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 
 ROOT = Path(__file__).parents[1] / "rlver_gym" / "users"

@@ -23,8 +23,8 @@ import numpy as np
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from rlver_gym.core.library import library
 from rlver_gym.core.words import sentences, stems
+from rlver_gym.library.personas import library
 
 ROOT = Path(__file__).parent.parent
 PAIRS = ROOT / "tests" / "data" / "expectations_en.jsonl"

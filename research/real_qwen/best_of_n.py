@@ -14,8 +14,8 @@ from research.real_qwen.policy import draw_places, sample, write_folder
 from research.real_qwen.reader import Reader
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue
-from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 
 CAUTION = 0.25

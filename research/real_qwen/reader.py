@@ -16,11 +16,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from rlver_gym.core.capabilities import FACTORS
 from rlver_gym.core.dialogue import Dialogue
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
-from rlver_gym.corpora.corpus import FACTORS, Corpus, RatedReply
+from rlver_gym.corpora.corpus import Corpus, RatedReply
 from rlver_gym.corpora.sheets import NEEDS
+from rlver_gym.library.personas import library
 from rlver_gym.policy.models.model import find_causal_lm, load_model, load_tokenizer
 
 OUTPUTS = ("change", *FACTORS)

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlver_gym.core.library import library
 from rlver_gym.corpora.sheets import describe_person
+from rlver_gym.library.personas import library
 
 REWARDS = ("embedded", "reader", "pessimistic")
 SIZES = (2, 4, 8, 16)

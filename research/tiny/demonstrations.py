@@ -10,9 +10,9 @@ from word_substitution import content_words, draw_word, replace_words
 from rlver_gym.agents import make_agent
 from rlver_gym.bench.export.demonstrations import generate_demonstrations, write_plan_before_reply
 from rlver_gym.core.dialogue import Message
-from rlver_gym.core.library import library
 from rlver_gym.core.words import sentences
 from rlver_gym.corpora.demonstrations import Demonstration
+from rlver_gym.library.personas import library
 
 
 def demonstrations_for_small(

@@ -18,10 +18,10 @@ from typing import Any
 from rlver_gym.bench.folder import read_episodes
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.dialogue import Dialogue
-from rlver_gym.core.library import library
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 
 NOT_SAID = {"id", "title", "anchors", "topics", "fits"}

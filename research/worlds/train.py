@@ -17,9 +17,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 import rlver_gym  # noqa: F401
 from rlver_gym.agents.strategies import STRATEGIES, Strategy
-from rlver_gym.core.library import library
 from rlver_gym.environment.adaptive import AdaptiveDifficulty
 from rlver_gym.environment.strategy_env import EveryNeed, StrategyAction, TalkFeatures
+from rlver_gym.library.personas import library
 from rlver_gym.util.interval import bootstrap
 
 sys.path.insert(0, "examples")

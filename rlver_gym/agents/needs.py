@@ -12,9 +12,9 @@ from itertools import pairwise
 from rlver_gym.agents.strategies import PHRASES, Strategy, compose_utterance
 from rlver_gym.core.agent import NonBlocking, turn_of, user_lines
 from rlver_gym.core.dialogue import Message
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.words import sentences, stems
+from rlver_gym.library.personas import library
 
 
 class NeedReader:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from rlver_gym.core.answer import explain_missing_words, read_answer
+from rlver_gym.answers.reading import explain_missing_words, read_answer
 from rlver_gym.core.dialogue import Message
 from rlver_gym.llm_client.body_fields import THINKING_SWITCH, BodyFields
 from rlver_gym.llm_client.connect import connect

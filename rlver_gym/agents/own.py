@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from rlver_gym.answers.reading import explain_missing_words, read_answer, read_words
 from rlver_gym.core.agent import Agent, AgentMaker
-from rlver_gym.core.answer import explain_missing_words, read_answer, read_words
 from rlver_gym.util.errors import AgentError, AgentFailed
 from rlver_gym.util.user_code import import_own, is_own_name, make_own
 

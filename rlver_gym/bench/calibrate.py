@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from rlver_gym.bench.costs import JUDGED_ANSWER, JUDGED_PROMPT, Estimate
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
-from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene
+from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users.llm.judgements import get_unclipped_change
 from rlver_gym.users.llm.user import LLMUser

@@ -23,8 +23,8 @@ from pydantic import (
 from rlver_gym.agents import SHIPPED_AGENTS, AgentMaker, agent_maker, agent_pin, uses_server
 from rlver_gym.bench.folder import MANIFEST_FORMAT, compute_manifest_checksum
 from rlver_gym.core.cards import EnvCard, env_card
-from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.core.persona import SplitChoice
+from rlver_gym.library.personas import PersonaLibrary, library
 from rlver_gym.llm_client.settings import (
     ChatSettings,
     locate_server,

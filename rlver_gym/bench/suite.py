@@ -20,7 +20,7 @@ from rlver_gym.bench.plan import MAX_AGENTS, BenchPlan, Name, Plan
 from rlver_gym.core.capabilities import DIMENSIONS, HIGHEST, LOWEST
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION
-from rlver_gym.core.library import library, parse_card
+from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import (
     ADDRESS,
     Budget,
@@ -31,6 +31,7 @@ from rlver_gym.llm_client.settings import (
 from rlver_gym.people.pairing import draw_panel
 from rlver_gym.users import check_user_name, is_shipped_user
 from rlver_gym.util.errors import CardError, RlverError, UnknownName
+from rlver_gym.util.field_errors import parse_card
 from rlver_gym.util.frozen import Frozen
 from rlver_gym.util.secret_words import find_secret
 from rlver_gym.util.yaml_file import find_line, read_yaml

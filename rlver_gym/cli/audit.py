@@ -11,7 +11,7 @@ from rlver_gym.bench.attacks.red_team import AttackResult, run_attacks
 from rlver_gym.bench.attacks.search import SEARCH_ATTACKS
 from rlver_gym.cli.options import AsJson, Env, Personas, print_json
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.library import library
+from rlver_gym.library.personas import library
 from rlver_gym.users import make_user
 from rlver_gym.util.errors import UnknownName
 from rlver_gym.util.progress import progress_bar

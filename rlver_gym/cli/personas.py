@@ -11,14 +11,6 @@ import yaml
 from rlver_gym.agents import uses_server
 from rlver_gym.cli.options import AsJson, Personas, print_json
 from rlver_gym.cli.servers import BaseUrl
-from rlver_gym.core.lean import TEMPLATE, LeanCard, LibraryPerson, Story
-from rlver_gym.core.library import (
-    Index,
-    check_lean_name,
-    library,
-    load_card,
-    shipped_personas_folder,
-)
 from rlver_gym.core.persona import (
     HiddenNeed,
     Person,
@@ -28,6 +20,14 @@ from rlver_gym.core.persona import (
     SplitChoice,
 )
 from rlver_gym.corpora.recordings import read_lines as read_json_lines
+from rlver_gym.library.lean import TEMPLATE, LeanCard, LibraryPerson, Story
+from rlver_gym.library.personas import (
+    Index,
+    check_lean_name,
+    library,
+    load_card,
+    shipped_personas_folder,
+)
 from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.settings import ChatSettings, resolve_settings
 from rlver_gym.people.card_check import check_cards

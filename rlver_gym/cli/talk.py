@@ -18,7 +18,6 @@ from rlver_gym.cli.servers import (
     parse_user_options,
 )
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.render import (
     ENDINGS,
@@ -28,6 +27,7 @@ from rlver_gym.environment.render import (
     speech,
 )
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.studio.talks import snapshot_before
 from rlver_gym.users import make_user

@@ -1,4 +1,10 @@
-"""What a dialogue as a whole is judged on, beside the emotion."""
+"""What a reply, or a dialogue as a whole, is judged on beside the emotion."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from rlver_gym.util.frozen import JsonObject
 
 DIMENSIONS = (
     "empathic_depth",
@@ -16,3 +22,21 @@ JUDGED = (*DIMENSIONS, *AXES)
 LOWEST, HIGHEST = 1, 5
 JUDGEMENTS = "judgements.jsonl"
 """The file of a judged folder."""
+
+
+Level = Annotated[int, Field(ge=0, le=4)]
+
+
+class Factors(JsonObject):
+    """What explains how a reply feels, in the rubric's words: 0 not at all, 4 wholly."""
+
+    understood: Level
+    about: Level
+    gives: Level
+    human: Level
+    pressure: Level
+    false: Annotated[int, Field(ge=0, le=1)]
+    """1 where it says what is not so."""
+
+
+FACTORS = tuple(Factors.model_fields)

@@ -13,10 +13,10 @@ from pydantic import (
 
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.languages import Language
-from rlver_gym.core.library import parse_card
 from rlver_gym.core.persona import SplitChoice, check_printable_text
 from rlver_gym.core.world import World
 from rlver_gym.util.errors import CardError, UnknownName
+from rlver_gym.util.field_errors import parse_card
 from rlver_gym.util.files import shipped_cards
 from rlver_gym.util.frozen import HashedCard
 from rlver_gym.util.yaml_file import read_yaml

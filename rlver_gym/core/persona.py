@@ -212,6 +212,7 @@ class Thoughts(create_model("Thoughts", __base__=_Kinds, **_make_line_fields(_KN
 class Person(Frozen):
     """Who somebody is, whatever happens to them."""
 
+    help_command = "personas schema person"
     id: Slug
     name: Line
     age: int = Field(ge=16, le=99)
@@ -349,6 +350,7 @@ class Openings(Frozen):
 class Situation(Frozen):
     """What happened to somebody, told in the first person, and all that can be told about it."""
 
+    help_command = "personas schema situation"
     id: Slug
     title: Line
     topics: tuple[Topic, ...] = Field(min_length=1, max_length=MAX_LINES)

@@ -14,22 +14,20 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, StringConstraints, ValidationError
 
+from rlver_gym.core.capabilities import Factors
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
-from rlver_gym.core.record_lines import JsonObject, Name, Text
 from rlver_gym.corpora.recordings import read_lines
 from rlver_gym.util.errors import RecordingError
 from rlver_gym.util.field_errors import field_errors
 from rlver_gym.util.files import read_text
+from rlver_gym.util.frozen import JsonObject, Name, Text
 from rlver_gym.util.json_text import parse_json
 
-FACTORS = ("understood", "about", "gives", "human", "pressure", "false")
-"""What explains a change, in the rubric's words: each 0 to 4, `false` 0 or 1."""
 _START = 40
 """The emotion with which every rated dialogue began."""
 _MAX_BYTES = 1 << 20
 """Of the list of supporters."""
 
-Level = Annotated[int, Field(ge=0, le=4)]
 Split = Literal["train", "test"]
 Kind = TypeVar("Kind", bound=JsonObject)
 
@@ -88,19 +86,13 @@ class MomentLine(JsonObject):
     replies: list[Candidate]
 
 
-class Rating(JsonObject):
+class Rating(Factors):
     """What one reader made of one reply, the thought first."""
 
     reply: Name
     reader: Name
     """One sitting."""
     thought: Annotated[str, StringConstraints(min_length=1, max_length=400)]
-    understood: Level
-    about: Level
-    gives: Level
-    human: Level
-    pressure: Level
-    false: Annotated[int, Field(ge=0, le=1)]
     words: Annotated[str, StringConstraints(max_length=1_000)]
     """The false words; empty without any."""
     change: Annotated[int, Field(ge=-10, le=10)]

@@ -5,10 +5,10 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from rlver_gym.core.record_lines import JsonObject, Text
 from rlver_gym.corpora.recordings import read_lines
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.field_errors import field_errors
+from rlver_gym.util.frozen import JsonObject, Text
 
 
 class Demonstration(NamedTuple):

@@ -3,30 +3,73 @@
 Knows no user and no statistics.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
-from rlver_gym.core.library import library
+from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION
 from rlver_gym.core.persona import Persona
-from rlver_gym.core.profiles import (
+from rlver_gym.library.personas import library
+from rlver_gym.library.profiles import (
     classify_disposition,
     classify_need,
     make_persona_from_profile,
     sketch_persona,
 )
-from rlver_gym.core.record_lines import Message, RecordingLine
 from rlver_gym.util import files
 from rlver_gym.util.errors import CardError, RecordingError
 from rlver_gym.util.field_errors import field_errors
 from rlver_gym.util.files import path_inside
+from rlver_gym.util.frozen import JsonObject, Name, Text
 from rlver_gym.util.json_text import parse_json
 
 MAX_BYTES = 256 << 20
 """Of a file, or all files of a folder: ten times SAGE's."""
+MAX_MESSAGES = 200
+"""Of one dialogue."""
+Emotion = Annotated[float, Field(ge=MIN_EMOTION, le=MAX_EMOTION)]
+Change = Annotated[float, Field(ge=MIN_EMOTION - MAX_EMOTION, le=MAX_EMOTION - MIN_EMOTION)]
+
+
+class RecordedMessage(JsonObject):
+    """Something said; what the user says may carry the emotion after it, and its change."""
+
+    text: Text
+    role: Literal["user", "agent"] | None = None
+    emotion: Emotion | None = None
+    change: Change | None = None
+
+
+def _check_turn_order(messages: list[RecordedMessage]) -> list[RecordedMessage]:
+    expected = itertools.cycle(("user", "agent"))
+    if any(line.role not in (None, role) for line, role in zip(messages, expected, strict=False)):
+        raise ValueError("the dialogue must go user, agent, user, …")
+    return messages
+
+
+Messages = Annotated[
+    list[RecordedMessage],
+    Field(min_length=1, max_length=MAX_MESSAGES),
+    AfterValidator(_check_turn_order),
+]
+
+
+class RecordingLine(JsonObject):
+    """One dialogue that was held with a judge; need and disposition may be left out for a shipped
+    persona.
+    """
+
+    simulator: Name
+    agent: Name
+    persona: Name
+    need: Text | None = None
+    disposition: Text | None = None
+    final: Emotion | None = None
+    messages: Messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +211,7 @@ def _make_persona(line: RecordingLine) -> Persona:
     )
 
 
-def _get_emotion(message: Message) -> float:
+def _get_emotion(message: RecordedMessage) -> float:
     if message.emotion is None:
         raise ValueError("messages: what the user says needs an emotion")
     return message.emotion

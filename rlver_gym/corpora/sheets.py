@@ -15,15 +15,15 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
-from rlver_gym.core.record_lines import JsonObject, Name
 from rlver_gym.corpora.corpus import Candidate, Corpus, MomentLine, Rating
 from rlver_gym.corpora.recordings import read_lines
+from rlver_gym.library.personas import library
 from rlver_gym.util.errors import RecordingError
 from rlver_gym.util.field_errors import field_errors
 from rlver_gym.util.files import read_text
 from rlver_gym.util.folders import write_folder
+from rlver_gym.util.frozen import JsonObject, Name
 from rlver_gym.util.json_lines import append_lines
 
 ANCHORS = "rogers", "confused"

@@ -12,7 +12,6 @@ from gymnasium.envs.registration import EnvSpec
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.dialogue import Turn
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import SPLIT_CHOICES, SplitChoice
 from rlver_gym.core.user import Scene, is_async_user
 from rlver_gym.environment.info import (
@@ -32,6 +31,7 @@ from rlver_gym.environment.session import (
 )
 from rlver_gym.environment.spaces import MAX_REPLY_CHARS, Utterance
 from rlver_gym.environment.undo import undo_on_error
+from rlver_gym.library.personas import library
 from rlver_gym.users import SentientUser, make_user
 from rlver_gym.util.errors import CardError, DialogueError, ResetNeeded, UnknownName, UserFailed
 from rlver_gym.util.secret_words import find_secret

@@ -11,7 +11,6 @@ from uuid import uuid4
 
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import clean_utterance
-from rlver_gym.core.library import parse_card
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.core.user import SentientUser
 from rlver_gym.environment.env import EmpathyEnv, FailureChoice, check_split
@@ -21,6 +20,7 @@ from rlver_gym.environment.remote_server import RemoteServer, ServerFull
 from rlver_gym.environment.session import AppraisedReplies, check_place, count_cut_chars
 from rlver_gym.users import is_shipped_user
 from rlver_gym.util.errors import CardError, DialogueError, ResetNeeded, UnknownName
+from rlver_gym.util.field_errors import parse_card
 
 _MAX_CONNECTIONS = 64
 """Of an environment and its forks: as many turns as a server works on at once by default."""

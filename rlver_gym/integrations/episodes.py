@@ -36,14 +36,14 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
+from rlver_gym.answers.reading import read_words
 from rlver_gym.core.agent import agent_prompt
-from rlver_gym.core.answer import read_words
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.languages import Language
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.environment.env import EmpathyEnv, check_split, refuse_secrets
+from rlver_gym.library.personas import library
 from rlver_gym.users import SentientUser, make_user
 from rlver_gym.util.errors import DialogueError, UnknownName, UserFailed, UtteranceError
 

@@ -16,7 +16,6 @@ from pydantic import ConfigDict, Field
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import SPLITS
 from rlver_gym.environment.env import check_split
 from rlver_gym.integrations.episodes import (
@@ -26,6 +25,7 @@ from rlver_gym.integrations.episodes import (
     TextEpisode,
     list_specs,
 )
+from rlver_gym.library.personas import library
 from rlver_gym.users import SentientUser
 from rlver_gym.util import __version__
 from rlver_gym.util.errors import DialogueError, RlverError, UnknownName, UserFailed, needs_extra

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from rlver_gym.core.answer import mend_surrogates
+from rlver_gym.answers.reading import mend_surrogates
 from rlver_gym.llm_client.excerpts import hide_repeated
 from rlver_gym.util.json_text import parse_wire_json
 from rlver_gym.util.yaml_file import parse_yaml

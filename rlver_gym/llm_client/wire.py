@@ -9,7 +9,7 @@ from codecs import BOM_UTF8
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rlver_gym.core.answer import (
+from rlver_gym.answers.reading import (
     Content,
     Ending,
     classify_ending,

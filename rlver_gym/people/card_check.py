@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from rlver_gym.core.library import (
+from rlver_gym.core.persona import Manner, Person, Situation
+from rlver_gym.core.words import is_short, sentences
+from rlver_gym.library.personas import (
     MAX_PERSONAS,
     PersonaLibrary,
     list_lean_card_files,
     load_card,
     shipped_personas_folder,
 )
-from rlver_gym.core.persona import Manner, Person, Situation
-from rlver_gym.core.words import is_short, sentences
 from rlver_gym.people.check_answers import find_answer_problems
 from rlver_gym.people.check_facts import find_fact_problems, find_introduction_problems
 from rlver_gym.people.lean_card_check import check_lean_cards

@@ -11,16 +11,16 @@ from typing import Any, Literal, NamedTuple
 
 import yaml
 
-from rlver_gym.core.answer import read_answer
-from rlver_gym.core.lean import MEETS, LibraryPerson, Story
+from rlver_gym.answers.reading import read_answer
 from rlver_gym.core.ledger import KIND_IN_WORDS
-from rlver_gym.core.library import parse_card
 from rlver_gym.core.persona import HiddenNeed, Split
+from rlver_gym.library.lean import MEETS, LibraryPerson, Story
 from rlver_gym.llm_client.values import Chat, ChatMessage, ChatRequest
 from rlver_gym.people.library_check import find_new_card_problems
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import STOPPING, CardError, ChatError
 from rlver_gym.util.event_loop import wait_for
+from rlver_gym.util.field_errors import parse_card
 from rlver_gym.util.files import make_file_name
 from rlver_gym.util.json_lines import append_lines
 from rlver_gym.util.json_text import parse_json

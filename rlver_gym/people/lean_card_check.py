@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rlver_gym.core.expand import expand_situation
-from rlver_gym.core.lean import MEETS, LeanCard
-from rlver_gym.core.library import read_lean_card
 from rlver_gym.core.persona import SPLITS
 from rlver_gym.core.words import content_stems, is_short
+from rlver_gym.library.expand import expand_situation
+from rlver_gym.library.lean import MEETS, LeanCard
+from rlver_gym.library.personas import read_lean_card
 from rlver_gym.people.naming import SPOKEN_NEED, find_name_of, find_unmatched_anchors
 from rlver_gym.people.problem import Problem, make_problem_with_line, make_problems_from_error
 from rlver_gym.util.errors import CardError

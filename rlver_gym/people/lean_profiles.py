@@ -8,11 +8,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rlver_gym.core.lean import LeanCard
 from rlver_gym.core.persona import Persona
-from rlver_gym.core.profiles import make_persona_from_profile
-from rlver_gym.core.sentences import turn_into_second_person
 from rlver_gym.core.words import split_sentences
+from rlver_gym.library.lean import LeanCard
+from rlver_gym.library.profiles import make_persona_from_profile
+from rlver_gym.library.sentences import turn_into_second_person
 from rlver_gym.util.errors import CardError
 from rlver_gym.util.field_errors import field_errors
 

@@ -6,9 +6,9 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from rlver_gym.core.lean import LibraryPerson, Story, make_lean_cards
-from rlver_gym.core.library import MAX_PERSONAS, PersonaLibrary, load_card
 from rlver_gym.core.words import split_words
+from rlver_gym.library.lean import LibraryPerson, Story, make_lean_cards
+from rlver_gym.library.personas import MAX_PERSONAS, PersonaLibrary, load_card
 from rlver_gym.people.lean_card_check import find_lean_card_problems, make_problem_with_line
 from rlver_gym.people.problem import Problem, make_problems_from_error
 from rlver_gym.util.errors import CardError

@@ -2,9 +2,9 @@
 
 import re
 
-from rlver_gym.core.anchors import AnchorIndex
 from rlver_gym.core.persona import HiddenNeed, Situation
 from rlver_gym.core.words import sentences, stems
+from rlver_gym.people.anchors import AnchorIndex
 
 NAMES_OF_NEEDS = {
     HiddenNeed.NOT_AT_FAULT: (

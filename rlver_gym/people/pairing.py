@@ -5,9 +5,9 @@ same cards give the same pairs and panels everywhere.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from rlver_gym.core.lean import LibraryPerson, Story
-from rlver_gym.core.library import Pairing, PersonaLibrary
 from rlver_gym.core.persona import SplitChoice
+from rlver_gym.library.lean import LibraryPerson, Story
+from rlver_gym.library.personas import Pairing, PersonaLibrary
 from rlver_gym.util.errors import CardError
 
 

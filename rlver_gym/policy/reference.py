@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene, is_async_user
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.rescore import make_reference, reappraise_texts
+from rlver_gym.library.personas import library
 from rlver_gym.policy.config import FEWEST_PEOPLE, TrainConfig
 from rlver_gym.policy.evaluate import final_score
 from rlver_gym.policy.learner import Learner, ReferenceStart

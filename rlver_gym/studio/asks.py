@@ -3,7 +3,6 @@
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints
-from typing_extensions import TypedDict
 
 from rlver_gym.core.cards import MAX_TURNS
 from rlver_gym.core.emotion import MAX_CHANGE, MAX_EMOTION, MIN_EMOTION
@@ -25,18 +24,5 @@ Final = Annotated[int, Field(ge=MIN_EMOTION, le=MAX_EMOTION)]
 Natural = Annotated[int, Field(ge=1, le=7)]
 Fit = Annotated[int, Field(ge=0, le=2)]
 """Whether the person's answer responds to what was said: 2 yes, 1 partly, 0 not at all."""
-Level = Annotated[int, Field(ge=0, le=4)]
 Thought = Annotated[str, StringConstraints(max_length=400)]
 FalseWords = Annotated[str, StringConstraints(max_length=1_000)]
-
-
-class Factors(TypedDict):
-    """Why a reply feels as it does, as the corpus has it: 0 not at all to 4 wholly."""
-
-    understood: Level
-    about: Level
-    gives: Level
-    human: Level
-    pressure: Level
-    false: Annotated[int, Field(ge=0, le=1)]
-    """1 where it says what is not so."""

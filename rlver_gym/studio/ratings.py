@@ -13,11 +13,11 @@ from rlver_gym.bench.raters import (
 )
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import read_dialogues
+from rlver_gym.core.capabilities import Factors
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.episode import Episode
 from rlver_gym.studio.asks import (
     Change,
-    Factors,
     FalseWords,
     Final,
     Fit,
@@ -97,7 +97,8 @@ class Ratings:
         if key is None or turn > len(found.dialogues[key].turns):
             raise UnknownName("there is no such reply in the queue. Load the page again.")
         said = {"dialogue": key, "rater": rater, "turn": turn, "change": change}
-        more = {"fit": fit, "final": final, "natural": natural, "factors": factors}
+        more = {"fit": fit, "final": final, "natural": natural}
+        more |= {"factors": factors and factors.model_dump()}
         more |= {"thought": thought or None, "words": words or None}
         told = {name: value for name, value in more.items() if value is not None}
         append_json(found.folder, RATINGS, said | told)

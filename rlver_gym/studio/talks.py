@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from rlver_gym.core.cards import env_card, shipped_env_ids
 from rlver_gym.core.dialogue import Dialogue
-from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.environment.snapshot import Snapshot
+from rlver_gym.library.personas import library
 from rlver_gym.studio.asks import Name, Seed, Words
 from rlver_gym.studio.people import read_lean_card
 from rlver_gym.studio.speakers import Speakers, make_offline_user

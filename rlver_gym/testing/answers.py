@@ -11,9 +11,9 @@ from rlver_gym.agents.baselines import Listener
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Message, Turn
 from rlver_gym.core.emotion import Band, apply_change
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Scene
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.llm.profile import profile_line
 from rlver_gym.users.llm.prompts import LANGUAGES, words

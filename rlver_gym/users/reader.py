@@ -9,12 +9,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rlver_gym.core.capabilities import FACTORS
 from rlver_gym.core.dialogue import Dialogue, Reason, ReasonCode, Turn
 from rlver_gym.core.emotion import MAX_CHANGE
 from rlver_gym.core.ledger import Ledger, round_and_clip
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Scene
-from rlver_gym.corpora.corpus import FACTORS
 from rlver_gym.users.embedded.rules import VOID
 from rlver_gym.users.embedded_user import EmbeddedUser
 from rlver_gym.util.errors import UnknownName, UserFailed, pip_install

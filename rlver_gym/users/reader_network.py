@@ -16,9 +16,9 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer
 
+from rlver_gym.core.capabilities import FACTORS
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import Persona
-from rlver_gym.corpora.corpus import FACTORS
 from rlver_gym.util.errors import UserFailed
 from rlver_gym.util.model_cache import hide_progress_bars, make_once
 

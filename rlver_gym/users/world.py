@@ -9,11 +9,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal
 
-from rlver_gym.core.chat import make_chat_persona
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason, Reply
 from rlver_gym.core.ledger import Ledger, round_and_clip
 from rlver_gym.core.user import AsyncSteps, Moment, Scene, aappraise_many
 from rlver_gym.core.world import Move, World
+from rlver_gym.library.chit_chat import make_chat_persona
 from rlver_gym.util.yaml_file import load_yaml
 
 Stance = Literal["agreed", "held", "evaded"]

@@ -2,18 +2,37 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from rlver_gym.util.frozen import explain_problem
+from rlver_gym.util.errors import CardError
+from rlver_gym.util.frozen import Frozen, explain_problem
 from rlver_gym.util.terminal import one_line
 
 LineOf = Callable[[Sequence[str | int]], int | None]
 """The line of a field in a file, by its place."""
+Card = TypeVar("Card", bound=Frozen)
 _MAX_ERRORS = 20
 """Of one card: whoever has mended these looks again."""
 _QUOTED_CHARS = 60
+
+
+def parse_card(kind: type[Card], value: Any, source: str, lines: LineOf | None = None) -> Card:
+    """A plain value as a card; CardError names the file, every field that is wrong, its line where
+    `lines` knows it, and what is expected there.
+    """
+    if not isinstance(value, dict):
+        raise CardError(
+            f"{source}: must be a mapping of fields, not {type(value).__name__}. See `rlver-gym"
+            f" {kind.help_command}`."
+        )
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        raise CardError(
+            "\n".join(f"{source}: {line}" for line in field_errors(error, lines=lines, kind=kind))
+        ) from error
 
 
 def field_errors(

@@ -1,12 +1,16 @@
-"""Frozen models, their problems in words, their content's hash, and what is compiled of them."""
+"""Frozen models, of cards and of the lines of others' files: their problems in words, their
+content's hash, and what is compiled of them.
+"""
 
 import hashlib
 import json
 from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property, wraps
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, StringConstraints
+
+from rlver_gym.util.terminal import one_line
 
 _PROBLEMS = {
     "missing": "add this field",
@@ -50,6 +54,8 @@ class Frozen(BaseModel):
     """A model that cannot change, takes no unknown fields, and copies without what it cached."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    help_command: ClassVar[str] = "envs show RLVER-Empathy-v0"
+    """Of `rlver-gym`: what shows the fields."""
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Pydantic's copy, which by itself would keep what the original had cached."""
@@ -72,6 +78,24 @@ class HashedCard(Frozen):
         canonical = json.dumps(content, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
+
+MAX_TEXT_CHARS = 32_000
+"""Of one text: three times the longest that SAGE's agents said."""
+
+
+class JsonObject(BaseModel):
+    """A JSON object of a file from others; further fields are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
+
+
+Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS)]
+Name = Annotated[
+    str,
+    BeforeValidator(lambda value: str(value) if type(value) is int else value),
+    StringConstraints(min_length=1, max_length=200),
+    AfterValidator(one_line),
+]
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

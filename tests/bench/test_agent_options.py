@@ -12,7 +12,7 @@ from rlver_gym.agents.openai_chat import AGENT_OPTIONS, parse_agent_options
 from rlver_gym.bench.folder import MANIFEST, RESPONSE_CACHE_FILE
 from rlver_gym.bench.judge.ask import HEEDED
 from rlver_gym.bench.verify import verify
-from rlver_gym.core.library import library
+from rlver_gym.library.personas import library
 from rlver_gym.llm_client.body_fields import THINKING_SWITCH
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.testing import ChatServer

@@ -15,7 +15,7 @@ from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import EPISODES, read_episodes
 from rlver_gym.bench.score import compute_paired_difference, score_agents
 from rlver_gym.bench.table import build_score_rows, need_rows, shorten_agent_path
-from rlver_gym.core.library import library
+from rlver_gym.library.personas import library
 from rlver_gym.util.interval import bootstrap
 from rlver_gym.util.terminal import SafeConsole
 

@@ -16,7 +16,7 @@ from rlver_gym.bench.calibrate import (
     read_places,
     summarise,
 )
-from rlver_gym.core.library import library
+from rlver_gym.library.personas import library
 from rlver_gym.llm_client.values import ChatRequest
 from rlver_gym.testing import ChatServer, ScriptedChat
 from rlver_gym.testing.answers import EmbeddedAnswers

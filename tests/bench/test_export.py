@@ -20,10 +20,10 @@ from rlver_gym.bench.folder import EPISODES, read_episodes
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.dialogue import Appraisal, Reason, Turn
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona, Split
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import RunError, UnknownName
 

@@ -29,9 +29,9 @@ from rlver_gym.core.capabilities import JUDGEMENTS
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.dialogue import Appraisal, Reason, ReasonCode, Turn
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode, turn_to_dict
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.studio.runs import Runs
 from rlver_gym.testing import ChatServer

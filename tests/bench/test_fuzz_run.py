@@ -19,7 +19,7 @@ from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.cards import EnvCard
-from rlver_gym.core.library import library
+from rlver_gym.library.personas import library
 from rlver_gym.util.errors import RlverError
 from rlver_gym.util.terminal import printable
 

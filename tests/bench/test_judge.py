@@ -17,7 +17,7 @@ from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.core.capabilities import DIMENSIONS, JUDGED, JUDGEMENTS
 from rlver_gym.core.dialogue import Message
-from rlver_gym.core.library import library
+from rlver_gym.library.personas import library
 from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
 from rlver_gym.testing import ChatServer, Refused, ScriptedChat
 from rlver_gym.users.llm import LLMOptions

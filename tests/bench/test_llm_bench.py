@@ -28,7 +28,7 @@ from rlver_gym.bench.score import count_failures, score_agents, score_to_json
 from rlver_gym.bench.verify import verify
 from rlver_gym.cli.servers import has_prices, parse_user_options
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.library import library
+from rlver_gym.library.personas import library
 from rlver_gym.llm_client.response_cache import ResponseCache, _checksum
 from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices
 from rlver_gym.studio.page import write_page

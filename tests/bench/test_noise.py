@@ -23,8 +23,8 @@ from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
+from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.studio.runs import Runs
 from rlver_gym.testing import ChatServer

@@ -9,8 +9,8 @@ from failing import FailsInTurn
 from rlver_gym.bench.attacks.attacks import FIXED_ATTACKS, Attack
 from rlver_gym.bench.attacks.red_team import run_attacks
 from rlver_gym.bench.attacks.search import SEARCH_ATTACKS
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
+from rlver_gym.library.personas import library
 from rlver_gym.testing import ChatServer
 from rlver_gym.users import EmbeddedUser
 

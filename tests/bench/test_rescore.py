@@ -16,7 +16,7 @@ from commands import run_command
 from rlver_gym.bench.costs import read_response_cache_spending
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
-from rlver_gym.core.library import library
+from rlver_gym.library.personas import library
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 

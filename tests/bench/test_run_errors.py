@@ -20,7 +20,7 @@ from rlver_gym.bench import plan as plans
 from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import open_run, read_episodes, run
-from rlver_gym.core.library import library
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.terminal import format_count

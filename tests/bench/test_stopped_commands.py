@@ -15,7 +15,7 @@ import pytest
 from interrupts import heeding_ctrl_c
 
 from rlver_gym.core.capabilities import JUDGEMENTS
-from rlver_gym.core.library import library
+from rlver_gym.library.personas import library
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 

@@ -10,7 +10,7 @@ from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import EPISODES, run
 from rlver_gym.bench.verify import verify
-from rlver_gym.core.library import library
+from rlver_gym.library.personas import library
 from rlver_gym.util.errors import RunError
 
 

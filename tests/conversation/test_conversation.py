@@ -6,10 +6,10 @@ import pytest
 
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.inquiries import Feeling, Inquiry
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import Disposition, Persona
 from rlver_gym.core.words import split_sentences
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded.hear import hear
 from rlver_gym.users.embedded.speak import PHRASES

@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlver_gym.core.answer import Silence, classify_ending, read_answer, read_content, read_words
-from rlver_gym.core.markup import carries_structure, find_open_thought
+from rlver_gym.answers.markup import carries_structure, find_open_thought
+from rlver_gym.answers.reading import (
+    Silence,
+    classify_ending,
+    read_answer,
+    read_content,
+    read_words,
+)
 
 SAID = "What did he say?"
 THOUGHT = "She lost her job.\nBe kind."

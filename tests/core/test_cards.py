@@ -8,12 +8,13 @@ import pytest
 from hostile_cards import persona_folder
 
 from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
-from rlver_gym.core.library import PersonaLibrary, library, parse_card, shipped_personas_folder
 from rlver_gym.core.persona import SPLITS, Disposition, HiddenNeed, Persona, Topic
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import PersonaLibrary, library, shipped_personas_folder
 from rlver_gym.people.card_check import check_cards
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import CardError, UnknownName
+from rlver_gym.util.field_errors import parse_card
 from rlver_gym.util.yaml_file import parse_yaml
 
 SITUATION_FILE = "situations/the-old-dog.yaml"

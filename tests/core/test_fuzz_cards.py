@@ -10,14 +10,15 @@ from fuzzing import assert_clear, damaged_bytes, damaged_json, effort
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlver_gym.core.anchors import AnchorIndex
 from rlver_gym.core.cards import EnvCard, env_card
-from rlver_gym.core.library import Index, library, parse_card, shipped_personas_folder
 from rlver_gym.core.persona import Person, Persona, Situation
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import Index, library, shipped_personas_folder
+from rlver_gym.people.anchors import AnchorIndex
 from rlver_gym.people.card_check import find_person_problems, find_situation_problems
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import CardError
+from rlver_gym.util.field_errors import parse_card
 from rlver_gym.util.files import shipped_cards
 from rlver_gym.util.frozen import Frozen
 from rlver_gym.util.yaml_file import parse_yaml

@@ -10,10 +10,10 @@ import yaml
 from paths import ROOT
 
 from rlver_gym.core.dialogue import Dialogue
-from rlver_gym.core.lean import TEMPLATE
-from rlver_gym.core.library import PersonaLibrary, shipped_personas_folder
 from rlver_gym.core.persona import HiddenNeed, Manner
-from rlver_gym.core.sentences import make_anchor_word_groups
+from rlver_gym.library.lean import TEMPLATE
+from rlver_gym.library.personas import PersonaLibrary, shipped_personas_folder
+from rlver_gym.library.sentences import make_anchor_word_groups
 from rlver_gym.people.card_check import check_cards
 from rlver_gym.users.llm.material import select_material
 from rlver_gym.users.llm.profile import profile_line

@@ -12,8 +12,8 @@ from fidelity import describe_agreement
 from paths import ROOT
 
 from rlver_gym.core.capabilities import HIGHEST, JUDGED, LOWEST
-from rlver_gym.core.library import library
 from rlver_gym.corpora.corpus import Corpus
+from rlver_gym.library.personas import library
 from rlver_gym.util.errors import RecordingError
 
 SHIPPED = ROOT / "recordings" / "en"

@@ -7,9 +7,9 @@ import pytest
 from commands import invoke
 
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.library import PersonaLibrary
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import PersonaLibrary
 from rlver_gym.people.lean_profiles import convert_profile_to_lean_card
 from rlver_gym.testing import ChatServer
 from rlver_gym.users import EmbeddedUser, make_user

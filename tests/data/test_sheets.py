@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from paths import ROOT
 
-from rlver_gym.core.library import library
+from rlver_gym.library.personas import library
 
 sys.path.append(str(ROOT))  # research is not installed
 from research.real_qwen import levels, sheets

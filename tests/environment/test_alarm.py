@@ -14,10 +14,10 @@ from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run_case
 from rlver_gym.core.dialogue import Appraisal, Turn
-from rlver_gym.core.library import library
 from rlver_gym.environment.alarms import AnomalyReport, check_episodes, find_alerts
 from rlver_gym.environment.copies import find_near_copies
 from rlver_gym.environment.episode import Episode
+from rlver_gym.library.personas import library
 
 MINE = "mine.agents:Mine"
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 from rlver_gym.core.dialogue import Appraisal
-from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene
 from rlver_gym.environment.rescore import final_emotion, reappraise, reappraise_texts
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import UserFailed
 

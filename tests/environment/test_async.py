@@ -19,11 +19,11 @@ from rlver_gym.core.agent import Agent
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Message
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import arollout, rollout, run_episode
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser, Scene
 from rlver_gym.util.errors import (
     DialogueError,

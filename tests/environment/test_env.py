@@ -18,9 +18,9 @@ from rlver_gym.bench.score import score_agents
 from rlver_gym.core.cards import env_card, shipped_env_ids
 from rlver_gym.core.dialogue import Appraisal, Dialogue
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv, EnvState
 from rlver_gym.environment.episode import Episode
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser, Scene
 from rlver_gym.util.errors import CardError, DialogueError, UnknownName
 

@@ -22,9 +22,9 @@ from rlver_gym.agents import make_agent
 from rlver_gym.bench.judge.ask import Judge, JudgeInput
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Message
-from rlver_gym.core.library import library
 from rlver_gym.environment.rollout import rollout
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer

@@ -15,7 +15,6 @@ from rlver_gym.agents.quoting import rank_by_recency
 from rlver_gym.agents.strategies import STRATEGIES, Strategy, compose_utterance
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Message
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.environment.alarms import compute_act_shares
 from rlver_gym.environment.session import EmpathySession
@@ -27,6 +26,7 @@ from rlver_gym.environment.strategy_env import (
     TalkFeatures,
     compute_need_evidence,
 )
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import UnknownName
 

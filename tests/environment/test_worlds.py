@@ -14,14 +14,14 @@ from rlver_gym.bench.run import run
 from rlver_gym.bench.sycophancy import count_sycophantic_replies
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.cards import EnvCard, env_card
-from rlver_gym.core.chat import make_chat_persona
-from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene
 from rlver_gym.core.world import MOVES, World
 from rlver_gym.environment.adaptive import AdaptiveDifficulty
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import run_episode
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.chit_chat import make_chat_persona
+from rlver_gym.library.personas import library
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import EmbeddedUser, make_user

@@ -13,7 +13,7 @@ with warnings.catch_warnings():  # what AgileRL imports speaks of what will chan
 from adapters.agilerl_env import EmpathyTextEnv
 from integrations.scripted import UTTERANCES, hold_episode
 
-from rlver_gym.core.library import library
+from rlver_gym.library.personas import library
 from rlver_gym.policy.models.model import load_tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -10,7 +10,7 @@ from integrations.drivers import gymnasium
 from integrations.scripted import LONG, RUDE
 from paths import FRAMEWORKS
 
-from rlver_gym.core.library import library
+from rlver_gym.library.personas import library
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.util.errors import UnknownName

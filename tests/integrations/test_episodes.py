@@ -6,9 +6,9 @@ from failing import FailsInTurn
 from paths import ROOT
 
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.library import library
 from rlver_gym.integrations import episodes
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, list_specs
+from rlver_gym.library.personas import library
 from rlver_gym.util.errors import DialogueError, UnknownName
 
 PERSONA = library().ids("train")[0]

@@ -12,8 +12,8 @@ from adapters.gem_env import ID
 from failing import FailsInTurn
 from integrations.scripted import UTTERANCES, hold_episode
 
-from rlver_gym.core.library import library
 from rlver_gym.integrations.episodes import EpisodeSpec
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 
 SPEC = EpisodeSpec(library().ids("train")[3], 5)

@@ -18,7 +18,6 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.solver import generate
 from integrations.drivers import gymnasium
 
-from rlver_gym.core.library import library
 from rlver_gym.integrations.inspect_ai import (
     EPOCH_STRIDE,
     DialogueRecord,
@@ -26,6 +25,7 @@ from rlver_gym.integrations.inspect_ai import (
     make_samples,
     rlver_empathy,
 )
+from rlver_gym.library.personas import library
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.util.errors import CardError, DialogueError

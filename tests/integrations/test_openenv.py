@@ -28,7 +28,6 @@ from openenv.validation.runtime.contracts import load_runtime_plan
 from typer.testing import CliRunner
 from websockets.sync.client import connect
 
-from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.integrations.episodes import EpisodeHost, TextEpisode
 from rlver_gym.integrations.openenv import (
@@ -37,6 +36,7 @@ from rlver_gym.integrations.openenv import (
     EmpathyEnvironment,
     make_app,
 )
+from rlver_gym.library.personas import library
 from rlver_gym.util.errors import ServerRefused
 
 pytestmark = [

@@ -15,7 +15,7 @@ from openreward.api.environments.client import Environment as RemoteEnvironment
 from openreward.api.errors import ToolCallError, ToolFailed
 from openreward.environments import Server
 
-from rlver_gym.core.library import library
+from rlver_gym.library.personas import library
 from rlver_gym.util.errors import UserFailed
 
 pytestmark = [

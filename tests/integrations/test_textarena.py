@@ -9,8 +9,8 @@ from failing import FailsInTurn
 from integrations.drivers.textarena import Script
 from integrations.scripted import UTTERANCES, hold_episode
 
-from rlver_gym.core.library import library
 from rlver_gym.integrations.episodes import EpisodeSpec
+from rlver_gym.library.personas import library
 
 SPEC = EpisodeSpec(library().ids("train")[3], 5)
 

@@ -16,8 +16,8 @@ from tinker_cookbook.rl.rollout_strategy import RetryOnFailure
 from tinker_cookbook.rl.rollouts import do_group_rollout
 
 from rlver_gym.core.dialogue import Appraisal, Reason, ReasonCode
-from rlver_gym.core.library import library
 from rlver_gym.integrations.episodes import EpisodeSpec, list_specs
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 
 pytestmark = pytest.mark.usefixtures("close_shared_clients")

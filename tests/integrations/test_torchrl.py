@@ -22,8 +22,8 @@ from torchrl.envs.utils import check_env_specs
 from torchrl.modules.llm import TransformersWrapper
 from torchrl.objectives.llm import GRPOLoss, MCAdvantage
 
-from rlver_gym.core.library import library
 from rlver_gym.integrations.episodes import EpisodeSpec
+from rlver_gym.library.personas import library
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 
 pytestmark = [

@@ -17,7 +17,6 @@ from tiny_trainer import PEOPLE, TRL_MARKS, make_trainer
 from trl.generation import vllm_generation
 from trl.generation.vllm_generation import VLLMGeneration
 
-from rlver_gym.core.library import library
 from rlver_gym.integrations.trl import Rollout, parse_prompt, prompt_rows
 from rlver_gym.integrations.trl_trainer import (
     ColocatedSampler,
@@ -25,6 +24,7 @@ from rlver_gym.integrations.trl_trainer import (
     check_settings,
     make_sampler,
 )
+from rlver_gym.library.personas import library
 from rlver_gym.policy.models.sampler import ModelSampler, Prompt, Sampling
 from rlver_gym.policy.models.servers import ServerSampler
 from rlver_gym.util.errors import TrainingError

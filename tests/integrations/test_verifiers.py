@@ -20,9 +20,9 @@ from rlver_gym.agents.openai_chat import OpenAIChat
 from rlver_gym.bench.plan import BenchPlan, Case
 from rlver_gym.bench.run import run_case
 from rlver_gym.core.agent import agent_prompt
-from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.integrations.episodes import TextEpisode
+from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers

@@ -31,9 +31,9 @@ with warnings.catch_warnings():  # verl warns of engines that are not installed
     from verl.trainer.ppo.ray_trainer import compute_advantage
     from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
 
-from rlver_gym.core.library import library
 from rlver_gym.integrations.episodes import EpisodeSpec
 from rlver_gym.integrations.verl import dataset_rows
+from rlver_gym.library.personas import library
 from rlver_gym.policy.models.model import load_tokenizer
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.util.errors import TrainingError, UserFailed

@@ -14,11 +14,11 @@ from rlver_gym.agents import make_agent
 from rlver_gym.core.agent import Agent
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.library import library
 from rlver_gym.core.user import SentientUser
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import arollout
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.llm_client.connect import spending
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.spending import Spent

@@ -19,7 +19,7 @@ from hostile_server import HostileServer
 from machine import slack
 from pydantic import SecretStr
 
-from rlver_gym.core.library import library
+from rlver_gym.library.personas import library
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.settings import Budget, ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest

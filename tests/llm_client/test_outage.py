@@ -20,8 +20,8 @@ from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import open_run, run
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.library import library
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings

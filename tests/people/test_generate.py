@@ -11,7 +11,7 @@ from paths import ROOT
 from typer.testing import CliRunner
 
 from rlver_gym.cli import app
-from rlver_gym.core.lean import Story
+from rlver_gym.library.lean import Story
 from rlver_gym.testing import ChatServer
 
 RUTH = yaml.safe_load((ROOT / "examples/people/ruth-and-the-choir.yaml").read_text("utf-8"))

@@ -13,11 +13,11 @@ from transformers import AutoTokenizer
 from rlver_gym.agents import Agent, agent_maker, agent_pin, is_async_agent
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Message
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import rollout, run_episode
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.policy.models.agent import HFAgent, ReplyConfig
 from rlver_gym.policy.models.local_models import find_local_model
 from rlver_gym.policy.models.model import export_model, find_causal_lm, load_model, load_tokenizer

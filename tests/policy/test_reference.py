@@ -14,12 +14,12 @@ from paths import ROOT
 from rlver_gym.bench.export.demonstrations import generate_demonstrations
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Message
-from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.corpora.corpus import Corpus
 from rlver_gym.environment.env import make_for_loop
 from rlver_gym.environment.rescore import reappraise_texts
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.policy import run_training as folders
 from rlver_gym.policy.config import make_config
 from rlver_gym.policy.learner import ReferenceStart, make_learner

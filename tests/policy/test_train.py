@@ -17,8 +17,8 @@ from safetensors.torch import load_file
 from tiny_policy import played, tiny, trying
 from typer.testing import CliRunner
 
-from rlver_gym.core.library import library
 from rlver_gym.environment.alarms import find_alerts
+from rlver_gym.library.personas import library
 from rlver_gym.policy.checkpoints import Checkpoints, load, save
 from rlver_gym.policy.config import (
     FIELDS,

@@ -20,9 +20,9 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 
 import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.core.cards import env_card, shipped_env_ids
-from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv, make_env
 from rlver_gym.environment.vector_env import EmpathyVectorEnv
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import (
     CardError,

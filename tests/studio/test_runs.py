@@ -12,10 +12,10 @@ from rlver_gym.bench.run import run as hold
 from rlver_gym.bench.score import score_agents
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue
-from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.environment.snapshot import Snapshot
+from rlver_gym.library.personas import library
 from rlver_gym.studio.branches import Branches
 from rlver_gym.studio.page import write_page
 from rlver_gym.studio.runs import Runs

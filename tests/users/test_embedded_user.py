@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from rlver_gym.agents import make_agent
-from rlver_gym.core.anchors import AnchorIndex
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, ReasonCode, Turn
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed, Persona
 from rlver_gym.core.words import is_short, sentences, stems
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
+from rlver_gym.people.anchors import AnchorIndex
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded.hear import hear, hear_many
 

@@ -19,10 +19,10 @@ from paths import DATA
 
 from rlver_gym.bench.attacks.attacks import FIXED_ATTACKS
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.words import sentences, words
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded.gate import find_garble
 from rlver_gym.users.embedded.hear import hear

@@ -11,11 +11,11 @@ from paths import DATA, ROOT
 
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import Appraisal, Dialogue, ReasonCode
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import Disposition, HiddenNeed, Persona
-from rlver_gym.core.profiles import sketch_persona
 from rlver_gym.core.user import Scene
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
+from rlver_gym.library.profiles import sketch_persona
 from rlver_gym.llm_client.values import ChatRequest
 from rlver_gym.testing import ScriptedChat
 from rlver_gym.users.llm import LLMOptions, LLMUser

@@ -15,12 +15,12 @@ from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply, Turn
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.languages import AGENT_TEXTS, Language
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import Disposition, HiddenNeed, Persona
-from rlver_gym.core.profiles import sketch_persona
 from rlver_gym.core.user import AsyncSentientUser, Scene, disclosure_depth, restless_threshold
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
+from rlver_gym.library.profiles import sketch_persona
 from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
 from rlver_gym.testing import ChatServer, ScriptedChat
 from rlver_gym.testing.answers import EmbeddedAnswers

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from rlver_gym.agents.oracle import SERVES
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import Anchor, Persona
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 
 PEOPLE = [library().get(persona_id) for persona_id in library().ids()]

@@ -6,9 +6,9 @@ from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.score import compute_paired_difference, compute_persona_finals, score_agents
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 
 pytestmark = pytest.mark.slow

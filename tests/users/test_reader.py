@@ -20,10 +20,10 @@ from rlver_gym.bench.verdict import summarize_verification
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue
-from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene
 from rlver_gym.core.words import words
 from rlver_gym.corpora.corpus import Corpus, RatedReply
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser, is_shipped_user, make_user
 from rlver_gym.users.reader import SHIPPED, ReaderUser, Reading
 from rlver_gym.users.reader_network import OUTPUTS, ReaderNetwork

@@ -11,10 +11,10 @@ from functools import lru_cache
 
 from rlver_gym.agents.oracle import Oracle
 from rlver_gym.agents.strategies import PHRASES
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import FUNCTION_WORDS, content_stems, sentences, words
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.util.yaml_file import load_yaml
 
 _TEXTS = load_yaml("rlver_gym.bench.attacks", "attacks.yaml")

@@ -10,10 +10,10 @@ from rlver_gym.agents import make_agent
 from rlver_gym.core.agent import Agent, turn_of
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Message
-from rlver_gym.core.library import library
 from rlver_gym.corpora.demonstrations import Demonstration
 from rlver_gym.environment.rollout import run_episode
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 
 AGENTS = ("comfort", "advice", "strategy:listen", "strategy:reflect_feeling")

@@ -10,9 +10,9 @@ from rlver_gym.bench.export.select_dialogues import Record
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Turn
 from rlver_gym.core.emotion import REWARDS, apply_change
-from rlver_gym.core.library import library
 from rlver_gym.corpora.corpus import Corpus, RatedReply
 from rlver_gym.environment.episode import Episode
+from rlver_gym.library.personas import library
 
 ENV = "SAGE-Sentient-v0"
 """Where the dialogues of the corpus were held."""

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from rlver_gym.bench.export.files import CARD, MARK, format_jsonl, write_export
 from rlver_gym.bench.export.select_dialogues import Record
 from rlver_gym.bench.raters import read_lines
-from rlver_gym.corpora.corpus import FACTORS, DialogueLine, Rating, Supporter
+from rlver_gym.core.capabilities import FACTORS
+from rlver_gym.corpora.corpus import DialogueLine, Rating, Supporter
 from rlver_gym.environment.episode import Episode
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.field_errors import field_errors

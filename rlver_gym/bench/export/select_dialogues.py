@@ -10,9 +10,9 @@ from pydantic import ConfigDict, Field, field_validator
 from rlver_gym.bench.check import Problems, read_run
 from rlver_gym.bench.folder import MANIFEST, read_manifest
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.library import LIBRARY, are_shipped, library
 from rlver_gym.core.persona import Split
 from rlver_gym.environment.episode import Episode
+from rlver_gym.library.personas import LIBRARY, are_shipped, library
 from rlver_gym.util.errors import RunError, UnknownName
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.frozen import Frozen

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from rlver_gym.core.answer import explain_missing_words, read_answer
+from rlver_gym.answers.reading import explain_missing_words, read_answer
 from rlver_gym.core.capabilities import HIGHEST, JUDGED, LOWEST
 from rlver_gym.core.dialogue import Message
 from rlver_gym.llm_client.body_fields import THINKING_SWITCH

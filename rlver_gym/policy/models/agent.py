@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from rlver_gym.answers.reading import explain_missing_words
 from rlver_gym.core.agent import Style, agent_prompt, user_lines
-from rlver_gym.core.answer import explain_missing_words
 from rlver_gym.core.dialogue import Message
 from rlver_gym.policy.models.model import get_max_context, load_model, load_tokenizer, uses_bf16
 from rlver_gym.policy.models.renderer import Renderer

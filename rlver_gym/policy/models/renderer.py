@@ -14,9 +14,15 @@ from typing import Any, NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
+from rlver_gym.answers.markup import (
+    CLOSE,
+    OPEN,
+    carries_structure,
+    close_thought,
+    find_open_thought,
+)
+from rlver_gym.answers.reading import read_answer
 from rlver_gym.core.agent import Style
-from rlver_gym.core.answer import read_answer
-from rlver_gym.core.markup import CLOSE, OPEN, carries_structure, close_thought, find_open_thought
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.user_code import CodeFailed, CodeRunner, CodeTimeout
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from rlver_gym.core.answer import explain_missing_words, mend_surrogates, read_answer
+from rlver_gym.answers.reading import explain_missing_words, mend_surrogates, read_answer
 from rlver_gym.core.dialogue import Reply, clean_utterance
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.llm_client.body_fields import THINKING_SWITCH

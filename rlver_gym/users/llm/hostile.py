@@ -16,7 +16,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from rlver_gym.core.markup import holds_markup
+from rlver_gym.answers.markup import holds_markup
 from rlver_gym.users.llm.parse import find_fields
 from rlver_gym.util.lookalikes import normalise
 

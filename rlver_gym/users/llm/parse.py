@@ -10,8 +10,8 @@ from contextlib import suppress
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from rlver_gym.core.answer import mend_surrogates, read_answer
-from rlver_gym.core.markup import holds_markup
+from rlver_gym.answers.markup import holds_markup
+from rlver_gym.answers.reading import mend_surrogates, read_answer
 from rlver_gym.users.llm.prompts import LANGUAGES, words
 from rlver_gym.util.json_text import Pairs, find_objects, scan_objects
 

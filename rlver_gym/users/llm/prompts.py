@@ -13,8 +13,8 @@ from typing import Annotated, Literal, get_args
 from pydantic import StringConstraints
 
 from rlver_gym.core.languages import Language
-from rlver_gym.core.library import parse_card
 from rlver_gym.core.persona import Disposition, HiddenNeed
+from rlver_gym.util.field_errors import parse_card
 from rlver_gym.util.frozen import Frozen
 from rlver_gym.util.yaml_file import parse_yaml
 

@@ -7,22 +7,21 @@ import re
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field
 
-from rlver_gym.core.expand import Expanded, expand_lean_card, expand_library_person, expand_story
 from rlver_gym.core.languages import Language
-from rlver_gym.core.lean import LeanCard, LibraryPerson, Story
 from rlver_gym.core.persona import HiddenNeed, Person, Persona, Situation, Slug, Split, SplitChoice
-from rlver_gym.core.profiles import read_profiles
+from rlver_gym.library.expand import Expanded, expand_lean_card, expand_library_person, expand_story
+from rlver_gym.library.lean import LeanCard, LibraryPerson, Story
+from rlver_gym.library.profiles import read_profiles
 from rlver_gym.util.errors import CardError, UnknownName
-from rlver_gym.util.field_errors import LineOf, field_errors
+from rlver_gym.util.field_errors import Card, parse_card
 from rlver_gym.util.files import path_inside, shipped_cards
 from rlver_gym.util.frozen import Frozen
 from rlver_gym.util.yaml_file import find_line, read_yaml
 
-Card = TypeVar("Card", bound=BaseModel)
 LAYOUT = (
     "A folder of personas holds index.yaml (language: en, and personas: a list of id, person,"
     " situation, need, split), people/PERSON.yaml and situations/SITUATION.yaml; a folder of lean"
@@ -53,32 +52,9 @@ class Pairing(Frozen):
 class Index(Frozen):
     """The personas of one folder."""
 
+    help_command = "personas schema index"
     language: Language
     personas: Annotated[tuple[Pairing, ...], Field(min_length=1, max_length=MAX_PERSONAS)]
-
-
-def parse_card(kind: type[Card], value: Any, source: str, lines: LineOf | None = None) -> Card:
-    """A plain value as a card; CardError names the file, every field that is wrong, its line where
-    `lines` knows it, and what is expected there.
-    """
-    if not isinstance(value, dict):
-        kinds = {
-            Person: "personas schema person",
-            Situation: "personas schema situation",
-            Index: "personas schema index",
-            LeanCard: "personas schema lean",
-        }
-        see = kinds.get(kind, "envs show RLVER-Empathy-v0")
-        raise CardError(
-            f"{source}: must be a mapping of fields, not {type(value).__name__}. See `rlver-gym"
-            f" {see}`."
-        )
-    try:
-        return kind.model_validate(value)
-    except ValidationError as error:
-        raise CardError(
-            "\n".join(f"{source}: {line}" for line in field_errors(error, lines=lines, kind=kind))
-        ) from error
 
 
 def shipped_personas_folder(language: str = "en") -> Path:

@@ -6,9 +6,9 @@ They tell a story but have no anchors and no lines: for LLM users and replay.
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from rlver_gym.core.languages import Language
 from rlver_gym.core.persona import (
@@ -25,10 +25,10 @@ from rlver_gym.core.persona import (
     Situation,
     Thoughts,
 )
-from rlver_gym.core.record_lines import ProfileLine
 from rlver_gym.util.errors import CardError
 from rlver_gym.util.field_errors import field_errors
 from rlver_gym.util.files import read_lines
+from rlver_gym.util.frozen import MAX_TEXT_CHARS, JsonObject, Name, Text
 from rlver_gym.util.json_text import parse_json
 from rlver_gym.util.terminal import one_line
 
@@ -71,6 +71,30 @@ Never goes back, so that no text makes it slow.
 """
 _FIELD = r"(?m)^(?:\*|[^\S\n])*+(?:{})[：:]\s*+(\S[^\n]{{0,199}})"
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
+_TRAIT = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+
+
+def _parse_traits(value: object) -> object:
+    """A list, which some files write as the text of one."""
+    if isinstance(value, str):
+        return tuple(single or double for single, double in _TRAIT.findall(value[:MAX_TEXT_CHARS]))
+    return tuple(value) if isinstance(value, list) else value
+
+
+class ProfileLine(JsonObject):
+    """One persona of a SAGE or RLVER profile file."""
+
+    id: Name
+    player: Text
+    scene: Text
+    main_cha: Text
+    task: Text
+    cha_group: Annotated[
+        tuple[Text, ...], BeforeValidator(_parse_traits), Field(max_length=100)
+    ] = ()
+    first_talk: Text = ""
+    language: Language | None = None
+    """None: Chinese where it holds Chinese characters, else English."""
 
 
 def classify_need(task: str) -> HiddenNeed:

@@ -6,7 +6,7 @@ learner's renderer read by it.
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
-from rlver_gym.core.markup import split_thoughts
+from rlver_gym.answers.markup import split_thoughts
 from rlver_gym.util.yaml_file import load_yaml
 
 Ending = Literal["finished", "cut", "withheld", "broken"]
@@ -15,7 +15,7 @@ Silence = Literal["empty", "thoughts", "thoughts_cut", "withheld", "broken"]
 """Why an answer holds no words."""
 _ENDINGS: dict[str, Ending] = {
     name: ending
-    for ending, names in load_yaml("rlver_gym.core", "endings.yaml").items()
+    for ending, names in load_yaml("rlver_gym.answers", "endings.yaml").items()
     for name in names
 }
 SILENCES: dict[Silence, str] = {

@@ -8,15 +8,6 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from rlver_gym.core.inquiries import Feeling, Inquiry, InquiryAboutOther
-from rlver_gym.core.lean import (
-    MEETS,
-    LeanCard,
-    LeanPerson,
-    LibraryPerson,
-    More,
-    Story,
-    make_lean_cards,
-)
 from rlver_gym.core.persona import (
     Anchor,
     Anchors,
@@ -39,13 +30,22 @@ from rlver_gym.core.persona import (
     Thoughts,
     Thread,
 )
-from rlver_gym.core.sentences import (
+from rlver_gym.core.words import content_stems, split_sentences, split_words, stem
+from rlver_gym.library.lean import (
+    MEETS,
+    LeanCard,
+    LeanPerson,
+    LibraryPerson,
+    More,
+    Story,
+    make_lean_cards,
+)
+from rlver_gym.library.sentences import (
     content_words,
     make_anchor_word_groups,
     make_questions,
     turn_into_second_person,
 )
-from rlver_gym.core.words import content_stems, split_sentences, split_words, stem
 from rlver_gym.util.files import shipped_cards
 from rlver_gym.util.yaml_file import read_yaml
 

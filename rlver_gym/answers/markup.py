@@ -11,7 +11,7 @@ from rlver_gym.util.yaml_file import load_yaml
 
 OPEN, CLOSE = "<think>", "</think>"
 """The tags that this package asks a policy for."""
-_SPELLINGS: dict[str, list[str]] = load_yaml("rlver_gym.core", "markup.yaml")
+_SPELLINGS: dict[str, list[str]] = load_yaml("rlver_gym.answers", "markup.yaml")
 
 
 def _any_of(name: str) -> str:

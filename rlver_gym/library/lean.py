@@ -170,6 +170,7 @@ class Story(_LeanSituation):
 class LeanCard(LeanPerson, _LeanSituation, Wish):
     """A person in a situation with a hidden need, in at most sixty lines."""
 
+    help_command = "personas schema lean"
     need: HiddenNeed
     split: Split | None = None
     """None: drawn in whichever split is asked for."""
