@@ -16,7 +16,6 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.environment.episode import Episode
@@ -24,6 +23,7 @@ from rlver_gym.environment.rescore import final_emotion, reappraise
 from rlver_gym.library.personas import library
 from rlver_gym.policy.evaluate import make_distinct_specs
 from rlver_gym.policy.learning.metrics import escape_inline_markdown
+from rlver_gym.policy.models.agent import ReplyConfig
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.rollout import collect_rollouts
@@ -111,7 +111,8 @@ def main() -> None:
 
 def hold(path: str, asked: argparse.Namespace) -> Held:
     """The dialogues of the model in this folder, or of this name."""
-    renderer = Renderer(load_tokenizer(path), agent_prompt("en", "direct"), "direct")
+    told = ReplyConfig.read(Path(path))
+    renderer = Renderer(load_tokenizer(path), told.system, told.style)
     use_bf16 = asked.dtype == "bfloat16"
     sampler = ModelSampler(load_model(path), use_bf16, copied=use_bf16)
     envs = [gym.make(ENV) for _ in range(asked.people)]

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from rlver_gym.core.agent import agent_prompt
 from rlver_gym.corpora.corpus import Corpus, RatedReply
+from rlver_gym.policy.models.agent import ReplyConfig
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.sampler import ModelSampler, Prompt, Sampling
@@ -34,7 +34,8 @@ def sample(
 ) -> list[list[str]]:
     """`count` replies at each place, by what was said before."""
     is_gpu = torch.cuda.is_available()
-    renderer = Renderer(load_tokenizer(folder), agent_prompt("en", "direct"), "direct")
+    told = ReplyConfig.read(Path(folder))
+    renderer = Renderer(load_tokenizer(folder), told.system, told.style)
     sampler = ModelSampler(load_model(folder, use_bf16=is_gpu), is_gpu)
     sampling, texts = Sampling(MAX_TOKENS, renderer.stop_ids, temperature), []
     prompts = [

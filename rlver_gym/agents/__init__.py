@@ -40,6 +40,7 @@ __all__ = [
     "is_async_agent",
     "is_shipped_agent",
     "make_agent",
+    "takes_options",
     "uses_server",
 ]
 
@@ -65,7 +66,8 @@ def agent_maker(
     server is reached; "openai:MODEL@URL" for one elsewhere), "hf:PATH" for one on this machine (a
     folder or a Hugging Face name), or "package.module:Name" for a class (or function) of your own
     that takes no arguments and gives an `Agent`, or a function that takes the messages and gives
-    the reply. `options`: what a chat model is asked with beside the words (temperature, top_p, …).
+    the reply. `options`: what a chat model is asked with beside the words (temperature, top_p, …),
+    or what replaces that of a folder's rlver_gym.json (system, temperature, max_reply_tokens).
     Raises UnknownName, or AgentError when it cannot be made.
     """
     check_agent_name(name)
@@ -87,7 +89,7 @@ def agent_maker(
         parse_agent_options(options or {})
         return lambda persona, seed: OpenAIChat(model, seed=seed, options=options, chat=server)
     if path := _hf_path(name):
-        local = _load_hf_module().HFAgent(path)
+        local = _load_hf_module().HFAgent(path, options=options or {})
         return lambda persona, seed: local.with_seed(seed)
     return own_agent_maker(name)
 
@@ -112,6 +114,11 @@ def uses_server(name: str) -> bool:
     return kind == "openai" and bool(model)
 
 
+def takes_options(name: str) -> bool:
+    """Whether an agent of that name is a language model, for which `options` are."""
+    return uses_server(name) or _hf_path(name) is not None
+
+
 def is_shipped_agent(name: str) -> bool:
     """Whether an agent of that name comes with the package and needs nothing else: seed and
     messages alone decide what it says.
@@ -121,11 +128,7 @@ def is_shipped_agent(name: str) -> bool:
 
 def is_async_agent(name: str) -> bool:
     """Whether an agent of that name answers in many dialogues at once, as an `AsyncAgent` does."""
-    return (
-        uses_server(name)
-        or _hf_path(name) is not None
-        or (is_own_agent(name) and is_async_own_agent(name))
-    )
+    return takes_options(name) or (is_own_agent(name) and is_async_own_agent(name))
 
 
 def make_agent(name: str, persona: Persona, seed: int = 0) -> Agent:

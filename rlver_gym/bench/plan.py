@@ -20,7 +20,14 @@ from pydantic import (
     model_validator,
 )
 
-from rlver_gym.agents import SHIPPED_AGENTS, AgentMaker, agent_maker, agent_pin, uses_server
+from rlver_gym.agents import (
+    SHIPPED_AGENTS,
+    AgentMaker,
+    agent_maker,
+    agent_pin,
+    takes_options,
+    uses_server,
+)
 from rlver_gym.bench.folder import MANIFEST_FORMAT, compute_manifest_checksum
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.persona import SplitChoice
@@ -122,7 +129,9 @@ class Plan(Frozen):
     how its server is reached is not recorded.
     """
     agent_options: dict[Word, JsonValue] = Field(default_factory=dict, max_length=100)
-    """What agents that are chat models are asked with, such as `temperature`."""
+    """What agents that are language models are asked with, such as `temperature`; of hf:PATH also
+    `system`.
+    """
     split: SplitChoice | None = None
     """train, validation, test, demo or all; default: the card's."""
     persona_ids: tuple[Name, ...] = Field(default=(), max_length=MAX_PERSONAS)
@@ -162,8 +171,10 @@ class BenchPlan(Plan):
 
     @model_validator(mode="after")
     def _apply_options(self) -> Self:
-        if self.agent_options and not any(map(uses_server, self.agents)):
-            raise ValueError("agent_options are for agents that are chat models (openai:MODEL)")
+        if self.agent_options and not any(map(takes_options, self.agents)):
+            raise ValueError(
+                "agent_options are for agents that are language models (openai:MODEL, hf:PATH)"
+            )
         if both := sorted(set(self.agent_options) & set(self.chat.omit)):
             raise ValueError(f"{both[0]} is both an agent option and omitted. Leave one out")
         return self

@@ -29,6 +29,10 @@ def sample(
     temperature: Annotated[float, typer.Option(min=0, help="0 takes the likeliest token.")] = 0.7,
     reply_tokens: Annotated[int, typer.Option(min=1, help="The longest reply.")] = 100,
     name: Annotated[str, typer.Option(help="The policy's name among the supporters.")] = "policy",
+    system: Annotated[
+        str | None,
+        typer.Option(help="The prompt; without it what the model's folder says, or the package's."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides what is drawn.")] = 0,
 ) -> None:
     """Draw replies of a policy at moments of a corpus, and write them as a corpus to rate.
@@ -39,9 +43,10 @@ def sample(
     corpus = Corpus(at)
     chosen = drawing.choose_moments(corpus, persona or (), moments)
     how = {"replies": replies, "temperature": temperature, "max_reply_tokens": reply_tokens}
+    how |= {"system": system, "name": name, "seed": seed}
     with progress_bar() as bar:
         task = bar.add_task("moments", total=len(chosen))
-        for done in drawing.write_samples(model, corpus, chosen, out, name=name, seed=seed, **how):
+        for done in drawing.write_samples(model, corpus, chosen, out, **how):
             bar.update(task, completed=done)
     SafeConsole().print_line(f"{len(chosen)} moments, {replies} replies each: {out}")
 

@@ -23,7 +23,6 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_
 from torch.optim import Optimizer
 from transformers import PreTrainedModel
 
-from rlver_gym.core.agent import agent_prompt
 from rlver_gym.policy.config import Section, TrainConfig, make_saved_config, refuse_changes
 from rlver_gym.policy.learner import Learner, ReferenceStart
 from rlver_gym.policy.learning.persona_baseline import PersonaBaseline
@@ -274,7 +273,7 @@ def load_weights(learning: nn.Module, optimizer: Optimizer, folder: Path) -> Non
 
 def make_reply_config(config: TrainConfig) -> ReplyConfig:
     return ReplyConfig(
-        system=agent_prompt(config.language, config.style),
+        system=config.prompt,
         style=config.style,
         max_reply_tokens=config.max_reply_tokens,
         temperature=config.eval_temperature,

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from rlver_gym.core.agent import Style
+from rlver_gym.core.agent import Style, agent_prompt
 from rlver_gym.core.languages import Language
 from rlver_gym.policy.learning.registry import (
     ALGORITHMS,
@@ -73,7 +73,31 @@ class Section(BaseModel):
         return values
 
 
-class TaskOptions(Section):
+class PromptOptions(Section):
+    """What the policy is told."""
+
+    style: Style = "direct"
+    """think: the policy thinks in <think>…</think> before it replies; nobody hears that."""
+    language: Language = "en"
+    """Of the prompt that the policy is given."""
+    system: str | None = None
+    """The prompt itself; none takes what the model's folder says (rlver_gym.json), or else the
+    package's own."""
+
+    @model_validator(mode="after")
+    def _has_one_prompt(self) -> Self:
+        if self.system is not None and self.language != "en":
+            raise ValueError(_IGNORED.format(name="language", why="system is the whole prompt"))
+        return self
+
+    @property
+    def prompt(self) -> str:
+        """The system prompt, once `pin_prompt` has looked into the model's folder."""
+        own = agent_prompt(self.language, self.style)
+        return own if self.system is None else self.system
+
+
+class TaskOptions(PromptOptions):
     """Who learns, and where."""
 
     model: str = "Qwen/Qwen2.5-1.5B-Instruct"
@@ -82,10 +106,6 @@ class TaskOptions(Section):
     """The Gymnasium id of a text environment."""
     env_options: dict[str, Any] = Field(default_factory=dict)
     """Passed on to gym.make, such as user=openai:MODEL; without a user the embedded one pays."""
-    style: Style = "direct"
-    """think: the policy thinks in <think>…</think> before it replies; nobody hears that."""
-    language: Language = "en"
-    """Of the prompt that the policy is given."""
     seed: int = Field(default=0, ge=0)
     """Decides the personas, what is sampled, and the order of learning."""
     corpus: str | None = None

@@ -12,7 +12,6 @@ from torch import nn
 from torch.optim import AdamW
 from transformers import PreTrainedModel
 
-from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.environment.env import make_for_loop
 from rlver_gym.policy.config import TrainConfig
@@ -44,6 +43,7 @@ from rlver_gym.policy.models.rollout import (
 from rlver_gym.policy.models.sampler import ModelSampler, Sampler, Sampling
 from rlver_gym.policy.models.servers import VllmSampler
 from rlver_gym.policy.models.trajectory import OnProgress, Trajectory, ignore_progress
+from rlver_gym.policy.prompt import pin_prompt
 from rlver_gym.policy.rated import draw_moments, read_rated_moments
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.interval import Interval
@@ -153,8 +153,8 @@ def make_learner(config: TrainConfig) -> Learner:
     its options.
     """
     torch.manual_seed(config.seed)  # new adapters, and dropout where a model has it
-    prompt = agent_prompt(config.language, config.style)
-    renderer = Renderer(load_tokenizer(config.model), prompt, config.style)
+    config = pin_prompt(config)
+    renderer = Renderer(load_tokenizer(config.model), config.prompt, config.style)
     use_bf16 = uses_bf16(config.dtype)
     policy, models = _make_models(config, use_bf16)
     max_tokens = min(config.max_tokens, get_max_context(policy))

@@ -15,8 +15,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from rlver_gym.core.agent import agent_prompt
-from rlver_gym.core.languages import Language
 from rlver_gym.corpora.demonstrations import Demonstration
 from rlver_gym.policy.checkpoints import (
     Checkpoints,
@@ -40,6 +38,7 @@ from rlver_gym.policy.models.distributed import (
 from rlver_gym.policy.models.model import export_model, load_model, load_tokenizer, uses_bf16
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.trajectory import Trajectory
+from rlver_gym.policy.prompt import pin_prompt
 from rlver_gym.policy.sft import (
     SupervisedLearner,
     hold_out,
@@ -69,7 +68,6 @@ def teach(
     demonstrations: Iterable[Demonstration],
     out: Path,
     *,
-    language: Language = "en",
     resume: bool = False,
 ) -> None:
     """Teach a model what was said in the demonstrations, and write it to a folder that
@@ -81,7 +79,7 @@ def teach(
     demonstrations without thoughts for a style that thinks. Ctrl-C and SIGTERM end it with
     KeyboardInterrupt and a checkpoint of the last whole step; a second one at once.
     """
-    told, stop = list(demonstrations), StopSignals()
+    told, stop, config = list(demonstrations), StopSignals(), pin_prompt(config)
     if config.style == "think" and not all(all(one.plans) for one in told):
         raise TrainingError(
             "these demonstrations hold no thoughts to learn. Choose --style direct."
@@ -96,7 +94,7 @@ def teach(
         torch.manual_seed(config.seed)  # new adapters
         use_bf16, tokenizer = uses_bf16(config.dtype), load_tokenizer(config.model)
         lm = load_model(config.model, use_bf16=use_bf16, lora=config.lora_rank)
-        renderer = Renderer(tokenizer, agent_prompt(language, config.style), config.style)
+        renderer = Renderer(tokenizer, config.prompt, config.style)
         split = hold_out(told, config.held_out_share, config.seed)
         learned, held_out = (
             [tokenize_demonstration(one, renderer) for one in part] for part in split
@@ -110,8 +108,10 @@ def teach(
         if draft:
             export_model(unwrap(actor).model, tokenizer, draft)  # pyright: ignore[reportArgumentType]
             limit = config.limit_replies(count_longest_reply(learned))
-            prompt = agent_prompt(language, config.style)
-            ReplyConfig(system=prompt, style=config.style, max_reply_tokens=limit).write(draft)
+            reply_config = ReplyConfig(
+                system=config.prompt, style=config.style, max_reply_tokens=limit
+            )
+            reply_config.write(draft)
             for name in (SETTINGS, METRICS):
                 write_atomically(draft / name, (out / name).read_bytes(), TrainingError)
         del actor

@@ -32,6 +32,7 @@ from rlver_gym.policy.models.distributed import (
     rank,
     ranks,
 )
+from rlver_gym.policy.prompt import pin_prompt
 from rlver_gym.policy.reference import (
     RewardOveroptimisationCheck,
     describe_agreement,
@@ -72,6 +73,7 @@ def run_training(
     whole iteration; a second one at once.
     """
     folder, stop = out or Path("runs") / folder_name(config), StopSignals()
+    config = pin_prompt(config)
     note = describe_payer(config)
     lock = partial(open_locked, folder / LOCK, TrainingError)
     with process_group(), enter_on_first(lock):

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 
-from rlver_gym.core.agent import agent_prompt
 from rlver_gym.corpora.corpus import (
     Candidate,
     Corpus,
@@ -14,6 +13,7 @@ from rlver_gym.corpora.corpus import (
     RatedReply,
     Supporter,
 )
+from rlver_gym.policy.models.agent import ReplyConfig
 from rlver_gym.policy.models.model import load_model, load_tokenizer, uses_bf16
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.sampler import ModelSampler, Prompt, Sampling
@@ -47,14 +47,20 @@ def write_samples(
     replies: int,
     temperature: float,
     max_reply_tokens: int,
+    system: str | None = None,
     seed: int = 0,
 ) -> Iterator[int]:
     """Draw so many replies at each moment and write them as a corpus without ratings; yields how
-    many moments are done. TrainingError for a model that cannot be used or a folder that is taken.
+    many moments are done. The model is told `system`, or what its folder says.
+
+    TrainingError for a model that cannot be used or a folder that is taken, AgentError for a
+    reply config that cannot be read.
     """
     if out.exists():
         raise TrainingError(f"{out} is there already. Choose another folder with --out.")
-    renderer = Renderer(load_tokenizer(model), agent_prompt("en", "direct"))
+    told = ReplyConfig.read(Path(model).expanduser())
+    prompt = told.system if system is None else system
+    renderer = Renderer(load_tokenizer(model), prompt, told.style)
     use_bf16 = uses_bf16("auto")
     sampler = ModelSampler(load_model(model, use_bf16=use_bf16), use_bf16)
     sampling = Sampling(max_reply_tokens, renderer.stop_ids, temperature)
@@ -68,8 +74,8 @@ def write_samples(
                 lines.append(_make_line(moment, drawn, name, number))
             yield len(lines)
         split = next(iter(corpus.supporters.values())).split
-        brief = f"the model {model}, temperature {temperature:g}"
-        who = Supporter(name=name, split=split, kind="machine", brief=brief)
+        brief = f"the model {model}, temperature {temperature:g}, told: {prompt}"
+        who = Supporter(name=name, split=split, kind="machine", brief=brief[:2_000])
         files = {
             "moments.jsonl": "".join(f"{line.model_dump_json()}\n" for line in lines),
             "supporters.json": f"[{who.model_dump_json()}]\n",

@@ -5,8 +5,7 @@ from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from rlver_gym.core.agent import Style
-from rlver_gym.policy.config import Dtype, Section
+from rlver_gym.policy.config import Dtype, PromptOptions
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.field_errors import field_errors
 
@@ -16,7 +15,7 @@ _SHORT = 64
 _HELD_OUT = 0.1
 
 
-class SftConfig(Section):
+class SftConfig(PromptOptions):
     """A warm start, completely described. Unknown fields are an error."""
 
     model: str = "tiny"
@@ -27,8 +26,6 @@ class SftConfig(Section):
     data: tuple[Path, ...] = ()
     """Learn from demonstrations in this file instead (rlver-gym export … --to sft, or --to openai);
     repeat it for more."""
-    style: Style = "direct"
-    """think: a thought before each reply."""
     dialogues: int = Field(default=768, ge=1)
     """How many dialogues of agents to learn from."""
     epochs: int = Field(default=4, ge=1)

@@ -45,6 +45,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "env_options": {"env_options": {"user": "test_reference:Whimsical"}},
     "style": {"style": "think"},
     "language": {"language": "zh"},
+    "system": {"system": "Be brief."},
     "seed": {"seed": 1},
     "iterations": {"iterations": 1},
     "dialogues": {"dialogues": 2},

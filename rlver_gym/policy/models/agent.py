@@ -7,10 +7,11 @@ import asyncio
 import copy
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -21,7 +22,7 @@ from rlver_gym.core.dialogue import Message
 from rlver_gym.policy.models.model import get_max_context, load_model, load_tokenizer, uses_bf16
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
-from rlver_gym.util.errors import AgentError, AgentFailed, TrainingError
+from rlver_gym.util.errors import AgentError, AgentFailed, TrainingError, UnknownName
 from rlver_gym.util.field_errors import field_errors
 from rlver_gym.util.files import open_regular, read_bytes
 from rlver_gym.util.json_text import parse_json
@@ -42,7 +43,7 @@ class ReplyConfig(BaseModel):
 
     system: str = agent_prompt()
     style: Style = "direct"
-    max_reply_tokens: int = 256
+    max_reply_tokens: int = Field(default=256, ge=1)
     temperature: float = Field(default=0.0, ge=0)
     """Of sampling; 0 says what is likeliest."""
 
@@ -71,6 +72,20 @@ class ReplyConfig(BaseModel):
             raise AgentError(
                 f"{path} cannot be read ({problem}). Mend it, or delete it for the default."
             ) from error
+
+    def change(self, options: Mapping[str, Any]) -> "ReplyConfig":
+        """The same but for these fields. UnknownName for one that there is not, AgentError for a
+        value that cannot be meant.
+        """
+        fields = ReplyConfig.model_fields
+        for name in options:
+            if name not in fields:
+                raise UnknownName.of("agent option", name, fields, ", ".join(fields))
+        try:
+            return ReplyConfig.model_validate({**self.model_dump(), **options})
+        except ValidationError as error:
+            problem = field_errors(error, "the options")[0]
+            raise AgentError(f"agent option {problem}") from None
 
 
 class _PendingRequest(NamedTuple):
@@ -141,13 +156,21 @@ class HFAgent:
     batches.
     """
 
-    def __init__(self, name: str, *, seed: int = 0, device: str = "auto") -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        seed: int = 0,
+        device: str = "auto",
+        options: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         """`name`: a folder, a Hugging Face name, "tiny" or "smollm2".
 
-        `seed` decides what is drawn. AgentError when it cannot be loaded.
+        `seed` decides what is drawn. `options`: fields of its reply config, in place of what the
+        folder says. AgentError when it cannot be loaded, and what `ReplyConfig.change` raises.
         """
         self.name = name
-        self.reply_config = ReplyConfig.read(Path(name).expanduser())
+        self.reply_config = ReplyConfig.read(Path(name).expanduser()).change(options)
         self.seed = seed
         try:
             self._model = load_model(name, device=device)
