@@ -61,7 +61,7 @@ def estimate_requests_and_tokens(
     nothing is in a response cache yet.
     """
     turns = turns or plan.card.turns
-    opening = 0 if plan.user_options.get("opening") == "card" else 1
+    opening = 0 if plan.user_options.get("opening") == "card" or not _is_asked_to_speak(plan) else 1
     by_user = (
         len(cases) * (opening + turns * _count_calls_per_turn(plan))
         if uses_server(plan.user)
@@ -76,7 +76,12 @@ def estimate_requests_and_tokens(
 
 def _count_calls_per_turn(plan: BenchPlan) -> int:
     samples, calls = plan.user_options.get("samples", 1), plan.user_options.get("calls", 2)
-    return (samples if isinstance(samples, int) else 1) + (0 if calls == 1 else 1)
+    speaks = calls != 1 and _is_asked_to_speak(plan)
+    return (samples if isinstance(samples, int) else 1) + (1 if speaks else 0)
+
+
+def _is_asked_to_speak(plan: BenchPlan) -> bool:
+    return plan.user_options.get("speaker") != "embedded"
 
 
 def read_response_cache_spending(path: Path | None) -> Spent:

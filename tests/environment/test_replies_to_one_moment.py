@@ -22,7 +22,7 @@ REPLIES = (
     "Just cheer up.",
     "You carried that alone, and nobody saw it.",
 )
-USERS = ["embedded", "openai:any"]
+USERS = ["embedded", "openai:any", "a payer that the embedded user speaks for"]
 
 
 @pytest.fixture(scope="module", params=USERS)
@@ -32,7 +32,8 @@ def make_options(request):
         yield {"user": "embedded"}
         return
     with ChatServer(EmbeddedAnswers()) as server:
-        yield {"user": request.param, "base_url": server.base_url, "opening": "card"}
+        words = {"opening": "card"} if request.param == "openai:any" else {"speaker": "embedded"}
+        yield {"user": "openai:any", "base_url": server.base_url, **words}
 
 
 def make(options, **more) -> EmpathyEnv:

@@ -804,6 +804,7 @@ def test_the_version_changes_with_every_option() -> None:
         "samples": 3,
         "prompt": "short",
         "orders": 2,
+        "speaker": "embedded",
         "speak_model": "x",
         "temperature": 0.1,
         "speak_temperature": 0.1,
@@ -880,7 +881,14 @@ def test_options_are_sorted_and_misspelt_ones_named() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"structured": False}, {"calls": 1}, {"language": "zh"}, {"samples": 3}],
+    [
+        {},
+        {"structured": False},
+        {"calls": 1},
+        {"language": "zh"},
+        {"samples": 3},
+        {"speaker": "embedded"},
+    ],
     ids=str,
 )
 @pytest.mark.parametrize("agent", ["oracle", "comfort"])

@@ -31,6 +31,10 @@ class LLMOptions(BodyFields):
     """In how many orders several replies to one moment are shown: one, or also its reverse, of
     which the mean counts.
     """
+    speaker: Literal["model", "embedded"] = "model"
+    """Who says the person's words: the model; or the embedded user, at the emotion that the model's
+    appraisals have led to, which costs no request.
+    """
     speak_model: str | None = Field(default=None, min_length=1)
     """The model that speaks; None for the one that appraises."""
     temperature: float = Field(default=0.5, ge=0, le=2)
@@ -61,8 +65,25 @@ class LLMOptions(BodyFields):
                 "calls=1 asks once for both steps. Leave speak_model and speak_temperature out, or"
                 " use calls=2"
             )
+        if self.speaker == "embedded":
+            for name, others in _IGNORED_BY_EMBEDDED.items():
+                if getattr(self, name) not in others:
+                    raise ValueError(
+                        f"{name} would be ignored: with speaker=embedded the model only appraises"
+                        " English people. Leave it out"
+                    )
         if self.samples > 1 and self.temperature == 0:
             raise ValueError(
                 "samples at temperature 0 are all alike. Raise temperature, or use samples=1"
             )
         return self
+
+
+_IGNORED_BY_EMBEDDED: dict[str, tuple[object, ...]] = {
+    "calls": (2,),
+    "speak_model": (None,),
+    "speak_temperature": (None,),
+    "opening": ("model",),
+    "language": (None, "en"),
+}
+"""Options of how the model speaks, with the values that ask for nothing."""

@@ -15,6 +15,7 @@ from rlver_gym.core.emotion import Band, apply_change
 from rlver_gym.core.user import Moment, Scene
 from rlver_gym.llm_client.body_fields import BodyFields
 from rlver_gym.llm_client.values import Chat
+from rlver_gym.users.embedded_user import EmbeddedUser
 from rlver_gym.users.llm.ask import Question, ask, ask_for_many
 from rlver_gym.users.llm.hostile import PATTERNS, find_judge_address
 from rlver_gym.users.llm.judgements import Judgement, aggregate_judgements, parse_judgement
@@ -23,6 +24,7 @@ from rlver_gym.users.llm.parse import Claims
 from rlver_gym.users.llm.profile import select_tellable
 from rlver_gym.users.llm.prompts import prompts_hash
 from rlver_gym.users.llm.requests import RequestBuilder
+from rlver_gym.util.errors import UserFailed
 from rlver_gym.util.event_loop import gather_all, wait_for
 from rlver_gym.util.groups import group
 
@@ -45,7 +47,8 @@ class LLMUser:
         self.model = model
         self.options = options or LLMOptions()
         self.kind = f"openai:{model}"
-        self.version = _version(self.options)
+        self._speaker = EmbeddedUser() if self.options.speaker == "embedded" else None
+        self.version = _version(self.options, self._speaker)
         self._chat = chat
 
     def with_options(self, **changes: Any) -> "LLMUser":
@@ -70,8 +73,14 @@ class LLMUser:
 
     async def aopen(self, scene: Scene, emotion: int) -> str:
         """The opening of the card as this person would say it; with `opening="card"` its own words,
-        where it has any in the language spoken.
+        where it has any in the language spoken, and with `speaker="embedded"` that user's.
+
+        Raises UserFailed, also for somebody whose words the embedded user does not have, or the
+        ChatErrors that stop a run.
         """
+        if self._speaker is not None:
+            _check_embedded_can_speak(scene)
+            return self._speaker.open(scene, emotion)
         card = scene.persona.situation.openings.in_tone(Band.of(emotion).tone)
         builder = self._make_builder(scene)
         if card and self.options.opening == "card" and builder.language == scene.persona.language:
@@ -198,9 +207,14 @@ class LLMUser:
         self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal
     ) -> Reply:
         """What the person says, which never names the hidden need, and what of the card it tells.
+        The embedded user speaks with the change that it is given, for reasons that it hears itself.
 
         Raises UserFailed, or the ChatErrors that stop a run.
         """
+        if self._speaker is not None:
+            heard = self._speaker.appraise(scene, emotion, dialogue)
+            felt = appraisal._replace(reasons=heard.reasons)
+            return Reply(self._speaker.speak(scene, emotion, dialogue, felt))
         if appraisal.draft is not None:
             return appraisal.draft
         builder = self._make_builder(scene)
@@ -232,8 +246,18 @@ def _utterances(dialogue: Dialogue) -> tuple[str, ...]:
     return (*dialogue.earlier_utterances, dialogue.utterance or "")
 
 
-def _version(options: LLMOptions) -> str:
+def _check_embedded_can_speak(scene: Scene) -> None:
+    persona = scene.persona
+    if persona.language != "en" or not persona.situation.disclosures:
+        raise UserFailed(
+            f"the embedded user has no words for {persona.id}, who speaks {persona.language!r} and"
+            f" has {len(persona.situation.disclosures)} lines. Leave speaker=embedded out."
+        )
+
+
+def _version(options: LLMOptions, speaker: EmbeddedUser | None) -> str:
     patterns = "\0".join(f"{one.meaning}\0{one.found.pattern}" for one in PATTERNS)
     unsent = {name for name in BodyFields.model_fields if getattr(options, name) is None}
-    content = "\0".join((prompts_hash(), patterns, options.model_dump_json(exclude=unsent)))
+    told = (prompts_hash(), patterns, options.model_dump_json(exclude=unsent | {"speaker"}))
+    content = "\0".join(told if speaker is None else (*told, speaker.version))
     return f"{_CODE}+{hashlib.sha256(content.encode()).hexdigest()[:12]}"

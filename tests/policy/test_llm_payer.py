@@ -1,0 +1,22 @@
+"""Training with a language model that appraises while the embedded user speaks."""
+
+from pathlib import Path
+
+from rlver_gym.policy.config import make_config
+from rlver_gym.policy.learner import make_learner
+from rlver_gym.testing import ChatServer
+from rlver_gym.testing.answers import EmbeddedAnswers
+
+
+def test_an_iteration_over_replies_asks_once_a_moment(tiny_folder: Path) -> None:
+    with ChatServer(EmbeddedAnswers()) as server:
+        user = {"user": "openai:payer", "base_url": server.base_url, "speaker": "embedded"}
+        values = {"model": str(tiny_folder), "compare": "replies", "group_size": 4, "dialogues": 3}
+        values |= {"env_options": user, "max_reply_tokens": 8, "workers": 3, "eval_every": 0}
+        learner = make_learner(make_config(values, "the test"))
+        trajectories = learner.collect()
+        learner.close()
+        moments = sum(len(one.reward_N) for one in trajectories)
+        assert sum(len(one.alternatives) for one in trajectories) == 3 * moments
+        assert len(server.requests) == moments
+        assert moments > len(trajectories)
