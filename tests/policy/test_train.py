@@ -401,7 +401,7 @@ def test_who_says_the_same_to_everybody_raises_an_alarm_when_evaluated():
 
 
 RUN_OPTIONS = {
-    *("model env env_options style language seed corpus iterations dialogues").split(),
+    *("model env env_options style language system seed corpus iterations dialogues").split(),
     *("max_reply_tokens max_tokens workers algo compare lr warmup anneal grad_clip").split(),
     *("max_sampler_kl gradient_checkpointing microbatch_tokens lora_rank dtype").split(),
     *("vllm vllm_folder vllm_seeds critic_lr critic_knows next_reply group_size").split(),
