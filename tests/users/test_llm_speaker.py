@@ -12,11 +12,11 @@ from rlver_gym.bench.verify import verify
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.languages import Language
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import Disposition, HiddenNeed, Persona
-from rlver_gym.core.profiles import sketch_persona
 from rlver_gym.core.user import Scene
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
+from rlver_gym.library.profiles import sketch_persona
 from rlver_gym.testing import ChatServer, ScriptedChat
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import EmbeddedUser, make_user
