@@ -8,6 +8,7 @@ import typer
 from rlver_gym.cli.train import import_with_torch
 from rlver_gym.corpora.corpus import Corpus
 from rlver_gym.corpora.sheets import ANCHORS, read_sheets, write_sheets
+from rlver_gym.policy.models.precision import Dtype
 from rlver_gym.util.progress import progress_bar
 from rlver_gym.util.terminal import SafeConsole
 
@@ -33,6 +34,10 @@ def sample(
         str | None,
         typer.Option(help="The prompt; without it what the model's folder says, or the package's."),
     ] = None,
+    dtype: Annotated[
+        Dtype,
+        typer.Option(help="bfloat16 halves memory and time, also on a CPU with avx512_bf16."),
+    ] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Decides what is drawn.")] = 0,
 ) -> None:
     """Draw replies of a policy at moments of a corpus, and write them as a corpus to rate.
@@ -43,7 +48,7 @@ def sample(
     corpus = Corpus(at)
     chosen = drawing.choose_moments(corpus, persona or (), moments)
     how = {"replies": replies, "temperature": temperature, "max_reply_tokens": reply_tokens}
-    how |= {"system": system, "name": name, "seed": seed}
+    how |= {"system": system, "dtype": dtype, "name": name, "seed": seed}
     with progress_bar() as bar:
         task = bar.add_task("moments", total=len(chosen))
         for done in drawing.write_samples(model, corpus, chosen, out, **how):

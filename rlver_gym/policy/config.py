@@ -29,6 +29,7 @@ from rlver_gym.policy.learning.registry import (
     NextReply,
     Objective,
 )
+from rlver_gym.policy.models.precision import Dtype
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.field_errors import field_errors
 from rlver_gym.util.files import path_inside, read_text
@@ -38,7 +39,6 @@ from rlver_gym.util.terminal import one_line
 from rlver_gym.util.user_code import is_own_name
 from rlver_gym.util.yaml_file import read_yaml
 
-Dtype = Literal["auto", "float32", "bfloat16"]
 FEWEST_PEOPLE = 3
 """Of whom a reference must read dialogues, for a gap with an interval."""
 PRESETS = Path(__file__).parent / "presets"

@@ -15,6 +15,7 @@ from rlver_gym.corpora.corpus import (
 )
 from rlver_gym.policy.models.agent import ReplyConfig
 from rlver_gym.policy.models.model import load_model, load_tokenizer, uses_bf16
+from rlver_gym.policy.models.precision import Dtype
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.sampler import ModelSampler, Prompt, Sampling
 from rlver_gym.policy.rated import group_by_moment
@@ -48,6 +49,7 @@ def write_samples(
     temperature: float,
     max_reply_tokens: int,
     system: str | None = None,
+    dtype: Dtype = "auto",
     seed: int = 0,
 ) -> Iterator[int]:
     """Draw so many replies at each moment and write them as a corpus without ratings; yields how
@@ -61,8 +63,8 @@ def write_samples(
     told = ReplyConfig.read(Path(model).expanduser())
     prompt = told.system if system is None else system
     renderer = Renderer(load_tokenizer(model), prompt, told.style)
-    use_bf16 = uses_bf16("auto")
-    sampler = ModelSampler(load_model(model, use_bf16=use_bf16), use_bf16)
+    use_bf16 = uses_bf16(dtype)
+    sampler = ModelSampler(load_model(model, use_bf16=use_bf16, frozen=True), use_bf16)
     sampling = Sampling(max_reply_tokens, renderer.stop_ids, temperature)
     lines: list[MomentLine] = []
     with write_folder(out, TrainingError) as draft:

@@ -5,7 +5,8 @@ from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from rlver_gym.policy.config import Dtype, PromptOptions
+from rlver_gym.policy.config import PromptOptions
+from rlver_gym.policy.models.precision import Dtype
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.field_errors import field_errors
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 from transformers import AutoTokenizer
 
 from rlver_gym.agents import Agent, agent_maker, agent_pin, is_async_agent
@@ -294,6 +295,52 @@ def test_who_stops_waiting_while_a_batch_is_sampled_keeps_nobody_from_an_answer(
 
     answer = TrainingError if is_broken else str
     assert [type(one) for one in asyncio.run(ask())] == [asyncio.CancelledError, answer, answer]
+
+
+def test_a_dialogue_goes_on_from_what_is_kept_of_it_and_says_what_it_says_anew(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed: list[int] = []
+    feed = ModelSampler._feed
+
+    def count(self: ModelSampler, new: list[Sequence[int]], kept: list[int], row: int) -> Tensor:
+        fed.append(sum(map(len, new)))
+        return feed(self, new, kept, row)
+
+    people = ("brother", "neighbour", "boss", "friend")
+    dialogues = [[Message("user", f"My {who} has not talked to me for days.")] for who in people]
+    agent, anew = (HFAgent(str(tiny_folder), options={"max_reply_tokens": 8}) for _ in range(2))
+
+    async def ask(which: Sequence[int]) -> list[str]:
+        return await asyncio.gather(*(agent.areply(dialogues[at]) for at in which))
+
+    for which, share in (([0, 1, 2], 1), ([2, 0, 1], 0.4), ([1], 0.4), ([0, 3, 2, 1], 0.7)):
+        expected = [anew.reply(dialogues[at]) for at in which]
+        whole = sum(len(agent._prompt(dialogues[at])[0]) for at in which)
+        with monkeypatch.context() as patch:
+            patch.setattr(ModelSampler, "_feed", count)
+            assert asyncio.run(ask(which)) == expected
+        assert sum(fed) <= share * whole
+        fed.clear()
+        for at, text in zip(which, expected, strict=True):
+            dialogues[at] += [Message("agent", text), Message("user", "No, not that.")]
+
+
+def test_an_agent_in_half_precision_keeps_its_weights_so(tiny_folder: Path) -> None:
+    agent = HFAgent(str(tiny_folder), options={"dtype": "bfloat16", "max_reply_tokens": 8})
+    assert {weight.dtype for weight in agent._model.parameters()} == {torch.bfloat16}
+    assert isinstance(agent.reply([Message("user", "Hi.")]), str)
+
+
+def test_rows_of_dialogues_are_dropped_when_there_are_too_many(tiny_folder: Path) -> None:
+    sampler = ModelSampler(load_model(str(tiny_folder), device="cpu"))
+    how = Sampling(max_tokens=2, stop_ids=frozenset(), temperature=0.0)
+    for first in range(0, 12, 2):
+        prompts = [[first + 1, 2, 3], [first + 2, 2, 3]]
+        rows = sampler.match_rows(prompts, most=4)
+        assert len(set(rows)) == 2
+        sampler.sample([Prompt(row, ids, 0) for row, ids in zip(rows, prompts, strict=True)], how)
+        assert len(sampler._owner) <= 4
 
 
 def test_a_model_that_is_sampled_draws_by_the_seed_of_its_dialogue(

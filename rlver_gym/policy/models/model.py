@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from pickle import PickleError
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 from huggingface_hub import HfApi, snapshot_download
@@ -22,6 +22,7 @@ from transformers import (
 )
 
 from rlver_gym.policy.models.local_models import find_local_model
+from rlver_gym.policy.models.precision import Dtype
 from rlver_gym.util.errors import TrainingError, pip_install
 from rlver_gym.util.model_cache import hide_progress_bars
 from rlver_gym.util.terminal import one_line
@@ -54,15 +55,17 @@ def load_model(
     device: str = "auto",
     lora: int = 0,
     gradient_checkpointing: bool = False,
+    frozen: bool = False,
 ) -> PreTrainedModel:
     """A causal LM from a Hugging Face name, a folder, "tiny" or "smollm2"; with `lora`, the rank,
     wrapped in adapters on all linear layers.
 
-    Weights that learn are kept in float32, those below adapters in bfloat16 when `use_bf16`, which
-    says what passes are computed in. `device`: "cpu", "cuda:0", …; auto takes the GPU if there is
-    one. Raises TrainingError when there is no such model or it cannot be loaded.
+    Weights that learn are kept in float32, the others (below adapters, or all when `frozen`) in
+    bfloat16 when `use_bf16`, which says what passes are computed in. `device`: "cpu", "cuda:0", …;
+    auto takes the GPU if there is one. Raises TrainingError when there is no such model or it
+    cannot be loaded.
     """
-    dtype = torch.bfloat16 if use_bf16 and lora else torch.float32
+    dtype = torch.bfloat16 if use_bf16 and (lora or frozen) else torch.float32
     lm, report = _load_pretrained(
         AutoModelForCausalLM.from_pretrained, name, dtype=dtype, output_loading_info=True
     )
@@ -86,7 +89,7 @@ def _prepare_for_training(
     return lm.eval()
 
 
-def uses_bf16(dtype: Literal["auto", "float32", "bfloat16"]) -> bool:
+def uses_bf16(dtype: Dtype) -> bool:
     return dtype == "bfloat16" or (dtype == "auto" and torch.cuda.is_available())
 
 

@@ -7,6 +7,7 @@ the one that is learned. At temperature 0 (greedy) they are those of temperature
 """
 
 import inspect
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, cast
@@ -161,6 +162,24 @@ class ModelSampler:
         """Whose dialogue is in each row."""
         self._cached_ids: list[list[int]] = []
         """The ids whose keys and values are in each row."""
+
+    def match_rows(self, prompts: Sequence[Sequence[int]], most: int) -> list[int]:
+        """Dialogue numbers for prompts of which nobody says the dialogue: that of the row with
+        which a prompt has most in common, at least half of what the row holds, or a new number.
+        All rows are dropped when there would be more than `most`.
+        """
+        rows = dict(zip(self._owner, self._cached_ids, strict=True))
+        fresh = itertools.count(max(rows, default=-1) + 1)
+        numbers: list[int] = []
+        for ids in prompts:
+            common = {owner: _count_common_ids(held, ids) for owner, held in rows.items()}
+            best = max(common, key=common.__getitem__, default=-1)
+            is_same = best >= 0 and 2 * common[best] >= len(rows[best])
+            numbers.append(best if is_same else next(fresh))
+            rows.pop(numbers[-1], None)
+        if len(rows) + len(numbers) > most:
+            self.forget()
+        return numbers
 
     def refresh(self) -> None:
         """Drop every cache, and bring the copy up to date if there is one."""
