@@ -18,7 +18,7 @@ import numpy as np
 
 from rlver_gym.core.capabilities import FACTORS
 from rlver_gym.core.words import content_stems
-from rlver_gym.corpora.corpus import Corpus, RatedReply
+from rlver_gym.corpora.corpus import Corpus, RatedReply, Rating, UserRating
 from rlver_gym.library.personas import library
 
 FOLDER = Path(__file__).parents[1] / "recordings" / "en"
@@ -54,9 +54,10 @@ def near_duplicates(replies: Sequence[RatedReply]) -> int:
 
 def compare_readers(rated: Iterable[RatedReply]) -> dict[str, tuple[float, float]]:
     """Of each factor and the change, the correlation of two readers of one reply, and the share of
-    pairs that differ by at most 1.
+    pairs that differ by at most 1. Ratings of users, who give no factor, are passed over.
     """
-    pairs = [pair for one in rated for pair in combinations(one.ratings, 2)]
+    readers = ([x for x in one.ratings if isinstance(x, Rating)] for one in rated)
+    pairs = [pair for ratings in readers for pair in combinations(ratings, 2)]
     found = {}
     for name in ("change", *FACTORS):
         first = np.array([one.of(name) for one, _ in pairs], float)
@@ -83,7 +84,8 @@ def problems(splits: dict[str, Corpus]) -> Iterator[str]:
     twice = sum(len(one.ratings) > 1 for one in every)
     if twice < 0.15 * len(every):
         yield f"{twice / len(every):.1%} of the replies are rated twice, promised are 15 %"
-    thoughts = [one.thought.casefold() for corpus in splits.values() for one in corpus.ratings]
+    ratings = [one for corpus in splits.values() for one in corpus.ratings]
+    thoughts = [one.thought.casefold() for one in ratings if one.thought]
     if len(thoughts) - len(set(thoughts)) >= 0.01 * len(thoughts):
         yield "thoughts stand there twice"
     roles = {one.name for one in supporters if one.kind == "role"}
@@ -144,7 +146,9 @@ def _strays(name: str, corpus: Corpus, test_people: set[str]) -> Iterator[str]:
         if len({rating.reader for rating in one.ratings}) < len(one.ratings):
             yield f"{name}: one reader rated {one.id} twice"
     for rating in corpus.ratings:
-        if bool(rating.words) != bool(rating.false):
+        if isinstance(rating, UserRating):
+            yield f"{name}: {rating.reply} is rated by {rating.reader}, without factors"
+        elif bool(rating.words) != bool(rating.false):
             yield (
                 f"{name}: {rating.reply} is false without words, or has false words without being"
                 " false"

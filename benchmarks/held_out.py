@@ -19,7 +19,7 @@ from rich.table import Table
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.environment.episode import Episode
-from rlver_gym.environment.rescore import final_emotion, reappraise
+from rlver_gym.environment.rescore import reappraise
 from rlver_gym.library.personas import library
 from rlver_gym.policy.evaluate import make_distinct_specs
 from rlver_gym.policy.learning.metrics import escape_inline_markdown
@@ -136,7 +136,8 @@ def rescore(episode: Episode, user: SentientUser) -> float:
     card = env_card(ENV)
     scene = Scene(library().get(episode.persona), card, episode.seed)
     exchanges = [(turn.utterance, turn.reply) for turn in episode.turns]
-    return float(final_emotion(card, reappraise(user, scene, episode.opening, exchanges)))
+    felt = reappraise(user, scene, episode.opening, exchanges)
+    return card.final_emotion(turn.appraisal.change for turn in felt)
 
 
 def format_score(mine: list[float], others: list[float]) -> str:

@@ -36,6 +36,7 @@ USES = {
     "cache export": ["none.sqlite"],
     "redteam": ["--attack", "none"],
     "sample": ["tiny", "--at", "none", "--out", "drawn"],
+    "rate": ["none", "--user", "embedded"],
     "sheets write": ["none", "--recorded", "none", "--out", "sheets"],
     "sheets read": ["none", "none"],
     "sft": ["--model", "tiny", "--data", "none.jsonl"],

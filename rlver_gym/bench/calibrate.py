@@ -3,7 +3,6 @@
 The replies are those of `research/calibration.py`. Knows no command line.
 """
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from importlib.resources import files
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rlver_gym.bench.appraise import Failure, attempt_many
 from rlver_gym.bench.costs import JUDGED_ANSWER, JUDGED_PROMPT, Estimate
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
@@ -23,8 +23,8 @@ from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users.llm.judgements import get_unclipped_change
 from rlver_gym.users.llm.user import LLMUser
 from rlver_gym.util.correlation import correlation, correlation_within
-from rlver_gym.util.errors import RunError, UserFailed
-from rlver_gym.util.event_loop import new_dialogue, run_many
+from rlver_gym.util.errors import RunError
+from rlver_gym.util.event_loop import gather_all
 from rlver_gym.util.interval import Interval
 from rlver_gym.util.json_text import parse_json
 
@@ -39,7 +39,7 @@ _SIGNS, _SWAP, _MOST_FAILED = 0.8, 0.1, 0.05
 _APART = 2
 """Points from which readers tell two replies apart."""
 _FEWEST = 2
-_DRAWS, _AT_ONCE = 1_000, 32
+_DRAWS = 1_000
 _TIMES_A_MOMENT = 3
 """Two orders, and once with another card."""
 
@@ -111,23 +111,23 @@ def judge_places(user: LLMUser, places: Sequence[Place]) -> Iterator[Judged]:
     """
     moments = [place.persona for place in places if place.is_moment]
     strangers = dict(zip(moments, [*moments[1:], *moments[:1]], strict=True))
-    yield from run_many(partial(_judge_place, user, strangers), places, _AT_ONCE)
+    answers = attempt_many(partial(_judge_place, user, strangers), places)
+    for place, answer in zip(places, answers, strict=True):
+        yield Judged(place, failure=answer.why) if isinstance(answer, Failure) else answer
 
 
 async def _judge_place(user: LLMUser, strangers: Mapping[str, str], place: Place) -> Judged:
     people, card, who = library(), env_card("SAGE-Sentient-v0"), place.persona
     scene, other = (Scene(people.get(x), card, 0) for x in (who, strangers.get(who, who)))
-    try:
-        with new_dialogue():
-            if not place.is_moment:
-                appraisals = await user.aappraise_dialogue(scene, place.dialogue)
-                return Judged(place, (tuple(float(get_unclipped_change(x)) for x in appraisals),))
-            orders, (swapped,) = await asyncio.gather(
-                _judge_replies(user.with_options(orders=2), scene, place),
-                _judge_replies(user.with_options(orders=1), other, place),
-            )
-    except UserFailed as failure:
-        return Judged(place, failure=str(failure) or "it failed")
+    if not place.is_moment:
+        appraisals = await user.aappraise_dialogue(scene, place.dialogue)
+        return Judged(place, (tuple(float(get_unclipped_change(x)) for x in appraisals),))
+    orders, (swapped,) = await gather_all(
+        (
+            _judge_replies(user.with_options(orders=2), scene, place),
+            _judge_replies(user.with_options(orders=1), other, place),
+        )
+    )
     return Judged(place, orders, swapped)
 
 

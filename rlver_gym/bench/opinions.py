@@ -126,22 +126,12 @@ def _compute_human_rated_finals(folder: Path, dialogues: Sequence[Recorded]) -> 
     """
     known = {one.key: one for one in dialogues}
     finals = mean_by(
-        (key, _accumulate_changes(known[key], changes))
+        (key, known[key].scene.card.final_emotion(changes[turn] for turn in sorted(changes)))
         for key, by_rater in read_ratings(folder).items()
         for changes in by_rater.values()
         if key in known and is_rated_whole(len(known[key].turns), changes)
     )
     return mean_by((known[key].agent, final) for key, final in finals.items())
-
-
-def _accumulate_changes(one: Recorded, changes: Mapping[int, float]) -> float:
-    card = one.scene.card
-    emotion = float(card.start)
-    for turn in sorted(changes):
-        emotion = min(MAX_EMOTION, max(MIN_EMOTION, emotion + changes[turn]))
-        if emotion < card.leave_below or emotion >= card.content_at:
-            break
-    return emotion
 
 
 def _correlate_with_score(columns: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple
-from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Literal, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
+from rlver_gym.bench.appraise import Calls, Excerpt, Failure, appraise_excerpts
 from rlver_gym.bench.check import Problems, read_run
 from rlver_gym.bench.costs import Estimate, estimate_reading
 from rlver_gym.bench.folder import EPISODES, MANIFEST
@@ -16,25 +16,13 @@ from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.recompute import Sources, find_cards
 from rlver_gym.bench.score import drop_failed
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Appraisal, Turn
-from rlver_gym.core.user import AsyncSentientUser, Scene, SentientUser, is_async_user
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
+from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.corpora.recordings import Recording, read_recordings
-from rlver_gym.environment.rescore import (
-    ReappraisedTurn,
-    areappraise,
-    final_emotion,
-    reappraise,
-)
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.util.correlation import centre, correlation, varies
-from rlver_gym.util.errors import RunError, UserFailed
-from rlver_gym.util.event_loop import new_dialogue, run_many
+from rlver_gym.util.errors import RunError
 from rlver_gym.util.groups import group
-
-Calls = Literal["dialogue", "reply"]
-"""What a request to a language model holds: a dialogue whole, or one reply in its place."""
-_AT_ONCE = 32
-"""Dialogues that a user behind a server is asked about at the same time."""
 
 
 class Recorded(NamedTuple):
@@ -60,7 +48,7 @@ class Rescored(NamedTuple):
     recorded: Recorded
     changes: tuple[tuple[float, int], ...]
     """By the record and by the other user."""
-    final: int
+    final: float
     failure: str = ""
 
 
@@ -144,46 +132,16 @@ def estimate_rescore(
 def rescore(
     user: SentientUser, dialogues: Sequence[Recorded], calls: Calls = "dialogue"
 ) -> Iterator[Rescored]:
-    """Each dialogue by the user's own emotion, in their order; what follows its end is compared.
-
-    A user behind a server hears many dialogues at once. With `calls="dialogue"` one that can reads
-    each whole, in one request; "reply" asks about each reply by itself.
-    """
-    if is_async_user(user):
-        ask = partial(_arescore, cast(AsyncSentientUser, user), calls)
-        yield from run_many(ask, dialogues, _AT_ONCE)
-        return
-    for recorded in dialogues:
-        try:
-            felt = list(reappraise(user, *_place_of(recorded)))
-        except UserFailed as failure:
-            yield _fail(recorded, failure)
-        else:
-            yield _compare(recorded, felt)
-
-
-async def _arescore(user: AsyncSentientUser, calls: Calls, recorded: Recorded) -> Rescored:
-    try:
-        with new_dialogue():
-            place = _place_of(recorded)
-            felt = await areappraise(user, *place, at_once=calls == "dialogue")
-    except UserFailed as failure:
-        return _fail(recorded, failure)
-    return _compare(recorded, felt)
-
-
-def _place_of(recorded: Recorded) -> tuple[Scene, str, list[tuple[str, str]]]:
-    exchanges = [(turn.utterance, turn.reply) for turn in recorded.turns]
-    return recorded.scene, recorded.opening, exchanges
-
-
-def _fail(recorded: Recorded, failure: UserFailed) -> Rescored:
-    return Rescored(recorded, (), recorded.scene.card.start, str(failure) or "it failed")
-
-
-def _compare(recorded: Recorded, felt: Sequence[ReappraisedTurn]) -> Rescored:
-    changes = zip(recorded.changes, (turn.appraisal.change for turn in felt), strict=True)
-    return Rescored(recorded, tuple(changes), final_emotion(recorded.scene.card, felt))
+    """Each dialogue by the user's own emotion, in their order; what follows its end is compared."""
+    excerpts = [Excerpt(x.scene, Dialogue(x.opening, x.turns)) for x in dialogues]
+    for recorded, felt in zip(dialogues, appraise_excerpts(user, excerpts, calls), strict=True):
+        card = recorded.scene.card
+        if isinstance(felt, Failure):
+            yield Rescored(recorded, (), card.start, felt.why)
+            continue
+        changes = [appraisal.change for appraisal in felt]
+        pairs = tuple(zip(recorded.changes, changes, strict=True))
+        yield Rescored(recorded, pairs, card.final_emotion(changes))
 
 
 def compare_scores(rescored: Sequence[Rescored]) -> Rescore:

@@ -20,7 +20,8 @@ from rlver_gym.bench.calibrate import (
 )
 from rlver_gym.cli.options import AsJson, print_json
 from rlver_gym.cli.report import ask_all
-from rlver_gym.cli.servers import UserOption, Yes, confirm_cost, parse_user_options
+from rlver_gym.cli.rescore import announce_cost
+from rlver_gym.cli.servers import UserOption, Yes, parse_user_options
 from rlver_gym.llm_client.connect import connect, spending
 from rlver_gym.users.llm.make import sort_options
 from rlver_gym.users.llm.user import LLMUser
@@ -87,12 +88,15 @@ def calibrate(
     folder = out or Path("runs") / f"calibrate-{name.replace('/', '-')}"
     folder.mkdir(parents=True, exist_ok=True)
     cache = path_inside(folder, _CACHE, error=RunError)
-    asked = {"response_cache": cache, **parse_user_options(user_option)}
-    options, settings = sort_options(name, asked)
+    given = {"response_cache": cache, **parse_user_options(user_option)}
+    options, settings = sort_options(name, given)
     judge, places = LLMUser(connect(settings), name, options), read_places(replies)
-    estimate = estimate_requests_and_tokens(places, options.samples, settings)
-    SafeConsole(stderr=True).print_line(f"{estimate}; what {cache} holds is free")
-    confirm_cost([settings], yes)
+    announce_cost(
+        [user],
+        lambda asked, to: estimate_requests_and_tokens(places, asked.samples, to),
+        given,
+        yes,
+    )
     judged = ask_all(judge_places(judge, places), "judging", len(places))
     found = summarise(judged)
     result: dict[str, Any] = {

@@ -1,20 +1,33 @@
-"""`rlver-gym sample` and `sheets`: replies of a policy, for readers to rate."""
+"""`rlver-gym sample`, `rate` and `sheets`: replies of a policy, and what a user or readers make of
+them.
+"""
 
+from contextlib import closing
+from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated
 
 import typer
 
+from rlver_gym.bench.rate import estimate_ratings, list_unrated_places, rate_places
+from rlver_gym.cli.options import exit_if_any_skipped
+from rlver_gym.cli.report import ask_all
+from rlver_gym.cli.rescore import announce_cost, make_appraisers
+from rlver_gym.cli.servers import UserOption, Yes, parse_user_options
 from rlver_gym.cli.train import import_with_torch
-from rlver_gym.corpora.corpus import Corpus
+from rlver_gym.corpora.corpus import RATINGS, Corpus, append_ratings
 from rlver_gym.corpora.sheets import ANCHORS, read_sheets, write_sheets
+from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.policy.models.precision import Dtype
+from rlver_gym.util.groups import group
 from rlver_gym.util.progress import progress_bar
-from rlver_gym.util.terminal import SafeConsole
+from rlver_gym.util.terminal import SafeConsole, format_count
 
 app = typer.Typer(
     help="Blind rating sheets of replies, and readers' ratings back.", no_args_is_help=True
 )
+_CACHE = "response_cache.sqlite"
 Replies = Annotated[Path, typer.Argument(help="A corpus (research/corpus.md), as sample writes.")]
 
 
@@ -54,6 +67,53 @@ def sample(
         for done in drawing.write_samples(model, corpus, chosen, out, **how):
             bar.update(task, completed=done)
     SafeConsole().print_line(f"{len(chosen)} moments, {replies} replies each: {out}")
+
+
+def rate(
+    corpus: Replies,
+    user: Annotated[
+        str,
+        typer.Option(help="Who rates: openai:MODEL, reader, embedded, or MODULE:NAME of your own."),
+    ],
+    user_option: UserOption = None,
+    yes: Yes = False,
+) -> None:
+    """Have a user in the person's place rate every reply of a corpus that nobody has rated, for
+    rlver-gym train --from CORPUS to learn from.
+
+    An LLM user reads the replies to one moment side by side, in one request, and a whole dialogue
+    in one; --user-option concurrency=64 says how many requests are under way at once. Take a model
+    that may pay a learner (rlver-gym calibrate).
+
+    Each change goes into the corpus's ratings.jsonl as that of the reader "openai:MODEL VERSION",
+    with the thought where there is one; nobody is asked for the rubric's factors. They are written
+    together, at the end; until then answers are kept in the corpus's response_cache.sqlite, so that
+    the same command, killed, goes on and pays for nothing twice.
+
+    Moments and dialogues that the user fails at are named, and the exit code is 4. The cache is
+    then emptied: the same command asks about these alone, and anew.
+
+    Training takes the mean of a reply's ratings: to compare two users, rate two copies.
+
+    Example: rlver-gym rate drawn --user openai:MODEL --user-option base_url=http://HOST:8000/v1
+    """
+    places, options = list_unrated_places(source := Corpus(corpus)), parse_user_options(user_option)
+    users = make_appraisers([user], options, corpus, _CACHE)
+    announce_cost(users, partial(estimate_ratings, places), options, yes)
+    rated = ask_all(rate_places(users[user], places), "rating", len(places))
+    ratings = [rating for place in rated for rating in place.ratings]
+    append_ratings(corpus, ratings)
+    supporters = {reply.id: reply.supporter for reply in source.replies()}
+    changes = group((supporters[rating.reply], rating.change) for rating in ratings)
+    rows = [("supporter", "replies", "mean change")]
+    rows += [(who, str(len(each)), f"{fmean(each):+.1f}") for who, each in changes.items()]
+    told = f"{format_count(len(ratings), 'rating')} of {len(places)} places: {corpus / RATINGS}"
+    SafeConsole().print_table(rows, f"by {users[user].kind} {users[user].version}", [told])
+    failed = [(place.id, place.failure) for place in rated if place.failure]
+    if failed and (path := corpus / _CACHE).exists():
+        with closing(ResponseCache(path)) as cache:
+            cache.delete([row.key for row in cache.rows()])
+    exit_if_any_skipped(failed)
 
 
 @app.command()

@@ -1,18 +1,19 @@
 """`rlver-gym rescore`: recorded dialogues by other users, and every other opinion of them."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from rlver_gym.agents import uses_server
+from rlver_gym.bench.appraise import Calls
+from rlver_gym.bench.costs import Estimate
 from rlver_gym.bench.folder import MANIFEST
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
 from rlver_gym.bench.opinions import Opinions, build_opinion_rows, gather_opinions, write_opinions
 from rlver_gym.bench.rescore import (
-    Calls,
     Recorded,
     Rescore,
     Rescored,
@@ -25,8 +26,10 @@ from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, exit_if_any_skipp
 from rlver_gym.cli.report import ask_all, print_rows, recorded_dialogues
 from rlver_gym.cli.servers import UserOption, Yes, confirm_cost, parse_user_options
 from rlver_gym.core.user import SentientUser
+from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users import make_user
 from rlver_gym.users.llm.make import sort_options
+from rlver_gym.users.llm.options import LLMOptions
 from rlver_gym.util.errors import CardError, RunError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.terminal import SafeConsole, format_count
@@ -91,7 +94,11 @@ def rescore(
     folder, options = out or run, parse_user_options(user_option)
     dialogues = recorded_dialogues(run, personas, env)
     users = make_appraisers(user or (), options, folder)
-    announce_cost(users, dialogues, calls, options, yes)
+
+    def estimate(asked: LLMOptions, settings: ChatSettings) -> Estimate:
+        return estimate_rescore(dialogues, calls, asked.samples, settings)
+
+    announce_cost(users, estimate, options, yes)
     rescored = appraise_by(users, dialogues, calls)
     compared = {name: compare_scores(each) for name, each in rescored.items()}
     found = gather_opinions(run, dialogues, rescored)
@@ -116,10 +123,10 @@ def rescore(
 
 
 def make_appraisers(
-    names: Sequence[str], options: Mapping[str, Any], folder: Path
+    names: Sequence[str], options: Mapping[str, Any], folder: Path, cache_name: str = _CACHE
 ) -> dict[str, SentientUser]:
     """Users by name, one's own guarded. `options`: of the only one, or of those behind a server,
-    whose answers are kept in `folder`; CardError where nobody takes them.
+    whose answers are kept in this file of `folder`; CardError where nobody takes them.
     """
     takers = names if len(names) == 1 else list(filter(uses_server, names))
     if options and not takers:
@@ -127,9 +134,9 @@ def make_appraisers(
     if (asked := list(filter(uses_server, names))) and not os.access(folder, os.W_OK):
         raise RunError(
             f"{folder}: cannot be written to, and what {asked[0]} answers would be lost. Give"
-            " another place with --out."
+            " another place (rescore: --out)."
         )
-    cache = {"response_cache": path_inside(folder, _CACHE, error=RunError)}
+    cache = {"response_cache": path_inside(folder, cache_name, error=RunError)}
     made = {
         name: make_user(
             name, **(cache if uses_server(name) else {}), **(options if name in takers else {})
@@ -142,8 +149,7 @@ def make_appraisers(
 
 def announce_cost(
     names: Iterable[str],
-    dialogues: Sequence[Recorded],
-    calls: Calls,
+    estimate: Callable[[LLMOptions, ChatSettings], Estimate],
     options: Mapping[str, Any],
     yes: bool,
 ) -> None:
@@ -152,8 +158,8 @@ def announce_cost(
     """
     for name in filter(uses_server, names):
         asked, settings = sort_options(name.removeprefix("openai:"), dict(options))
-        estimate = estimate_rescore(dialogues, calls, asked.samples, settings)
-        SafeConsole(stderr=True).print_line(f"{name}: {estimate}; what is kept is free")
+        cost = estimate(asked, settings)
+        SafeConsole(stderr=True).print_line(f"{name}: {cost}; what is kept is free")
         confirm_cost([settings], yes)
 
 

@@ -44,6 +44,7 @@ _HOMES: dict[str, tuple[str, str, str]] = {
     "calibrate": (_TRUST, "calibrate", "calibrate"),
     "redteam": (_TRUST, "audit", "attack"),
     "sample": (_TRAIN, "ratings", "sample"),
+    "rate": (_TRAIN, "ratings", "rate"),
     "sheets": (_TRAIN, "ratings", "app"),
     "sft": (_TRAIN, "train", "sft"),
     "train": (_TRAIN, "train", "train"),

@@ -1,5 +1,6 @@
 """Env cards: every number of an environment's protocol. A new text environment is a new card."""
 
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
@@ -11,7 +12,7 @@ from pydantic import (
     model_validator,
 )
 
-from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION, Outcome
 from rlver_gym.core.languages import Language
 from rlver_gym.core.persona import SplitChoice, check_printable_text
 from rlver_gym.core.world import World
@@ -113,6 +114,17 @@ class EnvCard(HashedCard):
     def is_end(self, emotion: int) -> bool:
         """Whether the user leaves at this emotion, content or not."""
         return self.outcome(emotion, 0) in (Outcome.CONTENT, Outcome.LEFT)
+
+    def final_emotion(self, changes: Iterable[float]) -> float:
+        """Where these changes lead from the start, kept on the scale at each step, until the user
+        leaves; means of several readers are no whole numbers.
+        """
+        emotion = float(self.start)
+        for change in changes:
+            emotion = min(MAX_EMOTION, max(MIN_EMOTION, emotion + change))
+            if emotion < self.leave_below or emotion >= self.content_at:
+                break
+        return emotion
 
 
 def shipped_env_ids() -> tuple[str, ...]:

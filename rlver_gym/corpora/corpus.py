@@ -6,29 +6,36 @@ they were worth, `supporters.json` who spoke. research/corpus.md is its datashee
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, StringConstraints, ValidationError
 
-from rlver_gym.core.capabilities import Factors
+from rlver_gym.core.capabilities import FACTORS, Factors
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.corpora.recordings import read_lines
 from rlver_gym.util.errors import RecordingError
 from rlver_gym.util.field_errors import field_errors
 from rlver_gym.util.files import read_text
 from rlver_gym.util.frozen import JsonObject, Name, Text
+from rlver_gym.util.json_lines import append_lines
 from rlver_gym.util.json_text import parse_json
 
+MAX_THOUGHT_CHARS = 400
+ENV = "SAGE-Sentient-v0"
+"""Where its dialogues were held, and whose rules end one by readers' changes."""
+RATINGS = "ratings.jsonl"
 _START = 40
 """The emotion with which every rated dialogue began."""
 _MAX_BYTES = 1 << 20
 """Of the list of supporters."""
 
 Split = Literal["train", "test"]
+Thought = Annotated[str, StringConstraints(min_length=1, max_length=MAX_THOUGHT_CHARS)]
+Change = Annotated[int, Field(ge=-10, le=10)]
 Kind = TypeVar("Kind", bound=JsonObject)
 
 
@@ -86,16 +93,26 @@ class MomentLine(JsonObject):
     replies: list[Candidate]
 
 
+class UserRating(JsonObject):
+    """What a user in the person's place made of one reply; it is asked for no factor."""
+
+    reply: Name
+    reader: Name
+    """The user and its version."""
+    thought: Thought | None = None
+    change: Change
+
+
 class Rating(Factors):
     """What one reader made of one reply, the thought first."""
 
     reply: Name
     reader: Name
     """One sitting."""
-    thought: Annotated[str, StringConstraints(min_length=1, max_length=400)]
+    thought: Thought
     words: Annotated[str, StringConstraints(max_length=1_000)]
     """The false words; empty without any."""
-    change: Annotated[int, Field(ge=-10, le=10)]
+    change: Change
 
     def of(self, name: str) -> int:
         """One factor, or the change."""
@@ -116,15 +133,25 @@ class RatedReply:
     """Of the dialogue or the moment."""
     dialogue: Dialogue
     """Up to and with the reply."""
-    ratings: tuple[Rating, ...]
+    ratings: tuple[Rating | UserRating, ...]
 
     @property
     def text(self) -> str:
         return self.dialogue.utterance or ""
 
     def mean(self, name: str) -> float:
-        """A factor or the change, over the readers."""
-        return fmean(one.of(name) for one in self.ratings)
+        """The change over all, or a factor over the readers; RecordingError where only users, who
+        give none, rated it.
+        """
+        if name == "change":
+            return fmean(one.change for one in self.ratings)
+        given = [one.of(name) for one in self.ratings if isinstance(one, Rating)]
+        if not given:
+            raise RecordingError(
+                f"{self.id}: nobody gave it {name!r}, for which users are not asked. Let readers"
+                " rate it: rlver-gym sheets."
+            )
+        return fmean(given)
 
 
 class Corpus:
@@ -133,9 +160,9 @@ class Corpus:
     def __init__(self, folder: Path) -> None:
         """Read a folder; RecordingError names file and line."""
         self.supporters = {one.name: one for one in _read_supporters(folder / "supporters.json")}
-        self.dialogues = tuple(_parse_lines(folder / "dialogues.jsonl", DialogueLine))
-        self.moments = tuple(_parse_lines(folder / "moments.jsonl", MomentLine))
-        self.ratings = tuple(_parse_lines(folder / "ratings.jsonl", Rating))
+        self.dialogues = tuple(_parse_lines(folder / "dialogues.jsonl", lambda _: DialogueLine))
+        self.moments = tuple(_parse_lines(folder / "moments.jsonl", lambda _: MomentLine))
+        self.ratings = tuple(_parse_lines(folder / RATINGS, _choose_kind_of_rating))
 
     def rated_replies(self) -> list[RatedReply]:
         """Every reply that was rated, in the order of the files."""
@@ -143,7 +170,7 @@ class Corpus:
 
     def replies(self) -> Iterator[RatedReply]:
         """Every reply in its place, also those without a rating."""
-        ratings: dict[str, list[Rating]] = defaultdict(list)
+        ratings: dict[str, list[Rating | UserRating]] = defaultdict(list)
         for one in self.ratings:
             ratings[one.reply].append(one)
 
@@ -167,23 +194,36 @@ class Corpus:
                 current = dialogue.with_utterance(turn.agent)
                 if turn.id is not None:
                     yield reply(turn.id, whole.supporter, whole, current)
-                dialogue = _append_answered_turn(current, turn)
+                dialogue = current.with_turn(_make_turn(turn))
         for moment in self.moments:
-            dialogue = Dialogue(moment.opening)
-            for turn in moment.turns:
-                dialogue = _append_answered_turn(dialogue.with_utterance(turn.agent), turn)
+            dialogue = make_dialogue(moment)
             for one in moment.replies:
                 yield reply(one.id, one.supporter, moment, dialogue.with_utterance(one.text))
 
 
-def _append_answered_turn(dialogue: Dialogue, turn: DialogueTurn) -> Dialogue:
-    return dialogue.with_turn(Turn(turn.agent, Appraisal(0, "", ()), _START, 0.0, None, turn.user))
+def make_dialogue(line: DialogueLine | MomentLine) -> Dialogue:
+    """All turns of a line, which nobody has appraised."""
+    return Dialogue(line.opening, tuple(map(_make_turn, line.turns)))
 
 
-def _parse_lines(path: Path, kind: type[Kind]) -> Iterator[Kind]:
+def append_ratings(folder: Path, ratings: Iterable[Rating | UserRating]) -> None:
+    """Add ratings to a corpus: all or, with a RecordingError, none."""
+    lines = (rating.model_dump_json(exclude_none=True) for rating in ratings)
+    append_lines(folder / RATINGS, lines, RecordingError)
+
+
+def _make_turn(turn: DialogueTurn) -> Turn:
+    return Turn(turn.agent, Appraisal(0, "", ()), _START, 0.0, None, turn.user)
+
+
+def _choose_kind_of_rating(value: Mapping[str, Any]) -> type[Rating] | type[UserRating]:
+    return UserRating if value.keys().isdisjoint(FACTORS) else Rating
+
+
+def _parse_lines(path: Path, choose: Callable[[Mapping[str, Any]], type[Kind]]) -> Iterator[Kind]:
     for number, value in read_lines(path):
         try:
-            yield kind.model_validate(value)
+            yield choose(value).model_validate(value)
         except ValidationError as error:
             problem = field_errors(error, "the whole line")[0]
             raise RecordingError(

@@ -16,7 +16,7 @@ from typing import Annotated, NamedTuple
 from pydantic import Field, TypeAdapter, ValidationError
 
 from rlver_gym.core.persona import Persona
-from rlver_gym.corpora.corpus import Candidate, Corpus, MomentLine, Rating
+from rlver_gym.corpora.corpus import Candidate, Corpus, MomentLine, Rating, append_ratings
 from rlver_gym.corpora.recordings import read_lines
 from rlver_gym.library.personas import library
 from rlver_gym.util.errors import RecordingError
@@ -24,7 +24,6 @@ from rlver_gym.util.field_errors import field_errors
 from rlver_gym.util.files import read_text
 from rlver_gym.util.folders import write_folder
 from rlver_gym.util.frozen import JsonObject, Name
-from rlver_gym.util.json_lines import append_lines
 
 ANCHORS = "rogers", "confused"
 """Recorded supporters of `recordings/en/train`: one whom readers like, one whom they do not."""
@@ -195,8 +194,7 @@ def read_sheets(folder: Path, corpus_folder: Path) -> SheetReading:
             elif not have[rating.reply, rating.reader]:
                 have[rating.reply, rating.reader] += 1
                 new.append(rating)
-    lines = [rating.model_dump_json() for rating in new]
-    append_lines(corpus_folder / "ratings.jsonl", lines, RecordingError)
+    append_ratings(corpus_folder, new)
     return SheetReading(len(new), {reader: fmean(values) for reader, values in apart.items()})
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn, clean_utterance
 from rlver_gym.core.emotion import apply_change
 from rlver_gym.core.user import AsyncSteps, ReadsDialogues, Scene, SentientUser
@@ -58,17 +57,6 @@ async def areappraise(
         if card.is_end(emotion):
             emotion = card.start
     return felt
-
-
-def final_emotion(card: EnvCard, felt: Iterable[ReappraisedTurn]) -> int:
-    """The emotion at the other user's own end, after which nothing more is asked for; else the
-    last.
-    """
-    emotion = card.start
-    for _, emotion in felt:
-        if card.is_end(emotion):
-            break
-    return emotion
 
 
 def make_reference(user: str | SentientUser, **options: Any) -> SentientUser:

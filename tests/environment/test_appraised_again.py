@@ -4,7 +4,7 @@ from typing import Any
 
 from rlver_gym.core.dialogue import Appraisal
 from rlver_gym.core.user import Scene
-from rlver_gym.environment.rescore import final_emotion, reappraise, reappraise_texts
+from rlver_gym.environment.rescore import reappraise, reappraise_texts
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
@@ -33,7 +33,7 @@ def test_the_same_user_feels_what_it_felt(card: Any) -> None:
         texts = [one.text for one in session.dialogue.messages()]
         felt = reappraise_texts(EmbeddedUser(), session.scene, texts)
         assert felt is not None
-        assert final_emotion(card, felt) == session.emotion
+        assert card.final_emotion(x.appraisal.change for x in felt) == session.emotion
 
 
 class Leaving(EmbeddedUser):
@@ -62,5 +62,5 @@ def test_what_is_said_after_the_end_of_another_user_is_appraised_at_the_start_em
     scene = Scene(library().get(library().ids("demo")[0]), card, 0)
     felt = list(reappraise(Leaving(), scene, "It hurts.", [("Go.", "No.")] * 8))
     ends = [one.emotion for one in felt].index(0)
-    assert final_emotion(card, felt) == 0
+    assert card.final_emotion(x.appraisal.change for x in felt) == 0
     assert felt[ends + 1].emotion == felt[0].emotion == card.start - 10

@@ -10,12 +10,10 @@ from rlver_gym.bench.export.select_dialogues import Record
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Turn
 from rlver_gym.core.emotion import REWARDS, apply_change
-from rlver_gym.corpora.corpus import Corpus, RatedReply
+from rlver_gym.corpora.corpus import ENV, Corpus, RatedReply
 from rlver_gym.environment.episode import Episode
 from rlver_gym.library.personas import library
 
-ENV = "SAGE-Sentient-v0"
-"""Where the dialogues of the corpus were held."""
 USER, RUBRIC = "readers", "1"
 """Who felt what is exported, and by which version of the rubric."""
 
@@ -65,7 +63,7 @@ def _make_record(
         change = round(one.mean("change"))
         before, emotion = emotion, apply_change(emotion, change)
         outcome = card.outcome(emotion, card.turns if one is replies[-1] else len(turns) + 1)
-        appraisal = Appraisal(change, one.ratings[0].thought, ())
+        appraisal = Appraisal(change, one.ratings[0].thought or "", ())
         reward = REWARDS[card.reward](before, emotion, outcome)
         turns.append(Turn(one.text, appraisal, emotion, reward, outcome, answer))
         if outcome is not None:

@@ -1,0 +1,112 @@
+"""Whole dialogues, and moments with several replies, appraised by any user, many at once where it
+waits for a server.
+"""
+
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeVar, cast
+
+from rlver_gym.core.dialogue import Appraisal, Dialogue
+from rlver_gym.core.user import (
+    AsyncSentientUser,
+    Moment,
+    Scene,
+    SentientUser,
+    aappraise_many,
+    appraise_many,
+    is_async_user,
+)
+from rlver_gym.environment.rescore import areappraise, reappraise
+from rlver_gym.util.errors import UserFailed
+from rlver_gym.util.event_loop import new_dialogue, run_many
+
+T = TypeVar("T")
+V = TypeVar("V")
+Calls = Literal["dialogue", "reply"]
+"""What a request to a language model holds: a dialogue whole, or one reply in its place."""
+_AT_ONCE = 256
+"""More than a client has under way: its `concurrency` says how many requests are."""
+
+
+class Excerpt(NamedTuple):
+    """A whole dialogue, or a moment with several replies to it."""
+
+    scene: Scene
+    dialogue: Dialogue
+    """Whole, or up to the moment."""
+    replies: tuple[str, ...] | None = None
+    """To the moment, at which the emotion is that of the card's start; None: whole."""
+
+
+class Failure(NamedTuple):
+    """Why a user could not be asked about an excerpt."""
+
+    why: str
+
+
+def appraise_excerpts(
+    user: SentientUser, excerpts: Sequence[Excerpt], calls: Calls = "dialogue"
+) -> Iterator[list[Appraisal] | Failure]:
+    """What each utterance of each dialogue, and each reply to each moment did, in their order; one
+    that the user fails at is no end of the others. Raises the ChatErrors that stop a run.
+
+    With `calls="dialogue"` a user behind a server that can reads each dialogue whole, in one
+    request; "reply" asks about each reply by itself.
+    """
+    if is_async_user(user):
+        work = partial(_aappraise, cast(AsyncSentientUser, user), calls)
+        yield from attempt_many(work, excerpts)
+        return
+    for excerpt in excerpts:
+        try:
+            felt = _appraise(user, excerpt)
+        except UserFailed as failure:
+            yield _describe(failure)
+        else:
+            yield felt
+
+
+def attempt_many(
+    work: Callable[[V], Coroutine[Any, Any, T]], items: Iterable[V]
+) -> Iterator[T | Failure]:
+    """What the work gives for each of the items, in their order, many at once, or why the user
+    failed at it.
+    """
+
+    async def attempt(item: V) -> T | Failure:
+        try:
+            with new_dialogue():
+                return await work(item)
+        except UserFailed as failure:
+            return _describe(failure)
+
+    yield from run_many(attempt, items, _AT_ONCE)
+
+
+def _appraise(user: SentientUser, excerpt: Excerpt) -> list[Appraisal]:
+    if excerpt.replies is not None:
+        return appraise_many(user, _list_moments(excerpt))
+    felt = reappraise(user, excerpt.scene, excerpt.dialogue.opening, _list_exchanges(excerpt))
+    return [turn.appraisal for turn in felt]
+
+
+async def _aappraise(user: AsyncSentientUser, calls: Calls, excerpt: Excerpt) -> list[Appraisal]:
+    if excerpt.replies is not None:
+        return await aappraise_many(user, _list_moments(excerpt))
+    place = excerpt.scene, excerpt.dialogue.opening, _list_exchanges(excerpt)
+    felt = await areappraise(user, *place, at_once=calls == "dialogue")
+    return [turn.appraisal for turn in felt]
+
+
+def _list_moments(excerpt: Excerpt) -> list[Moment]:
+    scene, dialogue, replies = excerpt
+    start = scene.card.start
+    return [Moment(scene, start, dialogue.with_utterance(reply)) for reply in replies or ()]
+
+
+def _list_exchanges(excerpt: Excerpt) -> list[tuple[str, str]]:
+    return [(turn.utterance, turn.reply) for turn in excerpt.dialogue.turns]
+
+
+def _describe(failure: UserFailed) -> Failure:
+    return Failure(str(failure) or "it failed")
