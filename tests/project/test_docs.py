@@ -123,6 +123,11 @@ def test_the_page_of_suites_shows_the_example_and_every_key() -> None:
     assert all(f"| `{name}` | {text} |" in page for name, text in describe_fields().items())
 
 
+def test_the_recipe_shows_the_round_as_it_stands() -> None:
+    page = (ROOT / "docs" / "recipe.md").read_text(encoding="utf-8")
+    assert (ROOT / "examples" / "round.sh").read_text(encoding="utf-8") in page
+
+
 def test_the_index_of_the_examples_names_them_all() -> None:
     index = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"\]\((\w+\.py)\)", index)) == [example.name for example in EXAMPLES]

@@ -37,7 +37,7 @@ def make_payer(change: int) -> ScriptedChat:
 
 
 @pytest.mark.parametrize("change", [-4, 0, 3, 9])
-@pytest.mark.parametrize("env", ["RLVER-Empathy-v0", "RLVER-Honest-v0"])
+@pytest.mark.parametrize("env", ["RLVER-Empathy-v0", "RLVER-Honest-v0", "RLVER-ChitChat-v0"])
 def test_the_words_are_the_embedded_user_s_at_the_emotion_that_the_model_led_to(
     change: int, env: str
 ) -> None:
