@@ -42,8 +42,8 @@ AgentOption = Annotated[
         metavar="NAME=VALUE",
         help=(
             "What agents of the form openai:MODEL are asked with, such as temperature=0, top_p=0.9,"
-            " max_tokens=300 or thinking=false; for hf:PATH system, style, temperature and"
-            " max_reply_tokens, in place of what its folder says. Repeat it for more."
+            " max_tokens=300 or thinking=false; for hf:PATH system, style, temperature,"
+            " max_reply_tokens and dtype, in place of what its folder says. Repeat it for more."
         ),
     ),
 ]
