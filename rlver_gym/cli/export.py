@@ -86,8 +86,9 @@ def export(
     table: a row a turn with everything that is known of it, capabilities and strategies too, for
     pandas: CSV, or Parquet for an --out that ends in .parquet.
 
-    corpus: a folder with what people rated in one run (ratings.jsonl of the studio) and said why,
-    in the form of the corpus of rated replies.
+    corpus: a folder with the dialogues of one run in the form of the corpus of rated replies, for
+    readers (rlver-gym sheets) or a user (rlver-gym rate), with what people rated in the studio and
+    said why.
 
     Beside the words, "metadata" tells agent, persona, need, seed, split, rewards, emotions and
     reasons.

@@ -5,22 +5,23 @@ them.
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated
 
 import typer
 
 from rlver_gym.bench.rate import estimate_ratings, list_unrated_places, rate_places
 from rlver_gym.cli.options import exit_if_any_skipped
-from rlver_gym.cli.report import ask_all
+from rlver_gym.cli.report import ask_all, print_rows
 from rlver_gym.cli.rescore import announce_cost, make_appraisers
 from rlver_gym.cli.servers import UserOption, Yes, parse_user_options
 from rlver_gym.cli.train import import_with_torch
-from rlver_gym.corpora.corpus import RATINGS, Corpus, append_ratings
+from rlver_gym.corpora.corpus import Corpus, append_ratings
+from rlver_gym.corpora.levels import Level, measure_levels
 from rlver_gym.corpora.sheets import ANCHORS, read_sheets, write_sheets
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.policy.models.precision import Dtype
 from rlver_gym.util.groups import group
+from rlver_gym.util.interval import format_estimate
 from rlver_gym.util.progress import progress_bar
 from rlver_gym.util.terminal import SafeConsole, format_count
 
@@ -97,18 +98,15 @@ def rate(
 
     Example: rlver-gym rate drawn --user openai:MODEL --user-option base_url=http://HOST:8000/v1
     """
-    places, options = list_unrated_places(source := Corpus(corpus)), parse_user_options(user_option)
+    places, options = list_unrated_places(Corpus(corpus)), parse_user_options(user_option)
     users = make_appraisers([user], options, corpus, _CACHE)
     announce_cost(users, partial(estimate_ratings, places), options, yes)
     rated = ask_all(rate_places(users[user], places), "rating", len(places))
     ratings = [rating for place in rated for rating in place.ratings]
     append_ratings(corpus, ratings)
-    supporters = {reply.id: reply.supporter for reply in source.replies()}
-    changes = group((supporters[rating.reply], rating.change) for rating in ratings)
-    rows = [("supporter", "replies", "mean change")]
-    rows += [(who, str(len(each)), f"{fmean(each):+.1f}") for who, each in changes.items()]
-    told = f"{format_count(len(ratings), 'rating')} of {len(places)} places: {corpus / RATINGS}"
-    SafeConsole().print_table(rows, f"by {users[user].kind} {users[user].version}", [told])
+    told = f"{format_count(len(ratings), 'new rating')} in {corpus}"
+    SafeConsole().print_line(f"{told}, by {users[user].kind} {users[user].version}")
+    _print_levels(corpus)
     failed = [(place.id, place.failure) for place in rated if place.failure]
     if failed and (path := corpus / _CACHE).exists():
         with closing(ResponseCache(path)) as cache:
@@ -131,6 +129,11 @@ def write(
 ) -> None:
     """Write the unrated replies of a corpus as blind sheets.
 
+    Replies to a moment stand there shuffled; whole dialogues, as rlver-gym export RUN --to corpus
+    makes them of a benchmark, those of a person beside each other, in an order drawn by lot.
+    Nothing says who spoke. In each sheet stands one moment with replies of two recorded supporters
+    whose ratings are known, which tells how strict a reader is.
+
     Give each reader research/rubric.md and a sheet, never key.json; what they write goes into
     ratings/READER.jsonl of the same folder.
 
@@ -146,7 +149,14 @@ def read(
     sheets: Annotated[Path, typer.Argument(help="The folder of the sheets.")],
     corpus: Replies,
 ) -> None:
-    """Read what readers wrote back into the corpus, and how strict each of them was.
+    """Read what readers wrote back into the corpus, and say how strict each of them was, and what
+    they made of each supporter.
+
+    By supporter, with 95 % intervals over people: the final emotion (from the start of
+    SAGE-Sentient-v0, with all changes, within 0 and 100, until the person would leave or be
+    content) of the dialogues that are rated whole; the change a reply; how human it sounds, from 0
+    to 4. Below, how much more each gives than the first to the same people; the first is the first
+    agent of the benchmark.
 
     Example: rlver-gym sheets read sheets drawn
     """
@@ -155,3 +165,29 @@ def read(
     console.print_line(f"{reading.added} new ratings in {corpus}")
     for reader, apart in sorted(reading.strictness.items()):
         console.print_line(f"{reader}: anchors {apart:+.1f} from their recorded change")
+    _print_levels(corpus)
+
+
+def _print_levels(folder: Path) -> None:
+    """Of all that is rated there."""
+    corpus, console = Corpus(folder), SafeConsole()
+    levels = measure_levels(corpus)
+    for first, rows in group((level.over, level) for level in levels).items():
+        title = "by supporter" if first is None else f"more than {first}, to the same people"
+        count = "dialogues" if first is None else "people"
+        heading = ("supporter", count, "final", "change a reply", "human")
+        print_rows(console, title, [heading, *map(_format_level, rows)])
+    whole = sum(level.dialogues for level in levels if level.over is None)
+    if left := sum(bool(line.turns) for line in corpus.dialogues) - whole:
+        verb = "is" if left == 1 else "are"
+        console.print_line(f"{format_count(left, 'dialogue')} {verb} not rated whole: no final.")
+
+
+def _format_level(level: Level) -> tuple[str, ...]:
+    is_over = level.over is not None
+    estimates = (
+        format_estimate(level.final, signed=is_over),
+        format_estimate(level.change, signed=True),
+        format_estimate(level.human, signed=is_over),
+    )
+    return level.supporter, str(level.dialogues), *estimates

@@ -150,7 +150,7 @@ def test_ratings_that_say_why_are_read_as_a_corpus(studio, tmp_path) -> None:
     studio.post("rate", **{**whole, "change": -3}, rater="Bo", turn=1, factors=FACTORS)
     studio.post("rate", **whole, rater="Ann", turn=2)
     done = export([studio.folder], "corpus", tmp_path / "corpus")
-    assert (done.rows, [*done.chosen.left_out.values()]) == ({"ratings": 2}, [1])
+    assert (done.rows["ratings"], [*done.chosen.left_out.values()]) == (2, [1])
     (reply,) = Corpus(tmp_path / "corpus").rated_replies()
     assert reply.text == shown["turns"][0][0]
     assert reply.dialogue.opening == shown["opening"]
@@ -162,13 +162,14 @@ def test_ratings_that_say_why_are_read_as_a_corpus(studio, tmp_path) -> None:
     assert "gives" in studio.refusal("rate", **whole, rater="Ann", turn=1, factors=too_much)
 
 
-def test_a_run_in_which_nobody_says_why_makes_no_corpus(studio, tmp_path) -> None:
+def test_a_run_in_which_nobody_says_why_makes_a_corpus_without_ratings(studio, tmp_path) -> None:
     rate_next(studio, "Ann", lambda *_: 1)
-    with pytest.raises(RunError, match="says why"):
-        export([studio.folder], "corpus", tmp_path / "corpus")
+    done = export([studio.folder], "corpus", tmp_path / "corpus")
+    assert done.rows == {"dialogues": len(read_episodes(studio.folder)), "ratings": 0}
+    assert not Corpus(tmp_path / "corpus").ratings
     with pytest.raises(RunError, match="one run"):
-        export([studio.folder, studio.folder], "corpus", tmp_path / "corpus")
-    assert not (tmp_path / "corpus").exists()
+        export([studio.folder, studio.folder], "corpus", tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 def test_pairs_are_blind_resume_and_say_who_helped_more(studio) -> None:

@@ -91,7 +91,7 @@ def export(
             f"{corpora[0]}: is a corpus, in which nothing is written. Say where to write: --out"
         )
     if to == "corpus" and (corpora or len(runs) > 1):
-        raise RunError("a corpus is made of one run that people rated. Name that one alone.")
+        raise RunError("a corpus is made of one run. Name that one alone.")
     has_pairs, has_singles = (
         to in ("dpo", "hf"),
         to in ("dpo", "hf") or options.min_change is not None,
@@ -108,7 +108,8 @@ def export(
     if to == "corpus":
         ratings, left_out = write_corpus(runs[0], chosen.records, path)
         chosen = chosen._replace(left_out=chosen.left_out | left_out)
-        return ExportResult(path, {"ratings": ratings}, chosen, None, problems)
+        counts = {"dialogues": len(chosen.records), "ratings": ratings}
+        return ExportResult(path, counts, chosen, None, problems)
     forks = tuple(find_branch_points(chosen.records, chosen.singles)) if has_pairs else None
     views = (
         {"turns": list(build_table_rows(chosen.records, read_judge_scores(runs)))}

@@ -1,4 +1,4 @@
-"""What people rated in a run, in the form of the corpus of rated replies, and read as that is."""
+"""The dialogues of a run, with what people rated of them, in the form of the corpus."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,19 +10,18 @@ from pydantic import ValidationError
 from rlver_gym.bench.export.files import CARD, MARK, format_jsonl, write_export
 from rlver_gym.bench.export.select_dialogues import Record
 from rlver_gym.bench.raters import read_lines
-from rlver_gym.core.capabilities import FACTORS
 from rlver_gym.corpora.corpus import DialogueLine, Rating, Supporter
 from rlver_gym.environment.episode import Episode
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.field_errors import field_errors
-from rlver_gym.util.groups import group
 
 _NO_THOUGHT = "(nothing was noted)"
 _README = f"""{MARK}
-# Rated replies
+# Dialogues to rate
 
-Ratings of the run {{run}} by {{readers}}, in the form of rlver-gym's corpus of rated replies.
-`rlver_gym.corpora.corpus.Corpus(folder)` reads it.
+Dialogues of the run {{run}}, with ratings by {{readers}}, in the form of rlver-gym's corpus of
+rated replies. `rlver_gym.corpora.corpus.Corpus(folder)` reads it; `rlver-gym sheets write` makes
+blind sheets of what is not rated.
 """
 
 
@@ -30,30 +29,21 @@ _LEFT_OUT = "rated without the factors that the corpus asks for, or in no such d
 
 
 def write_corpus(run: Path, records: Sequence[Record], out: Path) -> tuple[int, dict[str, int]]:
-    """Write those of a run's dialogues that people rated, and the ratings that say why, as a
-    corpus; how many ratings, and how many not.
+    """Write a run's dialogues as a corpus, the agents as supporters, with those ratings of people
+    that say why; how many ratings, and how many not.
 
-    RunError where no rating says why, and for what cannot be read or written.
+    RunError for what cannot be read or written.
     """
     by_key = {"/".join(map(str, one.episode.key)): one for one in records}
     said, total = _select_last_ratings(run, by_key)
-    if not said:
-        raise RunError(
-            f"{run}: no rating in it says why, with all of {', '.join(FACTORS)}. Rate in the studio"
-            " with 'why' open."
-        )
-    rated = group((key, turn) for key, _, turn in said)
-    chosen = {key: by_key[key] for key in by_key if key in rated}
-    readers = sorted({rating.reader for rating in said.values()})
+    readers = {rating.reader for rating in said.values()}
     lines = {
-        "dialogues.jsonl": [
-            _dialogue_to_json(key, one.episode, rated[key]) for key, one in chosen.items()
-        ],
+        "dialogues.jsonl": [_dialogue_to_json(key, one.episode) for key, one in by_key.items()],
         "moments.jsonl": [],
         "ratings.jsonl": [rating.model_dump() for rating in said.values()],
     }
     files = {name: format_jsonl(values) for name, values in lines.items()}
-    files["supporters.json"] = json.dumps(_list_supporters(chosen.values()), indent=1) + "\n"
+    files["supporters.json"] = json.dumps(_list_supporters(records), indent=1) + "\n"
     files[CARD] = _README.format(run=run.resolve().name, readers=f"{len(readers)} people")
     write_export(out, files)
     left_out = total - len(said)
@@ -86,12 +76,11 @@ def _format_reply_id(key: str, turn: int) -> str:
     return f"{key}#{turn}"
 
 
-def _dialogue_to_json(key: str, episode: Episode, rated: Iterable[int]) -> dict[str, Any]:
-    turns: list[dict[str, Any]] = [
-        {"agent": turn.utterance, "user": turn.reply} for turn in episode.turns
+def _dialogue_to_json(key: str, episode: Episode) -> dict[str, Any]:
+    turns = [
+        {"agent": turn.utterance, "user": turn.reply, "id": _format_reply_id(key, number)}
+        for number, turn in enumerate(episode.turns, 1)
     ]
-    for number in rated:
-        turns[number - 1]["id"] = _format_reply_id(key, number)
     line = {
         "id": key,
         "supporter": episode.agent,
@@ -100,10 +89,11 @@ def _dialogue_to_json(key: str, episode: Episode, rated: Iterable[int]) -> dict[
         "opening": episode.opening,
         "turns": turns,
     }
-    return DialogueLine.model_validate(line).model_dump(exclude_none=True)
+    return DialogueLine.model_validate(line).model_dump()
 
 
 def _list_supporters(records: Iterable[Record]) -> list[dict[str, Any]]:
+    """In the order of the run, which is that of the benchmark's agents."""
     split_of = {one.episode.agent: one.split for one in records}
     return [
         Supporter(
@@ -112,5 +102,5 @@ def _list_supporters(records: Iterable[Record]) -> list[dict[str, Any]]:
             kind="machine",
             brief=f"the agent {agent}"[:2_000],
         ).model_dump()
-        for agent, split in sorted(split_of.items())
+        for agent, split in split_of.items()
     ]
