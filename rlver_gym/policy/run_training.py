@@ -5,6 +5,7 @@ dialogues to read, the trained model, curves.
 import json
 import math
 import os
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -210,10 +211,13 @@ def _summarise_training(
     if config.env not in shipped_env_ids():
         return model
     options = config.env_options | config.eval_options
-    words = [f"--{name} {options[name]}" for name in ("split", "user") if name in options]
-    command = " ".join(
-        ["rlver-gym bench --env", config.env, *words, "--agent", f"hf:{folder / MODEL}"]
-    )
+    words = ["rlver-gym", "bench", "--env", config.env]
+    for name, value in options.items():
+        if name in _BENCH_OPTIONS:
+            words += [f"--{name}", str(value)]
+        elif name not in _ENV_ARGUMENTS:
+            words += ["--user-option", f"{name}={value}"]
+    command = shlex.join([*words, "--agent", f"hf:{folder / MODEL}"])
     return f"{model}\nits dialogues with such people, in the same manner: {command}"
 
 
@@ -287,6 +291,9 @@ _EMBEDDED_PAYS = (
     " (docs/trust.md). To test a loop it is good; for a model that people should like:"
     " --env-options user=openai:MODEL, or --from CORPUS."
 )
+_BENCH_OPTIONS = ("split", "user", "personas")
+_ENV_ARGUMENTS = ("persona", "info", "on_failure", "render_mode", "url")
+"""Of `gym.make`, of which `bench` has an option, or none; what else there is is the user's."""
 _ANEW = "no iteration was saved before the run was cut off: it begins anew"
 _COLUMNS = {
     "emotion": ("emotion", "{:.1f}"),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from rlver_gym.policy.config import make_config
 from rlver_gym.policy.learner import make_learner
+from rlver_gym.policy.run_training import _summarise_training
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 
@@ -20,3 +21,14 @@ def test_an_iteration_over_replies_asks_once_a_moment(tiny_folder: Path) -> None
         assert sum(len(one.alternatives) for one in trajectories) == 3 * moments
         assert len(server.requests) == moments
         assert moments > len(trajectories)
+
+
+def test_the_benchmark_that_is_proposed_has_the_same_user(tmp_path: Path) -> None:
+    user = {"user": "openai:payer", "base_url": "http://127.0.0.1:1/v1", "speaker": "embedded"}
+    config = make_config({"env_options": {**user, "on_failure": "truncate"}}, "the test")
+    command = _summarise_training(config, tmp_path, 1, {}, is_alarmed=False).splitlines()[-1]
+    assert (
+        "--user openai:payer --user-option base_url=http://127.0.0.1:1/v1 --user-option"
+        " speaker=embedded --split validation --agent hf:"
+    ) in command
+    assert "on_failure" not in command
