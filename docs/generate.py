@@ -102,7 +102,7 @@ def transcript(
     while session.outcome is None and len(session.dialogue.turns) < turns:
         turn = session.reply(supporter.reply(tuple(session.dialogue.messages())))
         notes = [
-            f"{one.points:+g} {one.note}" for one in turn.appraisal.reasons if abs(one.points) >= 1
+            f"{one.points:+g} {one.note}" for one in turn.appraisal.reasons if abs(one.points) >= 2
         ]
         because = f": {'; '.join(notes)}" if with_reasons else ""
         lines += [
