@@ -2,6 +2,7 @@
 them.
 """
 
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from rlver_gym.cli.train import import_with_torch
 from rlver_gym.corpora.corpus import Corpus, append_ratings
 from rlver_gym.corpora.levels import Level, measure_levels
 from rlver_gym.corpora.sheets import ANCHORS, read_sheets, write_sheets
-from rlver_gym.llm_client.response_cache import ResponseCache
+from rlver_gym.llm_client.response_cache import ResponseCache, Row
 from rlver_gym.policy.models.precision import Dtype
 from rlver_gym.util.groups import group
 from rlver_gym.util.interval import format_estimate
@@ -99,6 +100,8 @@ def rate(
     Example: rlver-gym rate drawn --user openai:MODEL --user-option base_url=http://HOST:8000/v1
     """
     places, options = list_unrated_places(Corpus(corpus)), parse_user_options(user_option)
+    # a request that failed before the command was stopped is made again
+    _forget_answers(corpus / _CACHE, lambda row: row.answer is None)
     users = make_appraisers([user], options, corpus, _CACHE)
     announce_cost(users, partial(estimate_ratings, places), options, yes)
     rated = ask_all(rate_places(users[user], places), "rating", len(places))
@@ -108,10 +111,15 @@ def rate(
     SafeConsole().print_line(f"{told}, by {users[user].kind} {users[user].version}")
     _print_levels(corpus)
     failed = [(place.id, place.failure) for place in rated if place.failure]
-    if failed and (path := corpus / _CACHE).exists():
-        with closing(ResponseCache(path)) as cache:
-            cache.delete([row.key for row in cache.rows()])
+    if failed:
+        _forget_answers(corpus / _CACHE, lambda _: True)
     exit_if_any_skipped(failed)
+
+
+def _forget_answers(cache: Path, is_forgotten: Callable[[Row], bool]) -> None:
+    if cache.exists():
+        with closing(ResponseCache(cache)) as answers:
+            answers.delete([row.key for row in answers.rows() if is_forgotten(row)])
 
 
 @app.command()

@@ -145,7 +145,7 @@ def test_places_that_failed_are_named_and_asked_again_the_others_are_kept(drawn:
     answers, first = EmbeddedAnswers(card="SAGE-Sentient-v0"), Corpus(drawn).moments[1]
 
     def answer(body: dict[str, Any]) -> str:
-        if first.replies[0].text in json.loads(json.dumps(body))["messages"][1]["content"]:
+        if first.replies[0].text in body["messages"][1]["content"]:
             raise Refused(400, "no such words here")
         return answers(body)
 
@@ -160,6 +160,27 @@ def test_places_that_failed_are_named_and_asked_again_the_others_are_kept(drawn:
         assert rate(drawn, server.base_url).returncode == 0
         assert len(server.requests) == 1
     assert all(reply.ratings for reply in Corpus(drawn).replies())
+
+
+def test_what_failed_before_the_command_was_stopped_is_asked_again(drawn: Path) -> None:
+    answers, first = EmbeddedAnswers(card="SAGE-Sentient-v0"), Corpus(drawn).moments[0]
+    answered = []
+
+    def answer(body: dict[str, Any]) -> str:
+        if first.replies[-1].text in body["messages"][1]["content"]:
+            raise Refused(400, "no such words here")
+        answered.append(answers(body))
+        return answered[-1]
+
+    limits = ("--user-option", "concurrency=1", "--user-option", 'budget={"calls": 4}')
+    before = (drawn / "ratings.jsonl").read_bytes()
+    with ChatServer(answer) as server:
+        assert rate(drawn, server.base_url, *limits).returncode == 2
+        assert 8 > len(server.requests) > len(answered) > 0
+    assert (drawn / "ratings.jsonl").read_bytes() == before
+    with ChatServer(answers) as server:
+        assert rate(drawn, server.base_url).returncode == 0
+        assert len(server.requests) == 8 - len(answered)
 
 
 class Terse(EmbeddedUser):
