@@ -1,6 +1,6 @@
 """How far the LLM user, with a strong model behind it, agrees with two blind readers on the test split.
 
-python research/judge/agreement.py            (prints the table of docs/llm-user.md)
+python research/judge/agreement.py            (prints the table of README.md)
 
 `whole.jsonl`, `side_by_side.jsonl` and `one_by_one.jsonl` hold what it gave each reply; `second_readers.jsonl`
 the second reading of replies that the corpus has one of. r within a place: each dialogue's or moment's means
