@@ -10,7 +10,7 @@ changes, `--beside` compares with those that another version saved: differences,
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,11 +47,17 @@ def appraise_corpus(user: SentientUser, folder: Path) -> tuple[list[RatedReply],
     """Have a user appraise every rated reply, from the start of a dialogue's emotion, in points.
     RecordingError for a corpus without any.
     """
-    rated, card, shelf = Corpus(folder).rated_replies(), env_card("SAGE-Sentient-v0"), library()
+    rated = Corpus(folder).rated_replies()
     if not rated:
         raise RecordingError(f"{folder}: no reply of the corpus is rated.")
+    return rated, appraise_replies(user, rated)
+
+
+def appraise_replies(user: SentientUser, rated: Sequence[RatedReply]) -> np.ndarray:
+    """The same of some replies."""
+    card, shelf = env_card("SAGE-Sentient-v0"), library()
     scenes = [Scene(shelf.get(one.persona), card, 0) for one in rated]
-    return rated, np.array(
+    return np.array(
         [
             float(user.appraise(scene, card.start, one.dialogue).change)
             for scene, one in zip(scenes, rated, strict=True)
@@ -77,6 +83,20 @@ def bootstrap_agreement(
         name: (float(np.nanpercentile(values, 2.5)), float(np.nanpercentile(values, 97.5)))
         for name, values in _draw(_lay_out(rated, felt), draws).items()
     }
+
+
+def compare_agreements(
+    rated: Sequence[RatedReply], felt: np.ndarray, other: np.ndarray
+) -> Iterator[str]:
+    """A line a measure: how much more one user agrees than another, supporters drawn in pairs."""
+    mine, theirs = (_draw(_lay_out(rated, each), DRAWS) for each in (felt, other))
+    before = describe_agreement(rated, other)
+    for name, value in describe_agreement(rated, felt).items():
+        if value is not None and name != "always_pleased":
+            apart = np.array(mine[name]) - np.array(theirs[name])
+            low, high = np.nanpercentile(apart, [2.5, 97.5])
+            more = value - (before[name] or 0.0)
+            yield f"{name} beside: {more:+.3f} ({low:+.3f} to {high:+.3f})"
 
 
 def _draw(replies: _Replies, draws: int) -> dict[str, list[float]]:
@@ -157,14 +177,8 @@ def main() -> None:
         asked.save.write_text(json.dumps(felt.tolist()), encoding="utf-8")
     if asked.beside:
         other = np.array(json.loads(asked.beside.read_text(encoding="utf-8")))
-        mine, theirs = (_draw(_lay_out(rated, each), DRAWS) for each in (felt, other))
-        before = describe_agreement(rated, other)
-        for name, value in found.items():
-            if value is not None and name != "always_pleased":
-                apart = np.array(mine[name]) - np.array(theirs[name])
-                low, high = np.nanpercentile(apart, [2.5, 97.5])
-                more = value - (before[name] or 0.0)
-                print(f"{name} beside: {more:+.3f} ({low:+.3f} to {high:+.3f})")
+        for line in compare_agreements(rated, felt, other):
+            print(line)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
 """Make the word vectors of English: what a sentence encoder makes of each word alone, in few
 dimensions and whole numbers.
 
-python research/word_vectors.py
+python research/word_vectors.py [FOLDER]
 
 Words: those of supporters' sentences and of the train and validation cards, and the encoder's own.
-A word weighs the less the oftener supporters say it. The encoder is all-MiniLM-L6-v2 (Apache-2.0).
+A word weighs the less the oftener supporters say it. The encoder is all-MiniLM-L6-v2 (Apache-2.0),
+from a folder or the hub.
 """
 
 import json
 import os
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -23,7 +25,6 @@ from transformers import AutoModel, AutoTokenizer
 from rlver_gym.core.persona import Fact
 from rlver_gym.core.words import split_words
 from rlver_gym.library.personas import library
-from rlver_gym.users.reader_network import base_folder
 
 SIZE = 64
 TARGET = Path("rlver_gym/users/embedded/vectors.npz")
@@ -89,7 +90,7 @@ def _facts() -> list[Fact]:
 def main() -> None:
     """Write the file."""
     torch.set_num_threads(1)
-    folder = base_folder("minilm")
+    folder = sys.argv[1] if len(sys.argv) > 1 else "sentence-transformers/all-MiniLM-L6-v2"
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
     count = count_words()
     pieces = [word for word in tokenizer.get_vocab() if re.fullmatch(r"[a-z]{2,}", word)]

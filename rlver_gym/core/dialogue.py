@@ -27,7 +27,8 @@ class ReasonCode(StrEnum):
     BROKEN = "broken"  # a part of it does not hang together
     REPETITION = "repetition"  # what the agent has said before
     WHOLE = "whole"  # the reply as a whole, for what they hope for
-    READER = "reader"  # what the encoder reads in the dialogue
+    READER = "reader"  # what is read in a frozen model's states
+    DOUBT = "doubt"  # that the reading is far from all that was rated
     MODEL = "model"  # what a language model judged
     SAMPLES = "samples"  # that the judgement is the median of several
     FEELING = "feeling"  # how they feel after it, by a language model

@@ -21,7 +21,7 @@ PLAIN_USERS: dict[str, type[SentientUser]] = {"embedded": EmbeddedUser}
 _SHIPPED = (*PLAIN_USERS, "openai", "reader")
 _ENV_ARGUMENTS = "user split persona personas info on_failure render_mode url".split()
 """Of `gym.make`, as the signatures of EmpathyEnv and make_env have them."""
-_READER_OPTIONS = ("base", "device")
+_READER_OPTIONS = ("base", "device", "dtype")
 _USER_FORMS = (
     f"{', '.join(PLAIN_USERS)}, reader, reader:FILE, openai:MODEL, MODULE:NAME, or an object with"
     " open, appraise and speak"
@@ -31,11 +31,11 @@ _USER_FORMS = (
 def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
     """The user of that name, or the user itself.
 
-    "reader" for the embedded user mixed with a small encoder (extra `reader`; options base and
-    device), "reader:FILE" for one of your own training; "embedded"; "openai:MODEL" for a language
-    model, with the options of `LLMOptions` and `ChatSettings`, such as base_url and samples;
-    "module:Name" for a class of your own, made with these options. UnknownName when there is no
-    such user or option, CardError when options cannot be used.
+    "reader" for the embedded user mixed with a frozen model's states (extra `reader`; options base,
+    device and dtype), "reader:FILE" with a head of your own; "embedded"; "openai:MODEL" for a
+    language model, with the options of `LLMOptions` and `ChatSettings`, such as base_url and
+    samples; "module:Name" for a class of your own, made with these options. UnknownName when there
+    is no such user or option, CardError when options cannot be used.
     """
     if not isinstance(user, str):
         _refuse_options(getattr(user, "kind", "object"), options)
@@ -59,7 +59,7 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
                 raise UnknownName.of(
                     "option of reader", name, _READER_OPTIONS, ", ".join(_READER_OPTIONS)
                 )
-        return ReaderUser(**options, **({"weights": rest} if rest else {}))
+        return ReaderUser(**options, **({"head": rest} if rest else {}))
     return _make_own_user(user, options)
 
 

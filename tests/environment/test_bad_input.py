@@ -69,12 +69,3 @@ def test_a_strict_card_refuses_what_is_too_long() -> None:
     env.reset(seed=0)
     with pytest.raises(UtteranceError, match="allows 20"):
         env.step("x" * 21)
-
-
-def test_no_dialogue_with_the_reader_begins_without_its_packages(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    env = gym.make("RLVER-Empathy-v0", user="reader")
-    with pytest.raises(UnknownName, match=r"needs the package torch: pip install '\.\[reader"):
-        env.reset(seed=0)

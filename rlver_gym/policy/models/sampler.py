@@ -6,7 +6,6 @@ before top-k and top-p cut it. With a cut, what was drawn comes from a narrower 
 the one that is learned. At temperature 0 (greedy) they are those of temperature 1.
 """
 
-import inspect
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from rlver_gym.policy.models.model import (
     make_bf16_copy,
 )
 from rlver_gym.util.errors import TrainingError
+from rlver_gym.util.model_cache import find_cache_argument_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class ModelSampler:
         self._lm = make_bf16_copy(find_causal_lm(model)) if copied else find_causal_lm(model)
         self._head = cast(nn.Module, self._lm.get_output_embeddings())
         _check_attention_layers(self._lm)
-        self._cache_argument = _find_cache_argument_name(self._lm.base_model)
+        self._cache_argument = find_cache_argument_name(self._lm.base_model)
         self.forget()
         self._check_cache()
 
@@ -364,14 +364,6 @@ class ModelSampler:
             use_cache=True,
             **{self._cache_argument: self._cache},
         ).last_hidden_state
-
-
-def _find_cache_argument_name(trunk: nn.Module) -> str:
-    """`cache` from transformers 5.24 on; `past_key_values` before, and in models that bring their
-    own code.
-    """
-    parameters = inspect.signature(type(trunk).forward).parameters
-    return "cache" if "cache" in parameters else "past_key_values"
 
 
 def _check_attention_layers(lm: PreTrainedModel) -> None:
