@@ -49,6 +49,23 @@ class HiddenNeed(StrEnum):
     """Wants sincere praise for specific things they did."""
 
 
+NEEDS_IN_WORDS = {
+    HiddenNeed.DEEP_EMPATHY: (
+        "to be felt with: that somebody senses what it is like inside, beyond generic comfort"
+    ),
+    HiddenNeed.PRACTICAL_ADVICE: "concrete, workable help with what to do next",
+    HiddenNeed.BALANCED_VIEW: "to see both sides fairly, the others' as well as their own",
+    HiddenNeed.MOTIVES: "to understand why the other person acted as they did",
+    HiddenNeed.REFLECTION: "to be led to their own part and pattern",
+    HiddenNeed.LISTENING: (
+        "to tell it all to somebody patient who takes in details and fixes nothing"
+    ),
+    HiddenNeed.NOT_AT_FAULT: "to hear convincingly, on the facts, that they are not to blame",
+    HiddenNeed.PRAISE: "sincere, specific recognition of what they did",
+}
+"""As whoever stands in the person's place is told it."""
+
+
 class Disposition(StrEnum):
     """How a person meets the world: quick to anger, waiting to be drawn out, or shying away
     (RLVER's three character types).

@@ -4,22 +4,9 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from rlver_gym.core.persona import Persona
+from rlver_gym.core.persona import NEEDS_IN_WORDS, Persona
 from rlver_gym.corpora.corpus import Candidate, DialogueLine, MomentLine
 from rlver_gym.library.personas import library
-
-NEEDS = {
-    "deep_empathy": (
-        "to be felt with: that somebody senses what it is like inside, beyond generic comfort"
-    ),
-    "practical_advice": "concrete, workable help with what to do next",
-    "balanced_view": "to see both sides fairly, the others' as well as their own",
-    "motives": "to understand why the other person acted as they did",
-    "reflection": "to be led to their own part and pattern",
-    "listening": "to tell it all to somebody patient who takes in details and fixes nothing",
-    "not_at_fault": "to hear convincingly, on the facts, that they are not to blame",
-    "praise": "sincere, specific recognition of what they did",
-}
 
 
 class SheetMoment(NamedTuple):
@@ -123,5 +110,5 @@ def describe_person(persona: Persona) -> list[str]:
         f"Now: {situation.now}",
         f"Tried: {' '.join(situation.tried)}",
         "",
-        f"HIDDEN NEED, never said aloud: {persona.need.value}: {NEEDS[persona.need.value]}",
+        f"HIDDEN NEED, never said aloud: {persona.need.value}: {NEEDS_IN_WORDS[persona.need]}",
     ]

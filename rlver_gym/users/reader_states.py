@@ -16,8 +16,7 @@ from torch.nn.functional import pad
 from transformers import AutoConfig, AutoModel, AutoTokenizer, DynamicCache
 
 from rlver_gym.core.dialogue import Dialogue
-from rlver_gym.core.persona import Persona
-from rlver_gym.corpora.sheets import NEEDS
+from rlver_gym.core.persona import NEEDS_IN_WORDS, Persona
 from rlver_gym.util.errors import UserFailed
 from rlver_gym.util.model_cache import (
     find_cache_argument_name,
@@ -134,7 +133,7 @@ class FrozenStates:
             f"{person.name}, {person.age}, {person.work}. {person.disposition}:"
             f" {', '.join(person.traits)}.\n"
             f"What happened: {situation.cause} {situation.now}\n"
-            f"What {person.name} hopes for and does not say: {NEEDS[persona.need.value]}.\n"
+            f"What {person.name} hopes for and does not say: {NEEDS_IN_WORDS[persona.need]}.\n"
         )
         begin, mark = self.tokenizer.bos_token_id, self._tokenize(f"\n{person.name}:")
         tokens = [*([] if begin is None else [begin]), *self._tokenize(about)]

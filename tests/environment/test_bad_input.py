@@ -1,14 +1,12 @@
 """What an agent may throw at the environment."""
 
-import sys
 from typing import Any
 
-import gymnasium as gym
 import pytest
 
 from rlver_gym.core.cards import env_card
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.util.errors import UnknownName, UtteranceError
+from rlver_gym.util.errors import UtteranceError
 
 PERSONA = "noor-missed-evening"
 NASTY = {
