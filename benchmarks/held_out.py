@@ -2,7 +2,7 @@
 so that they can be compared person by person.
 
 python benchmarks/held_out.py base=smollm2 sft=runs/sft grpo=runs/grpo/model [--against sft]
-    [--reader] [--transcripts FILE.md] [--out DIALOGUES.jsonl]
+    [--reader BASE] [--transcripts FILE.md] [--out DIALOGUES.jsonl]
 """
 
 import argparse
@@ -60,7 +60,9 @@ def main() -> None:
     parser.add_argument("--temperature", type=float, default=0.8)
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="bfloat16")
     parser.add_argument(
-        "--reader", action="store_true", help="also score the same dialogues by the reader"
+        "--reader",
+        metavar="BASE",
+        help="also score the same dialogues by the reader, with its base",
     )
     parser.add_argument(
         "--transcripts",
@@ -82,7 +84,7 @@ def main() -> None:
         }
     }
     if asked.reader:
-        reader = make_user("reader")
+        reader = make_user("reader", base=asked.reader)
         scores["reader"] = {
             name: [rescore(one, reader) for one in found.episodes] for name, found in held.items()
         }

@@ -18,9 +18,8 @@ from torch import Tensor, nn
 
 from rlver_gym.core.capabilities import FACTORS
 from rlver_gym.core.dialogue import Dialogue
-from rlver_gym.core.persona import Persona
+from rlver_gym.core.persona import NEEDS_IN_WORDS, Persona
 from rlver_gym.corpora.corpus import Corpus, RatedReply
-from rlver_gym.corpora.sheets import NEEDS
 from rlver_gym.library.personas import library
 from rlver_gym.policy.models.model import find_causal_lm, load_model, load_tokenizer
 
@@ -60,7 +59,7 @@ class Reader(nn.Module):
         traits = f"{person.disposition} ({', '.join(person.traits)})"
         head = f"You are {person.name}, {person.age}, {person.work}, {traits}.\n{situation.cause}\n"
         head += "".join(f"- {one.when}: {one.what}\n" for one in situation.timeline)
-        head += f"Now: {situation.now}\nWhat you need: {need}: {NEEDS[need]}\n\nSo far:\n"
+        head += f"Now: {situation.now}\nWhat you need: {need}: {NEEDS_IN_WORDS[persona.need]}\n\nSo far:\n"
         lines, said = dialogue.user_lines, dialogue.earlier_utterances
         pairs = list(zip(lines, said, strict=False))[-3:]
         told = "".join(f"PERSON: {user}\nSUPPORTER: {agent}\n" for user, agent in pairs)

@@ -38,7 +38,7 @@ class Sources(NamedTuple):
     """
 
     user: str | None = None
-    """As `make_user` takes it, such as "my_module:MyUser" or "reader:my_weights.safetensors"."""
+    """As `make_user` takes it, such as "my_module:MyUser" or "reader:my_head.npz"."""
     user_options: Mapping[str, Any] = {}
     personas: str | None = None
     """A folder of persona cards."""

@@ -47,7 +47,7 @@ class Verdict(NamedTuple):
     servers: tuple[str, ...] = ()
     """Where the manifest names another server than the one that was asked."""
     is_recalled: bool = False
-    """Whether readings of the reader's network were taken from the record."""
+    """Whether readings of the reader were taken from the record."""
     side_files: tuple[SideFile, ...] = ()
 
     @property
@@ -96,7 +96,7 @@ class Verdict(NamedTuple):
             told.append((f"{run}: {text}", agent in self.agents.lost))
         told += [(f"{run}: by its response cache, {one}.", True) for one in self.servers]
         if self.is_recalled:
-            text = "what the reader's network read stands as it is recorded"
+            text = "what the reader read stands as it is recorded"
             told.append((f"{run}: {text}. verify --rerun reads it again.", False))
         for file in self.side_files:
             own = f"{run}: {file.name} is of dialogues of this run, and not recomputed."

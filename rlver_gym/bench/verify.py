@@ -41,7 +41,7 @@ def verify(
     folder or its response cache cannot be read, needs something named, or was made with cards or a
     user that are not these.
 
-    What the reader's network made of an utterance is recorded and taken from there; with `rerun` it
+    What the reader read in an utterance is recorded and taken from there; with `rerun` it
     reads again, and a difference of more than a point is one.
     """
     manifest = Manifest.read(folder)

@@ -303,7 +303,7 @@ def verify(
     rerun: Annotated[
         bool,
         typer.Option(
-            help="Let the network of a run with the reader read again; it may differ by one point."
+            help="Let the base of a run with the reader read again; it may differ by one point."
         ),
     ] = False,
     as_json: AsJson = False,

@@ -229,10 +229,9 @@ class FrozenStates:
                 if beginning not in branches:
                     self._kept.pop(beginning, None)  # a part of what is kept now
             span = slice(most - kept, most + len(one.tokens) - kept)
-            both = [(x.keys[row, :, span], x.values[row, :, span]) for x in cache.layers]
-            self._keep(
-                one.tokens, torch.stack([torch.stack(side) for side in zip(*both, strict=True)])
-            )
+            layers: list[Any] = cache.layers
+            sides = [x.keys[row, :, span] for x in layers], [x.values[row, :, span] for x in layers]
+            self._keep(one.tokens, torch.stack([torch.stack(side) for side in sides]))
         self._states.clear()
 
     def _keep(self, tokens: tuple[int, ...], kept: Tensor) -> None:

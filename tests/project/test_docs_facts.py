@@ -24,6 +24,7 @@ OTHERS = {
     "--no-deps", "--enable-lora", "--max-lora-rank", "--logprobs-mode", "--generation-config",
     "--install-completion", "--logdir", "--model_args", "--nproc-per-node", "--nnodes",
     "--rdzv-backend", "--rdzv-endpoint", "--extra",
+    "--no-extract", "--curve", "--test",  # of research/fit_reader.py
 }  # fmt: skip
 """Options of pip, vLLM, torchrun and others, which pages name beside ours."""
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*(?:\.[\w.-]+)?")
