@@ -26,7 +26,7 @@ from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded.compile import compile_card
-from rlver_gym.users.embedded.english import get_token
+from rlver_gym.users.embedded.english import LEXICON
 from rlver_gym.users.embedded.speak import PHRASES
 
 FOLDER = Path(__file__).parent / "questions"
@@ -154,7 +154,7 @@ def _explains(persona: Persona, last: str, reply: str) -> bool:
     card.
     """
     card = compile_card(persona)
-    tokens = [set(map(get_token, split_words(text))) - {0} for text in (last, reply)]
+    tokens = [{LEXICON[word].token for word in split_words(text)} - {0} for text in (last, reply)]
     same = any(
         any(
             one.casefold().rstrip(".!?") in text

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from rlver_gym.core.words import split_words
-from rlver_gym.users.embedded.english import LEXICON, PERSON
+from rlver_gym.users.embedded.english import ASKED_ALIKE, PERSON
 from rlver_gym.users.embedded.hear import NAME
 
 FOLDER = Path(__file__).parent / "recogniser"
@@ -59,7 +59,9 @@ def generalised(text: str) -> list[str]:
     """
     plain = text.replace("’", "'")
     names = frozenset(map(str.lower, NAME.findall(plain)))
-    units = [PERSON if word in names else LEXICON[word].question for word in split_words(plain)]
+    units = [
+        PERSON if word in names else ASKED_ALIKE.get(word, word) for word in split_words(plain)
+    ]
     pairs = zip(["", *units], units, strict=False)
     units = [unit for before, unit in pairs if not before == unit == PERSON]
     return [*units, "?"] if plain.endswith("?") else units

@@ -150,7 +150,7 @@ def main() -> None:
         topics = {(topic.kind, topic.key): at for at, topic in enumerate(card.topics)}
         for text, answer in list_questions(chance, persona, fold, people):
             dialogue = Dialogue(persona.situation.openings.normal).with_utterance(f"{text}?")
-            moment = recall(card, dialogue)
+            [moment] = recall([(card, dialogue)])
             rows = measure(moment)
             if rows is not None and (answer is None or answer in topics):
                 example = rows, topics[answer] if answer else None, is_factual(moment)

@@ -61,8 +61,8 @@ def lay_out(replies: list[RatedReply], share: float = 1.0) -> Rows:
     shelf, inputs, words, counts, ruled = library(), [], [], [], []
     for one in replies:
         persona = shelf.get(one.persona)
-        moment = recall(compile_card(persona), one.dialogue)
-        ruled.append(find_void(moment) is not None or bool(find_rules(moment)))
+        [moment] = recall([(compile_card(persona), one.dialogue)])
+        ruled.append(find_void(moment) is not None or any(c.points for c in find_rules(moment)[0]))
         values = compute_inputs(moment, persona.need)
         inputs.append([values[name] for name in INPUTS])
         words.append(frozenset(moment.heard.words))

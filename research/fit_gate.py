@@ -71,7 +71,7 @@ def count_pairs(texts: list[str]) -> tuple[dict[str, int], np.ndarray, frozenset
 
 
 def hash_pairs(first: np.ndarray | np.int64, second: np.ndarray) -> np.ndarray:
-    """As `rules.measure_salad`."""
+    """As `gate.measure_salad`."""
     return (first * 40_503 + second * 9_973) % PAIRS
 
 
@@ -105,8 +105,12 @@ def lay_out(
 ) -> np.ndarray:
     table, rows = memoryview(pairs.data), []
     for text, story in texts:
-        units = [find_neighbour(word, common) for word in split_words(text)]
-        rows.append([*measure_salad(hear(text)._replace(neighbours=units), story, table), 1.0])
+        heard = hear(text)
+        sentences = tuple(
+            part._replace(neighbours=tuple([find_neighbour(word, common) for word in part.words]))
+            for part in heard.sentences
+        )
+        rows.append([*measure_salad(heard._replace(sentences=sentences), story, -1, table), 1.0])
     return np.array(rows)
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from rlver_gym.bench.strategies import STRATEGIES, label_turn
+from rlver_gym.environment.alarms import find_sure_acts
 from rlver_gym.users.embedded.english import LABELS
-from rlver_gym.users.embedded.hear import find_sure_acts, hear
+from rlver_gym.users.embedded.hear import hear
 
 HERE = Path(__file__).parent
 OTHERS = ("self-disclosure", "information", "listening", "motives", "praise")

@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rlver_gym.bench.score import drop_failed
+from rlver_gym.environment.alarms import find_sure_acts
 from rlver_gym.environment.episode import Episode
 from rlver_gym.users.embedded.english import LABEL, LABELS
-from rlver_gym.users.embedded.hear import find_sure_acts, hear
+from rlver_gym.users.embedded.hear import hear, split_line
 from rlver_gym.util.groups import group, mean_by
 from rlver_gym.util.interval import RESAMPLES, Interval, bootstrap
 
@@ -61,7 +62,11 @@ def label_turn(utterance: str, lines: Sequence[str]) -> frozenset[str] | None:
     found = {
         "question": "?" in utterance,
         "restatement": "retell" in remarks
-        or any(heard.runs & hear(line, is_line=True).runs for line in lines),
+        or any(
+            not heard.runs.isdisjoint(piece.sentence.runs)
+            for line in lines
+            for piece in split_line(line)
+        ),
         "reflection": is_reflecting,
         "affirmation": bool((acts | remarks) & _AFFIRMING),
         "suggestion": bool((acts | remarks) & _SUGGESTING),

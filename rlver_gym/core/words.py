@@ -4,7 +4,6 @@ Frozen on purpose: a score must not move because a library's stemmer did. Knows 
 """
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 from itertools import chain
 from sys import intern
@@ -18,7 +17,6 @@ _LETTERS = bytes(
     for code in range(256)
 )
 """A table for `bytes.translate`: blanks for all that is in no word."""
-_LETTERS_AND_LINES = _LETTERS[:10] + b"\n" + _LETTERS[11:]
 _DATA: dict[str, Any] = load_yaml("rlver_gym.core", "words.yaml")
 _IRREGULAR_CONTRACTIONS = {
     word: tuple(written_out.split()) for word, written_out in _DATA["contractions"].items()
@@ -106,22 +104,7 @@ def words(text: str) -> tuple[str, ...]:
 def split_words(text: str) -> tuple[str, ...]:
     """As `words`, for texts that will not be asked about again."""
     plain = text.lower().replace("’", "'").replace("‘", "'")
-    return _write_out(plain.encode("ascii", "replace").translate(_LETTERS).decode("ascii"))
-
-
-def split_many(texts: Iterable[str]) -> list[tuple[str, ...]]:
-    """As `split_words` of each of many texts, in half the time."""
-    each = [text.replace("\n", " ") for text in texts]
-    if not each:
-        return []
-    joined = "\n".join(each)
-    plain = joined.lower().replace("’", "'").replace("‘", "'")
-    lines = plain.encode("ascii", "replace").translate(_LETTERS_AND_LINES).decode("ascii")
-    return list(map(_write_out, lines.split("\n")))
-
-
-def _write_out(plain: str) -> tuple[str, ...]:
-    """The words between blanks, contractions written out."""
+    plain = plain.encode("ascii", "replace").translate(_LETTERS).decode("ascii")
     tokens = plain.split()
     if "'" in plain or "cannot" in plain:
         for at in reversed(

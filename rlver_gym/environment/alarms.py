@@ -3,11 +3,14 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from rlver_gym.agents import PRIVILEGED_AGENTS
 from rlver_gym.agents.baselines import BASELINES
 from rlver_gym.environment.copies import NearCopies, find_near_copies
 from rlver_gym.environment.episode import Episode
-from rlver_gym.users.embedded.hear import find_sure_acts, hear
+from rlver_gym.users.embedded import english
+from rlver_gym.users.embedded.hear import Heard, hear
 from rlver_gym.util.json_text import to_plain
 
 FEWEST_REPLIES = 8
@@ -121,3 +124,11 @@ def _find_acts(reply: str) -> frozenset[str]:
 
 
 _OPEN = frozenset("what how which where when who why".split())
+
+
+def find_sure_acts(heard: Heard) -> list[dict[str, float]]:
+    """How surely each sentence does each act, in [0, 1]; what stands beside it counts as well."""
+    odds = (5 * heard.evidence + heard.evidence.mean(0)) / 6
+    sure = 1 / (1 + np.exp(-np.clip(odds, -20, 20)))
+    rows = [dict(zip(english.ACTS, row, strict=True)) for row in sure.tolist()]
+    return rows if heard.sentences else []

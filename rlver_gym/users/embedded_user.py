@@ -8,16 +8,13 @@ from rlver_gym.core.persona import Disposition
 from rlver_gym.core.user import Moment, Scene
 from rlver_gym.users.embedded.appraise import appraise_moment, weigh_chat
 from rlver_gym.users.embedded.compile import compile_card
-from rlver_gym.users.embedded.recall import recall, recall_many
-from rlver_gym.users.embedded.speak import choose_thought, compose_opening, compose_reply
+from rlver_gym.users.embedded.recall import recall
+from rlver_gym.users.embedded.speak import Speaker, choose_thought, compose_opening
 from rlver_gym.util.errors import UserFailed
 
-_VERSION = 12
-"""One more whenever the same words would be felt or answered differently."""
+# points a turn by disposition: how far readers of rated replies differ from the mean
 _BIAS = {Disposition.NEGATIVE: -0.22, Disposition.PASSIVE: 0.187, Disposition.AVOIDANT: 0.042}
-"""Points a turn by disposition: how far readers of rated replies differ from the mean."""
-_CHALLENGING_GAIN = 0.65
-"""What everything good counts for with difficulty "challenging"."""
+_CHALLENGING_GAIN = 0.65  # what everything good counts for with difficulty "challenging"
 
 
 class EmbeddedUser:
@@ -30,25 +27,37 @@ class EmbeddedUser:
     """
 
     kind = "embedded"
-
-    def __init__(self) -> None:
-        self.version = f"{_VERSION}"
+    version = "12"  # one more whenever the same words would be felt or answered differently
 
     def open(self, scene: Scene, emotion: int) -> str:
         """The situation's opening, in the tone of the emotion."""
         return compose_opening(scene, emotion)
 
     def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
-        """The change in points with its reasons, and a thought in the person's own words.
-
-        UserFailed for somebody who speaks another language than English.
-        """
+        """The change with its reasons, and a thought. UserFailed for another language."""
         reasons = self._reasons(scene, emotion, dialogue)
         change = int(sum([reason.points for reason in reasons]))
-        if not scene.persona.person.thoughts.touched:
-            strongest = max(reasons, key=lambda reason: abs(reason.points), default=None)
-            return Appraisal(change, strongest.note if strongest else "", reasons)
-        return Appraisal(change, choose_thought(scene, dialogue, reasons, change), reasons)
+        if scene.persona.person.thoughts.touched:
+            return Appraisal(change, choose_thought(scene, dialogue, reasons), reasons)
+        strongest = max(reasons, key=lambda reason: abs(reason.points), default=None)
+        return Appraisal(change, strongest.note if strongest else "", reasons)
+
+    def _reasons(self, scene: Scene, emotion: int, dialogue: Dialogue) -> tuple[Reason, ...]:
+        persona, ledger, is_chat = scene.persona, Ledger(), scene.card.is_chat
+        if persona.language != "en":
+            raise UserFailed(
+                f"{persona.id} speaks {persona.language!r}, and the {self.kind} user understands"
+                " English alone. Other languages are for LLM users and replay: --user openai:MODEL."
+            )
+        gain = _CHALLENGING_GAIN if scene.card.difficulty == "challenging" else 1.0
+        [moment] = recall([(compile_card(persona), dialogue)])
+        parts = weigh_chat(moment) if is_chat else appraise_moment(moment, persona.need)
+        for code, points, note in parts:
+            ledger.add(code, points * (gain if points > 0 else 1.0), note)
+        disposition = persona.person.disposition
+        ledger.add(f"temper:{disposition}", _BIAS[disposition], f"their nature: {disposition}")
+        round_and_clip(ledger, emotion)
+        return tuple(ledger.reasons)
 
     def appraise_many(self, moments: Sequence[Moment]) -> list[Appraisal]:
         """What was said at each of the moments."""
@@ -58,35 +67,16 @@ class EmbeddedUser:
     def hear_moments(self, moments: Sequence[Moment]) -> None:
         """Hear what was said at each of the moments at once, and keep it with the dialogues."""
         english = [moment for moment in moments if moment.scene.persona.language == "en"]
-        recall_many([(compile_card(scene.persona), dialogue) for scene, _, dialogue in english])
-
-    def _reasons(self, scene: Scene, emotion: int, dialogue: Dialogue) -> tuple[Reason, ...]:
-        persona = scene.persona
-        if persona.language != "en":
-            raise UserFailed(
-                f"{persona.id} speaks {persona.language!r}, and the {self.kind} user understands"
-                " English alone. Other languages are for LLM users and replay: --user openai:MODEL."
-            )
-        ledger = Ledger()
-        gain = _CHALLENGING_GAIN if scene.card.difficulty == "challenging" else 1.0
-        moment = recall(compile_card(persona), dialogue)
-        is_chat = scene.card.is_chat
-        parts = weigh_chat(moment) if is_chat else appraise_moment(moment, persona.need)
-        for code, points, note in parts:
-            ledger.add(code, points * (gain if points > 0 else 1.0), note)
-        disposition = persona.person.disposition
-        ledger.add(f"temper:{disposition}", _BIAS[disposition], f"their nature: {disposition}")
-        round_and_clip(ledger, emotion)
-        return tuple(ledger.reasons)
+        recall([(compile_card(scene.persona), dialogue) for scene, _, dialogue in english])
 
     def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
-        """What was asked, a reaction or none, and what comes next; or goodbye. UserFailed for a
-        profile that has no lines to say.
-        """
+        """The person's answer. UserFailed for a profile that has no lines to say."""
         if not scene.persona.situation.disclosures:
             raise UserFailed(
                 f"{scene.persona.id} is a profile without lines: the embedded user can appraise for"
                 " it, not speak. Make a lean card of it (`rlver-gym personas import`) or use an LLM"
                 " user."
             )
-        return compose_reply(scene, emotion, dialogue, appraisal)
+        [moment] = recall([(compile_card(scene.persona), dialogue)])
+        dialogue.memory.now, dialogue.memory.before = moment.keep(), None
+        return Speaker(scene, emotion, dialogue, appraisal, moment).reply()

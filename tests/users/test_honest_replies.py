@@ -24,7 +24,7 @@ from rlver_gym.core.words import sentences, words
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded.gate import find_garble
+from rlver_gym.users.embedded.gate import FEWEST, find_garble, weigh_salad
 from rlver_gym.users.embedded.hear import hear
 
 PAIRS = [
@@ -122,7 +122,10 @@ def test_what_people_write_hangs_together_and_stirred_it_does_not() -> None:
 
 
 def _is_broken(sentence: str) -> bool:
-    return find_garble(hear(sentence), frozenset()) > 0
+    heard, story = hear(sentence), frozenset[str]()
+    return len(heard.words) >= FEWEST and (
+        find_garble(heard, story, weigh_salad(heard, story), []) > 0
+    )
 
 
 def test_who_listened_mostly_ends_above_the_start_and_far_above_stock_phrases_with_quotes() -> None:

@@ -1,34 +1,20 @@
-"""Hear: a text, sentence by sentence, once: what it is about, what it asks and does, and the runs
-of words by which copies are known. Score and speech ask this and nothing else. Knows no card.
-"""
+"""Hear: what a text is about, asks and does, once, for score and speech. Knows no card."""
 
 import re
-from collections.abc import Iterable, Sequence
-from itertools import accumulate, chain, compress, pairwise, repeat
-from typing import NamedTuple
+from collections.abc import Sequence
+from itertools import accumulate, chain, compress, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rlver_gym.core.words import split_sentences, split_words
-from rlver_gym.users.embedded.english import (
-    ACTS,
-    LABELS,
-    LEXICON,
-    PERSON,
-    WORDS,
-    classify,
-    embed,
-    scale,
-    weigh_acts,
-    word_set,
-)
+from rlver_gym.users.embedded import english
+from rlver_gym.users.embedded.english import ACTS, LABELS, LEXICON, PERSON, WORDS, word_set
 from rlver_gym.util.frozen import Memo
 
 NAME = re.compile(r"[A-Z](?<=[a-z,;:] .)[a-z]{2,}\b")
-_MOST_SENTENCES = 40
-"""Of an utterance, those that are heard."""
-_SURE = 0.5
-"""How probable what a sentence does must be to be named."""
+_MOST_SENTENCES = 40  # of a text, those that are heard
+_SURE = 0.5  # how probable what a sentence does must be to be named
 
 
 def _compile(name: str) -> re.Pattern[str]:
@@ -37,68 +23,46 @@ def _compile(name: str) -> re.Pattern[str]:
     return re.compile(text, re.IGNORECASE)
 
 
-_ASKS, _RELATIVE, _ABOUT, _SUGGESTS, _QUESTION_WORD, _PREFERS = map(
+_ASKS, _RELATIVE, _ABOUT, _SUGGESTS, _QUESTION_WORD, PREFERS = map(
     _compile, ("asks", "relative", "about", "suggests", "first question word", "prefers")
-)
+)  # the last asks what they want of this talk
 # Sets of words without one of which a pattern does not match.
 _MAY_ASK, _MAY_SUGGEST = word_set("may ask"), word_set("may suggest")
 _WHOLE = (
     ("threat", _compile("threat"), word_set("may threaten"), word_set("threatens by")),
     ("meta", _compile("begging for points"), word_set("may beg"), word_set("begs for")),
 )
-_NO_END, _LITTLE, _FOREIGN = map(
-    word_set, ("no end", "little words", "little words of other languages")
-)
-
-
-class _Hurt(NamedTuple):
-    """What hurts in a plain sentence: one with a word that may hurt, without one that denies it or
-    a mark of what is quoted, and short.
-    """
-
-    act: str
-    pattern: re.Pattern[str]
-    triggers: frozenset[str]
-    denials: frozenset[str]
-    marks: str
-    most_words: int
-
-    def is_in(self, sentence: "Sentence") -> bool:
-        return (
-            len(sentence.words) <= self.most_words
-            and not self.triggers.isdisjoint(sentence.words)
-            and not (sentence.ask and self.act != "insult")
-            and self.denials.isdisjoint(sentence.words)
-            and self.pattern.search(sentence.text) is not None
-            and not any(mark in sentence.text for mark in self.marks)
-        )
-
-
 _NOT_PLAIN = word_set("not plain")
-_HURTS = (
-    _Hurt("insult", _compile("insults"), word_set("insulting"), word_set("denies"), '"“”?', 16),
-    _Hurt(
-        "blame", _compile("plainly blames"), word_set("may blame"), _NOT_PLAIN | {"not"}, '"', 14
-    ),
-    _Hurt("minimise", _compile("belittles"), word_set("may belittle"), _NOT_PLAIN, '"', 14),
+_NOT_BLAMING = _NOT_PLAIN | {"not"}
+_HURTS = (  # a pattern, words of which it needs one, that deny it, marks of quotes, most words
+    ("insult", _compile("insults"), word_set("insulting"), word_set("denies"), '"“”?', 16),
+    ("blame", _compile("plainly blames"), word_set("may blame"), _NOT_BLAMING, '"', 14),
+    ("minimise", _compile("belittles"), word_set("may belittle"), _NOT_PLAIN, '"', 14),
 )
+_NO_END, _LITTLE = word_set("no end"), word_set("little words")
+_FOREIGN = word_set("little words of other languages")
+_NO_LABELS = np.zeros((1, len(LABELS)), np.float32)
+_NO_EVIDENCE = np.full((1, len(ACTS)), -3.0, np.float32)
 
 
 class Sentence(NamedTuple):
-    """One sentence of an utterance."""
+    """A sentence, its words looked up."""
 
     text: str
     words: tuple[str, ...]
     topics: tuple[int, ...]  # its tokens in order, a repeated one twice
     tokens: frozenset[int]
     runs: tuple[int, ...]  # hashes of its runs of three words, speaker and listener folded
+    neighbours: tuple[int, ...]  # what each word is to its neighbours
+    strange: tuple[str, ...]  # words that are none
+    functions: int  # how many words are too common to say what it is about
     ask: str = ""  # the question word, "yes" for a yes or no, "about"; "" asks nothing
     suggests: bool = False
     act: str = ""  # what it probably asks or does, of `english.LABELS`; "" for no likely one
 
 
 class Heard(NamedTuple):
-    """A text, heard. A line of the person has no labels, evidence, acts and what follows them."""
+    """A text, heard; a line of the person without labels and what follows them."""
 
     text: str
     sentences: tuple[Sentence, ...]
@@ -106,34 +70,19 @@ class Heard(NamedTuple):
     tokens: frozenset[int]
     runs: frozenset[int]
     vectors: np.ndarray  # what each sentence is about, and in the last row the whole
-    labels: np.ndarray  # sentences × LABELS: how probably each asks or does it
-    evidence: np.ndarray  # sentences × ACTS, in logits; the last act is to hang together badly
-    mean: Sequence[float] = ()  # of the sentences' evidence, act by act
-    most: Sequence[float] = ()
+    labels: np.ndarray = _NO_LABELS  # sentences × LABELS: how probably each asks or does it
+    evidence: np.ndarray = _NO_EVIDENCE  # sentences × ACTS, in logits; the last is to be broken
     acts: frozenset[str] = frozenset()  # insult, threat, meta, foreign, shouts, cut, …
     names: frozenset[str] = frozenset()  # within sentences, in lower case
-    functions: int = 0  # how many of its words are too common to say what it is about
-    neighbours: Sequence[int] = ()  # what each word is to its neighbours
-    strange: Sequence[str] = ()  # words that are none
-
-    @property
-    def asks(self) -> bool:
-        return any(sentence.ask for sentence in self.sentences)
 
 
 class _Read(NamedTuple):
-    """A sentence, its words looked up: a column each of what is known of them."""
+    """A sentence, and what its words are in the table of vectors and to the classifiers."""
 
-    text: str
-    words: tuple[str, ...]
-    topics: tuple[int, ...]
-    runs: tuple[int, ...]
+    sentence: Sentence
     rows: tuple[int, ...]
-    acts: tuple[str, ...]
-    questions: tuple[str, ...]
-    neighbours: tuple[int, ...]
-    nones: tuple[bool, ...]
-    functions: tuple[bool, ...]
+    acts: tuple[int, ...]
+    questions: tuple[int, ...]
 
 
 def _read(text: str) -> list[_Read]:
@@ -143,206 +92,173 @@ def _read(text: str) -> list[_Read]:
         words = split_words(part)
         if words:
             columns = zip(*[LEXICON[word] for word in words], strict=True)
-            words, tokens, folded, *rest = columns  # words of the lexicon: one object each
+            # words of the lexicon: one object each
+            words, tokens, folded, rows, acts, asks, neighbours, nones, functions, _ = columns
+            topics, size = tuple(filter(None, tokens)), sum(functions)
             runs = tuple(map(hash, zip(folded, folded[1:], folded[2:], strict=False)))
-            reads.append(_Read(part, words, tuple(filter(None, tokens)), runs, *rest))
+            strange = tuple(compress(words, nones)) if True in nones else ()
+            about = topics, frozenset(topics), runs, neighbours, strange, size
+            sentence = Sentence(part, words, *about, *_find_ask(part, words))
+            reads.append(_Read(sentence, rows, acts, asks))
     return reads
 
 
-def hear(text: str, names: frozenset[str] = frozenset(), *, is_line: bool = False) -> Heard:
-    """Hear a text of an agent, or (`is_line`) one of the person, of which nobody asks what it
-    does. `names`: those of the story, in lower case.
-    """
-    return _hear_line(text) if is_line else hear_many([text], [names])[0]
+def _find_ask(text: str, words: Sequence[str]) -> tuple[str, bool]:
+    """What a sentence asks for, and whether it suggests: see `Sentence`."""
+    is_marked = "?" in text[-4:]
+    suggests = not _MAY_SUGGEST.isdisjoint(words[:4]) and _SUGGESTS.match(text) is not None
+    if not is_marked and _MAY_ASK.isdisjoint(words[:6]):
+        return "", suggests
+    if "me" in words and _ABOUT.search(text):
+        return "about", suggests
+    is_question = is_marked or (_ASKS.match(text) and not _RELATIVE.match(text))
+    if not is_question or (suggests and not PREFERS.search(text)):
+        return "", suggests
+    word = _QUESTION_WORD.search(text)
+    return word.group().lower() if word is not None else "yes", suggests
+
+
+class Piece(NamedTuple):
+    """A sentence of a line of the person, shared by all lines that have it; vectors are rows."""
+
+    sentence: Sentence
+    sum: np.ndarray  # of the vectors of its words
+    vector: np.ndarray
+
+
+def _read_piece(text: str) -> list[Piece]:
+    """The first sentence of a text, if it has words."""
+    return [
+        Piece(sentence._replace(ask="", suggests=False), sums, english.scale(sums))
+        for sentence, rows, *_ in _read(text)[:1]
+        for sums in [english.embed(rows, (0,))]
+    ]
+
+
+_PIECES = Memo(_read_piece, 20_000)
+
+
+def split_line(text: str) -> tuple[Piece, ...]:
+    """What a line of the person says, sentence by sentence."""
+    parts = split_sentences(text)[:_MOST_SENTENCES]
+    return tuple([piece for part in parts for piece in _PIECES[part]])
+
+
+def join_pieces(text: str, pieces: Sequence[Piece]) -> Heard:
+    """The line, heard."""
+    total = sum([piece.sum for piece in pieces], np.zeros((1, 64), np.float32))
+    vectors = np.concatenate([*[piece.vector for piece in pieces], english.scale(total)])
+    return _join(text, [piece.sentence for piece in pieces], vectors)
+
+
+def _join(text: str, sentences: Sequence[Sentence], *more: Any) -> Heard:
+    words = [word for sentence in sentences for word in sentence.words]
+    tokens = [token for sentence in sentences for token in sentence.topics]
+    runs = [run for sentence in sentences for run in sentence.runs]
+    return Heard(text, tuple(sentences), tuple(words), frozenset(tokens), frozenset(runs), *more)
+
+
+def hear(text: str, names: frozenset[str] = frozenset()) -> Heard:
+    """Hear a text of an agent. `names`: those of the story, in lower case."""
+    return hear_many([text], [names])[0]
 
 
 def hear_many(texts: Sequence[str], names: Sequence[frozenset[str]]) -> list[Heard]:
     """Hear texts of agents, each with the names of its story."""
     reads_of = [_read(text) for text in texts]
-    spoken = [own for own in reads_of if own]
-    if not spoken:
-        return [_hear_nothing(text) for text in texts]
-    reads = list(chain.from_iterable(spoken))
-    starts = list(accumulate([len(own) for own in spoken[:-1]], initial=0))
-    names_of = chain.from_iterable(map(repeat, names, map(len, reads_of)))
+    reads = list(chain.from_iterable(reads_of))
+    if not reads:
+        return list(map(_hear_nothing, texts))
+    starts = list(accumulate([len(own) for own in reads_of if own][:-1], initial=0))
+    names_of = [own for own, read in zip(names, reads_of, strict=True) for _ in read]
     labels, evidence = _classify(reads, names_of)
-    parts = zip(
-        starts,
-        np.add.reduceat(evidence, starts).tolist(),
-        np.maximum.reduceat(evidence, starts).tolist(),
-        _embed(reads, starts),
-        strict=True,
-    )
+    parts = zip(starts, _embed(reads, starts), strict=True)
     likely = dict(zip(*[at.tolist() for at in np.nonzero(labels >= _SURE)], strict=True))
     heard = []
     for text, own in zip(texts, reads_of, strict=True):
         if not own:
             heard.append(_hear_nothing(text))
             continue
-        start, sums, most, vectors = next(parts)
-        end = start + len(own)
+        start, vectors = next(parts)
+        end, named = start + len(own), frozenset(map(str.lower, NAME.findall(text)))
         sentences = [
-            _make_sentence(read, LABELS[likely[at]] if at in likely else "")
+            read.sentence._replace(act=LABELS[likely[at]]) if at in likely else read.sentence
             for at, read in enumerate(own, start)
         ]
-        words = [word for read in own for word in read.words]
-        heard.append(
-            Heard(
-                text,
-                tuple(sentences),
-                tuple(words),
-                frozenset([token for read in own for token in read.topics]),
-                frozenset([run for read in own for run in read.runs]),
-                vectors,
-                labels[start:end],
-                evidence[start:end],
-                [value / len(own) for value in sums],
-                most,
-                _find_acts(text, sentences, words),
-                frozenset(map(str.lower, NAME.findall(text))),
-                sum([sum(read.functions) for read in own]),
-                [unit for read in own for unit in read.neighbours],
-                [w for read in own if True in read.nones for w in compress(read.words, read.nones)],
-            )
-        )
+        about = vectors, labels[start:end], evidence[start:end], _find_acts(text, sentences), named
+        heard.append(_join(text, sentences, *about))
     return heard
+
+
+def _hear_nothing(text: str) -> Heard:
+    act = "silence" if not text.strip(" .!?…\n\t") else "foreign"
+    return join_pieces(text, ())._replace(acts=frozenset([act]))
 
 
 def _embed(reads: list[_Read], starts: list[int]) -> list[np.ndarray]:
     """Of each text that begins at these, the vectors of its sentences and of the whole."""
     rows = list(chain.from_iterable([read.rows for read in reads]))
-    parts = embed(rows, list(accumulate([len(read.rows) for read in reads[:-1]], initial=0)))
-    vectors = scale(np.concatenate([parts, np.add.reduceat(parts, starts)]))
-    if len(starts) == 1:
-        return [vectors]
+    ends = accumulate([len(read.rows) for read in reads[:-1]], initial=0)
+    parts = english.embed(rows, list(ends))
+    vectors = english.scale(np.concatenate([parts, np.add.reduceat(parts, starts)]))
     sentences, wholes = vectors[: len(parts)], vectors[len(parts) :, None]
     bounds = pairwise([*starts, len(parts)])
     return [np.concatenate([sentences[a:b], w]) for (a, b), w in zip(bounds, wholes, strict=True)]
 
 
-def _classify(reads: list[_Read], names: Iterable[frozenset[str]]) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and evidence of sentences, between marks of their ends; for the labels names are
-    PERSON, several running as one.
-    """
-    acts: list[str] = []
-    questions: list[str] = []
+def _classify(reads: list[_Read], names: list[frozenset[str]]) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and evidence of sentences; for labels names are PERSON, several running as one."""
+    tables = english.load_tables()
+    begin, end, stop, ask = [tables.acts.number.get(mark, 0) for mark in "^$.?"]
+    first, last, mark, person = map(tables.questions.number.__getitem__, ("<", ">", "?", PERSON))
+    acts: list[int] = []
+    questions: list[int] = []
     starts, question_starts, roots = [], [], []
-    for read, own_names in zip(reads, names, strict=True):
-        is_marked, units = "?" in read.text[-4:], read.questions
+    for (sentence, _, own_acts, units), own_names in zip(reads, names, strict=True):
+        is_marked = "?" in sentence.text[-4:]
         starts.append(len(acts))
-        acts += ("^", *read.acts, "?", "$") if is_marked else ("^", *read.acts, ".")
-        if not own_names.isdisjoint(read.words):
-            pairs = zip(read.words, units, strict=True)
-            units = [PERSON if word in own_names else unit for word, unit in pairs]
-        if PERSON in units:
-            pairs = zip(("", *units), units, strict=False)
-            units = [unit for before, unit in pairs if not before == unit == PERSON]
+        acts += (begin, *own_acts, ask, end) if is_marked else (begin, *own_acts, stop)
+        if not own_names.isdisjoint(sentence.words):
+            pairs = zip(sentence.words, units, strict=True)
+            units = [person if word in own_names else unit for word, unit in pairs]
+        if person in units:
+            pairs = zip((0, *units), units, strict=False)
+            units = [unit for before, unit in pairs if not before == unit == person]
         question_starts.append(len(questions))
         roots.append((len(units) + is_marked) ** 0.5)
-        questions += ("<", *units, "?", ">") if is_marked else ("<", *units, ">")
-    return classify(questions, question_starts, roots), weigh_acts(acts, starts)
+        questions += (first, *units, mark, last) if is_marked else (first, *units, last)
+    evidence = (tables.acts.add_up(acts, starts) + tables.acts.bias) / 100
+    return english.classify(questions, question_starts, roots), evidence
 
 
-def _make_sentence(read: _Read, act: str = "", *, is_line: bool = False) -> Sentence:
-    text, words, topics, runs, *_ = read
-    if is_line:
-        return Sentence(text, words, topics, frozenset(topics), runs)
-    suggests = not _MAY_SUGGEST.isdisjoint(words[:4]) and _SUGGESTS.match(text) is not None
-    ask = _find_ask(text, words, suggests=suggests)
-    return Sentence(text, words, topics, frozenset(topics), runs, ask, suggests, act)
-
-
-def _find_ask(text: str, words: Sequence[str], *, suggests: bool) -> str:
-    is_marked = "?" in text[-4:]
-    if not is_marked and _MAY_ASK.isdisjoint(words[:6]):
-        return ""
-    if "me" in words and _ABOUT.search(text):
-        return "about"
-    if not is_marked and (not _ASKS.match(text) or _RELATIVE.match(text)):
-        return ""
-    if suggests and not asks_preference(text):
-        return ""
-    word = _QUESTION_WORD.search(text)
-    return word.group().lower() if word is not None else "yes"
-
-
-def asks_preference(text: str) -> bool:
-    """Whether a sentence asks what they want of this talk."""
-    return _PREFERS.search(text) is not None
-
-
-def _find_acts(text: str, sentences: Sequence[Sentence], words: list[str]) -> frozenset[str]:
+def _find_acts(text: str, sentences: Sequence[Sentence]) -> frozenset[str]:
+    """What is plainly done: insult, blame, minimise, threat, meta, cut, foreign, shouts."""
+    words, acts = [word for sentence in sentences for word in sentence.words], []
     text, distinct = text.replace("’", "'"), frozenset(words)
-    found = [
-        hurt.act
-        for hurt in _HURTS
-        if not hurt.triggers.isdisjoint(distinct) and any(map(hurt.is_in, sentences))
-    ]
-    found += [
-        act
-        for act, pattern, *needed in _WHOLE
-        if not any(map(distinct.isdisjoint, needed)) and pattern.search(text)
-    ]
+    for act, pattern, triggers, denials, marks, most in _HURTS:
+        for part in () if triggers.isdisjoint(distinct) else sentences:
+            if (
+                len(part.words) <= most
+                and not triggers.isdisjoint(part.words)
+                and denials.isdisjoint(part.words)
+                and (act == "insult" or not part.ask)
+                and pattern.search(part.text)
+                and not any(mark in part.text for mark in marks)
+            ):
+                acts.append(act)
+    for act, pattern, *needed in _WHOLE:
+        if not any(map(distinct.isdisjoint, needed)) and pattern.search(text):
+            acts.append(act)
     if words[-1] in _NO_END and text.rstrip()[-1] not in "…—–?.":
-        found.append("cut")
+        acts.append("cut")
     if not text.isascii():
         letters = [char for char in text if char.isalpha()]
         if sum(map(str.isascii, letters)) < 0.6 * len(letters):
-            found.append("foreign")
+            acts.append("foreign")
     if 3 <= len(words) <= 200 and not _FOREIGN.isdisjoint(distinct):
         foreign = sum(map(_FOREIGN.__contains__, words))
         if foreign >= 0.3 * len(words) > sum(map(_LITTLE.__contains__, words)):
-            found.append("foreign")
+            acts.append("foreign")
     if len(words) >= 3 and text.isupper():
-        found.append("shouts")
-    return frozenset(found)
-
-
-def find_sure_acts(heard: Heard) -> list[dict[str, float]]:
-    """How surely each sentence does each act, in [0, 1]; what stands beside it counts as well."""
-    odds = (5 * heard.evidence + heard.evidence.mean(0)) / 6
-    sure = 1 / (1 + np.exp(-np.clip(odds, -20, 20)))
-    rows = [dict(zip(ACTS, row, strict=True)) for row in sure.tolist()]
-    return rows if heard.sentences else []
-
-
-_NO_LABELS = np.zeros((1, len(LABELS)), np.float32)
-_NO_EVIDENCE = np.full((1, len(ACTS)), -3.0, np.float32)
-_NO_VECTOR = np.zeros((1, 64), np.float32)
-
-
-def _read_line_sentence(text: str) -> tuple[Sentence, np.ndarray] | None:
-    return next(
-        ((_make_sentence(read, is_line=True), embed(read.rows, (0,))[0]) for read in _read(text)),
-        None,
-    )
-
-
-_LINE_SENTENCES = Memo(_read_line_sentence, 20_000)
-
-
-def _hear_line(text: str) -> Heard:
-    parts = [_LINE_SENTENCES[part] for part in split_sentences(text)[:_MOST_SENTENCES]]
-    parts = [part for part in parts if part is not None]
-    if not parts:
-        return _hear_nothing(text)
-    sentences, sums = zip(*parts, strict=True)
-    return Heard(
-        text,
-        sentences,
-        tuple([word for sentence in sentences for word in sentence.words]),
-        frozenset().union(*[sentence.tokens for sentence in sentences]),
-        frozenset().union(*[sentence.runs for sentence in sentences]),
-        scale(np.array((*sums, sum(sums)))),
-        _NO_LABELS,
-        _NO_EVIDENCE,
-    )
-
-
-def _hear_nothing(text: str) -> Heard:
-    acts = frozenset(("silence" if not text.strip(" .!?…\n\t") else "foreign",))
-    nothing: frozenset[int] = frozenset()
-    return Heard(
-        text, (), (), nothing, nothing, _NO_VECTOR, _NO_LABELS, _NO_EVIDENCE,
-        _NO_EVIDENCE[0].tolist(), _NO_EVIDENCE[0].tolist(), acts,
-    )  # fmt: skip
+        acts.append("shouts")
+    return frozenset(acts)

@@ -1,7 +1,6 @@
-"""Recall: what was said before the last utterance, and that utterance, heard. It travels with the
-dialogue, so a step hears two texts: what the person answered last, and what the agent says now.
-"""
+"""Recall: the last utterance, and what was said before it, kept small with the dialogue."""
 
+from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,113 +8,99 @@ import numpy as np
 
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.users.embedded.compile import Card
-from rlver_gym.users.embedded.gate import remember_salad
-from rlver_gym.users.embedded.hear import Heard, hear, hear_many
-
-_NOTHING: frozenset = frozenset()
+from rlver_gym.users.embedded.gate import FEWEST, weigh_salad
+from rlver_gym.users.embedded.hear import Heard, Piece, hear, hear_many, join_pieces, split_line
 
 
-class Past(NamedTuple):
-    """What was said before the last utterance."""
+class Utterance(NamedTuple):
+    """What is kept of an utterance of the agent."""
 
-    last: Heard  # the person's last words
-    told: frozenset[int]  # tokens of all that the person said
-    told_runs: frozenset[int]
-    told_words: frozenset[str]
-    told_vectors: np.ndarray
-    lines: frozenset[tuple[str, ...]]  # the sentences of the person
-    own: frozenset[int]  # tokens of what the agent said
-    own_runs: tuple[frozenset[int], ...]  # of each of its utterances
-    own_lines: frozenset[tuple[str, ...]]  # its sentences of more than two words
-    asked: tuple[frozenset[int], ...]  # tokens of each question of the agent
-    asked_without_uptake: int  # how many of its last utterances asked and took up nothing
-    salad: tuple[float, ...]  # how far its utterances hang together, as the gate remembers it
+    text: str
+    tokens: tuple[int, ...]
+    runs: Sequence[int]
+    lines: tuple[int, ...]  # hashes of its sentences of more than three words
+    asked: tuple[frozenset[int], ...]  # tokens of each question
+    logit: float | None  # of its being salad; None for a short one
 
 
-class Moment(NamedTuple):
-    """The last utterance, and what was said before it."""
+class Kept(NamedTuple):
+    """What is kept of a dialogue: small, and mostly shared with others."""
 
     card: Card
-    past: Past
-    heard: Heard
+    told: tuple[tuple[Piece, ...], ...] = ()  # the person's lines
+    utterances: tuple[Utterance, ...] = ()
+    asked_without_uptake: int = 0  # how many of its last utterances asked and took up nothing
 
 
-def recall(card: Card, dialogue: Dialogue) -> Moment:
-    """The moment of a dialogue's utterance; kept with the dialogue."""
-    return recall_many([(card, dialogue)])[0]
+class Moment:
+    """The last utterance, heard, and what was said before it."""
+
+    def __init__(self, kept: Kept, line: str, heard: Heard) -> None:
+        """`line`: what the person said last."""
+        pieces = split_line(line)
+        self.card, told, self.utterances, self.asked_without_uptake = kept
+        self.heard, self.last, self.pieces = heard, join_pieces(line, pieces), (*told, pieces)
+        is_short = len(heard.words) < FEWEST
+        self.logit = None if is_short else weigh_salad(heard, self.card.words)
+        every = [piece for pieces in self.pieces for piece in pieces]
+        parts = [piece.sentence for piece in every]
+        # of all that the person said: tokens, runs, words, vectors, and what is known again
+        self.told = frozenset([token for part in parts for token in part.topics])
+        self.told_runs = frozenset([run for part in parts for run in part.runs])
+        self.told_words = frozenset([word for part in parts for word in part.words])
+        vectors = [piece.vector for piece in every]
+        self.told_vectors = np.concatenate([self.last.vectors[:0], *vectors])
+        self.lines = frozenset([line for told in self.pieces for line in list_sentences(told)])
+        self.own = frozenset([token for one in self.utterances for token in one.tokens])
+
+    def keep(self) -> Kept:
+        """What is kept of it when it has passed."""
+        heard = self.heard
+        lines = tuple([hash(part.words) for part in heard.sentences if len(part.words) > 3])
+        asked = tuple([part.tokens for part in heard.sentences if part.ask])
+        runs = array("q", heard.runs)
+        utterance = Utterance(heard.text, tuple(heard.tokens), runs, lines, asked, self.logit)
+        takes_up = not heard.tokens.isdisjoint(self.told - self.own)
+        bare = self.asked_without_uptake + 1 if asked and not takes_up else 0
+        return Kept(self.card, self.pieces, (*self.utterances, utterance), bare)
 
 
-def recall_many(dialogues: Sequence[tuple[Card, Dialogue]]) -> list[Moment]:
-    """The same of several dialogues, heard at once."""
+def recall(moments: Sequence[tuple[Card, Dialogue]]) -> list[Moment]:
+    """The moments of the last utterances of dialogues, heard at once; kept with the dialogues."""
+    recalled = [dialogue.memory.now for _, dialogue in moments]
     fresh = [
-        (card, dialogue)
-        for card, dialogue in dialogues
-        if not _fits(dialogue.memory.now, card, dialogue.utterance)
+        (at, card, dialogue)
+        for (at, (card, dialogue)), known in zip(enumerate(moments), recalled, strict=True)
+        if not isinstance(known, Moment)
+        or known.card is not card
+        or known.heard.text != dialogue.utterance
     ]
     if fresh:
-        texts = [dialogue.utterance or "" for _, dialogue in fresh]
-        heard = hear_many(texts, [card.names for card, _ in fresh])
-        for (card, dialogue), words in zip(fresh, heard, strict=True):
-            dialogue.memory.now = Moment(card, _read_past(card, dialogue), words)
-            dialogue.memory.before = None  # not needed any more
-    return [dialogue.memory.now for _, dialogue in dialogues]
+        texts = [dialogue.utterance or "" for *_, dialogue in fresh]
+        every = hear_many(texts, [card.story.names for _, card, _ in fresh])
+        for (at, card, dialogue), heard in zip(fresh, every, strict=True):
+            kept, line = _find_kept(card, dialogue), dialogue.user_lines[-1]
+            recalled[at] = dialogue.memory.now = Moment(kept, line, heard)
+    return recalled
 
 
-def _fits(moment: object, card: Card, utterance: str | None) -> bool:
-    """Whether it is the moment of this utterance."""
-    return isinstance(moment, Moment) and moment.card is card and moment.heard.text == utterance
-
-
-def _read_past(card: Card, dialogue: Dialogue) -> Past:
-    before, turns = dialogue.memory.before, dialogue.turns
+def _find_kept(card: Card, dialogue: Dialogue) -> Kept:
+    """What was kept with the dialogue, or else all of it read again."""
+    kept, turns = dialogue.memory.before, dialogue.turns
     if (
-        turns
-        and _fits(before, card, turns[-1].utterance)
-        and len(before.past.own_runs) + 1 == len(turns)
+        isinstance(kept, Kept)
+        and kept.card is card
+        and len(kept.utterances) == len(turns) > 0
+        and kept.utterances[-1].text == turns[-1].utterance
     ):
-        return _go_on(before, turns[-1].reply)
-    past = _begin(dialogue.opening)
-    for turn in turns:
-        past = _go_on(Moment(card, past, hear(turn.utterance, card.names)), turn.reply)
-    return past
+        return kept
+    kept = Kept(card)
+    for line, turn in zip(dialogue.user_lines, turns, strict=False):
+        kept = Moment(kept, line, hear(turn.utterance, card.story.names)).keep()
+    return kept
 
 
-def _begin(opening: str) -> Past:
-    line = hear(opening, is_line=True)
-    return Past(
-        line, line.tokens, line.runs, frozenset(line.words), line.vectors[:-1],
-        hash_sentences(line), _NOTHING, (), _NOTHING, (), 0, (),
-    )  # fmt: skip
-
-
-def _go_on(before: Moment, reply: str) -> Past:
-    card, past, heard = before
-    line = hear(reply, is_line=True)
-    bare = heard.asks and not takes_up(past, heard)
-    return Past(
-        line,
-        past.told | line.tokens,
-        past.told_runs | line.runs,
-        past.told_words.union(line.words),
-        np.concatenate([past.told_vectors, line.vectors[:-1]]),
-        past.lines | hash_sentences(line),
-        past.own | heard.tokens,
-        (*past.own_runs, heard.runs),
-        past.own_lines.union([one.words for one in heard.sentences if len(one.words) > 2]),
-        (*past.asked, *[one.tokens for one in heard.sentences if one.ask]),
-        past.asked_without_uptake + 1 if bare else 0,
-        past.salad + remember_salad(heard, card.words),
-    )
-
-
-def takes_up(past: Past, heard: Heard) -> bool:
-    """Whether an utterance has a word of what was told, but for those that the agent had."""
-    return not heard.tokens.isdisjoint(past.told - past.own)
-
-
-def hash_sentences(line: Heard) -> frozenset[tuple[str, ...]]:
-    """By what sentences of the person are known again, however they are typed: short ones ("Yes.")
-    only where there are no others.
-    """
-    long = [sentence.words for sentence in line.sentences if len(sentence.words) > 3]
-    return frozenset(long or [sentence.words for sentence in line.sentences])
+def list_sentences(pieces: Sequence[Piece]) -> list[tuple[str, ...]]:
+    """By what sentences a line is known again: short ones only where there are no others."""
+    every = [piece.sentence.words for piece in pieces]
+    return [words for words in every if len(words) > 3] or every

@@ -1,48 +1,26 @@
-"""Rules: what must cost, whatever else an utterance holds, each with the words that it is seen by.
-Shared by score and speech.
-"""
+"""Rules: what must cost, whatever else an utterance holds. Shared by score and speech."""
 
 import re
-from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from rlver_gym.core.dialogue import ReasonCode
 from rlver_gym.core.ledger import ACT_IN_WORDS, quote
-from rlver_gym.core.words import split_sentences, split_words
-from rlver_gym.users.embedded.english import (
-    RELATIONS,
-    get_token,
-    is_common_word,
-    weigh,
-    word_groups,
-    word_set,
-)
+from rlver_gym.users.embedded import english
+from rlver_gym.users.embedded.compile import NUMBERS
 from rlver_gym.users.embedded.gate import find_garble
+from rlver_gym.users.embedded.hear import Sentence
 from rlver_gym.users.embedded.recall import Moment
+from rlver_gym.util.files import load_json
 
-VOID = (ReasonCode.SILENCE, ReasonCode.NONSENSE)
-"""Reasons beside which nothing else counts."""
-CODES = {
-    "silence": ReasonCode.SILENCE, "nonsense": ReasonCode.NONSENSE, "garble": ReasonCode.BROKEN,
-    "cut": ReasonCode.BROKEN, "repetition": ReasonCode.REPETITION, "as_own": "as_own",
-    "name": "fact", "number": "fact", "insult": "prior:insult", "threat": "prior:threat",
-    "meta": "prior:meta", "blame": "prior:blame", "minimise": "prior:minimise",
-}  # fmt: skip
-COSTS = {
-    "silence": -4.5, "nonsense": -5.0, "garble": -6.0, "cut": -1.5, "repetition": -2.0,
-    "as_own": -3.0, "name": -3.0, "number": -1.5, "insult": -6.0, "threat": -7.0, "meta": -7.0,
-    "blame": -4.0, "minimise": -4.0,
-}  # fmt: skip
-"""Points of experts: nobody in the corpus does it often enough to be fitted."""
-_MINE = frozenset("i me my mine myself we our us".split())
+VOID = (ReasonCode.SILENCE, ReasonCode.NONSENSE)  # reasons beside which nothing else counts
+_COSTS: dict[str, tuple[str, float]] = load_json(english.DATA, "rules.json")["costs"]
+"""By rule, its reason's code, and points of experts: too rare in the corpus to be fitted."""
+MINE = frozenset("i me my mine myself we our us".split())
 _YOURS = frozenset("you your yours yourself".split())
-_OWN_STORY = 650
-"""Hundredths of a nat in one sentence, from where their story is told as the agent's own."""
-_NUMBER_WORDS = word_groups("numbers to nineteen")[0]
-_NUMBERS = frozenset(_NUMBER_WORDS[2:]) | word_set("tens") | {"hundred", "thousand"}
+_OWN_STORY = 650  # hundredths of a nat in a sentence that tells their story as its own
 _NAMED = re.compile(r"\byour ([a-z]+),? ([A-Z][a-z]{2,})\b(?!\s[a-z]*(?:day|ing)\b)")
-_CALENDAR = word_set("weekdays") | word_set("months") | word_set("capitalised but no names")
+_CALENDAR = english.word_set("weekdays", "months", "capitalised but no names")
 
 
 class Contribution(NamedTuple):
@@ -53,121 +31,94 @@ class Contribution(NamedTuple):
     note: str
 
 
-class Rule(NamedTuple):
-    """A rule that holds."""
+class Wrong(NamedTuple):
+    """A name or a number that is plainly not theirs, and the right one."""
 
-    name: str
-    share: float  # how much of it, in [0, 1]
-    note: str
-    said: str = ""  # of a wrong name or number
-    right: str = ""
-
-    def cost(self) -> Contribution:
-        return Contribution(CODES[self.name], COSTS[self.name] * self.share, self.note)
+    rule: str
+    said: str
+    right: str
 
 
-def find_void(moment: Moment) -> Rule | None:
-    """Whether nothing in an utterance can be weighed: it is silence, no language that they know, or
-    little words stirred.
-    """
-    heard = moment.heard
-    words, count = heard.words, len(heard.words)
+def _cost(rule: str, note: str, share: float = 1.0) -> Contribution:
+    code, points = _COSTS[rule]
+    return Contribution(code, points * share, note)
+
+
+def find_void(moment: Moment) -> Contribution | None:
+    """Whether nothing can be weighed: silence, another language, or little words stirred."""
+    heard, words, count = moment.heard, moment.heard.words, len(moment.heard.words)
+    functions = sum([sentence.functions for sentence in heard.sentences])
     if "silence" in heard.acts:
-        return Rule("silence", 1.0, "the agent said nothing")
+        return _cost("silence", "the agent said nothing")
     if count < 4:
-        is_talk = count > 0 and (
-            heard.functions > 0 or not heard.tokens.isdisjoint(moment.past.told)
-        )
+        is_talk = functions > 0 or not heard.tokens.isdisjoint(moment.told)
     else:
-        stirred = count >= 20 and (
-            heard.functions > 0.97 * count or len(frozenset(words)) < 1.05 * count**0.8
-        )
-        is_talk = heard.functions >= 0.2 * count and not stirred
+        is_flat = functions > 0.97 * count or len(frozenset(words)) < 1.05 * count**0.8
+        is_talk = functions >= 0.2 * count and not (count >= 20 and is_flat)
     if is_talk and "foreign" not in heard.acts:
         return None
-    return Rule("nonsense", 1.0, "that was no sentence that they could follow")
+    return _cost("nonsense", "that was no sentence that they could follow")
 
 
-def find_rules(moment: Moment) -> list[Rule]:
-    """The rules that hold for an utterance that can be weighed."""
-    heard, past = moment.heard, moment.past
-    found = []
-    for act in ("insult", "threat", "meta", "blame", "minimise"):
-        if act in heard.acts:
-            found.append(Rule(act, 1.0, ACT_IN_WORDS[act]))
-    for sentence in heard.sentences:
-        if len(sentence.words) > 3 and sentence.words in past.own_lines:
-            note = f"said what was already said: “{quote(sentence.text)}”"
-            found.append(Rule("repetition", 1.0, note))
-            break
-    garble = find_garble(heard, moment.card.words, past.salad)
-    if garble:
-        note = "could not follow it: words that do not hang together"
-        found.append(Rule("garble", garble, note))
+def find_rules(moment: Moment) -> tuple[list[Contribution], float]:
+    """The rules that hold for an utterance that can be weighed, and how much of it is garble."""
+    heard, before = moment.heard, moment.utterances
+    hurts = [act for act in ("insult", "threat", "meta", "blame", "minimise") if act in heard.acts]
+    costs, garble = [_cost(act, ACT_IN_WORDS[act]) for act in hurts], 0.0
+    lines = {line for utterance in before for line in utterance.lines}
+    again = [sentence.text for sentence in heard.sentences if hash(sentence.words) in lines]
+    if again:
+        costs.append(_cost("repetition", f"said what was already said: “{quote(again[0])}”"))
+    if moment.logit is not None:
+        logits = [utterance.logit for utterance in before if utterance.logit is not None]
+        garble = find_garble(heard, moment.card.words, moment.logit, logits)
+        costs.append(
+            _cost("garble", "could not follow it: words that do not hang together", garble)
+        )
     if "cut" in heard.acts:
         last = quote(heard.sentences[-1].text)
-        found.append(Rule("cut", 1.0, f"left a sentence unfinished: “{last}”"))
-    as_own = _find_story_as_own(moment)
-    if as_own:
-        found.append(Rule("as_own", 1.0, f"told their story as its own: “{quote(as_own)}”"))
-    wrong = find_wrong(moment)
-    return [*found, *([wrong] if wrong is not None else [])]
-
-
-def _find_story_as_own(moment: Moment) -> str:
-    for sentence in moment.heard.sentences:
+        costs.append(_cost("cut", f"left a sentence unfinished: “{last}”"))
+    for sentence in heard.sentences:
         words = sentence.words
-        is_own = not _MINE.isdisjoint(words) and _YOURS.isdisjoint(words) and not sentence.ask
-        if is_own and weigh(sentence.tokens & moment.past.told) >= _OWN_STORY:
-            return sentence.text
-    return ""
+        is_own = not MINE.isdisjoint(words) and _YOURS.isdisjoint(words) and not sentence.ask
+        if is_own and english.weigh(sentence.tokens & moment.told) >= _OWN_STORY:
+            costs.append(_cost("as_own", f"told their story as its own: “{quote(sentence.text)}”"))
+            break
+    wrong = find_wrong(moment)
+    if wrong:
+        costs.append(_cost(wrong.rule, f"got it wrong: “{wrong.said}”, not “{wrong.right}”"))
+    return costs, garble
 
 
-def find_wrong(moment: Moment) -> Rule | None:
-    """A name or a number that is plainly not theirs: another name for a relation that somebody has
-    alone, another number of the same thing in a sentence like theirs.
-    """
-    card = moment.card
+def find_wrong(moment: Moment) -> Wrong | None:
+    """Another name for a relation that one has alone, another number of the same thing."""
+    people, names = moment.card.story.people, moment.card.story.names
     for sentence in moment.heard.sentences:
         if sentence.words[0] == "if" or '"' in sentence.text:
             continue
         for relation, name in _NAMED.findall(sentence.text) if "your" in sentence.words else ():
-            right, lower = card.people.get(relation), name.lower()
-            if right is None or lower in right.lower().split() or lower in card.names:
+            right, lower = people.get(relation), name.lower()
+            if right is None or lower in right.lower().split() or lower in names:
                 continue
-            if lower not in _CALENDAR and not is_common_word(lower):
-                note = f"got it wrong: “{name}”, not “{right}”"
-                return Rule("name", 1.0, note, name, right)
-        if not _NUMBERS.isdisjoint(sentence.words) and _MINE.isdisjoint(sentence.words):
-            wrong = _find_wrong_number(moment, sentence.words, sentence.tokens)
+            if lower not in _CALENDAR and not english.LEXICON[lower].is_small:
+                return Wrong("name", name, right)
+        if not NUMBERS.isdisjoint(sentence.words) and MINE.isdisjoint(sentence.words):
+            wrong = _find_wrong_number(moment, sentence)
             if wrong is not None:
                 return wrong
     return None
 
 
-def _find_wrong_number(
-    moment: Moment, words: tuple[str, ...], tokens: frozenset[int]
-) -> Rule | None:
-    for at, (word, unit) in enumerate(pairwise(words)):
-        if word not in _NUMBERS or not get_token(unit) or unit in RELATIONS:
+def _find_wrong_number(moment: Moment, sentence: Sentence) -> Wrong | None:
+    words, story = sentence.words, moment.card.story
+    for at, (number, unit) in enumerate(pairwise(words)):
+        counted, said = english.LEXICON[unit].token, f"{number} {unit}"
+        if number not in NUMBERS or not counted or unit in english.RELATIONS:
             continue
-        if f" {word} {unit} " in moment.card.text or words[at - 1 : at] == ("about",):
+        if f" {said} " in story.text or words[at - 1 : at] == ("about",):
             continue
-        about = tokens - {get_token(unit), get_token(word)}
-        for theirs, right, near in _list_numbers(moment.card.text_lines):
-            if theirs == unit and len(about & near) >= 2 and weigh(about & near) >= 250:
-                note = f"got it wrong: “{word} {unit}”, not “{right} {unit}”"
-                return Rule("number", 1.0, note, f"{word} {unit}", f"{right} {unit}")
+        for theirs, right, near in story.counted:
+            about = (sentence.tokens - {counted, english.LEXICON[number].token}) & near
+            if theirs == unit and len(about) >= 2 and english.weigh(about) >= 250:
+                return Wrong("number", said, f"{right} {unit}")
     return None
-
-
-@lru_cache(maxsize=256)
-def _list_numbers(lines: tuple[str, ...]) -> tuple[tuple[str, str, frozenset[int]], ...]:
-    """What is counted in some lines, the number, and what else the sentence is about."""
-    counted = []
-    for words in [split_words(part) for line in lines for part in split_sentences(line)]:
-        for number, unit in pairwise(words):
-            if number in _NUMBERS and unit not in _NUMBERS:
-                near = frozenset([get_token(word) for word in words if word not in (number, unit)])
-                counted.append((unit, number, near - {0}))
-    return tuple(counted)

@@ -1,6 +1,4 @@
-"""Speak: the person's answer. What is wrong is put right, what was asked or guessed is answered,
-else a reaction by the true reason comes first; then what comes next. Nothing is said twice.
-"""
+"""Speak: correct, answer, or react by the true reason and go on. Nothing is said twice."""
 
 import hashlib
 import re
@@ -15,36 +13,29 @@ from rlver_gym.core.persona import Disposition
 from rlver_gym.core.user import Scene, disclosure_depth
 from rlver_gym.core.words import split_sentences
 from rlver_gym.users.embedded import retrieve
-from rlver_gym.users.embedded.compile import compile_card
 from rlver_gym.users.embedded.english import DATA, FEELING_OF, weigh
-from rlver_gym.users.embedded.hear import Heard, Sentence, asks_preference, hear
-from rlver_gym.users.embedded.recall import hash_sentences, recall
+from rlver_gym.users.embedded.hear import PREFERS, Heard, Sentence, hear
+from rlver_gym.users.embedded.recall import Moment
 from rlver_gym.users.embedded.rules import find_wrong
 from rlver_gym.users.embedded.wording import add_introductions, apply_typing_style
 from rlver_gym.util.files import load_json
 
 PHRASES: dict = load_json(DATA, "phrases.json")
 _REACTIONS: dict = load_json(DATA, "reactions.json")
+# by the note of a reason, or by its code, a field of `rlver_gym.core.persona.Manner`
 _REASONS: dict[str, str] = _REACTIONS["reasons"]
-"""By the note of a reason, or by its code, a field of `rlver_gym.core.persona.Manner`."""
 _RULES, _ALONE, _FACTUAL, _PLEASANT, _FEEL, _DENIED = (
     frozenset(_REACTIONS[name].split(","))
     for name in ("rules", "alone", "factual", "pleasant", "feel", "denied")
 )
-"""Reasons that are answered whatever else was said; reactions after which nothing is told;
-questions for facts; feelings that are rather denied; words that a guess has, and has not.
-"""
 _AND, _TRADE, _OWN_NAME, _NAMES, _MEANS = (
     re.compile(_REACTIONS[name], re.IGNORECASE)
     for name in ("and", "trade", "own name", "names", "means")
 )
-"""Between two questions; asking for work, for their name, for another's, and for what was meant."""
 _ALWAYS = ("greets", "thanked", "apologised", "farewell")
 _WHEN, _AGE = ("when", "how long"), ("fact", "my-age", "")
-_REACTS, _HINTS, _MOST_HINTS, _STRANGE, _BRIEF = 0.35, 0.25, 3, 45, 14
-"""Shares of faint changes reacted to and of turns with a hint; the most hints; hundredths of a nat
-that is strange; words of a text to which politeness is all.
-"""
+_REACTS, _HINTS, _MOST_HINTS = 0.35, 0.25, 3  # shares of faint changes and of turns; most hints
+_STRANGE, _BRIEF = 45, 14  # hundredths of a nat; words of a text to which politeness is all
 _BY_PLACE, _BY_CHANCE, _NEAR = 0.35, 1.0, 3.5
 """Logits: what a place further down the card costs, what chance moves, where a thread is near."""
 
@@ -54,15 +45,14 @@ def compose_opening(scene: Scene, emotion: int) -> str:
     return apply_typing_style(scene.persona, add_introductions(scene.persona.situation, said))
 
 
-def choose_thought(
-    scene: Scene, dialogue: Dialogue, reasons: tuple[Reason, ...], change: int
-) -> str:
+def choose_thought(scene: Scene, dialogue: Dialogue, reasons: Sequence[Reason]) -> str:
     """What the person thinks and does not say; empty when they have thought all that they have."""
+    change = sum([reason.points for reason in reasons])
     kinds = ["touched", "eased"] if change >= 4 else ["eased", "touched"]
     if change <= 0:
-        kinds = ["hurt" if change <= -7 else "missed" if change <= -3 else "cold", "missed", "cold"]
-        if any(_REASONS.get(reason.code) == "puzzled" for reason in reasons):
-            kinds = ["puzzled", *kinds]
+        is_puzzled = any(_REASONS.get(reason.code) == "puzzled" for reason in reasons)
+        bad = "hurt" if change <= -7 else "missed" if change <= -3 else "cold"
+        kinds = [*["puzzled"] * is_puzzled, bad, "missed", "cold"]
     had = {turn.appraisal.thought for turn in dialogue.turns}
     for kind in kinds:
         fresh = [line for line in getattr(scene.persona.person.thoughts, kind) if line not in had]
@@ -78,20 +68,15 @@ def _draw(scene: Scene, dialogue: Dialogue, purpose: str) -> float:
     return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big") / 2**64
 
 
-def compose_reply(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
-    return _Speaker(scene, emotion, dialogue, appraisal).reply()
-
-
-class _Speaker:
+class Speaker:
     """One person about to answer."""
 
     def __init__(
-        self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal
+        self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal, moment: Moment
     ) -> None:
         self.scene, self.emotion, self.dialogue = scene, emotion, dialogue
         self.reasons, self.change = appraisal.reasons, appraisal.change
-        self.moment = recall(compile_card(scene.persona), dialogue)
-        self.card, self.heard = self.moment.card, self.moment.heard
+        self.moment, self.card, self.heard = moment, moment.card, moment.heard
         self.person, self.manner = scene.persona.person, scene.persona.person.manner
         self.depth = disclosure_depth(emotion, appraisal.change, len(dialogue.turns))
         self.before = "\n".join(dialogue.user_lines).lower()
@@ -100,8 +85,7 @@ class _Speaker:
     def reply(self) -> str:
         outcome = self.scene.card.outcome(self.emotion, len(self.dialogue.turns) + 1)
         if outcome in (Outcome.CONTENT, Outcome.LEFT):
-            is_content = outcome is Outcome.CONTENT
-            return self._join(self._react("goodbye_content" if is_content else "goodbye_left"))
+            return self._join(self._react(f"goodbye_{outcome}"))
         for act, manner in _REACTIONS["acts"].items():
             if act in self.heard.acts:
                 return self._join(self._react(manner))
@@ -110,8 +94,7 @@ class _Speaker:
     def _react(self, manner: str) -> list[str]:
         """A line of a kind that was not said yet, or of the kind that stands for it."""
         for kind in (manner, _REACTIONS["stands_for"].get(manner)):
-            fresh = self._fresh_stock(getattr(self.manner, kind)) if kind else []
-            if fresh:
+            if kind and (fresh := self._fresh_stock(getattr(self.manner, kind))):
                 return [self._pick(fresh)]
         return []
 
@@ -120,13 +103,12 @@ class _Speaker:
         for at, sentence in enumerate(self.heard.sentences):
             if sentence.suggests or sentence.act == "advise":
                 topics = retrieve.find_answers(self.moment, self.heard, at, suggests=True)
-                fresh = self._fresh([line for n in topics for line in self.card.topics[n].lines])
-                if fresh:
+                lines = [line for number in topics for line in self.card.topics[number].lines]
+                if fresh := self._fresh(lines):
                     self.is_done = True
                     return fresh[:1]
-        told = [one for one in self.reasons if one.points * self.change > 0]
-        told = [one for one in told if one.code in _REASONS]
-        worst = max(told, key=lambda one: abs(one.points), default=None)
+        true = [r for r in self.reasons if r.points * self.change > 0 and r.code in _REASONS]
+        worst = max(true, key=lambda reason: abs(reason.points), default=None)
         manners = [_REACTIONS["said"].get(sentence.act, "") for sentence in self.heard.sentences]
         is_brief = len(self.heard.words) <= _BRIEF
         manner = next((one for one in manners if one and (is_brief or one not in _ALWAYS)), "")
@@ -145,8 +127,8 @@ class _Speaker:
         wrong = find_wrong(self.moment) if is_wrong else None
         if wrong is None:
             return []
-        right = PHRASES["right"].format(right=wrong.right, said=wrong.said)
         openers = self._fresh_stock(self.manner.corrects or PHRASES["correct_first"])
+        right = PHRASES["right"].format(right=wrong.right, said=wrong.said)
         return [*openers[:1], *self._fresh_stock([right])]
 
     def _answer(self) -> list[str]:
@@ -158,7 +140,7 @@ class _Speaker:
             is_lost = _MEANS.search(" ".join(sentence.words[:8]))
             if (is_lost or (sentence.ask and sentence.act != "more")) and not any(answers):
                 asked = sentence
-                queries = [(self.moment.past.last, -1)] if is_lost else self._split(at)
+                queries = [(self.moment.last, -1)] if is_lost else self._split(at)
                 answers = [self._answer_question(heard, n) for heard, n in queries]
             parts += answers
         parts = list(dict.fromkeys(filter(None, parts)))
@@ -168,20 +150,19 @@ class _Speaker:
         """The questions of a sentence: two where it joins two; "Do you?" asks what stood before."""
         sentence = self.heard.sentences[at]
         clauses = _AND.split(sentence.text)[:2]
-        is_double = len(clauses) > 1 and not asks_preference(sentence.text)
+        is_double = len(clauses) > 1 and not PREFERS.search(sentence.text)
         if is_double or _TRADE.search(sentence.text):
             asked = [_TRADE.sub("What do you do for work?", clause) for clause in clauses]
-            each = [hear(f"{clause.rstrip('?')}?", self.card.names) for clause in asked]
+            each = [hear(f"{clause.rstrip('?')}?", self.card.story.names) for clause in asked]
             return [(heard, 0) for heard in each if heard.sentences]
         if sentence.tokens or sentence.act:
             return [(self.heard, at)]
-        return [(self.heard, at - 1) if at else (self.moment.past.last, -1)]
+        return [(self.heard, at - 1) if at else (self.moment.last, -1)]
 
     def _answer_guess(self, feeling: str) -> str:
         """Whether they have a feeling: in words of the card, or yes or no."""
         topic = self.card.by_key.get(("feeling", feeling, ""))
-        fresh = self._fresh(self.card.topics[topic].lines) if topic is not None else []
-        if fresh:
+        if topic and (fresh := self._fresh(topic.lines)):
             return fresh[0]
         kinds = ("unconfirmed", "no") if feeling in _PLEASANT else ("confirmed", "heard", "yes")
         said = next(filter(None, map(self._react, kinds)), [])
@@ -189,24 +170,22 @@ class _Speaker:
 
     def _answer_question(self, heard: Heard, at: int) -> str:
         sentence = heard.sentences[at]
-        if asks_preference(sentence.text):
+        if PREFERS.search(sentence.text):
             is_veiled = self.person.disposition is Disposition.AVOIDANT
             lines = PHRASES["preference_veiled" if is_veiled else "preference"]
             return self._pick(self._fresh_stock(lines[self.scene.persona.need]) or [""])
-        plain = self._answer_plainly(sentence)
-        if plain:
+        if plain := self._answer_plainly(sentence):
             return plain
         topics = retrieve.find_answers(self.moment, heard, at)
         for number in topics:
-            if self.card.topics[number].depth <= self.depth + 1 or self.emotion >= 30:
-                fresh = self._fresh(self._order(number, sentence, heard.vectors[at]))
-                if fresh:
-                    return fresh[0]
+            is_open = self.card.topics[number].depth <= self.depth + 1 or self.emotion >= 30
+            if is_open and (fresh := self._fresh(self._order(number, heard, at))):
+                return fresh[0]
         again = self._fresh_stock(self.manner.asked_again or PHRASES["again"])
         if not topics or not again:
             return ""
-        line = split_sentences(self._order(topics[0], sentence, heard.vectors[at])[0])[0]
-        keeps = line.startswith(("I ", "I'")) or line.split()[0].lower() in self.card.names
+        line = split_sentences(self._order(topics[0], heard, at)[0])[0]
+        keeps = line.startswith(("I ", "I'")) or line.split()[0].lower() in self.card.story.names
         return f"{again[0]} {line if keeps else line[:1].lower() + line[1:]}"
 
     def _answer_plainly(self, sentence: Sentence) -> str:
@@ -216,77 +195,72 @@ class _Speaker:
             return PHRASES["age"].format(age=self.person.age)
         if _OWN_NAME.search(text):
             return PHRASES["name"].format(name=self.person.name)
-        situation, last = self.scene.persona.situation, self.moment.past.last
+        situation, last = self.scene.persona.situation, self.moment.last
         named = sentence.words if "name" in text or "called" in text else last.words
         whom = retrieve.find_whom(self.moment, named) if _NAMES.search(text) else ""
-        for other in situation.people if whom else ():
+        for other in situation.people:
             if other.name == whom:
                 said = other.introduction or whom
                 return f"{said[:1].upper()}{said[1:]}."
         begins = situation.is_lean and sentence.act == "began"
         for event in situation.timeline if sentence.ask in _WHEN else ():
-            told = not retrieve.read_line(event.what).sentences.isdisjoint(hash_sentences(last))
+            lines = retrieve.read_line(last.text).sentences
+            told = not lines.isdisjoint(retrieve.read_line(event.what).sentences)
             if begins or (told and sentence.tokens <= last.tokens):
                 return f"That was {event.when[:1].lower()}{event.when[1:]}."
         return ""
 
     def _decline(self, sentence: Sentence) -> list[str]:
         """What no card holds they once say that they don't know, or don't say; else they go on."""
-        is_strange = weigh(sentence.tokens - self.card.vocabulary) >= _STRANGE
+        is_strange = weigh(sentence.tokens - self.card.story.vocabulary) >= _STRANGE
         is_own = sentence.ask not in _FACTUAL or "you" in sentence.words
         lines = self.manner.not_yet if is_own else self.manner.unknown
-        is_choice = sentence.ask in ("yes", "which") and " or " in sentence.text
-        lines = PHRASES["which"] if is_choice else lines
-        fresh = self._fresh_stock(lines) if is_strange or sentence.act == "about_you" else ()
+        if sentence.ask in ("yes", "which") and " or " in sentence.text:
+            lines = PHRASES["which"]
+        fresh = self._fresh_stock(lines) if is_strange or sentence.act == "about_you" else []
         return [self._pick(fresh)] if fresh and len(fresh) == len(lines) else self._go_on()
 
     def _go_on(self) -> list[str]:
         if self.is_done:
             return []
-        hints = self._hint() if self.draw("hint") < _HINTS else []
-        return hints or self._tell() or self._hint()
-
-    def _hint(self) -> list[str]:
-        hints = self.scene.persona.situation.hints.of(self.scene.persona.need)
-        fresh = self._fresh(hints)
-        return [self._pick(fresh)] if len(hints) - len(fresh) < min(_MOST_HINTS, len(hints)) else []
+        lines = self.scene.persona.situation.hints.of(self.scene.persona.need)
+        fresh = self._fresh(lines)
+        is_open = len(lines) - len(fresh) < min(_MOST_HINTS, len(lines))
+        hint = [self._pick(fresh)] if is_open else []
+        return (hint if self.draw("hint") < _HINTS else []) or self._tell() or hint
 
     def _tell(self) -> list[str]:
         """The untold piece of the story that lies nearest to what was said, else the next one."""
-        layout = retrieve.lay_out(self.card)
-        near = retrieve.score_topics(self.moment, self.heard, -1)[layout.told]
-        near[layout.is_thread & (near < _NEAR)] = -np.inf
-        near -= _BY_PLACE * np.cumsum(~layout.is_thread)
+        card, is_thread = self.card, self.card.is_thread
+        near = retrieve.score_topics(self.moment, self.heard, -1)[card.told]
+        near[is_thread & (near < _NEAR)] = -np.inf
+        near -= _BY_PLACE * np.cumsum(~is_thread)
         if not self.scene.persona.situation.is_lean:
             near += _BY_CHANCE * ((self.draw("tell") + 0.618 * np.arange(len(near))) % 1)
         for at in (-near).argsort(kind="stable").tolist():
-            number = int(layout.told[at])
-            topic = self.card.topics[number]
+            number = int(card.told[at])
+            topic = card.topics[number]
             if topic.depth <= self.depth and near[at] > -np.inf:
-                lines = topic.lines if layout.is_thread[at] else self._order(number)[:2]
+                lines = topic.lines if is_thread[at] else self._order(number)[:2]
                 fresh = self._fresh(lines)
-                if fresh and (layout.is_thread[at] or len(fresh) == len(lines)):
+                if fresh and (is_thread[at] or len(fresh) == len(lines)):
                     return fresh[:1]
         return []
 
-    def _order(
-        self, number: int, asked: Sentence | None = None, vector: np.ndarray | None = None
-    ) -> Sequence[str]:
-        """What can be said of a topic: the wording of their mood first; of lines that say different
-        things and have a word of the question, the one that is most like it; for "when", one with
-        a time.
-        """
-        topic = self.card.topics[number]
+    def _order(self, number: int, heard: Heard | None = None, at: int = 0) -> Sequence[str]:
+        """What a topic says: first in their mood, most like the question, timed for "when"."""
+        topic, asked = self.card.topics[number], heard.sentences[at] if heard else None
         lines = list(topic.lines)
         is_choice = len(lines) > 1 and topic.kind not in ("fact", "disclosure")
-        if is_choice and asked and any(asked.tokens & retrieve.read_line(n).tokens for n in lines):
+        read = retrieve.read_line
+        if heard and asked and is_choice and any(asked.tokens & read(n).tokens for n in lines):
             start = int(self.card.line_starts[number])
-            like = self.card.lines[start : start + len(lines)] @ vector
+            like = self.card.lines[start : start + len(lines)] @ heard.vectors[at]
             lines = [lines[at] for at in (-like).argsort(kind="stable").tolist()]
         toned = {"high": topic.toned[0], "low": topic.toned[1]}.get(Band.of(self.emotion).tone)
         lines = [toned, *lines] if toned else lines
         if asked and asked.ask in _WHEN:
-            lines.sort(key=lambda line: not retrieve.read_line(line).has_time)
+            lines.sort(key=lambda line: not read(line).has_time)
         return lines
 
     def _fresh(self, lines: Iterable[str]) -> list[str]:
@@ -304,9 +278,8 @@ class _Speaker:
         fresh: list[str] = []
         for part in parts:
             if part in fresh or len(retrieve.read_line(part).sentences) > 1:
-                part = " ".join(
-                    [one for one in self._fresh(split_sentences(part)) if one not in fresh]
-                )
+                sentences = self._fresh(split_sentences(part))
+                part = " ".join([sentence for sentence in sentences if sentence not in fresh])
             fresh += [part] if part else []
         if not fresh:
             fresh = [self._pick(self._fresh_stock(PHRASES["last"]) or ["…"])]

@@ -1,37 +1,28 @@
-"""Wording: people of the story are introduced when they are first named, and a text is typed as its
-person types. Pure.
-"""
+"""Wording: people are introduced when first named; a text is typed as its person types."""
 
 import re
-from functools import lru_cache
 
 from rlver_gym.core.persona import Persona, Situation
 from rlver_gym.core.words import content_stems, split_sentences, split_words
-from rlver_gym.users.embedded.english import get_token, word_set
+from rlver_gym.users.embedded.english import LEXICON, word_set
 from rlver_gym.users.embedded.recall import Moment
 
-_MOST_WORDS = 10
-"""Of what somebody terse says, but for its first sentence."""
+_MOST_WORDS = 10  # of what somebody terse says, but for its first sentence
 _I = re.compile(r"\bI\b(?!\.)")
-_DATES = word_set("weekdays") | word_set("months") | {"i"}
-
-
-@lru_cache(maxsize=2_048)
-def _compile_name(name: str, introduction: str) -> re.Pattern[str]:
-    """A name, with or without the introduction around it."""
-    return re.compile(rf"(?<!\w)(?:(?i:{re.escape(introduction)})|{re.escape(name)})(?!\w)")
+_DATES = word_set("weekdays", "months") | {"i"}
 
 
 def add_introductions(situation: Situation, text: str, moment: Moment | None = None) -> str:
-    """The text with everybody introduced whom neither side has named so far, and nobody twice;
-    `moment`: None at the opening.
-    """
+    """The text with everybody introduced whom nobody has named; `moment`: None at the opening."""
+    seen = moment.told_words.union(moment.heard.words) if moment else ()
     for other in situation.people:
         name, said = other.name, other.introduction
         if not said or name not in text:
             continue
-        pattern = _compile_name(name, said)
-        if moment is not None and _was_named(moment, split_words(name)[-1]):
+        known = rf"(?i:{re.escape(said)})|{re.escape(name)}"  # with its introduction, or without
+        pattern = re.compile(rf"(?<!\w)(?:{known})(?!\w)")
+        word = split_words(name)[-1]
+        if moment and (word in seen or LEXICON[word].token in moment.own):
             text = pattern.sub(name, text)
             continue
         named = pattern.search(text)
@@ -47,15 +38,8 @@ def add_introductions(situation: Situation, text: str, moment: Moment | None = N
     return text
 
 
-def _was_named(moment: Moment, word: str) -> bool:
-    past, heard = moment.past, moment.heard
-    return word in past.told_words or word in heard.words or get_token(word) in past.own
-
-
 def apply_typing_style(persona: Persona, text: str) -> str:
-    """A text as the person would type it: in lower case, a line a sentence, a few words at a time;
-    unchanged for those who write as their card does.
-    """
+    """As the person types: in lower case, a line a sentence, few words; or as the card does."""
     if persona.person.typing not in ("quick", "terse"):
         return text
     names = {word for other in persona.situation.people for word in other.name.split()}
