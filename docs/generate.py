@@ -1,5 +1,5 @@
-"""Writes the parts of the documentation that are printed by the program: the table of commands,
-transcripts, every figure of the shipped user.
+"""Writes the parts of the documentation that are printed by the program: the list of commands,
+a dialogue, every figure of the shipped user.
 
 python docs/generate.py          writes them
 python docs/generate.py results  writes this one
@@ -11,7 +11,7 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -21,7 +21,6 @@ import numpy as np
 from run_notebook import renew
 from typer.main import get_command
 
-from rlver_gym.agents import make_agent
 from rlver_gym.bench.attacks.red_team import run_attacks
 from rlver_gym.bench.draft import describe_fields
 from rlver_gym.bench.plan import BenchPlan
@@ -30,10 +29,10 @@ from rlver_gym.bench.score import score_agents
 from rlver_gym.bench.table import build_score_rows, need_rows
 from rlver_gym.cli import app
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Dialogue, Message, Turn
+from rlver_gym.core.dialogue import Dialogue, Turn
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.user import Scene
-from rlver_gym.environment.render import ENDINGS, render_emotion_bar
+from rlver_gym.environment.render import render_emotion_bar
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
@@ -54,67 +53,45 @@ from fidelity import (  # noqa: E402
 
 
 def commands() -> str:
-    """Every command with the first sentence of its help."""
-    rows = ["| command | what it does |", "|---|---|"]
+    """Every command with the beginning of its help, up to a stop, a colon or a bracket."""
+    rows = []
     root: Any = get_command(app)
     for name, command in root.commands.items():
         below = getattr(command, "commands", {None: command})
-        for part, one in below.items():
-            words = f"rlver-gym {name}" if part is None else f"rlver-gym {name} {part}"
-            text = " ".join(one.help.split("\n\n")[0].split()).replace("|", "\\|")
-            rows.append(f"| `{words}` | {re.split(r'(?<=[.]) ', text)[0]} |")
+        for part, leaf in below.items():
+            words = name if part is None else f"{name} {part}"
+            text = " ".join(leaf.help.split("\n\n")[0].split())
+            rows.append(f"- `{words}`: {re.split(r'[.:](?: |$)| [(]', text)[0]}")
     return "\n".join(rows)
 
 
 def suite() -> str:
     """Every field of a suite, and of a threshold."""
-    rows = [f"| `{name}` | {text} |" for name, text in describe_fields().items()]
-    return "\n".join(["| key | what it says |", "|---|---|", *rows])
+    return "\n".join(f"- `{name}`: {text}" for name, text in describe_fields().items())
 
 
-class Reciting:
-    """Says what was written beforehand."""
-
-    def __init__(self, replies: Sequence[str]) -> None:
-        """`replies`: one a turn."""
-        self.replies = replies
-
-    def reply(self, messages: Sequence[Message]) -> str:
-        """The next of them."""
-        return self.replies[sum(message.speaker == "agent" for message in messages)]
-
-
-def transcript(
-    persona_id: str, agent: str, replies: Sequence[str] = (), *, with_reasons: bool = True
-) -> str:
-    """A dialogue as Markdown: what was said, what it did, and why.
-
-    `replies`: the agent's words, instead of a shipped agent's.
-    """
-    persona = library().get(persona_id)
+def transcript() -> str:
+    """The beginning of a dialogue as Markdown: what was said, what it did, and why."""
+    persona = library().get(PERSONA)
     session = EmpathySession(EmbeddedUser(), persona, env_card("SAGE-Sentient-v0"), 0)
-    supporter, name = (
-        Reciting(replies) if replies else make_agent(agent, persona, 0),
-        persona.person.name,
-    )
-    turns = len(replies) or 99
+    name = persona.person.name
     lines = [f"**{name}:** {session.start()}", f"`{render_emotion_bar(session.emotion)}`"]
-    while session.outcome is None and len(session.dialogue.turns) < turns:
-        turn = session.reply(supporter.reply(tuple(session.dialogue.messages())))
+    for reply in REPLIES:
+        turn = session.reply(reply)
         notes = [
-            f"{one.points:+g} {one.note}" for one in turn.appraisal.reasons if abs(one.points) >= 2
+            f"{reason.points:+g} {reason.note}"
+            for reason in turn.appraisal.reasons
+            if abs(reason.points) >= 2
         ]
-        because = f": {'; '.join(notes)}" if with_reasons else ""
         lines += [
-            f"> **{agent}:** {turn.utterance.replace(chr(10), ' ')}",
+            f"> **you:** {turn.utterance}",
             (
                 f"`{render_emotion_bar(turn.emotion)}`"
-                f" **{turn.appraisal.change:+d}**{because}<br>\n*“{turn.appraisal.thought}”*"
+                f" **{turn.appraisal.change:+d}**: {'; '.join(notes)}<br>\n"
+                f"*“{turn.appraisal.thought}”*"
             ),
             f"**{name}:** {turn.reply}",
         ]
-    if session.outcome:
-        lines.append(f"*{ENDINGS[session.outcome].format(name=name)}*")
     return "\n\n".join(lines)
 
 
@@ -350,8 +327,7 @@ NOTEBOOK = "examples/first_hour.ipynb"
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "commands": ("docs/cli.md", commands),
     "suite": ("docs/tutorials/suite.md", suite),
-    "oracle": ("docs/transcripts.md", lambda: transcript(PERSONA, "oracle")),
-    "dialogue": ("docs/index.md", lambda: transcript(PERSONA, "you", REPLIES, with_reasons=False)),
+    "dialogue": ("docs/index.md", transcript),
     "limit": ("README.md", limit),
     "agreement": ("docs/trust.md", agreement),
     "unseen": ("docs/trust.md", unseen_supporters),
