@@ -7,7 +7,7 @@ import os
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,6 +70,21 @@ class StatesFile:
             return []
         text = self.index.read_text(encoding="utf-8")
         return [json.loads(line) for line in text.split("\n")[:-1]]
+
+    def find_rows(self) -> tuple[dict[str, Any], dict[tuple[str, str], int]]:
+        """The header, and the row of each reply, by part and id."""
+        header, *lines = self.read_index()
+        keys = [(line["part"], name) for line in lines for name in line["ids"]]
+        return header, {key: row for row, key in enumerate(keys)}
+
+    def read_states(
+        self, header: dict[str, Any], rows: np.ndarray, depths: Sequence[int]
+    ) -> np.ndarray:
+        """[R, F] of some rows and depths, in single precision."""
+        count, each = len(header["depths"]), header["width"] // len(header["depths"])
+        states = np.memmap(self.states, "<f2", "r").reshape(-1, count, each)
+        at = [header["depths"].index(depth) for depth in depths]
+        return np.concatenate([states[rows, depth] for depth in at], 1, dtype=np.float32)
 
     def begin(self, header: dict[str, Any]) -> set[tuple[str, str]]:
         """Cut off what a stop has left; the units that are there. ValueError for another base."""

@@ -53,7 +53,10 @@ MAX_GAIN = 2.0
 class Rows(NamedTuple):
     """Rated replies and what is known of them, one an element."""
 
+    row: np.ndarray
+    """In the file of states."""
     states: np.ndarray
+    """[R, F] of the depths that are looked at."""
     rated: np.ndarray
     """[R, 7] change and factors."""
     felt: np.ndarray
@@ -81,19 +84,19 @@ class Solved(NamedTuple):
     level: np.ndarray
     """[7] of what is rated."""
     gram: torch.Tensor
-    """With the penalty in it."""
     ridge: float
 
     def predict(self, states: np.ndarray) -> np.ndarray:
         return (states - self.mean) / self.scale @ self.weight + self.level
 
     def find_directions(self) -> np.ndarray:
-        """[F, K]: leverage is the squared length of a standardised state without these, which the
-        replies have most of (times the penalty, in the limit of small rest).
+        """[F, K]: the penalty times the leverage is the squared length of a standardised state, but
+        for what it has along the directions in which the replies differ most.
         """
-        values, vectors = torch.linalg.eigh(self.gram.double())
-        share = ((values - self.ridge) / values).clamp(min=0).sqrt()
-        return (vectors * share)[:, -DIRECTIONS:].numpy().astype(np.float32)
+        torch.manual_seed(0)
+        count = min(DIRECTIONS, len(self.gram))
+        vectors, values, _ = torch.svd_lowrank(self.gram, q=count, niter=4)
+        return (vectors * (values / (values + self.ridge)).sqrt()).numpy()
 
 
 class Mix(NamedTuple):
@@ -110,7 +113,7 @@ class Mix(NamedTuple):
 
 def lay_out_rows(folder: Path) -> tuple[dict[str, Any], Rows]:
     """The header of a folder of states, and the rows that are fitted to."""
-    header, row_of, states = load_states(StatesFile(folder))
+    header, row_of = StatesFile(folder).find_rows()
     left_out, shelf, user = leave_out_embedded(folder), library(), EmbeddedUser()
     validation, parts = set(shelf.ids("validation")), []
     for part in FITTED:
@@ -131,7 +134,8 @@ def lay_out_rows(folder: Path) -> tuple[dict[str, Any], Rows]:
         is_own = part == "samples/own"
         parts.append(
             Rows(
-                np.asarray(states[[row_of[part, one.id] for one in rated]], np.float32),
+                np.array([row_of[part, one.id] for one in rated]),
+                np.zeros((len(rated), 0), np.float32),
                 np.array([[one.mean(name) for name in OUTPUTS] for one in rated], np.float32),
                 np.array(felt, float),
                 many[number] ** -0.5,
@@ -149,14 +153,6 @@ def lay_out_rows(folder: Path) -> tuple[dict[str, Any], Rows]:
             )
         )
     return header, Rows(*map(np.concatenate, zip(*parts, strict=True)))
-
-
-def load_states(file: StatesFile) -> tuple[dict[str, Any], dict[tuple[str, str], int], np.ndarray]:
-    """The header, the row of each reply, and all states as they lie in the file."""
-    header, *lines = file.read_index()
-    keys = [(line["part"], name) for line in lines for name in line["ids"]]
-    states = np.memmap(file.states, "<f2", "r", shape=(len(keys), header["width"]))
-    return header, {key: row for row, key in enumerate(keys)}, states
 
 
 def leave_out_embedded(folder: Path) -> dict[str, float]:
@@ -179,32 +175,33 @@ def leave_out_embedded(folder: Path) -> dict[str, float]:
 
 
 def solve(rows: Rows, penalties: Sequence[float], level: float = LEVEL) -> list[Solved]:
-    """Ridge regression on differences within a place, and at a small weight on levels."""
-    weight = rows.weight / rows.weight.mean()
+    """Ridge regression on differences within a place, and at a small weight on places' means."""
+    weight = (rows.weight / rows.weight.mean()).astype(np.float32)[:, None]
     _, place = np.unique(rows.place, return_inverse=True)
-    total = np.bincount(place, weight)
+    total = np.bincount(place, weight[:, 0]).astype(np.float32)[:, None]
 
-    def centre_places(values: np.ndarray) -> np.ndarray:
-        sums = np.zeros((len(total), values.shape[1]))
-        np.add.at(sums, place, values * weight[:, None])
-        return values - (sums / total[:, None])[place].astype(np.float32)
+    def split(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The mean, and what is left of it within places and between them."""
+        mean = np.average(values, axis=0, weights=weight[:, 0]).astype(np.float32)
+        sums = np.zeros((len(total), values.shape[1]), np.float32)
+        np.add.at(sums, place, (values - mean) * weight)
+        return mean, (values - mean - (sums / total)[place]) * np.sqrt(weight), sums / total
 
-    mean = np.average(rows.states, axis=0, weights=weight).astype(np.float32)
-    mid = np.average(rows.rated, axis=0, weights=weight).astype(np.float32)
-    inside, rated = centre_places(rows.states), centre_places(rows.rated)
-    scale = np.sqrt(np.average(inside**2, axis=0, weights=weight)).astype(np.float32) + 1e-6
-    root = np.sqrt(weight).astype(np.float32)[:, None]
-    near = torch.from_numpy(inside / scale * root)
-    far = torch.from_numpy((rows.states - mean) / scale * (root * level**0.5))
+    mean, inside, between = split(rows.states)
+    mid, rated, rated_between = split(rows.rated)
+    scale = np.sqrt(np.square(inside).sum(0) / weight.sum()) + 1e-6
+    inside /= scale
+    far = torch.from_numpy(between / scale * np.sqrt(level * total))
+    near = torch.from_numpy(inside)
     gram = near.T @ near + far.T @ far
-    right = near.T @ torch.from_numpy(rated * root)
-    right += far.T @ torch.from_numpy((rows.rated - mid) * root * level**0.5)
+    right = near.T @ torch.from_numpy(rated)
+    right += far.T @ torch.from_numpy(rated_between * np.sqrt(level * total))
     solved = []
     for penalty in penalties:
         ridge = penalty * len(weight)
         whole = gram + ridge * torch.eye(len(gram))
         found = torch.cholesky_solve(right, torch.linalg.cholesky(whole)).numpy()
-        solved.append(Solved(mean, scale, found, mid, whole, ridge))
+        solved.append(Solved(mean, scale, found, mid, gram, ridge))
     return solved
 
 
@@ -312,14 +309,15 @@ def describe(rows: Rows, values: np.ndarray) -> str:
     return ", ".join(told)
 
 
-def pick_columns(header: dict[str, Any], depths: Sequence[int]) -> np.ndarray:
-    """The columns of some depths."""
-    each = header["width"] // len(header["depths"])
-    starts = [header["depths"].index(depth) * each for depth in depths]
-    return np.concatenate([np.arange(start, start + each) for start in starts])
+def take_states(folder: Path, header: dict[str, Any], rows: Rows, depths: Sequence[int]) -> Rows:
+    """The rows with their states at some depths."""
+    states = StatesFile(folder).read_states(header, rows.row, depths)
+    return rows._replace(states=states)
 
 
-def choose_depths_and_penalty(header: dict[str, Any], rows: Rows) -> tuple[list[int], float]:
+def choose_depths_and_penalty(
+    folder: Path, header: dict[str, Any], rows: Rows
+) -> tuple[list[int], float]:
     """By the mix, within places of validation people, supporters left out: the best depth, then
     that with another.
     """
@@ -327,7 +325,7 @@ def choose_depths_and_penalty(header: dict[str, Any], rows: Rows) -> tuple[list[
     who, validation = split_folds(rows.supporter, 2), rows.pick(rows.is_validation)
 
     def consider(depths: tuple[int, ...]) -> None:
-        part = rows._replace(states=rows.states[:, pick_columns(header, depths)])
+        part = take_states(folder, header, rows, depths)
         predicted = np.zeros((len(PENALTIES), len(who)))
         for fold in range(FOLDS):
             chosen = (who == fold) & rows.is_validation
@@ -353,10 +351,10 @@ def choose_depths_and_penalty(header: dict[str, Any], rows: Rows) -> tuple[list[
     return list(depths), penalty
 
 
-def fit(header: dict[str, Any], rows: Rows, out: Path) -> None:
+def fit(folder: Path, header: dict[str, Any], rows: Rows, out: Path) -> None:
     """Choose, solve, and write the head."""
-    depths, penalty = choose_depths_and_penalty(header, rows)
-    rows = rows._replace(states=rows.states[:, pick_columns(header, depths)])
+    depths, penalty = choose_depths_and_penalty(folder, header, rows)
+    rows = take_states(folder, header, rows, depths)
     predicted, distances = predict_left_out(rows, penalty, by_supporter=True)
     validation = rows.is_validation
     mix = choose_mix(rows.pick(validation), predicted[validation])
@@ -399,10 +397,10 @@ def fit(header: dict[str, Any], rows: Rows, out: Path) -> None:
     print(f"{out}: {out.stat().st_size / 2**20:.2f} MiB")
 
 
-def trace_curve(header: dict[str, Any], rows: Rows, head: Head) -> None:
+def trace_curve(folder: Path, header: dict[str, Any], rows: Rows, head: Head) -> None:
     """Print the agreement of what is read, alone and mixed, by the number of replies and depth."""
     for depth in header["depths"]:
-        part = rows._replace(states=rows.states[:, pick_columns(header, [depth])])
+        part = take_states(folder, header, rows, [depth])
         for size in (*[size for size in SIZES if size < len(rows.felt)], len(rows.felt)):
             told = []
             for by_supporter in (False, True):
@@ -419,16 +417,15 @@ def measure_test(header: dict[str, Any], folder: Path, head: Head) -> None:
     """Print how far the embedded user and the reader agree on the test splits, and how far apart
     they are; a split whose states are not all there is left out.
     """
-    row_of, states = load_states(StatesFile(folder))[1:]
+    file = StatesFile(folder)
+    _, row_of = file.find_rows()
     for part in ("test", "samples/test", "ordinary"):
         rated = Corpus(CORPORA / part).rated_replies()
         if not all((part, one.id) in row_of for one in rated):
             print(f"{part}: its states are not all there")
             continue
-        columns = pick_columns(header, head.about["depths"])
-        read = head.read(
-            np.asarray(states[[row_of[part, one.id] for one in rated]], np.float32)[:, columns]
-        )
+        chosen = np.array([row_of[part, one.id] for one in rated])
+        read = head.read(file.read_states(header, chosen, head.about["depths"]))
         felt = appraise_replies(EmbeddedUser(), rated)
         change = np.array([reading.change for reading in read])
         mixed = head.about["embedded"] * felt + head.about["read"] * change
@@ -458,10 +455,10 @@ def main() -> None:
         for line in extract(asked.base, StatesFile(folder), asked.device):
             print(line, flush=True)
     header, rows = lay_out_rows(folder)
-    fit(header, rows, asked.out)
+    fit(folder, header, rows, asked.out)
     head = Head.load(asked.out)
     if asked.curve:
-        trace_curve(header, rows, head)
+        trace_curve(folder, header, rows, head)
     if asked.test:
         measure_test(header, folder, head)
 

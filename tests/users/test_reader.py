@@ -110,7 +110,7 @@ def head(tmp_path_factory: pytest.TempPathFactory, extracted: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:  # the embedded score isn't fitted anew here
         patch.setattr(fit_reader, "leave_out_embedded", lambda folder: {})
         header, rows = fit_reader.lay_out_rows(extracted)
-    fit_reader.fit(header, rows, path)
+    fit_reader.fit(extracted, header, rows, path)
     return path
 
 
@@ -222,6 +222,7 @@ def test_ridge_finds_what_decides_within_a_place() -> None:
     rated = (2 * states[:, 0] - level)[:, None].repeat(7, 1).astype(np.float32)
     names = place.astype(str)
     rows = fit_reader.Rows(
+        np.arange(len(place)),
         states,
         rated,
         np.zeros(len(place)),
