@@ -25,6 +25,7 @@ from rlver_gym.policy.models.distributed import (
     unwrap,
 )
 from rlver_gym.policy.models.model import (
+    find_causal_lm,
     get_max_context,
     load_model,
     load_tokenizer,
@@ -47,6 +48,7 @@ from rlver_gym.policy.prompt import pin_prompt
 from rlver_gym.policy.rated import draw_moments, read_rated_moments
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.interval import Interval
+from rlver_gym.util.model_cache import SHARED, SharedModel
 
 
 class ReferenceStart(NamedTuple):
@@ -144,6 +146,7 @@ class Learner:
             self.sampler.close()
         for env in [*self.envs, *self.held_out]:
             env.close()
+        SHARED.clear()
 
 
 def make_learner(config: TrainConfig) -> Learner:
@@ -157,6 +160,10 @@ def make_learner(config: TrainConfig) -> Learner:
     renderer = Renderer(load_tokenizer(config.model), config.prompt, config.style)
     use_bf16 = uses_bf16(config.dtype)
     policy, models = _make_models(config, use_bf16)
+    SHARED.clear()
+    if disabled := getattr(policy, "disable_adapter", None):
+        decoder = find_causal_lm(policy).get_decoder()
+        SHARED[config.model] = SharedModel(decoder, renderer.tokenizer, disabled)
     max_tokens = min(config.max_tokens, get_max_context(policy))
     if config.max_reply_tokens >= max_tokens:
         raise TrainingError(

@@ -156,11 +156,11 @@ class ReaderUser(EmbeddedUser):
         dtype: str = "bfloat16",
     ) -> None:
         """`head`: a file of `research/fit_reader.py`, None for the shipped one; `base`: a folder or
-        a hub name, needed to read; `device`: "auto", "cpu", "cuda:0"; `dtype`: "bfloat16", or
+        a hub name; `device`: "auto", "cpu", "cuda:0"; `dtype`: "bfloat16", or
         "float32" where a CPU does not compute in it.
 
-        The base is loaded when something is first read: UserFailed when it is another than the
-        head's.
+        The base is loaded when a dialogue first opens, once in a process. Where a policy is that
+        base with adapters, it is the policy without them, and need not be named.
         """
         super().__init__()
         self.head = Head.load(Path(head) if head else SHIPPED)
@@ -170,13 +170,13 @@ class ReaderUser(EmbeddedUser):
         self.version = f"{self.version}/{self.head.hash}/{self.head.about['fingerprint']}"
 
     def open(self, scene: Scene, emotion: int) -> str:
-        """See `EmbeddedUser.open`. UnknownName where a base is not named or the packages that read
-        are missing, so that no dialogue begins.
+        """See `EmbeddedUser.open`. UnknownName where no base is named or the packages that read are
+        missing, UserFailed for another base, so that no dialogue begins.
         """
         for name in ("torch", "transformers"):
             if find_spec(name) is None:
                 raise UnknownName(f"the reader needs the package {name}: {pip_install('reader')}.")
-        self._get_base()
+        self._load()
         return super().open(scene, emotion)
 
     def read(self, asked: Sequence[tuple[Persona, Dialogue]]) -> list[Reading]:
@@ -225,32 +225,28 @@ class ReaderUser(EmbeddedUser):
         round_and_clip(ledger, emotion)
         return tuple(ledger.reasons)
 
-    def _get_base(self) -> str:
-        if self._base is None:
-            about = self.head.about
-            raise UnknownName(
-                f"the reader reads with a model that is not in the package: name the one that its"
-                f" head was made for, {about['base']}, as a folder or a hub name (base=...,"
-                " --user-option base=...), or make a head for another, such as"
-                " Qwen/Qwen2.5-0.5B-Instruct: python research/fit_reader.py BASE, then reader:HEAD."
-            )
-        return self._base
-
     def _load(self) -> "FrozenStates":
         if self._states is None:
             # torch takes seconds
-            from rlver_gym.users.reader_states import LAYOUT, FrozenStates  # noqa: PLC0415
+            from rlver_gym.users.reader_states import LAYOUT, find_states  # noqa: PLC0415
 
-            about, base = self.head.about, self._get_base()
-            depths = tuple(about["depths"])
-            states = FrozenStates.load(base, lambda _: depths, self._device, self._dtype)
-            there = (states.fingerprints()[-1], LAYOUT)
-            if there != (about["fingerprint"], about["layout"]):
+            about = self.head.about
+            states = find_states(self._base, tuple(about["depths"]), self._device, self._dtype)
+            if states is None:
+                raise UnknownName(
+                    "the reader reads with a model that is not in the package: name the one that"
+                    f" its head was made for, {about['base']}, as a folder or a hub name (base=...,"
+                    " --user-option base=...), or make a head for another, such as"
+                    " Qwen/Qwen2.5-0.5B-Instruct: python research/fit_reader.py BASE, then"
+                    " reader:HEAD."
+                )
+            there = states.fingerprints()[max(about["depths"]) - 1]
+            if (there, LAYOUT) != (about["fingerprint"], about["layout"]):
                 raise UserFailed(
                     f"the reader's head was made for {about['base']} ({about['fingerprint']},"
-                    f" layout {about['layout']}), and {base} is another model ({there[0]}, layout"
-                    f" {LAYOUT}). Name that base, or make a head for this one: python"
-                    " research/fit_reader.py BASE, then reader:HEAD."
+                    f" layout {about['layout']}), and {self._base or 'the policy'} is another model"
+                    f" ({there}, layout {LAYOUT}). Name that base, or make a head for this one:"
+                    " python research/fit_reader.py BASE, then reader:HEAD."
                 )
             self._states = states
         return self._states

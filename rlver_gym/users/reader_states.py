@@ -4,7 +4,8 @@ over beginnings are kept: a reply costs its own tokens.
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache, partial
 from threading import Lock
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import NEEDS_IN_WORDS, Persona
 from rlver_gym.util.errors import UserFailed
 from rlver_gym.util.model_cache import (
+    SHARED,
     find_cache_argument_name,
     hide_progress_bars,
     hide_warnings,
@@ -66,8 +68,15 @@ class _Pass(NamedTuple):
 class FrozenStates:
     """A causal model that is read, never trained."""
 
-    def __init__(self, model: Any, tokenizer: Any, depths: Sequence[int]) -> None:
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        depths: Sequence[int],
+        without_adapters: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
         """`model`: a decoder with `layers`; `depths`: after how many layers, ascending."""
+        self._without_adapters = without_adapters
         self.model, self.tokenizer, self.depths = model, tokenizer, tuple(depths)
         self.width = model.config.hidden_size
         self._cache_argument = find_cache_argument_name(model)
@@ -75,8 +84,8 @@ class FrozenStates:
         self._states: dict[int, Tensor] = {}
         self._lock = Lock()
         self._tokenize = lru_cache(maxsize=1 << 14)(self._tokenize_text)
-        for depth in self.depths:
-            model.layers[depth - 1].register_forward_hook(partial(self._keep_states, depth))
+        if self.depths[-1] > len(model.layers):
+            raise ValueError(f"it has {len(model.layers)} layers, not {self.depths[-1]}")
 
     @classmethod
     def load(
@@ -118,7 +127,12 @@ class FrozenStates:
         """
         digest, each = hashlib.sha256(), []
         for module in (self.model.get_input_embeddings(), *self.model.layers):
-            for name, tensor in sorted(module.state_dict().items()):
+            weights = {
+                name.replace(".base_layer", ""): tensor
+                for name, tensor in module.state_dict().items()
+                if "lora_" not in name
+            }
+            for name, tensor in sorted(weights.items()):
                 step = max(1, tensor.numel() // _SAMPLED)
                 values = tensor.flatten()[::step][:_SAMPLED].to(torch.bfloat16).float()
                 digest.update(f"{name}{tuple(tensor.shape)}".encode())
@@ -159,9 +173,26 @@ class FrozenStates:
             if not passes or passes[-1].tokens[: len(tokens)] != tokens:
                 passes.append(_Pass(tokens, places[index].cuts, []))
             passes[-1].replies.append((index, places[index]))
-        with self._lock, torch.inference_mode():
+        with self._lock, self._listen(), torch.inference_mode():
             self._run(passes, read)
         return read
+
+    @contextmanager
+    def _listen(self) -> Iterator[None]:
+        """Keep the states of each pass; the model is as it was before anything learned."""
+        layers, was_training = self.model.layers, self.model.training
+        hooks = [
+            layers[depth - 1].register_forward_hook(partial(self._keep_states, depth))
+            for depth in self.depths
+        ]
+        self.model.eval()
+        try:
+            with self._without_adapters():
+                yield
+        finally:
+            self.model.train(was_training)
+            for hook in hooks:
+                hook.remove()
 
     def _run(self, passes: Sequence[_Pass], read: np.ndarray) -> None:
         """Run through what several share first, then through the passes in batches."""
@@ -250,3 +281,24 @@ class FrozenStates:
         # What somebody says is never a mark of the model's own.
         told = self.tokenizer(text, add_special_tokens=False, split_special_tokens=True)
         return tuple(told["input_ids"])
+
+
+def find_states(
+    base: str | None, depths: tuple[int, ...], device: str, dtype: str
+) -> FrozenStates | None:
+    """The states of a base, loaded once in a process: of a policy's model below its adapters where
+    that is the base, or where no base is named; None when there is none.
+    """
+    shared = SHARED.get(base) if base else next(iter(SHARED.values()), None)
+    if shared is not None:
+        if depths not in shared.readers:
+            shared.readers[depths] = FrozenStates(
+                shared.model, shared.tokenizer, depths, shared.without_adapters
+            )
+        return shared.readers[depths]
+    return _load_once(base, depths, device, dtype) if base else None
+
+
+@lru_cache(maxsize=1)
+def _load_once(base: str, depths: tuple[int, ...], device: str, dtype: str) -> FrozenStates:
+    return FrozenStates.load(base, lambda _: depths, device, dtype)

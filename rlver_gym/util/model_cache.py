@@ -1,5 +1,5 @@
-"""Models that are made once and kept in a folder, loaded without progress bars, and the name that
-their cache goes by.
+"""Models that are made once and kept in a folder, loaded without progress bars, and shared within a
+process; the name that their cache goes by.
 """
 
 import inspect
@@ -7,11 +7,27 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from transformers.utils import logging
+
+
+@dataclass(frozen=True)
+class SharedModel:
+    """A decoder in memory that others may read, as it is below its adapters."""
+
+    model: Any
+    tokenizer: Any
+    without_adapters: Callable[[], AbstractContextManager[Any]]
+    readers: dict[Any, Any] = field(default_factory=dict)
+    """Who reads it, gone with it."""
+
+
+SHARED: dict[str, SharedModel] = {}
+"""What is in memory now, by the name that it was loaded by."""
 
 
 def cache_folder() -> Path:

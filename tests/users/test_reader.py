@@ -402,9 +402,10 @@ def test_another_base_or_none_is_refused_with_what_to_do(
         ReaderUser(head, base=str(other), device="cpu").read(asked)
     with pytest.raises(UserFailed, match="cannot be loaded"):
         ReaderUser(head, base=str(tmp_path), device="cpu").read(asked)
-    (other / "model.safetensors").unlink()
+    torn = make_base(tmp_path / "torn")
+    (torn / "model.safetensors").unlink()
     with pytest.raises(UserFailed, match="cannot be loaded"):
-        ReaderUser(head, base=str(other), device="cpu").read(asked)
+        ReaderUser(head, base=str(torn), device="cpu").read(asked)
     scene = Scene(asked[0][0], CARD, 0)
     with pytest.raises(UnknownName, match=r"a model that is not in the package.*base"):
         ReaderUser(head).open(scene, 40)

@@ -1,0 +1,104 @@
+"""The reader pays a policy that is its own base with adapters: one set of weights."""
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from torch import nn
+
+from rlver_gym.core.dialogue import Dialogue
+from rlver_gym.library.personas import library
+from rlver_gym.policy.config import make_config
+from rlver_gym.policy.iteration import train
+from rlver_gym.policy.learner import Learner, make_learner
+from rlver_gym.policy.models.model import find_causal_lm
+from rlver_gym.users.reader import ReaderUser
+from rlver_gym.users.reader_states import LAYOUT, NUM_KINDS, FrozenStates
+from rlver_gym.util.errors import TrainingError, UnknownName
+from rlver_gym.util.model_cache import SHARED
+
+SMALL: dict[str, Any] = {
+    "iterations": 1,
+    "dialogues": 2,
+    "group_size": 2,
+    "max_reply_tokens": 8,
+    "max_tokens": 1024,
+    "lr": 1e-2,
+    "eval_every": 0,
+}
+
+
+@pytest.fixture
+def head(tmp_path: Path, tiny_folder: Path) -> Path:
+    """A head by lot."""
+    states = FrozenStates.load(str(tiny_folder), lambda _: (1,), "cpu", "float32")
+    count, chance = NUM_KINDS * states.width, np.random.default_rng(0)
+    about = {
+        "base": "tiny",
+        "fingerprint": states.fingerprints()[0],
+        "layout": LAYOUT,
+        "depths": [1],
+        "embedded": 0.5,
+        "read": 0.5,
+    }
+    np.savez(
+        tmp_path / "head.npz",
+        about=np.array(json.dumps(about)),
+        mean=np.zeros(count),
+        scale=np.ones(count),
+        weight=chance.normal(size=(count, 7)),
+        intercept=np.zeros(7),
+        basis=np.zeros((count, 1)),
+        near=np.array(1e3),
+    )
+    return tmp_path / "head.npz"
+
+
+def learn(model: Path, head: Path, **more: Any) -> Learner:
+    values = SMALL | {"model": str(model), "env_options": {"user": f"reader:{head}"}, **more}
+    return make_learner(make_config(values, "the test"))
+
+
+def test_the_reader_is_the_policy_without_its_adapters(
+    tiny_folder: Path, head: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("peft", reason="needs peft: pip install '.[lora]'")
+    persona = library().get(library().ids("demo")[0])
+    asked = [(persona, Dialogue("Hello.").with_utterance(text)) for text in ("Oh no.", "I see.")]
+    base = ReaderUser(head, base=str(tiny_folder), device="cpu", dtype="float32").read(asked)
+    monkeypatch.setattr(FrozenStates, "load", lambda *_: pytest.fail("a second model is loaded"))
+    learner = learn(tiny_folder, head, lora_rank=4)
+    decoder: nn.Module = find_causal_lm(learner.models.actor.model).get_decoder()
+    (iteration,) = train(learner)
+    assert iteration.metrics
+    adapters = [x for name, x in decoder.named_parameters() if "lora_B" in name]
+    assert any(one.abs().max() > 0 for one in adapters), "the policy is another by now"
+    readers = [env.unwrapped.user for env in learner.envs]
+    assert {id(user._load().model) for user in readers} == {id(decoder)}
+    for before, now in zip(base, readers[0].read(asked), strict=True):
+        assert now.change == pytest.approx(before.change, abs=0.05)
+    hooks = [hook for layer in decoder.layers for hook in layer._forward_hooks.values()]
+    assert not any(isinstance(hook, partial) for hook in hooks)
+    learner.close()
+    assert not SHARED
+
+
+def test_a_policy_that_learns_whole_is_no_base(tiny_folder: Path, head: Path) -> None:
+    learner = learn(tiny_folder, head)
+    with pytest.raises(UnknownName, match="not in the package"):
+        next(train(learner))
+
+
+def test_a_policy_of_another_base_is_named(tiny_folder: Path, head: Path, tmp_path: Path) -> None:
+    pytest.importorskip("peft", reason="needs peft: pip install '.[lora]'")
+    with np.load(head) as file:
+        values = dict(file)
+    about = json.loads(str(values["about"])) | {"fingerprint": "0" * 12}
+    np.savez(tmp_path / "other.npz", **values | {"about": np.array(json.dumps(about))})
+    learner = learn(tiny_folder, tmp_path / "other.npz", lora_rank=4)
+    with pytest.raises(TrainingError, match="the policy is another model"):
+        next(train(learner))
+    learner.close()
