@@ -102,6 +102,15 @@ class HearsMoments(Protocol):
 
 
 @runtime_checkable
+class ReadsAhead(Protocol):
+    """A user that reads faster what it is told of before it is asked."""
+
+    def read_ahead(self, moments: Sequence[Moment]) -> None:
+        """Read, at once, what was said at moments that will be asked about."""
+        ...
+
+
+@runtime_checkable
 class ReadsDialogues(Protocol):
     """A user that appraises a recorded dialogue at once."""
 

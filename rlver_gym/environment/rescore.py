@@ -5,7 +5,14 @@ from typing import Any, NamedTuple
 
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn, clean_utterance
 from rlver_gym.core.emotion import apply_change
-from rlver_gym.core.user import AsyncSteps, ReadsDialogues, Scene, SentientUser
+from rlver_gym.core.user import (
+    AsyncSteps,
+    Moment,
+    ReadsAhead,
+    ReadsDialogues,
+    Scene,
+    SentientUser,
+)
 from rlver_gym.users import make_user
 from rlver_gym.util.errors import UserFailed
 
@@ -24,6 +31,9 @@ def reappraise(
     an emotion of its own. What is said after its own end is appraised at the start emotion.
     """
     card, dialogue, emotion = scene.card, Dialogue(opening), scene.card.start
+    if isinstance(user, ReadsAhead):
+        exchanges = list(exchanges)
+        user.read_ahead(_list_moments(scene, opening, exchanges))
     for utterance, answer in exchanges:
         appraisal = user.appraise(scene, emotion, dialogue.with_utterance(utterance))
         emotion = apply_change(emotion, appraisal.change)
@@ -31,6 +41,16 @@ def reappraise(
         dialogue = dialogue.with_turn(Turn(utterance, appraisal, emotion, 0.0, None, answer))
         if card.is_end(emotion):
             emotion = card.start
+
+
+def _list_moments(scene: Scene, opening: str, exchanges: Iterable[tuple[str, str]]) -> list[Moment]:
+    """Of a recorded dialogue, as if nothing had been felt."""
+    dialogue, moments, start = Dialogue(opening), [], scene.card.start
+    for utterance, answer in exchanges:
+        moments.append(Moment(scene, start, dialogue.with_utterance(utterance)))
+        turn = Turn(utterance, Appraisal(0, "", ()), start, 0.0, None, answer)
+        dialogue = dialogue.with_turn(turn)
+    return moments
 
 
 async def areappraise(

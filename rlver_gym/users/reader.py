@@ -195,6 +195,10 @@ class ReaderUser(EmbeddedUser):
     def hear_moments(self, moments: Sequence[Moment]) -> None:
         """See `EmbeddedUser.hear_moments`; what was said is read in one batch."""
         super().hear_moments(moments)
+        self.read_ahead(moments)
+
+    def read_ahead(self, moments: Sequence[Moment]) -> None:
+        """Read in one batch what will be asked about."""
         self.read([(m.scene.persona, m.dialogue) for m in moments if not m.scene.card.is_chat])
 
     def recall(self, turns: Sequence[Turn], *, rerun: bool = False) -> "ReaderUser":
@@ -263,9 +267,8 @@ class _RecordedReader(ReaderUser):
         """Without base and packages: what was read is recorded."""
         return EmbeddedUser.open(self, scene, emotion)
 
-    def hear_moments(self, moments: Sequence[Moment]) -> None:
-        """Nothing is read."""
-        EmbeddedUser.hear_moments(self, moments)
+    def read_ahead(self, moments: Sequence[Moment]) -> None:
+        """Nothing: what was read is recorded."""
 
     def _read(self, persona: Persona, dialogue: Dialogue) -> Reading:
         at = len(dialogue.turns)

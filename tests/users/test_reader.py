@@ -28,6 +28,7 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.user import Moment, Scene
 from rlver_gym.corpora.corpus import RatedReply
+from rlver_gym.environment.rescore import reappraise
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser, is_shipped_user, make_user
 from rlver_gym.users.reader import Head, ReaderUser, Reading, doubt
@@ -299,6 +300,22 @@ def test_many_are_appraised_in_one_batch_as_alone(
     assert asked == [len({one.dialogue for one in replies})]
     other = ReaderUser(head, base=str(base), device="cpu", dtype="float32")
     assert [other.appraise(*moment) for moment in moments] == together
+
+
+def test_a_recorded_dialogue_is_read_in_one_pass(
+    base: Path, head: Path, units: list[Unit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = ReaderUser(head, base=str(base), device="cpu", dtype="float32")
+    replies, asked = units[0].replies, []
+    scene = Scene(library().get(replies[0].persona), CARD, 0)
+    last = replies[-1].dialogue
+    said = (*last.earlier_utterances, last.utterance or "")
+    exchanges = zip(said, (*last.user_lines[1:], ""), strict=True)
+    read = Head.read
+    monkeypatch.setattr(Head, "read", lambda self, x: (asked.append(len(x)), read(self, x))[1])
+    felt = list(reappraise(user, scene, last.opening, exchanges))
+    assert asked == [len(said)]
+    assert [r.note for turn in felt for r in turn.appraisal.reasons if r.code == "reader"]
 
 
 def test_bfloat16_reads_as_float32_within_the_tolerance(
