@@ -12,6 +12,7 @@ kept within 0 and 100.
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -22,7 +23,7 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue, Turn
 from rlver_gym.core.user import Scene
 from rlver_gym.corpora.corpus import Corpus
-from rlver_gym.corpora.sheets import describe_person
+from rlver_gym.corpora.sheet_text import describe_person
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 
@@ -117,31 +118,31 @@ def write_sheets(folder: Path) -> None:
         (folder / "sheets" / f"{who}.md").write_text(text, encoding="utf-8")
 
 
-def compare(folder: Path) -> None:
-    """Finals of readers and of the embedded user, an agent a line."""
+def compare(folder: Path) -> Iterator[str]:
+    """Finals of readers and of the embedded user, a supporter a line."""
     replies, felt = appraise_corpus(EmbeddedUser(), folder)
-    print(f"embedded user {EmbeddedUser().version}; replies as the person answered then")
-    for name in AGENTS:
-        finals = [
-            [
-                _end(values[chosen])
-                for values in (np.array([r.mean("change") for r in replies]), felt)
-            ]
-            for who in PEOPLE
-            if (
-                chosen := np.array([r.supporter == name and r.persona == who for r in replies])
-            ).any()
-        ]
-        readers, user = np.mean(finals, axis=0)
-        print(f"{name:12s} readers {readers:3.0f}, user {user:3.0f}, apart {user - readers:+.0f}")
+    yield f"embedded user {EmbeddedUser().version}; replies as the person answered then"
+    changes = np.array(
+        [(reply.mean("change"), own) for reply, own in zip(replies, felt, strict=True)]
+    )
+    places: dict[str, dict[str, list[int]]] = {}
+    for at, reply in enumerate(replies):
+        places.setdefault(reply.supporter, {}).setdefault(reply.place, []).append(at)
+    for name, chosen in places.items():
+        readers, user = np.mean([_end(changes[rows]) for rows in chosen.values()], axis=0)
+        yield f"{name:15s} readers {readers:3.0f}, user {user:3.0f}, apart {user - readers:+.0f}"
 
 
-def _end(changes: np.ndarray) -> float:
-    emotion = float(START)
+def _end(changes: np.ndarray) -> np.ndarray:
+    emotion = np.full(changes.shape[1], float(START))
     for change in changes:
-        emotion = min(100.0, max(0.0, emotion + change))
+        emotion = np.clip(emotion + change, 0.0, 100.0)
     return emotion
 
 
 if __name__ == "__main__":
-    {"hold": hold, "sheets": write_sheets, "compare": compare}[sys.argv[1]](Path(sys.argv[2]))
+    command, folder = sys.argv[1], Path(sys.argv[2])
+    if command == "compare":
+        print("\n".join(compare(folder)))
+    else:
+        {"hold": hold, "sheets": write_sheets}[command](folder)

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fidelity import describe_agreement
+from ordinary_talk import compare
 from paths import ROOT
 
 from rlver_gym.core.capabilities import HIGHEST, JUDGED, LOWEST
@@ -82,10 +84,11 @@ def test_every_folder_of_rated_replies_is_readable(folder: Path) -> None:
         assert all(turn.user.strip() for turn in place.turns)
 
 
-def test_samples_of_policies_are_rated_whole_and_those_for_test_people_stand_apart(
+def test_samples_of_policies_and_talk_are_rated_whole_and_those_for_test_people_stand_apart(
     splits: dict[str, Corpus],
 ) -> None:
     samples = {name: Corpus(SHIPPED / "samples" / name) for name in (*tool.SPLITS, "own")}
+    samples["talk"] = Corpus(SHIPPED / "talk")
     test_people = set(library().ids("test"))
     for name, corpus in samples.items():
         replies = list(corpus.replies())
@@ -121,6 +124,17 @@ def test_the_rated_dialogues_of_policies_end_where_the_docs_say() -> None:
         "qwen-grpo-readers": "17.2",
         "qwen-ppo-readers": "16.6",
     }
+
+
+@pytest.mark.parametrize(
+    ("folder", "page"), [("ordinary", "embedded-user.md"), ("talk", "trust.md")]
+)
+def test_ordinary_talk_ends_where_the_docs_say(folder: str, page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    _version, *lines = compare(SHIPPED / folder)
+    finals = [" | ".join(re.findall(r"\b(?:readers|user) +(\d+)", line)) for line in lines]
+    assert [final for final in finals if f"| {final} |" not in text] == []
+    assert len(lines) == len(Corpus(SHIPPED / folder).supporters)
 
 
 def test_best_of_n_gains_with_readers_what_the_docs_say() -> None:
