@@ -11,10 +11,12 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field, TypeAdapter
 
+from rlver_gym.agents import uses_server
 from rlver_gym.bench.raters import is_rated_whole, parse_number, read_ratings
 from rlver_gym.bench.rescore import Recorded, Rescored
 from rlver_gym.core.capabilities import DIMENSIONS, HIGHEST, JUDGED, JUDGEMENTS, LOWEST
 from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION
+from rlver_gym.users import is_own_user
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.correlation import kendall_tau
 from rlver_gym.util.errors import RunError
@@ -30,6 +32,14 @@ OPINIONS = "opinions.json"
 _MAX_BYTES = 1 << 20
 COMPETENCE = 3.0
 """Of five: what RLVER takes for basic competence (arXiv:2507.03112)."""
+
+
+def describe_limit(user: str) -> str:
+    """What a score by this user cannot tell; empty where a model or code of one's own gives it."""
+    if uses_server(user) or is_own_user(user):
+        return ""
+    says = "reads words, not meaning: it cannot tell fluent replies from fitting ones."
+    return f"The {user} user {says}"
 
 
 class Opinions(NamedTuple):

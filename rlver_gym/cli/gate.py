@@ -13,7 +13,7 @@ from rlver_gym.bench.folder import MANIFEST
 from rlver_gym.bench.gate import Evidence, Gate, reread
 from rlver_gym.bench.judge.ask import Judge
 from rlver_gym.bench.judge.summary import write_judgements
-from rlver_gym.bench.opinions import gather_opinions, write_opinions
+from rlver_gym.bench.opinions import describe_limit, gather_opinions, write_opinions
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.score import Score, score_agents
 from rlver_gym.bench.sections import collect_judge_scores
@@ -25,7 +25,6 @@ from rlver_gym.cli.rescore import appraise_by, make_appraisers
 from rlver_gym.core.user import SentientUser
 from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.settings import locate_server
-from rlver_gym.users import is_own_user
 from rlver_gym.users.llm.options import LLMOptions
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import RlverError, RunError
@@ -113,13 +112,10 @@ def describe_readers(evidence: Evidence) -> Iterator[str]:
             yield f"Kendall tau with the order by the score: {', '.join(taus)}."
         if only := ", ".join(opinions.only_score):
             yield f"* Ends above the start by the user's own score, and by nobody else's: {only}."
-    elif not uses_server(plan.user) and not is_own_user(plan.user):
+    elif limit := describe_limit(plan.user):
         requests = format_count(plan.planned.count, "request")
         how = "in the suite, reference:" if plan.suite else "--reference"
-        yield (
-            f"The {plan.user} user reads words, not meaning: it cannot tell fluent replies from"
-            f" fitting ones. For a second reading beside it: {how} openai:MODEL ({requests})."
-        )
+        yield f"{limit} For a second reading beside it: {how} openai:MODEL ({requests})."
 
 
 @contextmanager

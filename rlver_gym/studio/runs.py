@@ -20,7 +20,7 @@ from rlver_gym.bench.noise import (
     measure_spread_over_runs,
     measure_spread_over_user_seeds,
 )
-from rlver_gym.bench.opinions import read_capabilities
+from rlver_gym.bench.opinions import describe_limit, read_capabilities
 from rlver_gym.bench.recompute import Sources, find_cards
 from rlver_gym.bench.score import Score, score_to_json
 from rlver_gym.bench.strategies import STRATEGY_NOTES, analyse_strategies, label_turn
@@ -145,6 +145,7 @@ class Runs:
             "title": str(one.protocol),
             "runs": list(one.runs),
             "start": one.manifests[0].env_card.start,
+            "limit": describe_limit(one.manifests[0].plan.user),
             "scores": [
                 {
                     **score_to_json(score),

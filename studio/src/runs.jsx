@@ -103,6 +103,7 @@ function Board({ number, table, filter, set, several, differs }) {
       <div class="title"><h1>{several ? table.title : "Who leaves people better than they came"}</h1>
         <button class="quiet" onClick={() => download("scores.csv", toCsv([["agent", "final", "low", "high", "content", "left", "turns"], ...rows.map((s) => [s.agent, ...s.final, s.content, s.left, s.turns])]), "text/csv")}>CSV</button></div>
       <p>{better.length ? `People leave better than they came, with the whole interval above the start (${table.start}), from ${better.map((score) => score.agent).join(", ")}.` : `No agent leaves people better than they came for certain: no interval is wholly above the start (${table.start}).`}</p>
+      {table.limit && <p>{table.limit}</p>}
       <p class="dim">{several ? `The tables differ in ${differs}: agents are not to be ranked across them. Here: ${table.runs.join(", ")}` : table.title}</p>
       <div class="scroll">
         <table class="board">

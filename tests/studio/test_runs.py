@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pages import read_page
 
+from rlver_gym.bench.opinions import describe_limit
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import read_episodes
 from rlver_gym.bench.run import run as hold
@@ -38,6 +39,13 @@ def test_competitors_are_ranked_among_themselves_and_the_oracle_is_apart(shared)
     for found, right in zip(table["scores"], score_agents(own), strict=False):
         assert found["final"] == list(right.final)
         assert found["to_best"] == (right.to_best and list(right.to_best))
+
+
+def test_a_table_says_what_its_user_cannot_tell_in_the_words_of_the_terminal(shared) -> None:
+    (table,) = shared.get("overview")["tables"]
+    assert table["limit"] == describe_limit("embedded")
+    assert "cannot tell fluent replies from fitting ones" in table["limit"]
+    assert [describe_limit(user) for user in ("openai:gpt", "mine:User")] == ["", ""]
 
 
 def test_tables_that_are_not_to_be_ranked_together_say_what_differs(
