@@ -86,6 +86,9 @@ def export(
     table: a row a turn with everything that is known of it, capabilities and strategies too, for
     pandas: CSV, or Parquet for an --out that ends in .parquet.
 
+    user: "messages", a row a reply: what the LLM user is asked of it, and the thought and change
+    that were felt, for a model of yours that is to stand in the person's place.
+
     corpus: a folder with the dialogues of one run in the form of the corpus of rated replies, for
     readers (rlver-gym sheets) or a user (rlver-gym rate), with what people rated in the studio and
     said why.

@@ -11,6 +11,7 @@ import yaml
 from commands import invoke_well
 from exports import rows
 from failing import FailsInTurn
+from paths import ROOT
 
 from rlver_gym.bench.export.export import export
 from rlver_gym.bench.export.files import write_export
@@ -21,10 +22,15 @@ from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.dialogue import Appraisal, Reason, Turn
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.persona import Persona, Split
+from rlver_gym.core.user import Scene
+from rlver_gym.corpora.corpus import Corpus
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
+from rlver_gym.llm_client.values import ChatRequest
+from rlver_gym.testing import ScriptedChat
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.users.llm import LLMUser
 from rlver_gym.util.errors import RunError, UnknownName
 
 Row = dict[str, Any]
@@ -44,6 +50,30 @@ def episode_of(row: Row) -> Episode:
         turns.append(Turn(utterance, appraisal, one["emotion"], one["reward"], outcome, reply))
     header = {name: told[name] for name in Episode._fields if name not in ("opening", "turns")}
     return Episode(**header, opening=said[0], turns=tuple(turns))
+
+
+def test_a_row_for_the_user_is_what_the_llm_user_asks_and_understands(tmp_path: Path) -> None:
+    corpus, card = ROOT / "recordings" / "en" / "train", env_card("SAGE-Sentient-v0")
+    wanted = DialogueFilter(agents=("curious",), split="validation")
+    answers = {}
+    for row in rows(corpus, "user", tmp_path, wanted):
+        *asked, answer = row["messages"]
+        answers[tuple(one["content"] for one in asked)] = answer["content"]
+    replies = [
+        one
+        for one in Corpus(corpus).rated_replies()
+        if one.supporter == "curious" and library().get(one.persona).split == "validation"
+    ]
+    for one in replies:
+
+        def answer_as_exported(request: ChatRequest) -> str:
+            return answers[tuple(message.content for message in request.messages)]
+
+        user = LLMUser(ScriptedChat(answer_as_exported), "m")
+        appraisal = user.appraise(Scene(library().get(one.persona), card, 0), 40, one.dialogue)
+        assert appraisal.change == round(one.mean("change"))
+        assert appraisal.thought == one.ratings[0].thought
+    assert len(replies) == len(answers) > 10
 
 
 def test_a_chat_row_holds_the_whole_record_of_its_dialogue(finished: Path, tmp_path: Path) -> None:

@@ -23,13 +23,14 @@ from rlver_gym.bench.export.select_dialogues import (
     read_records,
 )
 from rlver_gym.bench.export.table import build_table_rows, read_judge_scores, write_table
+from rlver_gym.bench.export.user_rows import build_user_rows
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.frozen import Frozen
 from rlver_gym.util.terminal import format_count
 
-Format = Literal["openai", "sharegpt", "sft", "dpo", "hf", "table", "corpus"]
+Format = Literal["openai", "sharegpt", "sft", "dpo", "hf", "table", "corpus", "user"]
 
 
 class ExportResult(NamedTuple):
@@ -79,10 +80,10 @@ def export(
     """Write the wanted dialogues of runs, or of a corpus of rated replies; `out` is a file (for
     "hf" and "corpus" a folder), None for one in the first run's folder, named after the format.
 
-    A corpus' replies to single moments go into pairs, and into "sft" with `min_change`; what is
-    wanted of a dialogue's end is not asked of them. Raises RunError when a run cannot be read,
-    nothing is left or nothing can be written, RecordingError for a corpus that cannot be read, and
-    UnknownName for an agent that is in none of them.
+    A corpus' replies to single moments go into pairs, "user", and into "sft" with `min_change`;
+    what is wanted of a dialogue's end is not asked of them. Raises RunError when a run cannot be
+    read, nothing is left or nothing can be written, RecordingError for a corpus that cannot be
+    read, and UnknownName for an agent that is in none of them.
     """
     corpora = [folder for folder in folders if is_corpus(folder)]
     runs = [folder for folder in folders if folder not in corpora]
@@ -94,7 +95,7 @@ def export(
         raise RunError("a corpus is made of one run. Name that one alone.")
     has_pairs, has_singles = (
         to in ("dpo", "hf"),
-        to in ("dpo", "hf") or options.min_change is not None,
+        to in ("dpo", "hf", "user") or options.min_change is not None,
     )
     records, problems = read_records(runs, options.personas) if runs else ([], ())
     records += [one for folder in corpora for one in read_dialogues(folder, roles=options.roles)]
@@ -168,6 +169,10 @@ def _build_views(
     records, system = chosen.records, options.system
     if to == "sharegpt":
         return {"dialogues": list(build_sharegpt_rows(records, system))}
+    if to == "user":
+        rows = build_user_rows(records, options.personas)
+        singles = build_user_rows(chosen.singles, options.personas, last=True)
+        return {"replies": [*rows, *singles]}
     views: dict[str, list[Row]] = {}
     if to in ("openai", "hf"):
         views["dialogues"] = list(build_openai_rows(records, system))
