@@ -1,8 +1,12 @@
-"""SIGINT for programs that tests start."""
+"""Stops and kills at a chosen place, and SIGINT for programs that tests start."""
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import pytest
 
 
 @contextmanager
@@ -13,3 +17,26 @@ def heeding_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+class Killed(Exception):
+    """Nobody is prepared for it."""
+
+
+def end_in(
+    patch: pytest.MonkeyPatch, place: tuple[Any, str, int], ending: str
+) -> type[BaseException]:
+    """Have that call of a function of a module killed, or a signal sent there; what is raised."""
+    module, name, at = place
+    do, calls = getattr(module, name), []
+
+    def end_and_do(*given: Any, **named: Any) -> Any:
+        calls.append(name)
+        if len(calls) == at and ending == "killed":
+            raise Killed
+        if len(calls) == at:
+            os.kill(os.getpid(), signal.Signals[ending])
+        return do(*given, **named)
+
+    patch.setattr(module, name, end_and_do)
+    return Killed if ending == "killed" else KeyboardInterrupt

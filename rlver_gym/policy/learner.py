@@ -95,9 +95,9 @@ class Learner:
         config = self.config
         # Of a model that drops out while it learns, a run that goes on drops the same.
         torch.manual_seed(derive_sampling_seed(config, self.iteration))
-        if self.rated:
-            return draw_moments(self.rated, config.dialogues, self.iteration, config.seed)
         with self.interruptible():
+            if self.rated:
+                return draw_moments(self.rated, config.dialogues, self.iteration, config.seed)
             return self.play(
                 self.envs,
                 make_reset_specs(config, self.iteration),

@@ -6,11 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from interrupts import end_in, heeding_ctrl_c
 from paths import ROOT
 from typer.testing import CliRunner
 
 from rlver_gym.cli.root import app
 from rlver_gym.corpora.corpus import Corpus
+from rlver_gym.policy import iteration as one_iteration
 from rlver_gym.policy.config import make_config
 from rlver_gym.policy.iteration import train
 from rlver_gym.policy.learner import make_learner
@@ -20,6 +22,7 @@ from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.rated import draw_moments, group_by_moment, read_rated_moments
 from rlver_gym.policy.run_training import run_training
 from rlver_gym.util.errors import TrainingError
+from rlver_gym.util.stop import StopRequested
 
 OWN = ROOT / "recordings" / "en" / "samples" / "own"
 SMALL = {"dialogues": 6, "iterations": 3, "max_tokens": 4000, "eval_every": 0, "lr": 3e-3}
@@ -81,11 +84,17 @@ def test_replies_that_readers_liked_become_likelier(algo: str, tiny_folder: Path
     assert gain_R[is_liked_R].mean() > gain_R[~is_liked_R].mean()
 
 
-def test_a_run_from_a_corpus_is_resumed_exactly(tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_run_from_a_corpus_stops_after_an_iteration_and_is_resumed_exactly(
+    tiny_folder: Path, tmp_path: Path
+) -> None:
     values = SMALL | {"model": str(tiny_folder), "algo": "dpo", "corpus": str(OWN), "save_every": 1}
     whole = run_training(make_config(values, "it"), out=tmp_path / "whole")
     cut = tmp_path / "cut"
-    run_training(make_config(values | {"iterations": 1}, "it"), out=cut)
+    with pytest.MonkeyPatch.context() as patch, heeding_ctrl_c():
+        end_in(patch, (one_iteration, "take_steps", 1), "SIGTERM")
+        with pytest.raises(StopRequested):
+            run_training(make_config(values, "it"), out=cut)
+    assert not (cut / "checkpoints" / "000002").exists()
     run_training(make_config(values, "it"), out=cut, resume=True)
     names = ("metrics.jsonl", "checkpoints/000003/learner.safetensors")
     for name in names:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from interrupts import heeding_ctrl_c
+from interrupts import end_in, heeding_ctrl_c
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
@@ -90,29 +90,6 @@ def read_traces(folder: Path) -> dict[str, bytes]:
     names = ("metrics.jsonl", "evaluations.jsonl", "dialogues.md", "model/model.safetensors")
     last = [f"checkpoints/000003/{name}" for name in ("learner.safetensors", "state.json")]
     return {name: (folder / name).read_bytes() for name in (*names, *last)}
-
-
-class Killed(Exception):
-    """Nobody is prepared for it."""
-
-
-def end_in(
-    patch: pytest.MonkeyPatch, place: tuple[Any, str, int], ending: str
-) -> type[BaseException]:
-    """Have that call of a function of a module killed, or a signal sent there; what is raised."""
-    module, name, at = place
-    do, calls = getattr(module, name), []
-
-    def end_and_do(*given: Any, **named: Any) -> Any:
-        calls.append(name)
-        if len(calls) == at and ending == "killed":
-            raise Killed
-        if len(calls) == at:
-            os.kill(os.getpid(), signal.Signals[ending])
-        return do(*given, **named)
-
-    patch.setattr(module, name, end_and_do)
-    return Killed if ending == "killed" else KeyboardInterrupt
 
 
 MOMENTS = {
