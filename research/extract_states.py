@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from transformers import AutoConfig
 
 from rlver_gym.corpora.corpus import Corpus, RatedReply
 from rlver_gym.library.personas import library
@@ -113,7 +114,8 @@ class StatesFile:
 
 def extract(base: str, file: StatesFile, device: str) -> Iterator[str]:
     """Extract what is missing; yields lines about how far it is."""
-    frozen = FrozenStates.load(base, choose_depths, device, "bfloat16")
+    layers = AutoConfig.from_pretrained(base).num_hidden_layers
+    frozen = FrozenStates.load(base, choose_depths(layers), device, "bfloat16")
     header = {
         "base": Path(base).name,
         "layout": LAYOUT,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 from torch.nn.functional import pad
 from transformers import AutoConfig, AutoModel, AutoTokenizer, DynamicCache
@@ -38,6 +39,7 @@ _LONGEST_REPLY = 512
 """Tokens that are read of a reply."""
 _SAMPLED = 256
 """Values of each tensor that a fingerprint looks at."""
+_LOADING_ERRORS = OSError, ValueError, AttributeError, RuntimeError, AssertionError, SafetensorError
 
 
 class Place(NamedTuple):
@@ -84,16 +86,13 @@ class FrozenStates:
         self._states: dict[int, Tensor] = {}
         self._lock = Lock()
         self._tokenize = lru_cache(maxsize=1 << 14)(self._tokenize_text)
-        if self.depths[-1] > len(model.layers):
-            raise ValueError(f"it has {len(model.layers)} layers, not {self.depths[-1]}")
+        if self.depths[-1] > (there := len(model.layers)):
+            raise UserFailed(f"the reader's base has {there} layers, not {self.depths[-1]}.")
 
     @classmethod
-    def load(
-        cls, base: str, depths: Callable[[int], Sequence[int]], device: str, dtype: str
-    ) -> "FrozenStates":
-        """Load a folder or a hub name up to the greatest depth; `depths` gets the number of layers.
-
-        UserFailed says why it cannot be loaded.
+    def load(cls, base: str, depths: Sequence[int], device: str, dtype: str) -> "FrozenStates":
+        """Load a folder or a hub name up to the greatest depth. UserFailed says why it cannot be
+        loaded.
         """
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -101,10 +100,9 @@ class FrozenStates:
             with hide_progress_bars(), hide_warnings():
                 tokenizer = AutoTokenizer.from_pretrained(base, trust_remote_code=False)
                 config = AutoConfig.from_pretrained(base, trust_remote_code=False)
-                chosen = depths(config.num_hidden_layers)
-                config.num_hidden_layers = chosen[-1]
+                most = config.num_hidden_layers = min(depths[-1], config.num_hidden_layers)
                 if getattr(config, "layer_types", None):
-                    config.layer_types = config.layer_types[: chosen[-1]]
+                    config.layer_types = config.layer_types[:most]
                 model, told = AutoModel.from_pretrained(
                     base,
                     config=config,
@@ -114,11 +112,12 @@ class FrozenStates:
                 )
             if told["missing_keys"]:
                 raise ValueError(f"it lacks weights, such as {min(told['missing_keys'])}")
-            return cls(model.requires_grad_(False).eval().to(device), tokenizer, chosen)
-        except (OSError, ValueError, AttributeError, IndexError) as error:
+            return cls(model.requires_grad_(False).eval().to(device), tokenizer, depths)
+        except _LOADING_ERRORS as error:
             raise UserFailed(
                 f"the reader's base {base!r} cannot be loaded ({error}). Name a folder or a hub"
-                " name of a causal model of the Llama or Qwen kind."
+                " name of a causal model of the Llama or Qwen kind, on a device and in a precision"
+                " that are there."
             ) from error
 
     def fingerprints(self) -> list[str]:
@@ -299,6 +298,4 @@ def find_states(
     return _load_once(base, depths, device, dtype) if base else None
 
 
-@lru_cache(maxsize=1)
-def _load_once(base: str, depths: tuple[int, ...], device: str, dtype: str) -> FrozenStates:
-    return FrozenStates.load(base, lambda _: depths, device, dtype)
+_load_once = lru_cache(maxsize=1)(FrozenStates.load)

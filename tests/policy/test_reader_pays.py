@@ -34,7 +34,7 @@ SMALL: dict[str, Any] = {
 @pytest.fixture
 def head(tmp_path: Path, tiny_folder: Path) -> Path:
     """A head by lot."""
-    states = FrozenStates.load(str(tiny_folder), lambda _: (1,), "cpu", "float32")
+    states = FrozenStates.load(str(tiny_folder), (1,), "cpu", "float32")
     count, chance = NUM_KINDS * states.width, np.random.default_rng(0)
     about = {
         "base": "tiny",

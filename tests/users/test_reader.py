@@ -90,7 +90,7 @@ def units() -> list[Unit]:
 
 @pytest.fixture(scope="module")
 def states(base: Path) -> FrozenStates:
-    return FrozenStates.load(str(base), lambda layers: (1, layers), "cpu", "float32")
+    return FrozenStates.load(str(base), (1, LAYERS), "cpu", "float32")
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,7 @@ def test_a_reply_is_read_the_same_alone_beside_others_and_turn_by_turn(
     base: Path, replies: list[RatedReply]
 ) -> None:
     def fresh() -> FrozenStates:
-        return FrozenStates.load(str(base), lambda layers: (1, layers), "cpu", "float32")
+        return FrozenStates.load(str(base), (1, LAYERS), "cpu", "float32")
 
     together, step_by_step = fresh(), fresh()
     places = lay_out(together, replies)
@@ -162,7 +162,7 @@ def test_a_reply_is_read_the_same_alone_beside_others_and_turn_by_turn(
 def test_a_turn_costs_the_tokens_that_are_new(
     base: Path, replies: list[RatedReply], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    states, run = FrozenStates.load(str(base), lambda _: (1,), "cpu", "float32"), []
+    states, run = FrozenStates.load(str(base), (1,), "cpu", "float32"), []
     forward = states.model.forward
     monkeypatch.setattr(
         states.model, "forward", lambda **k: (run.append(k["input_ids"].numel()), forward(**k))[1]
@@ -411,7 +411,7 @@ def test_a_harmed_head_is_refused(head: Path, tmp_path: Path, harm: str) -> None
 
 
 def test_another_base_or_none_is_refused_with_what_to_do(
-    tmp_path: Path, head: Path, replies: list[RatedReply]
+    tmp_path: Path, head: Path, base: Path, replies: list[RatedReply]
 ) -> None:
     asked = [(library().get(replies[0].persona), replies[0].dialogue)]
     other = make_base(tmp_path / "other", seed=1)
@@ -420,9 +420,12 @@ def test_another_base_or_none_is_refused_with_what_to_do(
     with pytest.raises(UserFailed, match="cannot be loaded"):
         ReaderUser(head, base=str(tmp_path), device="cpu").read(asked)
     torn = make_base(tmp_path / "torn")
-    (torn / "model.safetensors").unlink()
-    with pytest.raises(UserFailed, match="cannot be loaded"):
-        ReaderUser(head, base=str(torn), device="cpu").read(asked)
+    weights = torn / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    unlike = {"base": str(torn)}, {"dtype": "int3"}, {"device": "tpu:7"}
+    for options in unlike:
+        with pytest.raises(UserFailed, match="cannot be loaded"):
+            ReaderUser(head, **{"base": str(base), "device": "cpu", **options}).read(asked)
     scene = Scene(asked[0][0], CARD, 0)
     with pytest.raises(UnknownName, match=r"a model that is not in the package.*base"):
         ReaderUser(head).open(scene, 40)
