@@ -53,7 +53,7 @@ from fidelity import (  # noqa: E402
 
 
 def commands() -> str:
-    """Every command with the beginning of its help, up to a stop, a colon or a bracket."""
+    """Every command with the beginning of its help."""
     rows = []
     root: Any = get_command(app)
     for name, command in root.commands.items():
@@ -61,13 +61,20 @@ def commands() -> str:
         for part, leaf in below.items():
             words = name if part is None else f"{name} {part}"
             text = " ".join(leaf.help.split("\n\n")[0].split())
-            rows.append(f"- `{words}`: {re.split(r'[.:](?: |$)| [(]', text)[0]}")
+            text = re.split(r"[.:](?: |$)| [(]", text)[0]
+            while len(text.split()) > MAX_WORDS and "," in text:
+                text = text.rpartition(",")[0]
+            rows.append(f"- `{words}`: {text}")
     return "\n".join(rows)
 
 
 def suite() -> str:
-    """Every field of a suite, and of a threshold."""
-    return "\n".join(f"- `{name}`: {text}" for name, text in describe_fields().items())
+    """The keys of a suite, with what those say that are no options of bench."""
+    fields = describe_fields()
+    own = {name: text for name, text in fields.items() if name.startswith(SUITE_ALONE)}
+    options = ", ".join(f"`{name}`" for name in fields if name not in own)
+    rows = [f"- {options}: as the options of `rlver-gym bench --help`"]
+    return "\n".join([*rows, *(f"- `{name}`: {text}" for name, text in own.items())])
 
 
 def transcript() -> str:
@@ -258,7 +265,7 @@ def tricks() -> str:
     lines = [f"{'attack':22s} final emotion  content  what it does"]
     lines += [
         f"{one.attack:22s} {one.final:13.1f} {one.content:6.0f} %  {one.what}"
-        for one in sorted(results, key=lambda one: -one.final)[:10]
+        for one in sorted(results, key=lambda one: -one.final)[:6]
     ]
     return "```text\n" + "\n".join(lines) + "\n```"
 
@@ -311,6 +318,10 @@ AGREEMENT = {
     "order_of_supporters": "order of supporters, Spearman",
 }
 """What is compared with readers, and how the docs name it."""
+MAX_WORDS = 14
+"""About a command, in the list of all."""
+SUITE_ALONE = ("judge", "baseline", "thresholds")
+"""What the names of the keys of a suite begin with that bench has no option for."""
 PERSONA = "theo-the-burst-pipe"
 REPLIES = (
     (
