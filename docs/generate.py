@@ -271,16 +271,10 @@ def tricks() -> str:
 
 
 def expectations() -> str:
-    """How many of the hand-written pairs stand in the right order, by half and need."""
-    pairs = [
-        json.loads(line)
-        for line in (
-            (ROOT / "tests/data/expectations_en.jsonl").read_text(encoding="utf-8").splitlines()
-        )
-    ]
-    halves = list(dict.fromkeys(pair["half"] for pair in pairs))
-    points: dict[tuple[str, str], list[float]] = {}
-    for pair in pairs:
+    """The share of the hand-written pairs that stand in the right order, by part."""
+    text = (ROOT / "tests/data/expectations_en.jsonl").read_text(encoding="utf-8")
+    shares: dict[str, list[float]] = {}
+    for pair in map(json.loads, text.splitlines()):
         persona = library().get(pair["persona"])
         if "need" in pair:
             persona = persona.model_copy(update={"need": HiddenNeed(pair["need"])})
@@ -292,21 +286,22 @@ def expectations() -> str:
         better = session.reply(pair["better"]).appraisal.change
         session.restore(here)
         worse = session.reply(pair["worse"]).appraisal.change
-        for need in ("all", persona.need):
-            points.setdefault((pair["half"], need), []).append(
-                (better > worse) + 0.5 * (better == worse)
-            )
-    lines = [f"{'need':18s}" + "".join(f"{half:>18s}" for half in halves)]
-    for need in ("all", *HiddenNeed):
-        cells = (points.get((half, need), []) for half in halves)
-        lines.append(
-            f"{need:18s}"
-            + "".join(
-                f"{sum(cell) / len(cell):9.2f} of {len(cell):4d}  " if cell else " " * 18
-                for cell in cells
-            )
-        )
-    return "```text\n" + "\n".join(line.rstrip() for line in lines) + "\n```"
+        shares.setdefault(pair["half"], []).append((better > worse) + 0.5 * (better == worse))
+    cells = ", ".join(f"`{part}` {fmean(of):.2f} of {len(of)}" for part, of in shares.items())
+    return f"Version {EmbeddedUser().version}: {cells}."
+
+
+def worlds() -> str:
+    """The mean final emotion of the shipped agents in each world."""
+    agents = ("oracle", "listener", "adaptive", "comfort", "praise", "advice")
+    rows = [f"| version {EmbeddedUser().version} | {' | '.join(agents)} |", "|---" * 7 + "|"]
+    for world in ("Empathy", "Honest", "Adversarial", "Reserved", "Challenging", "ChitChat"):
+        plan = BenchPlan(env=f"RLVER-{world}-v0", agents=agents, split="validation", seeds=2)
+        with tempfile.TemporaryDirectory() as folder:
+            scores = {row.agent: row for row in score_agents(list(run(plan, Path(folder))))}
+        means = (f"{scores[agent].final.mean:.0f}" for agent in agents)
+        rows.append(f"| `{plan.env}` | {' | '.join(means)} |")
+    return "\n".join(rows)
 
 
 AGREEMENT = {
@@ -348,6 +343,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "baselines": ("docs/benchmarks.md", baselines),
     "redteam": ("docs/trust.md", tricks),
     "expectations": ("docs/trust.md", expectations),
+    "worlds": ("docs/worlds.md", worlds),
 }
 """What is generated: its name, the file it stands in between `<!-- begin NAME -->` and `<!-- end
 NAME -->`, and what prints it. A picture and the notebook are whole files.
