@@ -89,14 +89,14 @@ def register_envs() -> None:
         if path.name.endswith(".yaml") and env_id not in gym.registry:
             gym.register(
                 env_id,
-                entry_point="rlver_gym.environment.env:make_env",
+                entry_point="rlver_gym.environment.make:make_env",
                 vector_entry_point="rlver_gym.environment.vector_env:EmpathyVectorEnv",
                 kwargs={"card": env_id},
             )
     if "RLVER-Strategy-v0" not in gym.registry:
         gym.register(
             "RLVER-Strategy-v0",
-            entry_point="rlver_gym.environment.env:make_env",
+            entry_point="rlver_gym.environment.make:make_env",
             additional_wrappers=(
                 WrapperSpec(
                     "StrategyAction", "rlver_gym.environment.strategy_env:StrategyAction", {}

@@ -125,7 +125,7 @@ def find_vocabulary() -> tuple[str, ...]:
 
 def make_env(share: float = 0.9, **options: Any) -> WordSubstitution:
     """RLVER-Empathy-v0 with words exchanged in a share of the dialogues, for `train --env`."""
-    from rlver_gym.environment.env import make_for_loop
+    from rlver_gym.environment.make import make_for_loop
 
     env = make_for_loop("RLVER-Empathy-v0", **options)
     return WordSubstitution(env, find_vocabulary(), share)

@@ -1,50 +1,37 @@
 """EmpathyEnv: one dialogue as a Gymnasium environment. A thin layer on a session."""
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
-from dataclasses import replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
+from typing import Any, NamedTuple, Self
 
-import gymnasium as gym
 import numpy as np
-from gymnasium.envs.registration import EnvSpec
 
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.dialogue import Turn
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.persona import SPLIT_CHOICES, SplitChoice
+from rlver_gym.core.persona import SplitChoice
 from rlver_gym.core.user import Scene, is_async_user
-from rlver_gym.environment.info import (
-    PRIVILEGED,
-    InfoChoice,
-    check_info_choice,
-    describe_turn,
-    select_info,
+from rlver_gym.environment.dialogue_env import (
+    DialogueEnv,
+    EnvStep,
+    FailureChoice,
+    SaidTurn,
+    View,
+    check_people,
+    check_split,
 )
+from rlver_gym.environment.info import InfoChoice, describe_turn
 from rlver_gym.environment.render import print_last_turn, render_dialogue_as_text
 from rlver_gym.environment.session import (
     AppraisedReplies,
     EmpathySession,
     Snapshot,
     count_cut_chars,
-    run_coroutine,
 )
-from rlver_gym.environment.spaces import MAX_REPLY_CHARS, Utterance
-from rlver_gym.environment.undo import undo_on_error
 from rlver_gym.library.personas import library
 from rlver_gym.users import SentientUser, make_user
-from rlver_gym.util.errors import CardError, DialogueError, ResetNeeded, UnknownName, UserFailed
+from rlver_gym.util.errors import CardError, DialogueError, ResetNeeded, UnknownName
 from rlver_gym.util.secret_words import find_secret
 from rlver_gym.util.terminal import SafeConsole
-
-_PICTURES = ("rgb_array", "rgb_array_list", "depth_array", "depth_array_list")
-"""Render modes of Gymnasium's that we do not have."""
-_MOVES = (UserFailed, DialogueError)
-"""Errors of a step after which the dialogue is not where it was: a user that failed has ended it,
-or another step at the same time has moved it.
-"""
-FailureChoice = Literal["raise", "truncate"]
-"""Whether a failed user raises UserFailed, or ends the episode as truncated and not valid."""
 
 
 class EnvState(NamedTuple):
@@ -59,7 +46,7 @@ class EnvState(NamedTuple):
     """
 
 
-class EmpathyEnv(gym.Env[str, str]):
+class EmpathyEnv(DialogueEnv):
     """A conversation with a sentient user: a simulated person whose emotion moves with every reply.
 
     ## Description
@@ -147,15 +134,6 @@ class EmpathyEnv(gym.Env[str, str]):
     - v0: first release
     """
 
-    metadata: dict[str, Any] = {  # noqa: RUF012 (so in Gymnasium)
-        "render_modes": ["ansi", "human"],
-        "render_fps": 1,
-    }
-    privileged_info: ClassVar[tuple[str, ...]] = PRIVILEGED
-
-    is_remote: ClassVar[bool] = False
-    """Whether a server plays the person: there is no session and no state to save here."""
-
     def __init__(
         self,
         card: str | EnvCard = "RLVER-Empathy-v0",
@@ -174,80 +152,29 @@ class EmpathyEnv(gym.Env[str, str]):
         Raises CardError, or UnknownName for a persona, card, split, user or option that does not
         exist.
         """
-        self._set_choices(info, on_failure, render_mode)
         card = env_card(card)
         named = {"user": user, "persona": persona, "personas": personas, **options}
         refuse_secrets(named, "the environment's spec", _MAKE_USER)
-        made = make_user("embedded" if user is None else user, **options)
-        if not isinstance(made, SentientUser):
+        self.user = make_user("embedded" if user is None else user, **options)
+        if not isinstance(self.user, SentientUser):
             raise UnknownName.of(
                 "user",
                 user,
                 ["embedded"],
                 'user="embedded", or an object with kind, version, open, appraise and speak',
             )
-        is_async = is_async_user(made)
         self._library = library(personas)
-        ids = self._library.ids(check_split(split or card.split))
-        if persona is not None:
-            ids = (self._library.get(persona).id,)
-        self._set_people(card, ids, split, self._library.folder / "index.yaml")
-        self._set_user(made, is_async=is_async, is_deterministic=not is_async)
-
-    def _set_choices(
-        self, info: InfoChoice, on_failure: FailureChoice, render_mode: str | None
-    ) -> None:
-        self.info_choice: InfoChoice = check_info_choice(info)
-        if on_failure not in get_args(FailureChoice):
-            raise UnknownName.of("on_failure", on_failure, get_args(FailureChoice), "the two")
-        self.on_failure = on_failure
-        modes = self.metadata["render_modes"]
-        if render_mode in _PICTURES:  # for loops that ask for pictures from whatever they get
-            gym.logger.warn(
-                f"a dialogue has no pictures: render_mode={render_mode!r} renders nothing. Modes:"
-                f" {', '.join(modes)}."
-            )
-            render_mode = None
-        if render_mode not in (None, *modes):
-            raise UnknownName.of("render mode", render_mode, modes, f"{', '.join(modes)} or None")
-        self.render_mode = render_mode
-
-    def _set_people(
-        self, card: EnvCard, ids: tuple[str, ...], split: SplitChoice | None, place: object
-    ) -> None:
-        if not ids:
-            raise CardError(
-                f"{place} has no persona of split {split or card.split!r}. Choose another split, or"
-                " pair some."
-            )
-        self.card = card
-        self._ids = ids
-        self.action_space = Utterance(card.max_utterance_chars)
-        self.observation_space = Utterance(MAX_REPLY_CHARS)
-
-    def _set_user(self, user: Any, *, is_async: bool, is_deterministic: bool) -> None:
-        self.user = user
-        """Who plays the person; with a `url` the name that the server is asked for."""
-        self.is_async = is_async
-        """Whether the user is asynchronous: it calls something that takes time, such as a server.
-        """
-        self._is_deterministic = is_deterministic
-
-    @property
-    def spec(self) -> EnvSpec | None:
-        """How it was made; nondeterministic where a language model plays the person."""
-        return self._spec
-
-    @spec.setter
-    def spec(  # pyright: ignore[reportIncompatibleVariableOverride]
-        self, spec: EnvSpec | None
-    ) -> None:
-        if spec is not None and not self._is_deterministic:
-            spec = replace(spec, nondeterministic=True)
-        self._spec = spec
-
-    _spec: EnvSpec | None = None
-    _session: EmpathySession | None = None
+        self._session: EmpathySession | None = None
+        chosen = check_split(split or card.split)
+        ids = (self._library.get(persona).id,) if persona else self._library.ids(chosen)
+        is_async, place = is_async_user(self.user), self._library.folder / "index.yaml"
+        super().__init__(
+            card,
+            check_people(ids, chosen, place),
+            View(info, on_failure, render_mode),
+            is_async=is_async,
+            is_deterministic=not is_async,
+        )
 
     @property
     def has_begun(self) -> bool:
@@ -267,13 +194,11 @@ class EmpathyEnv(gym.Env[str, str]):
         return self._session
 
     def fork(self) -> Self:
-        """Another environment like this one that shares its user or connection, not yet begun."""
-        other = copy(self)
-        other._session, other._np_random = None, None
+        other = super().fork()
+        other._session = None
         return other
 
     def _keep_position(self) -> Callable[[], None]:
-        """What brings the dialogue back to where it is now."""
         session = self._session
         snapshot = session and session.snapshot()
 
@@ -285,81 +210,16 @@ class EmpathyEnv(gym.Env[str, str]):
         return restore
 
     def validate_utterance(self, utterance: str) -> str:
-        """The utterance as it would be said; raises what `step` would raise for it."""
         return self.session.validate_utterance(utterance)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[str, dict[str, Any]]:
-        """Begin a dialogue. `options={"persona": id}` chooses with whom."""
-        with undo_on_error([self], unless=(UserFailed,)):
-            return run_coroutine(self.areset(seed=seed, options=options), self.is_async)
-
-    async def areset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[str, dict[str, Any]]:
-        """See `reset`."""
-        with undo_on_error([self]):
-            super().reset(seed=seed)
-            asked = _check_options(options)
-            persona, scene_seed = draw_scene(self.np_random, (asked,) if asked else self._ids)
-            opening, info = await self._begin(persona, scene_seed)
-        if self.has_failed_to_open and self.on_failure == "raise":
-            raise self._make_failure()
-        return opening, select_info(info, self.info_choice, self.card)
-
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Say something; see the class for what comes back."""
-        with undo_on_error([self], unless=_MOVES):
-            return run_coroutine(self.astep(action), self.is_async)
-
-    async def astep(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """See `step`."""
-        return self._finish_step(await self._say(action))
-
-    def _finish_step(
-        self, said: tuple[str, float, bool, dict[str, Any]]
-    ) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        reply, reward, is_failed, info = said
-        if is_failed and self.on_failure == "raise":
-            raise self._make_failure()
-        is_over = info["outcome"] is not None and not is_failed
-        return reply, reward, is_over, is_failed, select_info(info, self.info_choice, self.card)
-
-    def finish_step(self, turn: Turn, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def finish_step(self, turn: Turn, action: str) -> EnvStep:
         """What `step` gives for a turn that the session has taken."""
         return self._finish_step(self._tell(turn, count_cut_chars(action, self.card)))
 
-    def appraise_replies(self, texts: Sequence[str]) -> AppraisedReplies:
-        """What each of several replies to this moment would do to the person, appraised side by
-        side where the user can. The dialogue stays where it is; `step_from` goes on from one.
-
-        Raises what `step` raises; UserFailed leaves the dialogue where it is.
-        """
-        return run_coroutine(self.aappraise_replies(texts), self.is_async)
-
     async def aappraise_replies(self, texts: Sequence[str]) -> AppraisedReplies:
-        """See `appraise_replies`."""
         return await self.session.aappraise_replies(texts)
 
-    def step_from(
-        self, appraised: AppraisedReplies, index: int
-    ) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Say the reply of that index, which is appraised already: it alone is answered. Gives what
-        `step` gives; the record of the turn holds the others. DialogueError for replies to another
-        moment.
-        """
-        with undo_on_error([self], unless=_MOVES):
-            return run_coroutine(self.astep_from(appraised, index), self.is_async)
-
-    async def astep_from(
-        self, appraised: AppraisedReplies, index: int
-    ) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """See `step_from`."""
-        return self._finish_step(await self._say_from(appraised, index))
-
     async def _begin(self, persona: str, scene_seed: int) -> tuple[str, dict[str, Any]]:
-        """The first words of an episode, and everything that may be in its `info`."""
         session = EmpathySession(self.user, self._library.get(persona), self.card, scene_seed)
         opening = await session.astart()
         self._session = session
@@ -367,8 +227,7 @@ class EmpathyEnv(gym.Env[str, str]):
             print_last_turn(session, SafeConsole())
         return opening, describe_turn(session, None, 0)
 
-    async def _say(self, action: str) -> tuple[str, float, bool, dict[str, Any]]:
-        """The reply, the reward, whether the user failed, and everything for `info`."""
+    async def _say(self, action: str) -> SaidTurn:
         session = self.session
         turn = (
             session.dialogue.turns[0]
@@ -377,30 +236,18 @@ class EmpathyEnv(gym.Env[str, str]):
         )
         return self._tell(turn, count_cut_chars(action, self.card))
 
-    async def _say_from(
-        self, appraised: AppraisedReplies, index: int
-    ) -> tuple[str, float, bool, dict[str, Any]]:
-        """The same for a reply that is appraised already."""
+    async def _say_from(self, appraised: AppraisedReplies, index: int) -> SaidTurn:
         turn = await self.session.areply_from(appraised, index)
         return self._tell(turn, appraised.cut_chars[index])
 
-    def _tell(self, turn: Turn, cut: int) -> tuple[str, float, bool, dict[str, Any]]:
+    def _tell(self, turn: Turn, cut: int) -> SaidTurn:
         session = self.session
         if self.render_mode == "human":
             print_last_turn(session, SafeConsole())
         is_failed = turn.outcome is Outcome.FAILED
-        return turn.reply, turn.reward, is_failed, describe_turn(session, turn, cut)
-
-    def _make_failure(self) -> UserFailed:
-        cause = self._end_failed_dialogue().rstrip(".")
-        return UserFailed(
-            f"{cause}. This dialogue is over and no score: call reset()"
-            ' for another, or make the environment with on_failure="truncate", which ends it with'
-            ' info["valid"] False.'
-        )
+        return SaidTurn(turn.reply, turn.reward, is_failed, describe_turn(session, turn, cut))
 
     def _end_failed_dialogue(self) -> str:
-        """Forget the dialogue whose user failed; returns why it did."""
         cause = self.session.dialogue.turns[-1].appraisal.reasons[0].note
         self._session = None
         return cause
@@ -450,29 +297,6 @@ class EmpathyEnv(gym.Env[str, str]):
         )
 
 
-def make_env(
-    card: str | EnvCard = "RLVER-Empathy-v0", *, url: str | None = None, **options: Any
-) -> EmpathyEnv:
-    """What `gym.make` makes: an EmpathyEnv, or with a `url` one whose person a server plays."""
-    for name in ("group_size", "autoreset_mode"):
-        if name in options:
-            raise UnknownName(
-                f"{name} is an option of many dialogues at once, gym.make_vec, in its default mode."
-                " Leave out vectorization_mode."
-            )
-    if url is None:
-        return EmpathyEnv(card, **options)
-    # only who gives a url needs a client
-    from rlver_gym.environment.remote import RemoteEmpathyEnv  # noqa: PLC0415
-
-    return RemoteEmpathyEnv(url, card, **options)
-
-
-def draw_scene(generator: np.random.Generator, ids: Sequence[str]) -> tuple[str, int]:
-    """Whom a reset meets, of these personas, and the seed of the scene, from 0 to 2**31 - 1."""
-    return ids[int(generator.integers(len(ids)))], int(generator.integers(2**31))
-
-
 def _hash_scene_cards(scene: Scene) -> str:
     return f"{scene.card.hash}/{scene.persona.hash}"
 
@@ -500,38 +324,3 @@ def refuse_secrets(options: Mapping[str, Any], place: str, remedy: str = "") -> 
             f"{where}: a key or a password would stand in {place}. Set OPENAI_API_KEY and"
             f" OPENAI_BASE_URL instead{remedy}."
         )
-
-
-def _check_options(options: object) -> str | None:
-    """The persona that a reset asks for. UnknownName for any other option."""
-    if options is not None and not isinstance(options, Mapping):
-        raise UnknownName(
-            f'the options of reset must be a mapping, such as {{"persona": id}}, not'
-            f" {type(options).__name__}."
-        )
-    for name in options or {}:
-        if name != "persona":
-            raise UnknownName.of("reset option", name, ["persona"], 'options={"persona": id}')
-    asked = (options or {}).get("persona")
-    if asked is not None and (not isinstance(asked, str) or not asked):
-        raise UnknownName(f"a persona is chosen by its id, a text, not {str(asked)[:80]!r}.")
-    return asked
-
-
-def make_for_loop(env_id: str, **options: Any) -> gym.Env[Any, Any]:
-    """`gym.make` for a loop that leaves failed episodes out and scores by the emotion: ours get
-    `on_failure="truncate"`, and those on this machine `info="privileged"`, unless the options say
-    otherwise; environments of others get their options alone.
-    """
-    registered = gym.registry.get(env_id.rpartition(":")[2])
-    if registered and str(registered.entry_point).startswith("rlver_gym."):
-        ours = {"on_failure": "truncate", **({} if "url" in options else {"info": "privileged"})}
-        options = ours | options
-    return gym.make(env_id, **options)
-
-
-def check_split(split: str) -> SplitChoice:
-    """UnknownName for what is no split."""
-    if split not in SPLIT_CHOICES:
-        raise UnknownName.of("split", split, SPLIT_CHOICES, ", ".join(SPLIT_CHOICES))
-    return split

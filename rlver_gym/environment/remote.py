@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from copy import copy
 from hashlib import sha256
-from typing import Any, ClassVar, Never, Self
+from typing import Any, Never, Self
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -13,7 +13,14 @@ from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import clean_utterance
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.core.user import SentientUser
-from rlver_gym.environment.env import EmpathyEnv, FailureChoice, check_split
+from rlver_gym.environment.dialogue_env import (
+    DialogueEnv,
+    FailureChoice,
+    SaidTurn,
+    View,
+    check_people,
+    check_split,
+)
 from rlver_gym.environment.episode import parse_appraisal
 from rlver_gym.environment.info import InfoChoice
 from rlver_gym.environment.remote_server import RemoteServer, ServerFull
@@ -26,11 +33,10 @@ _MAX_CONNECTIONS = 64
 """Of an environment and its forks: as many turns as a server works on at once by default."""
 
 
-class RemoteEmpathyEnv(EmpathyEnv):
+class RemoteEmpathyEnv(DialogueEnv):
     """Dialogues on a server, one after the other."""
 
-    metadata: dict[str, Any] = EmpathyEnv.metadata | {"render_modes": ["ansi"]}
-    is_remote: ClassVar[bool] = True
+    metadata: dict[str, Any] = DialogueEnv.metadata | {"render_modes": ["ansi"]}
 
     def __init__(
         self,
@@ -52,7 +58,6 @@ class RemoteEmpathyEnv(EmpathyEnv):
         UnknownName for a card or user that the server does not have, CardError for what is decided
         where it was started, ServerUnreachable, ServerOutage and ServerRefused with the remedy.
         """
-        self._set_choices(info, on_failure, render_mode)
         if isinstance(card, EnvCard) or card.endswith((".yaml", ".yml")):
             raise CardError(
                 "a card of your own cannot be sent to a server. Start the server with it (rlver-gym"
@@ -68,6 +73,8 @@ class RemoteEmpathyEnv(EmpathyEnv):
                 "a user over the wire is a name that the server offers, such as"
                 ' user="embedded". Start the server with the user of your own.'
             )
+        self.user = user
+        """The name that the server is asked for."""
         self._server = RemoteServer(url, timeout_s, patience_s)
         self._connections = deque([self._server])
         self._episode: dict[str, Any] | None = None
@@ -75,14 +82,17 @@ class RemoteEmpathyEnv(EmpathyEnv):
         self._place: str | None = None
         """The server's name for the replies that were appraised here and now."""
         try:
-            self._learn(card, user, split, persona)
+            there, ids, is_deterministic = self._learn(card, user, split, persona)
+            view = View(info, on_failure, render_mode)
+            super().__init__(there, ids, view, is_async=True, is_deterministic=is_deterministic)
         except BaseException:
             self._server.close()
             raise
 
     def _learn(
         self, card: str, user: str | None, split: SplitChoice | None, persona: str | None
-    ) -> None:
+    ) -> tuple[EnvCard, Sequence[str], bool]:
+        """The card, whom it can be with, and whether the person answers alike each time."""
         path = f"/v1/envs/{quote(str(card), safe='')}"
         described = self._server.call("GET", path)
         there = parse_card(EnvCard, described.get("card"), f"{self._server.url}{path}")
@@ -91,10 +101,10 @@ class RemoteEmpathyEnv(EmpathyEnv):
             raise UnknownName.of("user", user, users, ", ".join(users))
         if persona is not None and persona.partition("/")[0] not in people["all"]:
             raise UnknownName.of("persona", persona, people["all"], self._server.url)
-        ids = (persona,) if persona is not None else people[check_split(split or there.split)]
-        self._set_people(there, tuple(ids), split, "the server")
-        shipped = is_shipped_user((user or users[0]).partition(":")[0])
-        self._set_user(user, is_async=True, is_deterministic=shipped)
+        chosen = check_split(split or there.split)
+        ids = (persona,) if persona is not None else people[chosen]
+        is_deterministic = is_shipped_user((user or users[0]).partition(":")[0])
+        return there, check_people(ids, chosen, "the server"), is_deterministic
 
     @property
     def has_begun(self) -> bool:
@@ -106,17 +116,19 @@ class RemoteEmpathyEnv(EmpathyEnv):
             self._episode["valid"] or self._episode["opening"]
         )
 
-    @property
-    def session(self) -> Never:
+    def _refuse(self, *_: object) -> Never:
         """DialogueError: it is on the server."""
         raise DialogueError(
             "the dialogue is on a server: its session is not here, and cannot be saved or"
             " restored. Leave out url for one that is."
         )
 
+    session = property(_refuse)
+    save_state = restore = _refuse
+
     def fork(self) -> Self:
-        other = copy(self)
-        other._np_random, other._episode, other._lines = None, None, []
+        other = super().fork()
+        other._episode, other._lines = None, []
         if len(self._connections) < _MAX_CONNECTIONS:
             self._connections.append(copy(self._server))
         self._connections.rotate()
@@ -178,9 +190,7 @@ class RemoteEmpathyEnv(EmpathyEnv):
             cut_chars=tuple(answer["cut_chars"]),
         )
 
-    async def _say_from(
-        self, appraised: AppraisedReplies, index: int
-    ) -> tuple[str, float, bool, dict[str, Any]]:
+    async def _say_from(self, appraised: AppraisedReplies, index: int) -> SaidTurn:
         words = self.validate_utterance(appraised.texts[index])
         check_place(appraised, self._place)
         assert self._episode is not None
@@ -193,11 +203,11 @@ class RemoteEmpathyEnv(EmpathyEnv):
         )
         return self._take_in(words, answer, appraised.cut_chars[index])
 
-    async def _say(self, action: str) -> tuple[str, float, bool, dict[str, Any]]:
+    async def _say(self, action: str) -> SaidTurn:
         words = self.validate_utterance(action)
         assert self._episode is not None
         if self.has_failed_to_open:
-            return "", 0.0, True, self._info(self._episode, 0)
+            return SaidTurn("", 0.0, True, self._info(self._episode, 0))
         turn = self._episode["turn"] + 1
         # the same for the same words in the same turn: a step that is tried again is taken once
         digest = sha256(words.encode()).hexdigest()[:32]
@@ -208,13 +218,11 @@ class RemoteEmpathyEnv(EmpathyEnv):
         )
         return self._take_in(words, answer, count_cut_chars(action, self.card))
 
-    def _take_in(
-        self, words: str, answer: dict[str, Any], cut: int
-    ) -> tuple[str, float, bool, dict[str, Any]]:
+    def _take_in(self, words: str, answer: dict[str, Any], cut: int) -> SaidTurn:
         self._episode, self._place = {**(self._episode or {}), **answer}, None
         self._lines = [*self._lines, f"> {words}", answer["reply"]]
         info = self._info(answer, cut)
-        return answer["reply"], float(answer["reward"]), answer["truncated"], info
+        return SaidTurn(answer["reply"], float(answer["reward"]), answer["truncated"], info)
 
     def _info(self, answer: dict[str, Any], cut_chars: int) -> dict[str, Any]:
         assert self._episode is not None

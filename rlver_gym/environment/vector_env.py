@@ -10,7 +10,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from rlver_gym.environment.env import EmpathyEnv, make_env
+from rlver_gym.core.dialogue import Turn
+from rlver_gym.environment.dialogue_env import DialogueEnv, EnvStep
+from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.environment.make import make_env
 from rlver_gym.environment.session import AppraisedReplies, reply_many
 from rlver_gym.environment.undo import undo_on_error
 from rlver_gym.util.errors import RlverError, UtteranceError
@@ -19,8 +22,9 @@ from rlver_gym.util.event_loop import gather_all, run_sync, wait_for
 Step = tuple[
     tuple[str, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
 ]
-EnvStep = tuple[str, float, bool, bool, dict[str, Any]]
 T = TypeVar("T")
+_Say = Callable[[], Coroutine[Any, Any, EnvStep]]
+"""Says something in a dialogue."""
 
 
 class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]):
@@ -43,7 +47,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012 (so in Gymnasium)
-        **EmpathyEnv.metadata,
+        **DialogueEnv.metadata,
         "autoreset_mode": AutoresetMode.NEXT_STEP,
     }
 
@@ -70,7 +74,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         self.num_envs = num_envs
         self.group_size = group_size
         self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self.metadata = {**EmpathyEnv.metadata, "autoreset_mode": self.autoreset_mode}
+        self.metadata = {**DialogueEnv.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = self.envs[0].render_mode
         self.single_action_space = self.envs[0].action_space
         self.single_observation_space = self.envs[0].observation_space
@@ -118,41 +122,26 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         moved.
         """
         self._check(actions)
+        says: list[_Say] = [
+            partial(env.astep, text) for env, text in zip(self.envs, actions, strict=True)
+        ]
         with undo_on_error(self.envs):
-            if self.envs[0].is_async or self.envs[0].is_remote:
-                results = self._run_all(
-                    self._step_one(number, partial(env.astep, action))
-                    for number, (env, action) in enumerate(zip(self.envs, actions, strict=True))
-                )
-            else:
-                results = self._step_at_once(actions)
+            if not self.envs[0].is_async:
+                says = self._reply_at_once(says, actions)
+            results = self._run_all(self._step_one(*numbered) for numbered in enumerate(says))
         return self._collect(results)
 
-    def _step_at_once(self, actions: Sequence[str]) -> "list[_StepResult]":
-        """Where no user waits: appraised in a batch."""
-        numbers = [number for number in range(self.num_envs) if self._listens(number)]
-        sessions = [self.envs[number].session for number in numbers]
-        turns = dict(
-            zip(numbers, reply_many(sessions, [actions[at] for at in numbers]), strict=True)
-        )
-        results = []
-        for number, env in enumerate(self.envs):
-            if self._begins_anew(number):
-                text, info = env.reset()
-                results.append(_StepResult(text, 0.0, False, False, info, None))
-                continue
-            step = (
-                env.finish_step(turns[number], actions[number])
-                if number in turns
-                else env.step(actions[number])
-            )
-            if self.autoreset_mode is AutoresetMode.SAME_STEP and (step[2] or step[3]):
-                opening, info = env.reset()
-                final = {"final_obs": step[0], "final_info": step[4]}
-                results.append(_StepResult(opening, *step[1:4], info, final))
-            else:
-                results.append(_StepResult(*step, None))
-        return results
+    def _reply_at_once(self, says: list[_Say], actions: Sequence[str]) -> list[_Say]:
+        """Where no user waits: what was said is appraised in a batch."""
+        heard = [
+            (number, env)
+            for number, env in enumerate(self.envs)
+            if isinstance(env, EmpathyEnv) and self._listens(number)
+        ]
+        turns = reply_many([env.session for _, env in heard], [actions[at] for at, _ in heard])
+        for (number, env), turn in zip(heard, turns, strict=True):
+            says[number] = partial(_finish_step, env, turn, actions[number])
+        return says
 
     def appraise_replies(
         self, texts: Sequence[Sequence[str]]
@@ -177,7 +166,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         """
         self._check_count(appraised, "appraised replies for")
         self._check_count(indices, "indices for")
-        says: list[Callable[[], Coroutine[Any, Any, EnvStep]]] = []
+        says: list[_Say] = []
         for number, (env, replies, index) in enumerate(
             zip(self.envs, appraised, indices, strict=True)
         ):
@@ -213,9 +202,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         self._is_over = terminated | truncated
         return tuple(self._texts), rewards, terminated, truncated, infos
 
-    async def _step_one(
-        self, number: int, say: Callable[[], Coroutine[Any, Any, EnvStep]]
-    ) -> "_StepResult":
+    async def _step_one(self, number: int, say: _Say) -> "_StepResult":
         env = self.envs[number]
         if self._begins_anew(number):
             text, info = await env.areset()
@@ -286,6 +273,10 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         super().reset(seed=next(filter(lambda one: one is not None, seeds), None))
         for number in map(int, np.flatnonzero(others)):
             gym.Env.reset(self.envs[number], seed=seeds[number])  # the random numbers alone
+
+
+async def _finish_step(env: EmpathyEnv, turn: Turn, action: str) -> EnvStep:
+    return env.finish_step(turn, action)
 
 
 def _check_mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:

@@ -42,7 +42,8 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.languages import Language
 from rlver_gym.core.persona import SplitChoice
-from rlver_gym.environment.env import EmpathyEnv, check_split, refuse_secrets
+from rlver_gym.environment.dialogue_env import check_split
+from rlver_gym.environment.env import EmpathyEnv, refuse_secrets
 from rlver_gym.library.personas import library
 from rlver_gym.users import SentientUser, make_user
 from rlver_gym.util.errors import DialogueError, UnknownName, UserFailed, UtteranceError

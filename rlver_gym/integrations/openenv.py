@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.persona import SPLITS
-from rlver_gym.environment.env import check_split
+from rlver_gym.environment.dialogue_env import check_split
 from rlver_gym.integrations.episodes import (
     DEFAULT_ENV,
     EpisodeHost,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rlver_gym.core.agent import Style, agent_prompt
-from rlver_gym.environment.env import make_for_loop
+from rlver_gym.environment.make import make_for_loop
 from rlver_gym.integrations.episodes import DEFAULT_ENV, EpisodeSpec
 from rlver_gym.util.errors import TrainingError, needs_extra
 

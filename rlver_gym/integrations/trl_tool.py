@@ -5,7 +5,7 @@ speaks by calling `say`. In `rlver_gym.integrations.trl.Rollout` it simply speak
 from typing import Any
 
 from rlver_gym.answers.reading import read_words
-from rlver_gym.environment.env import make_for_loop
+from rlver_gym.environment.make import make_for_loop
 from rlver_gym.integrations.trl import parse_prompt
 from rlver_gym.util.errors import DialogueError
 

@@ -53,7 +53,7 @@ def evaluate(learner: Learner) -> Evaluation:
 
 def _collect_episodes(envs: Sequence[TextEnv]) -> list[Episode]:
     ours = [env.unwrapped for env in envs if isinstance(env.unwrapped, EmpathyEnv)]
-    sessions = [env.session for env in ours if not env.is_remote]
+    sessions = [env.session for env in ours]
     return [
         Episode.of(one, "policy") for one in sessions if one.outcome not in (None, Outcome.FAILED)
     ]

@@ -13,7 +13,7 @@ from torch.optim import AdamW
 from transformers import PreTrainedModel
 
 from rlver_gym.core.cards import EnvCard
-from rlver_gym.environment.env import make_for_loop
+from rlver_gym.environment.make import make_for_loop
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.learning.persona_baseline import PersonaBaseline
 from rlver_gym.policy.learning.steps import make_optimizer

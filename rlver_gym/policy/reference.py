@@ -49,7 +49,7 @@ class RewardOveroptimisationCheck:
         making of the user raises.
         """
         self.config, env = learner.config, learner.envs[0].unwrapped
-        if self.config.reference is None or not isinstance(env, EmpathyEnv) or env.is_remote:
+        if self.config.reference is None or not isinstance(env, EmpathyEnv):
             raise TrainingError(
                 f"{self.config.env} has no persona and env cards on this machine, by which a"
                 " reference could appraise its dialogues. Leave out --reference."

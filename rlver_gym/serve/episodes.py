@@ -11,7 +11,7 @@ from gymnasium.utils.seeding import np_random
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.dialogue import Turn
 from rlver_gym.core.user import is_async_user
-from rlver_gym.environment.env import draw_scene
+from rlver_gym.environment.dialogue_env import draw_scene
 from rlver_gym.environment.episode import appraisal_to_dict
 from rlver_gym.environment.session import EmpathySession, count_cut_chars
 from rlver_gym.library.personas import PersonaLibrary, library

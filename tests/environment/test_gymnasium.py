@@ -19,8 +19,9 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 
 from rlver_gym.core.cards import env_card, shipped_env_ids
 from rlver_gym.core.dialogue import Reply
-from rlver_gym.environment.env import EmpathyEnv, make_env
+from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.info import PRIVILEGED
+from rlver_gym.environment.make import make_env
 from rlver_gym.environment.spaces import Utterance
 from rlver_gym.environment.strategy_env import EveryNeed, TalkFeatures
 from rlver_gym.users import EmbeddedUser
@@ -135,7 +136,7 @@ def test_making_an_environment_loads_no_client() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == "[] EmpathyEnv", done.stderr
     for env_id in [*shipped_env_ids(), "RLVER-Strategy-v0"]:
-        assert gym.spec(env_id).entry_point == "rlver_gym.environment.env:make_env"
+        assert gym.spec(env_id).entry_point == "rlver_gym.environment.make:make_env"
 
 
 def test_info_holds_nothing_that_a_supporter_could_not_know() -> None:

@@ -16,7 +16,7 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Message
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.corpora.corpus import Corpus
-from rlver_gym.environment.env import make_for_loop
+from rlver_gym.environment.make import make_for_loop
 from rlver_gym.environment.rescore import reappraise_texts
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library

@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from rlver_gym.environment.env import make_for_loop
+from rlver_gym.environment.make import make_for_loop
 from rlver_gym.environment.spaces import Utterance
 from rlver_gym.policy.learning.metrics import compute_metrics
 from rlver_gym.policy.learning.rollouts import pack_rollouts

@@ -20,7 +20,9 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 
 import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.core.cards import env_card, shipped_env_ids
-from rlver_gym.environment.env import EmpathyEnv, make_env
+from rlver_gym.environment.dialogue_env import DialogueEnv
+from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.environment.make import make_env
 from rlver_gym.environment.vector_env import EmpathyVectorEnv
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
@@ -244,7 +246,8 @@ def test_closing_and_beginning_anew_drop_the_episode(serve: Any, remote: Any, ca
 def test_errors_are_those_of_the_environment(serve: Any, remote: Any) -> None:
     server = serve()
     env = remote(server=server).unwrapped
-    assert isinstance(env.unwrapped, EmpathyEnv)
+    assert isinstance(env, DialogueEnv)
+    assert not isinstance(env, EmpathyEnv)
     with pytest.raises(CardError, match="--privileged"):
         remote(server=server, info="privileged").reset(seed=0)
     with pytest.raises(ResetNeeded, match="reset"):
