@@ -7,12 +7,13 @@ from statistics import fmean, pstdev
 from typing import NamedTuple
 
 from rlver_gym.bench.score import drop_failed
+from rlver_gym.bench.table import Table
 from rlver_gym.environment.episode import Episode
 from rlver_gym.util.groups import group
 
 GROUPS = (4, 8)
 """Dialogues with one person that a group-relative learner compares (GRPO)."""
-SIGNAL_NOTE = (
+_NOTE = (
     "Silent: the share of groups that all end alike, from which GRPO and its kin learn nothing (–:"
     " too few dialogues, bench with --seeds 8). Regret: how far the best agent is ahead."
 )
@@ -64,12 +65,22 @@ def _share_of_groups_without_signal(finals: Sequence[int], size: int) -> float |
     return sum(comb(count, size) for count in Counter(finals).values()) / comb(len(finals), size)
 
 
-def build_signal_rows(own: Sequence[PersonaSignal]) -> list[list[str]]:
-    """A heading, each person of one agent, and the means over people."""
+def tabulate_training_signal(episodes: Sequence[Episode]) -> list[Table]:
+    """A table an agent: each person, and the means over people."""
     silent = [f"silent of {size}" for size in GROUPS]
-    rows = [_format_row(one.persona, [one]) for one in own]
     heading = ["person", "n", "mean", "spread", *silent, "regret"]
-    return [heading, *rows, _format_row("all, mean", own)]
+    return [
+        Table(
+            f"by persona: {agent}",
+            [
+                heading,
+                *(_format_row(signal.persona, [signal]) for signal in own),
+                _format_row("all, mean", own),
+            ],
+            [_NOTE],
+        )
+        for agent, own in measure_training_signal(episodes).items()
+    ]
 
 
 def _format_row(name: str, of: Sequence[PersonaSignal]) -> list[str]:

@@ -7,12 +7,16 @@ from math import sqrt
 from statistics import fmean
 
 from rlver_gym.bench.compare import Comparison
-from rlver_gym.bench.score import compute_persona_finals
+from rlver_gym.bench.score import Score, compute_persona_finals
+from rlver_gym.bench.table import Table
 from rlver_gym.environment.episode import Episode
-from rlver_gym.util.interval import REPEATABILITY, AgentSpread, Spread
-
-NOISE, SHIFT = "noise floor: other seeds of the user", "between the runs: agents in all of them"
-"""Titles."""
+from rlver_gym.util.interval import (
+    REPEATABILITY,
+    AgentSpread,
+    Spread,
+    format_interval,
+    format_mean,
+)
 
 
 def measure_spread_over_user_seeds(
@@ -51,6 +55,35 @@ def _measure_spread(replicates: Mapping[str, Sequence[Episode]]) -> Spread | Non
             found.append(AgentSpread(agent, means))
     found.sort(key=lambda one: -one.mean)
     return Spread(tuple(replicates), tuple(found)) if found else None
+
+
+def tabulate_seed_noise(spread: Spread, ranked: Sequence[Score]) -> Table:
+    """How far the score of each agent moves between seeds of the user; beside it how far it would
+    move with other personas.
+    """
+    final = {score.agent: score.final for score in ranked}
+    heading = ["agent", "final emotion [95 %]", "SD", "range", "lowest", "highest"]
+    rows = [
+        [
+            each.agent,
+            f"{format_mean(final[each.agent])} [{format_interval(final[each.agent])}]",
+            *(f"{value:.1f}" for value in (each.sd, each.range, min(each.means), max(each.means))),
+        ]
+        for each in spread.agents
+    ]
+    title = "noise floor: other seeds of the user"
+    return Table(title, [heading, *rows], describe_seed_noise(spread))
+
+
+def tabulate_shift(spread: Spread) -> Table:
+    """The score of each agent in each run."""
+    rows = [
+        [each.agent, *(f"{mean:.1f}" for mean in each.means), f"{each.range:.1f}"]
+        for each in spread.agents
+    ]
+    title = "between the runs: agents in all of them"
+    heading = ["agent", *spread.replicates, "range"]
+    return Table(title, [heading, *rows], describe_shift_between_users(spread))
 
 
 def describe_seed_noise(spread: Spread) -> list[str]:

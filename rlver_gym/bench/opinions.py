@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter
 from rlver_gym.agents import uses_server
 from rlver_gym.bench.raters import is_rated_whole, parse_number, read_ratings
 from rlver_gym.bench.rescore import Recorded, Rescored
+from rlver_gym.bench.table import Table
 from rlver_gym.core.capabilities import DIMENSIONS, HIGHEST, JUDGED, JUDGEMENTS, LOWEST
 from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION
 from rlver_gym.users import is_own_user
@@ -165,8 +166,8 @@ def _find_agents_only_the_score_prefers(found: Opinions, start: float) -> Iterat
             yield agent
 
 
-def build_opinion_rows(found: Opinions) -> list[list[str]]:
-    """A heading, each agent by every opinion, and Kendall's tau of each with the score."""
+def tabulate_opinions(found: Opinions) -> Table:
+    """Each agent by every opinion, and Kendall's tau of each with the score."""
     agents = sorted(found.emotions[SCORE], key=lambda one: -found.emotions[SCORE][one])
     rows = [["agent", *(name.replace("_", " ") for name in found.columns), ""]]
     for agent in agents:
@@ -175,4 +176,4 @@ def build_opinion_rows(found: Opinions) -> list[list[str]]:
     if found.taus:
         taus = [f"{found.taus[name]:.2f}" if name in found.taus else "" for name in found.columns]
         rows.append(["tau with the score", *taus, ""])
-    return rows
+    return Table("opinions: final emotion, and marks from 1 to 5", rows)

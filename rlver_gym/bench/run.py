@@ -20,7 +20,7 @@ from rlver_gym.bench.folder import (
 )
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_agent, guard_user
 from rlver_gym.bench.plan import BenchPlan, Case, fingerprint
-from rlver_gym.core.user import AsyncSentientUser, SentientUser
+from rlver_gym.core.user import SentientUser, is_async_user
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import rollout
 from rlver_gym.environment.rollout import run_episode as talk
@@ -106,7 +106,7 @@ class Run(NamedTuple):
 def _run_cases(run: Run) -> Generator[Episode, None, None]:
     """Hold the missing dialogues: many at once where the user or an agent waits for a server."""
     cases, plan = run.missing_cases, run.plan
-    waits = isinstance(run.user, AsyncSentientUser) or any(map(is_async_agent, plan.agents))
+    waits = is_async_user(run.user) or any(map(is_async_agent, plan.agents))
 
     def prepare(case: Case) -> tuple[EmpathySession, Agent]:
         persona = plan.library.get(case.persona)

@@ -2,23 +2,18 @@
 and second opinions.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from rlver_gym.bench.by_persona import SIGNAL_NOTE, build_signal_rows, measure_training_signal
+from rlver_gym.bench.by_persona import measure_training_signal, tabulate_training_signal
 from rlver_gym.bench.compare import Comparison
 from rlver_gym.bench.flagged import format_alerts
-from rlver_gym.bench.opinions import Opinions, build_opinion_rows, read_capabilities, read_opinions
-from rlver_gym.bench.strategies import STRATEGY_NOTES, analyse_strategies
+from rlver_gym.bench.opinions import Opinions, read_capabilities, read_opinions, tabulate_opinions
+from rlver_gym.bench.strategies import analyse_strategies, tabulate_strategies
 from rlver_gym.bench.sycophancy import count_sycophantic_replies
-from rlver_gym.bench.table import (
-    build_score_rows,
-    build_strategy_rows,
-    build_strategy_variety_rows,
-    need_rows,
-)
+from rlver_gym.bench.table import Table, build_score_rows, need_rows
 from rlver_gym.bench.verdict import Verdict
 from rlver_gym.core.capabilities import AXES, DIMENSIONS, JUDGED, JUDGEMENTS
 from rlver_gym.environment.alarms import check_episodes
@@ -93,35 +88,32 @@ def render_markdown(
 
 def _render_comparison(comparison: Comparison, by_persona: bool) -> Iterator[str]:
     ranked, episodes = comparison.score(), comparison.episodes
-    found, marks = analyse_strategies(episodes), collect_judge_scores(comparison)
+    marks = collect_judge_scores(comparison)
     yield f"# {escape_markdown(' and '.join(comparison.runs))}\n"
     yield escape_markdown(str(comparison.protocol))
     alerts = [line.plain for line in format_alerts(check_episodes(episodes))]
     notes = [*alerts, *(one.describe() for one in count_sycophantic_replies(episodes))]
-    yield from _render_section("Final emotion", build_score_rows(ranked), notes)
-    yield from _render_section("By hidden need", need_rows(ranked))
-    if found:
-        yield from _render_section("Support strategies", build_strategy_variety_rows(found))
-        yield from _render_section("", build_strategy_rows(found), STRATEGY_NOTES)
+    tables = [
+        Table("final emotion", build_score_rows(ranked), notes),
+        Table("by hidden need", need_rows(ranked)),
+        *tabulate_strategies(analyse_strategies(episodes)),
+    ]
     if marks:
-        yield from _render_section(
-            "Capabilities, in a judge's opinion", _build_judge_score_rows(marks), [_JUDGE_NOTE]
-        )
+        rows = _build_judge_score_rows(marks)
+        tables.append(Table("capabilities, in a judge's opinion", rows, [_JUDGE_NOTE]))
     for run, opinions in _read_run_opinions(comparison):
-        yield from _render_section(
-            f"Opinions beside the score: {run}", build_opinion_rows(opinions)
-        )
-    for agent, own in measure_training_signal(episodes).items() if by_persona else ():
-        yield from _render_section(f"By persona: {agent}", build_signal_rows(own), [SIGNAL_NOTE])
+        table = tabulate_opinions(opinions)
+        tables.append(table._replace(title=f"{table.title}: {run}"))
+    tables += tabulate_training_signal(episodes) if by_persona else []
+    for table in tables:
+        yield from _render_table(table)
 
 
-def _render_section(
-    title: str, rows: Sequence[Sequence[str]], notes: Iterable[str] = ()
-) -> Iterator[str]:
-    yield f"\n## {escape_markdown(title)}\n" if title else ""
-    heading, *body = (f"| {' | '.join(map(escape_markdown, row))} |" for row in rows)
-    yield from (heading, f"|{'---|' * len(rows[0])}", *body)
-    yield from (f"\n{escape_markdown(note)}" for note in notes)
+def _render_table(table: Table) -> Iterator[str]:
+    yield f"\n## {escape_markdown(table.title[:1].upper() + table.title[1:])}\n"
+    heading, *body = (f"| {' | '.join(map(escape_markdown, row))} |" for row in table.rows)
+    yield from (heading, f"|{'---|' * len(table.rows[0])}", *body)
+    yield from (f"\n{escape_markdown(note)}" for note in table.notes)
 
 
 def _build_judge_score_rows(marks: Mapping[str, Mapping[str, Interval]]) -> list[list[str]]:

@@ -7,12 +7,19 @@ from typing import NamedTuple
 import numpy as np
 
 from rlver_gym.bench.score import drop_failed
+from rlver_gym.bench.table import Table
 from rlver_gym.environment.alarms import find_sure_acts
 from rlver_gym.environment.episode import Episode
 from rlver_gym.users.embedded.english import LABEL, LABELS
 from rlver_gym.users.embedded.hear import hear, split_line
 from rlver_gym.util.groups import group, mean_by
-from rlver_gym.util.interval import RESAMPLES, Interval, bootstrap
+from rlver_gym.util.interval import (
+    RESAMPLES,
+    Interval,
+    bootstrap,
+    format_estimate,
+    format_mean,
+)
 
 
 class ClassifierAgreement(NamedTuple):
@@ -32,7 +39,7 @@ STRATEGIES = {
 """Those of ESC (arXiv:2106.01144) whose label has a precision of 0.59 or more
 (`research/strategies`).
 """
-STRATEGY_NOTES = (
+_NOTES = (
     "Labels are made from the words of English turns (precision 0.59 to 0.95, recall 0.37 to 0.96"
     " on 300 turns that a language model labelled): shares are too low where recall is.",
     "Stickiness: how probably a strategy is used again in the next turn, the mean over strategies."
@@ -151,6 +158,36 @@ def _describe_use(strategy: str, turns: Sequence[LabelledTurn]) -> StrategyUse:
         bootstrap(np.array(list(unused.values()))),
         bootstrap(np.array(differences if len(differences) >= FEWEST else [])),
     )
+
+
+def tabulate_strategies(found: Sequence[AgentStrategies]) -> list[Table]:
+    """How many strategies the turns of each agent use, and how often they return; then, of each
+    that it uses, the share of turns and the change in them. Nothing where nobody speaks English.
+    """
+    heading = ["agent", "turns", "strategies a turn [95 %]", "stickiness [95 %]"]
+    variety = [
+        [agent.agent, f"{agent.turns:,}"]
+        + [format_estimate(value, digits=2) for value in (agent.per_turn, agent.stickiness)]
+        for agent in found
+    ]
+    heading_of_uses = ["agent", "strategy", "% of turns", "change", "without", "difference [95 %]"]
+    uses = [
+        [
+            agent.agent,
+            strategy,
+            format_mean(use.share),
+            *(format_mean(value, signed=True) for value in (use.change_with, use.change_without)),
+            format_estimate(use.difference, signed=True),
+        ]
+        for agent in found
+        for strategy, use in agent.uses.items()
+        if use.share.mean
+    ]
+    tables = [
+        Table("support strategies", [heading, *variety]),
+        Table("change of the emotion", [heading_of_uses, *uses], _NOTES),
+    ]
+    return tables if found else []
 
 
 def estimate_stickiness(turns: Sequence[LabelledTurn]) -> Interval:

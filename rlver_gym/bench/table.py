@@ -1,12 +1,12 @@
-"""Scores as rows of tables."""
+"""Tables of what a benchmark has shown, and scores as their rows."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import takewhile
+from typing import NamedTuple
 
 from rlver_gym.bench.score import Score
-from rlver_gym.bench.strategies import AgentStrategies
 from rlver_gym.llm_client.settings import ADDRESS
-from rlver_gym.util.interval import Spread, format_estimate, format_interval, format_mean
+from rlver_gym.util.interval import format_estimate, format_mean
 
 MAX_AGENT_WIDTH = 15
 """What eighty columns leave for an agent's name, in characters."""
@@ -18,6 +18,16 @@ _LACKS: dict[str, Callable[[Score], int]] = {
 """Why a dialogue has no end."""
 Columns = Mapping[str, Mapping[str, str]]
 """Cells by their heading and by agent."""
+
+
+class Table(NamedTuple):
+    """A table of agents, wherever it is shown."""
+
+    title: str
+    rows: list[list[str]]
+    """The heading first."""
+    notes: Sequence[str] = ()
+    """What is to be said of it."""
 
 
 def build_score_rows(ranked: Sequence[Score], columns: Columns | None = None) -> list[list[str]]:
@@ -49,59 +59,6 @@ def need_rows(ranked: Sequence[Score]) -> list[list[str]]:
     return [["agent", *(need.replace("_", " ") for need in needs)]] + [
         [one.agent, *(f"{one.needs[need]:.0f}" if need in one.needs else "" for need in needs)]
         for one in ranked
-    ]
-
-
-def build_seed_noise_rows(spread: Spread, ranked: Sequence[Score]) -> list[list[str]]:
-    """A heading, and how far the score of each agent moves between seeds of the user; beside it how
-    far it would move with other personas.
-    """
-    final = {score.agent: score.final for score in ranked}
-    heading = ["agent", "final emotion [95 %]", "SD", "range", "lowest", "highest"]
-    return [heading] + [
-        [
-            one.agent,
-            f"{format_mean(final[one.agent])} [{format_interval(final[one.agent])}]",
-            *(f"{value:.1f}" for value in (one.sd, one.range, min(one.means), max(one.means))),
-        ]
-        for one in spread.agents
-    ]
-
-
-def build_user_shift_rows(spread: Spread) -> list[list[str]]:
-    """A heading, and the score of each agent in each run."""
-    return [["agent", *spread.replicates, "range"]] + [
-        [one.agent, *(f"{mean:.1f}" for mean in one.means), f"{one.range:.1f}"]
-        for one in spread.agents
-    ]
-
-
-def build_strategy_variety_rows(found: Sequence[AgentStrategies]) -> list[list[str]]:
-    """A heading, and how many strategies the turns of each agent use, and how often they return."""
-    heading = ["agent", "turns", "strategies a turn [95 %]", "stickiness [95 %]"]
-    return [heading] + [
-        [one.agent, f"{one.turns:,}"]
-        + [format_estimate(value, digits=2) for value in (one.per_turn, one.stickiness)]
-        for one in found
-    ]
-
-
-def build_strategy_rows(found: Sequence[AgentStrategies]) -> list[list[str]]:
-    """A heading, and for each agent and strategy that it uses the share of turns and the change in
-    them.
-    """
-    heading = ["agent", "strategy", "% of turns", "change", "without", "difference [95 %]"]
-    return [heading] + [
-        [
-            one.agent,
-            strategy,
-            format_mean(use.share),
-            *(format_mean(value, signed=True) for value in (use.change_with, use.change_without)),
-            format_estimate(use.difference, signed=True),
-        ]
-        for one in found
-        for strategy, use in one.uses.items()
-        if use.share.mean
     ]
 
 

@@ -22,7 +22,7 @@ from rlver_gym.bench.folder import MANIFEST
 from rlver_gym.bench.gate import Gate, decide
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S
 from rlver_gym.bench.manifest import Manifest
-from rlver_gym.bench.noise import measure_spread_over_user_seeds
+from rlver_gym.bench.noise import measure_spread_over_user_seeds, tabulate_seed_noise
 from rlver_gym.bench.plan import MAX_SEEDS, MAX_USER_SEEDS, BenchPlan
 from rlver_gym.bench.run import Run, open_run
 from rlver_gym.bench.score import (
@@ -53,7 +53,7 @@ from rlver_gym.cli.options import (
     ScoresAsJson,
     print_json,
 )
-from rlver_gym.cli.report import print_noise, print_scores
+from rlver_gym.cli.report import print_scores, print_table
 from rlver_gym.cli.rescore import print_opinions
 from rlver_gym.cli.servers import (
     AgentOption,
@@ -381,7 +381,8 @@ def _print_results(
     of = f" of {one_line(Path(plan.personas).name)}" if plan.personas else ""
     title = f"{plan.card.id}: {people}{of} x {seeds}, {plan.user} user"
     print_scores(console, ranked, title, columns, says)
-    print_noise(console, noise, ranked)
+    if noise:
+        print_table(console, tabulate_seed_noise(noise, ranked))
     for line in suspects:
         console.print_line(line)
     for name, text in where.items():

@@ -9,33 +9,22 @@ from typing import Annotated, Any, Literal, TypeVar
 import typer
 from rich.progress import track
 
-from rlver_gym.bench.by_persona import SIGNAL_NOTE, build_signal_rows, measure_training_signal
+from rlver_gym.bench.by_persona import tabulate_training_signal
 from rlver_gym.bench.check import Finding, Problems
 from rlver_gym.bench.compare import Comparison, read_comparisons
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.noise import (
-    NOISE,
-    SHIFT,
-    describe_seed_noise,
-    describe_shift_between_users,
     measure_spread_over_runs,
     measure_spread_over_user_seeds,
+    tabulate_seed_noise,
+    tabulate_shift,
 )
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import Recorded, read_dialogues
 from rlver_gym.bench.score import Score, score_to_json
 from rlver_gym.bench.sections import render_markdown, sections_to_json
-from rlver_gym.bench.strategies import STRATEGIES, STRATEGY_NOTES, analyse_strategies
-from rlver_gym.bench.table import (
-    Columns,
-    build_score_rows,
-    build_seed_noise_rows,
-    build_strategy_rows,
-    build_strategy_variety_rows,
-    build_user_shift_rows,
-    need_rows,
-    shorten_agent_path,
-)
+from rlver_gym.bench.strategies import STRATEGIES, analyse_strategies, tabulate_strategies
+from rlver_gym.bench.table import Columns, Table, build_score_rows, need_rows, shorten_agent_path
 from rlver_gym.bench.verdict import Verdict, skip_verification, summarize_verification
 from rlver_gym.bench.verify import verify as recompute
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, ScoresAsJson, print_json
@@ -138,14 +127,10 @@ def report(
         console.print_line(PROTOCOLS_DIFFER, style="yellow")
     for comparison in comparisons:
         _print_comparison(console, comparison)
-        for agent, own in measure_training_signal(comparison.episodes).items() if by else ():
-            console.print_table(build_signal_rows(own), f"by persona: {agent}")
-    if by:
-        console.print_line(SIGNAL_NOTE)
+        for table in tabulate_training_signal(comparison.episodes) if by else ():
+            print_table(console, table)
     if shift := measure_spread_over_runs(comparisons):
-        print_rows(
-            console, SHIFT, build_user_shift_rows(shift), describe_shift_between_users(shift)
-        )
+        print_table(console, tabulate_shift(shift))
     for verdict in verdicts:
         _print_verdict(console, verdict)
     console.print_line(("report", "bold"), f"  {page}")
@@ -228,7 +213,8 @@ def _print_comparison(console: SafeConsole, comparison: Comparison) -> None:
     print_scores(console, ranked, f"{runs}: {comparison.protocol}")
     for line in format_alerts(check_episodes(comparison.episodes)):
         console.print_line(line)
-    print_noise(console, _measure_noise(comparison), ranked)
+    if noise := _measure_noise(comparison):
+        print_table(console, tabulate_seed_noise(noise, ranked))
 
 
 def print_scores(
@@ -239,26 +225,16 @@ def print_scores(
     notes: Iterable[str] = (),
 ) -> None:
     """The leaderboard, and the same by hidden need."""
-    print_rows(console, title, build_score_rows(ranked, columns), notes)
-    print_rows(console, "final emotion by hidden need", need_rows(ranked))
+    print_table(console, Table(title, build_score_rows(ranked, columns), list(notes)))
+    print_table(console, Table("final emotion by hidden need", need_rows(ranked)))
 
 
-def print_noise(console: SafeConsole, spread: Spread | None, ranked: Sequence[Score]) -> None:
-    """How far scores move between seeds of the user; nothing for a run with one."""
-    if spread:
-        print_rows(
-            console, NOISE, build_seed_noise_rows(spread, ranked), describe_seed_noise(spread)
-        )
-
-
-def print_rows(
-    console: SafeConsole, title: str, rows: Sequence[Sequence[str]], sentences: Iterable[str] = ()
-) -> None:
-    """A table of agents, whose names are shortened, with what is to be said of them."""
-    heading, *body = rows
+def print_table(console: SafeConsole, table: Table) -> None:
+    """A table of agents, whose names are shortened."""
+    heading, *body = table.rows
     agents = [agent for agent, *_ in body]
     shown = [[shorten_agent_path(agent, agents), *values] for agent, *values in body]
-    console.print_table([list(map(one_line, heading)), *shown], title, sentences)
+    console.print_table([list(map(one_line, heading)), *shown], table.title, table.notes)
 
 
 def strategies(
@@ -277,9 +253,9 @@ def strategies(
         print_json({"labels": STRATEGIES, "agents": found})
         return
     console = SafeConsole()
-    title = f"{comparison.runs[0]}: support strategies ({comparison.protocol})"
-    print_rows(console, title, build_strategy_variety_rows(found))
-    print_rows(console, "change of the emotion", build_strategy_rows(found), STRATEGY_NOTES)
+    console.print_line(f"{comparison.runs[0]}: {comparison.protocol}")
+    for table in tabulate_strategies(found):
+        print_table(console, table)
 
 
 def verify(

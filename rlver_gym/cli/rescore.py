@@ -12,7 +12,7 @@ from rlver_gym.bench.appraise import Calls
 from rlver_gym.bench.costs import Estimate
 from rlver_gym.bench.folder import MANIFEST
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
-from rlver_gym.bench.opinions import Opinions, build_opinion_rows, gather_opinions, write_opinions
+from rlver_gym.bench.opinions import Opinions, gather_opinions, tabulate_opinions, write_opinions
 from rlver_gym.bench.rescore import (
     Recorded,
     Rescore,
@@ -23,7 +23,7 @@ from rlver_gym.bench.rescore import (
 )
 from rlver_gym.bench.rescore import rescore as appraise_again
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, exit_if_any_skipped, print_json
-from rlver_gym.cli.report import ask_all, print_rows, recorded_dialogues
+from rlver_gym.cli.report import ask_all, print_table, recorded_dialogues
 from rlver_gym.cli.servers import UserOption, Yes, confirm_cost, parse_user_options
 from rlver_gym.core.user import SentientUser
 from rlver_gym.llm_client.settings import ChatSettings
@@ -175,7 +175,7 @@ def appraise_by(
 
 def print_opinions(console: SafeConsole, found: Opinions) -> None:
     """A row an agent, a column an opinion."""
-    print_rows(console, "opinions: final emotion, and marks from 1 to 5", build_opinion_rows(found))
+    print_table(console, tabulate_opinions(found))
     if len(found.columns) == 1:
         hint = "The score is alone: name another user, judge the run or rate it."
         console.print_line(hint, style="yellow")

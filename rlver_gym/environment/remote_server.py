@@ -4,7 +4,6 @@ be reached, with errors that name the remedy. Needs only the standard library.
 
 import asyncio
 import json
-import os
 import random
 import sys
 import time
@@ -28,8 +27,8 @@ from rlver_gym.util.errors import (
     UtteranceError,
 )
 from rlver_gym.util.event_loop import Worker
+from rlver_gym.util.secret_words import TOKEN, read_variable
 
-TOKEN_VARIABLE = "RLVER_GYM_TOKEN"
 MAX_ANSWER_BYTES = 4 << 20
 _FIRST_WAIT_S, _MAX_WAIT_S = 0.1, 5.0
 _WAIT_FOR_FIRST_ANSWER_S = 2.0
@@ -230,11 +229,11 @@ def _find_problem_detail(answer: _Answer) -> str:
 
 def _read_token() -> str:
     """The token of the environment; "" for none. ServerRefused for one that cannot be sent."""
-    token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    token = read_variable(TOKEN)
     if token.isascii() and token.isprintable():
         return token
     raise ServerRefused(
-        f"{TOKEN_VARIABLE} holds characters that no token has. Copy it again from the server's."
+        f"{TOKEN} holds characters that no token has. Copy it again from the server's."
     )
 
 
@@ -258,6 +257,6 @@ def _check_url(url: object) -> str:
         raise CardError(
             "url must be the address of a server, such as http://127.0.0.1:8000, without a"
             f" password or query: it would stand in the spec. The token is read from"
-            f" {TOKEN_VARIABLE}."
+            f" {TOKEN}."
         )
     return url.rstrip("/")

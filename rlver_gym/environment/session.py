@@ -1,7 +1,7 @@
 """One dialogue between an agent and a sentient user; every loop is a thin layer on this."""
 
-from collections.abc import Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Coroutine, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeVar, cast
 
 from rlver_gym.core.cards import EnvCard
@@ -31,13 +31,8 @@ from rlver_gym.core.user import (
 from rlver_gym.environment.snapshot import Snapshot, check_snapshot
 from rlver_gym.users.world import InWorld
 from rlver_gym.util.errors import AgentFailed, DialogueError, ResetNeeded, UserFailed
-from rlver_gym.util.event_loop import (
-    DIALOGUE_NUMBERS,
-    REQUEST_ORIGIN,
-    RequestOrigin,
-    run_sync,
-    wait_for,
-)
+from rlver_gym.util.event_loop import run_sync, wait_for
+from rlver_gym.util.request_origin import make_requests_for, number_dialogue
 
 T = TypeVar("T")
 _AGENT_FAILED_NOTE = "the agent failed: "
@@ -102,7 +97,7 @@ class EmpathySession:
             self._async_user = InWorld(self._async_user, card.world)
         self.scene = Scene(persona, card, seed)
         self._state = Snapshot(card.start, None, None)
-        self._number = next(DIALOGUE_NUMBERS)
+        self._number = number_dialogue()
         self.bypass_cache_from: int | None = None
         """The turn, from 1, from which requests bypass the response cache; None: never."""
 
@@ -268,19 +263,11 @@ class EmpathySession:
         self._state = Snapshot(turn.emotion, dialogue.with_turn(turn), turn.outcome)
         return turn
 
-    @contextmanager
-    def request_context(self) -> Iterator[None]:
+    def request_context(self) -> AbstractContextManager[None]:
         """Requests to servers in this block, the agent's too, are made for this dialogue."""
         turn = len(self.dialogue.turns) + 1 if self.has_begun else 1
-        token = REQUEST_ORIGIN.set(
-            RequestOrigin(
-                self._number, self.bypass_cache_from is not None and turn >= self.bypass_cache_from
-            )
-        )
-        try:
-            yield
-        finally:
-            REQUEST_ORIGIN.reset(token)
+        first = self.bypass_cache_from
+        return make_requests_for(self._number, bypass_cache=first is not None and turn >= first)
 
     def give_up(self, failure: AgentFailed) -> None:
         """End the dialogue as failed, with a silent turn that holds the agent's reason."""

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from rlver_gym.llm_client.refusals import MAX_WAIT_S, Failure, Kind
 from rlver_gym.util.errors import ServerOutage
-from rlver_gym.util.event_loop import REQUEST_ORIGIN
+from rlver_gym.util.request_origin import REQUEST_ORIGIN
 
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 1.0, 30.0
 _DOUBT_S, _NAP_S = 2.0, 0.25

@@ -15,7 +15,8 @@ from rlver_gym.llm_client.settings import CacheMode, ChatSettings, public_url, r
 from rlver_gym.llm_client.spending import Spending
 from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatRequest
 from rlver_gym.util.errors import STOPPING, CacheError, ChatError, NotInCache, ServerRefused
-from rlver_gym.util.event_loop import REQUEST_ORIGIN, await_on_background_loop, wait_for
+from rlver_gym.util.event_loop import await_on_background_loop, wait_for
+from rlver_gym.util.request_origin import REQUEST_ORIGIN
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """What an operator decides: settings, the token, and from where the server can be reached."""
 
 import ipaddress
-import os
 from pathlib import Path
 
 from pydantic import ConfigDict, Field
@@ -10,8 +9,8 @@ from rlver_gym.core.cards import shipped_env_ids
 from rlver_gym.util.errors import CardError
 from rlver_gym.util.files import read_text
 from rlver_gym.util.frozen import Frozen
+from rlver_gym.util.secret_words import TOKEN, read_variable
 
-TOKEN_VARIABLE = "RLVER_GYM_TOKEN"
 MIN_TOKEN_CHARS = 16
 _MAKE_ONE = "Make one with: openssl rand -hex 32"
 
@@ -57,7 +56,7 @@ def read_token(file: Path | None) -> str | None:
     if file:
         token, source = read_text(file, max_bytes=4_096, error=CardError).strip(), str(file)
     else:
-        token, source = os.environ.get(TOKEN_VARIABLE, "").strip(), TOKEN_VARIABLE
+        token, source = read_variable(TOKEN), TOKEN
         if not token:
             return None
     if len(token) < MIN_TOKEN_CHARS or not all("!" <= char <= "~" for char in token):
@@ -81,5 +80,5 @@ def check_host(host: str, token: str | None, *, insecure: bool) -> None:
     if token is None and not is_loopback(host) and not insecure:
         raise CardError(
             f"--host {host} can be reached from other machines, and there is no token. Set"
-            f" {TOKEN_VARIABLE}, or give --token-file, or say --insecure. {_MAKE_ONE}"
+            f" {TOKEN}, or give --token-file, or say --insecure. {_MAKE_ONE}"
         )

@@ -13,23 +13,16 @@ from rlver_gym.bench.compare import Comparison, Protocol, label_runs, read_compa
 from rlver_gym.bench.flagged import format_evidence
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.noise import (
-    NOISE,
-    SHIFT,
-    describe_seed_noise,
-    describe_shift_between_users,
     measure_spread_over_runs,
     measure_spread_over_user_seeds,
+    tabulate_seed_noise,
+    tabulate_shift,
 )
 from rlver_gym.bench.opinions import describe_limit, read_capabilities
 from rlver_gym.bench.recompute import Sources, find_cards
 from rlver_gym.bench.score import Score, score_to_json
-from rlver_gym.bench.strategies import STRATEGY_NOTES, analyse_strategies, label_turn
-from rlver_gym.bench.table import (
-    build_seed_noise_rows,
-    build_strategy_rows,
-    build_strategy_variety_rows,
-    build_user_shift_rows,
-)
+from rlver_gym.bench.strategies import analyse_strategies, label_turn, tabulate_strategies
+from rlver_gym.bench.table import Table
 from rlver_gym.bench.verdict import Verdict, skip_verification, summarize_verification
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.capabilities import JUDGEMENTS
@@ -111,10 +104,7 @@ class Runs:
         shift = measure_spread_over_runs(self.comparisons)
         labels = label_runs([verdict.problems.folder for verdict in self.verdicts])
         return {
-            "shift": shift
-            and _build_spread_table(
-                SHIFT, build_user_shift_rows(shift), describe_shift_between_users(shift)
-            ),
+            "shift": shift and _view_table(tabulate_shift(shift)),
             "tables": [self._table(one) for one in self.comparisons],
             "differs": _describe_differences([one.protocol for one in self.comparisons]),
             "verdicts": [  # by the folder's name: where a run lies is nobody's business
@@ -160,17 +150,9 @@ class Runs:
 
     @cached_property
     def _strategies(self) -> list[list[Json]]:
-        found = [analyse_strategies(one.episodes) for one in self.comparisons]
         return [
-            [
-                _build_spread_table("support strategies", build_strategy_variety_rows(one)),
-                _build_spread_table(
-                    "change of the emotion", build_strategy_rows(one), STRATEGY_NOTES
-                ),
-            ]
-            if one
-            else []
-            for one in found
+            [_view_table(table) for table in tabulate_strategies(analyse_strategies(one.episodes))]
+            for one in self.comparisons
         ]
 
     def strategies(self) -> list[list[Json]]:
@@ -250,21 +232,16 @@ def _recompute_unless_large(folder: Path, personas: str | None) -> Verdict:
     return summarize_verification(folder, verify(folder, sources=Sources(personas=personas)))
 
 
-def _build_spread_table(
-    title: str, rows: Sequence[Sequence[str]], says: Sequence[str] = ()
-) -> Json:
-    """A small table, its heading first and agents in front, with what is to be said of it."""
-    return {"title": title, "rows": [list(row) for row in rows], "says": list(says)}
+def _view_table(table: Table) -> Json:
+    return {"title": table.title, "rows": table.rows, "says": list(table.notes)}
 
 
 def _measure_noise(one: Comparison, scores: Sequence[Score]) -> Json | None:
     """How far scores move with the user's seed; None for a run with one."""
-    found = measure_spread_over_user_seeds(
+    spread = measure_spread_over_user_seeds(
         one.episodes, one.protocol.seeds, one.protocol.user_seeds
     )
-    return found and _build_spread_table(
-        NOISE, build_seed_noise_rows(found, scores), describe_seed_noise(found)
-    )
+    return spread and _view_table(tabulate_seed_noise(spread, scores))
 
 
 def _describe_provenance(manifest: Manifest) -> str:

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, a thread for what would block it, and who asks."""
+"""An event loop in a thread of its own, and a thread for what would block it."""
 
 import asyncio
 import os
@@ -6,55 +6,33 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
-from contextvars import ContextVar
-from itertools import count
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 V = TypeVar("V")
 THREAD = "rlver-gym loop"
 
-_lock = threading.Lock()
-_loop: asyncio.AbstractEventLoop | None = None
-_owner: int | None = None
-"""The process that the loop belongs to: a forked child, without its thread, needs its own."""
+
+class _LoopThread:
+    """An event loop in a daemon thread; a forked child, which has no such thread, gets its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._owner = 0
+
+    def start(self) -> asyncio.AbstractEventLoop:
+        """The loop, running."""
+        with self._lock:
+            if self._loop is None or self._owner != os.getpid():
+                self._loop, self._owner = asyncio.new_event_loop(), os.getpid()
+                Thread(target=_run, args=(self._loop,), name=THREAD, daemon=True).start()
+            return self._loop
 
 
-class RequestOrigin(NamedTuple):
-    """On whose behalf a request is made."""
-
-    dialogue: int
-    """A number that no other dialogue of the process has."""
-    bypass_cache: bool = False
-    """Whether the request goes to the server although the cache holds an answer."""
-
-
-DIALOGUE_NUMBERS = count()
-"""Gives every dialogue of the process a number of its own."""
-REQUEST_ORIGIN: ContextVar[RequestOrigin | None] = ContextVar("rlver_gym_asker", default=None)
-"""Set by whoever runs a dialogue; it follows a request to the loop on which it is made."""
-
-
-@contextmanager
-def new_dialogue() -> Iterator[None]:
-    """Requests in this block are made for one dialogue that no session runs."""
-    token = REQUEST_ORIGIN.set(RequestOrigin(next(DIALOGUE_NUMBERS)))
-    try:
-        yield
-    finally:
-        REQUEST_ORIGIN.reset(token)
-
-
-def _running() -> asyncio.AbstractEventLoop:
-    global _loop, _owner
-    with _lock:
-        if _loop is None or _owner != os.getpid():
-            _loop, _owner = asyncio.new_event_loop(), os.getpid()
-            threading.Thread(target=_run, args=(_loop,), name=THREAD, daemon=True).start()
-        return _loop
+_BACKGROUND = _LoopThread()
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
@@ -71,7 +49,7 @@ class BackgroundWork(Generic[T]):
     """
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
-        self._loop, self._process = _running(), os.getpid()
+        self._loop, self._process = _BACKGROUND.start(), os.getpid()
         self._task: asyncio.Task[T] | None = None
         self._ended = threading.Event()
         self._loop.call_soon_threadsafe(self._start, work)
@@ -171,9 +149,9 @@ def run_many(
 
 async def await_on_background_loop(work: Coroutine[Any, Any, T]) -> T:
     """Await a coroutine that has to run on the background loop, from whichever loop runs here."""
-    if asyncio.get_running_loop() is _running():
+    if asyncio.get_running_loop() is _BACKGROUND.start():
         return await work
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, _running()))
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, _BACKGROUND.start()))
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:

@@ -12,8 +12,10 @@ from urllib.parse import quote, unquote, urlsplit
 
 from pydantic import BaseModel
 
-KEY, URL = "OPENAI_API_KEY", "OPENAI_BASE_URL"
-"""The variables of the environment that hold a key, and an address with perhaps a password."""
+KEY, URL, TOKEN = "OPENAI_API_KEY", "OPENAI_BASE_URL", "RLVER_GYM_TOKEN"
+"""The variables of the environment that hold a key, an address with perhaps a password, and the
+token of a server of episodes.
+"""
 _LEAST_SECRET = 6
 """Characters of a secret that is looked for as it is: a shorter one is in any text."""
 

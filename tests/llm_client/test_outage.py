@@ -30,7 +30,7 @@ from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.testing.chat_server import Refused
 from rlver_gym.util.errors import ChatError, ServerOutage
-from rlver_gym.util.event_loop import REQUEST_ORIGIN, RequestOrigin
+from rlver_gym.util.request_origin import REQUEST_ORIGIN, RequestOrigin
 
 ANSWERS = EmbeddedAnswers(card="SAGE-Sentient-v0")
 PEOPLE = library().ids("demo")[::2][:2]

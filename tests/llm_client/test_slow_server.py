@@ -18,7 +18,7 @@ from rlver_gym.testing import ChatServer
 from rlver_gym.testing.chat_server import Refused
 from rlver_gym.testing.http import Connection, Request
 from rlver_gym.util.errors import BudgetSpent, ChatError, ServerRefused, ServerUnreachable
-from rlver_gym.util.event_loop import REQUEST_ORIGIN, RequestOrigin
+from rlver_gym.util.request_origin import REQUEST_ORIGIN, RequestOrigin
 
 GOOD: dict[str, Any] = {"choices": [{"message": {"content": "I hear you."}}]}
 

@@ -29,13 +29,9 @@ from rlver_gym.users.llm.parse import Vocabulary, read_fields
 from rlver_gym.users.llm.profile import json_line
 from rlver_gym.users.llm.prompts import words
 from rlver_gym.util.errors import STOPPING, ChatError
-from rlver_gym.util.event_loop import (
-    DIALOGUE_NUMBERS,
-    REQUEST_ORIGIN,
-    RequestOrigin,
-    run_many,
-)
+from rlver_gym.util.event_loop import run_many
 from rlver_gym.util.lookalikes import strip_invisible
+from rlver_gym.util.request_origin import make_requests_for, number_dialogue
 from rlver_gym.util.yaml_file import load_yaml
 
 _CODE = "1"
@@ -96,8 +92,8 @@ class Judge:
         yield from run_many(self._judge_dialogue, shuffled, at_once)
 
     async def _judge_dialogue(self, heard: JudgeInput) -> JudgedDialogue:
-        REQUEST_ORIGIN.set(origin := RequestOrigin(next(DIALOGUE_NUMBERS)))
-        work = (self._judge_once(heard, sample, origin) for sample in range(self.options.samples))
+        number = number_dialogue()
+        work = (self._judge_once(heard, sample, number) for sample in range(self.options.samples))
         found = await asyncio.gather(*work, return_exceptions=True)
         errors = [one for one in found if isinstance(one, BaseException)]
         for error in errors:
@@ -106,17 +102,16 @@ class Judge:
         judgements = tuple(one for one in found if isinstance(one, Judgement))
         return JudgedDialogue(heard, () if errors else judgements, str(errors[0]) if errors else "")
 
-    async def _judge_once(self, heard: JudgeInput, sample: int, origin: RequestOrigin) -> Judgement:
-        """One judgement. What failed, perhaps an earlier time, is tried once more past the cache;
-        the gathered samples have a context each.
-        """
+    async def _judge_once(self, heard: JudgeInput, sample: int, number: int) -> Judgement:
+        """One judgement. What failed, perhaps earlier, is tried once more past the cache."""
         try:
-            return await self._ask(heard, sample)
+            with make_requests_for(number):
+                return await self._ask(heard, sample)
         except STOPPING:
             raise
         except ChatError:
-            REQUEST_ORIGIN.set(origin._replace(bypass_cache=True))
-            return await self._ask(heard, sample)
+            with make_requests_for(number, bypass_cache=True):
+                return await self._ask(heard, sample)
 
     async def _ask(self, heard: JudgeInput, sample: int) -> Judgement:
         """An answer that cannot be used is asked for once more."""

@@ -1,0 +1,36 @@
+"""For which dialogue a request to a server is made: known to the client, whoever makes it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import count
+from typing import NamedTuple
+
+_NUMBERS = count()
+
+
+class RequestOrigin(NamedTuple):
+    """On whose behalf a request is made."""
+
+    dialogue: int
+    """A number that no other dialogue of the process has."""
+    bypass_cache: bool = False
+    """Whether the request goes to the server although the cache holds an answer."""
+
+
+REQUEST_ORIGIN: ContextVar[RequestOrigin | None] = ContextVar("rlver_gym_asker", default=None)
+"""Set by `make_requests_for`; it follows a request to the loop on which it is made."""
+
+
+def number_dialogue() -> int:
+    return next(_NUMBERS)
+
+
+@contextmanager
+def make_requests_for(dialogue: int, *, bypass_cache: bool = False) -> Iterator[None]:
+    """Requests in this block are made for that dialogue."""
+    token = REQUEST_ORIGIN.set(RequestOrigin(dialogue, bypass_cache))
+    try:
+        yield
+    finally:
+        REQUEST_ORIGIN.reset(token)
