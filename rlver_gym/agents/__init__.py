@@ -1,7 +1,4 @@
-"""Who can sit opposite the user.
-
-`agent_maker` turns a name into a maker of agents; each dialogue gets a fresh one.
-"""
+"""Who can sit opposite the user: `agent_maker` turns a name into a maker of agents."""
 
 from collections.abc import Mapping
 from importlib.metadata import entry_points
@@ -47,9 +44,7 @@ __all__ = [
 SHIPPED_AGENTS = (*BASELINES, "adaptive", "oracle")
 """The agents that need nothing: the default field of a benchmark."""
 PRIVILEGED_AGENTS = ("oracle",)
-"""Those that were told what no agent can know. What they reach is the theoretical top, and never
-suspicious.
-"""
+"""Those that were told what no agent can know: the theoretical top, never suspicious."""
 HUMAN = "human"
 """A person at the keyboard, who can only talk to one at a time."""
 AGENT_NAMES = (*SHIPPED_AGENTS, HUMAN, "strategy:NAME", "openai:MODEL", "hf:PATH", "MODULE:NAME")
@@ -120,9 +115,7 @@ def takes_options(name: str) -> bool:
 
 
 def is_shipped_agent(name: str) -> bool:
-    """Whether an agent of that name comes with the package and needs nothing else: seed and
-    messages alone decide what it says.
-    """
+    """Whether seed and messages alone decide what it says, by the package's own code."""
     return name in SHIPPED_AGENTS or name.startswith("strategy:")
 
 
@@ -157,9 +150,7 @@ def _hf_path(name: str) -> str | None:
 
 
 def _load_hf_module() -> ModuleType:
-    """What the package that can run models has registered as the entry point "hf" of
-    `rlver_gym.agents`: `HFAgent` and `pin`.
-    """
+    """What is registered as the entry point "hf" of `rlver_gym.agents`."""
     try:
         for entry in entry_points(group="rlver_gym.agents", name="hf"):
             return entry.load()

@@ -1,7 +1,4 @@
-"""Seven simple agents that anybody's agent should be compared with.
-
-None of them knows the person; most do not look at them.
-"""
+"""Seven simple agents to compare with. None knows the person; most do not look at them."""
 
 import random
 import string
@@ -54,10 +51,7 @@ class Gibberish(NonBlocking):
 
 
 class Listener(NonBlocking):
-    """Quotes something short that was said, names a feeling, and asks.
-
-    The same way for everybody.
-    """
+    """Quotes something short that was said, names a feeling, and asks; alike for everybody."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed

@@ -1,6 +1,4 @@
-"""A person at the keyboard as the agent, with line editing and history where there are any, and a
-paste as one piece.
-"""
+"""A person at the keyboard as the agent."""
 
 from collections.abc import Sequence
 

@@ -61,9 +61,7 @@ class NeedReader:
         return {need: sum(term[need] for term in known) for need in HiddenNeed}
 
     def need(self, lines: Sequence[str]) -> tuple[HiddenNeed, float]:
-        """The need that the lines speak for most, and its lead over the next (0.0 when nothing was
-        said).
-        """
+        """The need that the lines speak for most, and its lead over the next."""
         ranked = sorted(self.weigh_evidence(lines).items(), key=lambda pair: -pair[1])
         return ranked[0][0], ranked[0][1] - ranked[1][1]
 
@@ -135,16 +133,12 @@ def get_need_reader() -> NeedReader:
 
 @lru_cache(maxsize=1)
 def get_leave_one_out_reader() -> LeaveOneOutReader:
-    """The same for training with those personas: sentences of a situation are read without its
-    hints.
-    """
+    """The same for training with those personas: their sentences are read without their hints."""
     return LeaveOneOutReader(_load_training_hints())
 
 
 class Adaptive(NonBlocking):
-    """Listens until a need shows, then takes up what this person said in the way that need asks
-    for.
-    """
+    """Listens until a need shows, then takes up what was said as that need asks for."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed

@@ -1,7 +1,4 @@
-"""An agent behind any OpenAI-compatible server.
-
-Its prompt says what every agent may know: that somebody needs to talk.
-"""
+"""An agent behind any OpenAI-compatible server, told what every agent may know."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -135,9 +132,7 @@ def parse_agent_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pin(settings: ChatSettings | None = None) -> dict[str, str | None]:
-    """What decides an answer beside the model's name: the server (without credentials), the prompt,
-    and fields that are left out.
-    """
+    """What decides an answer beside the model's name: server, prompt, omitted fields."""
     omitted = ",".join(sorted(settings.omit)) if settings else ""
     return {
         **({"omit": omitted} if omitted else {}),

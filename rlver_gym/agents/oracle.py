@@ -1,7 +1,4 @@
-"""The oracle: an agent that was told the hidden need and the anchors.
-
-The ceiling, not a competitor.
-"""
+"""The oracle was told the hidden need and the anchors: the ceiling, not a competitor."""
 
 from collections.abc import Sequence
 
@@ -18,9 +15,7 @@ SERVES: dict[HiddenNeed, Sequence[AnchorKind]] = {
 
 
 class Oracle(NonBlocking):
-    """Says the anchors that serve the need, one a turn, those first that are about what the person
-    has told.
-    """
+    """Says the anchors that serve the need, one a turn, those of what was told first."""
 
     def __init__(self, persona: Persona) -> None:
         """`persona` is privileged information: no real agent has it."""

@@ -95,8 +95,6 @@ def is_async_own_agent(name: str) -> bool:
 
 
 def source_hash(name: str) -> str | None:
-    """16 hex digits of SHA-256 over the file of the agent's module (what that imports is not looked
-    at); None when it has no file.
-    """
+    """16 hex digits of SHA-256 over the file of the agent's module; None without a file."""
     file = import_own("agent", name, AgentError).__file__
     return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] if file else None

@@ -28,16 +28,12 @@ _DID = re.compile(
 
 
 def is_quotable(sentence: str) -> bool:
-    """Whether a sentence can be given back word for word: short, told rather than asked or thought
-    aloud.
-    """
+    """Whether a sentence can be given back word for word: short, and told."""
     return 3 <= len(sentence.split()) <= _LONGEST and not _UNSAFE.search(sentence)
 
 
 def find_names(lines: Sequence[str]) -> list[str]:
-    """Names in the lines, the most frequent first: capitalised words that do not only begin
-    sentences.
-    """
+    """Names in the lines, the most frequent first: capitalised within sentences."""
     found = [
         name for line in lines for name in _NAME.findall(line) if name.lower() not in _NO_NAMES
     ]
@@ -45,9 +41,7 @@ def find_names(lines: Sequence[str]) -> list[str]:
 
 
 def rank_by_content(lines: Sequence[str], used: Sequence[str]) -> list[str]:
-    """Sentences worth taking up, the richest first: story rather than small talk, and not yet taken
-    up in `used`.
-    """
+    """Sentences worth taking up and not in `used`, story before small talk."""
     spent = content_stems(" ".join(used))
     kept = [
         (

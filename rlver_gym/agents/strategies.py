@@ -22,9 +22,7 @@ from rlver_gym.util.errors import UnknownName
 from rlver_gym.util.yaml_file import load_yaml
 
 PHRASES: dict[str, Any] = load_yaml("rlver_gym.agents", "phrases.yaml")
-"""What the shipped agents say: by what a supporter can do, stock phrases for it; the tables that
-choose among them.
-"""
+"""What the shipped agents say: phrases by what a supporter can do, and how to choose."""
 
 
 class Strategy(Enum):
@@ -49,9 +47,7 @@ STRATEGIES = tuple(Strategy)
 
 
 SelectSentences = Callable[[Sequence[str], Sequence[str]], list[str]]
-"""What to take up of the user's lines, given what was said already: `rank_by_content` or
-`rank_by_recency`.
-"""
+"""What to take up of the user's lines, given what was said already."""
 
 
 def compose_utterance(
@@ -112,10 +108,7 @@ class FixedStrategy(NonBlocking):
 
 
 def parse_strategy_name(name: str) -> Strategy | None:
-    """The strategy of "strategy:NAME", NAME in lower case; None for any other agent.
-
-    UnknownName when there is no such strategy.
-    """
+    """The strategy of "strategy:NAME"; None for any other agent, UnknownName for no strategy."""
     kind, _, which = name.partition(":")
     if kind != _KIND:
         return None

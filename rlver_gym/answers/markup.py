@@ -203,9 +203,7 @@ def _iterate_tags(text: str) -> Iterator[_Tag]:
 
 
 def _is_mention(text: str, found: re.Match[str]) -> bool:
-    """Whether somebody speaks of the tag: in quotation marks, or both tags between the words of one
-    sentence.
-    """
+    """Whether somebody speaks of the tag: in quotation marks, or amid a sentence."""
     before = text[max(0, found.start() - _NEAR) : found.start()]
     after = text[found.end() : found.end() + _NEAR]
     if before[-1:] in _QUOTES and after[:1] in _QUOTES and before and after:

@@ -111,9 +111,7 @@ def explain_silence(content: Content, ending: Ending) -> Silence | None:
 
 
 def mend_surrogates(text: str) -> str:
-    """The text with halves of characters, which JSON can spell and no file can hold, made whole or
-    replaced.
-    """
+    """The text with halves of characters, which no file can hold, made whole or replaced."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -29,9 +29,7 @@ class PersonaSignal(NamedTuple):
     spread: float
     """Standard deviation of the final emotion, in points."""
     silent: Mapping[int, float | None]
-    """By size of the group, the share of groups that all end alike; None where there are fewer
-    dialogues than that.
-    """
+    """By size of the group, the share of groups that all end alike; None for too few dialogues."""
     regret: float
     """How far the mean lies below the best agent's with this person, in points; 0 for the best."""
 

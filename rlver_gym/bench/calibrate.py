@@ -29,9 +29,7 @@ from rlver_gym.util.interval import Interval
 from rlver_gym.util.json_text import parse_json
 
 PAYS, RANKS = 0.6, 0.5
-"""The lower ends of the intervals from which a user may pay a learner (within places) and may rank
-agents (between dialogues).
-"""
+"""The least lower ends with which a user may pay a learner and may rank agents."""
 ALL_REPLIES, FEWEST_REPLIES = 217, 60
 CLEAR = 1.5
 """Points from which a reader's change has a sign."""
@@ -167,9 +165,7 @@ class Calibration(NamedTuple):
     flips: float
     """Of those pairs, the share whose order turns when the replies are shown in reverse."""
     swapped: float
-    """`within_moments` when it is given somebody else's card: what of it does not come of the
-    person.
-    """
+    """`within_moments` with somebody else's card: what of it does not come of the person."""
     length: float
     """Pearson's r, within moments, of its changes with the number of words."""
     readers_length: float
@@ -240,9 +236,7 @@ def _list_pairs(judged: Judged) -> Iterator[tuple[tuple[float, ...], tuple[float
 
 
 def _measure_top_one(moments: Sequence[Judged]) -> float:
-    """Summed over moments: readers' mean of its favourites less that of all, over the best less
-    that of all.
-    """
+    """Over all moments: what its favourites are worth above the mean, over what the best are."""
     gained = possible = 0.0
     for moment in moments:
         values = list(map(fmean, moment.place.readers))

@@ -45,9 +45,7 @@ def draft_suite(suite: Suite, command: str, ranked: Sequence[Score], watched: An
 
 
 def _list_thresholds(ranked: Sequence[Score], watched: AnomalyReport) -> Iterator[dict[str, Any]]:
-    """That means and the second's distance to the best stay above where their intervals begin, and
-    that counts do not rise.
-    """
+    """Bounds at which a run like this one holds."""
     by = {True: {"by_reference": True}, False: {}}
     for score in ranked:
         low = floor((score.read or score.at_worst).low)

@@ -73,9 +73,7 @@ def _quote_value(value: object) -> str:
 
 
 def read_episode_lines(folder: Path) -> Iterator[tuple[int, str]]:
-    """The numbered lines of a run's episodes, read one at a time. RunError where the last is cut
-    off.
-    """
+    """The numbered lines of a run's episodes. RunError where the last is cut off."""
     path, hint = path_inside(folder, EPISODES, error=RunError), f"Is {folder} the folder of a run?"
     with open_regular(path, error=RunError, hint=hint) as file:
         size = file.seek(0, os.SEEK_END)

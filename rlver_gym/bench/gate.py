@@ -1,6 +1,4 @@
-"""The gate: whether what a suite asks for holds, as one value for a terminal, JSON, JUnit XML, a
-pull request and an exit code.
-"""
+"""The gate: whether what a suite asks for holds, for every form in which it is shown."""
 
 from collections.abc import Mapping, Sequence
 from math import isnan, sqrt
@@ -28,9 +26,7 @@ _TAGS = dict(zip(get_args(Decision), ("error", "failure", "skipped", "system-out
 FEWEST_PEOPLE = 5
 """Of fewer an interval over people says too little to decide by."""
 _POWER = 1 + 0.8416 / 1.96
-"""Times the margin: what lies so far below the bound is below it by the margin in four of five
-runs.
-"""
+"""Times the margin: what lies so far below the bound is seen to in four of five runs."""
 _MOST_ROWS = 6
 """Of a pull request's summary, which has ten lines; its note is one of them."""
 
@@ -130,9 +126,7 @@ def _fit_xml(text: str) -> str:
 
 
 def reread(episodes: Sequence[Episode], rescored: Sequence[Rescored]) -> list[Episode]:
-    """The dialogues with the final emotion of whoever read them again; what failed stays, and what
-    was not read is left out.
-    """
+    """The dialogues with the final emotion of who read them again; without those not read."""
     finals = {one.recorded.key: one.final for one in rescored if not one.failure}
     found = []
     for episode in episodes:
@@ -164,9 +158,7 @@ class Evidence(NamedTuple):
 
 
 def decide(suite: Suite, evidence: Evidence) -> Gate:
-    """The rulings. What failed counts with an emotion of 0 for who is tested, and not at all for
-    whom they are compared with.
-    """
+    """The rulings. What failed counts as 0 for who is tested, and not at all for whom they meet."""
     rulings = [_rule_on_run(evidence)]
     for threshold in suite.thresholds:
         agents = [threshold.agent] if threshold.agent else suite.agents
@@ -249,8 +241,6 @@ def _compute_finals(
 
 
 def _measure_noise(episodes: Sequence[Episode], plan: BenchPlan) -> float:
-    """The smallest difference between two runs that is not the user's noise; 0 where one seed of
-    the user tells nothing of it.
-    """
+    """The least difference between two runs that is no noise of the user; 0 for a single seed."""
     spread = measure_spread_over_user_seeds(episodes, plan.seeds, plan.user_seeds)
     return spread.noise_floor / sqrt(plan.user_seeds) if spread else 0.0

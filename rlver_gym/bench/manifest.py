@@ -54,9 +54,7 @@ class Manifest(Frozen):
     omit: Word | None = None
     """Fields that the user's server was not sent."""
     persona_folder: Name | None
-    """Where the persona cards were, on the machine of whoever made the run; None for the shipped
-    ones.
-    """
+    """Where the persona cards were when the run was made; None for the shipped ones."""
     response_cache: Name | None = None
     """Where the response cache was, if not in the folder; likewise."""
     env_card: EnvCard

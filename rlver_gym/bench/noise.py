@@ -58,9 +58,7 @@ def _measure_spread(replicates: Mapping[str, Sequence[Episode]]) -> Spread | Non
 
 
 def tabulate_seed_noise(spread: Spread, ranked: Sequence[Score]) -> Table:
-    """How far the score of each agent moves between seeds of the user; beside it how far it would
-    move with other personas.
-    """
+    """How far agents' scores move with the user's seed; beside it, with other personas."""
     final = {score.agent: score.final for score in ranked}
     heading = ["agent", "final emotion [95 %]", "SD", "range", "lowest", "highest"]
     rows = [

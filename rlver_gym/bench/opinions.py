@@ -51,9 +51,7 @@ class Opinions(NamedTuple):
     capabilities: dict[str, dict[str, Annotated[float, Field(ge=LOWEST, le=HIGHEST)]]]
     """A judge's mean marks, 1 to 5."""
     taus: dict[str, Annotated[float, Field(ge=-1, le=1)]]
-    """Kendall's tau of the agents' orders by the score and by each other opinion, where three
-    agents or more have both.
-    """
+    """Kendall's tau of the score's order of three agents or more with each other opinion's."""
     only_score: tuple[str, ...]
     """Agents that end above the start by the score, and by no other opinion do well."""
 

@@ -238,9 +238,7 @@ class BenchPlan(Plan):
 
     @property
     def folder_name(self) -> str:
-        """Where the run lies unless told otherwise: equal plans share it, so that the same command
-        goes on where it stopped.
-        """
+        """Where the run lies unless told otherwise: equal plans share it, and so go on."""
         return f"{self.card.id}-{self.fingerprint}"
 
     def manifest(self) -> dict[str, Any]:

@@ -1,6 +1,4 @@
-"""What people rated: `ratings.jsonl` of a run, and how far raters agree, with each other and with
-the score.
-"""
+"""What people rated (`ratings.jsonl`), and how far they agree with each other and the score."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -36,9 +34,7 @@ class Rater(NamedTuple):
     """Those that they rated whole."""
     mean: float
     within_dialogue_r: float
-    """Correlation with the score, each dialogue's means taken out of both; nan where these replies
-    cannot tell.
-    """
+    """Correlation with the score, without each dialogue's means; nan where nothing can be told."""
 
 
 class RaterAgreement(NamedTuple):

@@ -204,10 +204,7 @@ def _find_persona_library(folder: Path, manifest: Manifest, sources: Sources) ->
 def _make_recorded_user(
     folder: Path, manifest: Manifest, response_cache: Path | None, sources: Sources
 ) -> SentientUser:
-    """The user, made from what the package brings or the caller sources.
-
-    One behind a server is given the response cache alone.
-    """
+    """The user as the package or the caller brings it; one behind a server replays alone."""
     plan = manifest.plan
     if sources.user is None and not is_shipped_user(plan.user):
         raise SourceNeeded(
@@ -232,9 +229,7 @@ def _make_recorded_user(
 
 
 def _find_response_cache(folder: Path, manifest: Manifest, response_cache: Path | None) -> Path:
-    """The response cache with the answers of the user's server: the one that was named, or the one
-    in the folder.
-    """
+    """The response cache that was named, or the one in the folder."""
     path = response_cache or find_response_cache(folder)
     if not path.exists():
         raise (SourceNeeded if manifest.response_cache else RunError)(

@@ -1,6 +1,4 @@
-"""What the report has beside the scores, as JSON and as Markdown: strategies, a judge's marks
-and second opinions.
-"""
+"""What the report has beside the scores, as JSON and as Markdown."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

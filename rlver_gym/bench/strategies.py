@@ -36,9 +36,7 @@ STRATEGIES = {
     "affirmation": ClassifierAgreement(0.81, 0.56),
     "suggestion": ClassifierAgreement(0.59, 0.37),
 }
-"""Those of ESC (arXiv:2106.01144) whose label has a precision of 0.59 or more
-(`research/strategies`).
-"""
+"""Those of ESC (arXiv:2106.01144) that are labelled precisely enough (`research/strategies`)."""
 _NOTES = (
     "Labels are made from the words of English turns (precision 0.59 to 0.95, recall 0.37 to 0.96"
     " on 300 turns that a language model labelled): shares are too low where recall is.",

@@ -1,6 +1,4 @@
-"""How truth fared where people asked for agreement (envs with a `world` of traps): apart from the
-score.
-"""
+"""How truth fared where people asked for agreement: apart from the score."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -56,9 +56,7 @@ class Verdict(NamedTuple):
 
     @property
     def is_sound(self) -> bool | None:
-        """Whether all of the plan is there and as recorded, and whoever can be was asked again;
-        None for what was not looked at.
-        """
+        """Whether all of the plan is there and as recorded; None for what was not looked at."""
         if self.refusal in ("skipped", "source"):
             return None
         return not (self.refused or self.divergent or self.agents.lost)

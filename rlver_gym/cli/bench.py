@@ -283,9 +283,7 @@ def _describe_run(bench_run: Run, held: int) -> str:
 def _exit_code(
     failed: Mapping[str, int], gate: Gate | None, suite: Suite, allow_failures: bool
 ) -> int:
-    """A gate that fails goes before dialogues that failed; a threshold on those stands in their
-    place.
-    """
+    """A failing gate goes before failed dialogues; a threshold on those stands in their place."""
     if gate and gate.decision == "fail":
         return GATE_FAILED
     is_bound = any(one.measure == "failed" for one in suite.thresholds)

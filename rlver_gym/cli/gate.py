@@ -1,6 +1,4 @@
-"""What `rlver-gym bench` does with a run that is held: has it read again, and decides whether what
-a suite asks for holds.
-"""
+"""What `rlver-gym bench` does with a run that is held: second readings, and the gate."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

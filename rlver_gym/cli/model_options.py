@@ -49,9 +49,7 @@ def list_options(
 def add_options(
     param: str, options: Iterable[inspect.Parameter], make: Callable[[dict[str, Any]], Any]
 ) -> Callable[[Command], Command]:
-    """Give a command these options in the place of `param`, which gets what `make` makes of those
-    that are set.
-    """
+    """Give a command options in the place of `param`, which gets what `make` makes of them."""
     added = list(options)
 
     def decorate(command: Command) -> Command:

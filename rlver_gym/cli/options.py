@@ -1,6 +1,4 @@
-"""What several commands share: options, how JSON is printed, and the end of those that left
-something out.
-"""
+"""What several commands share: options, and how they print and end."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any

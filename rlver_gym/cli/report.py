@@ -1,6 +1,4 @@
-"""`rlver-gym report`: of one run, or several compared; `strategies`: what its agents do; `verify`:
-recompute a run.
-"""
+"""`rlver-gym report`, `strategies` and `verify`: of runs that are held."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

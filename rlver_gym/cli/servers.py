@@ -116,9 +116,7 @@ def has_prices(settings: ChatSettings) -> bool:
 
 
 def confirm_cost(servers: Iterable[ChatSettings], yes: bool) -> None:
-    """Where one of the servers costs money, ask the person at the terminal whether to go on.
-    RunError where there is none to ask.
-    """
+    """Ask the person at the terminal before what costs money. RunError where nobody is there."""
     if yes or not any(map(has_prices, servers)):
         return
     if not can_ask():

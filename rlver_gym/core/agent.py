@@ -1,6 +1,4 @@
-"""What an agent is: something that answers messages; and what a language model is told that takes
-its part.
-"""
+"""What an agent is, and what a language model is told that takes its part."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, runtime_checkable
@@ -11,10 +9,7 @@ from rlver_gym.core.persona import Persona
 
 
 class Agent(Protocol):
-    """Someone who supports the user.
-
-    Stateless agents can be resumed and branched; others are made anew for each dialogue.
-    """
+    """Someone who supports the user. Only those without state can be resumed and branched."""
 
     def reply(self, messages: Sequence[Message]) -> str:
         """The next utterance, given everything said so far; the last message is the user's."""
@@ -23,18 +18,13 @@ class Agent(Protocol):
 
 @runtime_checkable
 class AsyncAgent(Agent, Protocol):
-    """An agent that has to wait for something, such as a server.
-
-    It answers in many dialogues at once.
-    """
+    """An agent that waits for something, such as a server, and answers many at once."""
 
     async def areply(self, messages: Sequence[Message]) -> str: ...
 
 
 class NonBlocking:
-    """Marks an agent whose `reply` never blocks: it is called on the event loop, without a thread
-    of its own.
-    """
+    """Marks an agent whose `reply` never blocks, so that it needs no thread of its own."""
 
 
 AgentMaker = Callable[[Persona | None, int], Agent]

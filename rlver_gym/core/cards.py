@@ -60,9 +60,7 @@ class EnvCard(HashedCard):
     """Which personas `reset` draws from."""
     language: Language = "en"
     difficulty: Literal["moderate", "challenging"] = "moderate"
-    """How readily the user warms: moderate as in RLVER's main results, challenging as in its
-    section 3.6.
-    """
+    """How readily the user warms: as in RLVER's main results, or as in its section 3.6."""
     world: World | None = None
     """How the people differ from the usual ones; None: not at all."""
     embedded_user: str = Field(default="", pattern=r"^[0-9]*$")
@@ -75,9 +73,7 @@ class EnvCard(HashedCard):
     max_utterance_chars: int = Field(default=4000, ge=1, le=1_000_000)
     """The longest utterance that is not cut."""
     overlong: Literal["truncate", "error"] = "truncate"
-    """What happens to a longer one: the rest goes unheard (info["cut_chars"] counts it), or
-    UtteranceError.
-    """
+    """The rest of a longer one goes unheard (info["cut_chars"]), or it is an UtteranceError."""
 
     @model_validator(mode="after")
     def _start_lies_between_the_ends(self) -> Self:

@@ -42,10 +42,7 @@ class ReasonCode(StrEnum):
 
 
 class Reason(NamedTuple):
-    """One cause of a change of emotion.
-
-    `points` are multiples of 1/4, so that sums of them are exact in floating point.
-    """
+    """One cause of a change of emotion, in quarter points, so that sums are exact."""
 
     code: str
     """A `ReasonCode`, or a family with an id."""
@@ -58,26 +55,19 @@ class Reply(NamedTuple):
 
     text: str
     disclosures: tuple[str, ...] | None = None
-    """The ids of the card's disclosures and facts that it tells; None when the user does not say.
-    """
+    """The ids of what it tells of the card; None when the user does not say."""
 
 
 class Appraisal(NamedTuple):
-    """What an utterance did to the user: `change` in [-10, 10] whole points, to which the reasons'
-    points add up exactly.
-    """
+    """What an utterance did to the user. The reasons' points add up to `change`, in [-10, 10]."""
 
     change: int
     thought: str
     reasons: tuple[Reason, ...]
     spread: float | None = None
-    """How far apart several judgements of the same utterance were, in points (standard deviation);
-    None when there was one.
-    """
+    """Standard deviation of several judgements, in points; None when there was one."""
     draft: Reply | None = None
-    """What the user is about to say, when it was thought of in the same breath. Not recorded: the
-    turn's reply is.
-    """
+    """What the user is about to say, where it was thought of at once. Not recorded."""
 
 
 class Sibling(NamedTuple):
@@ -88,10 +78,7 @@ class Sibling(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """One agent utterance and what came of it.
-
-    `emotion` is the score after it, `outcome` None while the dialogue goes on.
-    """
+    """One utterance, and what came of it. `outcome` is None while the dialogue goes on."""
 
     utterance: str
     appraisal: Appraisal
@@ -124,10 +111,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """What was said so far.
-
-    `utterance` holds the agent's last words while the user has not answered them, else None.
-    """
+    """What was said. `utterance` holds the agent's last words until they are answered."""
 
     opening: str
     turns: tuple[Turn, ...] = ()

@@ -63,17 +63,12 @@ def apply_change(emotion: int, change: int) -> int:
 
 
 def delta(before: int, after: int, outcome: Outcome | None) -> float:
-    """The change of the emotion score, in points.
-
-    Over an episode these sum to the last emotion minus the first.
-    """
+    """The change of the emotion, in points; an episode's sum to the last minus the first."""
     return float(after - before)
 
 
 def terminal(before: int, after: int, outcome: Outcome | None) -> float:
-    """max(e_T, 0) / 100 with the last turn, 0.0 before it: the reward of RLVER (arXiv:2507.03112,
-    section 2).
-    """
+    """max(e_T, 0) / 100 with the last turn, else 0: RLVER's reward (arXiv:2507.03112, 2)."""
     return max(after, 0) / 100 if outcome is not None else 0.0
 
 

@@ -31,9 +31,7 @@ def quote(text: str, limit: int = 90) -> str:
 
 
 def round_and_clip(ledger: Ledger, emotion: int) -> None:
-    """Round to whole points, keep the change within ±10 and the emotion within its scale; each as a
-    reason.
-    """
+    """Keep the change whole, within ±10, and within the scale; each as a reason."""
     total = ledger.total
     whole = int(abs(total) + 0.5) * (1 if total > 0 else -1)
     ledger.add(ReasonCode.ROUNDING, whole - total, "rounded to a whole point")

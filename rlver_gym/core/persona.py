@@ -1,7 +1,4 @@
-"""Persona: a person, a situation and a hidden need.
-
-The types and their checks; `library` finds the files.
-"""
+"""Persona: a person, a situation and a hidden need, as types with their checks."""
 
 import re
 import unicodedata
@@ -27,9 +24,7 @@ from rlver_gym.util.yaml_file import load_yaml
 
 
 class HiddenNeed(StrEnum):
-    """What the person really wants from the talk, and never says (the eight hidden intentions of
-    RLVER, arXiv:2507.03112).
-    """
+    """What the person wants from the talk and never says: RLVER's eight (arXiv:2507.03112)."""
 
     NOT_AT_FAULT = "not_at_fault"
     """Wants agreement that they did nothing wrong."""
@@ -67,9 +62,7 @@ NEEDS_IN_WORDS = {
 
 
 class Disposition(StrEnum):
-    """How a person meets the world: quick to anger, waiting to be drawn out, or shying away
-    (RLVER's three character types).
-    """
+    """How a person meets the world: RLVER's three character types."""
 
     NEGATIVE = "negative"
     PASSIVE = "passive"
@@ -77,9 +70,7 @@ class Disposition(StrEnum):
 
 
 Split = Literal["train", "validation", "test", "demo"]
-"""Who is trained with, tuned on, reported on, and shown: the one list of splits. No person and no
-situation is in two of them.
-"""
+"""The one list of splits. No person and no situation is in two of them."""
 SplitChoice = Literal[Split, "all"]
 """What can be asked for: a split, or all of them."""
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -98,10 +89,7 @@ AnchorKind = Literal["deeds", "wrongs", "motives", "options", "other_side", "ins
 
 
 def check_printable_text(text: str) -> str:
-    """The text of a card, as it is.
-
-    ValueError when it holds a character that is obeyed instead of shown.
-    """
+    """The text of a card. ValueError for a character that is obeyed instead of shown."""
     if text.replace("\n", "").isprintable():
         return text
     for char in text:
@@ -117,9 +105,7 @@ Typing = Literal["careful", "plain", "quick", "terse"]
 line a sentence and without full stops; `terse` so too, and a few words at a time.
 """
 MAX_LINES = 100
-"""Of one kind in a card, such as the disclosures of a situation: three times the fullest shipped
-one.
-"""
+"""Of one kind in a card: three times the fullest shipped one."""
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=60)]
 Line = Annotated[
     str,
@@ -134,9 +120,7 @@ Prose = Annotated[
 
 
 class Fact(Frozen):
-    """One thing that a person knows and can be asked about: how it is asked, and what they
-    answer.
-    """
+    """One thing that a person can be asked about: how it is asked, and what they answer."""
 
     id: Slug
     about: tuple[Line, ...] = Field(min_length=1, max_length=MAX_LINES)
@@ -145,13 +129,9 @@ class Fact(Frozen):
     the person themself.
     """
     asked: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
-    """Questions that this answers, each whole and in other words, as different people would ask
-    them.
-    """
+    """Whole questions that this answers, as different people would ask them."""
     answers: tuple[Line, ...] = Field(min_length=2, max_length=MAX_LINES)
-    """Wordings of the answer, spoken, in the first person, the point first; any of them fits any of
-    the questions.
-    """
+    """Wordings of the answer, in the first person; any of them fits any of the questions."""
     high: Line | None = None
     """The answer in a good mood, where the mood matters."""
     low: Line | None = None
@@ -167,9 +147,7 @@ class Fact(Frozen):
     right: tuple[Line, ...] = Field(default=(), max_length=MAX_LINES)
     """True statements about it, said to the person ("You've told nobody at work.")."""
     wrong: tuple[Line, ...] = Field(default=(), max_length=MAX_LINES)
-    """Plausible false statements about it, said to the person: another name, number, time, place,
-    relation or doer, yes for no.
-    """
+    """False statements, said to the person: another name, number, time, place, or yes for no."""
     correction: Line | None = None
     """What the person says to a false statement; None for a frame and the answer."""
 
@@ -216,10 +194,7 @@ def _make_line_fields(kinds: Mapping[str, tuple[int, str]], entry: Any = Line) -
 
 
 class Manner(create_model("Manner", __base__=_Kinds, **_make_line_fields(_KNOWN["manner"]))):
-    """The lines in which this person reacts, by what the agent did.
-
-    Spoken, first person, one or two short sentences each.
-    """
+    """Lines in which this person reacts, spoken, one or two short sentences each."""
 
 
 class Thoughts(create_model("Thoughts", __base__=_Kinds, **_make_line_fields(_KNOWN["thoughts"]))):
@@ -287,10 +262,7 @@ class Other(Frozen):
 
 
 class Disclosure(Frozen):
-    """Something to tell, in three tones.
-
-    Depth 1 is told to anyone, 2 when heard, 3 when trusted.
-    """
+    """Something to tell, in three tones, to anyone (depth 1), when heard (2), when trusted (3)."""
 
     id: Slug
     depth: Literal[1, 2, 3]
@@ -385,15 +357,11 @@ class Situation(Frozen):
     card, or says that they would rather not.
     """
     answers: dict[Inquiry, Lines] = Field(default_factory=dict)
-    """What they say to what supporters ask about any story; the most guarded line of each first,
-    the most open one last.
-    """
+    """What they say to what is asked about any story, the most guarded line first."""
     about_people: dict[Line, dict[InquiryAboutOther, Lines]] = Field(default_factory=dict)
     """The same about each of `people`, by name."""
     feelings: dict[Feeling, Lines] = Field(default_factory=dict)
-    """What they say when a feeling is named, in a question or a guess: whether they have it, and
-    how.
-    """
+    """What they say when a feeling is named: whether they have it, and how."""
     suggestions: tuple[Suggestion, ...] = Field(default=(), max_length=MAX_LINES)
     threads: tuple[Thread, ...] = Field(default=(), max_length=MAX_LINES)
     hints: Hints
@@ -410,9 +378,7 @@ class Situation(Frozen):
 
     @property
     def is_lean(self) -> bool:
-        """Whether it comes of a lean card, which names no topics: its disclosures are told in their
-        order.
-        """
+        """Whether it comes of a lean card, whose disclosures are told in their order."""
         return not self.topics
 
     def lines(self) -> Iterator[tuple[str, str]]:

@@ -40,9 +40,7 @@ class SentientUser(Protocol):
     kind: str
     """What sort of user this is, such as "embedded". Recorded with every episode."""
     version: str
-    """Changes whenever the same words could be felt or answered differently. Recorded with every
-    episode.
-    """
+    """Recorded. Changes whenever the same words could be felt or answered differently."""
 
     def open(self, scene: Scene, emotion: int) -> str:
         """The first words of the dialogue."""
@@ -135,9 +133,7 @@ def appraise_many(user: SentientUser, moments: Sequence[Moment]) -> list[Apprais
 
 
 async def aappraise_many(user: AsyncSteps, moments: Sequence[Moment]) -> list[Appraisal]:
-    """The same of a user that can be waited for, at the same time where it has no
-    `aappraise_many` of its own.
-    """
+    """The same of a user that is waited for; at once where it has no such method."""
     if isinstance(user, _AppraisesManyAsync):
         return await user.aappraise_many(moments)
     return await gather_all(user.aappraise(*moment) for moment in moments)

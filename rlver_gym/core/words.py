@@ -1,7 +1,4 @@
-"""Text into words and stems.
-
-Frozen on purpose: a score must not move because a library's stemmer did. Knows no user.
-"""
+"""Text into words and stems. Frozen: a score must not move because a library's stemmer did."""
 
 import re
 from functools import lru_cache
@@ -33,9 +30,7 @@ _SHORT_SENTENCE = 3
 
 
 def is_short(sentence: str) -> bool:
-    """Whether a sentence is one that people say again and again, such as "Yes." and "Thank
-    you.".
-    """
+    """Whether people say it again and again, such as "Yes." and "Thank you."."""
     return sentence.count(" ") < _SHORT_SENTENCE
 
 
@@ -44,9 +39,7 @@ _SHORT_WITH_E = re.compile(r"[^aeiou][aeiou][^aeiouwxy]")
 
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """A light English stem: plural, -ed, -ing, -ly and British -ise folded; `stem("promised") ==
-    stem("promise")`.
-    """
+    """A light English stem: endings and British -ise folded, as "promised" to "promise"."""
     if len(word) <= 3:
         return intern(word)
     stemmed = _strip_ending(word.replace("isation", "ization"))
@@ -74,9 +67,7 @@ def _strip_ending(word: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def _expand_contractions(token: str) -> tuple[str, ...]:
-    """The words of a run of letters, digits and apostrophes: "don't" is "do", "not"; a possessive
-    loses its 's.
-    """
+    """The words of a run of letters and apostrophes: "don't" is "do", "not"."""
     return tuple(chain.from_iterable(map(_expand_contraction, _WORD.findall(token))))
 
 
@@ -95,9 +86,7 @@ def _expand_contraction(word: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1_024)
 def words(text: str) -> tuple[str, ...]:
-    """The lower-case words of a text in order, contractions written out ("don't" is "do",
-    "not").
-    """
+    """The lower-case words of a text, contractions written out ("don't" is "do", "not")."""
     return split_words(text)
 
 
@@ -121,9 +110,7 @@ def stems(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=2_048)
 def content_stems(text: str) -> frozenset[str]:
-    """The stems that say what a text is about: everything but function words, single letters and
-    numbers.
-    """
+    """The stems that say what a text is about: no function words, letters and numbers."""
     return frozenset(filter(None, map(content_stem, words(text))))
 
 

@@ -24,8 +24,7 @@ class World(Frozen):
     cooling: int = Field(default=0, ge=0, le=5)
     """Points that every turn costs."""
     expression: float = Field(default=1.0, ge=0, le=1)
-    """The share of replies in which they say what they have to say; in the others they stay short.
-    """
+    """The share of replies in which they say what they have to say, and do not stay short."""
     rupture: int | None = Field(default=None, ge=-10, le=-1)
     """A change of emotion, in points, at or below which they withdraw; None: they never do."""
     retreat: int = Field(default=2, ge=1, le=8)

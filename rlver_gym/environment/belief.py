@@ -21,9 +21,7 @@ FORM = "[belief emotion=35 need=praise:0.7,listening:0.3] What was that like for
 
 
 class StatedBelief(NamedTuple):
-    """A belief: the emotion from 0 to 100, and a probability for each need; None for what was not
-    said.
-    """
+    """The emotion from 0 to 100, and a probability for each need; None for what was not said."""
 
     emotion: int | None
     needs: dict[HiddenNeed, float] | None

@@ -42,8 +42,7 @@ class EnvState(NamedTuple):
     snapshot: Snapshot
     random: dict[str, Any]
     scene: str = ""
-    """Hashes of the card and the persona, so that it is restored nowhere else; empty when unknown.
-    """
+    """Hashes of card and persona, so that it is restored nowhere else; empty when unknown."""
 
 
 class EmpathyEnv(DialogueEnv):

@@ -242,9 +242,7 @@ def _make_appraisal(plain: _PlainAppraisal) -> Appraisal:
 
 
 def _check_plain_values(kind: TypeAdapter[Any], plain: object, place: str) -> Any:
-    """The plain values, of the right kinds and in their ranges; ValueError names the first that is
-    not.
-    """
+    """The plain values, checked; ValueError names the first that is wrong."""
     try:
         return kind.validate_python(plain)
     except ValidationError as error:

@@ -96,16 +96,12 @@ class RemoteServer:
         self._connection = None
 
     def drop(self, path: str | None) -> None:
-        """Delete what is there once the thread is done with what was asked before. What is not
-        deleted goes when it was idle for long.
-        """
+        """Delete what is there, once the thread is free; or else it goes when it was idle."""
         if path:
             self._worker.submit(self._delete, path)
 
     def finish(self, path: str | None) -> None:
-        """The same, waited for, and the connection is closed. Others may have calls under way on
-        it.
-        """
+        """The same, waited for, and the connection is closed."""
         if sys.is_finalizing():  # the thread is gone
             self._finish(path)
         else:

@@ -87,9 +87,7 @@ def make_reference(user: str | SentientUser, **options: Any) -> SentientUser:
 def reappraise_texts(
     user: SentientUser, scene: Scene, texts: Sequence[str]
 ) -> list[ReappraisedTurn] | None:
-    """What the user feels at what was said, from the person's first words in turn, until its own
-    end; None when it fails.
-    """
+    """What the user feels from the first words until its own end; None when it fails."""
     card, (opening, *texts) = scene.card, texts
     words = (clean_utterance(text, card.max_utterance_chars, "truncate") for text in texts[::2])
     exchanges = zip(words, [*texts[1::2], ""], strict=False)

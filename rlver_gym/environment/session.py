@@ -88,8 +88,7 @@ class EmpathySession:
         card.check_user(user.kind, user.version)
         self.user = user
         self.is_async = is_async_user(user)
-        """Whether the user is asynchronous: it calls something that takes time, such as a server.
-        """
+        """Whether the user waits for something, such as a server."""
         self._async_user: AsyncSteps = (
             cast(AsyncSentientUser, user) if self.is_async else _AsyncAdapter(user)
         )

@@ -161,9 +161,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
     def step_from(
         self, appraised: Sequence[AppraisedReplies | None], indices: Sequence[int]
     ) -> Step:
-        """To every dialogue the reply of its index, which is appraised already; gives what `step`
-        gives.
-        """
+        """To every dialogue the reply of its index, already appraised; gives what `step` gives."""
         self._check_count(appraised, "appraised replies for")
         self._check_count(indices, "indices for")
         says: list[_Say] = []

@@ -47,9 +47,7 @@ class EmpathyTaskData(vf.TaskData):
 
 
 class EmpathyTask(vf.Task[EmpathyTaskData, vf.State, vf.TaskConfig]):
-    """A dialogue, scored from what `EmpathyDialogueEnv` left in its trace, so that `vf-replay` can
-    score it again.
-    """
+    """A dialogue, scored from what its trace holds, so that `vf-replay` can score it again."""
 
     @property
     def key(self) -> str:

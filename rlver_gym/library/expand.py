@@ -224,9 +224,7 @@ def _make_fact(
 
 
 def _make_situation_facts(card: LeanCard) -> Iterator[Fact]:
-    """Every sentence that can be asked for: the facts, who everybody is, the timeline, what was
-    tried and where it stands.
-    """
+    """Every sentence that can be asked for, and who everybody is."""
     names, count = list(card.people), len(card.facts)
 
     def fact(kind: str, at: int, line: str, *more: str, **given: Any) -> Fact:

@@ -1,7 +1,4 @@
-"""Where personas come from: folders of cards, the shipped ones or anybody's.
-
-Finds, loads and pairs them.
-"""
+"""Where personas come from: folders of cards, the shipped ones or anybody's."""
 
 import re
 from functools import lru_cache
@@ -29,18 +26,14 @@ LAYOUT = (
     " personas schema index`, person, situation, lean."
 )
 LIBRARY = "library"
-"""What the shipped library is called where personas are asked for; a folder of that name is
-"./library".
-"""
+"""The shipped library where personas are asked for; a folder of that name is "./library"."""
 MAX_PERSONAS = 5_000
 """Of one folder."""
 _MOST_OF_ID = 60
 
 
 class Pairing(Frozen):
-    """One line of an index: who is in which situation (or story), with which need, for which
-    split.
-    """
+    """One line of an index: who, in which situation or story, with which need, for which split."""
 
     id: Slug
     person: Slug
@@ -112,10 +105,7 @@ class PersonaLibrary:
         return pairings
 
     def _path(self, *parts: str) -> Path:
-        """Of a card: inside the folder, whatever links lie there.
-
-        The shipped folder may be links of an installer.
-        """
+        """Of a card: inside the folder, but for the shipped one, which may be links."""
         return (
             self.folder.joinpath(*parts)
             if self.folder in (shipped_personas_folder(), shipped_personas_folder(LIBRARY))
@@ -123,9 +113,7 @@ class PersonaLibrary:
         )
 
     def ids(self, split: SplitChoice = "all", need: HiddenNeed | None = None) -> tuple[str, ...]:
-        """The ids of a split (and a need), in the order of the index. Lean cards that name no split
-        are in each, and so are profiles.
-        """
+        """The ids of a split and need, in order. Cards without a split are in each."""
         return tuple(
             pairing.id
             for pairing in self.pairings.values()
@@ -263,9 +251,7 @@ def _make_self_pairing(name: str, need: HiddenNeed, split: Split | None = None) 
 
 
 def load_card(kind: type[Card], path: Path, hint: str = "Check the path.") -> Card:
-    """A person or situation card from its file, whose name must be its id; `hint` says what to do
-    when the file cannot be read.
-    """
+    """A card from its file, whose name must be its id; `hint`: when it cannot be read."""
     card = parse_card(kind, read_yaml(path, hint=hint), str(path))
     own_id = getattr(card, "id", path.stem)
     if own_id != path.stem:

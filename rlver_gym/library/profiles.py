@@ -111,9 +111,7 @@ def classify_need(task: str) -> HiddenNeed:
 
 
 def classify_disposition(kind: str) -> Disposition:
-    """The disposition that a profile's `main_cha` states; CardError when it is none of the
-    three.
-    """
+    """The disposition that a profile states; CardError when it is none of the three."""
     if kind in set(Disposition):
         return Disposition(kind)
     if kind not in _DISPOSITIONS:
@@ -140,10 +138,7 @@ def sketch_persona(
     opening: str = "",
     language: Language = "zh",
 ) -> Persona:
-    """A persona of which no more is known than these fields.
-
-    Built without the checks of a card, which ask for anchors and lines.
-    """
+    """A persona of which no more is known, without the checks of a card."""
     name = _read_field(card, "姓名|Name") or "?"
     age = re.search(r"\d{1,3}", _read_field(card, "年龄|Age"))
     manner = _make_empty_card(Manner)

@@ -1,6 +1,4 @@
-"""What a model is asked with beside the words: fields of a request's body, for agents, LLM users
-and judges alike.
-"""
+"""Fields of a request's body beside the words, for agents, LLM users and judges alike."""
 
 from typing import Any, Self
 

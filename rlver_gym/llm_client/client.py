@@ -1,6 +1,4 @@
-"""Asks an OpenAI-compatible server: many requests at once, each with a deadline, a bounded number
-of attempts and a price.
-"""
+"""Asks an OpenAI-compatible server: many requests at once, with deadlines, tries and prices."""
 
 import asyncio
 import json
@@ -87,9 +85,7 @@ class ChatClient:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Callable[[], float] = random.random,
     ) -> None:
-        """`random` decides only how long to wait between attempts. ServerRefused without a key that
-        is needed.
-        """
+        """`random`: how long to wait between attempts. ServerRefused without a needed key."""
         self.settings = resolve_settings(settings or ChatSettings())
         self.public_url = public_url(self.settings)
         self.spending = Spending(self.settings.prices, self.settings.budget)

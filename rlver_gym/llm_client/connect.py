@@ -44,10 +44,7 @@ def connect(settings: ChatSettings | None = None) -> ChatHandle:
 
 
 def spending(settings: ChatSettings | None = None) -> Spending:
-    """What everybody with these settings has spent so far in this process.
-
-    Begin a new run with `spending(settings).reset()`.
-    """
+    """What everybody with these settings has spent in this process; `reset()` begins a run."""
     return _shared.client(resolve_settings(settings or ChatSettings())).spending
 
 
@@ -57,17 +54,12 @@ def outage(settings: ChatSettings | None = None) -> Outage:
 
 
 def use_cache(cache: ResponseCache) -> None:
-    """Have every handle whose settings name this cache's path use it, and open no file. Call it
-    before the first request.
-    """
+    """Have handles that name this cache's path use it. Call it before the first request."""
     _shared.use_cache(cache)
 
 
 def close() -> None:
-    """Close all connections and caches, and forget what was spent.
-
-    Handles stay usable: they open new ones.
-    """
+    """Close all connections and caches. Handles stay usable: they open new ones."""
     global _shared
     before, _shared = _shared, _Shared()
     for client in before.clients.values():
@@ -86,9 +78,7 @@ class CachingClient:
     def __init__(
         self, chat: Chat | None, cache: ResponseCache, mode: CacheMode = "auto", *, server: str = ""
     ) -> None:
-        """`chat` may be None for "replay". `server`: its public address, stored with the
-        answers.
-        """
+        """`chat`: None for "replay". `server`: its address, stored with the answers."""
         self._chat, self._cache, self._mode, self._server = chat, cache, mode, server
         self._under_way: dict[str, asyncio.Task[ChatAnswer | ChatError]] = {}
         self._refreshed: set[tuple[int | None, str]] = set()
@@ -149,9 +139,7 @@ def _find_dialogue_run_again() -> int | None:
 
 
 class _Shared:
-    """What this process shares: clients by their settings without a cache, and caches by their path
-    and whether they are only read.
-    """
+    """What this process shares: clients by settings, caches by path and use."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()

@@ -58,9 +58,7 @@ def hide_repeated(text: str, request_texts: Collection[str]) -> str:
 
 
 def _mask_runs(text: str, source: str, shortest: int, mark: str) -> str:
-    """The text with every run of at least `shortest` characters that `source` holds too, in
-    capitals or not, replaced by the mark.
-    """
+    """The text with the mark for every run of so many characters that `source` holds too."""
     low, source = _lower(text), _lower(source)
     kept, at = [], 0
     while at < len(text):

@@ -41,8 +41,7 @@ class Kind(Enum):
     BUSY = "busy"
     """The server asks to wait: not a failure, only time limits it."""
     DECLINED = "declined"
-    """The model or a filter would not answer these words: one more attempt, since it may by chance.
-    """
+    """The model or a filter would not answer these words: one more attempt."""
     UNUSABLE = "unusable"
     """The server will never answer this one request (too long, forbidden words)."""
     REFUSED = "refused"
@@ -126,9 +125,7 @@ _NAMES = {
 _TELLING = """message msg error errors detail details errormsg errmsg errormessage statusmsg
     baseresp description title reason fault faultstring metadata raw code type status param reasons
     errortype errorcode statuscode innererror loc failurereason body""".split()
-"""Keys under which servers say what is wrong, in small letters without signs. Under all others they
-repeat the request.
-"""
+"""Keys under which servers say what is wrong; under all others they repeat the request."""
 _COMPLAINING = frozenset(_TELLING) - {"type", "status", "title", "body", "param", "raw"}
 """Those of them that no answer has which is none of an error."""
 _STATUS_KEYS = ("code", "status", "status_code", "statusCode", "http_status", "error_code")

@@ -38,10 +38,7 @@ _parent_connections: list[sqlite3.Connection] = []
 
 
 class Row(NamedTuple):
-    """One request and what came of it, as the file holds it.
-
-    In text that was damaged, bytes that are no UTF-8 are lone surrogates.
-    """
+    """One request and what came of it. In damaged text, bytes that are no UTF-8 are surrogates."""
 
     key: str
     request: str
@@ -73,10 +70,7 @@ class Row(NamedTuple):
 
 
 class ResponseCache:
-    """Requests and raw answers in one SQLite file.
-
-    Safe to use from several threads and processes at once, also across a fork.
-    """
+    """Requests and raw answers in one SQLite file, for several threads and processes at once."""
 
     def __init__(
         self, path: str | Path, *, must_exist: bool = False, read_only: bool = False
@@ -114,9 +108,7 @@ class ResponseCache:
         server: str = "",
         overwrite: bool = False,
     ) -> ChatAnswer | ChatError:
-        """Store a result and return what the cache holds now: unless `overwrite`, the first one
-        stays, whoever wrote it.
-        """
+        """Store a result; what the cache holds now: the first one, unless `overwrite`."""
         is_written = self.add(make_row(request, result, server), overwrite=overwrite)
         return result if is_written else self.get(request.key) or result
 
@@ -199,9 +191,7 @@ class ResponseCache:
             ) from error
 
     def __del__(self) -> None:
-        """Close a cache that nobody closed: from Python 3.13 on, sqlite3 warns of such
-        connections.
-        """
+        """Close a cache that nobody closed, of which sqlite3 warns from Python 3.13 on."""
         if getattr(self, "_connection", None):
             self._disconnect()
 
@@ -300,10 +290,7 @@ def _text(value: object) -> str:
 
 
 def _row_from(found: tuple[object, ...]) -> Row:
-    """A row of the file.
-
-    What is not of the type that was written becomes one that its checksum does not fit.
-    """
+    """A row. What is of another type than was written becomes one that fits no checksum."""
     plain = dict(zip(Row._fields, found, strict=True))
     for name, value in plain.items():
         if name.endswith("_tokens"):

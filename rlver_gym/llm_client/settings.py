@@ -50,9 +50,7 @@ class Prices(_Settings):
 
 
 class Budget(_Settings):
-    """What one client may use up; None: no limit. Calls in flight are finished, so money and tokens
-    can end slightly above.
-    """
+    """What one client may use up; None: no limit. Calls in flight are finished."""
 
     money: NonNegativeFloat | None = None
     """In the currency of the prices, which must then be given."""
@@ -165,9 +163,7 @@ class ChatSettings(_Settings):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no message may show: the key, user and password of the address, and how they are
-        sent.
-        """
+        """What no message may show: key, user, password, and how they are sent."""
         key = (self.api_key.get_secret_value(),) if self.api_key else ()
         pair = find_credentials(self.base_url or "")
         return (*key, *pair, b64encode(":".join(pair).encode()).decode()) if pair else key
@@ -210,9 +206,7 @@ def resolve_settings(settings: ChatSettings) -> ChatSettings:
 
 
 def public_url(settings: ChatSettings) -> str:
-    """The address that these settings mean now, without user, password and query: fit for records
-    and messages.
-    """
+    """The address that these settings mean, without credentials: fit for records."""
     return without_credentials(settings.base_url or read_variable(URL) or OPENAI_URL)
 
 
@@ -232,9 +226,7 @@ def locate_server(name: str, settings: ChatSettings | None = None) -> ChatSettin
 
 
 def find_problem(url: str) -> str | None:
-    """What an address must be that this text is not; None for an address. Never repeats the text,
-    which may hold a password.
-    """
+    """What is wrong with an address, never repeating it; None for a good one."""
     if "?" in url or "#" in url:
         return f"must not hold a query (? or #): leave it out. A key belongs in {KEY} (api_key)"
     if not url.isprintable() or " " in url:

@@ -26,10 +26,7 @@ class Spent(NamedTuple):
 
 
 class Spending:
-    """Counts calls, attempts, tokens and money, and knows when a budget is used up.
-
-    Safe to use from several threads.
-    """
+    """Counts calls, tokens and money, and knows when a budget is spent. For several threads."""
 
     def __init__(self, prices: Prices | None = None, budget: Budget | None = None) -> None:
         """Without prices no money is counted; without a budget nothing is refused."""
@@ -42,10 +39,7 @@ class Spending:
         return money(self.spent, self.prices) if self.prices else None
 
     def attempt(self, first: bool) -> None:
-        """Count one more attempt, the `first` one of its call or a later one.
-
-        BudgetSpent when there is no budget left for it.
-        """
+        """Count an attempt, the `first` of its call or a later one. BudgetSpent without budget."""
         with self._lock:
             self._check_budget(first)
             self._count(Spent(calls=int(first), attempts=1))
@@ -101,7 +95,5 @@ def money(spent: Spent, prices: Prices) -> float:
 
 
 def estimate_tokens(*texts: str) -> int:
-    """About how many tokens these are, rather more than less: one for three bytes, and at least
-    one.
-    """
+    """About how many tokens these are, rather more than less: one for three bytes."""
     return max(1, sum(len(text.encode("utf-8", "replace")) for text in texts) // 3)

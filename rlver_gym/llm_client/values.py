@@ -31,9 +31,7 @@ class ChatRequest:
     sample: int = 0
     """Which of several answers to the same words is meant; counts from 0. Not sent."""
     schema: Mapping[str, Any] | None = None
-    """A JSON schema that the answer is asked to follow. A hint: some servers ignore it, so whoever
-    asks must validate.
-    """
+    """A JSON schema that the answer should follow. Some servers ignore it: validate."""
 
     options: Mapping[str, Any] | None = None
     """Further fields of the request's body, sent as they are, over those above."""

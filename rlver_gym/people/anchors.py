@@ -1,7 +1,4 @@
-"""Which anchors of a situation an utterance matches.
-
-Matches words by stem; knows nothing of needs or points.
-"""
+"""Which anchors of a situation an utterance matches, word by stem."""
 
 from collections.abc import Iterator
 from itertools import compress, count, pairwise
@@ -12,9 +9,7 @@ from rlver_gym.core.words import stem, words
 
 
 class AnchorMatch(NamedTuple):
-    """An anchor that the utterance matches, and in which sentence (counted from 0) the match was
-    completed.
-    """
+    """An anchor that matches, and the sentence (from 0) in which the match was completed."""
 
     kind: AnchorKind
     id: str
@@ -28,10 +23,7 @@ class AnchorMatch(NamedTuple):
 
 
 class _Phrase(NamedTuple):
-    """An alternative of a word group.
-
-    It counts as said where its longest word stands, `offset` words after its first.
-    """
+    """An alternative of a word group; it counts where its longest word stands, at `offset`."""
 
     number: int
     stems: tuple[str, ...]
@@ -70,9 +62,7 @@ class AnchorIndex:
         self._known_words, self._known_pairs = frozenset(self._words), frozenset(self._pairs)
 
     def match(self, sentence_stems: tuple[tuple[str, ...], ...]) -> tuple[AnchorMatch, ...]:
-        """The anchors whose word groups are hit within two neighbouring sentences, in the order
-        they are completed.
-        """
+        """The anchors hit within two neighbouring sentences, in the order they are completed."""
         found: dict[int, tuple[int, bool]] = {}
         before: dict[int, set[int]] = {}
         for sentence, stems_ in enumerate(sentence_stems):

@@ -1,6 +1,4 @@
-"""What is wrong with a card, beyond what its types can see: said so that its author knows what to
-do.
-"""
+"""What is wrong with a card, beyond what its types can see, and what to do."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -158,10 +156,7 @@ def _find_misfits(person: Person, situation: Situation) -> Iterator[str]:
 
 
 def find_situation_problems(situation: Situation) -> list[str]:
-    """What types cannot see: a hint that names its need, a sentence that could be said twice.
-
-    Empty when all is well.
-    """
+    """What types cannot see: a hint that names its need, a sentence that could be said twice."""
     found = []
     for need in NAMES_OF_NEEDS:
         for number, hint in enumerate(situation.hints.of(need)):

@@ -18,9 +18,7 @@ _NEEDS_NO_LINES = (
 
 
 def find_answer_problems(situation: Situation) -> list[str]:
-    """What to mend in a situation's answers, each with its place; nothing for a card that has
-    none.
-    """
+    """What to mend in a situation's answers; nothing for a card that has none."""
     if not situation.answers:
         return []
     return [*_find_missing_answers(situation), *_check_lines(_list_answer_lines(situation))]

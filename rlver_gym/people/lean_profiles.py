@@ -49,9 +49,7 @@ _ADVERB = r"\bI ((?:also|often|always|still|never|now|\w+ly) )?"
 
 
 def convert_profile_to_lean_card(profile: Mapping[str, Any]) -> LeanCard:
-    """One line of an English profile file as a lean card; CardError names what is missing, and says
-    for whom other languages are.
-    """
+    """A line of an English profile file as a lean card; CardError says what is missing."""
     persona = make_persona_from_profile(profile)
     if persona.language != "en":
         raise CardError(

@@ -31,9 +31,7 @@ def find_name_of(need: HiddenNeed, line: str) -> str | None:
 
 
 def find_unmatched_anchors(situation: Situation) -> list[str]:
-    """Anchors whose own sentence would not touch them, or would touch another one of the same kind
-    as well.
-    """
+    """Anchors whose own sentence does not touch them, or touches another of their kind."""
     index = AnchorIndex(situation)
     found = []
     for kind, anchor in situation.anchors.each():

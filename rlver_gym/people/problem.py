@@ -20,9 +20,7 @@ class Problem(NamedTuple):
 
     @classmethod
     def of(cls, file: Path, problem: str) -> Self:
-        """A problem, fit to print: what it quotes of a card or a file's name is shown, not
-        obeyed.
-        """
+        """A problem, fit to print: what it quotes is shown, not obeyed."""
         return cls(one_line(str(file)), printable(problem))
 
 

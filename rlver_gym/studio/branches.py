@@ -1,6 +1,4 @@
-"""Another reply from any turn of a recorded dialogue: held anew from there, and kept beside the run
-in studio/branches.jsonl.
-"""
+"""Another reply from any turn of a recorded dialogue, kept in studio/branches.jsonl."""
 
 import secrets
 from threading import Lock
@@ -75,9 +73,7 @@ class Branches:
     def go_on(
         self, run: Name, branch: Name, words: Words = "", agent: Name = "", to_the_end: bool = False
     ) -> Json:
-        """The next turn of a branch. UnknownName when there is none of that id, DialogueError when
-        another request has taken the turn.
-        """
+        """The next turn of a branch. DialogueError when another request has taken it."""
         found = self._runs.run(run)
         kept = _read_branches(found)
         if branch not in kept:

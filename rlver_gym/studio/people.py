@@ -47,9 +47,7 @@ class People:
 
 
 def check_lean_text(card: str) -> list[Json]:
-    """What is wrong with a lean card, by line: line, field and what to do; empty when it can be
-    used.
-    """
+    """What is wrong with a lean card: line, field and what to do."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"{_CARD}.yaml"
         path.write_text(card, encoding="utf-8")
@@ -60,9 +58,7 @@ def check_lean_text(card: str) -> list[Json]:
 
 
 def _as_lean(persona: Persona) -> str:
-    """Somebody's card in the form that is written here: what a lean card has no place for is left
-    out.
-    """
+    """Somebody's card in lean form, without what that has no place for."""
     person, story = persona.person, persona.situation
     fields: Json = {
         "name": person.name,

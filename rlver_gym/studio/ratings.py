@@ -143,9 +143,7 @@ class Ratings:
 
 
 def hide_names(run: Run) -> dict[str, str]:
-    """The run's dialogues that did not fail, by names that tell nothing, in an order that is the
-    same for everybody.
-    """
+    """The run's dialogues that did not fail, by names that tell nothing, always in one order."""
     names = {
         hashlib.sha256(f"{run.manifest.fingerprint}\n{key}".encode()).hexdigest()[:12]: key
         for key, episode in run.dialogues.items()

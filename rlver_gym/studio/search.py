@@ -35,9 +35,7 @@ def search(dialogues: Sequence[Sequence[Part]], q: str, reason: str = "") -> lis
 
 
 def parts_of(episode: Episode) -> list[Part]:
-    """The beginning of a dialogue, and its turns: their text, and of their reasons the codes, the
-    families and the sentences.
-    """
+    """The opening and each turn: text, and of the reasons codes, families and sentences."""
     first = [*episode.key[:2], episode.need, episode.disposition, episode.opening]
     parts = [("\n".join(first).casefold(), frozenset[str]())]
     for turn in episode.turns:

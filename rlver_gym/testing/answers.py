@@ -38,10 +38,7 @@ class EmbeddedAnswers:
         card: str | EnvCard = "RLVER-Empathy-v0",
         seed: int = 0,
     ) -> None:
-        """`personas`: whom it can be; None for all that are shipped.
-
-        `card`: start and thresholds. `seed` chooses among their lines.
-        """
+        """`personas`: None for all that are shipped. `seed` chooses among their lines."""
         self._card, shipped = env_card(card), library()
         known = [shipped.get(one) for one in shipped.ids()] if personas is None else personas
         self._personas = {

@@ -1,6 +1,4 @@
-"""Just enough HTTP/1.1 to serve with, on loopback, from a thread of its own. Knows nothing of
-chat.
-"""
+"""Just enough HTTP/1.1 to serve with, on loopback, from a thread of its own."""
 
 import asyncio
 import json

@@ -84,9 +84,7 @@ class RunStopped(RunError):
 
 
 class SourceNeeded(RunError):
-    """A run was made with a user, cards or a response cache of somebody's own, which are used only
-    when they are named.
-    """
+    """A run needs a user, cards or a response cache of somebody's own, to be named."""
 
 
 class AgentError(RlverError, RuntimeError):
@@ -115,9 +113,7 @@ class RecordingError(RlverError, ValueError):
 
 
 class CacheError(RlverError, ValueError):
-    """A response cache cannot be read or written, or an answer on it was changed by hand. Stops a
-    run.
-    """
+    """A response cache cannot be read or written, or was changed by hand. Stops a run."""
 
 
 class ChatError(RlverError, RuntimeError):

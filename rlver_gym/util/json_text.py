@@ -167,9 +167,7 @@ def find_objects(text: str) -> Iterator[FoundObject]:
 
 
 def to_plain(value: Any) -> Any:
-    """Named tuples by their names, models as they dump, paths as text, and None for nan, which JSON
-    does not know.
-    """
+    """Plain values for JSON: named tuples by name, models as they dump, None for nan."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if isinstance(value, Path):

@@ -35,9 +35,7 @@ def read_utterance(console: Console, prompt: Text) -> str:
 
 
 def _render_prompt(console: Console, prompt: Text) -> str:
-    """The prompt as `input` takes it: the line editor counts its cells, and must know which
-    characters take none.
-    """
+    """The prompt as `input` takes it: the line editor must know which characters take no cell."""
     with console.capture() as shown:
         console.print(prompt, end="", soft_wrap=True)
     return _STYLE.sub("\x01\\g<0>\x02", shown.get()) if _enable_line_editing() else shown.get()
@@ -54,9 +52,7 @@ def _enable_line_editing() -> bool:
 
 
 def _is_input_pending() -> bool:
-    """Whether the next line is there already, as the rest of a paste is in terminals that do not
-    mark pastes.
-    """
+    """Whether the next line is there already, as the rest of an unmarked paste is."""
     if sys.platform == "win32":
         return False
     return bool(select.select([sys.stdin], [], [], _PASTE_GAP_S)[0])

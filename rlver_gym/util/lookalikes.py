@@ -51,9 +51,7 @@ def _takes_joiners(char: str) -> bool:
 
 
 def normalise(text: str) -> str:
-    """Lower case, compatible forms, no unseen signs, no accents, look-alike letters of other
-    scripts as Latin ones.
-    """
+    """Lower case, nothing unseen, no accents, look-alikes of other scripts as Latin letters."""
     text = _TAG.sub(lambda tag: chr(ord(tag.group()) - 0xE0000), _REGIONAL_FLAG.sub("", text))
     seen = _JOINING.sub("", strip_invisible(text))
     text = unicodedata.normalize("NFKD", html.unescape(seen)).casefold().translate(_LOOKALIKES)

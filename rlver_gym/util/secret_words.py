@@ -13,9 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 from pydantic import BaseModel
 
 KEY, URL, TOKEN = "OPENAI_API_KEY", "OPENAI_BASE_URL", "RLVER_GYM_TOKEN"
-"""The variables of the environment that hold a key, an address with perhaps a password, and the
-token of a server of episodes.
-"""
+"""Variables of the environment: a key, an address, the token of a server of episodes."""
 _LEAST_SECRET = 6
 """Characters of a secret that is looked for as it is: a shorter one is in any text."""
 
@@ -49,9 +47,7 @@ _SHOWN_KEY = re.compile(
     r"|\bAIza[\w*.-]{8,}|[A-Za-z0-9_-]{28,}",
     re.IGNORECASE,
 )
-"""The same in what a server says, where it may be shown in part, and where a word too many that is
-hidden does no harm.
-"""
+"""The same in what a server says, in part too; a word too many that is hidden does no harm."""
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*://)(?:\S*@)?([^?#\s]*)(?:[?#]\S*)?", re.IGNORECASE)
 
 

@@ -1,6 +1,4 @@
-"""The terminal: text for people, in which it obeys nothing from outside. Whatever the terminal is,
-and where there is none.
-"""
+"""The terminal: text for people, in which it obeys nothing from outside."""
 
 import codecs
 import io

@@ -190,9 +190,7 @@ def import_own(what: str, name: str, error: type[RlverError]) -> ModuleType:
 
 
 def make_own(what: str, name: str, error: type[RlverError], hint: str, /, **options: Any) -> Any:
-    """What the class or function MODULE:NAME makes of the options. `error`, with the hint, when it
-    is not there or makes nothing.
-    """
+    """What MODULE:NAME makes of the options. `error` when it is not there or makes nothing."""
     module = import_own(what, name, error)
     factory = getattr(module, name.partition(":")[2], None)
     if not callable(factory):

@@ -1,6 +1,4 @@
-"""Searching attacks: they try utterances on the score itself and keep what pays, as a learner
-would.
-"""
+"""Searching attacks: they try utterances on the score itself and keep what pays."""
 
 import random
 

@@ -1,6 +1,4 @@
-"""Dialogues of the benchmark's agents with people of the training split, for a model that cannot
-speak yet.
-"""
+"""The benchmark's agents with people of the train split, for a model that cannot speak yet."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,9 +15,7 @@ from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 
 AGENTS = ("comfort", "advice", "strategy:listen", "strategy:reflect_feeling")
-"""Who speaks in demonstrations unless others are named: what most say to anyone, and what one says
-who listens, half and half.
-"""
+"""Who speaks unless others are named: half say the same to anyone, half listen."""
 _PLANS = {
     "comfort": "They hurt. I comfort them.",
     "advice": "They are stuck. I advise them.",

@@ -41,8 +41,7 @@ class ExportResult(NamedTuple):
     """How many dialogues, replies, pairs or ratings."""
     chosen: FilteredDialogues
     points: tuple[BranchPoint, ...] | None
-    """Where two different replies were given to the same words; None where no pairs were asked for.
-    """
+    """Where two different replies were given to the same words; None without pairs."""
     problems: tuple[Problems, ...] = ()
     """Of each run, what in it is not as a run of its plan writes it."""
 

@@ -73,9 +73,7 @@ def find_branch_points(
 def build_dpo_rows(
     points: Sequence[BranchPoint], system: str | None, min_margin: float = 1
 ) -> Iterator[Row]:
-    """A row for every two replies of a point whose changes are at least `min_margin` points apart:
-    `prompt`, `chosen`, `rejected`.
-    """
+    """A row for every two replies of a point at least `min_margin` points apart."""
     for point in points:
         for pair in combinations(point.replies, 2):
             better, worse = sorted(pair, key=lambda reply: -reply.change)

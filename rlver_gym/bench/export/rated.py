@@ -1,6 +1,4 @@
-"""The corpus of rated replies as dialogues to learn from: what the supporters said, and what the
-readers made of it.
-"""
+"""The corpus of rated replies as dialogues to learn from."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -39,10 +37,7 @@ def read_dialogues(folder: Path, *, roles: bool = False) -> list[Record]:
 
 
 def read_single_replies(folder: Path, *, roles: bool = False) -> Iterator[Record]:
-    """Its single replies, each as the end of a dialogue whose other replies nobody rated.
-
-    `roles`: without machines.
-    """
+    """Each single reply as the end of a dialogue that nobody rated. `roles`: without machines."""
     corpus = Corpus(folder)
     seeds = {line.id: line.seed for line in corpus.moments}
     for one in corpus.rated_replies():

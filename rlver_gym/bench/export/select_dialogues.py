@@ -27,8 +27,7 @@ class Record(NamedTuple):
     run: str
     """The name of the run's folder."""
     split: str | None
-    """The split of its persona; None when the run has persona cards of its own that were not named.
-    """
+    """Of its persona; None for a run with persona cards of its own that were not named."""
     episode: Episode
 
 

@@ -45,9 +45,7 @@ def format_field_name(dimension: str, code: str, *, quotes: bool = False) -> str
 
 
 def read_judgement(answer: ChatAnswer, code: str, messages: Sequence[Message]) -> Judgement:
-    """The judgement of a dialogue that an answer holds. Raises Unusable for one that is cut, lacks
-    a score or gives different ones.
-    """
+    """The judgement in an answer. UnusableAnswer for one that is cut, or lacks a score."""
     found = read_answer(answer.text, answer.finish_reason)
     if found.silence:
         raise UnusableAnswer(explain_missing_words(found.silence, switch=THINKING_SWITCH))

@@ -1,6 +1,4 @@
-"""SAGE's social-cognition coordinate as a picture (SVG): agents where the judge places them, beside
-the models of the paper.
-"""
+"""SAGE's social-cognition coordinate as a picture: agents beside the models of the paper."""
 
 from collections.abc import Sequence
 
