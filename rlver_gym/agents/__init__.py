@@ -48,7 +48,6 @@ PRIVILEGED_AGENTS = ("oracle",)
 HUMAN = "human"
 """A person at the keyboard, who can only talk to one at a time."""
 AGENT_NAMES = (*SHIPPED_AGENTS, HUMAN, "strategy:NAME", "openai:MODEL", "hf:PATH", "MODULE:NAME")
-"""All that `agent_maker` takes."""
 
 
 def agent_maker(
@@ -144,7 +143,6 @@ def agent_pin(name: str, chat: ChatSettings | None = None) -> dict[str, str | No
 
 
 def _hf_path(name: str) -> str | None:
-    """The PATH of hf:PATH."""
     kind, _, path = name.partition(":")
     return path if kind == "hf" and path else None
 

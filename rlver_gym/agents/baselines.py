@@ -81,4 +81,3 @@ BASELINES: dict[str, Callable[[int], object]] = {
     "praise": lambda seed: Phrasebook(_STOCK["praise"], seed),
     "listener": Listener,
 }
-"""Makers by name; each takes a seed."""

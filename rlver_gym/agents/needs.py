@@ -90,7 +90,6 @@ class LeaveOneOutReader(NeedReader):
     """
 
     def __init__(self, hints: dict[HiddenNeed, list[list[str]]]) -> None:
-        """`hints` as for NeedReader."""
         super().__init__(hints)
         self._without: dict[str, NeedReader] = {}
         for number in range(len(next(iter(hints.values())))):
@@ -114,7 +113,6 @@ class LeaveOneOutReader(NeedReader):
 
 
 def _load_training_hints() -> dict[HiddenNeed, list[list[str]]]:
-    """The hints of the shipped train personas' situations."""
     shelf = library()
     situations = {
         pairing.situation: pairing.id
@@ -127,7 +125,6 @@ def _load_training_hints() -> dict[HiddenNeed, list[list[str]]]:
 
 @lru_cache(maxsize=1)
 def get_need_reader() -> NeedReader:
-    """The reader trained with the hints of the shipped train personas."""
     return NeedReader(_load_training_hints())
 
 

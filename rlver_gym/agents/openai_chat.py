@@ -111,7 +111,6 @@ class _AgentOptions(BodyFields):
 
 
 AGENT_OPTIONS = tuple(_AgentOptions.model_fields)
-"""All that `parse_agent_options` knows."""
 
 
 def parse_agent_options(options: Mapping[str, Any]) -> dict[str, Any]:

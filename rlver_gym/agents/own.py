@@ -22,7 +22,6 @@ _WHAT = (
 
 
 def is_own_agent(name: str) -> bool:
-    """Whether the name has the form MODULE:NAME."""
     return is_own_name(name, OTHERS)
 
 

@@ -10,7 +10,6 @@ _NO_NAMES = FUNCTION_WORDS | set(
     july august september october november december christmas easter god english mum dad""".split()
 )
 _LONGEST = 16
-"""Words of a sentence that is quoted."""
 _UNSAFE = re.compile(
     r"[\"“”*()?]|\b(?:you|your|yours|yourself|guess|suppose|dunno)\b", re.IGNORECASE
 )
@@ -78,6 +77,5 @@ def select_deeds(facts: Sequence[str]) -> list[str]:
 
 
 def select_about(facts: Sequence[str], who: Sequence[str]) -> list[str]:
-    """Those that are about somebody else."""
     others = {"he", "she", "they", "his", "her", "their", *(name.lower() for name in who)}
     return [sentence for sentence in facts if others & set(words(sentence))]

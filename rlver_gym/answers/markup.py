@@ -15,7 +15,6 @@ _SPELLINGS: dict[str, list[str]] = load_yaml("rlver_gym.answers", "markup.yaml")
 
 
 def _any_of(name: str) -> str:
-    """The spellings of that name in markup.yaml as one pattern."""
     pattern = "|".join(_SPELLINGS[name])
     return pattern.replace("{B}", r"[ \t]{0,3}").replace("{NAMES}", "|".join(_SPELLINGS["names"]))
 
@@ -50,7 +49,6 @@ _CLOSED_WRAPPER = re.compile(
 _STRUCTURE = re.compile(r"<\|(?:channel|message|start|end|constrain)\|>", re.IGNORECASE)
 _QUOTES = "`\"'“”‘’「」"
 _NEAR = 120
-"""How far around a tag is looked."""
 
 
 class Split(NamedTuple):

@@ -12,7 +12,6 @@ from rlver_gym.util.yaml_file import load_yaml
 Ending = Literal["finished", "cut", "withheld", "broken"]
 """How an answer ended: by itself; at the limit of tokens; by a filter; by a failure."""
 Silence = Literal["empty", "thoughts", "thoughts_cut", "withheld", "broken"]
-"""Why an answer holds no words."""
 _ENDINGS: dict[str, Ending] = {
     name: ending
     for ending, names in load_yaml("rlver_gym.answers", "endings.yaml").items()

@@ -64,7 +64,6 @@ def _share_of_groups_without_signal(finals: Sequence[int], size: int) -> float |
 
 
 def tabulate_training_signal(episodes: Sequence[Episode]) -> list[Table]:
-    """A table an agent: each person, and the means over people."""
     silent = [f"silent of {size}" for size in GROUPS]
     heading = ["person", "n", "mean", "spread", *silent, "regret"]
     return [

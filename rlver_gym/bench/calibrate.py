@@ -81,7 +81,6 @@ def _parse_place(line: dict[str, Any]) -> Place:
 def estimate_requests_and_tokens(
     places: Sequence[Place], samples: int, settings: ChatSettings
 ) -> Estimate:
-    """What judging them will ask for."""
     times = [_TIMES_A_MOMENT if place.is_moment else 1 for place in places]
     replies = sum(len(place.texts) * count for place, count in zip(places, times, strict=True))
     calls = samples * sum(times)
@@ -278,6 +277,5 @@ def _draw(count: int) -> NDArray[np.int64]:
 
 
 def _make_interval(values: NDArray[np.float64]) -> Interval:
-    """The first value, with the middle 90 % of the others."""
     low, high = np.quantile(values[1:], [0.05, 0.95])
     return Interval(float(values[0]), float(low), float(high))

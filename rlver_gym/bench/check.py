@@ -51,7 +51,6 @@ class Finding(NamedTuple):
     turn: int = 0
     """The first that is not as recomputed; 0 is the opening or a field."""
     num_episodes: int = 1
-    """How many dialogues it stands for."""
 
     @property
     def cause(self) -> str:
@@ -69,7 +68,6 @@ class Problems(NamedTuple):
 
     folder: Path
     total: int
-    """How many lines there are."""
     planned: int
     """How many dialogues the plan has; 0 without a plan."""
     findings: tuple[Finding, ...]

@@ -43,7 +43,6 @@ class Comparison(NamedTuple):
 
     protocol: Protocol
     runs: tuple[str, ...]
-    """What the runs are called: by their folders."""
     manifests: tuple[Manifest, ...]
     episodes: list[Episode]
     """An agent that is in several runs has the run's name behind its own."""

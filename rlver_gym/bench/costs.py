@@ -32,7 +32,6 @@ class Estimate(NamedTuple):
 
     @classmethod
     def of(cls, calls: int, prompt: int, completion: int, settings: ChatSettings) -> Self:
-        """With the money by the prices of these settings."""
         spent = Spent(prompt_tokens=prompt, completion_tokens=completion)
         return cls(
             calls, prompt, completion, money(spent, settings.prices) if settings.prices else None
@@ -85,7 +84,6 @@ def _is_asked_to_speak(plan: BenchPlan) -> bool:
 
 
 def read_response_cache_spending(path: Path | None) -> Spent:
-    """What the answers in a response cache came to; zeros without one."""
     if not path or not path.is_file() or not path.stat().st_size:
         return Spent()
     calls, prompt, completion = ResponseCache(path, read_only=True).count_spent()

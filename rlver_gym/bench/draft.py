@@ -20,7 +20,6 @@ _EXITS = (
 
 
 def describe_fields() -> dict[str, str]:
-    """What each field of a suite is, and of a threshold."""
     below = {f"thresholds.{name}": field for name, field in Threshold.model_fields.items()}
     fields = {**Suite.model_fields, **below}
     return {name: " ".join((field.description or "").split()) for name, field in fields.items()}

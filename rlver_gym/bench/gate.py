@@ -22,7 +22,6 @@ from rlver_gym.util.terminal import escape_markdown, format_count, one_line
 Decision = Literal["error", "fail", "undecided", "pass"]
 """The worst first; "error" is of a run that broke off."""
 _TAGS = dict(zip(get_args(Decision), ("error", "failure", "skipped", "system-out"), strict=True))
-"""By decision, JUnit's element."""
 FEWEST_PEOPLE = 5
 """Of fewer an interval over people says too little to decide by."""
 _POWER = 1 + 0.8416 / 1.96
@@ -72,7 +71,6 @@ class Gate(NamedTuple):
 
     @classmethod
     def of_error(cls, why: str) -> Self:
-        """Of a run that broke off."""
         return cls(
             (Ruling("", "the run goes to its end", bootstrap(np.array([])), "error", why=why),)
         )
@@ -148,9 +146,7 @@ class Evidence(NamedTuple):
     theirs: tuple[Sequence[Episode], Sequence[Episode]] | None = None
     """Of the baseline; None: differences are to an agent of this run."""
     marks: Mapping[str, Mapping[str, Interval]] = {}
-    """A judge's, by agent and capability."""
     unread: int = 0
-    """How often the reference or the judge failed at a dialogue."""
     read: Mapping[str, Sequence[Episode]] = {}
     """Our dialogues by each who read them again, the first of whom ranks."""
     opinions: Opinions | None = None

@@ -89,7 +89,6 @@ class Manifest(Frozen):
 
     @classmethod
     def parse(cls, plain: Mapping[str, Any]) -> Self:
-        """The manifest of its plain values, with its fingerprint."""
         computed = {**plain, "fingerprint": fingerprint({**plain})}
         return cls.model_validate_json(json.dumps(computed), strict=True)
 

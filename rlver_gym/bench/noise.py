@@ -74,7 +74,6 @@ def tabulate_seed_noise(spread: Spread, ranked: Sequence[Score]) -> Table:
 
 
 def tabulate_shift(spread: Spread) -> Table:
-    """The score of each agent in each run."""
     rows = [
         [each.agent, *(f"{mean:.1f}" for mean in each.means), f"{each.range:.1f}"]
         for each in spread.agents

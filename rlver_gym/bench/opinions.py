@@ -120,7 +120,6 @@ def read_capabilities(path: Path) -> dict[str, dict[str, float]]:
 
 
 def _group_capability_scores(path: Path) -> dict[str, dict[str, float]]:
-    """By capability, then by agent."""
     said = group(
         (name, (dialogue.rsplit("/", 2)[0], mark))
         for dialogue, marks in read_capabilities(path).items()
@@ -165,7 +164,6 @@ def _find_agents_only_the_score_prefers(found: Opinions, start: float) -> Iterat
 
 
 def tabulate_opinions(found: Opinions) -> Table:
-    """Each agent by every opinion, and Kendall's tau of each with the score."""
     agents = sorted(found.emotions[SCORE], key=lambda one: -found.emotions[SCORE][one])
     rows = [["agent", *(name.replace("_", " ") for name in found.columns), ""]]
     for agent in agents:

@@ -22,7 +22,6 @@ MIN_REPLIES = 3
 Changes = dict[str, dict[str, dict[int, float]]]
 """By dialogue (AGENT/PERSONA/SEED), rater and turn, counted from 1; the last of several."""
 Place = tuple[str, int]
-"""A dialogue and a turn of it."""
 
 
 class Rater(NamedTuple):
@@ -31,7 +30,6 @@ class Rater(NamedTuple):
     name: str
     replies: int
     dialogues: int
-    """Those that they rated whole."""
     mean: float
     within_dialogue_r: float
     """Correlation with the score, without each dialogue's means; nan where nothing can be told."""
@@ -84,7 +82,6 @@ def read_lines(folder: Path) -> Iterator[tuple[str, tuple[str, str, int], dict[s
 
 
 def is_rated_whole(num_turns: int, said: Mapping[int, float]) -> bool:
-    """Whether every reply of a dialogue is rated, and nothing else."""
     return set(said) == set(range(1, num_turns + 1))
 
 

@@ -41,7 +41,6 @@ class Sources(NamedTuple):
     """As `make_user` takes it, such as "my_module:MyUser" or "reader:my_head.npz"."""
     user_options: Mapping[str, Any] = {}
     personas: str | None = None
-    """A folder of persona cards."""
     env: str | None = None
     """An environment id or a card's file; None for the card that the manifest holds."""
 
@@ -175,7 +174,6 @@ def format_excerpt(value: object) -> str:
 
 
 def _find_env_card(folder: Path, manifest: Manifest, sources: Sources) -> EnvCard:
-    """The card that was named, the shipped one, or the manifest's own."""
     if sources.env is not None:
         return env_card(sources.env)
     if manifest.plan.env in shipped_env_ids():
@@ -229,7 +227,6 @@ def _make_recorded_user(
 
 
 def _find_response_cache(folder: Path, manifest: Manifest, response_cache: Path | None) -> Path:
-    """The response cache that was named, or the one in the folder."""
     path = response_cache or find_response_cache(folder)
     if not path.exists():
         raise (SourceNeeded if manifest.response_cache else RunError)(

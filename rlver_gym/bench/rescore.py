@@ -78,7 +78,6 @@ class Rescore(NamedTuple):
     """The best by the record first."""
     total: ScoreComparison
     failures: tuple[Rescored, ...]
-    """Left out of both."""
 
 
 def read_dialogues(folder: Path, sources: Sources) -> tuple[list[Recorded], list[Problems]]:
@@ -123,7 +122,6 @@ def _from_recordings(recordings: Sequence[Recording]) -> list[Recorded]:
 def estimate_rescore(
     dialogues: Sequence[Recorded], calls: Calls, samples: int, settings: ChatSettings
 ) -> Estimate:
-    """What a model behind a server will be asked for."""
     replies = samples * sum(len(dialogue.turns) for dialogue in dialogues)
     requests = samples * len(dialogues) if calls == "dialogue" else replies
     return estimate_reading(requests, replies, settings)

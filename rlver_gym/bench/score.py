@@ -25,7 +25,6 @@ class Score(NamedTuple):
     left: float
     turns: float
     needs: dict[str, float]
-    """Mean final emotion by hidden need."""
     to_best: Interval | None
     """Mean difference to the best competitor over the personas of both, at worst; None for that one
     itself. Who is told what no agent can know is none, unless all are.
@@ -35,7 +34,6 @@ class Score(NamedTuple):
     failed_by_agent: int
     """Those in which the agent had no word to say; in the others the user failed."""
     missing: int
-    """Dialogues of the plan that are not there."""
     at_worst: Interval
     """The bound that ranks: as `final`, with an emotion of 0 for each that failed or is missing."""
     read: Interval | None = None
@@ -140,7 +138,6 @@ def compute_persona_finals(episodes: Sequence[Episode], agent: str) -> dict[str,
 
 
 def compute_worst_case_finals(episodes: Sequence[Episode], agent: str) -> dict[str, float]:
-    """By persona, with the lowest emotion for what failed."""
     return _compute_worst_case_means([one for one in episodes if one.agent == agent], None)
 
 

@@ -72,7 +72,6 @@ def _is_of_run(line: Mapping[str, Any], name: str, episodes: Mapping[str, Episod
 
 
 def _compare_scores(folder: Path, episodes: Mapping[str, Episode]) -> str:
-    """Where the opinions' score is not that of the run."""
     opinions = read_opinions(folder)
     scores = mean_by((one.agent, one.final) for one in drop_failed([*episodes.values()]))
     there = opinions.emotions[SCORE] if opinions else {}

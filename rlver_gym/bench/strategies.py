@@ -87,7 +87,6 @@ class LabelledTurn(NamedTuple):
     used: frozenset[str]
     change: int
     before: frozenset[str] | None
-    """What the turn before used."""
 
 
 class StrategyUse(NamedTuple):

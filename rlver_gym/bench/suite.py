@@ -158,12 +158,10 @@ class Suite(Plan):
 
     @property
     def readers(self) -> tuple[str, ...]:
-        """Those behind a server."""
         return tuple(one for one in (*self.reference, self.judge) if one and uses_server(one))
 
     @property
     def reads_baseline(self) -> bool:
-        """Whether the reference has to read the baseline too."""
         bound = self.thresholds if self.baseline else ()
         return any(one.by_reference and one.measure == "difference" for one in bound)
 
@@ -209,7 +207,6 @@ def read_suite(path: Path, *, allow_code: bool) -> Suite:
 
 
 def _refuse(path: Path, problems: list[_Problem]) -> None:
-    """CardError for problems, by the places in which they stand."""
     told = []
     for place, text in problems:
         line, field = find_line(path, place), ".".join(map(str, place))
@@ -232,7 +229,6 @@ def list_unsafe_names(suite: Suite) -> list[tuple[tuple[str | int, ...], str]]:
 
 
 def _check_names(suite: Suite, allow_code: bool) -> Iterator[_Problem]:
-    """Whether those who are named may be asked."""
     if HUMAN in suite.agents:
         place = ("agents", suite.agents.index(HUMAN))
         yield place, "a suite runs without people. Take it out, or use rlver-gym talk"
@@ -259,7 +255,6 @@ def _check_names(suite: Suite, allow_code: bool) -> Iterator[_Problem]:
 
 
 def _check_thresholds(suite: Suite) -> Iterator[_Problem]:
-    """Thresholds on what is not run."""
     for number, one in enumerate(suite.thresholds):
         place = ("thresholds", number)
         if one.agent is not None and one.agent not in suite.agents:

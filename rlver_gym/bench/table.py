@@ -25,9 +25,7 @@ class Table(NamedTuple):
 
     title: str
     rows: list[list[str]]
-    """The heading first."""
     notes: Sequence[str] = ()
-    """What is to be said of it."""
 
 
 def build_score_rows(ranked: Sequence[Score], columns: Columns | None = None) -> list[list[str]]:

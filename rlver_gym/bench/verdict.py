@@ -31,7 +31,6 @@ class Verdict(NamedTuple):
 
     problems: Problems
     checked: int = 0
-    """Episodes that are as recorded."""
     divergent: int = 0
     first: Finding | None = None
     refused: str = ""

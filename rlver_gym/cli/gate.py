@@ -31,7 +31,6 @@ from rlver_gym.util.interval import format_estimate
 from rlver_gym.util.terminal import SafeConsole, format_count
 
 GATE_FAILED = 5
-"""The exit code when a threshold fails."""
 GATE_FILES = ("gate.xml", "gate.md")
 _STYLES = {"pass": "green", "fail": "bold red", "undecided": "yellow"}
 
@@ -134,7 +133,6 @@ def guard_gate(folder: Path | None, suite: Path | None) -> Iterator[None]:
 
 
 def write_gate(folder: Path, gate: Gate, suite: Path, note: str) -> dict[str, str]:
-    """gate.xml and gate.md; returns where they are."""
     texts = gate.to_junit(str(suite)), gate.to_markdown(f"{suite}, {folder}", note)
     xml, md = (path_inside(folder, name, error=RunError) for name in GATE_FILES)
     for path, text in zip((xml, md), texts, strict=True):

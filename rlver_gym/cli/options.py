@@ -9,7 +9,6 @@ from rlver_gym.util.json_text import dump_json, to_plain
 from rlver_gym.util.terminal import SafeConsole, one_line, print_text
 
 SOME_FAILED = 4
-"""The exit code when some dialogues failed."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ScoresAsJson = Annotated[

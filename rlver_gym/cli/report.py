@@ -228,7 +228,6 @@ def print_scores(
 
 
 def print_table(console: SafeConsole, table: Table) -> None:
-    """A table of agents, whose names are shortened."""
     heading, *body = table.rows
     agents = [agent for agent, *_ in body]
     shown = [[shorten_agent_path(agent, agents), *values] for agent, *values in body]

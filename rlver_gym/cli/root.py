@@ -22,7 +22,6 @@ from rlver_gym.util.secret_words import find_secret
 from rlver_gym.util.terminal import SafeConsole, one_line, prepare_terminal, print_text
 
 STOPPED_BY_OUTAGE = 3
-"""The exit code of a run that a server's outage stopped."""
 
 _MAX_VALUE_CHARS = 60
 _TRY, _COMPARE, _TRUST, _TRAIN = "Try it", "Compare agents", "Check the score", "Train"
@@ -129,7 +128,6 @@ def _explain_invalid_value(error: typer.BadParameter) -> str:
 
 @cache
 def _load(name: str) -> Any:
-    """A command or a group, from its module."""
     panel, module, home = _HOMES[name]  # KeyError for no command
     value = getattr(import_module(f"rlver_gym.cli.{module}"), home)
     app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)

@@ -39,7 +39,6 @@ def turn_of(messages: Sequence[Message]) -> int:
 
 
 def user_lines(messages: Sequence[Message]) -> list[str]:
-    """What the user said, oldest first."""
     return [message.text for message in messages if message.speaker == "user"]
 
 
@@ -48,6 +47,5 @@ Style = Literal["direct", "think"]
 
 
 def agent_prompt(language: Language = "en", style: Style = "direct") -> str:
-    """The system prompt of a policy."""
     told = AGENT_TEXTS[language]
     return told.talk if style == "direct" else f"{told.talk}\n{told.think}"

@@ -21,7 +21,6 @@ empathy-oriented. Where somebody stands, not how good they are.
 JUDGED = (*DIMENSIONS, *AXES)
 LOWEST, HIGHEST = 1, 5
 JUDGEMENTS = "judgements.jsonl"
-"""The file of a judged folder."""
 
 
 Level = Annotated[int, Field(ge=0, le=4)]

@@ -76,4 +76,3 @@ REWARDS: dict[str, Callable[[int, int, Outcome | None], float]] = {
     "delta": delta,
     "terminal": terminal,
 }
-"""The rewards that an env card can name."""

@@ -26,7 +26,6 @@ class Ledger:
 
 
 def quote(text: str, limit: int = 90) -> str:
-    """The text, cut to `limit` characters."""
     return text if len(text) <= limit else f"{text[: limit - 1].rstrip()}…"
 
 

@@ -271,7 +271,6 @@ class Disclosure(Frozen):
     low: Line
 
     def in_tone(self, tone: Tone) -> str:
-        """The disclosure in the given tone."""
         return {"high": self.high, "normal": self.normal, "low": self.low}[tone]
 
 
@@ -307,7 +306,6 @@ class Anchors(
     """What a good answer could touch, by kind."""
 
     def each(self) -> Iterator[tuple[AnchorKind, Anchor]]:
-        """Every anchor with its kind, in the order of the card."""
         for kind in AnchorKind.__args__:
             for anchor in getattr(self, kind):
                 yield kind, anchor
@@ -320,7 +318,6 @@ class Hints(create_model("Hints", __base__=_Kinds, **_make_line_fields(_OF_NEED)
     """Lines that let a need show without naming it, in the words of this situation."""
 
     def of(self, need: HiddenNeed) -> tuple[Line, ...]:
-        """The hints of one need."""
         return getattr(self, need.value)
 
 
@@ -332,7 +329,6 @@ class Openings(Frozen):
     low: Line
 
     def in_tone(self, tone: Tone) -> str:
-        """The opening in the given tone."""
         return {"high": self.high, "normal": self.normal, "low": self.low}[tone]
 
 

@@ -10,7 +10,6 @@ from gymnasium.utils import RecordConstructorArgs
 from rlver_gym.core.world import World
 
 _LEAST, _MOST = 0.4, 1.6
-"""The bounds of `warming`."""
 
 
 class AdaptiveDifficulty(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
@@ -66,9 +65,7 @@ class AdaptiveDifficulty(gym.Wrapper[str, str, str, str], RecordConstructorArgs)
         self.warming = round(min(_MOST, max(_LEAST, self.warming + change)), 6)
 
     def state(self) -> dict[str, float]:
-        """What a checkpoint has to hold."""
         return {"warming": self.warming}
 
     def set_state(self, state: dict[str, float]) -> None:
-        """Go on from a checkpoint."""
         self.warming = min(_MOST, max(_LEAST, float(state["warming"])))

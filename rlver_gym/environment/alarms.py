@@ -48,7 +48,6 @@ class AnomalyReport(NamedTuple):
 
 
 def check_episodes(episodes: Iterable[Episode]) -> AnomalyReport:
-    """The alerts, and who was told everything."""
     episodes = list(episodes)
     agents = dict.fromkeys(episode.agent for episode in episodes)
     privileged = [agent for agent in agents if strip_run_suffix(agent) in PRIVILEGED_AGENTS]

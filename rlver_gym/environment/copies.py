@@ -20,13 +20,11 @@ class AgentReply(NamedTuple):
 
     persona: str
     story: str
-    """What the person began with."""
     seed: int
     turn: int
     """Counted from 1."""
     text: str
     dialogue: int
-    """The number of its episode among those looked at."""
 
 
 class NearCopies(NamedTuple):

@@ -44,7 +44,6 @@ class SaidTurn(NamedTuple):
     reply: str
     reward: float
     is_failed: bool
-    """Whether the user failed."""
     info: dict[str, Any]
     """Everything, to be selected from."""
 
@@ -223,7 +222,6 @@ def draw_scene(generator: np.random.Generator, ids: Sequence[str]) -> tuple[str,
 
 
 def check_people(ids: Sequence[str], split: str, place: object) -> Sequence[str]:
-    """CardError when there are none."""
     if not ids:
         raise CardError(
             f"{place} has no persona of split {split!r}. Choose another split, or pair some."
@@ -248,7 +246,6 @@ def _check_options(options: object) -> str | None:
 
 
 def check_split(split: str) -> SplitChoice:
-    """UnknownName for what is no split."""
     if split not in SPLIT_CHOICES:
         raise UnknownName.of("split", split, SPLIT_CHOICES, ", ".join(SPLIT_CHOICES))
     return split

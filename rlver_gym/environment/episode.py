@@ -41,7 +41,6 @@ class Episode(NamedTuple):
 
     @classmethod
     def of(cls, session: EmpathySession, agent: str) -> Self:
-        """The record of a session that has ended."""
         scene = session.scene
         return cls(
             agent=agent,
@@ -126,7 +125,6 @@ def _dump(plain: dict[str, Any]) -> str:
 
 
 def turn_to_dict(turn: Turn) -> dict[str, Any]:
-    """Plain values, in the order of a record."""
     change, *felt = appraisal_to_dict(turn.appraisal).items()
     return {
         "utterance": turn.utterance,
@@ -146,7 +144,6 @@ def _sibling_to_dict(sibling: Sibling) -> dict[str, Any]:
 
 
 def appraisal_to_dict(appraisal: Appraisal) -> dict[str, Any]:
-    """Plain values, in the order of a record."""
     spread = appraisal.spread
     return {
         "change": appraisal.change,

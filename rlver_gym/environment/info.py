@@ -12,7 +12,6 @@ InfoChoice = Literal["public", "privileged"]
 """Whether `info` holds what a supporter could know, or everything."""
 _OF_EMOTION = ("emotion", "change", "band")
 PRIVILEGED = ("hidden_need", *_OF_EMOTION, "thought", "reasons", "spread")
-"""What a real supporter could not know."""
 
 
 def describe_turn(session: EmpathySession, turn: Turn | None, cut_chars: int) -> dict[str, Any]:
@@ -53,7 +52,6 @@ def select_info(info: dict[str, Any], choice: InfoChoice, card: EnvCard) -> dict
 
 
 def check_info_choice(choice: object) -> InfoChoice:
-    """UnknownName for what is no choice."""
     for known in get_args(InfoChoice):
         if choice == known:
             return known

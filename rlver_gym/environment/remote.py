@@ -254,7 +254,6 @@ class RemoteEmpathyEnv(DialogueEnv):
         self._server.finish(_find_path(episode))
 
     def render(self) -> str | None:
-        """What was said so far, in mode "ansi"."""
         return "\n".join(self._lines) if self.render_mode == "ansi" else None
 
 

@@ -90,7 +90,6 @@ class RemoteServer:
         self._open_line()
 
     def close(self) -> None:
-        """Close the connection; the next call opens another."""
         if self._connection:
             self._connection.close()
         self._connection = None

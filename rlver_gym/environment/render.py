@@ -35,7 +35,6 @@ def render_emotion_bar(emotion: int, width: int = 20) -> str:
 
 
 def render_coloured_emotion_bar(emotion: int, width: int = 24) -> Text:
-    """The emotion as a coloured bar."""
     filled = round(emotion / 100 * width)
     style = BAND_COLOURS[Band.of(emotion)]
     return Text.assemble(

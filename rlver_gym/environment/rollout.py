@@ -26,7 +26,6 @@ CONCURRENCY = 256
 
 
 def run_episode(session: EmpathySession, agent: Agent) -> EmpathySession:
-    """Run one dialogue to its end, in this thread."""
     if not session.has_begun:
         session.start()
     while session.outcome is None:

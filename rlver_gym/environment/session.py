@@ -45,13 +45,11 @@ class AppraisedReplies(NamedTuple):
     place: Dialogue | str
     """The dialogue before them; over the wire the server's name for it."""
     texts: tuple[str, ...]
-    """As the user received them."""
     appraisals: tuple[Appraisal, ...]
     """Over the wire only from a server started with --privileged."""
     rewards: tuple[float, ...]
     """What saying each would earn, as the card says."""
     cut_chars: tuple[int, ...]
-    """How many characters of each were not heard."""
 
 
 def count_cut_chars(text: str, card: EnvCard) -> int:

@@ -55,7 +55,6 @@ def replay_turns(dialogue: object, card: EnvCard) -> tuple[int, Outcome | None]:
 
 
 def _check_turn(turn: Turn, before: int, number: int, card: EnvCard) -> Outcome | None:
-    """The turn's outcome, when it follows from the emotion before and the change."""
     if turn.outcome is Outcome.FAILED:
         change, outcome, reward = 0, Outcome.FAILED, 0.0
     else:

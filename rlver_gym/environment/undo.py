@@ -9,7 +9,6 @@ import numpy as np
 
 class _RandomState(NamedTuple):
     owner: Any
-    """An environment, of one dialogue or of many."""
     generator: np.random.Generator | None
     seed: int | None
     state: Any

@@ -24,7 +24,6 @@ Step = tuple[
 ]
 T = TypeVar("T")
 _Say = Callable[[], Coroutine[Any, Any, EnvStep]]
-"""Says something in a dialogue."""
 
 
 class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]):

@@ -56,11 +56,9 @@ class EpisodeSpec(NamedTuple):
     """Which episode: a row of a dataset, as plain values."""
 
     persona: str
-    """The id of a persona."""
     seed: int = 0
     """What `reset` gets. Episodes of a group (GRPO) share it."""
     env: str = DEFAULT_ENV
-    """The id of an environment card."""
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Self:
@@ -150,7 +148,6 @@ class TextEpisode:
         self._info: dict[str, Any] = {}
         self._done = False
         self.rewards: list[float] = []
-        """One a turn."""
 
     @property
     def language(self) -> Language:

@@ -40,7 +40,6 @@ with needs_extra("openenv"):
     from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
 
 ENV_NAME = "rlver_gym"
-"""In the paths of the task routes: GET /rlver_gym/splits."""
 _REMEDY = "Leave it out, or play it again."
 _UNMOVED = ", and the episode is where it was: try again, or leave it out"
 
@@ -173,7 +172,6 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
         return len(self.list_tasks(split))
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:
-        """One task. IndexError when the split has fewer."""
         tasks, last = self.list_tasks(split), self.num_tasks(split) - 1
         if type(index) is not int or not 0 <= index <= last:
             raise IndexError(f"there is no task {index} in the split {split!r}: it has 0 to {last}")

@@ -43,7 +43,6 @@ class ColocatedSampler:
         self._vllm = vllm
 
     def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        """One reply for each prompt, no longer than a reply may be."""
         vllm = self._vllm
         before = vllm.max_completion_length, vllm.generation_kwargs
         stop = {"stop_token_ids": sorted(sampling.stop_ids), "ignore_eos": True}

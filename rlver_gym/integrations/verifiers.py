@@ -180,7 +180,6 @@ class EmpathyDialogueEnv(vf.SingleAgentEnv, vf.Env[EmpathyDialogueEnvConfig]):
     """
 
     def __init__(self, config: EmpathyDialogueEnvConfig) -> None:
-        """UnknownName for a user or an option that does not exist."""
         super().__init__(config)
         self._host = EpisodeHost(config.user, **config.user_options)
 

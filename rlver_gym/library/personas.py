@@ -28,7 +28,6 @@ LAYOUT = (
 LIBRARY = "library"
 """The shipped library where personas are asked for; a folder of that name is "./library"."""
 MAX_PERSONAS = 5_000
-"""Of one folder."""
 _MOST_OF_ID = 60
 
 
@@ -237,7 +236,6 @@ def read_lean_card(path: Path) -> LeanCard:
 
 
 def check_lean_name(path: Path) -> None:
-    """CardError for a file name that can be no id."""
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", path.stem) or len(path.stem) > _MOST_OF_ID:
         raise CardError(
             f"{path}: the file's name is the person's id. Use lower-case letters, digits and single"

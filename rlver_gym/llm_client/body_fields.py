@@ -8,7 +8,6 @@ from rlver_gym.util.frozen import Frozen
 from rlver_gym.util.secret_words import find_secret
 
 _KEPT = frozenset({"model", "messages", "seed", "response_format", "n", "stream", "stream_options"})
-"""Fields of a body that only the package sets."""
 THINKING_SWITCH = (
     "thinking=false, enable_thinking=false or reasoning_effort=low, whichever its server knows"
 )
@@ -54,7 +53,6 @@ class BodyFields(Frozen):
         return self
 
     def to_body(self) -> dict[str, Any]:
-        """The fields as they are sent."""
         body = self.model_dump(mode="json", include=set(BodyFields.model_fields), exclude_none=True)
         body |= body.pop("extra_body", {})
         if isinstance(body.get("thinking"), bool):

@@ -102,7 +102,6 @@ class ChatClient:
         self._pending = Counter[tuple[object, ...]]()
         """Requests with these settings that are not refused yet."""
         self._under_way: dict[int, _Attempt] = {}
-        """In the order in which they were sent."""
         self._remedy_when_slow = (
             "Raise --timeout (timeout_s), or lower --concurrency"
             f" ({self.settings.concurrency}) to what the server does at once."

@@ -12,7 +12,6 @@ from rlver_gym.util.secret_words import hide_keys
 from rlver_gym.util.terminal import one_line
 
 EXCERPT = 200
-"""Most characters shown of what a server says."""
 _LOOKED_AT = 1_000
 _SHORTEST_OF_KEY, _SHORTEST_OF_WORDS = 12, 16
 """Runs of so many characters are masked where a key, or what was said, holds them."""

@@ -127,7 +127,6 @@ _TELLING = """message msg error errors detail details errormsg errmsg errormessa
     errortype errorcode statuscode innererror loc failurereason body""".split()
 """Keys under which servers say what is wrong; under all others they repeat the request."""
 _COMPLAINING = frozenset(_TELLING) - {"type", "status", "title", "body", "param", "raw"}
-"""Those of them that no answer has which is none of an error."""
 _STATUS_KEYS = ("code", "status", "status_code", "statusCode", "http_status", "error_code")
 _HTTP_ERRORS = frozenset(map(str, range(400, 600)))
 _NO_COMPLAINT = frozenset({"", "0", "200", "success", "ok", "none", "null"})
@@ -209,7 +208,6 @@ def classify_body(found: Any, request_texts: Collection[str] = ()) -> Failure | 
 
 
 def _find_status(found: Any, depth: int = 0) -> int | None:
-    """The HTTP status of an error that stands in a body."""
     if not isinstance(found, dict) or depth > 2:
         return None
     for value in map(found.get, _STATUS_KEYS):

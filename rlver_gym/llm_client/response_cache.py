@@ -30,7 +30,6 @@ _TABLE = """CREATE TABLE IF NOT EXISTS answers (
     checksum TEXT NOT NULL      -- over the fields that a replay uses
 ) WITHOUT ROWID"""
 _WAIT_S = 30.0
-"""How long to wait for another process that is writing."""
 _MAX_VALUE_BYTES, _MAX_TOKENS = 64 << 20, 10**12
 """Of one value in the file: many times the longest answer that is taken from a server."""
 _parent_connections: list[sqlite3.Connection] = []
@@ -285,7 +284,6 @@ def _prepare_database(db: sqlite3.Connection, path: Path, read_only: bool) -> No
 
 
 def _text(value: object) -> str:
-    """A value of a damaged row that should be text."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 

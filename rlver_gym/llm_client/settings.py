@@ -30,7 +30,6 @@ OPENAI_URL = "https://api.openai.com/v1"
 ADDRESS = "@http"
 """Where the address begins in openai:MODEL@URL."""
 NO_KEY = "none"
-"""What servers that need no key are sent."""
 CacheMode = Literal["off", "record", "replay", "auto"]
 """record: ask the server and keep the answers, also those the cache already holds. replay: only the
 cache. auto: the cache, and the server for the rest.
@@ -269,7 +268,6 @@ def _change_fields(state: dict[Any, Any], change: Any) -> dict[Any, Any]:
 
 
 def _withhold(value: SecretStr | str | None) -> Any:
-    """A key or an address as a pickle may hold it."""
     if isinstance(value, SecretStr) and value.get_secret_value() != NO_KEY:
         secret, variable, public = value.get_secret_value(), KEY, ""
     elif isinstance(value, str) and find_credentials(value):

@@ -27,7 +27,6 @@ from rlver_gym.util.errors import ServerRefused
 from rlver_gym.util.secret_words import find_credentials
 
 http: Any = import_module(str(openai.DefaultAsyncHttpxClient.__base__.__module__))
-"""The HTTP library."""
 PATH = "/chat/completions"
 MAX_ANSWER_BYTES, _MAX_ERROR_BYTES = 1 << 20, 1 << 16
 """What is read: a larger answer is given up, of a larger error the rest is left."""

@@ -155,7 +155,6 @@ def _reject_answer(reason: str, quote: str = "") -> Failure:
 
 
 def _explain_missing_answer(message: Content, ending: Ending) -> Failure | None:
-    """Why a completion is no answer; None when it is one."""
     if message.refusal.strip():
         return Failure(Kind.DECLINED, "the model declined to answer")
     if ending == "withheld":

@@ -50,7 +50,6 @@ class AnchorIndex:
         self._anchors = list(situation.anchors.each())
         self._needed = [_count_needed_hits(anchor) for _, anchor in self._anchors]
         self._words: dict[str, list[_Phrase]] = {}
-        """Phrases of one word."""
         self._pairs: dict[tuple[str, str], list[_Phrase]] = {}
         """Longer ones, by their first two."""
         for phrase in _iterate_phrases(self._anchors):

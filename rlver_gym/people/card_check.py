@@ -191,7 +191,6 @@ def find_situation_problems(situation: Situation) -> list[str]:
 
 
 def find_person_problems(person: Person) -> list[str]:
-    """Sentences of a person that could be said twice in one dialogue. Empty when all is well."""
     # Only one goodbye is ever said.
     lines = (
         ("manner.goodbye" if kind.startswith("goodbye") else f"manner.{kind}.{number}", line)

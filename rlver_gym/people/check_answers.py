@@ -10,7 +10,6 @@ from rlver_gym.core.words import sentences
 
 _NEED = re.compile(r"\b(?:prais\w+|compliment\w*|empath\w+|advice)\b", re.IGNORECASE)
 _LONGEST = 35
-"""Words of a line."""
 _NEEDS_NO_LINES = (
     frozenset({Inquiry("hear_me"), Inquiry("more"), Inquiry("about_you")}) | PERSONAL_INQUIRIES
 )

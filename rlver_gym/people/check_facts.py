@@ -8,7 +8,6 @@ from rlver_gym.core.persona import Fact, Other
 
 _NEED = re.compile(r"\b(?:prais\w+|compliment\w*|empath\w+|advice)\b", re.IGNORECASE)
 _LONGEST_ANSWER = 30
-"""Words."""
 
 
 def find_fact_problems(facts: Sequence[Fact], disclosures: Collection[str] = ()) -> list[str]:

@@ -32,7 +32,6 @@ _DONE = "generated.tsv"
 """Of a library: the topics that were written."""
 _TRIES = 3
 _MOST_PROBLEMS = 12
-"""That the model is told at once."""
 _SLUG_WORDS = 6
 
 
@@ -68,7 +67,6 @@ class Writer:
                 yield Written(topic, None, str(error))
 
     def list_missing(self, kind: Kind, topics: Sequence[str]) -> list[str]:
-        """Those of which nothing was written into the folder yet."""
         path = self.folder / _DONE
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         done = {line.partition("\t")[0] for line in lines}

@@ -22,7 +22,6 @@ from rlver_gym.util.errors import RlverError
 HEADER_TIMEOUT_S = 10.0
 """How long the head of a request may take from its first byte, or from the connection."""
 _GRACE_S = 3
-"""How long requests that are under way may take when the server is stopped."""
 _BACKLOG = 2_048
 _MANY = 1 << 20
 
@@ -139,7 +138,6 @@ class ConnectionLimits:
         self._open: dict[BoundedProtocol, None] = {}
 
     def make_protocol(self, *arguments: Any, **named: Any) -> "BoundedProtocol":
-        """What uvicorn makes for a connection."""
         protocol = BoundedProtocol(*arguments, **named)
         protocol.limits = self
         return protocol
@@ -160,7 +158,6 @@ class ConnectionLimits:
         return True
 
     def forget(self, protocol: "BoundedProtocol") -> None:
-        """Count it no longer."""
         self._open.pop(protocol, None)
         connections = self._by_address[protocol.address]
         connections.pop(protocol, None)
@@ -177,7 +174,6 @@ class BoundedProtocol(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether its request has still to come."""
         return self._timer is not None
 
     def connection_made(self, transport: Any) -> None:
@@ -203,12 +199,10 @@ class BoundedProtocol(H11Protocol):
         self._mind_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has ended, on either side."""
         self._release()
         super().connection_lost(exc)
 
     def drop(self) -> None:
-        """End it at once."""
         self._release()
         self.transport.abort()
 

@@ -168,7 +168,6 @@ class EpisodeTable:
         self._drop(self.find(episode_id))
 
     def expire(self) -> None:
-        """Drop what was idle for too long."""
         oldest = time.monotonic() - self.settings.idle_s
         for episode in (*self._open.values(), *self._ended.values()):
             if episode.last_used < oldest and not episode.is_answering:

@@ -17,7 +17,6 @@ class Kind(NamedTuple):
     status: int
     title: str
     detail: str = ""
-    """What it says unless told more."""
 
 
 KINDS = {

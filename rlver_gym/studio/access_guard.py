@@ -42,12 +42,10 @@ class AccessGuard:
     """An ASGI application around another one. The token in the address becomes a cookie."""
 
     def __init__(self, app: App, token: str) -> None:
-        """`token`: of letters that a cookie may hold."""
         self._app = app
         self._token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)

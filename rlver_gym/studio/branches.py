@@ -30,7 +30,6 @@ class Branch(NamedTuple):
     turns: tuple[Turn, ...] = ()
 
     def to_dict(self) -> Json:
-        """As it stands in the file."""
         return {**self._asdict(), "turns": [turn_to_dict(turn) for turn in self.turns]}
 
 
@@ -38,16 +37,13 @@ class Branches:
     """The branches of all open runs. The file's last line of an id is what it has come to."""
 
     def __init__(self, runs: Runs, speakers: Speakers) -> None:
-        """`runs`: whose dialogues; `speakers`: who may go on with them."""
         self._runs, self._speakers = runs, speakers
         self._lock = Lock()
 
     def of(self, run: Name, dialogue: Name) -> list[Json]:
-        """Those of a dialogue, the oldest first."""
         return [one for one in self.all_of(self._runs.run(run)) if one["dialogue"] == dialogue]
 
     def all_of(self, run: Run) -> list[Json]:
-        """Those of a run, the oldest first."""
         return [one.to_dict() for one in _read_branches(run).values()]
 
     def begin(

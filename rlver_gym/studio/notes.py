@@ -13,11 +13,9 @@ class Notes:
     """Those of all open runs: one for each turn of a dialogue, and one for the whole (turn 0)."""
 
     def __init__(self, runs: Runs) -> None:
-        """`runs`: whose dialogues."""
         self._runs = runs
 
     def of(self, run: Name) -> list[Json]:
-        """Those of a run: dialogue, turn and text."""
         return read_notes(self._runs.run(run))
 
     def write(self, run: Name, dialogue: Name, turn: NoteTurn, text: Words) -> list[Json]:

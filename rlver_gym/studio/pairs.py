@@ -33,7 +33,6 @@ class Pairs:
     """The pairs of each run in an order that is the same for everybody, and what raters said."""
 
     def __init__(self, runs: Runs) -> None:
-        """`runs`: whose dialogues."""
         self._runs = runs
 
     def next(self, run: Name, rater: Rater) -> Json:
@@ -105,7 +104,6 @@ class Pairs:
 
 
 def _find_pair(run: Run, hidden: Mapping[str, str], name: str) -> Pair:
-    """UnknownName for one that is not in the queue."""
     names = name.split("-")
     if len(names) == 2 and all(each in hidden for each in names) and name == _name_pair(*names):
         pair = Pair(*(hidden[each] for each in names))
@@ -115,7 +113,6 @@ def _find_pair(run: Run, hidden: Mapping[str, str], name: str) -> Pair:
 
 
 def _name_compared_pairs(run: Run, hidden: Mapping[str, str], rater: str) -> set[str]:
-    """The pairs of the queue that this rater has compared."""
     names = {key: name for name, key in hidden.items()}
     return {
         _name_pair(*(names[key] for key in pair))
@@ -125,7 +122,6 @@ def _name_compared_pairs(run: Run, hidden: Mapping[str, str], rater: str) -> set
 
 
 def _is_comparable(run: Run, pair: Pair) -> bool:
-    """Whether they are two dialogues of one person and seed."""
     left, right = (_get_person_and_seed(run.dialogues[key]) for key in pair)
     return pair.left != pair.right and left == right
 

@@ -22,11 +22,9 @@ class People:
     """Those of a folder, as `library` takes it."""
 
     def __init__(self, personas: str | None = None) -> None:
-        """Raises CardError for a folder that cannot be used."""
         self._shelf = library(personas)
 
     def index(self) -> list[Json]:
-        """Who is there, by their pairings; no card is read."""
         return [pairing.model_dump(mode="json") for pairing in self._shelf.pairings.values()]
 
     def show(self, persona: Name) -> Json:
@@ -42,7 +40,6 @@ class People:
         return {"card": TEMPLATE.read_text(encoding="utf-8")}
 
     def check(self, card: Words) -> list[Json]:
-        """As `check_lean_text`."""
         return check_lean_text(card)
 
 

@@ -38,7 +38,6 @@ class Ratings:
     """The raters' queue of each run, and what they said."""
 
     def __init__(self, runs: Runs, personas: str | None = None) -> None:
-        """`personas`: as `Runs` takes them."""
         self._runs, self._sources = runs, Sources(personas=personas)
 
     def next(self, run: Name, rater: Rater, name: Name = "") -> Json:

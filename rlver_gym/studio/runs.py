@@ -59,7 +59,6 @@ class Run(NamedTuple):
     """The agents' names in the tables, by their own."""
 
     def find(self, dialogue: str) -> Episode:
-        """UnknownName when it is none of the run's."""
         if dialogue not in self.dialogues:
             raise UnknownName(
                 f"there is no dialogue {dialogue[:80]!r} in {self.label}. Open it from the list."
@@ -93,7 +92,6 @@ class Runs:
             self.runs |= {run.label: run for run in _split_runs(one, by_print)}
 
     def run(self, label: str) -> Run:
-        """UnknownName when there is none of that name."""
         if label not in self.runs:
             raise UnknownName.of("run", label, self.runs, ", ".join(self.runs) or "none is open")
         return self.runs[label]
@@ -161,11 +159,9 @@ class Runs:
 
     @cached_property
     def _texts(self) -> list[list[Part]]:
-        """What can be searched in each dialogue, in the overview's order."""
         return [parts_of(one) for run in self.runs.values() for one in run.dialogues.values()]
 
     def search(self, q: Words, reason: Words = "") -> list[tuple[int, int]]:
-        """As `search`, over the overview's dialogues."""
         return search(self._texts, q, reason)
 
     def cards(self, run: Run, episode: Episode) -> tuple[EnvCard, Persona]:
@@ -217,7 +213,6 @@ class Runs:
 
 
 def _describe_differences(protocols: Sequence[Protocol]) -> str:
-    """In what not all of them are equal, in words."""
     differing = [
         name
         for field, name in _PROTOCOL_NAMES.items()

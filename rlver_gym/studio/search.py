@@ -8,7 +8,6 @@ from rlver_gym.core.dialogue import ReasonCode
 from rlver_gym.environment.episode import Episode
 
 Part: TypeAlias = tuple[str, frozenset[str]]
-"""Text, and the names of reasons."""
 _QUOTED = re.compile(r":?\s*“.*", re.DOTALL)
 _MAX_SENTENCES = 12
 """Of one code of reasons: what a model writes anew each time is no choice."""

@@ -36,5 +36,4 @@ class StudioServer(AppServer):
 
     @property
     def url(self) -> str:
-        """What a browser is given."""
         return f"http://{HOST}:{self.port}/?token={self.token}"

@@ -25,7 +25,6 @@ class OpenDialogues(OrderedDict[str, T]):
     """What is open, by an id; the oldest makes room for another one."""
 
     def put(self, value: T) -> str:
-        """Keep it; gives its id."""
         key = secrets.token_hex(4)
         self[key] = value
         while len(self) > MAX_OPEN:
@@ -63,7 +62,6 @@ class Talks:
             return {"id": self._open.put(session), **view_session(session)}
 
     def say(self, talk: Name, words: Words) -> Json:
-        """Take a turn."""
         with self._lock:
             session = self._open.take(talk)
             session.reply(words)
@@ -76,7 +74,6 @@ class Talks:
         return {"words": speaker.reply(tuple(session.dialogue.messages()))}
 
     def undo(self, talk: Name) -> Json:
-        """Take the last turn back."""
         with self._lock:
             session = self._open.take(talk)
             dialogue = session.dialogue

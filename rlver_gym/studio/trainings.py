@@ -23,7 +23,6 @@ MOST_EVALUATIONS, MOST_PEOPLE = 24, 4
 
 
 def is_training(folder: Path) -> bool:
-    """Whether a folder is that of a training run."""
     return (folder / METRICS).is_file()
 
 
@@ -31,7 +30,6 @@ class Trainings:
     """All training runs that are open."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        """`folders`: nothing is read yet."""
         self.folders = folders
         names = [folder.resolve().name for folder in folders]
         self.names = [

@@ -70,7 +70,6 @@ class UserRoleDialogues:
     """All talks of this kind that are open."""
 
     def __init__(self, folder: Path, speakers: Speakers) -> None:
-        """`folder`: where they are kept; `speakers`: who may support."""
         self._folder, self._speakers = folder, speakers
         self._open: OpenDialogues[UserRoleDialogue] = OpenDialogues()
 

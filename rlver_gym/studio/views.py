@@ -31,7 +31,6 @@ def view_person(persona: Persona) -> Json:
 
 
 def view_session(session: EmpathySession) -> Json:
-    """Where a dialogue stands."""
     card, dialogue = session.scene.card, session.dialogue
     return {
         "env": card.id,

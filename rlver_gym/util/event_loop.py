@@ -24,7 +24,6 @@ class _LoopThread:
         self._owner = 0
 
     def start(self) -> asyncio.AbstractEventLoop:
-        """The loop, running."""
         with self._lock:
             if self._loop is None or self._owner != os.getpid():
                 self._loop, self._owner = asyncio.new_event_loop(), os.getpid()
@@ -178,7 +177,6 @@ class Worker:
         return await asyncio.wrap_future(self.submit(act, *arguments))
 
     def submit(self, act: Callable[..., T], *arguments: Any) -> Future[T]:
-        """The same without waiting for it."""
         if self._owner != os.getpid():
             if self._owner is not None:  # in a forked child: what was asked is the parent's to do
                 self._calls = SimpleQueue()

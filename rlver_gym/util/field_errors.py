@@ -11,7 +11,6 @@ from rlver_gym.util.frozen import Frozen, explain_problem
 from rlver_gym.util.terminal import one_line
 
 LineOf = Callable[[Sequence[str | int]], int | None]
-"""The line of a field in a file, by its place."""
 Card = TypeVar("Card", bound=Frozen)
 _MAX_ERRORS = 20
 """Of one card: whoever has mended these looks again."""

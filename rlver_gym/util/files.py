@@ -14,7 +14,6 @@ from typing import Any, BinaryIO
 MAX_LINE_BYTES = 8 << 20
 """Of one line of JSON: hundreds of times the longest dialogue."""
 MAX_FILE_BYTES = 1 << 30
-"""Of a file that is read line by line."""
 
 MakeError = Callable[[str], Exception]
 """Makes the caller's error from a message, such as `CardError`."""

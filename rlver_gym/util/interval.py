@@ -52,7 +52,6 @@ class AgentSpread(NamedTuple):
 
     @property
     def sd(self) -> float:
-        """Sample standard deviation over replicates."""
         return stdev(self.means)
 
     @property

@@ -162,7 +162,6 @@ def scan_objects(text: str) -> Iterator[FoundObject]:
 
 
 def find_objects(text: str) -> Iterator[FoundObject]:
-    """The first outermost JSON objects of a text."""
     return (one for one in scan_objects(text) if one.value is not None)
 
 

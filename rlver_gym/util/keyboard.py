@@ -9,7 +9,6 @@ from rich.text import Text
 
 
 def can_ask() -> bool:
-    """Whether somebody is at a terminal to answer."""
     return bool(sys.stdin and sys.stdin.isatty())
 
 

@@ -28,7 +28,6 @@ def number_dialogue() -> int:
 
 @contextmanager
 def make_requests_for(dialogue: int, *, bypass_cache: bool = False) -> Iterator[None]:
-    """Requests in this block are made for that dialogue."""
     token = REQUEST_ORIGIN.set(RequestOrigin(dialogue, bypass_cache))
     try:
         yield

@@ -42,7 +42,6 @@ class _Column(NamedTuple):
 
 
 def _split_cell(cell: str, is_text: bool) -> list[str]:
-    """What of it cannot be broken."""
     return cell.split() if is_text else cell.split("\n")
 
 

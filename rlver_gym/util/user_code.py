@@ -38,7 +38,6 @@ class CodeRunner:
     """
 
     def __init__(self, timeout_s: float | None) -> None:
-        """`timeout_s`: None for no limit."""
         self.timeout_s = timeout_s
         self._worker: Worker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

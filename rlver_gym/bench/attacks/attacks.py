@@ -112,7 +112,6 @@ def collect_anchor_sentences(split: str) -> tuple[tuple[str, str], ...]:
 
 
 def collect_other_situations_anchor_sentences(persona: Persona) -> list[str]:
-    """Sentences that would be very good for somebody else."""
     return [
         text for name, text in collect_anchor_sentences("train") if name != persona.situation.id
     ]

@@ -97,7 +97,6 @@ def cross_over(
 
 
 def _blend_words(one: str, other: str, rng: random.Random) -> str:
-    """The first words of one sentence and the last of another."""
     front, back = one.split(), other.split()
     return " ".join(front[: rng.randint(1, len(front))] + back[rng.randint(0, len(back) - 1) :])
 

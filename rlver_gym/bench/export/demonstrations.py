@@ -26,7 +26,6 @@ _PLANS = {
 
 
 def write_plan_before_reply(agent: str) -> str:
-    """What it might have thought before a reply."""
     return _PLANS.get(agent, "What do they need to hear?")
 
 

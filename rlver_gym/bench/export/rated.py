@@ -17,7 +17,6 @@ USER, RUBRIC = "readers", "1"
 
 
 def is_corpus(folder: Path) -> bool:
-    """Whether a folder holds a corpus, and no run."""
     return (folder / "supporters.json").is_file() and (folder / "ratings.jsonl").is_file()
 
 

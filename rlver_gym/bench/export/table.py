@@ -83,7 +83,6 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Cell]]) -> None:
 
 
 def _escape_formula(cell: Cell) -> Cell:
-    """Text that a spreadsheet would run as a formula, with an apostrophe before it."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_BEGIN_FORMULA) else cell
 
 

@@ -40,7 +40,6 @@ class UnusableAnswer(ValueError):
 
 
 def format_field_name(dimension: str, code: str, *, quotes: bool = False) -> str:
-    """The name of a field in an answer to the request with that code."""
     return f"{dimension}_quotes_{code}" if quotes else f"{dimension}_{code}"
 
 

@@ -54,7 +54,6 @@ class JudgeInput(NamedTuple):
     final: float
     """The final emotion, which the judge is not shown."""
     messages: tuple[Message, ...]
-    """The person's words and the agent's in turn."""
 
 
 class JudgedDialogue(NamedTuple):
@@ -114,7 +113,6 @@ class Judge:
                 return await self._ask(heard, sample)
 
     async def _ask(self, heard: JudgeInput, sample: int) -> Judgement:
-        """An answer that cannot be used is asked for once more."""
         request, code = self.build(heard, sample)
         why = ""
         for _ in range(2):

@@ -26,7 +26,6 @@ _SIZE = 560
 
 
 def draw_coordinate(opinions: Sequence[Opinion]) -> str:
-    """Agents as filled dots with their 95 % intervals, the paper's models as grey ones."""
     plot = Plot(_SIZE, _SIZE, Margins(24, 28, 24, 28), (-1.1, 1.1), (-1.1, 1.1))
     for tick in (-1.0, -0.5, 0.5, 1.0):
         plot.line((tick, -1.1), (tick, 1.1), stroke="#eee")

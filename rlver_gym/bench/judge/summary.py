@@ -29,9 +29,7 @@ class Opinion(NamedTuple):
     final: float
     """Mean final emotion of the same dialogues, which the judge does not know."""
     is_self: bool
-    """Whether the judge is the agent's own model."""
     addressed: int
-    """Dialogues in which the agent spoke to whoever judges."""
     quotations: int
     dropped: int
     """Quotations beside these, which stand nowhere in their dialogue."""
@@ -69,7 +67,6 @@ def _score_agent(agent: str, judged: Sequence[JudgedDialogue], model: str) -> Op
 
 
 def _format_model_name(name: str) -> str:
-    """What a model is called, without its maker, its server and who recorded it."""
     bare = (
         name.partition(" by ")[0].partition(ADDRESS)[0].removeprefix("openai:").removeprefix("hf:")
     )
