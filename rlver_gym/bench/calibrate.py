@@ -1,7 +1,4 @@
-"""How far a user agrees with readers on rated replies, and what it may be used for.
-
-The replies are those of `research/calibration.py`. Knows no command line.
-"""
+"""How far a user agrees with readers on rated replies, and what it may be used for."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -103,9 +100,7 @@ class Judged(NamedTuple):
 
 
 def judge_places(user: LLMUser, places: Sequence[Place]) -> Iterator[Judged]:
-    """Every place by the user, in their order, many at once: moments in two orders, and once more
-    as though they were somebody else's. Raises the ChatErrors that stop a run.
-    """
+    """Every place by the user, many at once. Raises the ChatErrors that stop a run."""
     moments = [place.persona for place in places if place.is_moment]
     strangers = dict(zip(moments, [*moments[1:], *moments[:1]], strict=True))
     answers = attempt_many(partial(_judge_place, user, strangers), places)

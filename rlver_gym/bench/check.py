@@ -1,8 +1,4 @@
-"""A run against its plan: which of its dialogues count, and what is wrong in its files.
-
-A record counts when it is a finished dialogue of the plan. Nothing is recomputed here: whether the
-values of a record are what its words give, `verify` tells.
-"""
+"""A run against its plan: which of its dialogues count, and what is wrong in its files."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -205,9 +201,7 @@ def match_lines(folder: Path, planned: Planned | None) -> Iterator[Line]:
 
 
 def _check_record(number: int, episode: Episode, manifest: Manifest | None) -> Finding | None:
-    """Why a dialogue of the plan does not count. Without a manifest the card is the shipped one
-    that the record names by its hash, or unknown.
-    """
+    """Why a dialogue of the plan does not count, under the run's card or the shipped one."""
     name = "/".join(map(str, episode.key))
     if manifest and (why := _explain_foreign(episode, manifest)):
         return Finding("foreign", number, name, why)

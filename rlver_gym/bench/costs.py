@@ -12,9 +12,7 @@ from rlver_gym.llm_client.spending import Spent, money
 from rlver_gym.util.terminal import format_count
 
 _USER_PROMPT, _USER_PROMPT_A_TURN, _USER_ANSWER = 3_300, 80, 130
-"""Tokens of the LLM user's requests, those that appraise and those that speak together: at first,
-more for each turn on average; of its answer.
-"""
+"""Tokens of the LLM user's requests, those for each turn more, and those of its answer."""
 JUDGED_PROMPT, JUDGED_ANSWER = 5_300, 110
 """Tokens of a request that judges several replies, and of a reply's judgement in the answer."""
 _AGENT_PROMPT, _AGENT_PROMPT_A_TURN, _AGENT_ANSWER = 100, 70, 100
@@ -56,9 +54,7 @@ def estimate_reading(requests: int, replies: int, settings: ChatSettings) -> Est
 def estimate_requests_and_tokens(
     plan: BenchPlan, cases: Sequence[Case], turns: int | None = None
 ) -> Estimate:
-    """What these dialogues of the plan, of so many turns (None: all), will ask chat servers for, if
-    nothing is in a response cache yet.
-    """
+    """What these dialogues, of so many turns (None: all), will ask chat servers for, uncached."""
     turns = turns or plan.card.turns
     opening = 0 if plan.user_options.get("opening") == "card" or not _is_asked_to_speak(plan) else 1
     by_user = (

@@ -38,9 +38,7 @@ def compute_manifest_checksum(plain: dict[str, Any]) -> str:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a run folder; RunError without one, for one of another format, and for one
-    that was changed: much of it cannot be recomputed.
-    """
+    """The manifest of a run folder; RunError without one, and for one that was changed."""
     path = path_inside(folder, MANIFEST, error=RunError)
     text = read_text(
         path,

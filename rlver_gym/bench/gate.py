@@ -40,9 +40,7 @@ class Ruling(NamedTuple):
     """A count has no width."""
     decision: Decision
     visible_loss: float | None = None
-    """The smallest loss of this value (where it fails, of the bound) that four of five runs would
-    call a failure, in its points; None for a count.
-    """
+    """The loss that four of five runs would call a failure, in points; None for a count."""
     why: str = ""
 
     def describe(self) -> str:

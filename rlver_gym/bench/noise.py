@@ -1,6 +1,4 @@
-"""The noise floor: how far scores and the order of agents move when the user alone changes: its
-seed within a run, its seed, kind or model between runs.
-"""
+"""The noise floor: how far scores and the order of agents move when the user changes."""
 
 from collections.abc import Mapping, Sequence
 from math import sqrt
@@ -43,9 +41,7 @@ def measure_spread_over_runs(comparisons: Sequence[Comparison]) -> Spread | None
 
 
 def _measure_spread(replicates: Mapping[str, Sequence[Episode]]) -> Spread | None:
-    """The spread of the agents that are in all of these, each over the personas with whom it ended
-    a dialogue in all; None for fewer than two replicates, or without such agents.
-    """
+    """The spread of the agents, and over the people, that all have; None without any."""
     found: list[AgentSpread] = []
     agents = {one.agent for episodes in replicates.values() for one in episodes}
     for agent in sorted(agents) if len(replicates) > 1 else ():

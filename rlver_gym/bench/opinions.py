@@ -1,6 +1,4 @@
-"""Second opinions: the score that was optimised beside every other judgement of the same dialogues,
-agent by agent: other users', a judge's of the five capabilities, and what people rated.
-"""
+"""Second opinions: the score beside every other judgement of the same dialogues."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,9 +61,7 @@ class Opinions(NamedTuple):
 def gather_opinions(
     folder: Path, dialogues: Sequence[Recorded], rescored: Mapping[str, Sequence[Rescored]]
 ) -> Opinions:
-    """The opinions of a run's dialogues: other users', and those in `judgements.jsonl` (of
-    `rlver-gym judge`) and `ratings.jsonl` of the folder where they are there.
-    """
+    """The opinions of a run's dialogues, with those that lie in its folder."""
     if not dialogues:
         raise RunError("no dialogue there counts. See what rlver-gym report says of the run.")
     emotions = {SCORE: mean_by((one.agent, one.final) for one in dialogues)}
@@ -104,9 +100,7 @@ def read_opinions(folder: Path) -> Opinions | None:
 
 
 def read_capabilities(path: Path) -> dict[str, dict[str, float]]:
-    """By dialogue (AGENT/PERSONA/SEED), the mean mark of each capability over the judgements of a
-    file that `rlver-gym judge` wrote; empty when there is none.
-    """
+    """By dialogue (AGENT/PERSONA/SEED), the mean mark of each capability, as judged."""
     said: dict[str, list[tuple[str, float]]] = {}
     for where, line in read_json_lines(path.parent, path.name):
         scores, dialogue = line.get("scores", {}), line.get("dialogue")
@@ -129,9 +123,7 @@ def _group_capability_scores(path: Path) -> dict[str, dict[str, float]]:
 
 
 def _compute_human_rated_finals(folder: Path, dialogues: Sequence[Recorded]) -> dict[str, float]:
-    """Mean final emotion by people's ratings of each reply, over dialogues that somebody rated
-    whole; several raters of one count alike.
-    """
+    """Mean final emotion by people's ratings, over dialogues that somebody rated whole."""
     known = {one.key: one for one in dialogues}
     finals = mean_by(
         (key, known[key].scene.card.final_emotion(changes[turn] for turn in sorted(changes)))

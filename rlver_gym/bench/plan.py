@@ -70,9 +70,7 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True)
 class Planned:
-    """All dialogues of a plan: each agent with each persona, under each seed. Counted, never
-    listed: it may be a stranger's.
-    """
+    """Each agent with each persona under each seed: counted, never listed."""
 
     agents: tuple[str, ...]
     personas: tuple[str, ...]
@@ -216,9 +214,7 @@ class BenchPlan(Plan):
 
     @cached_property
     def pins(self) -> dict[str, Any]:
-        """Everything that decides the episodes, by the names in `PINNED`; of the user's server the
-        address without credentials, and what it is not sent.
-        """
+        """Everything that decides the episodes, by the names in `PINNED`, without credentials."""
         user, server = self.make_user(_OFFLINE_CHAT), {}
         if uses_server(self.user):
             chat = self._user_chat(self.chat)

@@ -71,9 +71,7 @@ def parse_number(value: object, low: float, high: float, where: str) -> float:
 
 
 def read_lines(folder: Path) -> Iterator[tuple[str, tuple[str, str, int], dict[str, Any]]]:
-    """Of each line where it stands, its dialogue, rater and turn, and all of it. RunError for one
-    that does not name these.
-    """
+    """Of each line its place, dialogue, rater and turn, and all. RunError without these."""
     for where, line in read_json_lines(folder, RATINGS):
         key, rater, turn = line.get("dialogue"), line.get("rater"), line.get("turn")
         if not isinstance(key, str) or not isinstance(rater, str) or not isinstance(turn, int):

@@ -78,10 +78,7 @@ class RecomputedScenes:
 def load_scenes(
     folder: Path, manifest: Manifest, response_cache: Path | None, sources: Sources
 ) -> RecomputedScenes:
-    """What a run is recomputed with; `response_cache`: None for the one in the folder.
-
-    RunError when something has to be named, or is not what the manifest pins.
-    """
+    """What a run is recomputed with. RunError when it is not what the manifest pins."""
     card, cards = find_cards(folder, manifest, sources)
     user = _make_recorded_user(folder, manifest, response_cache, sources)
     pins, there = pin_scenes(manifest.plan, card, cards, user), manifest.model_dump(mode="json")
@@ -109,9 +106,7 @@ class Repeatable(NamedTuple):
 def find_repeatable(
     folder: Path, manifest: Manifest, response_cache: Path | None = None
 ) -> Repeatable:
-    """The agents that come with the package, and chat models whose answers are in the run's
-    response cache and whose prompt is the one of this version, say the same again.
-    """
+    """Shipped agents, and chat models whose answers are in the run's response cache."""
     agents = manifest.plan.agents
     makers = {name: agent_maker(name) for name in agents if is_shipped_agent(name)}
     unasked = {name: "it is not part of rlver-gym" for name in agents if name not in makers}

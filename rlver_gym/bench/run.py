@@ -179,9 +179,7 @@ def run(plan: BenchPlan, folder: Path) -> Iterator[Episode]:
 def _find_finished(
     folder: Path, *, keep_failed: bool
 ) -> tuple[list[Episode], dict[Case, int], int]:
-    """What need not be held again, what failed with the turn in which it did, and how many lines
-    were edited or cut off. RunError for a dialogue that nobody here has written.
-    """
+    """What is finished, what failed and in which turn, and how many lines were damaged."""
     records = read_run(folder)
     strange = [one for one in records.problems.findings if one.kind in ("doubled", "unplanned")]
     if strange:

@@ -26,9 +26,7 @@ class Score(NamedTuple):
     turns: float
     needs: dict[str, float]
     to_best: Interval | None
-    """Mean difference to the best competitor over the personas of both, at worst; None for that one
-    itself. Who is told what no agent can know is none, unless all are.
-    """
+    """Mean difference to the best competitor over people of both; None for that one itself."""
     episodes: int
     failed: int
     failed_by_agent: int
@@ -50,9 +48,7 @@ class Score(NamedTuple):
 
 
 def score_agents(episodes: Sequence[Episode], planned: Planned | None = None) -> list[Score]:
-    """One score an agent, the best at worst first; those of whose dialogues none came to an end are
-    last, with a mean of nan. `planned`: what the plan has, for what is missing.
-    """
+    """One score an agent, the best at worst first. `planned`: for what is missing."""
     by_agent: dict[str, list[Episode]] = {agent: [] for agent in planned.agents} if planned else {}
     by_agent |= group((episode.agent, episode) for episode in episodes)
     at_worst = {
@@ -148,9 +144,7 @@ def _compute_persona_means(episodes: Sequence[Episode]) -> dict[str, float]:
 def _compute_worst_case_means(
     episodes: Sequence[Episode], planned: Planned | None
 ) -> dict[str, float]:
-    """By persona, with the lowest emotion for what failed or is missing; empty for an agent without
-    dialogues, of whom a stranger's plan may have a thousand.
-    """
+    """By persona, with the lowest emotion for what failed or is missing."""
     if not episodes:
         return {}
     finals: dict[str, list[int]] = {persona: [] for persona in planned.personas} if planned else {}

@@ -28,10 +28,7 @@ _JUDGE_NOTE = (
 
 
 def sections_to_json(comparison: Comparison, *, by_persona: bool) -> dict[str, Any]:
-    """`strategies`; `capabilities` where the runs have been judged, `opinions` by run where they
-    were asked for, `truth` where agents were asked to agree with what is false, `personas` if
-    `by_persona`.
-    """
+    """The sections that there are, by name; `personas` if `by_persona`."""
     found = {
         "strategies": {one.agent: one for one in analyse_strategies(comparison.episodes)},
         "capabilities": collect_judge_scores(comparison),

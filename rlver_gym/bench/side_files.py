@@ -1,6 +1,4 @@
-"""What a judge, raters and other users have left beside a run: which of it is of this run's
-dialogues. None of it is recomputed.
-"""
+"""What a judge, raters and other users have left beside a run: which of it is of this run."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from math import isclose

@@ -166,9 +166,7 @@ class Suite(Plan):
         return any(one.by_reference and one.measure == "difference" for one in bound)
 
     def select_people(self) -> tuple[str, ...]:
-        """Those of a panel, or who are named; empty for a whole split. RlverError where there is no
-        such person, or are too few.
-        """
+        """Those of a panel, or who are named; empty for a whole split. RlverError for nobody."""
         shelf = library(self.personas)
         if self.panel and not self.persona_ids:
             return draw_panel(shelf, self.split or env_card(self.env).split, self.panel)
@@ -275,9 +273,7 @@ def _check_thresholds(suite: Suite) -> Iterator[_Problem]:
 
 
 def check_against_runs(suite: Suite, plan: BenchPlan, path: Path, folder: Path) -> None:
-    """CardError for a baseline that cannot be compared, and for a budget in which the run cannot
-    be done; the latter for a new run in `folder` alone, since what is kept is free.
-    """
+    """CardError for a baseline that cannot be compared, or a budget too small for a new run."""
     problems = [*_check_baseline(suite, plan, Path(suite.baseline))] if suite.baseline else []
     budget = {} if folder.exists() else plan.chat.budget.model_dump(exclude_none=True)
     least = _estimate_least(suite, plan) if budget else {}
@@ -289,9 +285,7 @@ def check_against_runs(suite: Suite, plan: BenchPlan, path: Path, folder: Path) 
 
 
 def _estimate_least(suite: Suite, plan: BenchPlan) -> dict[str, float]:
-    """What the usual server is asked for when every dialogue has one turn, by the names of a
-    budget's limits; tokens by half an estimate that may be twice too high.
-    """
+    """What the usual server is asked for at least, by the names of a budget's limits."""
     usual = [name for name in suite.readers if ADDRESS not in name]
     cases = [case for case in plan.cases() if ADDRESS not in case.agent]
     held = estimate_requests_and_tokens(plan, cases, turns=1)

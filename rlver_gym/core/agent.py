@@ -28,9 +28,7 @@ class NonBlocking:
 
 
 AgentMaker = Callable[[Persona | None, int], Agent]
-"""Makes an agent for one dialogue from a seed and the persona, at which only a privileged agent
-looks; None: there is no card of whoever talks.
-"""
+"""Makes an agent for a dialogue from seed and persona, at which only a privileged one looks."""
 
 
 def turn_of(messages: Sequence[Message]) -> int:

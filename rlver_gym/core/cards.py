@@ -26,9 +26,7 @@ MAX_TURNS = 20
 """More turns than this and a person would run out of things to say."""
 CardText = Annotated[str, StringConstraints(max_length=4000), AfterValidator(check_printable_text)]
 STRATEGY_VIEW = "RLVER-Strategy-v0"
-"""The registered environment that has no card: it shows the dialogues of another one as numbers
-(`rlver_gym.environment.strategy_env`).
-"""
+"""The registered environment without a card: another's dialogues as numbers."""
 
 
 class EnvCard(HashedCard):

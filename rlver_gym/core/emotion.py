@@ -1,6 +1,4 @@
-"""The emotion scale: an integer from 0 (despair) to 100 (at peace), its bands, how a dialogue ends,
-and the rewards that are made of it.
-"""
+"""The emotion scale from 0 (despair) to 100 (at peace), bands, ends, and rewards."""
 
 from collections.abc import Callable
 from enum import StrEnum

@@ -141,9 +141,7 @@ class Fact(Frozen):
     after: tuple[Slug, ...] = Field(default=(), max_length=MAX_LINES)
     """Disclosures or facts without which the answer would not be understood."""
     key: tuple[Line, ...] = Field(default=(), max_length=MAX_LINES)
-    """The words of the answer on which it turns: a name, number, time, place or relation, in every
-    way of writing it ("nine days", "9 days").
-    """
+    """The words of the answer on which it turns, in every way of writing them."""
     right: tuple[Line, ...] = Field(default=(), max_length=MAX_LINES)
     """True statements about it, said to the person ("You've told nobody at work.")."""
     wrong: tuple[Line, ...] = Field(default=(), max_length=MAX_LINES)
@@ -255,9 +253,7 @@ class Other(Frozen):
     who: Line
     pronoun: Literal["he", "she", "they"]
     introduction: Line | None = None
-    """How the person names them the first time, where the name alone would not be understood: "my
-    neighbour Judith". It stands wherever the name stands.
-    """
+    """How the person names them the first time, such as "my neighbour Judith"."""
     may: tuple[Line, ...] = Field(min_length=1, max_length=MAX_LINES)
 
 
@@ -349,9 +345,7 @@ class Situation(Frozen):
     openings: Openings
     disclosures: tuple[Disclosure, ...] = Field(min_length=10, max_length=MAX_LINES)
     facts: tuple[Fact, ...] = Field(default=(), max_length=MAX_LINES)
-    """What can be asked about it. Optional: without them the person answers from the rest of the
-    card, or says that they would rather not.
-    """
+    """What can be asked about it; without them, the rest of the card answers."""
     answers: dict[Inquiry, Lines] = Field(default_factory=dict)
     """What they say to what is asked about any story, the most guarded line first."""
     about_people: dict[Line, dict[InquiryAboutOther, Lines]] = Field(default_factory=dict)

@@ -113,20 +113,14 @@ class ReadsDialogues(Protocol):
     """A user that appraises a recorded dialogue at once."""
 
     def appraise_dialogue(self, scene: Scene, dialogue: Dialogue) -> list[Appraisal]:
-        """What each utterance did at its place, in order. The emotion begins at the card's start,
-        and anew after an end.
-        """
+        """What each utterance did, in order, from the card's start, and anew after an end."""
         ...
 
     async def aappraise_dialogue(self, scene: Scene, dialogue: Dialogue) -> list[Appraisal]: ...
 
 
 def appraise_many(user: SentientUser, moments: Sequence[Moment]) -> list[Appraisal]:
-    """What was said at each of the moments, in their order.
-
-    A user may have an `appraise_many` of its own, which judges replies to one moment side by side;
-    any other is asked for one after the other.
-    """
+    """What was said at each of the moments, side by side where the user can judge so."""
     if isinstance(user, _AppraisesMany):
         return user.appraise_many(moments)
     return [user.appraise(*moment) for moment in moments]
@@ -140,10 +134,7 @@ async def aappraise_many(user: AsyncSteps, moments: Sequence[Moment]) -> list[Ap
 
 
 def is_async_user(user: SentientUser) -> bool:
-    """Whether the user is an `AsyncSentientUser`.
-
-    Asked once a dialogue: `isinstance` with a protocol takes four hundred times as long.
-    """
+    """Whether the user is an `AsyncSentientUser`; quicker than `isinstance` with a protocol."""
     return hasattr(user, "aopen") and hasattr(user, "aappraise") and hasattr(user, "aspeak")
 
 
@@ -164,8 +155,5 @@ def disclosure_depth(emotion: int, change: int, turns: int) -> Depth:
 
 
 def restless_threshold(disposition: Disposition) -> int:
-    """The emotion below which a person of this disposition says that they are going.
-
-    Whether the dialogue ends is the env card's rule.
-    """
+    """The emotion below which a person of this disposition says that they are going."""
     return _RESTLESS_THRESHOLDS[disposition]

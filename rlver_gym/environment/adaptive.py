@@ -1,6 +1,4 @@
-"""Adaptive difficulty: people warm less readily when the agent succeeds often, and more when it
-seldom does, so that about half of the dialogues go well and a learner keeps a signal.
-"""
+"""Adaptive difficulty: people warm less readily when the agent succeeds often."""
 
 from typing import Any
 
@@ -26,9 +24,7 @@ class AdaptiveDifficulty(gym.Wrapper[str, str, str, str], RecordConstructorArgs)
     def __init__(
         self, env: gym.Env[str, str], target: float = 0.5, good: int = 50, step: float = 0.05
     ) -> None:
-        """`target`: the share that shall go well, in (0, 1); `good`: a final emotion, 1 to 100;
-        `step`: in (0, 0.5]. ValueError for others.
-        """
+        """`target`: in (0, 1); `good`: a final emotion, 1 to 100; `step`: in (0, 0.5]."""
         RecordConstructorArgs.__init__(self, target=target, good=good, step=step)
         gym.Wrapper.__init__(self, env)
         if not (0 < target < 1 and 1 <= good <= 100 and 0 < step <= 0.5):

@@ -55,9 +55,7 @@ def check_episodes(episodes: Iterable[Episode]) -> AnomalyReport:
 
 
 def find_alerts(episodes: Iterable[Episode]) -> list[Alert]:
-    """The agents that say the same to people with other stories (`MOST_TO_OTHERS`) or over and over
-    (`MOST_COPIES`), by environment and user; of whom it is expected comes last.
-    """
+    """The agents that say the same to others or over and over; the expected ones last."""
     groups: dict[tuple[str, ...], list[Episode]] = {}
     for one in episodes:
         where = (one.agent, one.env, one.env_hash, one.user, one.user_version)

@@ -1,6 +1,4 @@
-"""Belief: the agent says what it takes the person to feel and to need before it speaks, and is told
-how right it was. Beside the mood; never paid, unless the wrapper is told to.
-"""
+"""Belief: the agent says what it takes the person to feel and need, and is told how right."""
 
 import re
 from typing import Any, NamedTuple
@@ -28,9 +26,7 @@ class StatedBelief(NamedTuple):
 
 
 def split_belief(utterance: str) -> tuple[StatedBelief, str]:
-    """The belief of a tagged utterance, and the words that the person hears; see FORM. Weights of
-    needs are made to add up to 1; what is no need is left out.
-    """
+    """The belief of a tagged utterance (see FORM), and the words that the person hears."""
     tag = _TAG.match(utterance)
     if tag is None:
         return StatedBelief(None, None), utterance
@@ -47,9 +43,7 @@ def split_belief(utterance: str) -> tuple[StatedBelief, str]:
 
 
 def compute_brier_score(needs: dict[HiddenNeed, float], true: HiddenNeed) -> float:
-    """Brier's score of a distribution over the eight needs: the sum of squared errors, 0 for a
-    certain and right one, 0.875 for an even one, 2 for a certain and wrong one (Brier 1950).
-    """
+    """Sum of squared errors: 0 for certain and right, 0.875 for an even guess (Brier 1950)."""
     return sum((needs.get(need, 0.0) - (need == true)) ** 2 for need in NEEDS)
 
 

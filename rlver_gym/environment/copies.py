@@ -31,9 +31,7 @@ class NearCopies(NamedTuple):
     """What was found among the replies of one agent."""
 
     share: float
-    """Percent of the replies that are near-copies: of a reply to somebody with another story, or of
-    an earlier one in the same dialogue.
-    """
+    """Percent of the replies that are near-copies of others, to others or in one dialogue."""
     to_others: float
     """Percent of the replies that are near-copies of a reply to somebody with another story."""
     replies: int

@@ -21,9 +21,7 @@ from rlver_gym.util.errors import CardError, DialogueError, UnknownName, UserFai
 _PICTURES = ("rgb_array", "rgb_array_list", "depth_array", "depth_array_list")
 """Render modes of Gymnasium's that we do not have."""
 _MOVES = (UserFailed, DialogueError)
-"""Errors of a step after which the dialogue is not where it was: a user that failed has ended it,
-or another step at the same time has moved it.
-"""
+"""Errors of a step that has ended the dialogue, or that another step has moved."""
 FailureChoice = Literal["raise", "truncate"]
 """Whether a failed user raises UserFailed, or ends the episode as truncated and not valid."""
 EnvStep = tuple[str, float, bool, bool, dict[str, Any]]
@@ -184,10 +182,7 @@ class DialogueEnv(gym.Env[str, str]):
         return run_coroutine(self.aappraise_replies(texts), self.is_async)
 
     def step_from(self, appraised: AppraisedReplies, index: int) -> EnvStep:
-        """Say the reply of that index, which is appraised already: it alone is answered. Gives what
-        `step` gives; the record of the turn holds the others. DialogueError for replies to another
-        moment.
-        """
+        """Say the reply of that index, already appraised. DialogueError for another moment."""
         with undo_on_error([self], unless=_MOVES):
             return run_coroutine(self.astep_from(appraised, index), self.is_async)
 

@@ -315,9 +315,7 @@ _MAKE_USER = ", or make the user first: user=make_user('openai:MODEL', api_key=.
 
 
 def refuse_secrets(options: Mapping[str, Any], place: str, remedy: str = "") -> None:
-    """CardError for a key or a password among a user's options, which `place` would keep: a spec is
-    printed, pickled and written as JSON. `remedy`: what else can be done.
-    """
+    """CardError for a key among options that `place` would keep. `remedy`: what else helps."""
     if where := find_secret(options):
         raise CardError(
             f"{where}: a key or a password would stand in {place}. Set OPENAI_API_KEY and"

@@ -1,6 +1,4 @@
-"""Calls to a server of episodes: JSON over HTTP, repeated while the server asks to wait or cannot
-be reached, with errors that name the remedy. Needs only the standard library.
-"""
+"""Calls to a server of episodes: JSON over HTTP, repeated, with errors that name the remedy."""
 
 import asyncio
 import json
@@ -66,11 +64,7 @@ class RemoteServer:
     """One server, one call at a time. Its connection is kept, and made anew in a copy."""
 
     def __init__(self, url: str, timeout_s: float, patience_s: float) -> None:
-        """`url`: such as http://127.0.0.1:8000. `timeout_s`: of one attempt. `patience_s`: for how
-        long a call is repeated.
-
-        CardError for what is no address, or holds a password.
-        """
+        """`timeout_s`: of one attempt. `patience_s`: of all. CardError for no address."""
         self.url = _check_url(url)
         self.timeout_s = timeout_s
         self.patience_s = patience_s
@@ -116,9 +110,7 @@ class RemoteServer:
             self.call("DELETE", path, patience_s=0.0)
 
     async def acall(self, *arguments: Any, **named: Any) -> dict[str, Any]:
-        """As `call`, on a thread: the event loop is free meanwhile. The thread goes on with what is
-        cancelled, and then closes the connection: use a copy instead.
-        """
+        """As `call`, on a thread, which goes on with what is cancelled: use a copy then."""
         try:
             return await self._worker(lambda: self.call(*arguments, **named))
         except asyncio.CancelledError:
@@ -134,9 +126,7 @@ class RemoteServer:
         patience_s: float | None = None,
         waits_for_room: bool = True,
     ) -> dict[str, Any]:
-        """What the server answers; {} for nothing. What is repeated must be safe to repeat.
-        ServerFull at once unless it `waits_for_room`.
-        """
+        """What the server answers. ServerFull at once unless it `waits_for_room`."""
         content = None if body is None else json.dumps(body).encode()
         patience_s = self.patience_s if patience_s is None else patience_s
         began, attempt = time.monotonic(), 0

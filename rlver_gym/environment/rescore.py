@@ -27,9 +27,7 @@ class ReappraisedTurn(NamedTuple):
 def reappraise(
     user: SentientUser, scene: Scene, opening: str, exchanges: Iterable[tuple[str, str]]
 ) -> Iterator[ReappraisedTurn]:
-    """The user hears each utterance and the recorded answer, is shown no recorded score and keeps
-    an emotion of its own. What is said after its own end is appraised at the start emotion.
-    """
+    """The user hears each utterance and answer, and keeps an emotion of its own, anew at an end."""
     card, dialogue, emotion = scene.card, Dialogue(opening), scene.card.start
     if isinstance(user, ReadsAhead):
         exchanges = list(exchanges)

@@ -178,9 +178,7 @@ class EmpathySession:
         return run_coroutine(self.areply(utterance), self.is_async)
 
     def appraise_at(self, emotion: int, dialogue: Dialogue) -> Appraisal:
-        """What a dialogue's last utterance does to this person at that emotion, in [0, 100]. The
-        session stays where it is. Raises UserFailed.
-        """
+        """What a dialogue's last utterance does to this person at that emotion. UserFailed."""
         work = self._async_user.aappraise(self.scene, emotion, dialogue)
         return run_coroutine(work, self.is_async)
 
@@ -303,9 +301,7 @@ class EmpathySession:
 
 
 def reply_many(sessions: Sequence[EmpathySession], utterances: Sequence[str]) -> list[Turn]:
-    """What `reply` gives in each of several dialogues of one user; heard at once where the user can
-    (`hear_moments`), is not asynchronous, and nothing stands between it and the dialogues.
-    """
+    """What `reply` gives in each of several dialogues of one user, heard at once if it can."""
     if not sessions or sessions[0].is_async or sessions[0].scene.card.world is not None:
         return [session.reply(text) for session, text in zip(sessions, utterances, strict=True)]
     user, moments = sessions[0].user, []

@@ -145,10 +145,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
     def appraise_replies(
         self, texts: Sequence[Sequence[str]]
     ) -> tuple[AppraisedReplies | None, ...]:
-        """Several replies to every dialogue, appraised at once: see `EmpathyEnv.appraise_replies`.
-        None for a dialogue in which nothing can be said now: it is over, or its user failed to
-        open.
-        """
+        """Several replies to every dialogue at once; None where nothing can be said now."""
         self._check_count(texts, "replies for")
         numbers = [number for number in range(self.num_envs) if self._listens(number)]
         appraised = self._run_all(

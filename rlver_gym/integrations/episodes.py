@@ -127,9 +127,7 @@ def _cached_host(config: str) -> EpisodeHost:
 
 
 def share_host(config: Mapping[str, Any]) -> EpisodeHost:
-    """One host for all equal configs of a process: a framework makes an environment for each
-    dialogue. A user that is an object is its own.
-    """
+    """One host for all equal configs of a process. A user that is an object is its own."""
     if not isinstance(config.get("user", ""), str):
         return EpisodeHost(**config)
     return _cached_host(json.dumps(dict(config), sort_keys=True))

@@ -74,9 +74,7 @@ class EmpathyState(State):
 
 
 class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyState]):
-    """The episodes of one session, one after the other. OpenEnv gives each session a thread, so
-    that a user that takes its time holds up no other session.
-    """
+    """The episodes of one session, in a thread of OpenEnv's, one after the other."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 

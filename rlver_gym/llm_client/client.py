@@ -120,9 +120,7 @@ class ChatClient:
         await self._transport.close()
 
     async def _complete(self, request: ChatRequest) -> ChatAnswer | ChatError:
-        """The answer, or the error: of a refusal that may be of the one request, once it is known
-        whether the model answers any other with the same settings.
-        """
+        """The answer or error; of a refusal once others with its settings are answered or not."""
         settings = _settings_of(request)
         self._pending[settings] += 1
         try:
@@ -238,10 +236,7 @@ class ChatClient:
         return is_nonsense and await self._pause(call, failure._replace(retry_after_s=None))
 
     async def _pause(self, call: _Call, failure: Failure) -> bool:
-        """Wait (drawn evenly from 0 to a bound that doubles, or as long as the server asks) until
-        another attempt; returns False when there were enough, or the wait would outlive the
-        request.
-        """
+        """Wait until another attempt; False when there were enough, or it would be too late."""
         asked_s, is_busy = failure.retry_after_s or 0.0, failure.kind is Kind.BUSY
         most = min(_MOST_ATTEMPTS.get(failure.kind, 99), self.settings.attempts)
         if failure.kind is Kind.NO_CONNECTION and not self._has_responded:
@@ -281,9 +276,7 @@ class ChatClient:
 
 
 def summarise_failures(failures: list[Failure]) -> str:
-    """The reasons in one line, in the order they first came up, each with how often; how often the
-    server asked to wait differs from run to run and is left out.
-    """
+    """The reasons in order, each with how often; not how often the server asked to wait."""
     counts = Counter((failure.reason, failure.kind is Kind.BUSY) for failure in failures)
     return "; ".join(
         f"{reason} ({count}×)" if count > 1 and not busy else reason

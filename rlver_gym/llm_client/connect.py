@@ -1,6 +1,4 @@
-"""The way to a chat server: one client for everybody in the process who means the same server,
-behind a response cache when one is asked for.
-"""
+"""The way to a chat server: one client for all with the same settings, behind a cache."""
 
 import asyncio
 import atexit
@@ -21,9 +19,7 @@ from rlver_gym.util.request_origin import REQUEST_ORIGIN
 
 @dataclass(frozen=True)
 class ChatHandle:
-    """A Chat that is only its settings, so that it can be copied, pickled and taken across a fork:
-    it finds the shared client with each request.
-    """
+    """A Chat that is only its settings, to be copied, pickled and taken across a fork."""
 
     settings: ChatSettings
 

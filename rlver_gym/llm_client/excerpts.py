@@ -1,6 +1,4 @@
-"""What may be shown of a server's own words: no keys, and nothing that it repeats of the request
-but the ordinary words of error messages (`ordinary_words.txt`).
-"""
+"""What may be shown of a server's own words: no keys, and nothing said in the request."""
 
 import html
 import re
@@ -25,17 +23,13 @@ _SEVERAL = re.compile(r"\[…\](?:\W{0,3}\[…\])+")
 
 @cache
 def _ordinary_words() -> frozenset[str]:
-    """What error messages are made of: such words give nothing away when a request happens to hold
-    them too. No names of people are among them.
-    """
+    """What error messages are made of, no names among them: such words are shown."""
     text = (files("rlver_gym.llm_client") / "ordinary_words.txt").read_text(encoding="utf-8")
     return frozenset(text.split())
 
 
 def mask(text: str, secrets: Sequence[str], request_texts: Sequence[str]) -> str:
-    """One line of at most `EXCERPT` characters, without keys and without what it repeats of the
-    request, also where that is short: a name, an age.
-    """
+    """At most `EXCERPT` characters, without keys and without what it repeats of the request."""
     unescaped = _ESCAPED.sub(lambda one: chr(int(one[1], 16)) if one[1] else " ", text[:_LOOKED_AT])
     text = one_line(html.unescape(unescaped))
     for secret in secrets:

@@ -1,6 +1,4 @@
-"""What a failed attempt means: whether another may do better, how far a refusal reaches and what to
-leave out, by the words that servers use (`refusals.yaml`) or else by the HTTP status.
-"""
+"""What a failed attempt means, by the words that servers use or else by the HTTP status."""
 
 import math
 import re
@@ -140,10 +138,7 @@ _STATUS_BY_WORDS = (
 def classify_http_error(
     status: int, content: bytes, headers: Mapping[str, str], request_texts: Collection[str] = ()
 ) -> Failure:
-    """The failure that an HTTP error means. It quotes the server's message, still to be masked.
-
-    What it repeats of `request_texts` is no word of the server's, and decides nothing.
-    """
+    """The failure that an HTTP error means, its quote still to be masked."""
     try:
         found: Any = parse_wire_json(content, MAX_VALUES)
     except ValueError:  # words and no JSON, or a page
@@ -185,9 +180,7 @@ def classify_error(
 
 
 def classify_body(found: Any, request_texts: Collection[str] = ()) -> Failure | None:
-    """The failure that a body tells of whose HTTP status is 200; None for one that complains of
-    nothing. Words that no rule knows may be another's the next time: it is asked again.
-    """
+    """The failure that a body of status 200 tells of; None for one without a complaint."""
     told = (
         {_fold_key(key): value for key, value in found.items()} if isinstance(found, dict) else {}
     )
@@ -240,9 +233,7 @@ def _names_other_field(found: Any) -> bool:
 
 
 def quote_message(found: Any) -> str:
-    """What a server says is wrong, and what the server behind it said, without what it repeats of
-    the request; empty when it says nothing in a known place.
-    """
+    """What servers say is wrong, without what repeats the request; empty for nothing."""
     said = [*dict.fromkeys(" ".join(one.split()) for one in _find_words(found)), ""]
     quote = ": ".join([one for one in said if " " in one][:2] or said[:1])[:_MAX_CHARS]
     return mend_surrogates(quote)
@@ -274,9 +265,7 @@ def _unpack(found: Any) -> Any:
 
 
 def retry_after_s(header: str | None, now: datetime | None = None) -> float | None:
-    """Seconds that a Retry-After header asks to wait, 30 days at most: it holds seconds or an HTTP
-    date. None when it says nothing usable.
-    """
+    """Seconds that a Retry-After header asks to wait, at most 30 days; None for nonsense."""
     if not header or len(header) > _MAX_HEADER_CHARS:
         return None
     try:

@@ -92,9 +92,7 @@ class ResponseCache:
             pass
 
     def get(self, key: str) -> ChatAnswer | ChatError | None:
-        """The cached result for this key: an answer, or the error that the request ended in; None
-        when there is none. CacheError when it was changed.
-        """
+        """The cached answer or error; None when there is none. CacheError when it was changed."""
         with self._db() as db:
             found = db.execute("SELECT * FROM answers WHERE key = ?", (key,)).fetchone()
         return _row_from(found).result() if found else None
@@ -163,9 +161,7 @@ class ResponseCache:
 
     @contextmanager
     def _db(self) -> Iterator[sqlite3.Connection]:
-        """A connection of this process to the file that is there now, for one statement: neither a
-        forked process nor a new file of the same name may use an older one.
-        """
+        """A connection of this process to the file that is there now, for one statement."""
         with self._lock, self._translate_errors():
             belongs = os.getpid(), _file_id(self.path), self._read_only and _uri_options(self.path)
             if self._connection is None or self._belongs != belongs:
@@ -237,19 +233,14 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
 
 
 def _uri_options(path: Path) -> str:
-    """The options of the URI with which SQLite reads a file without writing to it.
-
-    Only where a killed process left a log beside it does that have to be looked into.
-    """
+    """How SQLite reads a file without writing, looking into a log that was left beside it."""
     log = path.with_name(f"{path.name}-wal")
     is_left = log.exists() and log.stat().st_size and os.access(path.parent, os.W_OK)
     return "mode=ro" if is_left else "immutable=1"
 
 
 def _prepare_database(db: sqlite3.Connection, path: Path, read_only: bool) -> None:
-    """Create the table in an empty file; CacheError for a file that is something else, or would be
-    more than a table when it is read.
-    """
+    """Create the table in an empty file; CacheError for a file that is anything else."""
     # First: they are made last.
     tables = db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
     mark, version = (

@@ -1,6 +1,4 @@
-"""How a chat server is reached, how patiently, and what it may cost; what of an address and a key
-may be shown, and what stays behind when settings are pickled.
-"""
+"""How a chat server is reached and what it costs; which of its secrets may be shown."""
 
 import hashlib
 import os
@@ -31,9 +29,7 @@ ADDRESS = "@http"
 """Where the address begins in openai:MODEL@URL."""
 NO_KEY = "none"
 CacheMode = Literal["off", "record", "replay", "auto"]
-"""record: ask the server and keep the answers, also those the cache already holds. replay: only the
-cache. auto: the cache, and the server for the rest.
-"""
+"""Whether the server is asked (record), the cache alone (replay), or both (auto)."""
 OmittedField = Literal["temperature", "max_tokens", "seed", "response_format", "system"]
 
 
@@ -182,10 +178,7 @@ class ChatSettings(_Settings):
 
 
 def resolve_settings(settings: ChatSettings) -> ChatSettings:
-    """The same with address and key filled in from the environment.
-
-    ServerRefused when either is none, or OpenAI's own server has no key.
-    """
+    """The same with address and key of the environment. ServerRefused where they lack."""
     url = settings.base_url or read_variable(URL) or OPENAI_URL
     key = settings.api_key or SecretStr(read_variable(KEY) or NO_KEY)
     if problem := find_problem(url):
@@ -256,9 +249,7 @@ class _Withheld(NamedTuple):
     """What of it may be shown."""
     salt: bytes
     check: bytes
-    """A short hash, which tells a wrong secret and does not give the right one away. Empty for one
-    that was the variable's: it may change.
-    """
+    """A short hash that tells a wrong secret; empty for one that was the variable's."""
 
 
 def _change_fields(state: dict[Any, Any], change: Any) -> dict[Any, Any]:

@@ -1,8 +1,4 @@
-"""What is sent to an OpenAI-compatible server and how its answers are read.
-
-Text from outside becomes values here, by the lenient one of the readings of JSON that
-`util.json_text` tells apart.
-"""
+"""What is sent to an OpenAI-compatible server, and how its answers are read."""
 
 import json
 from codecs import BOM_UTF8
@@ -179,9 +175,7 @@ def _count(usage: Any, name: str) -> int:
 
 
 def _join_events(content: bytes) -> dict[str, Any]:
-    """The whole completion, as if it had come at once. One that ends neither in a finish_reason nor
-    in `[DONE]` broke off, which is its finish_reason then. ValueError for what is no such stream.
-    """
+    """The whole completion of a stream; "error" when it broke off. ValueError for no stream."""
     if sum(map(content.count, (b",", b"[", b"{"))) > MAX_VALUES:
         raise ValueError(f"more than {MAX_VALUES:,} values")
     parts: list[Content] = []

@@ -51,9 +51,7 @@ async def send_and_close(send: Send, status: int, body: bytes, headers: Mapping[
 
 
 async def discard_body(receive: Receive, timeout_s: float) -> None:
-    """Read what still comes, within bounds: a connection that is closed while the client sends is
-    reset, and then it never sees the answer.
-    """
+    """Read what still comes, within bounds, or the client never sees the answer."""
     num_bytes = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):

@@ -1,6 +1,4 @@
-"""An application behind a socket: what each connection must do to be kept, and how long it is
-served. The server of episodes and the studio share it.
-"""
+"""An application behind a socket, with limits for each connection."""
 
 import asyncio
 import socket
@@ -27,9 +25,7 @@ _MANY = 1 << 20
 
 
 class AppServer:
-    """A socket that listens, and an application behind it: served by this thread until it is
-    interrupted, or by one of its own until the end of its `with`.
-    """
+    """A socket and an application behind it, served by this thread or, in a `with`, another."""
 
     def __init__(
         self,

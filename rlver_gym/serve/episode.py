@@ -17,9 +17,7 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """Work that is done once for each request id. Whoever asks again gets the same result, also
-    while the work is under way. Failed work is forgotten, and may be tried again.
-    """
+    """Work done once for each request id; all who ask get its result. Failed work is forgotten."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[object, asyncio.Task[T]]] = {}

@@ -87,10 +87,7 @@ class EpisodeTable:
         return self.cards[env_id]
 
     async def begin(self, request: EpisodeRequest, address: str = "") -> EpisodeAnswer:
-        """Begin an episode, or find the one that the same request of the same client began.
-
-        `address`: of the client, who may give itself a name besides.
-        """
+        """Begin an episode, or find the one that the same request of that client began."""
         own_id = request.request_id or secrets.token_hex(16)
         request_id = f"{address} {request.client or ''} {own_id}"
         content = request.model_dump()
@@ -342,9 +339,7 @@ class EpisodeTable:
             thread.stop()
 
     def _file(self, episode: Episode) -> None:
-        """Put an episode where it belongs. As many that have ended are kept as may be open, so that
-        a last answer that was lost can be had again.
-        """
+        """Put an episode where it belongs. Ended ones are kept for answers that were lost."""
         if episode.session.outcome is None:
             self._open[episode.id] = episode
             return

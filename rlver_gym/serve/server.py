@@ -11,9 +11,7 @@ from rlver_gym.users import SentientUser
 _KEEP_ALIVE_S = 75
 """How long an idle connection is kept: longer than a policy thinks between two steps."""
 _FULL_COLLECTION_EVERY = 1_000
-"""Collections of the middle generation; Python's own number is 10. A full one frees some hundred
-objects for every thousand turns: the rest is freed without it.
-"""
+"""Collections of the middle generation, 10 in Python: a full one frees little here."""
 
 
 class EpisodeServer(AppServer):

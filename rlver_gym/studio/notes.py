@@ -19,9 +19,7 @@ class Notes:
         return read_notes(self._runs.run(run))
 
     def write(self, run: Name, dialogue: Name, turn: NoteTurn, text: Words) -> list[Json]:
-        """Keep a note in place of the one that was there; none for no text. Gives all of the run.
-        UnknownName for a turn that is not there.
-        """
+        """Keep a note in place of the one there; none for no text. Gives all of the run."""
         found = self._runs.run(run)
         if turn > len(found.find(dialogue).turns):
             raise UnknownName(f"there is no turn {turn} in {dialogue}. Note it at another one.")
@@ -31,9 +29,7 @@ class Notes:
 
 
 def read_notes(run: Run) -> list[Json]:
-    """The notes beside a run, the oldest first: of several lines of one dialogue and turn the last
-    counts, and one without text removes the note. RunError names a line that is none.
-    """
+    """The notes beside a run, the last of each place. RunError for a line that is none."""
     notes: dict[tuple[str, int], Json] = {}
     for where, line in read_json_lines(run.folder, NOTES):
         key, turn, text = (line.get(name) for name in ("dialogue", "turn", "text"))

@@ -1,6 +1,4 @@
-"""The studio's pages as one file to keep and to send: what runs and trainings hold is inside it,
-packed, and nothing in it can be changed. It asks for nothing; no text of models is markup in it.
-"""
+"""The studio's pages as one file to keep and send, with all that runs and trainings hold."""
 
 import base64
 import gzip
@@ -30,9 +28,7 @@ def write_page(
     out: Path | None = None,
     runs: Runs | None = None,
 ) -> Path:
-    """Write the page of runs and trainings; returns its path, by default one in the first folder.
-    `runs`: the folders' runs, if they are read.
-    """
+    """Write the page; its path, by default in the first folder. `runs`: if they are read."""
     trainings = Trainings([folder for folder in folders if is_training(folder)])
     runs = runs or Runs([folder for folder in folders if folder not in trainings.folders])
     page = out or folders[0] / ("report.html" if len(folders) == 1 else "compare.html")

@@ -1,6 +1,4 @@
-"""Blind comparison of two dialogues with the same person: which supporter helped more. Kept beside
-the run in preferences.jsonl.
-"""
+"""Blind comparison of two dialogues with one person, kept in preferences.jsonl."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -139,9 +137,7 @@ def _get_person_and_seed(episode: Episode) -> tuple[str, int]:
 
 
 def _iterate_pairs(groups: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The names of all pairs: each dialogue beside the next of its group, then beside the one after
-    that, and so on. Who compares a few has met all people and agents.
-    """
+    """All pairs by name, so that who compares a few has met all people and agents."""
     most = max(map(len, groups), default=0)
     for step in range(1, most // 2 + 1):
         for place in range(most):

@@ -41,9 +41,7 @@ class Ratings:
         self._runs, self._sources = runs, Sources(personas=personas)
 
     def next(self, run: Name, rater: Rater, name: Name = "") -> Json:
-        """What this rater rates next (or the dialogue of a hidden `name`), in the order that all
-        raters have; nothing in it tells the agent or the score.
-        """
+        """What this rater rates next, or the dialogue `name`; nothing tells agent or score."""
         found = self._runs.run(run)
         queue, rated = hide_names(found), read_ratings(found.folder)
         mine = {key: by[rater] for key, by in rated.items() if rater in by}
@@ -104,9 +102,7 @@ class Ratings:
         return said | {"dialogue": name}
 
     def agreement(self, run: Name, rater: Rater = "") -> Json:
-        """How far raters agree with each other and, within a dialogue, with the score. The agents
-        by name for a rater who has rated every dialogue, and None for all others.
-        """
+        """How far raters agree; the agents by name for who has rated every dialogue."""
         found = self._runs.run(run)
         rated = read_ratings(found.folder)
         agreed = to_plain(compare_raters(found.dialogues, rated))

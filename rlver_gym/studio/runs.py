@@ -183,9 +183,7 @@ class Runs:
             return None, str(error)
 
     def dialogue(self, run: Name, dialogue: Name) -> Json:
-        """A dialogue whole, with who the person is where their card is at hand; where the run was
-        judged, with its capabilities' marks and each turn's strategies.
-        """
+        """A dialogue whole, with the person's card and a judge's marks where they are there."""
         found = self.run(run)
         episode = found.find(dialogue)
         person, note = self.person(found, episode)

@@ -1,6 +1,4 @@
-"""Who speaks in the studio: the embedded user, the shipped agents, and those that whoever started
-it has named. No page can name another one.
-"""
+"""Who speaks in the studio: the embedded user, shipped agents, and those it was started with."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -48,9 +46,7 @@ class Speakers:
         self._makers = {name: agent_maker(name, chat, options) for name in self.names}
 
     def make_agent(self, name: str, scene: Scene | None) -> Agent:
-        """An agent for a dialogue with somebody; None: with a person who is in need. UnknownName
-        for one that is not here, or may not support such a person.
-        """
+        """An agent for a dialogue, or with None for a person in need. UnknownName for others."""
         known = self.names if scene else self.helpers
         if name not in known:
             remedy = ", ".join(known) or "nobody. Start the studio with --agent openai:MODEL"

@@ -49,9 +49,7 @@ class Talks:
         self._lock = RLock()
 
     def begin(self, env: Name, persona: Name = "", seed: Seed = 0, card: Words = "") -> Json:
-        """Hear the first words of somebody, or of the person of a lean card. UnknownName for a
-        person or an environment that is not here.
-        """
+        """Hear the first words of somebody, or of the person of a lean card."""
         known = shipped_env_ids()
         if env not in known:
             raise UnknownName.of("environment", env, known, ", ".join(known))

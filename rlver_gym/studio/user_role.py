@@ -1,6 +1,4 @@
-"""Be the one in need: an agent supports you, and you rate each reply as it feels. First-person
-data, kept as ratings.jsonl with the words in dialogues.jsonl.
-"""
+"""Be the one in need: an agent supports you, and you rate each reply as it feels."""
 
 import secrets
 from dataclasses import dataclass, field

@@ -132,9 +132,7 @@ class ServerRefused(ChatError):
     """The server refuses every such request: wrong key, no such model, no credit. Stops a run."""
 
     def __init__(self, message: str, *, if_answered: str = "") -> None:
-        """`if_answered`: what to say instead, of the one request, where the model has answered
-        others with the same settings. Empty for what no such answer excuses.
-        """
+        """`if_answered`: what to say of the one request where the model answered others."""
         super().__init__(message)
         self.if_answered = if_answered
 
@@ -184,9 +182,7 @@ def needs_packages(remedy: str) -> Iterator[None]:
 
 
 STOPPING = (ServerUnreachable, ServerOutage, ServerRefused, BudgetSpent, NotInCache)
-"""The ChatErrors that concern more than one request: users and agents let them through, so that
-they stop the run and fail no dialogue.
-"""
+"""The ChatErrors that concern more than one request: they stop the run and fail no dialogue."""
 
 
 def stop_run(error: RlverError, kept: str) -> RunError:

@@ -43,9 +43,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class BackgroundWork(Generic[T]):
-    """A coroutine under way on the background loop, for a thread that waits for it. What it raises
-    that is no Exception is a RuntimeError.
-    """
+    """A coroutine under way on the background loop, for a thread that waits for it."""
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self._loop, self._process = _BACKGROUND.start(), os.getpid()
@@ -111,9 +109,7 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def gather_all(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of all, which go on at the same time. When one fails, the others are cancelled,
-    and have ended before the error is raised.
-    """
+    """All results. When one fails, the others are cancelled first."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         return await asyncio.gather(*tasks)

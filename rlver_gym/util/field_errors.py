@@ -18,9 +18,7 @@ _QUOTED_CHARS = 60
 
 
 def parse_card(kind: type[Card], value: Any, source: str, lines: LineOf | None = None) -> Card:
-    """A plain value as a card; CardError names the file, every field that is wrong, its line where
-    `lines` knows it, and what is expected there.
-    """
+    """A plain value as a card; CardError names the file and every field that is wrong."""
     if not isinstance(value, dict):
         raise CardError(
             f"{source}: must be a mapping of fields, not {type(value).__name__}. See `rlver-gym"

@@ -1,6 +1,4 @@
-"""Frozen models, of cards and of the lines of others' files: their problems in words, their
-content's hash, and what is compiled of them.
-"""
+"""Frozen models: their problems in words, their content's hash, and what is compiled."""
 
 import hashlib
 import json
@@ -120,9 +118,7 @@ _MAX_ENTRIES = 512
 
 
 def cache_by_identity(compile_: Callable[..., Compiled]) -> Callable[..., Compiled]:
-    """`lru_cache` by identity: comparing or hashing a card takes longer than all the rest. What is
-    given beside the card is compared.
-    """
+    """`lru_cache` by identity of a card, which is slow to hash, and by value of the rest."""
     return cache_by_parts()(compile_)
 
 

@@ -25,10 +25,7 @@ def append_json(folder: Path, name: str, *values: dict[str, Any]) -> None:
 
 
 def append_lines(path: Path, lines: Iterable[str], error: MakeError = RunError) -> None:
-    """Write lines at the end of a file: all of them and safely on disk or, with an `error`, none.
-
-    Other writers wait meanwhile, those of other processes too.
-    """
+    """Append lines safely, all or with an `error` none. Other writers wait meanwhile."""
     with open_locked(path, error, wait=True) as file:
         write_lines(file, path, lines, error)
 
@@ -99,9 +96,7 @@ def _end_last_line(file: FileIO, path: Path) -> None:
 
 
 def read_json_lines(folder: Path, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each object with where it stands; none when there is no such file. A last line that was cut
-    off while it was written is passed over. RunError for others that are no object.
-    """
+    """Each object with its place; a cut last line is passed over, RunError for others."""
     path = path_inside(folder, name, error=RunError)
     if not path.exists():
         return

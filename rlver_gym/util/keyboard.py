@@ -18,10 +18,7 @@ _PASTE_GAP_S = 0.05
 
 
 def read_utterance(console: Console, prompt: Text) -> str:
-    """What was typed after the prompt, or pasted: then it may have several lines.
-
-    Without a terminal, one line. EOFError at the end of input.
-    """
+    """What was typed or pasted, perhaps several lines. EOFError at the end of input."""
     if not can_ask() or not sys.stdout.isatty():
         console.print(prompt, end="")
         if sys.stdin is None:

@@ -1,6 +1,4 @@
-"""Keys and passwords: what they look like, found before it is written down, and taken out of
-addresses and answers that are told.
-"""
+"""Keys and passwords: found before they are written down, taken out of what is told."""
 
 import os
 import re

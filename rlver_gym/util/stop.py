@@ -20,9 +20,7 @@ class StopRequested(KeyboardInterrupt):
 
 @contextmanager
 def handle_stops(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
-    """Have the handler called for Ctrl-C and SIGTERM, where they are not ignored. Only the main
-    thread hears signals; elsewhere nothing changes.
-    """
+    """Call the handler for Ctrl-C and SIGTERM unless ignored; in the main thread alone."""
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -21,10 +21,7 @@ class Margins(NamedTuple):
 
 
 class Plot:
-    """A picture whose shapes are placed by value: x to the right, y upwards.
-
-    Every method that draws takes SVG's attributes as keywords: `stroke_width=2`, `class_="grid"`.
-    """
+    """A picture whose shapes are placed by value; attributes are keywords (`stroke_width=2`)."""
 
     def __init__(
         self, width: float, height: float, margins: Margins, x_range: Point, y_range: Point

@@ -14,9 +14,7 @@ _WORD = re.compile(r"[^\W\d_]{3}")
 
 
 def make_tables(rows: Iterable[Sequence[str]], width: int) -> list[Table | Text]:
-    """One table of the rows, their heading first, or several below each other, or a list. The first
-    column is bold; columns of figures stand right.
-    """
+    """Tables or a list of the rows, their heading first; columns of figures stand right."""
     heading, *body = rows
     columns = [_Column.of(cells) for cells in zip(heading, *body, strict=True)]
     return _arrange_columns(columns, width) or [_make_list(heading, body)]
@@ -46,9 +44,7 @@ def _split_cell(cell: str, is_text: bool) -> list[str]:
 
 
 def _arrange_columns(columns: Sequence[_Column], width: int) -> list[Table | Text]:
-    """One table, or several below each other, the first column in each; none where there is no room
-    even for one other column, or for text.
-    """
+    """One table, or several with the first column in each; none where there is no room."""
     first, *others = columns
     first = first._replace(least=first.most)
     for gap in (_GAP, _NARROW_GAP):

@@ -17,9 +17,7 @@ from rlver_gym.util.tables import make_tables
 
 
 class SafeConsole(Console):
-    """Rich's console for text from outside: no markup unless asked for, nothing to obey. What the
-    encoding of a terminal lacks is shown by the nearest that it has.
-    """
+    """Rich's console for text from outside: no markup, nothing to obey, whatever the encoding."""
 
     def __init__(self, **options: Any) -> None:
         environ = _without_impossible_width(os.environ)
@@ -136,9 +134,7 @@ def fit_encoding(text: str, encoding: str, errors: str = _SHOW_NEAREST) -> str:
 
 
 def print_text(text: str, *, is_json: bool = False) -> None:
-    """Text on standard output as it is, not broken into lines. `is_json`: what the encoding lacks
-    is escaped so that it is the same JSON.
-    """
+    """Text on standard output, unbroken. `is_json`: escaped so that it is the same JSON."""
     encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
     print(
         fit_encoding(printable(text), encoding, _ESCAPE_JSON if is_json else _SHOW_NEAREST),

@@ -166,9 +166,7 @@ def check_name(
 
 
 def import_own(what: str, name: str, error: type[RlverError]) -> ModuleType:
-    """The module of MODULE:NAME, which is an "agent" or a "user"; the current directory counts as a
-    place to import from, as with `python -m`. `error` when it cannot be imported.
-    """
+    """The module of MODULE:NAME, from the current directory too. `error` when it fails."""
     if not {"", os.getcwd()} & set(sys.path):
         sys.path.insert(0, os.getcwd())
     module = name.partition(":")[0]
@@ -208,9 +206,7 @@ def make_own(what: str, name: str, error: type[RlverError], hint: str, /, **opti
 
 
 def _find_place(error: BaseException) -> str:
-    """Where it was raised, in brackets: in the caller's own code, where that called a library; ""
-    for what was raised outside of all code, such as a module that is not there.
-    """
+    """Where it was raised, in brackets, in the caller's own code; "" for nowhere."""
     places = [(one.filename, one.lineno) for one in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
         places = [(error.filename, error.lineno)]

@@ -139,9 +139,7 @@ def load_yaml(package: str, name: str) -> Any:
 
 
 def find_line(path: Path, place: Sequence[str | int]) -> int | None:
-    """The line, from 1, of what stands at a place (keys and numbers) of a file that `read_yaml`
-    reads; where the place is missing, of the nearest that holds it, and None at the top.
-    """
+    """The line, from 1, of a place in a YAML file, or of the nearest that holds it."""
     text = read_text(path, max_bytes=MAX_BYTES, error=CardError)
     node, line = yaml.compose(text, Loader=_Loader), None
     for part in place:

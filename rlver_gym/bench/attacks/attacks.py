@@ -1,7 +1,4 @@
-"""Fixed attacks: agents that follow a trick, whatever the score says.
-
-None of them is told the need or the anchors but the perfect ones.
-"""
+"""Fixed attacks: agents that follow a trick, whatever the score says."""
 
 import random
 import re
@@ -52,9 +49,7 @@ class Attack:
     what: str
     say: Callable[[EmpathySession, random.Random], str]
     is_searching: bool = False
-    """Whether it tries utterances on the session and takes them back; its `rng` is then that of the
-    whole dialogue, else of the turn.
-    """
+    """Whether it tries utterances on the session; its `rng` is then one for the dialogue."""
 
 
 def _last_line(session: EmpathySession) -> str:

@@ -17,9 +17,7 @@ from rlver_gym.environment.session import EmpathySession
 
 
 class AttackResult(NamedTuple):
-    """What one attack reached: mean final emotion in points, and how many people were content, in
-    percent; nan when every dialogue failed.
-    """
+    """Mean final emotion in points and content people in percent; nan when all failed."""
 
     attack: str
     what: str

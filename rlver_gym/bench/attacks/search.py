@@ -14,10 +14,7 @@ from rlver_gym.environment.session import EmpathySession
 
 
 def measure_gain(session: EmpathySession, utterance: str) -> int:
-    """The change that an utterance would bring, tried and taken back.
-
-    One at which the user fails is worth less than any other.
-    """
+    """The change that an utterance would bring, taken back; lowest where the user fails."""
     here = session.snapshot()
     turn = session.reply(utterance)
     session.restore(here)
@@ -75,9 +72,7 @@ def cross_over(
     bank: list[str],
     rng: random.Random,
 ) -> tuple[str, ...]:
-    """The front of one utterance and the back of the other, with one sentence added, replaced,
-    dropped or blended with another of the bank; at most five sentences.
-    """
+    """The front of one utterance and the back of the other, mutated by a sentence of the bank."""
     genes = list(
         dict.fromkeys(
             [*mother[: rng.randint(0, len(mother))], *father[rng.randint(0, len(father)) :]]

@@ -1,4 +1,1 @@
-"""The dialogues of benchmark runs as data to train on.
-
-Reads run folders, writes the formats of others, and imports none of their libraries.
-"""
+"""The dialogues of benchmark runs as data to train on, in the formats of others."""

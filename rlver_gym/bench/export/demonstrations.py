@@ -42,12 +42,7 @@ class _MixedAgent:
 def generate_demonstrations(
     agents: Sequence[str], count: int, seed: int = 0
 ) -> Iterator[Demonstration]:
-    """`count` dialogues, each reply by one of the named agents, drawn by lot; what the last reply
-    was answered is left out.
-
-    Whoever learns from them says now this, now that to the same person, and can find out which does
-    them good.
-    """
+    """`count` dialogues, each reply by one of the named agents, drawn by lot."""
     card, user, cards = env_card("RLVER-Empathy-v0"), EmbeddedUser(), library()
     people = cards.ids("train")
     rng = np.random.default_rng(seed)

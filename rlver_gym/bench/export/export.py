@@ -1,7 +1,4 @@
-"""From run folders, or the corpus of rated replies, to a file, or a folder, of one format.
-
-Reads once from top to bottom: read, choose, arrange, write.
-"""
+"""From run folders, or the corpus of rated replies, to a file or folder of one format."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -53,9 +53,7 @@ def write_export(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def _list_earlier_export(folder: Path) -> set[str]:
-    """The files that its card names; none for a folder that is empty or not there. RunError for
-    one that `write_export` has not written.
-    """
+    """The files that its card names. RunError for a folder that is no earlier export."""
     card = folder / CARD
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return set()

@@ -1,6 +1,4 @@
-"""A folder as the Hugging Face Hub and `datasets.load_dataset(folder)` read it: JSONL by split, and
-a card that says what it is.
-"""
+"""A folder as the Hugging Face Hub and `datasets.load_dataset(folder)` read it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -52,9 +52,7 @@ class BranchPoint(NamedTuple):
 def find_branch_points(
     records: Sequence[Record], singles: Sequence[Record] = ()
 ) -> list[BranchPoint]:
-    """The points at which at least two different replies were given, in the order of the records;
-    of `singles` only the last reply was felt.
-    """
+    """The points at which different replies were given; of `singles` only the last was felt."""
     places: dict[_Place, dict[str, list[Record]]] = {}
     alone = set(map(id, singles))
     for record in (*records, *singles):

@@ -21,9 +21,7 @@ def is_corpus(folder: Path) -> bool:
 
 
 def read_dialogues(folder: Path, *, roles: bool = False) -> list[Record]:
-    """Its dialogues of which every reply was rated, up to where the readers were content or had
-    left. `roles`: without machines. RecordingError names file and line.
-    """
+    """Its dialogues of which every reply was rated. `roles`: without machines."""
     corpus, replies_of = Corpus(folder), defaultdict(list)
     for one in corpus.rated_replies():
         if not roles or one.kind == "role":
@@ -47,9 +45,7 @@ def read_single_replies(folder: Path, *, roles: bool = False) -> Iterator[Record
 def _make_record(
     folder: Path, seed: int, replies: Sequence[RatedReply], last_answer: str
 ) -> Record:
-    """A dialogue that ends with the last of these replies, or before it where the readers' emotion
-    ends it.
-    """
+    """A dialogue that ends with these replies, or where the readers' emotion ends it."""
     card, first, persona = env_card(ENV), replies[0], library().get(replies[0].persona)
     answers = [*(one.dialogue.turns[-1].reply for one in replies[1:]), last_answer]
     turns, emotion = list(first.dialogue.turns), card.start

@@ -41,9 +41,7 @@ def build_sharegpt_rows(records: Sequence[Record], system: str | None) -> Iterat
 def build_sft_rows(
     records: Sequence[Record], system: str | None, *, last: bool = False
 ) -> Iterator[Row]:
-    """A row a reply, or only for the `last` one of a dialogue: `prompt` is what was said before,
-    `completion` the reply. A reply that the user failed to answer makes none.
-    """
+    """A row a reply that was answered, or only for the `last` one of a dialogue."""
     for record in records:
         episode = record.episode
         whole = build_episode_metadata(record)
@@ -74,9 +72,7 @@ def list_messages_before(record: Record, turn: int, system: str | None) -> list[
 
 
 def build_episode_metadata(record: Record) -> Row:
-    """Everything of an episode's record but what was said up to the agent's last words; the split
-    is left out where it is not known.
-    """
+    """Everything of an episode's record but what was said up to the last reply."""
     episode = record.episode
     facts = episode._asdict()
     del facts["opening"], facts["turns"]

@@ -98,11 +98,7 @@ def read_records(folders: Sequence[Path], personas: str | None = None) -> RunDia
 def filter_records(
     records: Sequence[Record], wanted: DialogueFilter, singles: Sequence[Record] = ()
 ) -> FilteredDialogues:
-    """The records that are wanted.
-
-    UnknownName for an agent that is in none of them, nor of the `singles`; RunError when nothing is
-    left of either.
-    """
+    """The records that are wanted. UnknownName for an agent in none; RunError for none left."""
     known = list(dict.fromkeys(record.episode.agent for record in (*records, *singles)))
     for agent in wanted.agents:
         if agent not in known:
@@ -146,11 +142,7 @@ def _reject_reason(
 
 
 def _read_persona_splits(folder: Path, personas: str | None) -> Mapping[str, str]:
-    """The split of each persona that the run could talk to.
-
-    Empty for a run with other cards than the shipped ones, when they are not named: what its
-    manifest names is not opened.
-    """
+    """The split of each persona of a run; empty for cards of its own that are not named."""
     has_manifest = path_inside(folder, MANIFEST, error=RunError).exists()
     manifest = read_manifest(folder) if has_manifest else {}
     cards_of_run = manifest.get("persona_folder", personas)

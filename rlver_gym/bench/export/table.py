@@ -69,9 +69,7 @@ def read_judge_scores(folders: Sequence[Path]) -> dict[str, dict[str, dict[str, 
 
 
 def write_table(path: Path, rows: Sequence[Mapping[str, Cell]]) -> None:
-    """Write CSV, or Parquet where the path ends so; RunError without pyarrow. In CSV, text that a
-    spreadsheet would run has an apostrophe before it.
-    """
+    """Write CSV with formulas escaped, or Parquet by the path; RunError without pyarrow."""
     if path.suffix == PARQUET:
         _write_parquet(path, rows)
         return

@@ -1,6 +1,4 @@
-"""From a judge's answer to scores and quotations. Every field's name holds the code of its request,
-so that nothing said in a dialogue can be taken for an answer.
-"""
+"""From a judge's answer to scores and quotations, by fields that hold the request's code."""
 
 import re
 from collections.abc import Sequence

@@ -1,6 +1,4 @@
-"""RLVER's five core capabilities of whole dialogues, in a language model's opinion. The judge sees
-words alone: no score, no hidden need, and not who the agent is.
-"""
+"""RLVER's capabilities of dialogues, by a language model that sees the words alone."""
 
 import asyncio
 import hashlib
@@ -84,9 +82,7 @@ class Judge:
         return f"{_CODE}+{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
     def judge(self, dialogues: Sequence[JudgeInput], at_once: int = 16) -> Iterator[JudgedDialogue]:
-        """Every dialogue with all its judgements; one that lacks any of them has failed. Raises the
-        ChatErrors that stop a run.
-        """
+        """Every dialogue judged, or failed. Raises the ChatErrors that stop a run."""
         shuffled = Random(self.seed).sample(list(dialogues), len(dialogues))
         yield from run_many(self._judge_dialogue, shuffled, at_once)
 
@@ -173,9 +169,7 @@ def find_judge_addressing_messages(messages: Sequence[Message]) -> frozenset[int
 
 
 def _format_dialogue_for_judge(messages: Sequence[Message]) -> str:
-    """The conversation as an LLM user is shown it: one line of JSON, without unseen signs, and
-    without what was meant for the machinery.
-    """
+    """The conversation as an LLM user is shown it, without what was meant for the machinery."""
     withheld, shown = find_judge_addressing_messages(messages), []
     for turn, (speaker, text) in enumerate(messages, 1):
         seen = words("en").withheld if turn in withheld else strip_invisible(text)

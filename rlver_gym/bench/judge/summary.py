@@ -97,9 +97,7 @@ def measure_agreement(judged: Sequence[JudgedDialogue]) -> dict[str, dict[str, f
 
 
 def correlate_agent_rankings(opinions: Sequence[Opinion]) -> dict[str, float]:
-    """Kendall's tau of the agents' orders by final emotion and by each dimension; empty for fewer
-    than three agents, and without a dimension that ties all.
-    """
+    """Kendall's tau of the agents' orders by final emotion and by each dimension."""
     finals, taus = [one.final for one in opinions], {}
     for name in DIMENSIONS if len(opinions) > 2 else ():
         tau = kendall_tau(finals, [one.capabilities[name].mean for one in opinions])
@@ -108,9 +106,7 @@ def correlate_agent_rankings(opinions: Sequence[Opinion]) -> dict[str, float]:
 
 
 def write_judgements(folder: Path, judge: Judge, judged: Sequence[JudgedDialogue]) -> Path:
-    """Write a line for each judgement, and for each dialogue at which the judge failed, in place of
-    those of an earlier judge; returns the file.
-    """
+    """Write a line for each judgement or failure, in place of an earlier judge's."""
     who: dict[str, Any] = {
         "model": judge.model,
         "prompt_version": judge.version,
