@@ -18,7 +18,8 @@ from rlver_gym.core.user import (
 )
 from rlver_gym.environment.rescore import areappraise, reappraise
 from rlver_gym.util.errors import UserFailed
-from rlver_gym.util.event_loop import new_dialogue, run_many
+from rlver_gym.util.event_loop import run_many
+from rlver_gym.util.request_origin import make_requests_for, number_dialogue
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -75,7 +76,7 @@ def attempt_many(
 
     async def attempt(item: V) -> T | Failure:
         try:
-            with new_dialogue():
+            with make_requests_for(number_dialogue()):
                 return await work(item)
         except UserFailed as failure:
             return _describe(failure)
