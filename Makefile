@@ -17,7 +17,7 @@ check:           ## format, lint, types, import contracts, structure
 	$(dir $(PYTHON))lint-imports
 	$(PYTHON) tools/house.py --limits
 
-house:           ## rooms and arrows: the structure of the package, and its limits
+house:           ## rooms and arrows, circles of rooms or files, and limits
 	@$(PYTHON) tools/house.py
 
 test:            ## the fast tests

@@ -6,14 +6,15 @@ python tools/house.py [FOLDER] [--limits]      (FOLDER: a package, default rlver
 A room is a folder of the package with all that is in it, or a module at the top. An arrow goes from
 one room to another whose modules it imports, also inside of functions, for type checking, or by
 name ("package.module" or "package.module:Name" in a string). A room stands one floor above the
-highest that it imports.
+highest that it imports. Neither rooms nor files import each other in a circle; a file that names
+the folder it lies in, as where its data are, does not import it.
 """
 
 import argparse
 import ast
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -33,19 +34,20 @@ class Module(NamedTuple):
 
 def read_modules(package: Path) -> dict[str, Module]:
     """Every module by its dotted name."""
-    found = {}
+    modules = {}
     for path in sorted(package.rglob("*.py")):
         parts = path.relative_to(package.parent).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         room = ".".join(parts[:2]) if len(parts) > 2 else name
         text = path.read_text(encoding="utf-8")
-        found[name] = Module(path, room, ast.parse(text), text.count("\n"))
-    return found
+        modules[name] = Module(path, room, ast.parse(text), text.count("\n"))
+    return modules
 
 
-def imports_of(tree: ast.Module, known: Set[str]) -> Iterator[str]:
-    """The modules among the known ones that this one imports or names."""
-    for node in ast.walk(tree):
+def imports_of(name: str, modules: Mapping[str, Module]) -> Iterator[str]:
+    """The other modules that this one imports or names."""
+    known = modules.keys() - {name}
+    for node in ast.walk(modules[name].tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -54,18 +56,22 @@ def imports_of(tree: ast.Module, known: Set[str]) -> Iterator[str]:
                 if whole in known or node.module in known:
                     yield whole if whole in known else node.module
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            name = node.value.partition(":")[0]
-            if "." in name and name in known:
-                yield name
+            named = node.value.partition(":")[0]
+            if "." in named and named in known and not name.startswith(f"{named}."):
+                yield named
 
 
-def draw_arrows(modules: Mapping[str, Module]) -> Counter[tuple[str, str]]:
+def draw_file_arrows(modules: Mapping[str, Module]) -> set[tuple[str, str]]:
+    """Which module imports which."""
+    return {(name, imported) for name in modules for imported in imports_of(name, modules)}
+
+
+def draw_arrows(
+    modules: Mapping[str, Module], files: Set[tuple[str, str]]
+) -> Counter[tuple[str, str]]:
     """How many imports go from one room to another."""
-    arrows: Counter[tuple[str, str]] = Counter()
-    for module in modules.values():
-        rooms = [modules[name].room for name in set(imports_of(module.tree, modules.keys()))]
-        arrows.update((module.room, room) for room in rooms if room != module.room)
-    return arrows
+    rooms = ((modules[name].room, modules[imported].room) for name, imported in files)
+    return Counter((room, below) for room, below in rooms if room != below)
 
 
 def long_functions(modules: Mapping[str, Module]) -> Iterator[tuple[str, str, int]]:
@@ -83,12 +89,9 @@ def long_functions(modules: Mapping[str, Module]) -> Iterator[tuple[str, str, in
 
 
 def find_circle(arrows: Set[tuple[str, str]]) -> list[str] | None:
-    """Rooms that import each other in a circle."""
-    below: dict[str, set[str]] = defaultdict(set)
-    for one, other in arrows:
-        below[one].add(other)
+    """Rooms or files that import each other in a circle."""
     try:
-        TopologicalSorter(below).prepare()
+        TopologicalSorter(_group(arrows)).prepare()
     except CycleError as error:
         return error.args[1]
     return None
@@ -96,21 +99,25 @@ def find_circle(arrows: Set[tuple[str, str]]) -> list[str] | None:
 
 def place_on_floors(arrows: Set[tuple[str, str]]) -> dict[str, int]:
     """The floor of each room, from 1. The rooms must not import each other in a circle."""
-    below: dict[str, set[str]] = defaultdict(set)
-    for one, other in arrows:
-        below[one].add(other)
+    below = _group(arrows)
     floor: dict[str, int] = {}
     for room in TopologicalSorter(below).static_order():
         floor[room] = 1 + max((floor[other] for other in below[room]), default=0)
     return floor
 
 
+def _group(arrows: Set[tuple[str, str]]) -> dict[str, set[str]]:
+    below: dict[str, set[str]] = defaultdict(set)
+    for start, end in arrows:
+        below[start].add(end)
+    return below
+
+
 def crossed_limits(
-    modules: Mapping[str, Module], circle: list[str] | None, floor: Mapping[str, int]
+    modules: Mapping[str, Module], circles: Iterable[list[str]], floor: Mapping[str, int]
 ) -> Iterator[str]:
     """What is too much, in words."""
-    if circle:
-        yield f"a circle: {' -> '.join(circle)}"
+    yield from (f"a circle: {' -> '.join(circle)}" for circle in circles)
     if max(floor.values(), default=0) > FLOORS:
         yield f"{max(floor.values())} floors, at most {FLOORS}"
     yield from (
@@ -130,20 +137,22 @@ def main() -> None:
     parser.add_argument("--limits", action="store_true", help="exit with 1 when a limit is crossed")
     asked = parser.parse_args()
     modules = read_modules(asked.package)
-    arrows = draw_arrows(modules)
-    circle = find_circle(arrows.keys())
-    floor = {} if circle else place_on_floors(arrows.keys())
+    files = draw_file_arrows(modules)
+    arrows = draw_arrows(modules, files)
+    between_rooms, between_files = find_circle(arrows.keys()), find_circle(files)
+    floor = {} if between_rooms else place_on_floors(arrows.keys())
     rooms = {module.room for module in modules.values()}
     for room in sorted(rooms, key=lambda room: (-floor.get(room, 0), room)):
         inside = [module for module in modules.values() if module.room == room]
-        below = " ".join(other.partition(".")[2] for one, other in sorted(arrows) if one == room)
+        below = " ".join(end.partition(".")[2] for start, end in sorted(arrows) if start == room)
         print(
             f"{floor.get(room, 0)}  {room:24} {len(inside):3} modules"
-            f" {sum(one.lines for one in inside):6,} lines  -> {below}"
+            f" {sum(module.lines for module in inside):6,} lines  -> {below}"
         )
     lines = sum(module.lines for module in modules.values())
     print(f"{len(rooms)} rooms, {len(arrows)} arrows, {lines:,} lines")
-    problems = list(crossed_limits(modules, circle, floor))
+    circles = [circle for circle in (between_rooms, between_files) if circle]
+    problems = list(crossed_limits(modules, circles, floor))
     print("\n".join(problems))
     sys.exit(bool(problems) and asked.limits)
 
