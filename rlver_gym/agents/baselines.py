@@ -65,10 +65,7 @@ class Listener(NonBlocking):
             for fact in rank_by_recency(user_lines(messages)[-2:], spoken)[:1]
         ]
         start = len(messages[0].text)  # so that people hear the phrases in other pairs
-        parts += [
-            felt[(3 * number + start) % len(felt)],
-            asking[number % len(asking)],
-        ]
+        parts += [felt[(3 * number + start) % len(felt)], asking[number % len(asking)]]
         return " ".join(parts)
 
 

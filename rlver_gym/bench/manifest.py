@@ -9,15 +9,7 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator, model_
 
 from rlver_gym.agents import check_agent_name, is_shipped_agent, uses_server
 from rlver_gym.bench.folder import MANIFEST, read_manifest
-from rlver_gym.bench.plan import (
-    MAX_AGENTS,
-    MAX_PERSONAS,
-    Name,
-    Plan,
-    Planned,
-    Word,
-    fingerprint,
-)
+from rlver_gym.bench.plan import MAX_AGENTS, MAX_PERSONAS, Name, Plan, Planned, Word, fingerprint
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users import check_user_name

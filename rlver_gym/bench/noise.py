@@ -8,13 +8,7 @@ from rlver_gym.bench.compare import Comparison
 from rlver_gym.bench.score import Score, compute_persona_finals
 from rlver_gym.bench.table import Table
 from rlver_gym.environment.episode import Episode
-from rlver_gym.util.interval import (
-    REPEATABILITY,
-    AgentSpread,
-    Spread,
-    format_interval,
-    format_mean,
-)
+from rlver_gym.util.interval import REPEATABILITY, AgentSpread, Spread, format_interval, format_mean
 
 
 def measure_spread_over_user_seeds(

@@ -11,14 +11,7 @@ from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import (
-    ConfigDict,
-    Field,
-    JsonValue,
-    SecretStr,
-    StringConstraints,
-    model_validator,
-)
+from pydantic import ConfigDict, Field, JsonValue, SecretStr, StringConstraints, model_validator
 
 from rlver_gym.agents import (
     SHIPPED_AGENTS,
@@ -32,12 +25,7 @@ from rlver_gym.bench.folder import MANIFEST_FORMAT, compute_manifest_checksum
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.library.personas import PersonaLibrary, library
-from rlver_gym.llm_client.settings import (
-    ChatSettings,
-    locate_server,
-    public_url,
-    resolve_settings,
-)
+from rlver_gym.llm_client.settings import ChatSettings, locate_server, public_url, resolve_settings
 from rlver_gym.users import SentientUser, make_user
 from rlver_gym.util import __version__
 from rlver_gym.util.errors import RunError

@@ -13,13 +13,7 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.users.embedded.english import LABEL, LABELS
 from rlver_gym.users.embedded.hear import hear, split_line
 from rlver_gym.util.groups import group, mean_by
-from rlver_gym.util.interval import (
-    RESAMPLES,
-    Interval,
-    bootstrap,
-    format_estimate,
-    format_mean,
-)
+from rlver_gym.util.interval import RESAMPLES, Interval, bootstrap, format_estimate, format_mean
 
 
 class ClassifierAgreement(NamedTuple):

@@ -21,13 +21,7 @@ from rlver_gym.core.capabilities import DIMENSIONS, HIGHEST, LOWEST
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION
 from rlver_gym.library.personas import library
-from rlver_gym.llm_client.settings import (
-    ADDRESS,
-    Budget,
-    ChatSettings,
-    Prices,
-    locate_server,
-)
+from rlver_gym.llm_client.settings import ADDRESS, Budget, ChatSettings, Prices, locate_server
 from rlver_gym.people.pairing import draw_panel
 from rlver_gym.users import check_user_name, is_shipped_user
 from rlver_gym.util.errors import CardError, RlverError, UnknownName

@@ -28,8 +28,7 @@ RunPersonas = Annotated[
     typer.Option(help="The folder of the run's persona cards, when they are not the shipped ones."),
 ]
 RunEnv = Annotated[
-    str | None,
-    typer.Option(help="The run's env card (.yaml); default: the card in its manifest."),
+    str | None, typer.Option(help="The run's env card (.yaml); default: the card in its manifest.")
 ]
 
 AllowCode = Annotated[

@@ -11,14 +11,7 @@ import yaml
 from rlver_gym.agents import uses_server
 from rlver_gym.cli.options import AsJson, Personas, print_json
 from rlver_gym.cli.servers import BaseUrl
-from rlver_gym.core.persona import (
-    HiddenNeed,
-    Person,
-    Persona,
-    Situation,
-    Split,
-    SplitChoice,
-)
+from rlver_gym.core.persona import HiddenNeed, Person, Persona, Situation, Split, SplitChoice
 from rlver_gym.corpora.recordings import read_lines as read_json_lines
 from rlver_gym.library.lean import TEMPLATE, LeanCard, LibraryPerson, Story
 from rlver_gym.library.personas import (
@@ -269,8 +262,7 @@ def generate(
 @app.command()
 def schema(
     card: Annotated[
-        str,
-        typer.Argument(help="lean, story, library-person, person, situation, index, persona."),
+        str, typer.Argument(help="lean, story, library-person, person, situation, index, persona.")
     ] = "persona",
 ) -> None:
     """The JSON Schema of a kind of card, for your editor."""

@@ -50,8 +50,7 @@ def sample(
         typer.Option(help="The prompt; without it what the model's folder says, or the package's."),
     ] = None,
     dtype: Annotated[
-        Dtype,
-        typer.Option(help="bfloat16 halves memory and time, also on a CPU with avx512_bf16."),
+        Dtype, typer.Option(help="bfloat16 halves memory and time, also on a CPU with avx512_bf16.")
     ] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Decides what is drawn.")] = 0,
 ) -> None:
@@ -154,8 +153,7 @@ def write(
 
 @app.command()
 def read(
-    sheets: Annotated[Path, typer.Argument(help="The folder of the sheets.")],
-    corpus: Replies,
+    sheets: Annotated[Path, typer.Argument(help="The folder of the sheets.")], corpus: Replies
 ) -> None:
     """Read what readers wrote back into the corpus, and say how strict each of them was, and what
     they made of each supporter.

@@ -11,12 +11,7 @@ from rich.text import Text
 
 from rlver_gym.agents import uses_server
 from rlver_gym.cli.options import AsJson, Env, Personas, print_json
-from rlver_gym.cli.servers import (
-    User,
-    UserOption,
-    add_chat_options,
-    parse_user_options,
-)
+from rlver_gym.cli.servers import User, UserOption, add_chat_options, parse_user_options
 from rlver_gym.core.cards import env_card
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.render import (
@@ -235,8 +230,7 @@ def appraise(
         str, typer.Option(help="Whom it is said to: an id of rlver-gym personas list.")
     ],
     user: Annotated[
-        str,
-        typer.Option(help="Who appraises: embedded, reader, or MODULE:NAME of your own user."),
+        str, typer.Option(help="Who appraises: embedded, reader, or MODULE:NAME of your own user.")
     ] = "embedded",
     env: Env = "SAGE-Sentient-v0",
     personas: Personas = None,

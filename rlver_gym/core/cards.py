@@ -5,12 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    StringConstraints,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION, Outcome
 from rlver_gym.core.languages import Language

@@ -6,13 +6,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    StringConstraints,
-    create_model,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, StringConstraints, create_model, model_validator
 
 from rlver_gym.core.emotion import Tone
 from rlver_gym.core.inquiries import Feeling, Inquiry, InquiryAboutOther

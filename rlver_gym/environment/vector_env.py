@@ -66,10 +66,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
             )
         first = make_env(**kwargs)
         # All with the same user, so with one client.
-        self.envs = [
-            first,
-            *(first.fork() for _ in range(num_envs - 1)),
-        ]
+        self.envs = [first, *(first.fork() for _ in range(num_envs - 1))]
         self.num_envs = num_envs
         self.group_size = group_size
         self.autoreset_mode = AutoresetMode(autoreset_mode)

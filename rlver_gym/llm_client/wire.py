@@ -15,14 +15,7 @@ from rlver_gym.answers.reading import (
     read_content,
 )
 from rlver_gym.llm_client.body_fields import THINKING_SWITCH
-from rlver_gym.llm_client.refusals import (
-    MAX_VALUES,
-    OPTIONAL,
-    SYSTEM,
-    Failure,
-    Kind,
-    classify_body,
-)
+from rlver_gym.llm_client.refusals import MAX_VALUES, OPTIONAL, SYSTEM, Failure, Kind, classify_body
 from rlver_gym.llm_client.settings import ADDRESS
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.util.json_text import parse_wire_json

@@ -107,9 +107,7 @@ def _episode_routes(table: EpisodeTable) -> APIRouter:
         return await table.begin(request, http.client.host if http.client else "")
 
     @router.post(
-        "/{episode_id}/steps",
-        summary="Say something",
-        responses={200: {"links": document_links()}},
+        "/{episode_id}/steps", summary="Say something", responses={200: {"links": document_links()}}
     )
     async def step_episode(episode_id: EpisodeId, request: StepRequest) -> StepAnswer:
         """Takes the turn once, also when the request comes twice or the client goes away."""
@@ -139,10 +137,7 @@ def _episode_routes(table: EpisodeTable) -> APIRouter:
         return table.state(episode_id)
 
     @router.delete(
-        "/{episode_id}",
-        status_code=204,
-        response_class=Response,
-        summary="Drop an episode",
+        "/{episode_id}", status_code=204, response_class=Response, summary="Drop an episode"
     )
     async def delete_episode(episode_id: EpisodeId) -> None:
         """Makes room for another one."""

@@ -32,13 +32,7 @@ from rlver_gym.serve.metrics import Metrics
 from rlver_gym.serve.operation import ServeSettings
 from rlver_gym.serve.problems import Refusal
 from rlver_gym.users import EmbeddedUser, SentientUser
-from rlver_gym.util.errors import (
-    CardError,
-    ChatError,
-    UnknownName,
-    UserFailed,
-    UtteranceError,
-)
+from rlver_gym.util.errors import CardError, ChatError, UnknownName, UserFailed, UtteranceError
 from rlver_gym.util.event_loop import Worker
 from rlver_gym.util.terminal import format_count
 

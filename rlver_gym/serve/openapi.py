@@ -48,11 +48,7 @@ def document_links() -> dict[str, Any]:
 
 def document_choice() -> dict[str, Any]:
     """How to say the first of the replies that an answer is about, as an OpenAPI link."""
-    choice = {
-        "turn": "$response.body#/turn",
-        "appraised": "$request.body#/request_id",
-        "index": 0,
-    }
+    choice = {"turn": "$response.body#/turn", "appraised": "$request.body#/request_id", "index": 0}
     episode_id = {"episode_id": "$request.path.episode_id"}
     return {
         "choose": {"operationId": "choose_reply", "parameters": episode_id, "requestBody": choice}

@@ -23,11 +23,7 @@ MAX_CHARS = 64 << 20
 """Characters of JSON that a browser still opens at once: ten thousand dialogues and more."""
 
 
-def write_page(
-    folders: Sequence[Path],
-    out: Path | None = None,
-    runs: Runs | None = None,
-) -> Path:
+def write_page(folders: Sequence[Path], out: Path | None = None, runs: Runs | None = None) -> Path:
     """Write the page; its path, by default in the first folder. `runs`: if they are read."""
     trainings = Trainings([folder for folder in folders if is_training(folder)])
     runs = runs or Runs([folder for folder in folders if folder not in trainings.folders])
@@ -37,11 +33,7 @@ def write_page(
     return page
 
 
-def collect_page_data(
-    runs: Runs,
-    trainings: Trainings,
-    max_chars: int = MAX_CHARS,
-) -> Json:
+def collect_page_data(runs: Runs, trainings: Trainings, max_chars: int = MAX_CHARS) -> Json:
     """All that the pages may ask; of more dialogues than fit, those of the lower seeds."""
     rows = runs.overview["dialogues"]
     people: Json = {}

@@ -4,13 +4,7 @@ import hashlib
 from collections.abc import Mapping
 
 from rlver_gym.bench.opinions import RATERS, SCORE, gather_opinions
-from rlver_gym.bench.raters import (
-    RATINGS,
-    Changes,
-    compare_raters,
-    is_rated_whole,
-    read_ratings,
-)
+from rlver_gym.bench.raters import RATINGS, Changes, compare_raters, is_rated_whole, read_ratings
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import read_dialogues
 from rlver_gym.core.capabilities import Factors

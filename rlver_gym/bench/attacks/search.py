@@ -67,10 +67,7 @@ def _search_by_evolution(session: EmpathySession, rng: random.Random) -> str:
 
 
 def cross_over(
-    mother: tuple[str, ...],
-    father: tuple[str, ...],
-    bank: list[str],
-    rng: random.Random,
+    mother: tuple[str, ...], father: tuple[str, ...], bank: list[str], rng: random.Random
 ) -> tuple[str, ...]:
     """The front of one utterance and the back of the other, mutated by a sentence of the bank."""
     genes = list(
