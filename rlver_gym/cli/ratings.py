@@ -11,8 +11,9 @@ from typing import Annotated
 import typer
 
 from rlver_gym.bench.rate import estimate_ratings, list_unrated_places, rate_places
+from rlver_gym.bench.table import Table
 from rlver_gym.cli.options import exit_if_any_skipped
-from rlver_gym.cli.report import ask_all, print_rows
+from rlver_gym.cli.report import ask_all, print_table
 from rlver_gym.cli.rescore import announce_cost, make_appraisers
 from rlver_gym.cli.servers import UserOption, Yes, parse_user_options
 from rlver_gym.cli.train import import_with_torch
@@ -182,7 +183,7 @@ def _print_levels(folder: Path) -> None:
         title = "by supporter" if first is None else f"more than {first}, to the same people"
         count = "dialogues" if first is None else "people"
         heading = ("supporter", count, "final", "change a reply", "human")
-        print_rows(console, title, [heading, *map(_format_level, rows)])
+        print_table(console, Table(title, [heading, *map(_format_level, rows)]))
     whole = sum(level.dialogues for level in levels if level.over is None)
     if left := sum(bool(line.turns) for line in corpus.dialogues) - whole:
         verb = "is" if left == 1 else "are"
