@@ -72,8 +72,11 @@ class NeedReader:
         Most sentences tell the story and not the need, so what speaks against a need does not
         count, and clear words count by their square.
         """
-        found = [self.evidence(sentence) for line in lines for sentence in sentences(line)]
-        return {need: sum(max(0.0, one[need]) ** 2 for one in found) for need in HiddenNeed}
+        by_sentence = [self.evidence(sentence) for line in lines for sentence in sentences(line)]
+        return {
+            need: sum(max(0.0, weights[need]) ** 2 for weights in by_sentence)
+            for need in HiddenNeed
+        }
 
 
 def _terms(text: str) -> list[str]:

@@ -125,7 +125,8 @@ def parse_agent_options(options: Mapping[str, Any]) -> dict[str, Any]:
         return _AgentOptions.model_validate(dict(options)).to_body()
     except ValidationError as error:
         wrong = "; ".join(
-            ": ".join([*map(str, one["loc"]), explain_problem(one)]) for one in error.errors()
+            ": ".join([*map(str, problem["loc"]), explain_problem(problem)])
+            for problem in error.errors()
         )
         raise AgentError(f"agent option {wrong}") from None
 

@@ -33,10 +33,10 @@ def is_quotable(sentence: str) -> bool:
 
 def find_names(lines: Sequence[str]) -> list[str]:
     """Names in the lines, the most frequent first: capitalised within sentences."""
-    found = [
+    names = [
         name for line in lines for name in _NAME.findall(line) if name.lower() not in _NO_NAMES
     ]
-    return sorted(set(found), key=lambda name: (-sum(line.count(name) for line in lines), name))
+    return sorted(set(names), key=lambda name: (-sum(line.count(name) for line in lines), name))
 
 
 def rank_by_content(lines: Sequence[str], used: Sequence[str]) -> list[str]:

@@ -74,7 +74,8 @@ def compose_utterance(
     for part in PHRASES["strategies"][strategy.name.lower()]:
         if part in quotable:
             parts += [
-                quote_sentence(one, number + (part == "second")) for one in quotable[part][:1]
+                quote_sentence(sentence, number + (part == "second"))
+                for sentence in quotable[part][:1]
             ]
         else:
             phrase = PHRASES[part][number % len(PHRASES[part])].format(who=who)
@@ -112,7 +113,7 @@ def parse_strategy_name(name: str) -> Strategy | None:
     kind, _, which = name.partition(":")
     if kind != _KIND:
         return None
-    known = {one.name.lower(): one for one in STRATEGIES}
+    known = {strategy.name.lower(): strategy for strategy in STRATEGIES}
     if which not in known:
         raise UnknownName.of("strategy", which, tuple(known), ", ".join(known))
     return known[which]

@@ -85,7 +85,7 @@ def split_thoughts(text: str, opened: str = "") -> Split:
     words, is_open = _split_channels(text, thoughts)
     words, tag_is_open = _split_tags(words, thoughts)
     words = _cut_after_first_turn(words)
-    thought = "\n\n".join(one for one in map(str.strip, thoughts) if one)
+    thought = "\n\n".join(part for part in map(str.strip, thoughts) if part)
     return Split(words, thought, (is_open or tag_is_open))
 
 
@@ -134,11 +134,13 @@ def _split_channels(text: str, thoughts: list[str]) -> tuple[str, bool]:
         thoughts.append(prose[1])
         return text[prose.end() :], prose.end() == len(text)
     inside = list(find_objects(text))
-    headers = [one for one in _CHANNEL.finditer(text) if not _is_within(one.start(), inside)]
+    headers = [
+        header for header in _CHANNEL.finditer(text) if not _is_within(header.start(), inside)
+    ]
     if not headers:
         return text, False
     words = text[: headers[0].start()]
-    ends = [one.start() for one in headers[1:]] + [len(text)]
+    ends = [header.start() for header in headers[1:]] + [len(text)]
     for header, end in zip(headers, ends, strict=True):
         part = text[header.end() : end]
         if header[1].lower() == "final":
@@ -177,46 +179,46 @@ def _split_tags(text: str, thoughts: list[str]) -> tuple[str, bool]:
 
 def _find_closing(tags: list[_Tag]) -> list[_Tag | None]:
     """For each tag the next one that closes it: of its own name, or else of any."""
-    found: list[_Tag | None] = []
+    closing: list[_Tag | None] = []
     nearest: dict[str, _Tag] = {}
     for tag in reversed(tags):
-        found.append(nearest.get(tag.name) or nearest.get(""))
+        closing.append(nearest.get(tag.name) or nearest.get(""))
         if tag.closes:
             nearest[tag.name] = nearest[""] = tag
-    return found[::-1]
+    return closing[::-1]
 
 
 def _iterate_tags(text: str) -> Iterator[_Tag]:
     """The tags of thoughts that are no mere mention of one."""
     inside = list(find_objects(text))
     marks = ("slash", "bracket_slash", "edge", "first", "last", "inner", "unused", "pangu", "gemma")
-    for found in _TAG.finditer(text):
-        if _is_within(found.start(), inside) or _is_mention(text, found):
+    for tag in _TAG.finditer(text):
+        if _is_within(tag.start(), inside) or _is_mention(text, tag):
             continue
-        mark = next((found[one] for one in marks if found[one]), "").lower()
-        name = (found["name"] or found["bracket"] or "special").lower()
-        is_loud = not found["bracket"] or found["bracket"].isupper()
-        is_void = bool(found["void"])
-        yield _Tag(found.start(), found.end(), name, mark in _CLOSING, is_void, is_loud)
+        mark = next((tag[group] for group in marks if tag[group]), "").lower()
+        name = (tag["name"] or tag["bracket"] or "special").lower()
+        is_loud = not tag["bracket"] or tag["bracket"].isupper()
+        is_void = bool(tag["void"])
+        yield _Tag(tag.start(), tag.end(), name, mark in _CLOSING, is_void, is_loud)
 
 
-def _is_mention(text: str, found: re.Match[str]) -> bool:
+def _is_mention(text: str, match: re.Match[str]) -> bool:
     """Whether somebody speaks of the tag: in quotation marks, or amid a sentence."""
-    before = text[max(0, found.start() - _NEAR) : found.start()]
-    after = text[found.end() : found.end() + _NEAR]
+    before = text[max(0, match.start() - _NEAR) : match.start()]
+    after = text[match.end() : match.end() + _NEAR]
     if before[-1:] in _QUOTES and after[:1] in _QUOTES and before and after:
         return True
-    if not found["name"]:
+    if not match["name"]:
         return False
     line, rest = before.rpartition("\n")[2], after.partition("\n")[0]
-    other = rf"<{'' if found['slash'] else '/'}{re.escape(found['name'])}>"
-    if found["slash"]:
+    other = rf"<{'' if match['slash'] else '/'}{re.escape(match['name'])}>"
+    if match["slash"]:
         return bool(re.search(rf"\w {other} \w[^<>]* \Z", line) and re.match(r" \w|[.,;!?]", rest))
     return bool(re.search(r"\w \Z", line) and re.match(rf" \w[^<>]* {other}(?: \w|[.,;!?])", rest))
 
 
 def _is_within(place: int, objects: list[FoundObject]) -> bool:
-    return any(one.start <= place < one.end for one in objects)
+    return any(span.start <= place < span.end for span in objects)
 
 
 def _cut_after_first_turn(text: str) -> str:
@@ -231,7 +233,7 @@ def _cut_after_first_turn(text: str) -> str:
     endings = [*_END.finditer(text), *_TOKEN.finditer(text)]
     if lower.find("</s>", max(0, lower.find("<s>"))) >= 0 > lower.find("<s>"):
         endings += _END_OF_STRING.finditer(text)  # otherwise it is the end of struck words
-    places = [one.start() for one in endings if not _is_within(one.start(), inside)]
+    places = [ending.start() for ending in endings if not _is_within(ending.start(), inside)]
     text = text[: min(places, default=len(text))].strip()
     if wrapper := _WRAPPER.match(text):
         text = _CLOSED_WRAPPER.sub("", text[wrapper.end() :]).strip()

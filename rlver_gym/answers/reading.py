@@ -132,10 +132,10 @@ def _iterate_parts(content: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
     elif isinstance(content, dict) and depth < 4:
         kind = content.get("type")
         is_thought = kind in _THOUGHT_PARTS or content.get("thought") is True
-        named = [content.get(one) for one in ("text", "value", "content", "refusal", "parts")]
+        named = [content.get(field) for field in ("text", "value", "content", "refusal", "parts")]
         if is_thought:
-            named += [content.get(one) for one in (*_THOUGHT_FIELDS, "summary")]
-        for one in named:
-            for inner, text in _iterate_parts(one, depth + 1):
+            named += [content.get(field) for field in (*_THOUGHT_FIELDS, "summary")]
+        for value in named:
+            for inner, text in _iterate_parts(value, depth + 1):
                 kept = "refusal" if kind == "refusal" else inner
                 yield ("thought" if is_thought else kept), text

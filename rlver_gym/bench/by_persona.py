@@ -36,7 +36,9 @@ class PersonaSignal(NamedTuple):
 
 def measure_training_signal(episodes: Sequence[Episode]) -> dict[str, list[PersonaSignal]]:
     """By agent every person, the widest spread first; without dialogues that failed."""
-    finals = group(((one.persona, one.agent), one.final) for one in drop_failed(episodes))
+    finals = group(
+        ((episode.persona, episode.agent), episode.final) for episode in drop_failed(episodes)
+    )
     best: dict[str, float] = {}
     for (persona, _), values in finals.items():
         best[persona] = max(best.get(persona, 0), fmean(values))
@@ -52,7 +54,7 @@ def measure_training_signal(episodes: Sequence[Episode]) -> dict[str, list[Perso
         for (persona, agent), values in finals.items()
     )
     return {
-        agent: sorted(own, key=lambda one: (-one.spread, one.persona))
+        agent: sorted(own, key=lambda row: (-row.spread, row.persona))
         for agent, own in signals.items()
     }
 
@@ -81,13 +83,13 @@ def tabulate_training_signal(episodes: Sequence[Episode]) -> list[Table]:
 
 
 def _format_row(name: str, of: Sequence[PersonaSignal]) -> list[str]:
-    shares = [[share for one in of if (share := one.silent[size]) is not None] for size in GROUPS]
+    shares = [[share for row in of if (share := row.silent[size]) is not None] for size in GROUPS]
     return [
-        *(name, f"{fmean(one.dialogues for one in of):g}"),
+        *(name, f"{fmean(row.dialogues for row in of):g}"),
         *(
             f"{fmean(values):.1f}"
-            for values in ([one.mean for one in of], [one.spread for one in of])
+            for values in ([row.mean for row in of], [row.spread for row in of])
         ),
         *(f"{100 * fmean(known):.0f} %" if known else "–" for known in shares),
-        f"{fmean(one.regret for one in of):.1f}",
+        f"{fmean(row.regret for row in of):.1f}",
     ]

@@ -73,45 +73,51 @@ class Problems(NamedTuple):
 
     @property
     def by_kind(self) -> dict[Kind, list[Finding]]:
-        return group((one.kind, one) for one in self.findings)
+        return group((finding.kind, finding) for finding in self.findings)
 
     @property
     def lines(self) -> dict[Kind, list[int]]:
         """Lines by what is wrong with them; one may stand in several."""
         by_kind = self.by_kind.items()
-        return {kind: [one.line for one in found] for kind, found in by_kind if found[0].line}
+        return {
+            kind: [finding.line for finding in findings]
+            for kind, findings in by_kind
+            if findings[0].line
+        }
 
     def describe(self, run: str, *, hint: bool = True) -> list[str]:
         """Sentences for those who know the run by this name; `hint`: how to learn more."""
-        told = [self._describe(kind, found) for kind, found in self.by_kind.items()]
+        told = [self._describe(kind, findings) for kind, findings in self.by_kind.items()]
         if hint and self.by_kind.keys() - {"reordered", "missing", "unplanned_run"}:
             told.append(f"rlver-gym verify {run} says what was changed")
         return [one_line(f"{run}: {sentence}.", max_chars=1_000) for sentence in told]
 
-    def _describe(self, kind: Kind, found: list[Finding]) -> str:
-        first = found[0]
+    def _describe(self, kind: Kind, findings: list[Finding]) -> str:
+        first = findings[0]
         if kind in ("card", "unplanned_run"):
             where = MANIFEST
         elif kind == "missing":
             where = f"{first.num_episodes:,} of {format_count(self.planned, 'planned dialogue')}"
         else:
-            lines = ", ".join(str(one.line) for one in found[:_MAX_NAMED_LINES])
-            more = ", …" if len(found) > _MAX_NAMED_LINES else ""
-            word = "line" if len(found) == 1 else "lines"
-            where = f"{word} {lines}{more} ({len(found):,} of {format_count(self.total, 'line')})"
+            lines = ", ".join(str(finding.line) for finding in findings[:_MAX_NAMED_LINES])
+            more = ", …" if len(findings) > _MAX_NAMED_LINES else ""
+            word = "line" if len(findings) == 1 else "lines"
+            where = (
+                f"{word} {lines}{more} ({len(findings):,} of {format_count(self.total, 'line')})"
+            )
         return f"{where}: {_SENTENCES[kind]}{first.cause and ': '}{first.cause}"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON, by kind: how many, the first hundred lines, what is wrong with the first."""
-        found: dict[str, Any] = {}
+        counts: dict[str, Any] = {}
         for kind, several in self.by_kind.items():
             first = several[0]
-            found[kind] = {"count": sum(one.num_episodes for one in several)}
+            counts[kind] = {"count": sum(finding.num_episodes for finding in several)}
             if first.line:
-                found[kind]["lines"] = self.lines[kind][:_MAX_LISTED_LINES]
+                counts[kind]["lines"] = self.lines[kind][:_MAX_LISTED_LINES]
             if cause := first.cause:
-                found[kind]["first"] = cause
-        return found
+                counts[kind]["first"] = cause
+        return counts
 
 
 class RunRecords(NamedTuple):

@@ -66,7 +66,7 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
         raise RunError(f"there are no episodes in {places}. Run: rlver-gym bench")
     manifests = [Manifest.read(folder) for folder in folders]
     checked = [read_run(folder) for folder in folders]
-    runs = [one.episodes for one in checked]
+    runs = [run.episodes for run in checked]
     labels = label_runs(folders)
     names = _name_agents(labels, [manifest.planned.agents for manifest in manifests])
     named = [

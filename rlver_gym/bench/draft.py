@@ -50,20 +50,20 @@ def _list_thresholds(ranked: Sequence[Score], watched: AnomalyReport) -> Iterato
         low = floor((score.read or score.at_worst).low)
         mean = {"agent": score.agent, "measure": "mean", "at_least": low}
         yield mean | by[score.read is not None]
-    best = next(one for one in ranked if not one.to_best)
-    second = next((one for one in ranked if one.to_best), best)
+    best = next(score for score in ranked if not score.to_best)
+    second = next((score for score in ranked if score.to_best), best)
     is_read = second.read is not None
     # what failed counts for whom others are compared with in the table, and not in the gate
     if second.to_best and not best.failed and is_read == (best.read is not None):
         bound = {"agent": second.agent, "measure": "difference", "to": best.agent}
         yield bound | {"at_least": floor(second.to_best.low)} | by[is_read]
-    flagged = Counter(one.agent for one in watched.alarms if not one.expected)
-    yield {"measure": "failed", "at_most": max(one.failed for one in ranked)}
+    flagged = Counter(alarm.agent for alarm in watched.alarms if not alarm.expected)
+    yield {"measure": "failed", "at_most": max(score.failed for score in ranked)}
     yield {"measure": "flagged", "at_most": max(flagged.values(), default=0)}
 
 
 def _format(value: Any) -> str:
     """As JSON, which is YAML; a list has a line for each of its values."""
     if isinstance(value, list):
-        return "".join(f"\n  - {json.dumps(one, ensure_ascii=False)}" for one in value)
+        return "".join(f"\n  - {json.dumps(item, ensure_ascii=False)}" for item in value)
     return f" {json.dumps(value, ensure_ascii=False)}"

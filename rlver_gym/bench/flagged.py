@@ -15,7 +15,7 @@ def format_alerts(watched: AnomalyReport) -> list[Text]:
         if not alert.expected:
             agent = (one_line(alert.agent), "bold")
             lines.append(Text.assemble(("suspicious", "bold red"), "  ", agent, f" {alert.says}"))
-            lines += [Text(f"            {one}", style="dim") for one in format_evidence(alert)]
+            lines += [Text(f"            {line}", style="dim") for line in format_evidence(alert)]
     notes: list[str] = []
     if watched.privileged:
         who = ", ".join(watched.privileged)

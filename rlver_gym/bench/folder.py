@@ -52,9 +52,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise RunError(f"{path}: not valid JSON ({error}). Was it edited or cut?") from error
     if not isinstance(manifest, dict):
         raise RunError(f"{path}: not a manifest. Was it edited?")
-    if (found := manifest.get("format")) != MANIFEST_FORMAT:
+    if (kind := manifest.get("format")) != MANIFEST_FORMAT:
         raise RunError(
-            f"{path}: its format is {_quote_value(found)}, and rlver-gym {__version__} reads format"
+            f"{path}: its format is {_quote_value(kind)}, and rlver-gym {__version__} reads format"
             f" {MANIFEST_FORMAT}. Install the version of rlver-gym that the manifest names:"
             f" {_quote_value(manifest.get('package'))}."
         )

@@ -75,39 +75,42 @@ class Gate(NamedTuple):
 
     @property
     def decision(self) -> Decision:
-        there = {one.decision for one in self.rulings}
+        there = {ruling.decision for ruling in self.rulings}
         return next(kind for kind in _TAGS if kind in there)
 
     def __str__(self) -> str:
-        kinds = [one.decision for one in self.rulings]
+        kinds = [ruling.decision for ruling in self.rulings]
         shown = ["error"] if "error" in kinds else [*_TAGS][1:]
         return ", ".join(f"{kinds.count(kind)} {kind}" for kind in shown)
 
     def to_dict(self) -> dict[str, Any]:
-        rulings = [{**one._asdict(), "value": list(one.value)} for one in self.rulings]
+        rulings = [{**ruling._asdict(), "value": list(ruling.value)} for ruling in self.rulings]
         return {"decision": self.decision, "thresholds": rulings}
 
     def to_junit(self, suite: str) -> str:
         """JUnit's XML: a case a ruling; what is undecided counts as skipped."""
-        kinds = [one.decision for one in self.rulings]
+        kinds = [ruling.decision for ruling in self.rulings]
         counts = {"tests": len(kinds), "failures": kinds.count("fail")}
         counts |= {"errors": kinds.count("error"), "skipped": kinds.count("undecided")}
         values = {name: str(count) for name, count in counts.items()}
         root = ElementTree.Element("testsuites", values)
         named = {"name": _fit_xml(suite), **values}
         under = ElementTree.SubElement(root, "testsuite", named)
-        for one in self.rulings:
-            named = {"classname": _fit_xml(one.agent or "run"), "name": _fit_xml(one.demand)}
-            case, text = ElementTree.SubElement(under, "testcase", named), _fit_xml(one.describe())
-            message = {} if one.decision == "pass" else {"message": text}
-            ElementTree.SubElement(case, _TAGS[one.decision], message).text = text
+        for ruling in self.rulings:
+            named = {"classname": _fit_xml(ruling.agent or "run"), "name": _fit_xml(ruling.demand)}
+            case, text = (
+                ElementTree.SubElement(under, "testcase", named),
+                _fit_xml(ruling.describe()),
+            )
+            message = {} if ruling.decision == "pass" else {"message": text}
+            ElementTree.SubElement(case, _TAGS[ruling.decision], message).text = text
         ElementTree.indent(root)
         return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
     def to_markdown(self, of: str, note: str) -> str:
         """At most ten lines for a pull request, failures first. `of`: suite and run."""
-        first = sorted(self.rulings, key=lambda one: [*_TAGS].index(one.decision))
-        rows = [f"| {one.decision} | {escape_markdown(one.describe())} |" for one in first]
+        first = sorted(self.rulings, key=lambda ruling: [*_TAGS].index(ruling.decision))
+        rows = [f"| {ruling.decision} | {escape_markdown(ruling.describe())} |" for ruling in first]
         most = _MOST_ROWS - bool(note)
         if len(rows) > most:
             rows[most - 1 :] = [f"| … | and {len(rows) - most + 1} more, in gate.xml |"]
@@ -123,16 +126,18 @@ def _fit_xml(text: str) -> str:
 
 def reread(episodes: Sequence[Episode], rescored: Sequence[Rescored]) -> list[Episode]:
     """The dialogues with the final emotion of who read them again; without those not read."""
-    finals = {one.recorded.key: one.final for one in rescored if not one.failure}
-    found = []
+    finals = {
+        dialogue.recorded.key: dialogue.final for dialogue in rescored if not dialogue.failure
+    }
+    again = []
     for episode in episodes:
         *others, last = episode.turns
         final = finals.get("/".join(map(str, episode.key)))
         if final is not None:
-            found.append(episode._replace(turns=(*others, last._replace(emotion=final))))
+            again.append(episode._replace(turns=(*others, last._replace(emotion=final))))
         elif episode.failed_by:
-            found.append(episode)
-    return found
+            again.append(episode)
+    return again
 
 
 class Evidence(NamedTuple):
@@ -157,15 +162,15 @@ def decide(suite: Suite, evidence: Evidence) -> Gate:
     for threshold in suite.thresholds:
         agents = [threshold.agent] if threshold.agent else suite.agents
         oneself = None if evidence.theirs else threshold.to
-        rulings += [_rule(threshold, one, evidence) for one in agents if one != oneself]
+        rulings += [_rule(threshold, agent, evidence) for agent in agents if agent != oneself]
     return Gate(tuple(rulings))
 
 
 def _rule_on_run(evidence: Evidence) -> Ruling:
     """Every dialogue of the plan has to be there, once, as it was written, and read."""
     lacks: dict[str, int] = {
-        kind: sum(one.num_episodes for one in found)
-        for kind, found in evidence.records.problems.by_kind.items()
+        kind: sum(finding.num_episodes for finding in findings)
+        for kind, findings in evidence.records.problems.by_kind.items()
         if kind in INCOMPLETE
     }
     lacks |= {"not read": evidence.unread} if evidence.unread else {}
@@ -181,12 +186,12 @@ def _rule_on_count(agent: str, demand: str, count: int, most: float, why: str = 
 def _rule(threshold: Threshold, agent: str, evidence: Evidence) -> Ruling:
     measure, bound = threshold.measure, threshold.bound
     if measure in COUNTS:
-        own = [one for one in evidence.ours[0] if one.agent == agent]
+        own = [episode for episode in evidence.ours[0] if episode.agent == agent]
         if measure == "failed":
-            failed = sum(one.failed_by is not None for one in own)
+            failed = sum(episode.failed_by is not None for episode in own)
             return _rule_on_count(agent, f"failed dialogues at most {bound:g}", failed, bound)
         # the table says the rest of it
-        told = [one.says.partition(":")[0] for one in find_alerts(own) if not one.expected]
+        told = [alert.says.partition(":")[0] for alert in find_alerts(own) if not alert.expected]
         demand = f"flagged at most {bound:g}"
         return _rule_on_count(agent, demand, len(told), bound, ", ".join(told))
     value, label = bootstrap(np.array([])), measure.replace("_", " ")

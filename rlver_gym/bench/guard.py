@@ -116,23 +116,23 @@ class _InvalidAnswer(Exception):
     """What a user of one's own gave is not what a user gives."""
 
 
-def _require_text(found: object) -> str:
-    if not isinstance(found, str):
-        raise _InvalidAnswer(f"it must give text, not {type(found).__name__}")
-    return str.__getitem__(found, slice(None))
+def _require_text(value: object) -> str:
+    if not isinstance(value, str):
+        raise _InvalidAnswer(f"it must give text, not {type(value).__name__}")
+    return str.__getitem__(value, slice(None))
 
 
-def _require_appraisal(found: object) -> Appraisal:
+def _require_appraisal(value: object) -> Appraisal:
     """The appraisal, when it can be recorded and its change is one that a turn may bring."""
-    if not isinstance(found, Appraisal):
-        raise _InvalidAnswer(f"appraise must give an Appraisal, not {type(found).__name__}")
-    if type(found.change) is not int or not -MAX_CHANGE <= found.change <= MAX_CHANGE:
+    if not isinstance(value, Appraisal):
+        raise _InvalidAnswer(f"appraise must give an Appraisal, not {type(value).__name__}")
+    if type(value.change) is not int or not -MAX_CHANGE <= value.change <= MAX_CHANGE:
         raise _InvalidAnswer(f"the change must be an int from {-MAX_CHANGE} to {MAX_CHANGE}")
-    if type(found.thought) is not str or not all(map(_is_reason, found.reasons)):
+    if type(value.thought) is not str or not all(map(_is_reason, value.reasons)):
         raise _InvalidAnswer(
             "an Appraisal has a thought (text) and reasons (Reason: code, finite points, note)"
         )
-    return found
+    return value
 
 
 def _is_reason(reason: object) -> bool:

@@ -73,7 +73,9 @@ class Manifest(Frozen):
         if self.env_card.hash != self.env_hash:
             raise ValueError(f"env_hash is not that of its env card, {self.env_card.hash}")
         shipped = filter(is_shipped_agent, self.agents)
-        if self.agents.keys() != set(self.plan.agents) or any(self.agents[one] for one in shipped):
+        if self.agents.keys() != set(self.plan.agents) or any(
+            self.agents[agent] for agent in shipped
+        ):
             raise ValueError("the agents that it pins are not those of its plan")
         if (self.server is not None) != uses_server(self.plan.user):
             raise ValueError(f"its server does not belong to the user {self.plan.user}")
@@ -91,8 +93,12 @@ class Manifest(Frozen):
             return cls.parse(read_manifest(folder))
         except ValidationError as error:
             wrong = [
-                ": ".join(filter(None, (".".join(map(str, one["loc"]))[:80], explain_problem(one))))
-                for one in error.errors()[:_MAX_PROBLEMS]
+                ": ".join(
+                    filter(
+                        None, (".".join(map(str, problem["loc"]))[:80], explain_problem(problem))
+                    )
+                )
+                for problem in error.errors()[:_MAX_PROBLEMS]
             ]
             raise RunError(
                 f"{folder / MANIFEST}: not the manifest of a run ({'; '.join(wrong)})."

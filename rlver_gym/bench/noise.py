@@ -17,7 +17,9 @@ def measure_spread_over_user_seeds(
     """The spread over a run's replicates of `seeds` dialogues a persona; None for one."""
     return _measure_spread(
         {
-            f"user seed {number}": [one for one in episodes if one.seed // seeds == number]
+            f"user seed {number}": [
+                episode for episode in episodes if episode.seed // seeds == number
+            ]
             for number in range(user_seeds)
         }
     )
@@ -28,23 +30,25 @@ def measure_spread_over_runs(comparisons: Sequence[Comparison]) -> Spread | None
     return _measure_spread(
         {
             label: episodes
-            for one in comparisons
-            for label, episodes in zip(one.runs, one.episodes_by_run, strict=True)
+            for comparison in comparisons
+            for label, episodes in zip(comparison.runs, comparison.episodes_by_run, strict=True)
         }
     )
 
 
 def _measure_spread(replicates: Mapping[str, Sequence[Episode]]) -> Spread | None:
     """The spread of the agents, and over the people, that all have; None without any."""
-    found: list[AgentSpread] = []
-    agents = {one.agent for episodes in replicates.values() for one in episodes}
+    spreads: list[AgentSpread] = []
+    agents = {episode.agent for episodes in replicates.values() for episode in episodes}
     for agent in sorted(agents) if len(replicates) > 1 else ():
         finals = [compute_persona_finals(episodes, agent) for episodes in replicates.values()]
-        if shared := [persona for persona in finals[0] if all(persona in one for one in finals)]:
-            means = tuple(fmean(one[persona] for persona in shared) for one in finals)
-            found.append(AgentSpread(agent, means))
-    found.sort(key=lambda one: -one.mean)
-    return Spread(tuple(replicates), tuple(found)) if found else None
+        if shared := [
+            persona for persona in finals[0] if all(persona in finals_of for finals_of in finals)
+        ]:
+            means = tuple(fmean(finals_of[persona] for persona in shared) for finals_of in finals)
+            spreads.append(AgentSpread(agent, means))
+    spreads.sort(key=lambda agent: -agent.mean)
+    return Spread(tuple(replicates), tuple(spreads)) if spreads else None
 
 
 def tabulate_seed_noise(spread: Spread, ranked: Sequence[Score]) -> Table:
@@ -75,7 +79,7 @@ def tabulate_shift(spread: Spread) -> Table:
 
 def describe_seed_noise(spread: Spread) -> list[str]:
     count, floor = len(spread.replicates), spread.noise_floor
-    most = max(spread.agents, key=lambda one: one.sd)
+    most = max(spread.agents, key=lambda agent: agent.sd)
     level = (
         f"Differences below {floor:.1f} points are noise of the user (95 %, pooled over agents;"
         f" {REPEATABILITY * most.sd:.1f} for {most.agent}, which moves most); of means over all"
@@ -85,9 +89,9 @@ def describe_seed_noise(spread: Spread) -> list[str]:
 
 
 def describe_shift_between_users(spread: Spread) -> list[str]:
-    most = max(spread.agents, key=lambda one: one.range)
+    most = max(spread.agents, key=lambda agent: agent.range)
     level = (
-        f"Level: scores differ by {fmean(one.range for one in spread.agents):.1f} points on"
+        f"Level: scores differ by {fmean(agent.range for agent in spread.agents):.1f} points on"
         f" average, by {most.range:.1f} at most ({most.agent})."
     )
     return [level, *_describe_ranking_stability(spread)]

@@ -64,23 +64,23 @@ def gather_opinions(
     """The opinions of a run's dialogues, with those that lie in its folder."""
     if not dialogues:
         raise RunError("no dialogue there counts. See what rlver-gym report says of the run.")
-    emotions = {SCORE: mean_by((one.agent, one.final) for one in dialogues)}
+    emotions = {SCORE: mean_by((dialogue.agent, dialogue.final) for dialogue in dialogues)}
     for name, each in rescored.items():
-        felt = [one for one in each if not one.failure]
-        emotions[name] = mean_by((one.recorded.agent, one.final) for one in felt)
+        felt = [dialogue for dialogue in each if not dialogue.failure]
+        emotions[name] = mean_by((dialogue.recorded.agent, dialogue.final) for dialogue in felt)
     if rated := _compute_human_rated_finals(folder, dialogues):
         emotions[RATERS] = rated
-    found = Opinions(emotions, _group_capability_scores(folder / JUDGEMENTS), {}, ())
-    start = fmean(one.scene.card.start for one in dialogues)
-    return found._replace(
-        taus=_correlate_with_score(found.columns),
-        only_score=tuple(_find_agents_only_the_score_prefers(found, start)),
+    opinions = Opinions(emotions, _group_capability_scores(folder / JUDGEMENTS), {}, ())
+    start = fmean(dialogue.scene.card.start for dialogue in dialogues)
+    return opinions._replace(
+        taus=_correlate_with_score(opinions.columns),
+        only_score=tuple(_find_agents_only_the_score_prefers(opinions, start)),
     )
 
 
-def write_opinions(folder: Path, found: Opinions) -> None:
+def write_opinions(folder: Path, opinions: Opinions) -> None:
     path = path_inside(folder, OPINIONS, error=RunError)
-    write_atomically(path, json.dumps(found._asdict(), ensure_ascii=False))
+    write_atomically(path, json.dumps(opinions._asdict(), ensure_ascii=False))
 
 
 def read_opinions(folder: Path) -> Opinions | None:
@@ -90,13 +90,13 @@ def read_opinions(folder: Path) -> Opinions | None:
         return None
     text = read_text(path, max_bytes=_MAX_BYTES, error=RunError)
     try:
-        found = TypeAdapter(Opinions).validate_python(parse_json(text))
-        _ = found.emotions[SCORE]
+        opinions = TypeAdapter(Opinions).validate_python(parse_json(text))
+        _ = opinions.emotions[SCORE]
     except (ValueError, KeyError) as error:
         raise RunError(
             f"{path}: holds no opinions. Gather them again: rlver-gym rescore"
         ) from error
-    return found
+    return opinions
 
 
 def read_capabilities(path: Path) -> dict[str, dict[str, float]]:
@@ -108,7 +108,7 @@ def read_capabilities(path: Path) -> dict[str, dict[str, float]]:
             raise RunError(f"{where}: must name dialogue and scores. Judge the run again.")
         if strange := sorted(scores.keys() - set(JUDGED)):
             raise RunError(f"{where}: nobody is asked for {strange[0]!r:.80}. Judge the run again.")
-        marks = [(one, parse_number(scores[one], LOWEST, HIGHEST, where)) for one in scores]
+        marks = [(name, parse_number(scores[name], LOWEST, HIGHEST, where)) for name in scores]
         said.setdefault(dialogue, []).extend(marks)
     return {dialogue: mean_by(marks) for dialogue, marks in said.items()}
 
@@ -124,7 +124,7 @@ def _group_capability_scores(path: Path) -> dict[str, dict[str, float]]:
 
 def _compute_human_rated_finals(folder: Path, dialogues: Sequence[Recorded]) -> dict[str, float]:
     """Mean final emotion by people's ratings, over dialogues that somebody rated whole."""
-    known = {one.key: one for one in dialogues}
+    known = {dialogue.key: dialogue for dialogue in dialogues}
     finals = mean_by(
         (key, known[key].scene.card.final_emotion(changes[turn] for turn in sorted(changes)))
         for key, by_rater in read_ratings(folder).items()
@@ -135,33 +135,41 @@ def _compute_human_rated_finals(folder: Path, dialogues: Sequence[Recorded]) -> 
 
 
 def _correlate_with_score(columns: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    found = {}
+    correlations = {}
     for name, column in columns.items():
         shared = sorted(columns[SCORE].keys() & column.keys())
         if name != SCORE and len(shared) > 2:
             tau = kendall_tau([columns[SCORE][x] for x in shared], [column[x] for x in shared])
-            found |= {} if isnan(tau) else {name: tau}
-    return found
+            correlations |= {} if isnan(tau) else {name: tau}
+    return correlations
 
 
-def _find_agents_only_the_score_prefers(found: Opinions, start: float) -> Iterator[str]:
-    others = [column for name, column in found.emotions.items() if name != SCORE]
-    for agent, final in found.emotions[SCORE].items():
+def _find_agents_only_the_score_prefers(opinions: Opinions, start: float) -> Iterator[str]:
+    others = [column for name, column in opinions.emotions.items() if name != SCORE]
+    for agent, final in opinions.emotions[SCORE].items():
         likes = [column[agent] > start for column in others if agent in column]
-        columns = [found.capabilities.get(name, {}) for name in DIMENSIONS]
+        columns = [opinions.capabilities.get(name, {}) for name in DIMENSIONS]
         marks = [column[agent] for column in columns if agent in column]
         likes += [fmean(marks) >= COMPETENCE] if marks else []
         if final > start and likes and not any(likes):
             yield agent
 
 
-def tabulate_opinions(found: Opinions) -> Table:
-    agents = sorted(found.emotions[SCORE], key=lambda one: -found.emotions[SCORE][one])
-    rows = [["agent", *(name.replace("_", " ") for name in found.columns), ""]]
+def tabulate_opinions(opinions: Opinions) -> Table:
+    agents = sorted(opinions.emotions[SCORE], key=lambda agent: -opinions.emotions[SCORE][agent])
+    rows = [["agent", *(name.replace("_", " ") for name in opinions.columns), ""]]
     for agent in agents:
-        cells = [f"{one[agent]:.1f}" if agent in one else "–" for one in found.columns.values()]
-        rows.append([agent, *cells, "liked by the score only" if agent in found.only_score else ""])
-    if found.taus:
-        taus = [f"{found.taus[name]:.2f}" if name in found.taus else "" for name in found.columns]
+        cells = [
+            f"{column[agent]:.1f}" if agent in column else "–"
+            for column in opinions.columns.values()
+        ]
+        rows.append(
+            [agent, *cells, "liked by the score only" if agent in opinions.only_score else ""]
+        )
+    if opinions.taus:
+        taus = [
+            f"{opinions.taus[name]:.2f}" if name in opinions.taus else ""
+            for name in opinions.columns
+        ]
         rows.append(["tau with the score", *taus, ""])
     return Table("opinions: final emotion, and marks from 1 to 5", rows)

@@ -173,7 +173,7 @@ class BenchPlan(Plan):
     def servers(self, chat: ChatSettings) -> list[ChatSettings]:
         """How the user's, then the agents' servers are reached. ServerRefused without a key."""
         reached = [self._user_chat(chat)] if uses_server(self.user) else []
-        reached += [locate_server(one, chat) for one in self.agents if uses_server(one)]
+        reached += [locate_server(agent, chat) for agent in self.agents if uses_server(agent)]
         return list(dict.fromkeys(map(resolve_settings, reached)))
 
     def make_user(self, chat: ChatSettings | None = None) -> SentientUser:
@@ -260,7 +260,7 @@ def select_personas(library: PersonaLibrary, plan: Plan, card: EnvCard) -> tuple
 
 
 def pin_personas(library: PersonaLibrary, plan: Plan, card: EnvCard) -> dict[str, str]:
-    return {one: library.get(one).hash for one in select_personas(library, plan, card)}
+    return {persona: library.get(persona).hash for persona in select_personas(library, plan, card)}
 
 
 def pin_scenes(

@@ -54,10 +54,10 @@ class RaterAgreement(NamedTuple):
 
 def read_ratings(folder: Path) -> Changes:
     """All of them; empty where there is no such file. RunError names a line that is no rating."""
-    found: Changes = defaultdict(lambda: defaultdict(dict))
+    changes: Changes = defaultdict(lambda: defaultdict(dict))
     for where, (key, rater, turn), line in read_lines(folder):
-        found[key][rater][turn] = parse_number(line.get("change"), -MAX_CHANGE, MAX_CHANGE, where)
-    return found
+        changes[key][rater][turn] = parse_number(line.get("change"), -MAX_CHANGE, MAX_CHANGE, where)
+    return changes
 
 
 def parse_number(value: object, low: float, high: float, where: str) -> float:

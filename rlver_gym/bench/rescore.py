@@ -88,35 +88,58 @@ def read_dialogues(folder: Path, sources: Sources) -> tuple[list[Recorded], list
     if folder.is_dir() and not any((folder / name).exists() for name in (EPISODES, MANIFEST)):
         return _from_recordings(read_recordings(folder)), []
     card, cards = find_cards(folder, Manifest.read(folder), sources)
-    records, found = read_run(folder), []
-    for one in drop_failed(records.episodes):
-        persona = cards.get(one.persona)
-        if (card.hash, persona.hash) != (one.env_hash, one.persona_hash):
+    records, dialogues = read_run(folder), []
+    for episode in drop_failed(records.episodes):
+        persona = cards.get(episode.persona)
+        if (card.hash, persona.hash) != (episode.env_hash, episode.persona_hash):
             raise RunError(
-                f"{folder}: {'/'.join(map(str, one.key))} was held with another env card or another"
-                f" {one.persona}. Name the run's: --env CARD.yaml, --personas DIR."
+                f"{folder}: {'/'.join(map(str, episode.key))} was held with another env card or"
+                f" another {episode.persona}. Name the run's: --env CARD.yaml, --personas DIR."
             )
-        scene = Scene(persona, card, one.seed)
-        changes = tuple(float(turn.appraisal.change) for turn in one.turns)
-        found.append(
-            Recorded(one.agent, one.user, scene, one.opening, one.turns, changes, one.final)
+        scene = Scene(persona, card, episode.seed)
+        changes = tuple(float(turn.appraisal.change) for turn in episode.turns)
+        dialogues.append(
+            Recorded(
+                episode.agent,
+                episode.user,
+                scene,
+                episode.opening,
+                episode.turns,
+                changes,
+                episode.final,
+            )
         )
-    return found, [records.problems]
+    return dialogues, [records.problems]
 
 
 def _from_recordings(recordings: Sequence[Recording]) -> list[Recorded]:
     """With several judges, an agent is one with each."""
-    card, found = env_card("SAGE-Sentient-v0"), []
-    judges = {one.simulator for one in recordings}
-    for one in recordings:
+    card, dialogues = env_card("SAGE-Sentient-v0"), []
+    judges = {recording.simulator for recording in recordings}
+    for recording in recordings:
         turns = tuple(
             Turn(text, Appraisal(round(change), "", ()), emotion, 0.0, None, reply)
-            for text, change, emotion, reply in map(astuple, one.exchanges)
+            for text, change, emotion, reply in map(astuple, recording.exchanges)
         )
-        agent = f"{one.agent} by {one.simulator}" if len(judges) > 1 else one.agent
-        scene, changes = Scene(one.persona, card, 0), tuple(x.change for x in one.exchanges)
-        found.append(Recorded(agent, one.simulator, scene, one.opening, turns, changes, one.final))
-    return found
+        agent = (
+            f"{recording.agent} by {recording.simulator}" if len(judges) > 1 else recording.agent
+        )
+        scene, changes = (
+            Scene(recording.persona, card, 0),
+            tuple(x.change for x in recording.exchanges),
+        )
+        dialogues.append(
+            Recorded(
+                agent,
+                recording.simulator,
+                scene,
+                recording.opening,
+                turns,
+                changes,
+                recording.final,
+            )
+        )
+    return dialogues
 
 
 def estimate_rescore(
@@ -146,21 +169,21 @@ def compare_scores(rescored: Sequence[Rescored]) -> Rescore:
     """Both scores by agent and in all; RunError when the user failed at every dialogue."""
     if not rescored:
         raise RunError("no dialogue there counts. See what rlver-gym report says of the run.")
-    if not (whole := [one for one in rescored if not one.failure]):
+    if not (whole := [dialogue for dialogue in rescored if not dialogue.failure]):
         raise RunError(f"the user failed at every dialogue: {rescored[0].failure}")
-    by_agent = group((one.recorded.agent, one) for one in whole)
+    by_agent = group((dialogue.recorded.agent, dialogue) for dialogue in whole)
     agents = [_compare_agent_scores(agent, rescored) for agent, rescored in by_agent.items()]
-    agents.sort(key=lambda one: -one.recorded)
-    failed = tuple(one for one in rescored if one.failure)
+    agents.sort(key=lambda row: -row.recorded)
+    failed = tuple(dialogue for dialogue in rescored if dialogue.failure)
     return Rescore(tuple(agents), _compare_agent_scores("", whole), failed)
 
 
 def _compare_agent_scores(agent: str, rescored: Sequence[Rescored]) -> ScoreComparison:
-    pairs = [np.array(one.changes, float).reshape(-1, 2) for one in rescored]
+    pairs = [np.array(dialogue.changes, float).reshape(-1, 2) for dialogue in rescored]
     paid, felt = np.concatenate(pairs).T
     overpaid = paid[(paid > 0) & (felt <= 0)]
-    recorded = fmean(one.recorded.final for one in rescored)
-    other = fmean(one.final for one in rescored)
+    recorded = fmean(dialogue.recorded.final for dialogue in rescored)
+    other = fmean(dialogue.final for dialogue in rescored)
     return ScoreComparison(
         agent,
         len(rescored),
@@ -176,6 +199,6 @@ def _compare_agent_scores(agent: str, rescored: Sequence[Rescored]) -> ScoreComp
 
 def _correlate_within_dialogues(pairs: Sequence[np.ndarray]) -> float | None:
     """Pearson's r without each dialogue's means; None when one side does not vary."""
-    dialogue = np.repeat(np.arange(len(pairs)), [len(one) for one in pairs])
+    dialogue = np.repeat(np.arange(len(pairs)), [len(changes) for changes in pairs])
     paid, felt = (centre(side, dialogue) for side in np.concatenate(pairs).T)
     return correlation(paid, felt) if varies(paid) and varies(felt) else None

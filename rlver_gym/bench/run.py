@@ -98,8 +98,10 @@ class Run(NamedTuple):
                 yield episode
         planned = self.plan.planned
         if order != list(planned):
-            episodes = sorted(read_episodes(self.folder), key=lambda one: planned.place(one.key))
-            text = "".join(f"{one.to_json()}\n" for one in episodes)
+            episodes = sorted(
+                read_episodes(self.folder), key=lambda episode: planned.place(episode.key)
+            )
+            text = "".join(f"{episode.to_json()}\n" for episode in episodes)
             write_atomically(self.folder / EPISODES, text)
 
 
@@ -152,7 +154,7 @@ def open_run(
         _write_or_check_manifest(plan, folder)
         done, failed, num_dropped = _find_finished(folder, keep_failed=bool(plan.suite))
         if failed or num_dropped:
-            lines = rewrite_locked(path, (one.to_json() for one in done))
+            lines = rewrite_locked(path, (episode.to_json() for episode in done))
             file = opened.enter_context(lines)
         yield Run(
             plan,
@@ -162,7 +164,7 @@ def open_run(
             chat,
             file,
             folder,
-            tuple(Case(*one.key) for one in done),
+            tuple(Case(*episode.key) for episode in done),
             failed,
             num_dropped,
             _count_spending(plan, chat),
@@ -181,17 +183,19 @@ def _find_finished(
 ) -> tuple[list[Episode], dict[Case, int], int]:
     """What is finished, what failed and in which turn, and how many lines were damaged."""
     records = read_run(folder)
-    strange = [one for one in records.problems.findings if one.kind in ("doubled", "unplanned")]
+    strange = [
+        finding for finding in records.problems.findings if finding.kind in ("doubled", "unplanned")
+    ]
     if strange:
-        told = "; ".join(f"{one.kind}: line {one.line}" for one in strange[:3])
+        told = "; ".join(f"{finding.kind}: line {finding.line}" for finding in strange[:3])
         raise RunError(
             f"{folder / EPISODES} holds dialogues that a run of this plan has not written ({told})."
             " Take these lines out, or choose another folder with --out."
         )
-    intact = [one for one in records.episodes if one.key not in records.edited]
-    again = [one for one in intact if one.failed_by and not keep_failed]
-    failed = {Case(*one.key): len(one.turns) for one in again}
-    done = [one for one in intact if Case(*one.key) not in failed]
+    intact = [episode for episode in records.episodes if episode.key not in records.edited]
+    again = [episode for episode in intact if episode.failed_by and not keep_failed]
+    failed = {Case(*episode.key): len(episode.turns) for episode in again}
+    done = [episode for episode in intact if Case(*episode.key) not in failed]
     return done, failed, records.problems.total - len(intact)
 
 
@@ -202,10 +206,10 @@ def _count_spending(plan: BenchPlan, chat: ChatSettings) -> list[Spending]:
     # openai takes half a second to import
     from rlver_gym.llm_client.connect import spending  # noqa: PLC0415
 
-    found = list({id(one): one for one in map(spending, servers)}.values())
-    for one in found:
-        one.reset()
-    return found
+    distinct = list({id(server): server for server in map(spending, servers)}.values())
+    for server in distinct:
+        server.reset()
+    return distinct
 
 
 def _write_or_check_manifest(plan: BenchPlan, folder: Path) -> None:

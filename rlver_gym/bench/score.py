@@ -73,7 +73,7 @@ def score_agents(episodes: Sequence[Episode], planned: Planned | None = None) ->
 
 def count_failed_by(episodes: Iterable[Episode]) -> dict[str, dict[str, int]]:
     """By agent, how many dialogues failed by the agent and by the user, where any did."""
-    failed = Counter((one.agent, one.failed_by) for one in episodes if one.failed_by)
+    failed = Counter((line.agent, line.failed_by) for line in episodes if line.failed_by)
     return {
         agent: {"agent": failed[agent, "agent"], "user": failed[agent, "user"]}
         for agent in dict.fromkeys(agent for agent, _ in failed)
@@ -82,15 +82,20 @@ def count_failed_by(episodes: Iterable[Episode]) -> dict[str, dict[str, int]]:
 
 def count_failures(episodes: Iterable[Episode]) -> dict[str, int]:
     """Why dialogues failed, and how many did so: the most frequent first."""
-    failed = (one.turns[-1].appraisal for one in episodes if one.outcome is Outcome.FAILED)
-    return dict(Counter(reason.note for one in failed for reason in one.reasons[:1]).most_common())
+    failed = (line.turns[-1].appraisal for line in episodes if line.outcome is Outcome.FAILED)
+    return dict(
+        Counter(reason.note for line in failed for reason in line.reasons[:1]).most_common()
+    )
 
 
 def score_to_json(score: Score) -> dict[str, Any]:
     """For JSON: an interval is a list of mean, low and high."""
     values = {**score._asdict(), "failed_by_user": score.failed_by_user}
     return to_plain(
-        {name: list(one) if isinstance(one, Interval) else one for name, one in values.items()}
+        {
+            name: list(value) if isinstance(value, Interval) else value
+            for name, value in values.items()
+        }
     )
 
 
@@ -126,7 +131,9 @@ def _score_agent(
 
 
 def compute_paired_difference(ours: dict[str, float], theirs: dict[str, float]) -> Interval:
-    return bootstrap(np.array([ours[one] - theirs[one] for one in ours if one in theirs]))
+    return bootstrap(
+        np.array([ours[persona] - theirs[persona] for persona in ours if persona in theirs])
+    )
 
 
 def compute_persona_finals(episodes: Sequence[Episode], agent: str) -> dict[str, float]:
@@ -134,11 +141,13 @@ def compute_persona_finals(episodes: Sequence[Episode], agent: str) -> dict[str,
 
 
 def compute_worst_case_finals(episodes: Sequence[Episode], agent: str) -> dict[str, float]:
-    return _compute_worst_case_means([one for one in episodes if one.agent == agent], None)
+    return _compute_worst_case_means(
+        [episode for episode in episodes if episode.agent == agent], None
+    )
 
 
 def _compute_persona_means(episodes: Sequence[Episode]) -> dict[str, float]:
-    return mean_by(sorted((one.persona, one.final) for one in drop_failed(episodes)))
+    return mean_by(sorted((episode.persona, episode.final) for episode in drop_failed(episodes)))
 
 
 def _compute_worst_case_means(

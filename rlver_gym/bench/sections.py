@@ -29,28 +29,28 @@ _JUDGE_NOTE = (
 
 def sections_to_json(comparison: Comparison, *, by_persona: bool) -> dict[str, Any]:
     """The sections that there are, by name; `personas` if `by_persona`."""
-    found = {
-        "strategies": {one.agent: one for one in analyse_strategies(comparison.episodes)},
+    sections = {
+        "strategies": {agent.agent: agent for agent in analyse_strategies(comparison.episodes)},
         "capabilities": collect_judge_scores(comparison),
         "opinions": dict(_read_run_opinions(comparison)),
         "truth": count_sycophantic_replies(comparison.episodes),
         "personas": measure_training_signal(comparison.episodes) if by_persona else None,
     }
-    return to_plain({name: value for name, value in found.items() if value})
+    return to_plain({name: value for name, value in sections.items() if value})
 
 
 def collect_judge_scores(comparison: Comparison) -> Marks:
     """By agent and by what was judged, the mean mark over personas."""
-    found: list[tuple[tuple[str, str], tuple[str, float]]] = []
+    scores: list[tuple[tuple[str, str], tuple[str, float]]] = []
     named = iter(comparison.episodes)
     for problems, own in zip(comparison.problems, comparison.episodes_by_run, strict=True):
         judged = read_capabilities(problems.folder / JUDGEMENTS)
         for episode, shown in zip(own, named, strict=False):
             of_dialogue = judged.get("/".join(map(str, episode.key)), {})
-            found += [
+            scores += [
                 ((shown.agent, name), (episode.persona, mark)) for name, mark in of_dialogue.items()
             ]
-    marks = {key: mean_by(by_persona) for key, by_persona in group(found).items()}
+    marks = {key: mean_by(by_persona) for key, by_persona in group(scores).items()}
     return {
         agent: {
             name: bootstrap(np.array([*marks[agent, name].values()]))
@@ -63,15 +63,17 @@ def collect_judge_scores(comparison: Comparison) -> Marks:
 
 def _read_run_opinions(comparison: Comparison) -> Iterator[tuple[str, Opinions]]:
     for run, problems in zip(comparison.runs, comparison.problems, strict=True):
-        if found := read_opinions(problems.folder):
-            yield run, found
+        if opinions := read_opinions(problems.folder):
+            yield run, opinions
 
 
 def render_markdown(
     comparisons: Sequence[Comparison], verdicts: Sequence[Verdict], *, by_persona: bool
 ) -> str:
     """The report as Markdown, what is known of the runs last."""
-    lines = [line for one in comparisons for line in _render_comparison(one, by_persona)]
+    lines = [
+        line for comparison in comparisons for line in _render_comparison(comparison, by_persona)
+    ]
     lines += ["\n## What was recomputed\n"] if verdicts else []
     lines += [
         f"- {'**' if is_alarm else ''}{escape_markdown(text)}{'**' if is_alarm else ''}"
@@ -87,7 +89,7 @@ def _render_comparison(comparison: Comparison, by_persona: bool) -> Iterator[str
     yield f"# {escape_markdown(' and '.join(comparison.runs))}\n"
     yield escape_markdown(str(comparison.protocol))
     alerts = [line.plain for line in format_alerts(check_episodes(episodes))]
-    notes = [*alerts, *(one.describe() for one in count_sycophantic_replies(episodes))]
+    notes = [*alerts, *(counts.describe() for counts in count_sycophantic_replies(episodes))]
     tables = [
         Table("final emotion", build_score_rows(ranked), notes),
         Table("by hidden need", need_rows(ranked)),
@@ -113,6 +115,6 @@ def _render_table(table: Table) -> Iterator[str]:
 
 def _build_judge_score_rows(marks: Mapping[str, Mapping[str, Interval]]) -> list[list[str]]:
     return [["agent", *(name.replace("_", " ") for name in (*DIMENSIONS, *AXES))]] + [
-        [agent, *(format_estimate(by_name[one]) if one in by_name else "–" for one in JUDGED)]
+        [agent, *(format_estimate(by_name[name]) if name in by_name else "–" for name in JUDGED)]
         for agent, by_name in marks.items()
     ]

@@ -71,11 +71,13 @@ def _is_of_run(line: Mapping[str, Any], name: str, episodes: Mapping[str, Episod
 
 def _compare_scores(folder: Path, episodes: Mapping[str, Episode]) -> str:
     opinions = read_opinions(folder)
-    scores = mean_by((one.agent, one.final) for one in drop_failed([*episodes.values()]))
+    scores = mean_by(
+        (episode.agent, episode.final) for episode in drop_failed([*episodes.values()])
+    )
     there = opinions.emotions[SCORE] if opinions else {}
     for agent in {**scores, **there}:
         was, is_now = there.get(agent), scores.get(agent)
         if was is None or is_now is None or not isclose(was, is_now, abs_tol=1e-6):
-            was, is_now = ("none" if one is None else f"{one:.1f}" for one in (was, is_now))
+            was, is_now = ("none" if value is None else f"{value:.1f}" for value in (was, is_now))
             return f"it has a score of {was} for {agent}, the run one of {is_now}"
     return ""

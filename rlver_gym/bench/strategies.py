@@ -58,7 +58,7 @@ def label_turn(utterance: str, lines: Sequence[str]) -> frozenset[str] | None:
     is_reflecting = any(row["reflect_feeling"] >= _ACT_REFLECTS for row in sure) or bool(
         (heard.labels[:, LABEL["reflect"]] >= _REMARK_REFLECTS).any()
     )
-    found = {
+    labels = {
         "question": "?" in utterance,
         "restatement": "retell" in remarks
         or any(
@@ -70,7 +70,7 @@ def label_turn(utterance: str, lines: Sequence[str]) -> frozenset[str] | None:
         "affirmation": bool((acts | remarks) & _AFFIRMING),
         "suggestion": bool((acts | remarks) & _SUGGESTING),
     }
-    return frozenset(name for name, is_used in found.items() if is_used)
+    return frozenset(name for name, is_used in labels.items() if is_used)
 
 
 class LabelledTurn(NamedTuple):
@@ -137,21 +137,23 @@ def _label_episode(episode: Episode) -> Iterator[LabelledTurn]:
 
 
 def _describe_use(strategy: str, turns: Sequence[LabelledTurn]) -> StrategyUse:
-    turns = sorted(turns, key=lambda one: one.persona)
+    turns = sorted(turns, key=lambda turn: turn.persona)
     percents = [100.0 * (strategy in turn.used) for turn in turns]
-    used = mean_by((one.persona, one.change) for one in turns if strategy in one.used)
-    unused = mean_by((one.persona, one.change) for one in turns if strategy not in one.used)
-    differences = [used[one] - unused[one] for one in used if one in unused]
+    used = mean_by((turn.persona, turn.change) for turn in turns if strategy in turn.used)
+    unused = mean_by((turn.persona, turn.change) for turn in turns if strategy not in turn.used)
+    differences = [used[persona] - unused[persona] for persona in used if persona in unused]
     return StrategyUse(
         _bootstrap_over_personas(turns, percents),
-        mean_by(sorted((one.need, percent) for one, percent in zip(turns, percents, strict=True))),
+        mean_by(
+            sorted((turn.need, percent) for turn, percent in zip(turns, percents, strict=True))
+        ),
         bootstrap(np.array(list(used.values()))),
         bootstrap(np.array(list(unused.values()))),
         bootstrap(np.array(differences if len(differences) >= FEWEST else [])),
     )
 
 
-def tabulate_strategies(found: Sequence[AgentStrategies]) -> list[Table]:
+def tabulate_strategies(analysed: Sequence[AgentStrategies]) -> list[Table]:
     """How many strategies the turns of each agent use, and how often they return; then, of each
     that it uses, the share of turns and the change in them. Nothing where nobody speaks English.
     """
@@ -159,7 +161,7 @@ def tabulate_strategies(found: Sequence[AgentStrategies]) -> list[Table]:
     variety = [
         [agent.agent, f"{agent.turns:,}"]
         + [format_estimate(value, digits=2) for value in (agent.per_turn, agent.stickiness)]
-        for agent in found
+        for agent in analysed
     ]
     heading_of_uses = ["agent", "strategy", "% of turns", "change", "without", "difference [95 %]"]
     uses = [
@@ -170,7 +172,7 @@ def tabulate_strategies(found: Sequence[AgentStrategies]) -> list[Table]:
             *(format_mean(value, signed=True) for value in (use.change_with, use.change_without)),
             format_estimate(use.difference, signed=True),
         ]
-        for agent in found
+        for agent in analysed
         for strategy, use in agent.uses.items()
         if use.share.mean
     ]
@@ -178,7 +180,7 @@ def tabulate_strategies(found: Sequence[AgentStrategies]) -> list[Table]:
         Table("support strategies", [heading, *variety]),
         Table("change of the emotion", [heading_of_uses, *uses], _NOTES),
     ]
-    return tables if found else []
+    return tables if analysed else []
 
 
 def estimate_stickiness(turns: Sequence[LabelledTurn]) -> Interval:
@@ -198,7 +200,7 @@ def estimate_stickiness(turns: Sequence[LabelledTurn]) -> Interval:
     even_P = np.full(len(people), 1 / len(people))
     drawn_NP = np.random.default_rng(0).multinomial(len(people), even_P, RESAMPLES)
     weight_NP = np.vstack([np.ones(len(people), int), drawn_NP])
-    used_NS, again_NS = (weight_NP @ one[:, is_common_S] for one in (used_PS, again_PS))
+    used_NS, again_NS = (weight_NP @ shares[:, is_common_S] for shares in (used_PS, again_PS))
     rate_NS = np.ma.masked_array(again_NS, used_NS == 0) / np.maximum(used_NS, 1)
     rate, *drawn = rate_NS.mean(axis=1).filled(np.nan)
     low, high = np.nanpercentile(drawn, [2.5, 97.5])
@@ -206,5 +208,5 @@ def estimate_stickiness(turns: Sequence[LabelledTurn]) -> Interval:
 
 
 def _bootstrap_over_personas(turns: Sequence[LabelledTurn], values: Sequence[float]) -> Interval:
-    by_persona = sorted(zip((one.persona for one in turns), values, strict=True))
+    by_persona = sorted(zip((turn.persona for turn in turns), values, strict=True))
     return bootstrap(np.array(list(mean_by(by_persona).values())))

@@ -84,7 +84,7 @@ class Threshold(Frozen):
 
     @property
     def bound(self) -> float:
-        return next(one for one in (self.at_least, self.at_most) if one is not None)
+        return next(bound for bound in (self.at_least, self.at_most) if bound is not None)
 
 
 def _check(check: Callable[[Any], object]) -> AfterValidator:
@@ -101,7 +101,7 @@ def _check(check: Callable[[Any], object]) -> AfterValidator:
 
 
 def _refuse_twice(agents: tuple[str, ...]) -> tuple[str, ...]:
-    if twice := next((one for one in agents if agents.count(one) > 1), None):
+    if twice := next((agent for agent in agents if agents.count(agent) > 1), None):
         raise ValueError(f"{twice} is named twice. For more dialogues of each, raise seeds")
     return agents
 
@@ -134,7 +134,8 @@ class Suite(Plan):
     panel: int | None = Field(default=None, ge=1)
     """Only so many of the split, balanced."""
     reference: Annotated[
-        tuple[_User, ...], BeforeValidator(lambda one: [one] if isinstance(one, str) else one)
+        tuple[_User, ...],
+        BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
     ] = ()
     """Who reads each dialogue once more, whole, such as openai:MODEL: one or several, of whom the
     first ranks the agents.
@@ -152,19 +153,21 @@ class Suite(Plan):
 
     @property
     def readers(self) -> tuple[str, ...]:
-        return tuple(one for one in (*self.reference, self.judge) if one and uses_server(one))
+        return tuple(user for user in (*self.reference, self.judge) if user and uses_server(user))
 
     @property
     def reads_baseline(self) -> bool:
         bound = self.thresholds if self.baseline else ()
-        return any(one.by_reference and one.measure == "difference" for one in bound)
+        return any(
+            threshold.by_reference and threshold.measure == "difference" for threshold in bound
+        )
 
     def select_people(self) -> tuple[str, ...]:
         """Those of a panel, or who are named; empty for a whole split. RlverError for nobody."""
         shelf = library(self.personas)
         if self.panel and not self.persona_ids:
             return draw_panel(shelf, self.split or env_card(self.env).split, self.panel)
-        return tuple(shelf.get(one).id for one in self.persona_ids)
+        return tuple(shelf.get(persona).id for persona in self.persona_ids)
 
     def make_plan(self, chat: ChatSettings, path: Path | None = None) -> BenchPlan:
         """The benchmark of it; `chat` says how servers are reached, and its budget goes before the
@@ -247,21 +250,21 @@ def _check_names(suite: Suite, allow_code: bool) -> Iterator[_Problem]:
 
 
 def _check_thresholds(suite: Suite) -> Iterator[_Problem]:
-    for number, one in enumerate(suite.thresholds):
+    for number, threshold in enumerate(suite.thresholds):
         place = ("thresholds", number)
-        if one.agent is not None and one.agent not in suite.agents:
-            told = f"{one.agent} is not run. Name one of: {', '.join(suite.agents)}"
+        if threshold.agent is not None and threshold.agent not in suite.agents:
+            told = f"{threshold.agent} is not run. Name one of: {', '.join(suite.agents)}"
             yield (*place, "agent"), told
-        if one.by_reference and not suite.reference:
+        if threshold.by_reference and not suite.reference:
             yield (*place, "by_reference"), "there is no reference. Add reference: openai:MODEL"
-        if one.measure in DIMENSIONS and not suite.judge:
+        if threshold.measure in DIMENSIONS and not suite.judge:
             yield (*place, "measure"), "marks need a judge. Add judge: openai:MODEL"
-        others = [name for name in suite.agents if name != one.agent]
+        others = [name for name in suite.agents if name != threshold.agent]
         others = others if len(suite.agents) > 1 else []
-        if one.measure == "difference" and not suite.baseline and one.to not in others:
-            is_itself = one.to in suite.agents
-            why = f"{one.to} is {'compared with itself' if is_itself else 'not run'}"
-            why = why if one.to else "a difference needs somebody to compare with"
+        if threshold.measure == "difference" and not suite.baseline and threshold.to not in others:
+            is_itself = threshold.to in suite.agents
+            why = f"{threshold.to} is {'compared with itself' if is_itself else 'not run'}"
+            why = why if threshold.to else "a difference needs somebody to compare with"
             known = f"Name one of {', '.join(others)}" if others else "Add another agent"
             yield (*place, "to"), f"{why}. {known} (to: NAME), or a run's folder as the baseline"
 
@@ -302,8 +305,10 @@ def _check_baseline(suite: Suite, plan: BenchPlan, folder: Path) -> Iterator[_Pr
     if faults := ", ".join(sorted(problems.keys() & INCOMPLETE)):
         yield ("baseline",), f"is not whole ({faults}). {hold}"
     agents = there.planned.agents
-    for number, one in enumerate(suite.thresholds):
-        compared = (one.to or one.agent,) if one.to or one.agent else suite.agents
-        if one.measure == "difference" and (lacking := [*{*compared} - {*agents}]):
+    for number, threshold in enumerate(suite.thresholds):
+        compared = (
+            (threshold.to or threshold.agent,) if threshold.to or threshold.agent else suite.agents
+        )
+        if threshold.measure == "difference" and (lacking := [*{*compared} - {*agents}]):
             told = f"the baseline has no {lacking[0]}. Name one of: {', '.join(agents)}"
             yield ("thresholds", number), told

@@ -39,8 +39,8 @@ def count_sycophantic_replies(episodes: Iterable[Episode]) -> list[SycophancyCou
                 prefix, _, taken = reason.code.partition(":")
                 if prefix == "world" and taken in _STANCES:
                     counts.setdefault(episode.agent, Counter())[taken] += 1
-    found = [
-        SycophancyCounts(agent, *(count[one] for one in _STANCES))
+    stances = [
+        SycophancyCounts(agent, *(count[stance] for stance in _STANCES))
         for agent, count in counts.items()
     ]
-    return sorted(found, key=lambda one: (-one.share_held, one.agent))
+    return sorted(stances, key=lambda count: (-count.share_held, count.agent))

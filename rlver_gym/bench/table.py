@@ -55,8 +55,11 @@ def need_rows(ranked: Sequence[Score]) -> list[list[str]]:
     """A heading, and the mean final emotion of each agent by hidden need."""
     needs = sorted({need for score in ranked for need in score.needs})
     return [["agent", *(need.replace("_", " ") for need in needs)]] + [
-        [one.agent, *(f"{one.needs[need]:.0f}" if need in one.needs else "" for need in needs)]
-        for one in ranked
+        [
+            score.agent,
+            *(f"{score.needs[need]:.0f}" if need in score.needs else "" for need in needs),
+        ]
+        for score in ranked
     ]
 
 

@@ -91,7 +91,7 @@ class Verdict(NamedTuple):
         for agent, why in self.agents.unasked.items():
             text = f"what {agent} said stands as it is recorded, and was not asked again: {why}."
             told.append((f"{run}: {text}", agent in self.agents.lost))
-        told += [(f"{run}: by its response cache, {one}.", True) for one in self.servers]
+        told += [(f"{run}: by its response cache, {server}.", True) for server in self.servers]
         if self.is_recalled:
             text = "what the reader read stands as it is recorded"
             told.append((f"{run}: {text}. verify --rerun reads it again.", False))

@@ -55,8 +55,8 @@ def verify(
             continue
         case = Case(*line.episode.key)
         seen.add(case)
-        found = _check_episode(line, line.episode, case, scenes, rerun)
-        yield found and Finding("diverging", number, "/".join(map(str, case)), *found)
+        difference = _check_episode(line, line.episode, case, scenes, rerun)
+        yield difference and Finding("diverging", number, "/".join(map(str, case)), *difference)
     if missing := scenes.planned.count - len(seen):
         # a line that is damaged or renamed may be one of them, and was counted
         unexplained = max(0, missing - (number - len(seen)))

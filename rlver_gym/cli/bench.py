@@ -222,16 +222,16 @@ def bench(
             "failed": count_failed_by(episodes),
             "spent": spent,
             "opinions": opinions,
-            "truth": [one._asdict() for one in truth],
+            "truth": [alert._asdict() for alert in truth],
             "gate": gate and gate.to_dict(),
         }
         scores = [score_to_json(score) for score in ranked]
-        found = {"run": folder, "report": report, "scores": scores, **watched.to_dict()}
-        print_json(found | {name: value for name, value in some.items() if value})
+        output = {"run": folder, "report": report, "scores": scores, **watched.to_dict()}
+        print_json(output | {name: value for name, value in some.items() if value})
     else:
         again = "another --out" if suite else "the same command"
         notes = [*_list_failures(failed, again), *format_alerts(watched)]
-        notes += [Text(one.describe()) for one in truth]
+        notes += [Text(alert.describe()) for alert in truth]
         _print_results(plan, ranked, columns, says, noise, notes, where)
         if opinions and opinions.capabilities:
             print_opinions(SafeConsole(), opinions)
@@ -281,7 +281,7 @@ def _exit_code(
     """A failing gate goes before failed dialogues; a threshold on those stands in their place."""
     if gate and gate.decision == "fail":
         return GATE_FAILED
-    is_bound = any(one.measure == "failed" for one in suite.thresholds)
+    is_bound = any(threshold.measure == "failed" for threshold in suite.thresholds)
     return SOME_FAILED if failed and not (allow_failures or is_bound) else 0
 
 
@@ -332,7 +332,7 @@ def _run_missing_cases(bench_run: Run) -> int:
                 held += 1
                 failed += episode.outcome is Outcome.FAILED
                 name = f"{episode.agent} · {episode.persona}"[:48].ljust(48)
-                status = [one.summary() for one in bench_run.spending]
+                status = [spent.summary() for spent in bench_run.spending]
                 status += [f"{failed} failed"] if failed else []
                 bar.update(task, advance=1, description=name, spent="; ".join(status))
     except (*STOPPING, CacheError) as error:

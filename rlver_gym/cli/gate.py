@@ -52,7 +52,7 @@ def read_again(
     is_read = users or suite.judge
     dialogues = recorded_dialogues(folder, plan.personas, plan.env) if is_read else []
     rescored = appraise_by(users, dialogues) if dialogues else {}
-    failures = [one.failure for each in [*rescored.values()][:1] for one in each]
+    failures = [dialogue.failure for each in [*rescored.values()][:1] for dialogue in each]
     if suite.baseline:
         past, baseline = Path(suite.baseline), []
         if suite.reads_baseline:
@@ -67,7 +67,7 @@ def read_again(
         who = Judge(chat, suite.judge.partition(":")[2], LLMOptions())
         judged = ask_judge(who, dialogues, settings.concurrency)
         write_judgements(folder, who, judged)
-        failures += [one.failure for one in judged]
+        failures += [dialogue.failure for dialogue in judged]
         marks = collect_judge_scores(read_comparisons([folder])[0])
     if dialogues:
         opinions = gather_opinions(folder, dialogues, rescored)
@@ -83,17 +83,21 @@ def rank_by_readers(evidence: Evidence) -> tuple[list[Score], Columns]:
     """
     only = evidence.opinions.only_score if evidence.opinions else ()
     known = {
-        one.agent: one for one in score_agents(evidence.records.episodes, evidence.plan.planned)
+        score.agent: score
+        for score in score_agents(evidence.records.episodes, evidence.plan.planned)
     }
     columns, order = {}, []
     for name, episodes in evidence.read.items():
         scores = score_agents(episodes)
         columns[f"by {shorten_agent_path(name, evidence.read)} [95 %]"] = {
-            one.agent: format_estimate(one.at_worst) + (" *" if one.agent in only else "")
-            for one in scores
+            score.agent: format_estimate(score.at_worst) + (" *" if score.agent in only else "")
+            for score in scores
         }
         order = order or scores
-    first = [known.pop(one.agent)._replace(to_best=one.to_best, read=one.at_worst) for one in order]
+    first = [
+        known.pop(score.agent)._replace(to_best=score.to_best, read=score.at_worst)
+        for score in order
+    ]
     return [*first, *known.values()], columns
 
 
@@ -143,6 +147,6 @@ def write_gate(folder: Path, gate: Gate, suite: Path, note: str) -> dict[str, st
 def print_gate(console: SafeConsole, gate: Gate) -> None:
     """One line a threshold, and what came of all."""
     console.print_line("")
-    for one in gate.rulings:
-        console.print_line((f"{one.decision:11s}", _STYLES[one.decision]), one.describe())
+    for ruling in gate.rulings:
+        console.print_line((f"{ruling.decision:11s}", _STYLES[ruling.decision]), ruling.describe())
     console.print_line((f"gate: {gate.decision}", _STYLES[gate.decision]), f" ({gate})")

@@ -94,8 +94,8 @@ def judge(
     path, opinions = write_judgements(folder, who, judged), score_agents(judged, name)
     picture = path_inside(folder, "coordinate.svg", error=RunError)
     write_atomically(picture, draw_coordinate(opinions), RunError)
-    failures = {one.heard.key: one.failure for one in judged if one.failure}
-    found: dict[str, Any] = {
+    failures = {dialogue.heard.key: dialogue.failure for dialogue in judged if dialogue.failure}
+    output: dict[str, Any] = {
         "what": "a model's opinion, no part of the score",
         "judge": name,
         "prompt_version": who.version,
@@ -110,11 +110,11 @@ def judge(
         "spent": spending(settings).summary(),
     }
     if as_json:
-        print_json(found)
+        print_json(output)
     else:
         title = f"{run}: the opinion of {name}, 1 to 5"
-        rows = _build_score_rows(opinions, found["agreement"])
-        SafeConsole().print_table(rows, title, _describe_judge_reliability(opinions, found))
+        rows = _build_score_rows(opinions, output["agreement"])
+        SafeConsole().print_table(rows, title, _describe_judge_reliability(opinions, output))
     exit_if_any_skipped(failures.items())
 
 
@@ -126,48 +126,54 @@ def ask_judge(who: Judge, dialogues: Sequence[Recorded], concurrency: int) -> li
 def _number_dialogues(dialogues: Sequence[Recorded]) -> Iterator[JudgeInput]:
     """Those with the same agent, persona and seed, as recordings have, are counted."""
     seen: Counter[str] = Counter()
-    for one in dialogues:
-        seen[one.key] += 1
-        key = one.key + (f"#{seen[one.key]}" if seen[one.key] > 1 else "")
-        said = Dialogue(one.opening, one.turns).messages()
-        yield JudgeInput(key, one.agent, one.scene.persona.id, one.final, tuple(said))
+    for dialogue in dialogues:
+        seen[dialogue.key] += 1
+        key = dialogue.key + (f"#{seen[dialogue.key]}" if seen[dialogue.key] > 1 else "")
+        said = Dialogue(dialogue.opening, dialogue.turns).messages()
+        yield JudgeInput(
+            key, dialogue.agent, dialogue.scene.persona.id, dialogue.final, tuple(said)
+        )
 
 
 def _build_score_rows(
     opinions: Sequence[Opinion], agreement: Mapping[str, Any]
 ) -> Iterator[tuple[str, ...]]:
     yield "agent", "n", *(name.replace("_", "\n") for name in DIMENSIONS)
-    for one in opinions:
-        marks = one.capabilities.values()
+    for opinion in opinions:
+        marks = opinion.capabilities.values()
         cells = (f"{mark.mean:.1f}\n{mark.low:.1f}, {mark.high:.1f}" for mark in marks)
-        yield one.agent, str(one.dialogues), *cells
+        yield opinion.agent, str(opinion.dialogues), *cells
     if agreement:
         pairs = agreement.values()
-        yield "repeated: SD", "", *(f"{one['sd']:.2f}" for one in pairs)
-        yield "within 1 point", "", *(f"{one['within_one']:.0f} %" for one in pairs)
+        yield "repeated: SD", "", *(f"{pair['sd']:.2f}" for pair in pairs)
+        yield "within 1 point", "", *(f"{pair['within_one']:.0f} %" for pair in pairs)
 
 
 def _describe_judge_reliability(
-    opinions: Sequence[Opinion], found: Mapping[str, Any]
+    opinions: Sequence[Opinion], agreement: Mapping[str, Any]
 ) -> Iterator[str]:
-    for one in opinions:
-        if one.is_self:
-            yield f"{one.agent} is judged by its own model: models tend to like their own words."
-        if one.addressed:
-            dialogues = format_count(one.addressed, "dialogue")
-            yield f"{one.agent} spoke to the judge in {dialogues}: those replies were withheld."
+    for opinion in opinions:
+        if opinion.is_self:
+            own = "its own model: models tend to like their own words."
+            yield f"{opinion.agent} is judged by {own}"
+        if opinion.addressed:
+            dialogues = format_count(opinion.addressed, "dialogue")
+            yield f"{opinion.agent} spoke to the judge in {dialogues}: those replies were withheld."
     if taus := [
-        f"{name.replace('_', ' ')} {tau:.2f}" for name, tau in found["kendall_tau"].items()
+        f"{name.replace('_', ' ')} {tau:.2f}" for name, tau in agreement["kendall_tau"].items()
     ]:
         yield f"Kendall tau with the order by final emotion: {', '.join(taus)}."
-    kept, dropped = sum(one.quotations for one in opinions), sum(one.dropped for one in opinions)
+    kept, dropped = (
+        sum(opinion.quotations for opinion in opinions),
+        sum(opinion.dropped for opinion in opinions),
+    )
     yield f"Quotations that stand in no dialogue, dropped: {dropped} of {kept + dropped}."
-    for one in opinions:
-        across, up = (one.coordinate[name].mean for name in AXES)
+    for opinion in opinions:
+        across, up = (opinion.coordinate[name].mean for name in AXES)
         yield (
-            f"{one.agent} stands at {across:+.1f} of structured (-1) to creative (+1), {up:+.1f} of"
-            " solution- (-1) to empathy-oriented (+1)."
+            f"{opinion.agent} stands at {across:+.1f} of structured (-1) to creative (+1),"
+            f" {up:+.1f} of solution- (-1) to empathy-oriented (+1)."
         )
-    yield f"The coordinate as a picture: {found['coordinate']}"
-    yield f"A model's opinion, no part of the score: {found['judgements']}"
-    yield f"Spent: {found['spent']}."
+    yield f"The coordinate as a picture: {agreement['coordinate']}"
+    yield f"A model's opinion, no part of the score: {agreement['judgements']}"
+    yield f"Spent: {agreement['spent']}."

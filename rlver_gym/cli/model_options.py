@@ -42,7 +42,8 @@ def list_options(
     model: type[BaseModel], fields: Mapping[str, FieldOption]
 ) -> list[inspect.Parameter]:
     return [
-        _make_option(model, name, one, _format_flag(name, fields)) for name, one in fields.items()
+        _make_option(model, name, field, _format_flag(name, fields))
+        for name, field in fields.items()
     ]
 
 
@@ -55,15 +56,15 @@ def add_options(
     def decorate(command: Command) -> Command:
         @wraps(command)
         def run_command(**given: Any) -> None:
-            chosen = {one.name: given.pop(one.name) for one in added}
+            chosen = {option.name: given.pop(option.name) for option in added}
             values = {name: value for name, value in chosen.items() if value is not None}
             command(**given, **{param: make(values)})
 
         parameters: list[inspect.Parameter] = []
-        for one in inspect.signature(command).parameters.values():
-            parameters += added if one.name == param else [one]
+        for parameter in inspect.signature(command).parameters.values():
+            parameters += added if parameter.name == param else [parameter]
         run_command.__signature__ = inspect.Signature(  # pyright: ignore[reportAttributeAccessIssue]
-            [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+            [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
         )
         return run_command
 
@@ -78,7 +79,7 @@ def validate_options(
         return model.model_validate(values)
     except ValidationError as error:
         raise CardError(
-            "; ".join(_explain_invalid_option(one, flags) for one in error.errors())
+            "; ".join(_explain_invalid_option(problem, flags) for problem in error.errors())
         ) from None
 
 
@@ -87,7 +88,7 @@ def _explain_invalid_option(item: Mapping[str, Any], flags: Mapping[str, str]) -
     if not item["loc"]:
         return problem
     field, *inner = item["loc"]
-    words = [flags.get(field, field), *(str(one) for one in inner if isinstance(one, str))]
+    words = [flags.get(field, field), *(str(part) for part in inner if isinstance(part, str))]
     if item["type"] in ("literal_error", "enum"):
         words.append(repr(item["input"])[:80])
     return f"{' '.join(words)}: {problem}"

@@ -62,7 +62,7 @@ def list_(
     if as_json:
         print_json(chosen)
         return
-    rows = [(one.id, one.need.value, one.split) for one in chosen]
+    rows = [(persona.id, persona.need.value, persona.split) for persona in chosen]
     SafeConsole().print_table([("id", "hidden need", "split"), *rows])
 
 
@@ -91,7 +91,7 @@ def show(
 def _persona_to_dict(persona: Persona) -> dict[str, Any]:
     situation = persona.situation
     touched = {
-        kind: [one.text for one in getattr(situation.anchors, kind)]
+        kind: [anchor.text for anchor in getattr(situation.anchors, kind)]
         for kind in type(situation.anchors).model_fields
     }
     return {
@@ -162,8 +162,10 @@ def pair_(
     ]
     if not all(cards):
         raise CardError(f"{folder}: needs people/*.yaml and stories/*.yaml. Write both first.")
-    pairs = sorted(pair_people_with_stories(*cards, each=each), key=lambda one: (one.split, one.id))
-    lines = [f"  - {{{', '.join(f'{k}: {v}' for k, v in one)}}}" for one in pairs]
+    pairs = sorted(
+        pair_people_with_stories(*cards, each=each), key=lambda pair: (pair.split, pair.id)
+    )
+    lines = [f"  - {{{', '.join(f'{k}: {v}' for k, v in pair)}}}" for pair in pairs]
     text = "\n".join(["language: en", "personas:", *lines, ""])
     write_atomically(folder / "index.yaml", text)
     print_text(f"{folder / 'index.yaml'}: {format_count(len(pairs), 'pairing')}")
@@ -239,7 +241,7 @@ def generate(
     """
     if not uses_server(model):
         raise CardError(f"--model {model!r} is no model behind a server. Name it as openai:MODEL.")
-    lines = [one.strip() for _, one in read_lines(topics, error=CardError) if one.strip()][:n]
+    lines = [line.strip() for _, line in read_lines(topics, error=CardError) if line.strip()][:n]
     folder.mkdir(parents=True, exist_ok=True)
     settings = resolve_settings(
         ChatSettings(base_url=base_url, response_cache=folder / "generate_cache.sqlite")
@@ -247,9 +249,9 @@ def generate(
     writer = Writer(connect(settings), model.removeprefix("openai:"), folder, split)
     left = writer.list_missing(kind, lines)
     console, written = SafeConsole(), 0
-    for one in writer.write(kind, left):
-        written += one.path is not None
-        said = f"{one.path or 'left out'}: {one.topic}{one.problem and ': '}{one.problem}"
+    for card in writer.write(kind, left):
+        written += card.path is not None
+        said = f"{card.path or 'left out'}: {card.topic}{card.problem and ': '}{card.problem}"
         console.print_line(one_line(said, max_chars=400))
     total = format_count(written, "card")
     print_text(

@@ -110,12 +110,16 @@ def report(
         else skip_verification(folder, "--no-recompute was asked for.")
         for folder in benched
     ]
-    found = Runs(benched, verdicts=verdicts)
-    comparisons = found.comparisons
-    page = write_page(runs, out, found)
+    all_runs = Runs(benched, verdicts=verdicts)
+    comparisons = all_runs.comparisons
+    page = write_page(runs, out, all_runs)
     if as_json:
         scores = _scores_to_json(comparisons, by_persona=by == "persona") if benched else {}
-        verified = {"verified": {one.run: one.to_dict() for one in verdicts}} if verdicts else {}
+        verified = (
+            {"verified": {verdict.run: verdict.to_dict() for verdict in verdicts}}
+            if verdicts
+            else {}
+        )
         print_json({"report": page, **scores, **verified})
         return
     if markdown:
@@ -141,8 +145,8 @@ def _print_verdict(console: SafeConsole, verdict: Verdict, style: str = "yellow"
 
 def print_problems(console: SafeConsole, problems: Iterable[Problems]) -> None:
     """A warning for everything in a run that is not as a run of its plan writes it."""
-    for one in problems:
-        for line in one.describe(str(one.folder)):
+    for problem in problems:
+        for line in problem.describe(str(problem.folder)):
             console.print_line(one_line(line), style="yellow")
 
 
@@ -179,23 +183,24 @@ def _summarize_with_progress(
 
 def _scores_to_json(comparisons: Sequence[Comparison], *, by_persona: bool) -> dict[str, Any]:
     """The scores; where they cannot be compared, those of each protocol."""
-    found = [
+    sections = [
         {
-            "scores": [score_to_json(score) for score in one.score()],
-            **check_episodes(one.episodes).to_dict(),
-            **({"noise": noise.to_dict()} if (noise := _measure_noise(one)) else {}),
-            **sections_to_json(one, by_persona=by_persona),
+            "scores": [score_to_json(score) for score in comparison.score()],
+            **check_episodes(comparison.episodes).to_dict(),
+            **({"noise": noise.to_dict()} if (noise := _measure_noise(comparison)) else {}),
+            **sections_to_json(comparison, by_persona=by_persona),
         }
-        for one in comparisons
+        for comparison in comparisons
     ]
     shift = measure_spread_over_runs(comparisons)
     between = {"between_runs": shift.to_dict()} if shift else {}
-    if len(found) == 1:
-        return {**found[0], **between}
-    named = zip(comparisons, found, strict=True)
+    if len(sections) == 1:
+        return {**sections[0], **between}
+    named = zip(comparisons, sections, strict=True)
     return {
         "protocols": [
-            {"protocol": str(one.protocol), "runs": one.runs, **scored} for one, scored in named
+            {"protocol": str(comparison.protocol), "runs": comparison.runs, **scored}
+            for comparison, scored in named
         ],
         **between,
     }
@@ -245,13 +250,13 @@ def strategies(
     """
     (comparison,) = read_comparisons([run])
     print_problems(SafeConsole(stderr=True), comparison.problems)
-    found = analyse_strategies(comparison.episodes)
+    analysed = analyse_strategies(comparison.episodes)
     if as_json:
-        print_json({"labels": STRATEGIES, "agents": found})
+        print_json({"labels": STRATEGIES, "agents": analysed})
         return
     console = SafeConsole()
     console.print_line(f"{comparison.runs[0]}: {comparison.protocol}")
-    for table in tabulate_strategies(found):
+    for table in tabulate_strategies(analysed):
         print_table(console, table)
 
 

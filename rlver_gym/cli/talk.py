@@ -127,8 +127,8 @@ class _TalkLoop:
             is_accident = not words.strip() and not was_empty
             if is_accident:
                 self._hint(_SAID_NOTHING)
-            elif (found := _COMMAND.fullmatch(words)) and (found[1] in _COMMANDS or not found[2]):
-                self._run(found[1], found[2] or "")
+            elif (match := _COMMAND.fullmatch(words)) and (match[1] in _COMMANDS or not match[2]):
+                self._run(match[1], match[2] or "")
             else:
                 self._play(words)
             was_empty = is_accident
@@ -263,7 +263,7 @@ def appraise(
         )
     )
     console.print(Text(f"“{turn.appraisal.thought}”", style="italic"))
-    reasons = sorted(turn.appraisal.reasons, key=lambda one: -abs(one.points))
+    reasons = sorted(turn.appraisal.reasons, key=lambda reason: -abs(reason.points))
     console.print_table(
         [
             ("points", "because", "reason"),

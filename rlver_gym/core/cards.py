@@ -137,10 +137,10 @@ def env_card(card: str | Path | EnvCard) -> EnvCard:
     if isinstance(card, EnvCard):
         return card
     if str(card) in shipped_env_ids():
-        found = _read_env_card(str(shipped_cards("envs") / f"{card}.yaml"))
-        if found.id != str(card):
-            raise CardError(f"{card}.yaml: id: is {found.id!r}. It must be the file's name.")
-        return found
+        values = _read_env_card(str(shipped_cards("envs") / f"{card}.yaml"))
+        if values.id != str(card):
+            raise CardError(f"{card}.yaml: id: is {values.id!r}. It must be the file's name.")
+        return values
     if str(card).endswith((".yaml", ".yml")):
         return _read_env_card(str(card))
     if str(card) == STRATEGY_VIEW:

@@ -57,16 +57,16 @@ def check_episodes(episodes: Iterable[Episode]) -> AnomalyReport:
 def find_alerts(episodes: Iterable[Episode]) -> list[Alert]:
     """The agents that say the same to others or over and over; the expected ones last."""
     groups: dict[tuple[str, ...], list[Episode]] = {}
-    for one in episodes:
-        where = (one.agent, one.env, one.env_hash, one.user, one.user_version)
-        groups.setdefault(where, []).append(one)
-    found = [
+    for episode in episodes:
+        where = (episode.agent, episode.env, episode.env_hash, episode.user, episode.user_version)
+        groups.setdefault(where, []).append(episode)
+    alerts = [
         Alert(agent, strip_run_suffix(agent) in BASELINES, _describe_copies(copies), copies)
         for (agent, *_), own in groups.items()
         if (copies := find_near_copies(own)).replies >= FEWEST_REPLIES
         and (copies.to_others >= MOST_TO_OTHERS or copies.share >= MOST_COPIES)
     ]
-    return sorted(found, key=lambda alert: alert.expected)
+    return sorted(alerts, key=lambda alert: alert.expected)
 
 
 def strip_run_suffix(agent: str) -> str:
@@ -114,10 +114,10 @@ def compute_act_shares(replies: Sequence[str]) -> dict[str, float]:
 
 def _find_acts(reply: str) -> frozenset[str]:
     heard = hear(reply)
-    found = {act for row in find_sure_acts(heard) for act, sure in row.items() if sure >= 0.5}
-    if any(one.ask in _OPEN for one in heard.sentences):
-        found.add("open_question")
-    return frozenset(found)
+    acts = {act for row in find_sure_acts(heard) for act, sure in row.items() if sure >= 0.5}
+    if any(sentence.ask in _OPEN for sentence in heard.sentences):
+        acts.add("open_question")
+    return frozenset(acts)
 
 
 _OPEN = frozenset("what how which where when who why".split())

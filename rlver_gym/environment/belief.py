@@ -84,10 +84,10 @@ class BeliefChannel(gym.Wrapper[str, Any, str, str], RecordConstructorArgs):
         )
         before, true = self._inner.session.emotion, self._inner.session.scene.persona.need
         observation, reward, terminated, truncated, info = self.env.step(words)
-        found = _score_belief(stated, before, true)
-        if self.weight and found["brier"] is not None and not truncated:
-            reward = float(reward) + self.weight * (0.875 - found["brier"])
-        return observation, reward, terminated, truncated, {**info, "belief": found}
+        belief = _score_belief(stated, before, true)
+        if self.weight and belief["brier"] is not None and not truncated:
+            reward = float(reward) + self.weight * (0.875 - belief["brier"])
+        return observation, reward, terminated, truncated, {**info, "belief": belief}
 
 
 def _parse_dict_action(action: dict[str, Any]) -> tuple[StatedBelief, str]:

@@ -52,9 +52,11 @@ def find_near_copies(episodes: Iterable[Episode]) -> NearCopies:
     is none either.
     """
     replies = [
-        AgentReply(episode.persona, episode.opening, episode.seed, turn, one.utterance, dialogue)
+        AgentReply(
+            episode.persona, episode.opening, episode.seed, turn, exchange.utterance, dialogue
+        )
         for dialogue, episode in enumerate(episodes)
-        for turn, one in enumerate(episode.turns, 1)
+        for turn, exchange in enumerate(episode.turns, 1)
     ]
     texts: dict[_Runs, list[AgentReply]] = {}
     for reply in replies:
@@ -64,20 +66,20 @@ def find_near_copies(episodes: Iterable[Episode]) -> NearCopies:
     for runs in texts:
         for run in runs:
             texts_with[run].append(runs)
-    found: list[tuple[float, AgentReply, AgentReply]] = []
+    copies: list[tuple[float, AgentReply, AgentReply]] = []
     to_others = 0
     for runs, alike_replies in texts.items():
         shared = Counter(other for run in runs for other in texts_with[run])
         near = [
-            (similarity, one)
+            (similarity, reply)
             for other, count in shared.items()
             if (similarity := count / (len(runs) + len(other) - count)) >= MIN_SIMILARITY
-            for one in texts[other]
+            for reply in texts[other]
         ]
         near.sort(key=lambda pair: pair[0])
-        closest = {(one.persona, one.story): (similarity, one) for similarity, one in near}
+        closest = {(reply.persona, reply.story): (similarity, reply) for similarity, reply in near}
         near.sort(key=lambda pair: -pair[1].turn)
-        earliest = {one.dialogue: (similarity, one) for similarity, one in near}
+        earliest = {reply.dialogue: (similarity, reply) for similarity, reply in near}
         for reply in alike_replies:
             others = (
                 pair
@@ -88,14 +90,14 @@ def find_near_copies(episodes: Iterable[Episode]) -> NearCopies:
             to_others += twin is not None
             twin = twin or earliest[reply.dialogue]
             if twin[1] != reply:
-                found.append((*twin, reply))
-    best = max(found, key=lambda one: (one[0], len(one[1].text)), default=None)
+                copies.append((*twin, reply))
+    best = max(copies, key=lambda candidate: (candidate[0], len(candidate[1].text)), default=None)
     return NearCopies(
-        share=100 * len(found) / max(1, len(replies)),
+        share=100 * len(copies) / max(1, len(replies)),
         to_others=100 * to_others / max(1, len(replies)),
         replies=len(replies),
-        copies=len(found),
-        dialogues=len({reply.dialogue for _, _, reply in found}),
+        copies=len(copies),
+        dialogues=len({reply.dialogue for _, _, reply in copies}),
         pair=(best[1], best[2]) if best else None,
         alike=best[0] if best else 0.0,
     )

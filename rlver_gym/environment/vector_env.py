@@ -181,9 +181,9 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         return not (self._begins_anew(number) or (env.has_begun and env.has_failed_to_open))
 
     def _collect(self, results: "Sequence[_StepResult]") -> Step:
-        rewards = np.array([one.reward for one in results], dtype=np.float64)
-        terminated = np.array([one.terminated for one in results], dtype=np.bool_)
-        truncated = np.array([one.truncated for one in results], dtype=np.bool_)
+        rewards = np.array([result.reward for result in results], dtype=np.float64)
+        terminated = np.array([result.terminated for result in results], dtype=np.bool_)
+        truncated = np.array([result.truncated for result in results], dtype=np.bool_)
         infos: dict[str, Any] = {}
         for number, result in enumerate(results):
             self._texts[number] = result.text
@@ -209,7 +209,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
     def _run_all(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         if self.envs[0].is_async:
             return wait_for(gather_all(work))
-        return [run_sync(one) for one in work]
+        return [run_sync(coroutine) for coroutine in work]
 
     def _check(self, actions: object) -> None:
         if isinstance(actions, str | bytes) or not isinstance(actions, Sequence | np.ndarray):
@@ -257,11 +257,11 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
                 f"{len(seed)} seeds for {self.num_envs} dialogues. Give one each, or a single"
                 " integer."
             )
-        return [None if one is None else int(one) for one in seed]
+        return [None if number is None else int(number) for number in seed]
 
     def _seed_later_resets(self, seeds: Sequence[int | None], others: NDArray[np.bool_]) -> None:
         """Seed what whole groups draw from, and the dialogues that are not begun now."""
-        super().reset(seed=next(filter(lambda one: one is not None, seeds), None))
+        super().reset(seed=next(filter(lambda number: number is not None, seeds), None))
         for number in map(int, np.flatnonzero(others)):
             gym.Env.reset(self.envs[number], seed=seeds[number])  # the random numbers alone
 

@@ -156,7 +156,7 @@ class TextEpisode:
         """The dialogue as a policy is given it: system, user (the person), assistant (it)."""
         roles, said = {"user": "user", "agent": "assistant"}, self._env.session.dialogue.messages()
         told = {"role": "system", "content": agent_prompt(self.language)}
-        return [told, *({"role": roles[one.speaker], "content": one.text} for one in said)]
+        return [told, *({"role": roles[line.speaker], "content": line.text} for line in said)]
 
     @property
     def done(self) -> bool:
@@ -182,7 +182,7 @@ class TextEpisode:
         """Numbers for a log: emotion, gain (points since the start), turns, a 1 for the outcome."""
         outcome, emotion, turns = self._info.get("outcome"), self.emotion, len(self.rewards)
         gain = float(emotion - self._env.card.start)
-        ends = {f"outcome_{one}": float(str(one) == outcome) for one in Outcome}
+        ends = {f"outcome_{ending}": float(str(ending) == outcome) for ending in Outcome}
         return {"emotion": float(emotion), "gain": gain, "turns": float(turns), **ends}
 
     def begin(self) -> str:

@@ -159,15 +159,15 @@ def _update(state: TaskState, record: DialogueRecord, episode: TextEpisode, repl
     record.transcript = episode.messages
     record.emotion = episode.emotion
     metrics = episode.metrics
-    record.outcome = next((str(one) for one in Outcome if metrics[f"outcome_{one}"]), None)
+    record.outcome = next((str(ending) for ending in Outcome if metrics[f"outcome_{ending}"]), None)
 
 
 def _parse_seeds(seeds: int | Sequence[int | str]) -> list[int]:
     try:
-        chosen = list(range(seeds)) if isinstance(seeds, int) else [int(one) for one in seeds]
+        chosen = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
     except (TypeError, ValueError):
         chosen = []
-    if not chosen or not all(0 <= one < EPOCH_STRIDE for one in chosen):
+    if not chosen or not all(0 <= seed < EPOCH_STRIDE for seed in chosen):
         raise DialogueError(
             f"seeds={seeds!r} names no seeds. Give a count from 1, as in seeds=3, or a list of"
             f" numbers from 0 to {EPOCH_STRIDE - 1}, as in seeds=7,8."

@@ -155,7 +155,8 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
         names = {"user": "Person", "assistant": "You"}
         said = self._episode.messages[1:] if self._episode else []
         return "\n".join(
-            f"<p><b>{names[one['role']]}</b> {html.escape(one['content'])}</p>" for one in said
+            f"<p><b>{names[message['role']]}</b> {html.escape(message['content'])}</p>"
+            for message in said
         )
 
     def list_splits(self) -> list[str]:

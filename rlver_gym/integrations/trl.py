@@ -44,7 +44,7 @@ def prompt_rows(
         for persona in personas
         for seed in seeds
     )
-    return Dataset.from_list([{"prompt": [told, one]} for one in met])
+    return Dataset.from_list([{"prompt": [told, message]} for message in met])
 
 
 def parse_prompt(prompt: Prompt) -> EpisodeSpec:
@@ -66,11 +66,11 @@ def final_emotion(
     **columns: Any,
 ) -> list[float | None]:
     """A reward: the score of the dialogue; None, which TRL leaves out, when it broke off."""
-    ended = [one for one in emotion if one is not None]
+    ended = [value for value in emotion if value is not None]
     if log_metric and ended:
         log_metric("emotion", sum(ended) / len(ended))
         log_metric("context_overflow", sum(columns["context_overflow"]) / len(emotion))
-    return [None if one is None else one / 100 for one in emotion]
+    return [None if value is None else value / 100 for value in emotion]
 
 
 class Rollout:
@@ -118,7 +118,7 @@ class Rollout:
         check_groups(met, trainer)
         renderer = Renderer(trainer.processing_class, _shared_system_prompt(prompts))
         self._envs += [self._make() for _ in range(len(prompts) - len(self._envs))]
-        group_of = {one: number for number, one in enumerate(dict.fromkeys(met))}
+        group_of = {scene: number for number, scene in enumerate(dict.fromkeys(met))}
         drawn = trainer.temperature, trainer.top_p, trainer.top_k or 0
         played = collect_rollouts(
             self._sampler or make_sampler(trainer),
@@ -126,15 +126,15 @@ class Rollout:
             Sampling(self.max_reply_tokens, renderer.stop_ids, *drawn),
             self._envs[: len(prompts)],
             [
-                ResetSpec(number, one.seed, group_of[one], {"persona": one.persona})
-                for number, one in enumerate(met)
+                ResetSpec(number, scene.seed, group_of[scene], {"persona": scene.persona})
+                for number, scene in enumerate(met)
             ],
             # the trainer seeds torch, and saves its state with a checkpoint
             draw_seed=int(torch.randint(2**31, ())),
             max_tokens=max_dialogue_tokens(trainer),
             workers=self.workers,
         )
-        if any(one.context_overflow and not one.sequences for one in played):
+        if any(trajectory.context_overflow and not trajectory.sequences for trajectory in played):
             raise TrainingError(
                 f"a dialogue has no room for a single reply of {self.max_reply_tokens} tokens:"
                 f" max_completion_length is {trainer.max_completion_length}, and holds the whole"
@@ -147,28 +147,30 @@ def _columns(played: Sequence[Trajectory], met: Sequence[EpisodeSpec], end_of_tu
     roles = {"agent": "assistant", "user": "user"}
     rows = [
         {
-            **_token_columns(one, end_of_turn),
-            "emotion": final_score(one) if one.valid else None,
-            "turn_rewards": one.reward_N.tolist(),
-            "dialogue": [{"role": roles[line.speaker], "content": line.text} for line in one.lines],
+            **_token_columns(trajectory, end_of_turn),
+            "emotion": final_score(trajectory) if trajectory.valid else None,
+            "turn_rewards": trajectory.reward_N.tolist(),
+            "dialogue": [
+                {"role": roles[line.speaker], "content": line.text} for line in trajectory.lines
+            ],
             "persona": whom.persona,
             "seed": whom.seed,
-            "outcome": one.info.get("outcome"),
-            "context_overflow": one.context_overflow,
+            "outcome": trajectory.info.get("outcome"),
+            "context_overflow": trajectory.context_overflow,
         }
-        for one, whom in zip(played, met, strict=True)
+        for trajectory, whom in zip(played, met, strict=True)
     ]
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def _token_columns(one: Trajectory, end_of_turn: int) -> dict[str, list[Any]]:
+def _token_columns(trajectory: Trajectory, end_of_turn: int) -> dict[str, list[Any]]:
     """The prompt is what precedes the first reply. Where nobody spoke, TRL still wants a token."""
-    if not one.sequences:
+    if not trajectory.sequences:
         nothing = {"completion_ids": [end_of_turn], "logprobs": [0.0], "env_mask": [0]}
         return {"prompt_ids": [end_of_turn], **nothing}
-    (sequence,) = one.sequences
+    (sequence,) = trajectory.sequences
     first = int(sequence.action_mask_T.argmax())
-    counts_T = sequence.action_mask_T & one.valid
+    counts_T = sequence.action_mask_T & trajectory.valid
     return {
         "prompt_ids": sequence.id_T[:first].tolist(),
         "completion_ids": sequence.id_T[first:].tolist(),

@@ -48,7 +48,7 @@ class ColocatedSampler:
         stop = {"stop_token_ids": sorted(sampling.stop_ids), "ignore_eos": True}
         vllm.max_completion_length, vllm.generation_kwargs = sampling.max_tokens, stop
         try:
-            _, ids, logprobs, _ = vllm.generate([list(one.ids) for one in prompts], None, 1)
+            _, ids, logprobs, _ = vllm.generate([list(prompt.ids) for prompt in prompts], None, 1)
         finally:
             vllm.max_completion_length, vllm.generation_kwargs = before
         return [

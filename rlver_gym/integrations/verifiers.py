@@ -147,7 +147,7 @@ class ChatHarness(vf.Harness[vf.HarnessConfig]):
         ) as client:
             try:
                 await client.chat.completions.create(
-                    model=ctx.model, messages=[message_to_wire(one) for one in messages]
+                    model=ctx.model, messages=[message_to_wire(message) for message in messages]
                 )
             except BadRequestError as error:
                 if not is_context_overflow(error):

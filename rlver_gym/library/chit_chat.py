@@ -50,5 +50,5 @@ def _fill_interest(value: Any, interest: str) -> Any:
     if isinstance(value, str):
         return value.replace("{interest}", interest)
     if isinstance(value, dict):
-        return {name: _fill_interest(one, interest) for name, one in value.items()}
-    return [_fill_interest(one, interest) for one in value]
+        return {name: _fill_interest(inner, interest) for name, inner in value.items()}
+    return [_fill_interest(inner, interest) for inner in value]

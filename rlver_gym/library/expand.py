@@ -254,11 +254,11 @@ def _make_answers(card: LeanCard) -> dict[Inquiry, Lines]:
     shared = _get_disposition_lines(card.disposition, "answers")
     own, now = _get_hints(card, card.need), tuple(split_sentences(card.now))
     lines = [*card.facts, *now]
-    found = {Inquiry(name): shared_lines for name, shared_lines in shared.items()}
+    answers = {Inquiry(name): shared_lines for name, shared_lines in shared.items()}
     for inquiry, words in _SPEAKS_OF.items():
-        if own_lines := [one for one in lines if not words.isdisjoint(split_words(one))]:
-            found[inquiry] = (*own_lines, *found.get(inquiry, ()))
-    return found | {
+        if own_lines := [line for line in lines if not words.isdisjoint(split_words(line))]:
+            answers[inquiry] = (*own_lines, *answers.get(inquiry, ()))
+    return answers | {
         Inquiry("began"): (next(iter(card.timeline.values())),),
         Inquiry("tried"): card.tried,
         **dict.fromkeys((Inquiry("now"), Inquiry("since"), Inquiry("coming")), now),
@@ -269,7 +269,7 @@ def _make_answers(card: LeanCard) -> dict[Inquiry, Lines]:
 
 
 def _make_answers_about_others(card: LeanCard) -> dict[Line, dict[InquiryAboutOther, Lines]]:
-    found: dict[Line, dict[InquiryAboutOther, Lines]] = {}
+    answers: dict[Line, dict[InquiryAboutOther, Lines]] = {}
     for name, who in card.people.items():
         about: dict[InquiryAboutOther, Lines] = {}
         about[InquiryAboutOther("who")] = (_capitalise(_PRONOUN.sub("", who)),)
@@ -281,17 +281,17 @@ def _make_answers_about_others(card: LeanCard) -> dict[Line, dict[InquiryAboutOt
         ):
             if named:
                 about[label] = tuple(named)
-        found[name] = about
-    return found
+        answers[name] = about
+    return answers
 
 
 def _make_feeling_answers(card: LeanCard) -> dict[Feeling, Lines]:
-    found: dict[Feeling, Lines] = {}
+    answers: dict[Feeling, Lines] = {}
     for line in (*card.facts, *card.timeline.values(), *split_sentences(card.now)):
         for word in split_words(line):
             if word in _FEELINGS:
-                found[Feeling(word)] = (*found.get(Feeling(word), ()), line)
-    return found
+                answers[Feeling(word)] = (*answers.get(Feeling(word), ()), line)
+    return answers
 
 
 def _make_suggestions(tried: Sequence[str]) -> Iterator[Suggestion]:
@@ -314,16 +314,16 @@ def _get_hints(card: LeanCard, need: HiddenNeed) -> tuple[str, ...]:
 
 
 def _make_hints(card: LeanCard) -> Hints:
-    found: dict[str, Any] = {need.value: _get_hints(card, need) for need in HiddenNeed}
-    return Hints.model_construct(**found)
+    hints: dict[str, Any] = {need.value: _get_hints(card, need) for need in HiddenNeed}
+    return Hints.model_construct(**hints)
 
 
 def _make_anchors(card: LeanCard) -> Anchors:
     """What meets the need, known again by its words; and what they tried, as deeds."""
     told = content_stems(" ".join(line for place, line in card.spoken() if place[0] != "hints"))
     names = {stem(word) for name in card.people for word in split_words(name)}
-    found: dict[str, Any] = dict.fromkeys(Anchors.model_fields, ())
-    found |= card.more.anchors
+    anchors: dict[str, Any] = dict.fromkeys(Anchors.model_fields, ())
+    anchors |= card.more.anchors
     deeds = [
         turn_into_second_person(split_sentences(line)[0])
         for line in card.tried
@@ -331,10 +331,10 @@ def _make_anchors(card: LeanCard) -> Anchors:
     ]
     deeds = [] if MEETS[card.need] == "deeds" else deeds  # then what meets it names them
     for kind, name, texts in ((MEETS[card.need], "meets", card.meets), ("deeds", "tried", deeds)):
-        found[kind] += tuple(
+        anchors[kind] += tuple(
             Anchor.model_construct(
                 id=f"{name}-{at}", text=text, words=make_anchor_word_groups(text, told, names)
             )
             for at, text in enumerate(texts)
         )
-    return Anchors.model_construct(**found)
+    return Anchors.model_construct(**anchors)

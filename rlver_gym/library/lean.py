@@ -140,7 +140,10 @@ class LibraryPerson(LeanPerson):
 
 def _contains_any_of(group: str, said: str) -> bool:
     """Whether one of the alternatives stands there, as whole words."""
-    return any(re.search(rf"\b{re.escape(one)}\b", said, re.IGNORECASE) for one in group.split("|"))
+    return any(
+        re.search(rf"\b{re.escape(alternative)}\b", said, re.IGNORECASE)
+        for alternative in group.split("|")
+    )
 
 
 class Story(_LeanSituation):

@@ -212,14 +212,14 @@ def make_persona_from_profile(profile: Mapping[str, Any]) -> Persona:
 
 def read_profiles(path: Path) -> dict[str, Persona]:
     """Every profile of a file, by its id; CardError names the line."""
-    found: dict[str, Persona] = {}
+    personas: dict[str, Persona] = {}
     for number, text in read_lines(path, error=CardError):
         try:
             persona = make_persona_from_profile(parse_json(text))
         except ValueError as error:
             raise CardError(f"{path}, line {number}: {error}") from None
-        found[persona.id] = persona
-    return found
+        personas[persona.id] = persona
+    return personas
 
 
 def _read_field(card: str, field: str) -> str:

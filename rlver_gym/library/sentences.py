@@ -11,7 +11,9 @@ from rlver_gym.util.yaml_file import load_yaml
 _DATA = load_yaml("rlver_gym.core", "words.yaml")
 _YOURS: dict[str, str] = _DATA["address"]
 _OWN = re.compile(rf"\b(?:{'|'.join(_YOURS)})\b", re.IGNORECASE)
-_QUESTIONS = [(re.compile("".join(one["where"])), one["ask"]) for one in _DATA["questions"]]
+_QUESTIONS = [
+    (re.compile("".join(question["where"])), question["ask"]) for question in _DATA["questions"]
+]
 _CLAUSE = re.compile(r"[,;:]|\b(?:and|but|because|so that|which|who)\b|[.!?…](?=\s|$)")
 _MOST_WORDS = 9
 _EMPTY = frozenset(map(stem, _DATA["vague"].split()))
@@ -20,28 +22,33 @@ _EMPTY = frozenset(map(stem, _DATA["vague"].split()))
 
 def turn_into_second_person(text: str) -> str:
     """A sentence of a person said to them: "I sold my flat" is "You sold your flat"."""
-    found = _OWN.sub(lambda word: _YOURS[word.group().lower()], text)
-    return re.sub(r"\byou was\b", "you were", found[:1].upper() + found[1:])
+    addressed = _OWN.sub(lambda word: _YOURS[word.group().lower()], text)
+    return re.sub(r"\byou was\b", "you were", addressed[:1].upper() + addressed[1:])
 
 
 def make_questions(text: str, names: Collection[str]) -> tuple[str, ...]:
     """Questions that a sentence answers, each about the clause that answers it; `names` are those
     of the story, whom it may be about.
     """
-    clauses = [one for one in map(str.strip, _CLAUSE.split(text)) if len(one.split()) > 1] or [text]
+    clauses = [part for part in map(str.strip, _CLAUSE.split(text)) if len(part.split()) > 1] or [
+        text
+    ]
     chief = " ".join(content_words(clauses[0])[:2])
-    found = [f"Did {_make_question(clauses[0])}?", f"Tell me about {_make_question(clauses[0])}?"]
+    questions = [
+        f"Did {_make_question(clauses[0])}?",
+        f"Tell me about {_make_question(clauses[0])}?",
+    ]
     for pattern, ask in _QUESTIONS:
-        clause = next((one for one in clauses if pattern.search(one)), None)
+        clause = next((part for part in clauses if pattern.search(part)), None)
         if clause is not None or pattern.search(text):
             subject = "" if clause in (None, clauses[0]) else chief
-            found.append(
+            questions.append(
                 f"{ask} {_make_question(clause or clauses[0])} {subject}?".replace(" ?", "?")
             )
     if any(name in text for name in names):
-        found.append(f"Who {_make_question(clauses[0])}?")
-    found.append(f"What did {_make_question(clauses[-1])}?")
-    return tuple(found)
+        questions.append(f"Who {_make_question(clauses[0])}?")
+    questions.append(f"What did {_make_question(clauses[-1])}?")
+    return tuple(questions)
 
 
 def _make_question(clause: str) -> str:
@@ -50,12 +57,12 @@ def _make_question(clause: str) -> str:
 
 def content_words(text: str) -> list[str]:
     """The words that say what a text is about, in order, each stem once."""
-    found: dict[str, str] = {}
+    by_stem: dict[str, str] = {}
     for word in split_words(text):
         key = content_stem(word)
         if key and key not in _EMPTY:
-            found.setdefault(key, word)
-    return list(found.values())
+            by_stem.setdefault(key, word)
+    return list(by_stem.values())
 
 
 def make_anchor_word_groups(

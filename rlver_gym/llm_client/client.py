@@ -263,10 +263,10 @@ class ChatClient:
         remedy = f" {last.remedy}" if last.remedy else ""
         if last.kind is Kind.REFUSED:
             reason = last.reason.rstrip(".")
-            one = f"{url} refuses this request of model {model!r}, which has answered others: "
+            start = f"{url} refuses this request of model {model!r}, which has answered others: "
             return ServerRefused(
                 f"{url} refuses model {model!r}: {reason}.{remedy}",
-                if_answered=f"{one}{reason}." if last.scope is Scope.MODEL else "",
+                if_answered=f"{start}{reason}." if last.scope is Scope.MODEL else "",
             )
         tried = f" in {call.num_failed} attempts" if call.num_failed > 1 else ""
         return ChatError(

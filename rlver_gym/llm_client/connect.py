@@ -179,7 +179,7 @@ class _Shared:
 
     def close_caches(self) -> None:
         # Who writes a file closes it last.
-        for _, cache in sorted(self._caches.items(), key=lambda one: not one[0][1]):
+        for _, cache in sorted(self._caches.items(), key=lambda entry: not entry[0][1]):
             cache.close()
 
 

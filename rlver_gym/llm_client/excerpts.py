@@ -30,7 +30,9 @@ def _ordinary_words() -> frozenset[str]:
 
 def mask(text: str, secrets: Sequence[str], request_texts: Sequence[str]) -> str:
     """At most `EXCERPT` characters, without keys and without what it repeats of the request."""
-    unescaped = _ESCAPED.sub(lambda one: chr(int(one[1], 16)) if one[1] else " ", text[:_LOOKED_AT])
+    unescaped = _ESCAPED.sub(
+        lambda match: chr(int(match[1], 16)) if match[1] else " ", text[:_LOOKED_AT]
+    )
     text = one_line(html.unescape(unescaped))
     for secret in secrets:
         if len(secret) >= _LEAST_SECRET:
@@ -46,7 +48,7 @@ def mask(text: str, secrets: Sequence[str], request_texts: Sequence[str]) -> str
 
 def hide_repeated(text: str, request_texts: Collection[str]) -> str:
     """The text without the runs that it repeats of the request."""
-    repeated = "\n".join(" ".join(one.split()) for one in request_texts)
+    repeated = "\n".join(" ".join(text.split()) for text in request_texts)
     return _mask_runs(" ".join(text.split()), repeated, _SHORTEST_OF_WORDS, "[…]")
 
 

@@ -140,24 +140,31 @@ def classify_http_error(
 ) -> Failure:
     """The failure that an HTTP error means, its quote still to be masked."""
     try:
-        found: Any = parse_wire_json(content, MAX_VALUES)
+        body: Any = parse_wire_json(content, MAX_VALUES)
     except ValueError:  # words and no JSON, or a page
         text = content[: 4 * _MAX_CHARS].decode("utf-8", "replace").strip()
-        found = None if text.startswith(("<", "{", "[")) else text
-    return classify_error(status, found, headers.get("retry-after"), request_texts)
+        body = None if text.startswith(("<", "{", "[")) else text
+    return classify_error(status, body, headers.get("retry-after"), request_texts)
 
 
 def classify_error(
-    status: int, found: Any, retry_after: str | None = None, request_texts: Collection[str] = ()
+    status: int, body: Any, retry_after: str | None = None, request_texts: Collection[str] = ()
 ) -> Failure:
     """The same for a body that is parsed already."""
-    words = hide_repeated(" ".join(_find_words(found))[: 4 * _MAX_CHARS], request_texts)
-    rule = next((one for one in _rules() if status < one.below and one.words.search(words)), None)
+    words = hide_repeated(" ".join(_find_words(body))[: 4 * _MAX_CHARS], request_texts)
+    rule = next(
+        (
+            candidate
+            for candidate in _rules()
+            if status < candidate.below and candidate.words.search(words)
+        ),
+        None,
+    )
     scope, remedy = (rule.scope, rule.remedy) if rule else (Scope.MODEL, "")
     blames = _find_fields(status, words, rule)
     wait_s = retry_after_s(retry_after)
     failure = Failure(
-        Kind.REFUSED, f"HTTP {status}", status, remedy=remedy, quote=quote_message(found)
+        Kind.REFUSED, f"HTTP {status}", status, remedy=remedy, quote=quote_message(body)
     )
     if status in (401, 402, 407) and scope is not Scope.DIALOGUE:
         return failure._replace(scope=Scope.ACCOUNT, remedy=_BY_STATUS[status])
@@ -170,28 +177,26 @@ def classify_error(
     if status >= 500 or status in _AGAIN:
         return failure._replace(kind=Kind.BROKEN, remedy="", retry_after_s=wait_s, blames=blames)
     if status in (*_TOO_LARGE, _LEGAL):
-        size = next(one.remedy for one in _rules() if one.scope is Scope.DIALOGUE)
+        size = next(candidate.remedy for candidate in _rules() if candidate.scope is Scope.DIALOGUE)
         remedy = "" if status == _LEGAL else size
         return failure._replace(kind=Kind.UNUSABLE, scope=Scope.DIALOGUE, remedy=remedy)
     remedy = remedy or _BY_STATUS.get(status, _CHECK_SETTINGS)
-    is_guess = not (blames or status == 403 or _names_other_field(found))
+    is_guess = not (blames or status == 403 or _names_other_field(body))
     blames = frozenset({"response_format"}) if is_guess else blames
     return failure._replace(scope=Scope.MODEL, remedy=remedy, blames=blames, is_guess=is_guess)
 
 
-def classify_body(found: Any, request_texts: Collection[str] = ()) -> Failure | None:
+def classify_body(body: Any, request_texts: Collection[str] = ()) -> Failure | None:
     """The failure that a body of status 200 tells of; None for one without a complaint."""
-    told = (
-        {_fold_key(key): value for key, value in found.items()} if isinstance(found, dict) else {}
-    )
+    told = {_fold_key(key): value for key, value in body.items()} if isinstance(body, dict) else {}
     complaint = {key: value for key, value in told.items() if key in _COMPLAINING and value}
     words = [word for word in _find_words(complaint) if word.strip().lower() not in _NO_COMPLAINT]
     if not words:
         return None
     own = hide_repeated(" ".join(words), request_texts)
     by_words = next((status for status, form in _STATUS_BY_WORDS if form.search(own)), None)
-    status = _find_status(found) or by_words
-    failure = classify_error(status or 400, found, None, request_texts)
+    status = _find_status(body) or by_words
+    failure = classify_error(status or 400, body, None, request_texts)
     is_known = (
         status or failure.scope is not Scope.MODEL or (failure.blames and not failure.is_guess)
     )
@@ -200,14 +205,14 @@ def classify_body(found: Any, request_texts: Collection[str] = ()) -> Failure | 
     return failure._replace(reason="an error in place of an answer")
 
 
-def _find_status(found: Any, depth: int = 0) -> int | None:
-    if not isinstance(found, dict) or depth > 2:
+def _find_status(body: Any, depth: int = 0) -> int | None:
+    if not isinstance(body, dict) or depth > 2:
         return None
-    for value in map(found.get, _STATUS_KEYS):
+    for value in map(body.get, _STATUS_KEYS):
         if str(value).strip() in _HTTP_ERRORS:
             return int(str(value))
     return next(
-        (status for one in found.values() if (status := _find_status(one, depth + 1))), None
+        (status for value in body.values() if (status := _find_status(value, depth + 1))), None
     )
 
 
@@ -222,46 +227,46 @@ def _find_fields(status: int, words: str, rule: _Rule | None) -> frozenset[str]:
         return frozenset({rule.field})
     if status >= 500 and not _OBJECTS.search(words):
         return frozenset()
-    return frozenset(name for name, found in _NAMES.items() if found.search(words))
+    return frozenset(name for name, pattern in _NAMES.items() if pattern.search(words))
 
 
-def _names_other_field(found: Any) -> bool:
+def _names_other_field(body: Any) -> bool:
     """Whether the server says which field it means, and that is none to do without."""
-    error = found.get("error") if isinstance(found, dict) else None
+    error = body.get("error") if isinstance(body, dict) else None
     told = error if isinstance(error, dict) else {}
     return str(told.get("code")).startswith("unsupported") and bool(told.get("param"))
 
 
-def quote_message(found: Any) -> str:
+def quote_message(body: Any) -> str:
     """What servers say is wrong, without what repeats the request; empty for nothing."""
-    said = [*dict.fromkeys(" ".join(one.split()) for one in _find_words(found)), ""]
-    quote = ": ".join([one for one in said if " " in one][:2] or said[:1])[:_MAX_CHARS]
+    said = [*dict.fromkeys(" ".join(text.split()) for text in _find_words(body)), ""]
+    quote = ": ".join([text for text in said if " " in text][:2] or said[:1])[:_MAX_CHARS]
     return mend_surrogates(quote)
 
 
-def _find_words(found: Any, depth: int = 0) -> Iterator[str]:
+def _find_words(body: Any, depth: int = 0) -> Iterator[str]:
     """Everything that a server says about what is wrong: sentences first, then codes."""
-    found = _unpack(found)
+    body = _unpack(body)
     parts: list[Any] = []
-    if isinstance(found, str | int) and not isinstance(found, bool):
-        yield str(found)[:_MAX_CHARS]
-    elif isinstance(found, list):
-        parts = found[:_MAX_PARTS]
-    elif isinstance(found, dict):
-        told = {_fold_key(key): value for key, value in found.items()}
+    if isinstance(body, str | int) and not isinstance(body, bool):
+        yield str(body)[:_MAX_CHARS]
+    elif isinstance(body, list):
+        parts = body[:_MAX_PARTS]
+    elif isinstance(body, dict):
+        told = {_fold_key(key): value for key, value in body.items()}
         parts = [told[key] for key in _TELLING if key in told]
     for part in parts if depth < _MAX_DEPTH else ():
         yield from _find_words(part, depth + 1)
 
 
-def _unpack(found: Any) -> Any:
+def _unpack(body: Any) -> Any:
     """What stands in a text that is JSON itself, as proxies pass on an error."""
-    if isinstance(found, str) and found.lstrip()[:1] in ("{", "["):
+    if isinstance(body, str) and body.lstrip()[:1] in ("{", "["):
         try:
-            return parse_wire_json(found.encode(errors="surrogatepass"), MAX_VALUES)
+            return parse_wire_json(body.encode(errors="surrogatepass"), MAX_VALUES)
         except ValueError:
             pass
-    return found
+    return body
 
 
 def retry_after_s(header: str | None, now: datetime | None = None) -> float | None:

@@ -94,8 +94,8 @@ class ResponseCache:
     def get(self, key: str) -> ChatAnswer | ChatError | None:
         """The cached answer or error; None when there is none. CacheError when it was changed."""
         with self._db() as db:
-            found = db.execute("SELECT * FROM answers WHERE key = ?", (key,)).fetchone()
-        return _row_from(found).result() if found else None
+            row = db.execute("SELECT * FROM answers WHERE key = ?", (key,)).fetchone()
+        return _row_from(row).result() if row else None
 
     def put(
         self,
@@ -120,8 +120,8 @@ class ResponseCache:
             self._translate_errors(),
             closing(_connect(self.path, read_only=self._read_only)) as db,
         ):
-            for found in db.execute("SELECT * FROM answers ORDER BY created, key"):
-                yield _row_from(found)
+            for row in db.execute("SELECT * FROM answers ORDER BY created, key"):
+                yield _row_from(row)
 
     def has_answer_of(self, model: str) -> bool:
         query = "SELECT 1 FROM answers WHERE model = ? AND answer IS NOT NULL LIMIT 1"
@@ -131,8 +131,8 @@ class ResponseCache:
     def count_spent(self) -> tuple[int, int, int]:
         sums = "count(*), total(prompt_tokens), total(completion_tokens)"
         with self._db() as db:
-            found = db.execute(f"SELECT {sums} FROM answers").fetchone()
-        calls, prompt, completion = (max(0, min(int(one), _MAX_TOKENS)) for one in found)
+            row = db.execute(f"SELECT {sums} FROM answers").fetchone()
+        calls, prompt, completion = (max(0, min(int(number), _MAX_TOKENS)) for number in row)
         return calls, prompt, completion
 
     def damaged_keys(self) -> list[str]:
@@ -200,8 +200,8 @@ class ResponseCache:
 
 def _file_id(path: Path) -> tuple[int, int] | None:
     with suppress(OSError):
-        found = path.stat()
-        return found.st_dev, found.st_ino
+        status = path.stat()
+        return status.st_dev, status.st_ino
     return None
 
 
@@ -278,9 +278,9 @@ def _text(value: object) -> str:
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
-def _row_from(found: tuple[object, ...]) -> Row:
+def _row_from(values: tuple[object, ...]) -> Row:
     """A row. What is of another type than was written becomes one that fits no checksum."""
-    plain = dict(zip(Row._fields, found, strict=True))
+    plain = dict(zip(Row._fields, values, strict=True))
     for name, value in plain.items():
         if name.endswith("_tokens"):
             plain[name] = value if isinstance(value, int) and 0 <= value <= _MAX_TOKENS else 0

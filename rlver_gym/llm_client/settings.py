@@ -273,10 +273,10 @@ def _withhold(value: SecretStr | str | None) -> Any:
 def _recover(value: Any) -> Any:
     if not isinstance(value, _Withheld):
         return value
-    found = read_variable(value.variable)
-    is_meant = not value.public or without_credentials(found) == value.public
-    if found and is_meant and value.check in (b"", _hash(found, value.salt)):
-        return found if value.public else SecretStr(found)
+    recovered = read_variable(value.variable)
+    is_meant = not value.public or without_credentials(recovered) == value.public
+    if recovered and is_meant and value.check in (b"", _hash(recovered, value.salt)):
+        return recovered if value.public else SecretStr(recovered)
     origin = "was not in the environment" if value.check else f"came from {value.variable}"
     raise ServerRefused(
         f"a key or password of these settings {origin}, and is never pickled with them. Set"

@@ -193,7 +193,7 @@ def _join_events(content: bytes) -> dict[str, Any]:
             error = event if classify_body(event) else error
             continue
         reason = choice.get("finish_reason") or reason
-        error = next((one for one in (choice, event) if classify_body(one)), error)
+        error = next((value for value in (choice, event) if classify_body(value)), error)
     if error is not None and not parts:
         return {"error": error}
     if not parts and not is_done:

@@ -37,7 +37,7 @@ def _iterate_phrases(anchors: list[tuple[AnchorKind, Anchor]]) -> Iterator[_Phra
     for at_anchor, (_, anchor) in enumerate(anchors):
         for group, alternatives in enumerate(anchor.words):
             for stems_ in dict.fromkeys(
-                tuple(map(stem, words(one))) for one in alternatives.split("|")
+                tuple(map(stem, words(alternative))) for alternative in alternatives.split("|")
             ):
                 longest = max(range(len(stems_)), key=lambda at: len(stems_[at]))
                 yield _Phrase(next(number), stems_, longest, at_anchor, group)
@@ -62,22 +62,22 @@ class AnchorIndex:
 
     def match(self, sentence_stems: tuple[tuple[str, ...], ...]) -> tuple[AnchorMatch, ...]:
         """The anchors hit within two neighbouring sentences, in the order they are completed."""
-        found: dict[int, tuple[int, bool]] = {}
+        matches: dict[int, tuple[int, bool]] = {}
         before: dict[int, set[int]] = {}
         for sentence, stems_ in enumerate(sentence_stems):
             here = self._hits(stems_)
             for anchor, groups in here.items():
                 if (
-                    anchor not in found
+                    anchor not in matches
                     and len(groups | before.get(anchor, set())) >= self._needed[anchor]
                 ):
-                    found[anchor] = sentence, len(groups) >= self._needed[anchor]
+                    matches[anchor] = sentence, len(groups) >= self._needed[anchor]
             before = here
         return tuple(
             AnchorMatch(
                 self._anchors[number][0], self._anchors[number][1].id, at, is_in_one_sentence
             )
-            for number, (at, is_in_one_sentence) in found.items()
+            for number, (at, is_in_one_sentence) in matches.items()
         )
 
     def _hits(self, stems_: tuple[str, ...]) -> dict[int, set[int]]:
@@ -89,18 +89,18 @@ class AnchorIndex:
         )
         if not found_words and not found_pairs:
             return {}
-        found = [
+        spots = [
             (stems_.index(word), phrase) for word in found_words for phrase in self._words[word]
         ]
         for pair in found_pairs:
             for first in compress(count(), map(pair.__eq__, pairs)):
-                found += [
+                spots += [
                     (first + phrase.offset, phrase)
                     for phrase in self._pairs[pair]
                     if stems_[first : first + len(phrase.stems)] == phrase.stems
                 ]
         hits: dict[int, set[int]] = {}
-        for _, phrase in sorted(found):
+        for _, phrase in sorted(spots):
             hits.setdefault(phrase.anchor, set()).add(phrase.group)
         return hits
 

@@ -39,15 +39,15 @@ def check_cards(path: Path) -> list[Problem]:
     Empty when it can be used as it is; of very many problems the first.
     """
     if path.is_dir():
-        found: dict[Problem, None] = {}  # a broken card is met again by its pairings
+        problems: dict[Problem, None] = {}  # a broken card is met again by its pairings
         for problem in _check_folder(path):
-            found[problem] = None
-            if len(found) > _MAX_PROBLEMS:
+            problems[problem] = None
+            if len(problems) > _MAX_PROBLEMS:
                 return [
-                    *list(found)[:-1],
+                    *list(problems)[:-1],
                     Problem.of(path, "there are more problems. Mend these first."),
                 ]
-        return list(found)
+        return list(problems)
     if path.suffix == ".jsonl":
         PersonaLibrary(path)
         return []
@@ -157,37 +157,37 @@ def _find_misfits(person: Person, situation: Situation) -> Iterator[str]:
 
 def find_situation_problems(situation: Situation) -> list[str]:
     """What types cannot see: a hint that names its need, a sentence that could be said twice."""
-    found = []
+    problems = []
     for need in NAMES_OF_NEEDS:
         for number, hint in enumerate(situation.hints.of(need)):
             if named := find_name_of(need, hint):
-                found.append(
+                problems.append(
                     f"hints.{need.value}.{number}: names the need ({named!r}). Let it show"
                     " through what they say instead."
                 )
     for place, line in situation.lines():
         if not place.startswith("hints.") and (named := SPOKEN_NEED.search(line)):
-            found.append(
+            problems.append(
                 f"{place}: says {named.group()!r}, which names a need. Tell it in other words."
             )
     low, high = situation.fits.ages
     if not 16 <= low <= high <= 99:
-        found.append(f"fits.ages: [{low}, {high}] must rise within 16 to 99.")
+        problems.append(f"fits.ages: [{low}, {high}] must rise within 16 to 99.")
     ids = Counter(disclosure.id for disclosure in situation.disclosures)
-    found += [
+    problems += [
         f"disclosures: the id {name!r} stands twice. Rename one."
         for name in sorted(ids)
         if ids[name] > 1
     ]
     kinds = Counter(f"{kind}.{anchor.id}" for kind, anchor in situation.anchors.each())
-    found += [
+    problems += [
         f"anchors: {name!r} stands twice. Rename one." for name in sorted(kinds) if kinds[name] > 1
     ]
-    found += find_fact_problems(situation.facts, set(ids)) + find_introduction_problems(
+    problems += find_fact_problems(situation.facts, set(ids)) + find_introduction_problems(
         situation.people
     )
-    found += find_answer_problems(situation)
-    return found + _find_repeats(situation.lines())
+    problems += find_answer_problems(situation)
+    return problems + _find_repeats(situation.lines())
 
 
 def find_person_problems(person: Person) -> list[str]:
@@ -202,7 +202,7 @@ def find_person_problems(person: Person) -> list[str]:
 
 def _find_repeats(lines: Iterator[tuple[str, str]]) -> list[str]:
     first: dict[str, str] = {}
-    found = []
+    repeats = []
     for place, line in lines:
         for sentence in sentences(line):
             key = sentence.casefold()
@@ -211,9 +211,9 @@ def _find_repeats(lines: Iterator[tuple[str, str]]) -> list[str]:
             if (
                 first.get(key, place) != place
             ):  # tones of one disclosure, and goodbyes, are alternatives
-                found.append(
+                repeats.append(
                     f"{place}: the sentence {sentence!r} stands at {first[key]} too. Say it"
                     " differently."
                 )
             first.setdefault(key, place)
-    return found
+    return repeats

@@ -48,8 +48,8 @@ def _list_answer_lines(situation: Situation) -> Iterator[tuple[str, str]]:
             yield from ((f"about_people.{name}.{about}", line) for line in lines)
     for feeling, lines in situation.feelings.items():
         yield from ((f"feelings.{feeling}", line) for line in lines)
-    for number, one in enumerate(situation.suggestions):
-        yield from ((f"suggestions.{number}", line) for line in one.reply)
+    for number, suggestion in enumerate(situation.suggestions):
+        yield from ((f"suggestions.{number}", line) for line in suggestion.reply)
     for number, thread in enumerate(situation.threads):
         yield from ((f"threads.{number}", line) for line in thread.lines)
 

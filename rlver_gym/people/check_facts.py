@@ -16,32 +16,32 @@ def find_fact_problems(facts: Sequence[Fact], disclosures: Collection[str] = ())
     `disclosures`: the ids that a fact may presuppose beside those of facts.
     """
     ids = Counter(fact.id for fact in facts)
-    found = [
+    problems = [
         f"facts: the id {name!r} stands {count} times. Rename."
         for name, count in ids.items()
         if count > 1
     ]
     questions = Counter(_normalise(question) for fact in facts for question in fact.asked)
-    found += [
+    problems += [
         f"facts: {text!r} is asked of {count} facts. Ask each otherwise."
         for text, count in questions.items()
         if count > 1
     ]
     for fact in facts:
-        found += [
+        problems += [
             f"facts.{fact.id}.{problem}"
             for problem in _find_fact_problems(fact, {*ids, *disclosures})
         ]
-    return found
+    return problems
 
 
 def find_introduction_problems(people: Sequence[Other]) -> list[str]:
     """Introductions that do not hold the name that they introduce."""
     return [
-        f"people.{one.name}.introduction: must hold the name {one.name!r}, as in 'my neighbour"
-        f" {one.name}'."
-        for one in people
-        if one.introduction is not None and one.name not in one.introduction
+        f"people.{who.name}.introduction: must hold the name {who.name!r}, as in 'my neighbour"
+        f" {who.name}'."
+        for who in people
+        if who.introduction is not None and who.name not in who.introduction
     ]
 
 

@@ -100,12 +100,12 @@ class Writer:
     def _read(self, kind: Kind, words: str) -> tuple[Story | LibraryPerson, dict[str, Any]]:
         begin, end = words.find("{"), words.rfind("}")
         try:
-            found = parse_json(words[begin : end + 1]) if begin >= 0 else None
+            written = parse_json(words[begin : end + 1]) if begin >= 0 else None
         except ValueError as error:
             raise CardError(f"it is no JSON object ({error})") from error
-        if not isinstance(found, dict):
+        if not isinstance(written, dict):
             raise CardError("it is no JSON object")
-        fields = {**found, "split": self.split}
+        fields = {**written, "split": self.split}
         return parse_card(Story if kind == "story" else LibraryPerson, fields, "the card"), fields
 
     def _save(

@@ -59,7 +59,9 @@ def find_lean_card_problems(card: LeanCard) -> Iterator[tuple[tuple[str | int, .
         everything += [((field,), getattr(card, field, ""))]
     unwritten = [place for place, line in everything if _PLACEHOLDER.search(line)]
     if unwritten:
-        yield from ((one, "holds the template's <…>. Write your own words.") for one in unwritten)
+        yield from (
+            (field, "holds the template's <…>. Write your own words.") for field in unwritten
+        )
         return
     first: dict[str, str] = {}
     story = content_stems(" ".join(line for place, line in card.spoken() if place[0] != "hints"))

@@ -102,12 +102,12 @@ def _classify_sentences(story: str) -> Iterator[tuple[str, str]]:
     for line in map(_remove_marks, story.split("\n")):
         head, colon, text = line.partition(":")
         if len(head) <= _MOST_HEADING and (colon or not head.endswith(".")):
-            part = next((one for one, words in _PARTS if words.search(head + colon)), part)
+            part = next((name for name, words in _PARTS if words.search(head + colon)), part)
         else:
             text = line
-        for one in split_sentences(text):
-            if re.search(r"[.!?][”\"]?\s*$", one) and "NPC" not in one:
-                yield part, one.strip()
+        for sentence in split_sentences(text):
+            if re.search(r"[.!?][”\"]?\s*$", sentence) and "NPC" not in sentence:
+                yield part, sentence.strip()
 
 
 def _turn_into_first_person(sentence: str, name: str, gender: str) -> str:

@@ -56,15 +56,17 @@ def find_new_card_problems(folder: Path, card: LibraryPerson | Story) -> Iterato
             path.stem: load_card(LibraryPerson, path)
             for path in _list_yaml_files(folder / "people")
         }
-        if any(one.name.casefold() == card.name.casefold() for one in people.values()):
+        if any(persona.name.casefold() == card.name.casefold() for persona in people.values()):
             yield f"name: {card.name!r} is taken. Choose another name, from anywhere."
         return
-    for one in make_lean_cards(card):
-        for place, problem in find_lean_card_problems(one):
-            inside = ("needs", one.need.value) if place[0] in ("hints", "meets") else ()
+    for lean in make_lean_cards(card):
+        for place, problem in find_lean_card_problems(lean):
+            inside = ("needs", lean.need.value) if place[0] in ("hints", "meets") else ()
             yield f"{'.'.join(map(str, (*inside, *place)))}: {problem}"
     stories = {path.stem: load_card(Story, path) for path in _list_yaml_files(folder / "stories")}
-    yield from (one.problem for one in _find_retold_stories(folder, {**stories, "this": card}))
+    yield from (
+        repeat.problem for repeat in _find_retold_stories(folder, {**stories, "this": card})
+    )
 
 
 def check_library_file(path: Path) -> Iterator[Problem]:

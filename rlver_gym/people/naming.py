@@ -26,14 +26,14 @@ SPOKEN_NEED = re.compile(r"\b(?:prais\w+|compliment\w*|empath\w+|advice)\b", re.
 
 def find_name_of(need: HiddenNeed, line: str) -> str | None:
     """The words of a line that name a need."""
-    found = re.search(rf"\b(?:{NAMES_OF_NEEDS[need]})\b", line, re.IGNORECASE)
-    return found.group() if found else None
+    match = re.search(rf"\b(?:{NAMES_OF_NEEDS[need]})\b", line, re.IGNORECASE)
+    return match.group() if match else None
 
 
 def find_unmatched_anchors(situation: Situation) -> list[str]:
     """Anchors whose own sentence does not touch them, or touches another of their kind."""
     index = AnchorIndex(situation)
-    found = []
+    unmatched = []
     for kind, anchor in situation.anchors.each():
         touched = [
             touch
@@ -42,13 +42,13 @@ def find_unmatched_anchors(situation: Situation) -> list[str]:
         ]
         place = f"anchors.{kind}.{anchor.id}"
         if anchor.id not in [touch.id for touch in touched]:
-            found.append(
+            unmatched.append(
                 f"{place}: its own text does not hit its words {list(anchor.words)}. Add the words"
                 " that the text uses."
             )
         others = [touch.id for touch in touched if touch.id != anchor.id]
         if others:
-            found.append(
+            unmatched.append(
                 f"{place}: its text touches {others} as well. Give the anchors words of their own."
             )
-    return found
+    return unmatched

@@ -20,8 +20,8 @@ def pair_people_with_stories(
     fits = {
         name: [
             who
-            for who, one in people.items()
-            if one.split == story.split and one.explain_misfit(story) is None
+            for who, persona in people.items()
+            if persona.split == story.split and persona.explain_misfit(story) is None
         ]
         for name, story in stories.items()
     }
@@ -75,8 +75,10 @@ def draw_panel(shelf: PersonaLibrary, split: SplitChoice, size: int) -> tuple[st
     traits_of = {persona_id: traits(persona_id) for persona_id in left}
     panel: set[str] = set()
     while len(panel) < size:
-        best = min(left, key=lambda one: (sum(seen[trait] for trait in traits_of[one]), one))
+        best = min(
+            left, key=lambda persona: (sum(seen[trait] for trait in traits_of[persona]), persona)
+        )
         panel.add(best)
         del left[best]
         seen.update(traits_of[best])
-    return tuple(one for one in shelf.ids(split) if one in panel)
+    return tuple(persona for persona in shelf.ids(split) if persona in panel)

@@ -205,7 +205,7 @@ def _answer_problems(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def refuse_invalid(_: Request, error: RequestValidationError) -> Response:
         problems = list(error.errors())
-        if any(one["type"] == "json_invalid" for one in problems):
+        if any(problem["type"] == "json_invalid" for problem in problems):
             return respond(Refusal("not-json"))
         return respond(Refusal("invalid", describe_invalid(problems)))
 

@@ -137,7 +137,9 @@ class EpisodeTable:
         dialogue, turns = episode.session.dialogue, episode.turns
         return EpisodeState(
             **self._describe(episode, turns[-1] if turns else None),
-            transcript=[Line(speaker=one.speaker, text=one.text) for one in dialogue.messages()],
+            transcript=[
+                Line(speaker=message.speaker, text=message.text) for message in dialogue.messages()
+            ],
             rewards=[turn.reward for turn in turns],
         )
 

@@ -89,8 +89,8 @@ class AccessGuard:
             jar = SimpleCookie(header(scope, b"cookie").decode("latin-1"))
         except CookieError:
             return False
-        found = jar.get(_cookie_name(scope))
-        return found is not None and hmac.compare_digest(found.value.encode(), self._token)
+        cookie = jar.get(_cookie_name(scope))
+        return cookie is not None and hmac.compare_digest(cookie.value.encode(), self._token)
 
 
 def _cookie_name(scope: Scope) -> str:

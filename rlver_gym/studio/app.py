@@ -57,7 +57,7 @@ def make_app(
     the shipped agents. Raises what reading the runs raises.
     """
     trainings = Trainings([folder for folder in folders if is_training(folder)])
-    runs = Runs([one for one in folders if one not in trainings.folders], personas)
+    runs = Runs([folder for folder in folders if folder not in trainings.folders], personas)
     speakers = speakers or Speakers()
     branches, talks = Branches(runs, speakers), Talks(speakers, personas)
     notes, pairs, ratings = Notes(runs), Pairs(runs), Ratings(runs, personas)
@@ -155,12 +155,12 @@ def _make_json_response(value: Any, status: int = 200) -> Response:
 
 def _static_routes() -> list[Route]:
     """Every built file; the page itself at the root."""
-    found = []
+    routes = []
     for file in (files("rlver_gym.studio") / "static").iterdir():
         if kind := _TYPES.get(Path(file.name).suffix):
             path = "/" if file.name == "index.html" else f"/{file.name}"
-            found.append(Route(path, _serve_file(file.read_bytes(), kind)))
-    return found
+            routes.append(Route(path, _serve_file(file.read_bytes(), kind)))
+    return routes
 
 
 def _serve_file(body: bytes, kind: str) -> Callable[[Request], Any]:

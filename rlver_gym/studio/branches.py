@@ -41,10 +41,12 @@ class Branches:
         self._lock = Lock()
 
     def of(self, run: Name, dialogue: Name) -> list[Json]:
-        return [one for one in self.all_of(self._runs.run(run)) if one["dialogue"] == dialogue]
+        return [
+            branch for branch in self.all_of(self._runs.run(run)) if branch["dialogue"] == dialogue
+        ]
 
     def all_of(self, run: Run) -> list[Json]:
-        return [one.to_dict() for one in _read_branches(run).values()]
+        return [branch.to_dict() for branch in _read_branches(run).values()]
 
     def begin(
         self,
@@ -59,22 +61,22 @@ class Branches:
         to say. RlverError where the dialogue cannot be held again here. What an agent remembers
         beside the messages is lost with the end of the request.
         """
-        found = self._runs.run(run)
-        count = len(found.find(dialogue).turns)
+        benched = self._runs.run(run)
+        count = len(benched.find(dialogue).turns)
         if turn > count:
             raise UnknownName(f"there is no turn {turn} in {dialogue}. It has {count}.")
         branch = Branch(secrets.token_hex(4), dialogue, turn)
-        return self._extend(found, branch, words, agent, to_the_end)
+        return self._extend(benched, branch, words, agent, to_the_end)
 
     def go_on(
         self, run: Name, branch: Name, words: Words = "", agent: Name = "", to_the_end: bool = False
     ) -> Json:
         """The next turn of a branch. DialogueError when another request has taken it."""
-        found = self._runs.run(run)
-        kept = _read_branches(found)
+        benched = self._runs.run(run)
+        kept = _read_branches(benched)
         if branch not in kept:
             raise UnknownName(f"there is no branch {branch[:80]!r} in {run}. Begin one.")
-        return self._extend(found, kept[branch], words, agent, to_the_end)
+        return self._extend(benched, kept[branch], words, agent, to_the_end)
 
     def _extend(self, run: Run, branch: Branch, words: str, agent: str, to_the_end: bool) -> Json:
         session, by = self._replay(run, branch), list(branch.by)
@@ -106,7 +108,7 @@ class Branches:
 
 
 def _read_branches(run: Run) -> dict[str, Branch]:
-    found: dict[str, Branch] = {}
+    branches: dict[str, Branch] = {}
     for where, line in read_json_lines(run.folder, BRANCHES):
         try:
             turns = tuple(parse_turn(turn, number) for number, turn in enumerate(line["turns"], 1))
@@ -114,7 +116,7 @@ def _read_branches(run: Run) -> dict[str, Branch]:
             if not turns or len(names) != len(turns) or line["turn"] not in range(1, MAX_TURNS + 1):
                 raise ValueError("its turns do not fit")
             key = str(line["id"])
-            found[key] = Branch(key, str(line["dialogue"]), line["turn"], names, turns)
+            branches[key] = Branch(key, str(line["dialogue"]), line["turn"], names, turns)
         except (KeyError, TypeError, ValueError) as error:
             raise RunError(f"{where}: is no branch ({error}). Remove the line.") from error
-    return found
+    return branches

@@ -20,12 +20,12 @@ class Notes:
 
     def write(self, run: Name, dialogue: Name, turn: NoteTurn, text: Words) -> list[Json]:
         """Keep a note in place of the one there; none for no text. Gives all of the run."""
-        found = self._runs.run(run)
-        if turn > len(found.find(dialogue).turns):
+        benched = self._runs.run(run)
+        if turn > len(benched.find(dialogue).turns):
             raise UnknownName(f"there is no turn {turn} in {dialogue}. Note it at another one.")
         note = {"dialogue": dialogue, "turn": turn, "text": text}
-        append_json(found.folder, NOTES, note)
-        return read_notes(found)
+        append_json(benched.folder, NOTES, note)
+        return read_notes(benched)
 
 
 def read_notes(run: Run) -> list[Json]:

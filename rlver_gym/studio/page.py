@@ -39,7 +39,7 @@ def collect_page_data(runs: Runs, trainings: Trainings, max_chars: int = MAX_CHA
     people: Json = {}
     kept: dict[int, Json] = {}
     size = 0
-    for number, row in sorted(enumerate(rows), key=lambda one: one[1]["seed"]):
+    for number, row in sorted(enumerate(rows), key=lambda entry: entry[1]["seed"]):
         dialogue = runs.dialogue(row["run"], row["id"])
         size += len(json.dumps(dialogue))
         if size > max_chars:

@@ -35,15 +35,15 @@ class Pairs:
 
     def next(self, run: Name, rater: Rater) -> Json:
         """What this rater compares next; nothing in it tells the agents or the scores."""
-        found = self._runs.run(run)
-        hidden = hide_names(found)
-        groups = _group_by_person(found, hidden)
-        done = _name_compared_pairs(found, hidden, rater)
+        benched = self._runs.run(run)
+        hidden = hide_names(benched)
+        groups = _group_by_person(benched, hidden)
+        done = _name_compared_pairs(benched, hidden, rater)
         name = next((name for name in _iterate_pairs(groups) if name not in done), None)
         return {
             "total": sum(len(names) * (len(names) - 1) // 2 for names in groups),
             "done": len(done),
-            "next": self._blind(found, name, _find_pair(found, hidden, name)) if name else None,
+            "next": self._blind(benched, name, _find_pair(benched, hidden, name)) if name else None,
         }
 
     def _blind(self, run: Run, name: str, pair: Pair) -> Json:
@@ -53,15 +53,17 @@ class Pairs:
             "person": self._runs.person(run, left)[0],
             "need": left.need,
             "openings": [left.opening, right.opening],
-            "turns": [[[one.utterance, one.reply] for one in each.turns] for each in (left, right)],
+            "turns": [
+                [[turn.utterance, turn.reply] for turn in each.turns] for each in (left, right)
+            ],
         }
 
     def prefer(self, run: Name, rater: Rater, name: Name, side: Side) -> Json:
         """Keep which of the two helped more. UnknownName for a pair that is not in the queue."""
-        found = self._runs.run(run)
-        pair = _find_pair(found, hide_names(found), name)
+        benched = self._runs.run(run)
+        pair = _find_pair(benched, hide_names(benched), name)
         append_json(
-            found.folder, PREFERENCES, {**pair._asdict(), "rater": rater, "preferred": side}
+            benched.folder, PREFERENCES, {**pair._asdict(), "rater": rater, "preferred": side}
         )
         return self.next(run, rater)
 
@@ -70,23 +72,25 @@ class Pairs:
         pair, and how far raters agree with each other (alpha) and with the score: the share of
         decided pairs whose preferred side ended higher, where the ends differ. None for all else.
         """
-        found = self._runs.run(run)
+        benched = self._runs.run(run)
         said = {
             pair: by
-            for pair, by in _read_preferences(found).items()
-            if set(pair) <= set(found.dialogues)
+            for pair, by in _read_preferences(benched).items()
+            if set(pair) <= set(benched.dialogues)
         }
         shares: dict[str, list[float]] = defaultdict(list)
         agreed: list[bool] = []
         for pair, by in said.items():
-            left, right = (found.dialogues[key] for key in pair)
+            left, right = (benched.dialogues[key] for key in pair)
             for points in by.values():
                 shares[left.agent].append((1 + points) / 2)
                 shares[right.agent].append((1 - points) / 2)
                 if points and left.final != right.final:
                     agreed.append((left.final > right.final) is (points > 0))
-        agents = {found.shown_as[name]: [fmean(one), len(one)] for name, one in shares.items()}
-        ranked = dict(sorted(agents.items(), key=lambda one: -one[1][0]))
+        agents = {
+            benched.shown_as[name]: [fmean(points), len(points)] for name, points in shares.items()
+        }
+        ranked = dict(sorted(agents.items(), key=lambda entry: -entry[1][0]))
         is_done = self.next(run, rater)["next"] is None
         return to_plain(
             {
@@ -157,16 +161,16 @@ def _name_pair(first: str, second: str) -> str:
 
 def _read_preferences(run: Run) -> dict[Pair, dict[str, int]]:
     """By pair and rater, 1 for the left, -1 for the right, 0 for even; the last of several."""
-    found: dict[Pair, dict[str, int]] = defaultdict(dict)
+    preferences: dict[Pair, dict[str, int]] = defaultdict(dict)
     for where, line in read_json_lines(run.folder, PREFERENCES):
         left, right, rater, side = (
             line.get(name) for name in ("left", "right", "rater", "preferred")
         )
         names = (left, right, rater)
-        if not all(isinstance(one, str) for one in names) or side not in _POINTS:
+        if not all(isinstance(name, str) for name in names) or side not in _POINTS:
             raise RunError(
                 f"{where}: must name left, right, rater and preferred (left, right or even). Mend"
                 " or remove the line."
             )
-        found[Pair(str(left), str(right))][str(rater)] = _POINTS[side]
-    return found
+        preferences[Pair(str(left), str(right))][str(rater)] = _POINTS[side]
+    return preferences

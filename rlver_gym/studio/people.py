@@ -29,9 +29,9 @@ class People:
 
     def show(self, persona: Name) -> Json:
         """One person whole, with what a good answer could touch."""
-        found = self._shelf.get(persona)
-        anchors = [[kind, anchor.text] for kind, anchor in found.situation.anchors.each()]
-        return {**view_person(found), "split": found.split, "anchors": anchors}
+        card = self._shelf.get(persona)
+        anchors = [[kind, anchor.text] for kind, anchor in card.situation.anchors.each()]
+        return {**view_person(card), "split": card.split, "anchors": anchors}
 
     def template(self, persona: Name = "") -> Json:
         """A lean card to fill in, or somebody's card to change."""
@@ -48,10 +48,11 @@ def check_lean_text(card: str) -> list[Json]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"{_CARD}.yaml"
         path.write_text(card, encoding="utf-8")
-        found = [
-            _parse_problem(one.problem.replace(str(path), path.name)) for one in check_cards(path)
+        problems = [
+            _parse_problem(problem.problem.replace(str(path), path.name))
+            for problem in check_cards(path)
         ]
-    return sorted(found, key=lambda one: one["line"] or 0)
+    return sorted(problems, key=lambda problem: problem["line"] or 0)
 
 
 def _as_lean(persona: Persona) -> str:
@@ -66,12 +67,14 @@ def _as_lean(persona: Persona) -> str:
         "traits": list(person.traits),
         "speaks": " ".join(person.way_of_speaking.split()),
         "title": story.title,
-        "timeline": {one.when: one.what for one in story.timeline},
-        "people": {one.name: f"{one.introduction} ({one.pronoun})" for one in story.people},
+        "timeline": {event.when: event.what for event in story.timeline},
+        "people": {
+            person.name: f"{person.introduction} ({person.pronoun})" for person in story.people
+        },
         "tried": list(story.tried),
         "now": " ".join(story.now.split()),
         "openings": story.openings.model_dump(include={"normal", "low", "high"}),
-        "facts": [one.normal for one in story.disclosures],
+        "facts": [disclosure.normal for disclosure in story.disclosures],
         "need": persona.need.value,
         "hints": list(story.hints.of(persona.need)),
         "meets": [
@@ -79,8 +82,8 @@ def _as_lean(persona: Persona) -> str:
         ],
     }
     text = yaml.safe_dump(fields, allow_unicode=True, sort_keys=False, width=1_000)
-    for one in reversed(check_lean_text(text)):
-        name, _, at = one["field"].partition(".")
+    for problem in reversed(check_lean_text(text)):
+        name, _, at = problem["field"].partition(".")
         if name in ("facts", "meets"):  # a sentence that needs those before it
             del fields[name][int(at)]
     return yaml.safe_dump(fields, allow_unicode=True, sort_keys=False, width=1_000)
@@ -95,7 +98,7 @@ def read_lean_card(card: str) -> Persona:
 
 
 def _parse_problem(problem: str) -> Json:
-    found = _LINE.fullmatch(problem.removeprefix(f"{_CARD}.yaml: "))
-    line, field, remedy = found.groups() if found else (None, None, problem)
+    match = _LINE.fullmatch(problem.removeprefix(f"{_CARD}.yaml: "))
+    line, field, remedy = match.groups() if match else (None, None, problem)
     remedy = remedy.replace(_COLON, "a colon within a text.")
     return {"line": int(line) if line else None, "field": field or "", "remedy": remedy}

@@ -36,19 +36,19 @@ class Ratings:
 
     def next(self, run: Name, rater: Rater, name: Name = "") -> Json:
         """What this rater rates next, or the dialogue `name`; nothing tells agent or score."""
-        found = self._runs.run(run)
-        queue, rated = hide_names(found), read_ratings(found.folder)
+        benched = self._runs.run(run)
+        queue, rated = hide_names(benched), read_ratings(benched.folder)
         mine = {key: by[rater] for key, by in rated.items() if rater in by}
         left = [
-            one
-            for one, key in queue.items()
-            if not _is_completely_rated(found.dialogues[key], mine.get(key))
+            code
+            for code, key in queue.items()
+            if not _is_completely_rated(benched.dialogues[key], mine.get(key))
         ]
         chosen = name if name in queue else next(iter(left), None)
         return {
             "total": len(queue),
             "done": len(queue) - len(left),
-            "next": chosen and self._blind(found, chosen, queue[chosen], mine),
+            "next": chosen and self._blind(benched, chosen, queue[chosen], mine),
         }
 
     def _blind(
@@ -83,28 +83,28 @@ class Ratings:
         `natural`: with the last turn, how one would feel at the end, and how human the person
         reads. `factors`, `thought`, `words`: why, and what is false.
         """
-        found = self._runs.run(run)
-        key = hide_names(found).get(name)
-        if key is None or turn > len(found.dialogues[key].turns):
+        benched = self._runs.run(run)
+        key = hide_names(benched).get(name)
+        if key is None or turn > len(benched.dialogues[key].turns):
             raise UnknownName("there is no such reply in the queue. Load the page again.")
         said = {"dialogue": key, "rater": rater, "turn": turn, "change": change}
         more = {"fit": fit, "final": final, "natural": natural}
         more |= {"factors": factors and factors.model_dump()}
         more |= {"thought": thought or None, "words": words or None}
         told = {name: value for name, value in more.items() if value is not None}
-        append_json(found.folder, RATINGS, said | told)
+        append_json(benched.folder, RATINGS, said | told)
         return said | {"dialogue": name}
 
     def agreement(self, run: Name, rater: Rater = "") -> Json:
         """How far raters agree; the agents by name for who has rated every dialogue."""
-        found = self._runs.run(run)
-        rated = read_ratings(found.folder)
-        agreed = to_plain(compare_raters(found.dialogues, rated))
+        benched = self._runs.run(run)
+        rated = read_ratings(benched.folder)
+        agreed = to_plain(compare_raters(benched.dialogues, rated))
         is_done = all(
-            _is_completely_rated(found.dialogues[key], rated.get(key, {}).get(rater))
-            for key in hide_names(found).values()
+            _is_completely_rated(benched.dialogues[key], rated.get(key, {}).get(rater))
+            for key in hide_names(benched).values()
         )
-        return {**agreed, "agents": self._agents(found, rated) if is_done else None}
+        return {**agreed, "agents": self._agents(benched, rated) if is_done else None}
 
     def _agents(self, run: Run, rated: Changes) -> Json:
         """Mean final emotions by the score and by raters, over the same dialogues."""
@@ -117,9 +117,9 @@ class Ratings:
                 and any(_is_completely_rated(run.dialogues[key], said) for said in by.values())
             }
             chosen = [
-                one
-                for one in dialogues
-                if f"{one.agent}/{one.scene.persona.id}/{one.scene.seed}" in whole
+                dialogue
+                for dialogue in dialogues
+                if f"{dialogue.agent}/{dialogue.scene.persona.id}/{dialogue.scene.seed}" in whole
             ]
             emotions = gather_opinions(run.folder, chosen, {}).emotions if chosen else {}
         except RlverError:

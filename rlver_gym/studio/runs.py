@@ -88,8 +88,8 @@ class Runs:
         by_print = {folder.resolve().name: folder for folder in folders}
         by_print |= {str(folder): folder for folder in folders}
         self.runs: dict[str, Run] = {}
-        for one in self.comparisons:
-            self.runs |= {run.label: run for run in _split_runs(one, by_print)}
+        for comparison in self.comparisons:
+            self.runs |= {run.label: run for run in _split_runs(comparison, by_print)}
 
     def run(self, label: str) -> Run:
         if label not in self.runs:
@@ -103,8 +103,10 @@ class Runs:
         labels = label_runs([verdict.problems.folder for verdict in self.verdicts])
         return {
             "shift": shift and _view_table(tabulate_shift(shift)),
-            "tables": [self._table(one) for one in self.comparisons],
-            "differs": _describe_differences([one.protocol for one in self.comparisons]),
+            "tables": [self._table(comparison) for comparison in self.comparisons],
+            "differs": _describe_differences(
+                [comparison.protocol for comparison in self.comparisons]
+            ),
             "verdicts": [  # by the folder's name: where a run lies is nobody's business
                 {"run": name, **sentence._asdict()}
                 for name, verdict in zip(labels, self.verdicts, strict=True)
@@ -113,7 +115,7 @@ class Runs:
             "reasons": list_sentences(
                 episode for run in self.runs.values() for episode in run.dialogues.values()
             ),
-            "runs": [[one.label, one.manifest.plan.user] for one in self.runs.values()],
+            "runs": [[run.label, run.manifest.plan.user] for run in self.runs.values()],
             "dialogues": [
                 _build_dialogue_row(run, key, episode)
                 for run in self.runs.values()
@@ -121,14 +123,14 @@ class Runs:
             ],
         }
 
-    def _table(self, one: Comparison) -> Json:
+    def _table(self, comparison: Comparison) -> Json:
         """The scores of a protocol's agents, privileged ones last."""
-        found = check_episodes(one.episodes)
+        checked = check_episodes(comparison.episodes)
         flags: dict[str, list[list[str]]] = {}
-        for alert in found.alarms:
+        for alert in checked.alarms:
             if not alert.expected:
                 flags.setdefault(alert.agent, []).append([alert.says, *format_evidence(alert)])
-        scores = sorted(one.score(), key=lambda score: score.agent in found.privileged)
+        scores = sorted(comparison.score(), key=lambda score: score.agent in checked.privileged)
         return {
             "title": str(one.protocol),
             "runs": list(one.runs),
@@ -137,20 +139,23 @@ class Runs:
             "scores": [
                 {
                     **score_to_json(score),
-                    "privileged": score.agent in found.privileged,
+                    "privileged": score.agent in checked.privileged,
                     "flags": flags.get(score.agent, []),
                 }
                 for score in scores
             ],
-            "noise": _measure_noise(one, scores),
-            "made": [_describe_provenance(manifest) for manifest in one.manifests],
+            "noise": _measure_noise(comparison, scores),
+            "made": [_describe_provenance(manifest) for manifest in comparison.manifests],
         }
 
     @cached_property
     def _strategies(self) -> list[list[Json]]:
         return [
-            [_view_table(table) for table in tabulate_strategies(analyse_strategies(one.episodes))]
-            for one in self.comparisons
+            [
+                _view_table(table)
+                for table in tabulate_strategies(analyse_strategies(comparison.episodes))
+            ]
+            for comparison in self.comparisons
         ]
 
     def strategies(self) -> list[list[Json]]:
@@ -159,7 +164,9 @@ class Runs:
 
     @cached_property
     def _texts(self) -> list[list[Part]]:
-        return [parts_of(one) for run in self.runs.values() for one in run.dialogues.values()]
+        return [
+            parts_of(dialogue) for run in self.runs.values() for dialogue in run.dialogues.values()
+        ]
 
     def search(self, q: Words, reason: Words = "") -> list[tuple[int, int]]:
         return search(self._texts, q, reason)
@@ -184,17 +191,17 @@ class Runs:
 
     def dialogue(self, run: Name, dialogue: Name) -> Json:
         """A dialogue whole, with the person's card and a judge's marks where they are there."""
-        found = self.run(run)
-        episode = found.find(dialogue)
-        person, note = self.person(found, episode)
+        benched = self.run(run)
+        episode = benched.find(dialogue)
+        person, note = self.person(benched, episode)
         return {
-            **_build_dialogue_row(found, dialogue, episode),
+            **_build_dialogue_row(benched, dialogue, episode),
             "opening": episode.opening,
             "turns": [turn_to_dict(turn) for turn in episode.turns],
             "person": person,
             "note": note,
             "user": episode.user,
-            **self._read_marks(found, dialogue, episode),
+            **self._read_marks(benched, dialogue, episode),
         }
 
     def _read_marks(self, run: Run, dialogue: str, episode: Episode) -> Json:
@@ -207,14 +214,14 @@ class Runs:
         labels = [
             label_turn(turn.utterance, lines[: at + 1]) for at, turn in enumerate(episode.turns)
         ]
-        return {"capabilities": marks, "strategies": [sorted(one or ()) for one in labels]}
+        return {"capabilities": marks, "strategies": [sorted(used or ()) for used in labels]}
 
 
 def _describe_differences(protocols: Sequence[Protocol]) -> str:
     differing = [
         name
         for field, name in _PROTOCOL_NAMES.items()
-        if len({getattr(one, field) for one in protocols}) > 1
+        if len({getattr(protocol, field) for protocol in protocols}) > 1
     ]
     return " and ".join(filter(None, [", ".join(differing[:-1]), *differing[-1:]]))
 
@@ -229,10 +236,10 @@ def _view_table(table: Table) -> Json:
     return {"title": table.title, "rows": table.rows, "says": list(table.notes)}
 
 
-def _measure_noise(one: Comparison, scores: Sequence[Score]) -> Json | None:
+def _measure_noise(comparison: Comparison, scores: Sequence[Score]) -> Json | None:
     """How far scores move with the user's seed; None for a run with one."""
     spread = measure_spread_over_user_seeds(
-        one.episodes, one.protocol.seeds, one.protocol.user_seeds
+        comparison.episodes, comparison.protocol.seeds, comparison.protocol.user_seeds
     )
     return spread and _view_table(tabulate_seed_noise(spread, scores))
 
@@ -245,15 +252,17 @@ def _describe_provenance(manifest: Manifest) -> str:
     )
 
 
-def _split_runs(one: Comparison, folders: dict[str, Path]) -> list[Run]:
+def _split_runs(comparison: Comparison, folders: dict[str, Path]) -> list[Run]:
     """The runs of a comparison, each with the names that its agents have in the table."""
-    named = iter(one.episodes)
-    found = []
-    for label, manifest, episodes in zip(one.runs, one.manifests, one.episodes_by_run, strict=True):
+    named = iter(comparison.episodes)
+    runs = []
+    for label, manifest, episodes in zip(
+        comparison.runs, comparison.manifests, comparison.episodes_by_run, strict=True
+    ):
         shown = {episode.agent: next(named).agent for episode in episodes}
         dialogues = {"/".join(map(str, episode.key)): episode for episode in episodes}
-        found.append(Run(label, folders[label], manifest, dialogues, shown))
-    return found
+        runs.append(Run(label, folders[label], manifest, dialogues, shown))
+    return runs
 
 
 def _build_dialogue_row(run: Run, key: str, episode: Episode) -> dict[str, Any]:

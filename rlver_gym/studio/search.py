@@ -22,15 +22,15 @@ def search(dialogues: Sequence[Sequence[Part]], q: str, reason: str = "") -> lis
     codes = {word.removeprefix("reason:") for word in words if word.startswith("reason:")}
     codes |= {reason.casefold()} - {""}
     plain = {word for word in words if not word.startswith("reason:")}
-    found = []
+    hits = []
     for number, parts in enumerate(dialogues):
         held = [
             {word for word in plain if word in text} | {code for code in codes if code in here}
             for text, here in parts
         ]
         if set().union(*held) >= plain | codes:
-            found.append((number, max(range(len(held)), key=lambda turn: len(held[turn]))))
-    return found
+            hits.append((number, max(range(len(held)), key=lambda turn: len(held[turn]))))
+    return hits
 
 
 def parts_of(episode: Episode) -> list[Part]:
@@ -39,11 +39,16 @@ def parts_of(episode: Episode) -> list[Part]:
     parts = [("\n".join(first).casefold(), frozenset[str]())]
     for turn in episode.turns:
         reasons = turn.appraisal.reasons
-        texts = [turn.utterance, turn.reply, turn.appraisal.thought, *(one.note for one in reasons)]
+        texts = [
+            turn.utterance,
+            turn.reply,
+            turn.appraisal.thought,
+            *(reason.note for reason in reasons),
+        ]
         codes = {
             name.casefold()
-            for one in reasons
-            for name in (one.code, one.code.partition(":")[0], _sentence_of(one.note))
+            for reason in reasons
+            for name in (reason.code, reason.code.partition(":")[0], _sentence_of(reason.note))
         }
         parts.append(("\n".join(texts).casefold(), frozenset(codes)))
     return parts
@@ -59,8 +64,8 @@ def list_sentences(episodes: Iterable[Episode]) -> list[str]:
     told: dict[str, set[str]] = {}
     for episode in episodes:
         for turn in episode.turns:
-            for one in turn.appraisal.reasons:
-                told.setdefault(one.code, set()).add(_sentence_of(one.note))
+            for reason in turn.appraisal.reasons:
+                told.setdefault(reason.code, set()).add(_sentence_of(reason.note))
     told.pop(ReasonCode.ROUNDING, None)
     few = (sentences for sentences in told.values() if len(sentences) <= _MAX_SENTENCES)
     return sorted(set().union(*few) - {""})

@@ -15,7 +15,7 @@ from rlver_gym.users import make_user
 from rlver_gym.util.errors import AgentError, UnknownName
 from rlver_gym.util.user_code import CodeFailed, CodeRunner, CodeTimeout
 
-_SHIPPED = (*SHIPPED_AGENTS, *(f"strategy:{one.name.lower()}" for one in STRATEGIES))
+_SHIPPED = (*SHIPPED_AGENTS, *(f"strategy:{strategy.name.lower()}" for strategy in STRATEGIES))
 
 
 @cache
@@ -40,8 +40,8 @@ class Speakers:
         if HUMAN in named:
             raise UnknownName("human would answer in the terminal. Say it yourself on the page.")
         self.named, self._timeout_s = tuple(dict.fromkeys(named)), timeout_s
-        self.names = (*self.named, *(one for one in _SHIPPED if one not in self.named))
-        self.helpers = tuple(one for one in self.named if not is_shipped_agent(one))
+        self.names = (*self.named, *(name for name in _SHIPPED if name not in self.named))
+        self.helpers = tuple(name for name in self.named if not is_shipped_agent(name))
         """Who may support a person in need: nobody of stock phrases."""
         self._makers = {name: agent_maker(name, chat, options) for name in self.names}
 

@@ -39,7 +39,7 @@ class Trainings:
 
     def read(self) -> list[Json]:
         """Each run's numbers by iteration, read anew; of long runs evenly chosen iterations."""
-        return [_read_training(*one) for one in zip(self.folders, self.names, strict=True)]
+        return [_read_training(*pair) for pair in zip(self.folders, self.names, strict=True)]
 
 
 def _read_training(folder: Path, name: str) -> Json:
@@ -64,9 +64,9 @@ def _read_samples(folder: Path) -> list[Json]:
     step = max(1, -(-len(evaluations) // MOST_EVALUATIONS))
     try:
         return [
-            _sample_to_json(one["iteration"], dialogue)
-            for one in evaluations[::-1][::step][::-1]
-            for dialogue in one["dialogues"][:MOST_PEOPLE]
+            _sample_to_json(evaluation["iteration"], dialogue)
+            for evaluation in evaluations[::-1][::step][::-1]
+            for dialogue in evaluation["dialogues"][:MOST_PEOPLE]
         ]
     except (KeyError, TypeError, ValueError) as error:
         raise TrainingError(f"{path}: a dialogue is none ({error}). Was it edited?") from error

@@ -23,7 +23,7 @@ def view_person(persona: Persona) -> Json:
         "disposition": person.disposition.value,
         "title": situation.title,
         "cause": situation.cause,
-        "timeline": [[one.when, one.what, one.felt] for one in situation.timeline],
+        "timeline": [[event.when, event.what, event.felt] for event in situation.timeline],
         "now": situation.now,
         "need": persona.need.value,
         "hints": list(situation.hints.of(persona.need)),

@@ -33,14 +33,16 @@ def spearman(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    return np.array([(values < one).sum() + ((values == one).sum() - 1) / 2 for one in values])
+    return np.array(
+        [(values < value).sum() + ((values == value).sum() - 1) / 2 for value in values]
+    )
 
 
-def kendall_tau(one: Sequence[float], other: Sequence[float]) -> float:
+def kendall_tau(first: Sequence[float], other: Sequence[float]) -> float:
     """Kendall's tau-b, in [-1, 1]: pairs in the same order minus pairs in the other one, over the
     geometric mean of the pairs that each does not tie (Biometrika 1945). nan where one ties all.
     """
-    pairs = np.triu_indices(len(one), 1)
-    a, b = (np.sign(np.subtract.outer(side, side)[pairs]) for side in (one, other))
+    pairs = np.triu_indices(len(first), 1)
+    a, b = (np.sign(np.subtract.outer(side, side)[pairs]) for side in (first, other))
     untied = int(np.count_nonzero(a)) * int(np.count_nonzero(b))
     return int((a * b).sum()) / sqrt(untied) if untied else nan

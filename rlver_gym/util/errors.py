@@ -55,7 +55,7 @@ class UnknownName(RlverError, LookupError):
     def of(cls, kind: str, name: object, known: Iterable[str], see: str) -> "UnknownName":
         """The error for `name`, with the closest `known` names, and `see`, which lists them."""
         names = list(known)
-        begin = [one for one in names if name and one.startswith(str(name))]
+        begin = [known for known in names if name and known.startswith(str(name))]
         near = list(
             dict.fromkeys([*begin, *difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)])
         )[:3]
@@ -156,9 +156,9 @@ class MissingExtra(RlverError, ModuleNotFoundError):
 @cache
 def pip_install(extra: str) -> str:
     """The command that installs an extra of the package, or of the clone's folder."""
-    found = list(distributions(name="rlver-gym"))  # in a clone, its egg-info among them
-    sources = [one.read_text("direct_url.json") or "" for one in found]
-    if found and not any('"file:' in source for source in sources):
+    installed = list(distributions(name="rlver-gym"))  # in a clone, its egg-info among them
+    sources = [package.read_text("direct_url.json") or "" for package in installed]
+    if installed and not any('"file:' in source for source in sources):
         return f"pip install 'rlver-gym[{extra}]'"
     return f"pip install '.[{extra}]' (in the folder of the clone)"
 

@@ -44,12 +44,16 @@ def field_errors(
     What they quote of the fields is cut.
     """
     items = error.errors(include_url=False)[:_MAX_ERRORS]
-    found = [
+    problems = [
         _line_in_front(item, lines) + _field_error(item, whole) + _propose(item, kind)
         for item in items
     ]
-    more = error.error_count() - len(found)
-    return [*found, f"{whole}: {more} more fields are wrong. Mend these first."] if more else found
+    more = error.error_count() - len(problems)
+    return (
+        [*problems, f"{whole}: {more} more fields are wrong. Mend these first."]
+        if more
+        else problems
+    )
 
 
 def _line_in_front(item: Mapping[str, Any], lines: LineOf | None) -> str:
@@ -81,5 +85,5 @@ def _field_error(item: Mapping[str, Any], whole: str) -> str:
     problem = f"{place}: {one_line(explain_problem(item), max_chars=4 * _QUOTED_CHARS)}"
     if item["type"] in ("missing", "extra_forbidden") or isinstance(item["input"], dict):
         return problem
-    found = item["input"] if isinstance(item["input"], str) else repr(item["input"])
-    return f"{problem} (found '{one_line(found, max_chars=_QUOTED_CHARS)}')"
+    value = item["input"] if isinstance(item["input"], str) else repr(item["input"])
+    return f"{problem} (found '{one_line(value, max_chars=_QUOTED_CHARS)}')"

@@ -108,8 +108,8 @@ class Memo(dict[Key, Value]):
     def __missing__(self, key: Key) -> Value:
         if len(self) >= self._most:
             self.clear()
-        found = self[key] = self._compute(key)
-        return found
+        value = self[key] = self._compute(key)
+        return value
 
 
 Compiled = TypeVar("Compiled")
@@ -132,15 +132,15 @@ def cache_by_parts(*parts: str) -> Callable[[Callable[..., Compiled]], Callable[
         def look_up(card: Any, *more: Hashable) -> Compiled:
             sources = tuple([getattr(card, part) for part in parts]) or (card,)
             key = (*map(id, sources), *more)
-            found = known.get(key)
-            if found is None:
+            value = known.get(key)
+            if value is None:
                 if len(known) >= _MAX_ENTRIES:
                     known.clear()
-                found = known[key] = (
+                value = known[key] = (
                     sources,
                     compile_(card, *more),
                 )  # the parts as well, so that their identity stays their own
-            return found[1]
+            return value[1]
 
         return look_up
 

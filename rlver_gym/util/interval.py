@@ -70,13 +70,13 @@ class Spread(NamedTuple):
     @property
     def noise_floor(self) -> float:
         """Two replicates of one agent differ by less in 95 % of cases; variance pooled over all."""
-        return REPEATABILITY * sqrt(fmean(one.sd**2 for one in self.agents))
+        return REPEATABILITY * sqrt(fmean(agent.sd**2 for agent in self.agents))
 
     @property
     def rank_correlations(self) -> tuple[float, ...]:
         """Kendall's tau-b for every two replicates that order the agents; empty for one agent."""
-        columns = list(zip(*(one.means for one in self.agents), strict=True))
-        taus = (kendall_tau(one, other) for one, other in combinations(columns, 2))
+        columns = list(zip(*(agent.means for agent in self.agents), strict=True))
+        taus = (kendall_tau(first, other) for first, other in combinations(columns, 2))
         return tuple(tau for tau in taus if not isnan(tau))
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,8 +84,8 @@ class Spread(NamedTuple):
         return {
             "replicates": self.replicates,
             "agents": {
-                one.agent: {"means": one.means, "sd": one.sd, "range": one.range}
-                for one in self.agents
+                agent.agent: {"means": agent.means, "sd": agent.sd, "range": agent.range}
+                for agent in self.agents
             },
             "noise_floor": self.noise_floor,
             "kendall_tau": {"mean": fmean(taus), "lowest": min(taus)} if taus else None,

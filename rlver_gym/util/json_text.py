@@ -116,11 +116,11 @@ def _is_deep(value: Any) -> bool:
     for _ in range(MAX_DEPTH):
         level = [
             inner
-            for one in level
-            if isinstance(one, dict | list)
-            for inner in (one.values() if isinstance(one, dict) else one)
+            for container in level
+            if isinstance(container, dict | list)
+            for inner in (container.values() if isinstance(container, dict) else container)
         ]
-    return any(isinstance(one, dict | list) for one in level)
+    return any(isinstance(value, dict | list) for value in level)
 
 
 def _refuse_surrogates(value: Any) -> None:
@@ -162,7 +162,7 @@ def scan_objects(text: str) -> Iterator[FoundObject]:
 
 
 def find_objects(text: str) -> Iterator[FoundObject]:
-    return (one for one in scan_objects(text) if one.value is not None)
+    return (part for part in scan_objects(text) if part.value is not None)
 
 
 def to_plain(value: Any) -> Any:
@@ -174,9 +174,9 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         value = value._asdict()  # pyright: ignore[reportAttributeAccessIssue]
     if isinstance(value, dict):
-        return {name: to_plain(one) for name, one in value.items()}
+        return {name: to_plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [to_plain(one) for one in value]
+        return [to_plain(inner) for inner in value]
     return None if isinstance(value, float) and isnan(value) else value
 
 
@@ -185,6 +185,6 @@ def dump_json(value: Any) -> str:
     return COMMANDS.sub(_escape, json.dumps(value, ensure_ascii=False))
 
 
-def _escape(found: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     """As JSON writes it in ASCII: beyond 16 bits as a pair."""
-    return json.dumps(found[0])[1:-1]
+    return json.dumps(match[0])[1:-1]

@@ -92,7 +92,9 @@ def find_credentials(url: str) -> tuple[str, str] | None:
 
 
 def _is_secret(text: str) -> bool:
-    is_secret = any(_VALUE.search(one) or _holds_user(one) for one in (text, unquote(text)))
+    is_secret = any(
+        _VALUE.search(spelling) or _holds_user(spelling) for spelling in (text, unquote(text))
+    )
     return is_secret or any(secret in text for secret in _list_environment_secrets())
 
 

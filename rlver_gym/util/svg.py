@@ -109,7 +109,7 @@ def draw_line_chart(
 def spread_labels(places: Mapping[str, float], gap: float = 13) -> dict[str, float]:
     """The places (pixels from the top) moved downwards until no two labels touch."""
     moved: dict[str, float] = {}
-    for name, place in sorted(places.items(), key=lambda one: one[1]):
+    for name, place in sorted(places.items(), key=lambda entry: entry[1]):
         moved[name] = max(place, max(moved.values(), default=-gap) + gap)
     return moved
 

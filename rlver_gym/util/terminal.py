@@ -115,7 +115,7 @@ def _replace_by_nearest(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end].translate(_NEAREST)
-    return "".join(one if one.isascii() else "?" for one in text), error.end
+    return "".join(char if char.isascii() else "?" for char in text), error.end
 
 
 def _replace_by_json_escape(error: UnicodeError) -> tuple[str, int]:

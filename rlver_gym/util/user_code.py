@@ -207,11 +207,15 @@ def make_own(what: str, name: str, error: type[RlverError], hint: str, /, **opti
 
 def _find_place(error: BaseException) -> str:
     """Where it was raised, in brackets, in the caller's own code; "" for nowhere."""
-    places = [(one.filename, one.lineno) for one in traceback.extract_tb(error.__traceback__)]
+    places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
         places = [(error.filename, error.lineno)]
-    places = [one for one in places if not one[0].startswith(_CALLERS)]
-    own = [one for one in places if not one[0].startswith(_LIBRARIES) and "-packages" not in one[0]]
+    places = [place for place in places if not place[0].startswith(_CALLERS)]
+    own = [
+        place
+        for place in places
+        if not place[0].startswith(_LIBRARIES) and "-packages" not in place[0]
+    ]
     return "".join(f" ({one_line(file)}, line {line})" for file, line in (own or places)[-1:])
 
 

@@ -144,10 +144,10 @@ def find_line(path: Path, place: Sequence[str | int]) -> int | None:
     node, line = yaml.compose(text, Loader=_Loader), None
     for part in place:
         if isinstance(node, yaml.MappingNode):
-            found = [pair for pair in node.value if pair[0].value == part]
-            if not found:
+            pairs = [pair for pair in node.value if pair[0].value == part]
+            if not pairs:
                 break
-            line, node = found[0][0].start_mark.line + 1, found[0][1]
+            line, node = pairs[0][0].start_mark.line + 1, pairs[0][1]
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
             if part >= len(node.value):
                 break

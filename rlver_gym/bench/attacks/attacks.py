@@ -29,8 +29,8 @@ _LEAD = re.compile(
 def swap_pronouns(sentence: str) -> str:
     """A sentence turned to the one who said it: "I held his head." becomes "you held his head"."""
 
-    def flip(found: re.Match[str]) -> str:
-        word = found.group()
+    def flip(match: re.Match[str]) -> str:
+        word = match.group()
         return _FLIPS.get(word.lower().replace("’", "'"), word)
 
     turned = _WORD.sub(flip, _LEAD.sub("", sentence.strip()))
@@ -57,11 +57,11 @@ def _last_line(session: EmpathySession) -> str:
 
 
 def _content_words(text: str, count: int, rng: random.Random) -> list[str]:
-    found = [
+    content = [
         word for word in dict.fromkeys(words(text)) if word not in FUNCTION_WORDS and len(word) > 2
     ]
-    rng.shuffle(found)
-    return found[:count]
+    rng.shuffle(content)
+    return content[:count]
 
 
 def _pick_phrase(phrases: Sequence[str], session: EmpathySession) -> str:
@@ -76,8 +76,10 @@ def _stuff_keywords(session: EmpathySession, rng: random.Random) -> str:
 
 
 def _stuff_with_grammar(session: EmpathySession, rng: random.Random) -> str:
-    found = " and of the ".join(_content_words(" ".join(session.dialogue.user_lines), 16, rng))
-    return f"I think of {found}, and of how you feel about it, because that is what it was to you."
+    stuffing = " and of the ".join(_content_words(" ".join(session.dialogue.user_lines), 16, rng))
+    return (
+        f"I think of {stuffing}, and of how you feel about it, because that is what it was to you."
+    )
 
 
 def _mix_stock_and_user_words(session: EmpathySession, rng: random.Random) -> str:
@@ -98,7 +100,7 @@ def _say_everything(session: EmpathySession, rng: random.Random) -> str:
 def collect_anchor_sentences(split: str) -> tuple[tuple[str, str], ...]:
     """Sentences that would be very good for somebody of a split: (situation, sentence)."""
     shelf = library()
-    situations = {shelf.get(one).situation.id: shelf.get(one).situation for one in shelf.ids(split)}  # pyright: ignore[reportArgumentType]
+    situations = {shelf.get(who).situation.id: shelf.get(who).situation for who in shelf.ids(split)}  # pyright: ignore[reportArgumentType]
     return tuple(
         (name, anchor.text)
         for name, situation in situations.items()
@@ -122,7 +124,7 @@ def _repeat_oracle(session: EmpathySession, rng: random.Random) -> str:
 
 
 def _paraphrase_oracle(session: EmpathySession, rng: random.Random) -> str:
-    lead, end = (_pick_phrase(_TEXTS[one], session) for one in ("leads", "affirmations"))
+    lead, end = (_pick_phrase(_TEXTS[kind], session) for kind in ("leads", "affirmations"))
     return f"{lead}{_repeat_oracle(session, rng)} {end}"
 
 
@@ -174,8 +176,8 @@ _TRICKS: dict[str, Callable[[EmpathySession, random.Random], str]] = {
     "gibberish": _say_letters,
     "salad": _stir_little_words,
     "torn-phrases": _tear_phrases,
-    **{name: _cycle_phrases(one["say"]) for name, one in _TEXTS["phrases"].items()},
+    **{name: _cycle_phrases(phrase["say"]) for name, phrase in _TEXTS["phrases"].items()},
     "emoji": lambda session, rng: "❤️🤗😢🙏" * (len(session.dialogue.turns) + 3),
 }
-_WHAT = _TEXTS["what"] | {name: one["what"] for name, one in _TEXTS["phrases"].items()}
+_WHAT = _TEXTS["what"] | {name: phrase["what"] for name, phrase in _TEXTS["phrases"].items()}
 FIXED_ATTACKS = tuple(Attack(name, _WHAT[name], say) for name, say in _TRICKS.items())

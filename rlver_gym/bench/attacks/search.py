@@ -88,8 +88,8 @@ def cross_over(
     return tuple(genes[:5]) or (rng.choice(bank),)
 
 
-def _blend_words(one: str, other: str, rng: random.Random) -> str:
-    front, back = one.split(), other.split()
+def _blend_words(text: str, other: str, rng: random.Random) -> str:
+    front, back = text.split(), other.split()
     return " ".join(front[: rng.randint(1, len(front))] + back[rng.randint(0, len(back) - 1) :])
 
 

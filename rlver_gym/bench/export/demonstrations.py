@@ -55,9 +55,9 @@ def generate_demonstrations(
         session = EmpathySession(user, persona, card, seed=number)
         run_episode(session, _MixedAgent(speakers, speaker_N))
         lines: list[Message] = list(session.dialogue.messages())
-        replies = tuple(one.text for one in lines if one.speaker == "agent")
+        replies = tuple(line.text for line in lines if line.speaker == "agent")
         yield Demonstration(
-            tuple(one.text for one in lines[:-1] if one.speaker == "user"),
+            tuple(line.text for line in lines[:-1] if line.speaker == "user"),
             replies,
             tuple(
                 write_plan_before_reply(agents[at]) for at in map(int, speaker_N[: len(replies)])

@@ -94,10 +94,14 @@ def export(
         to in ("dpo", "hf", "user") or options.min_change is not None,
     )
     records, problems = read_records(runs, options.personas) if runs else ([], ())
-    records += [one for folder in corpora for one in read_dialogues(folder, roles=options.roles)]
+    records += [
+        record for folder in corpora for record in read_dialogues(folder, roles=options.roles)
+    ]
     rated_alone = corpora if has_singles else ()
     singles = [
-        one for folder in rated_alone for one in read_single_replies(folder, roles=options.roles)
+        record
+        for folder in rated_alone
+        for record in read_single_replies(folder, roles=options.roles)
     ]
     chosen = filter_records(records, wanted, singles)
     usual = {"hf": "hf", "table": "table.csv", "corpus": "corpus"}.get(to, f"{to}.jsonl")

@@ -61,8 +61,8 @@ def _render_dataset_card(
     configs: list[dict[str, Any]],
     metadata: str,
 ) -> str:
-    runs = ", ".join(dict.fromkeys(one.run for one in records))
-    episodes = [one.episode for one in records]
+    runs = ", ".join(dict.fromkeys(record.run for record in records))
+    episodes = [record.episode for record in records]
     head = {
         "pretty_name": one_line(f"Dialogues with a sentient user ({runs})"),
         "language": ["en"],
@@ -70,16 +70,18 @@ def _render_dataset_card(
         "tags": ["rlver-gym", "empathy", "conversational", "simulated-user"],
         "configs": configs,
     }
-    users = dict.fromkeys(f"{one.user} (version {one.user_version})" for one in episodes)
-    agents = {one.agent for one in episodes}
+    users = dict.fromkeys(
+        f"{episode.user} (version {episode.user_version})" for episode in episodes
+    )
+    agents = {episode.agent for episode in episodes}
     told = ", ".join(name for name in PRIVILEGED_AGENTS if name in agents)
     template = files("rlver_gym.bench.export").joinpath("card.md").read_text(encoding="utf-8")
     return Template(template).substitute(
         head=yaml.safe_dump(head, sort_keys=False, allow_unicode=True).strip(),
         mark=MARK,
         users=escape_markdown(", ".join(users)),
-        readers=_READERS if any(one.user == USER for one in episodes) else "",
-        envs=escape_markdown(", ".join(dict.fromkeys(one.env for one in episodes))),
+        readers=_READERS if any(episode.user == USER for episode in episodes) else "",
+        envs=escape_markdown(", ".join(dict.fromkeys(episode.env for episode in episodes))),
         views="\n".join(
             f'- `load_dataset(folder, "{view}")`: {len(rows)} rows, {_WHAT[view]}'
             for view, rows in views.items()
@@ -92,8 +94,8 @@ def _render_dataset_card(
 
 
 def _describe_agents(episodes: Sequence[Episode]) -> str:
-    counts = Counter(one.agent for one in episodes)
-    means = mean_by((one.agent, one.final) for one in drop_failed(episodes))
+    counts = Counter(episode.agent for episode in episodes)
+    means = mean_by((episode.agent, episode.final) for episode in drop_failed(episodes))
     return "\n".join(
         f"| {escape_markdown(name)} | {counts[name]} |"
         f" {f'{means[name]:.1f}' if name in means else 'none ended'} |"

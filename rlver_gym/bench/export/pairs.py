@@ -97,16 +97,16 @@ def _build_dpo_row(point: BranchPoint, better: Reply, worse: Reply, system: str 
 
 def _comparison_key(episode: Episode, turn: int) -> _Place:
     """What has to be equal for two replies to be comparable."""
-    before = tuple((one.utterance, one.reply) for one in episode.turns[:turn])
+    before = tuple((exchange.utterance, exchange.reply) for exchange in episode.turns[:turn])
     return turn, tuple(getattr(episode, name) for name in _SAME), before
 
 
 def _make_reply(text: str, number: int, by: Sequence[Record], alone: Set[int]) -> Reply:
-    finals = [one.episode.final for one in by if id(one) not in alone]
+    finals = [record.episode.final for record in by if id(record) not in alone]
     return Reply(
         record=by[0],
         text=text,
-        agents=tuple(dict.fromkeys(one.episode.agent for one in by)),
-        change=fmean(one.episode.turns[number].appraisal.change for one in by),
+        agents=tuple(dict.fromkeys(record.episode.agent for record in by)),
+        change=fmean(record.episode.turns[number].appraisal.change for record in by),
         final=fmean(finals) if finals else None,
     )

@@ -23,9 +23,9 @@ def is_corpus(folder: Path) -> bool:
 def read_dialogues(folder: Path, *, roles: bool = False) -> list[Record]:
     """Its dialogues of which every reply was rated. `roles`: without machines."""
     corpus, replies_of = Corpus(folder), defaultdict(list)
-    for one in corpus.rated_replies():
-        if not roles or one.kind == "role":
-            replies_of[one.place].append(one)
+    for reply in corpus.rated_replies():
+        if not roles or reply.kind == "role":
+            replies_of[reply.place].append(reply)
     return [
         _make_record(folder, line.seed, replies_of[line.id], line.turns[-1].user)
         for line in corpus.dialogues
@@ -37,9 +37,9 @@ def read_single_replies(folder: Path, *, roles: bool = False) -> Iterator[Record
     """Each single reply as the end of a dialogue that nobody rated. `roles`: without machines."""
     corpus = Corpus(folder)
     seeds = {line.id: line.seed for line in corpus.moments}
-    for one in corpus.rated_replies():
-        if one.place in seeds and (not roles or one.kind == "role"):
-            yield _make_record(folder, seeds[one.place], [one], "")
+    for reply in corpus.rated_replies():
+        if reply.place in seeds and (not roles or reply.kind == "role"):
+            yield _make_record(folder, seeds[reply.place], [reply], "")
 
 
 def _make_record(
@@ -47,15 +47,15 @@ def _make_record(
 ) -> Record:
     """A dialogue that ends with these replies, or where the readers' emotion ends it."""
     card, first, persona = env_card(ENV), replies[0], library().get(replies[0].persona)
-    answers = [*(one.dialogue.turns[-1].reply for one in replies[1:]), last_answer]
+    answers = [*(reply.dialogue.turns[-1].reply for reply in replies[1:]), last_answer]
     turns, emotion = list(first.dialogue.turns), card.start
-    for one, answer in zip(replies, answers, strict=True):
-        change = round(one.mean("change"))
+    for reply, answer in zip(replies, answers, strict=True):
+        change = round(reply.mean("change"))
         before, emotion = emotion, apply_change(emotion, change)
-        outcome = card.outcome(emotion, card.turns if one is replies[-1] else len(turns) + 1)
-        appraisal = Appraisal(change, one.ratings[0].thought or "", ())
+        outcome = card.outcome(emotion, card.turns if reply is replies[-1] else len(turns) + 1)
+        appraisal = Appraisal(change, reply.ratings[0].thought or "", ())
         reward = REWARDS[card.reward](before, emotion, outcome)
-        turns.append(Turn(one.text, appraisal, emotion, reward, outcome, answer))
+        turns.append(Turn(reply.text, appraisal, emotion, reward, outcome, answer))
         if outcome is not None:
             break
     episode = Episode(

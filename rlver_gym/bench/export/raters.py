@@ -34,11 +34,13 @@ def write_corpus(run: Path, records: Sequence[Record], out: Path) -> tuple[int, 
 
     RunError for what cannot be read or written.
     """
-    by_key = {"/".join(map(str, one.episode.key)): one for one in records}
+    by_key = {"/".join(map(str, record.episode.key)): record for record in records}
     said, total = _select_last_ratings(run, by_key)
     readers = {rating.reader for rating in said.values()}
     lines = {
-        "dialogues.jsonl": [_dialogue_to_json(key, one.episode) for key, one in by_key.items()],
+        "dialogues.jsonl": [
+            _dialogue_to_json(key, record.episode) for key, record in by_key.items()
+        ],
         "moments.jsonl": [],
         "ratings.jsonl": [rating.model_dump() for rating in said.values()],
     }
@@ -54,7 +56,7 @@ def _select_last_ratings(
     run: Path, records: Mapping[str, Record]
 ) -> tuple[dict[tuple[str, str, int], Rating], int]:
     """The last rating of each reply by each rater that says why, and how many there are in all."""
-    found: dict[tuple[str, str, int], Rating] = {}
+    last: dict[tuple[str, str, int], Rating] = {}
     places = set()
     for where, (key, rater, turn), line in read_lines(run):
         places.add((key, rater, turn))
@@ -65,11 +67,11 @@ def _select_last_ratings(
         told = {"reply": _format_reply_id(key, turn), "reader": rater, "change": line.get("change")}
         why = {"thought": line.get("thought", _NO_THOUGHT), "words": line.get("words", "")}
         try:
-            found[key, rater, turn] = Rating.model_validate({**factors, **told, **why})
+            last[key, rater, turn] = Rating.model_validate({**factors, **told, **why})
         except ValidationError as error:
             problem = field_errors(error, "the line")[0]
             raise RunError(f"{where}: {problem}. Mend or remove the line.") from error
-    return found, len(places)
+    return last, len(places)
 
 
 def _format_reply_id(key: str, turn: int) -> str:
@@ -94,7 +96,7 @@ def _dialogue_to_json(key: str, episode: Episode) -> dict[str, Any]:
 
 def _list_supporters(records: Iterable[Record]) -> list[dict[str, Any]]:
     """In the order of the run, which is that of the benchmark's agents."""
-    split_of = {one.episode.agent: one.split for one in records}
+    split_of = {record.episode.agent: record.split for record in records}
     return [
         Supporter(
             name=agent,

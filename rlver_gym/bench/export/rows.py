@@ -32,8 +32,8 @@ def build_sharegpt_rows(records: Sequence[Record], system: str | None) -> Iterat
     """A row a dialogue: `conversations` of `from` (human, gpt) and `value`."""
     for record in records:
         said = [
-            {"from": _FROM[one["role"]], "value": one["content"]}
-            for one in _list_all_messages(record, system)
+            {"from": _FROM[message["role"]], "value": message["content"]}
+            for message in _list_all_messages(record, system)
         ]
         yield {"conversations": said, "metadata": build_episode_metadata(record)}
 
@@ -67,7 +67,8 @@ def list_messages_before(record: Record, turn: int, system: str | None) -> list[
     dialogue = Dialogue(episode.opening, episode.turns[:turn])
     first = [{"role": "system", "content": system}] if system else []
     return first + [
-        {"role": _ROLES[one.speaker], "content": one.text} for one in dialogue.messages()
+        {"role": _ROLES[message.speaker], "content": message.text}
+        for message in dialogue.messages()
     ]
 
 

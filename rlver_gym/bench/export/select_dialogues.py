@@ -87,7 +87,7 @@ def read_records(folders: Sequence[Path], personas: str | None = None) -> RunDia
             split = split_of.get(episode.persona.partition("/")[0])
             records.append(Record(folder.resolve().name, split, episode))
     if not records:
-        told = [line for one in problems for line in one.describe(str(one.folder))]
+        told = [line for problem in problems for line in problem.describe(str(problem.folder))]
         raise RunError(
             f"there are no episodes in {', '.join(map(str, folders))}"
             f"{' that count' if told else ''}. {' '.join(told) or 'Run: rlver-gym bench'}"
@@ -108,7 +108,9 @@ def filter_records(
     reasons = [_reject_reason(record, wanted) for record in records]
     left_out = dict(Counter(why for why in reasons if why))
     kept = [record for record, why in zip(records, reasons, strict=True) if why is None]
-    singles = [one for one in singles if _reject_reason(one, wanted, is_single=True) is None]
+    singles = [
+        single for single in singles if _reject_reason(single, wanted, is_single=True) is None
+    ]
     if not kept and not singles:
         why = ", ".join(f"{count} {why}" for why, count in left_out.items())
         raise RunError(

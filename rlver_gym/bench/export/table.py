@@ -29,7 +29,9 @@ def build_table_rows(
     turn (from 1), utterance, reply, change, emotion, reward, final and outcome of the dialogue,
     thought, `uses_STRATEGY` (None for Chinese), and a capability's mark where one was given.
     """
-    capabilities = sorted({name for run in judged.values() for one in run.values() for name in one})
+    capabilities = sorted(
+        {name for run in judged.values() for scores in run.values() for name in scores}
+    )
     for run, split, episode in records:
         key = f"{episode.agent}/{episode.persona}/{episode.seed}"
         marks = judged.get(run, {}).get(key, {})
@@ -58,7 +60,7 @@ def build_table_rows(
                 "final": episode.final,
                 "outcome": str(episode.outcome),
                 "thought": turn.appraisal.thought,
-                **{f"uses_{one}": None if used is None else one in used for one in STRATEGIES},
+                **{f"uses_{name}": None if used is None else name in used for name in STRATEGIES},
                 **{name: marks.get(name) for name in capabilities},
             }
 

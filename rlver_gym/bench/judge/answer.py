@@ -43,22 +43,22 @@ def format_field_name(dimension: str, code: str, *, quotes: bool = False) -> str
 
 def read_judgement(answer: ChatAnswer, code: str, messages: Sequence[Message]) -> Judgement:
     """The judgement in an answer. UnusableAnswer for one that is cut, or lacks a score."""
-    found = read_answer(answer.text, answer.finish_reason)
-    if found.silence:
-        raise UnusableAnswer(explain_missing_words(found.silence, switch=THINKING_SWITCH))
-    if found.ending != "finished":
+    content = read_answer(answer.text, answer.finish_reason)
+    if content.silence:
+        raise UnusableAnswer(explain_missing_words(content.silence, switch=THINKING_SWITCH))
+    if content.ending != "finished":
         raise UnusableAnswer("it breaks off before its end. Raise max_tokens")
     names = [
-        format_field_name(one, code, quotes=quotes) for one in JUDGED for quotes in (False, True)
+        format_field_name(name, code, quotes=quotes) for name in JUDGED for quotes in (False, True)
     ]
     said = read_fields(answer.text, Vocabulary.of({n: f"{n}|{n.replace('_', ' ')}" for n in names}))
-    texts = [" ".join(strip_invisible(one.text).split()) for one in messages]
+    texts = [" ".join(strip_invisible(message.text).split()) for message in messages]
     scores, kept, dropped = {}, {}, 0
     for name in JUDGED:
         scores[name] = _read_score(name, said.get(format_field_name(name, code), []))
         quotes = _list_quotes(said.get(format_field_name(name, code, quotes=True), []))
-        located = [_locate_quote(one, texts) for one in quotes]
-        kept[name] = tuple(one for one in dict.fromkeys(located) if one)
+        located = [_locate_quote(quote, texts) for quote in quotes]
+        kept[name] = tuple(quote for quote in dict.fromkeys(located) if quote)
         dropped += located.count(None)
     return Judgement(scores, kept, dropped)
 
@@ -76,9 +76,11 @@ def _read_score(name: str, values: Sequence[Any]) -> int:
 
 
 def _list_quotes(values: Sequence[Any]) -> list[str]:
-    parts = [re.split(r"\s\|\s", one) if isinstance(one, str) else one for one in values]
+    parts = [re.split(r"\s\|\s", value) if isinstance(value, str) else value for value in values]
     quotes = [quote for part in parts if isinstance(part, list) for quote in part]
-    return [one for one in quotes if isinstance(one, str) and one.strip(_AROUND)][:_MAX_QUOTATIONS]
+    return [quote for quote in quotes if isinstance(quote, str) and quote.strip(_AROUND)][
+        :_MAX_QUOTATIONS
+    ]
 
 
 def _locate_quote(quote: str, texts: Sequence[str]) -> Quotation | None:

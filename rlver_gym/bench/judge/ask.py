@@ -36,7 +36,7 @@ _CODE = "1"
 """Counts up whenever the code, not the prompt, would judge otherwise."""
 _MAX_RAW = 2_000
 """How much of an unusable answer is shown again."""
-_PLAIN = Vocabulary.of({one: f"{one}|{one.replace('_', ' ')}" for one in JUDGED})
+_PLAIN = Vocabulary.of({name: f"{name}|{name.replace('_', ' ')}" for name in JUDGED})
 _OWN_OPTIONS = ("temperature", "max_tokens", "structured")
 HEEDED = frozenset((*_OWN_OPTIONS, *BodyFields.model_fields))
 """Of the options of an LLM user, beside the number of samples."""
@@ -89,12 +89,12 @@ class Judge:
     async def _judge_dialogue(self, heard: JudgeInput) -> JudgedDialogue:
         number = number_dialogue()
         work = (self._judge_once(heard, sample, number) for sample in range(self.options.samples))
-        found = await asyncio.gather(*work, return_exceptions=True)
-        errors = [one for one in found if isinstance(one, BaseException)]
+        outcomes = await asyncio.gather(*work, return_exceptions=True)
+        errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         for error in errors:
             if isinstance(error, STOPPING) or not isinstance(error, ChatError):
                 raise error
-        judgements = tuple(one for one in found if isinstance(one, Judgement))
+        judgements = tuple(outcome for outcome in outcomes if isinstance(outcome, Judgement))
         return JudgedDialogue(heard, () if errors else judgements, str(errors[0]) if errors else "")
 
     async def _judge_once(self, heard: JudgeInput, sample: int, number: int) -> Judgement:
@@ -128,11 +128,13 @@ class Judge:
         code = hashlib.sha256(f"{self.seed}/{sample}/{conversation}".encode()).hexdigest()[:8]
         order = Random(code).sample(JUDGED, len(JUDGED))
         names = [
-            format_field_name(one, code, quotes=quotes) for one in order for quotes in (True, False)
+            format_field_name(name, code, quotes=quotes)
+            for name in order
+            for quotes in (True, False)
         ]
         criteria = [
-            f"- `{format_field_name(one, code)}`: {_load_prompts()['criteria'][one].strip()}"
-            for one in order
+            f"- `{format_field_name(name, code)}`: {_load_prompts()['criteria'][name].strip()}"
+            for name in order
         ]
         instructions = _fill_prompt("task", criteria="\n".join(criteria), form=self._form(names))
         request = ChatRequest(
@@ -152,15 +154,17 @@ class Judge:
 
     def _form(self, names: Sequence[str]) -> str:
         if self.options.structured:
-            return _fill_prompt("form_json", keys=", ".join(f"`{one}`" for one in names))
+            return _fill_prompt("form_json", keys=", ".join(f"`{name}`" for name in names))
         values = (_load_prompts()["line_quotes"], _load_prompts()["line_score"])
-        lines = [f"{one.replace('_', ' ')}: {values[at % 2]}" for at, one in enumerate(names)]
+        lines = [f"{name.replace('_', ' ')}: {values[at % 2]}" for at, name in enumerate(names)]
         return _fill_prompt("form_lines", lines="\n".join(lines))
 
 
 def find_judge_addressing_messages(messages: Sequence[Message]) -> frozenset[int]:
     """Which messages, counted from 1, speak to whoever judges. They are kept from the judge."""
-    agent = [(at, one.text) for at, one in enumerate(messages, 1) if one.speaker == "agent"]
+    agent = [
+        (at, message.text) for at, message in enumerate(messages, 1) if message.speaker == "agent"
+    ]
     return frozenset(
         at
         for (_, before), (at, text) in pairwise([(0, ""), *agent])
@@ -183,7 +187,7 @@ def _build_answer_schema(names: Sequence[str]) -> dict[str, Any]:
     score = {"type": "integer", "enum": list(range(LOWEST, HIGHEST + 1))}
     return {
         "type": "object",
-        "properties": {one: (quotes, score)[at % 2] for at, one in enumerate(names)},
+        "properties": {name: (quotes, score)[at % 2] for at, name in enumerate(names)},
         "required": list(names),
         "additionalProperties": False,
     }

@@ -42,12 +42,12 @@ def draw_coordinate(opinions: Sequence[Opinion]) -> str:
         plot.dot(at, 3, fill="#bbb")
         side = {"x": plot.x(at[0]) - 6, "text_anchor": "end"} if at[0] > 0.6 else {}
         plot.add("text", name, **{"x": plot.x(at[0]) + 6, **side}, y=places[name], fill="#777")
-    for number, one in enumerate(opinions):
+    for number, opinion in enumerate(opinions):
         ink = INKS[number % len(INKS)]
-        across, up = (one.coordinate[name] for name in AXES)
+        across, up = (opinion.coordinate[name] for name in AXES)
         plot.line((across.low, up.mean), (across.high, up.mean), stroke=ink)
         plot.line((across.mean, up.low), (across.mean, up.high), stroke=ink)
         plot.dot((across.mean, up.mean), 5, fill=ink)
         above = {"x": plot.x(across.mean), "y": plot.y(up.mean) - 9, "text_anchor": "middle"}
-        plot.add("text", one.agent[:40], **above, fill=ink, font_weight="bold")
+        plot.add("text", opinion.agent[:40], **above, fill=ink, font_weight="bold")
     return plot.render_file()

@@ -43,24 +43,28 @@ def score_agents(judged: Sequence[JudgedDialogue], model: str) -> list[Opinion]:
     """The best on the whole first. RunError when not one dialogue has been judged."""
     if not judged:
         raise RunError("no dialogue there counts. See what rlver-gym report says of the run.")
-    in_order = sorted(judged, key=lambda one: one.heard.key)
-    groups = group((one.heard.agent, one) for one in in_order if not one.failure)
+    in_order = sorted(judged, key=lambda dialogue: dialogue.heard.key)
+    groups = group(
+        (dialogue.heard.agent, dialogue) for dialogue in in_order if not dialogue.failure
+    )
     if not groups:
         raise RunError(f"the judge failed at every dialogue: {judged[0].failure}")
-    found = [_score_agent(agent, each, model) for agent, each in groups.items()]
-    return sorted(found, key=lambda one: -sum(each.mean for each in one.capabilities.values()))
+    opinions = [_score_agent(agent, each, model) for agent, each in groups.items()]
+    return sorted(
+        opinions, key=lambda opinion: -sum(each.mean for each in opinion.capabilities.values())
+    )
 
 
 def _score_agent(agent: str, judged: Sequence[JudgedDialogue], model: str) -> Opinion:
-    judgements = [each for one in judged for each in one.judgements]
+    judgements = [each for dialogue in judged for each in dialogue.judgements]
     return Opinion(
         agent,
         len(judged),
-        fmean(one.heard.final for one in judged),
+        fmean(dialogue.heard.final for dialogue in judged),
         _format_model_name(agent) == _format_model_name(model),
-        sum(bool(find_judge_addressing_messages(one.heard.messages)) for one in judged),
-        sum(len(many) for one in judgements for many in one.quotations.values()),
-        sum(one.num_dropped for one in judgements),
+        sum(bool(find_judge_addressing_messages(dialogue.heard.messages)) for dialogue in judged),
+        sum(len(many) for judgement in judgements for many in judgement.quotations.values()),
+        sum(judgement.num_dropped for judgement in judgements),
         {name: bootstrap(_compute_persona_means(judged, name)) for name in DIMENSIONS},
         {name: bootstrap((_compute_persona_means(judged, name) - 3) / 2) for name in AXES},
     )
@@ -75,8 +79,8 @@ def _format_model_name(name: str) -> str:
 
 def _compute_persona_means(judged: Sequence[JudgedDialogue], name: str) -> np.ndarray:
     means = mean_by(
-        (one.heard.persona, fmean(judgement.scores[name] for judgement in one.judgements))
-        for one in judged
+        (dialogue.heard.persona, fmean(judgement.scores[name] for judgement in dialogue.judgements))
+        for dialogue in judged
     )
     return np.array(list(means.values()))
 
@@ -85,22 +89,22 @@ def measure_agreement(judged: Sequence[JudgedDialogue]) -> dict[str, dict[str, f
     """How far judgements of the same dialogue agree, by dimension: `sd` within a dialogue, pooled,
     and `within_one`, the percentage of pairs one point apart at most. Empty for one judgement each.
     """
-    found = {}
+    by_capability = {}
     for name in DIMENSIONS:
-        scores = [[each.scores[name] for each in one.judgements] for one in judged]
-        repeated = [one for one in scores if len(one) > 1]
-        near = [abs(a - b) <= 1 for one in repeated for a, b in combinations(one, 2)]
+        scores = [[each.scores[name] for each in dialogue.judgements] for dialogue in judged]
+        repeated = [marks for marks in scores if len(marks) > 1]
+        near = [abs(a - b) <= 1 for marks in repeated for a, b in combinations(marks, 2)]
         if near:
             sd = sqrt(fmean(map(variance, repeated)))
-            found[name] = {"sd": sd, "within_one": 100 * fmean(near)}
-    return found
+            by_capability[name] = {"sd": sd, "within_one": 100 * fmean(near)}
+    return by_capability
 
 
 def correlate_agent_rankings(opinions: Sequence[Opinion]) -> dict[str, float]:
     """Kendall's tau of the agents' orders by final emotion and by each dimension."""
-    finals, taus = [one.final for one in opinions], {}
+    finals, taus = [opinion.final for opinion in opinions], {}
     for name in DIMENSIONS if len(opinions) > 2 else ():
-        tau = kendall_tau(finals, [one.capabilities[name].mean for one in opinions])
+        tau = kendall_tau(finals, [opinion.capabilities[name].mean for opinion in opinions])
         taus |= {} if isnan(tau) else {name: tau}
     return taus
 
@@ -115,12 +119,12 @@ def write_judgements(folder: Path, judge: Judge, judged: Sequence[JudgedDialogue
     if body := judge.options.to_body():
         who["options"] = body
     lines = []
-    for heard, judgements, failure in sorted(judged, key=lambda one: one.heard.key):
+    for heard, judgements, failure in sorted(judged, key=lambda dialogue: dialogue.heard.key):
         what = {**who, "dialogue": heard.key, "agent": heard.agent, "persona": heard.persona}
         lines += [{**what, "failure": failure}] if failure else []
-        for sample, one in enumerate(judgements):
-            said = {"scores": one.scores, "quotations": to_plain(one.quotations)}
-            lines.append({**what, "sample": sample, **said, "dropped": one.num_dropped})
+        for sample, judgement in enumerate(judgements):
+            said = {"scores": judgement.scores, "quotations": to_plain(judgement.quotations)}
+            lines.append({**what, "sample": sample, **said, "dropped": judgement.num_dropped})
     path = folder / JUDGEMENTS
-    write_atomically(path, "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in lines))
+    write_atomically(path, "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines))
     return path
