@@ -129,10 +129,7 @@ def make_agent(name: str, persona: Persona, seed: int = 0) -> Agent:
 
 
 def agent_pin(name: str, chat: ChatSettings | None = None) -> dict[str, str | None]:
-    """What tells an agent from another of the same name: its source, or its server and prompt.
-
-    Empty for the shipped ones, which the package's version pins.
-    """
+    """What tells an agent from others of its name; empty for shipped ones, pinned by version."""
     if uses_server(name):
         from rlver_gym.agents import openai_chat  # noqa: PLC0415 (as above)
 

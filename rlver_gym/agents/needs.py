@@ -21,10 +21,7 @@ class NeedReader:
     """A naive Bayes reader of hints: which need do these words speak for?"""
 
     def __init__(self, hints: dict[HiddenNeed, list[list[str]]], smoothing: float = 0.3) -> None:
-        """`hints`: of each need, its lines by situation.
-
-        Words of a single situation are about that story, and are left out.
-        """
+        """`hints`: of each need, its lines by situation; words of one alone are left out."""
         stories = zip(*hints.values(), strict=True)
         spread = Counter(
             term
@@ -54,9 +51,7 @@ class NeedReader:
             self._evidence[term] = {need: log - mean for need, log in logs.items()}
 
     def evidence(self, sentence: str) -> dict[HiddenNeed, float]:
-        """How much a sentence speaks for each need: log-likelihood against the mean of the needs,
-        in nats; words it never met say nothing.
-        """
+        """A sentence's log-likelihood for each need against their mean, in nats; 0 if unknown."""
         known = [self._evidence[term] for term in _terms(sentence) if term in self._evidence]
         return {need: sum(term[need] for term in known) for need in HiddenNeed}
 

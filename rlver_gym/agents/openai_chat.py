@@ -23,11 +23,7 @@ SYSTEM = (
 
 
 class OpenAIChat:
-    """`openai:MODEL`.
-
-    Key and server come from OPENAI_API_KEY and OPENAI_BASE_URL unless the settings say otherwise.
-    Many dialogues may ask at once.
-    """
+    """`openai:MODEL`, with the key and the server of the environment unless the settings differ."""
 
     def __init__(
         self,

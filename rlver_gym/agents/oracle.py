@@ -22,9 +22,7 @@ class Oracle(NonBlocking):
         self.persona = persona
 
     def reply(self, messages: Sequence[Message]) -> str:
-        """One sentence that is meant for this person alone; to somebody who wants to be listened
-        to, with an invitation.
-        """
+        """One sentence meant for this person alone; with an invitation to who wants an ear."""
         number = turn_of(messages)
         chosen = self._choose_anchor(number, user_lines(messages))
         listening = PHRASES["listening"][number % len(PHRASES["listening"])]
@@ -37,9 +35,7 @@ class Oracle(NonBlocking):
         return f"{anchor.text} {frames[number // 2 % len(frames)]}" if number % 2 else anchor.text
 
     def _choose_anchor(self, number: int, lines: Sequence[str]) -> tuple[AnchorKind, Anchor] | None:
-        """The kind that serves the need best comes first; among those left, the one that is most
-        about what they had told by then. None when all were said.
-        """
+        """The next by kind (what serves the need first), then by what was told; or None."""
         best, *others = SERVES[self.persona.need]
         anchors = list(self.persona.situation.anchors.each())
         used: list[tuple[AnchorKind, Anchor]] = []

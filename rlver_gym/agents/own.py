@@ -26,18 +26,13 @@ def is_own_agent(name: str) -> bool:
 
 
 def own_agent_maker(name: str) -> AgentMaker:
-    """The maker of an agent of one's own.
-
-    AgentError when it cannot be imported, or makes no agent: one is made now, to see, and let go.
-    """
+    """The maker of an agent of one's own; AgentError when it cannot be made. One is, to see."""
     _make_own_agent(name)
     return lambda persona, seed: _make_own_agent(name)
 
 
 def require_text(said: object, verb: str = "reply") -> str:
-    """The words of what an agent of one's own gave when asked by this method. AgentError when it is
-    no text, AgentFailed when it is thoughts alone.
-    """
+    """What an agent of one's own said; AgentError for no text, AgentFailed for thoughts alone."""
     if isinstance(said, str):
         words = read_words(said)
         if said.strip() and not words:

@@ -56,10 +56,7 @@ def compose_utterance(
     number: int,
     select_sentences: SelectSentences = rank_by_content,
 ) -> str:
-    """Write an utterance by this strategy, about what was told and not yet taken up.
-
-    `number` varies the wording; the last message is the user's.
-    """
+    """An utterance about what was told and not yet taken up; `number` varies the wording."""
     lines = user_lines(messages)
     spoken = [message.text for message in messages if message.speaker == "agent"]
     facts = select_sentences(lines[-2:], spoken)

@@ -102,9 +102,7 @@ def find_open_thought(cue: str) -> str:
 
 
 def close_thought(cue: str) -> str | None:
-    """The cue with the thought that it begins ended at once; itself when it begins none, and None
-    when that thought's markup has no closing tag.
-    """
+    """The cue with the thought that it begins ended; None when that has no closing tag."""
     opened = find_open_thought(cue)
     if not opened:
         return cue

@@ -68,9 +68,7 @@ def read_words(text: str) -> str:
 def explain_missing_words(
     silence: Silence | None, option: str = "max_tokens", switch: str = ""
 ) -> str:
-    """Why there are no words, and what to do; `option` is the limit of tokens by its name, `switch`
-    says how thinking is switched off.
-    """
+    """Why there are no words, and what to do; `option`: of the limit of tokens by its name."""
     off = "switch the model's thinking off" + (f" ({switch})" if switch else "")
     if silence == "thoughts_cut":
         return f"{SILENCES[silence]}. Raise {option}, or {off}"

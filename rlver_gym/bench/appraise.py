@@ -70,9 +70,7 @@ def appraise_excerpts(
 def attempt_many(
     work: Callable[[V], Coroutine[Any, Any, T]], items: Iterable[V]
 ) -> Iterator[T | Failure]:
-    """What the work gives for each of the items, in their order, many at once, or why the user
-    failed at it.
-    """
+    """What the work gives for each item, in their order, many at once, or why the user failed."""
 
     async def attempt(item: V) -> T | Failure:
         try:

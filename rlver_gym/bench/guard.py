@@ -104,9 +104,7 @@ def _locate_errors(case: Case, session: EmpathySession) -> Iterator[None]:
 
 
 def guard_user(name: str, user: SentientUser, code: CodeRunner) -> SentientUser:
-    """The user of that name; one of somebody's own, MODULE:NAME, is guarded: UserError for its
-    faults, UserFailed when it does not answer in time.
-    """
+    """The user of that name; one's own is guarded: UserError for faults, UserFailed when late."""
     if not is_own_user(name):
         return user
     return (_AsyncUserGuard if is_async_user(user) else _UserGuard)(name, user, code)

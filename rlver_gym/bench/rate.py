@@ -78,9 +78,7 @@ def estimate_ratings(
 
 
 def rate_places(user: SentientUser, places: Sequence[UnratedPlace]) -> Iterator[RatedPlace]:
-    """Each place by the user, in their order: what the words did, before the scale's end cut it.
-    Raises the ChatErrors that stop a run.
-    """
+    """Each place by the user, unclipped, in their order. Raises the ChatErrors that stop a run."""
     reader = f"{user.kind[:_MAX_KIND_CHARS]} {user.version}"
     answers = appraise_excerpts(user, [place.excerpt for place in places])
     for place, felt in zip(places, answers, strict=True):

@@ -154,9 +154,7 @@ def _describe_use(strategy: str, turns: Sequence[LabelledTurn]) -> StrategyUse:
 
 
 def tabulate_strategies(analysed: Sequence[AgentStrategies]) -> list[Table]:
-    """How many strategies the turns of each agent use, and how often they return; then, of each
-    that it uses, the share of turns and the change in them. Nothing where nobody speaks English.
-    """
+    """Of each agent: strategies a turn and how often they return; then each one's change."""
     heading = ["agent", "turns", "strategies a turn [95 %]", "stickiness [95 %]"]
     variety = [
         [agent.agent, f"{agent.turns:,}"]
@@ -184,9 +182,7 @@ def tabulate_strategies(analysed: Sequence[AgentStrategies]) -> list[Table]:
 
 
 def estimate_stickiness(turns: Sequence[LabelledTurn]) -> Interval:
-    """How probably a strategy is used again in the next turn: P(in turn t, given in turn t - 1),
-    the mean over strategies (arXiv:2604.11742) that `FEWEST` turns or more have.
-    """
+    """P(a strategy in turn t, given in turn t - 1), mean over frequent ones (2604.11742)."""
     people = sorted({turn.persona for turn in turns})
     used_PS, again_PS = np.zeros((2, len(people), len(STRATEGIES)))
     for turn in turns:

@@ -86,9 +86,7 @@ class _Loaded(Mapping[str, Any]):
 
 
 class _Commands(_Group):
-    """All commands; the list of them shows their docstrings without loading them. A value that an
-    option does not take is named in plain words.
-    """
+    """All commands; the list of them shows their docstrings without loading them."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

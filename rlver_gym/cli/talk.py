@@ -115,9 +115,7 @@ class _TalkLoop:
     file: Path | None = None
 
     def converse(self) -> None:
-        """Turn by turn until the dialogue is over; EOFError or KeyboardInterrupt when the supporter
-        leaves. One empty line may be an accident; the second in a row is meant.
-        """
+        """Turn by turn to the end; EOFError or KeyboardInterrupt when the supporter leaves."""
         was_empty = False
         while self.session.outcome is None:
             self.console.print()

@@ -105,9 +105,7 @@ class EnvCard(HashedCard):
         return self.outcome(emotion, 0) in (Outcome.CONTENT, Outcome.LEFT)
 
     def final_emotion(self, changes: Iterable[float]) -> float:
-        """Where these changes lead from the start, kept on the scale at each step, until the user
-        leaves; means of several readers are no whole numbers.
-        """
+        """Where these changes lead, kept on the scale at each step, until the user leaves."""
         emotion = float(self.start)
         for change in changes:
             emotion = min(MAX_EMOTION, max(MIN_EMOTION, emotion + change))

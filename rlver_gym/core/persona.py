@@ -378,10 +378,7 @@ class Situation(Frozen):
 
 
 class Persona(HashedCard):
-    """A person in a situation with a hidden need: everything the simulated user is.
-
-    `need` and `situation.anchors` are privileged: an agent that reads them is told the answer.
-    """
+    """A person in a situation with a hidden need, which with `situation.anchors` is privileged."""
 
     id: Annotated[
         str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*(/[a-z_]+)?$", max_length=80)

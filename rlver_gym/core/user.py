@@ -53,9 +53,7 @@ class SentientUser(Protocol):
     def speak(
         self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal
     ) -> str | Reply:
-        """The user's answer to `dialogue.utterance`, once it was appraised and the emotion has
-        become `emotion`: the text, or a Reply that also says what it tells.
-        """
+        """The answer to `dialogue.utterance` at the `emotion` it led to: the text, or a Reply."""
         ...
 
 
@@ -145,10 +143,7 @@ _RESTLESS_THRESHOLDS = {Disposition.NEGATIVE: 25, Disposition.AVOIDANT: 22, Disp
 
 
 def disclosure_depth(emotion: int, change: int, turns: int) -> Depth:
-    """The deepest disclosure that may be told now: 1 to anyone, 2 when heard, 3 when trusted.
-
-    `emotion` is that after the last `change`, `turns` counts those that the user has answered.
-    """
+    """The deepest disclosure that may be told now: 1 to anyone, 2 when heard, 3 when trusted."""
     if emotion >= 65 or (change >= 5 and turns >= 3):
         return 3
     return 2 if change > 0 or emotion >= 45 or turns >= 4 else 1

@@ -39,11 +39,7 @@ def describe_turn(session: EmpathySession, turn: Turn | None, cut_chars: int) ->
 
 
 def select_info(info: dict[str, Any], choice: InfoChoice, card: EnvCard) -> dict[str, Any]:
-    """The part of it that is handed out: for "public" what a supporter could know, and the emotion
-    where the card shows it.
-
-    The id of a persona that was given another need, "id/need", is shown without that need.
-    """
+    """What of it is handed out; a persona given another need is shown without that need."""
     if choice == "privileged":
         return info
     shown = _OF_EMOTION if card.shows_emotion else ()

@@ -75,11 +75,7 @@ class _Weighed(NamedTuple):
 
 
 class EmpathySession:
-    """A dialogue: `start`, then `reply` until `outcome` is set.
-
-    `astart` and `areply` are the same for code that runs on an event loop; with an
-    `AsyncSentientUser` many dialogues then go on at once.
-    """
+    """A dialogue: `start`, then `reply` until `outcome` is set; `astart` and `areply` on a loop."""
 
     def __init__(self, user: SentientUser, persona: Persona, card: EnvCard, seed: int = 0) -> None:
         """The same arguments and utterances give the same dialogue. CardError for a wrong user."""
@@ -209,11 +205,7 @@ class EmpathySession:
         )
 
     def reply_from(self, appraised: AppraisedReplies, index: int) -> Turn:
-        """Say the reply of that index: the user answers it, with the appraisal that it has. The
-        turn's `siblings` are the others.
-
-        Raises what `reply` raises, and DialogueError for replies to another moment.
-        """
+        """Say the reply of that index; the turn's `siblings` are the others. Raises as `reply`."""
         return run_coroutine(self.areply_from(appraised, index), self.is_async)
 
     async def areply_from(self, appraised: AppraisedReplies, index: int) -> Turn:

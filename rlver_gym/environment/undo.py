@@ -29,9 +29,7 @@ class _RandomState(NamedTuple):
 def undo_on_error(
     envs: Sequence[Any], *others: Any, unless: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
-    """A block that raises, be it an interrupt, leaves the dialogues of these `envs`, EmpathyEnvs,
-    and the random state of all where they were before it. `unless`: errors that move them.
-    """
+    """An error leaves the dialogues of `envs`, EmpathyEnvs, where they were, but for `unless`."""
     restores = [
         *(env._keep_position() for env in envs),
         *(_RandomState.of(owner).restore for owner in (*envs, *others)),

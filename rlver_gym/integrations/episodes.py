@@ -237,9 +237,7 @@ class TextEpisode:
 
 @contextmanager
 def _hide_private_errors(hide: str | None) -> Iterator[None]:
-    """Errors about what a client said reach it. Others may quote the persona or a model's thoughts:
-    they stay in this server's log, and UserFailed stands for them.
-    """
+    """Errors about what a client said reach it; others may quote the persona, and do not."""
     try:
         yield
     except Exception as error:

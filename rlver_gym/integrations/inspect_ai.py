@@ -58,9 +58,7 @@ class DialogueRecord(StoreModel):
 def make_samples(
     env: str = DEFAULT_ENV, split: SplitChoice | None = None, seeds: int | Sequence[int | str] = 1
 ) -> list[Sample]:
-    """A sample for each persona of a split with each seed (see `rlver_empathy`): its id is
-    PERSONA_SEED, its input the system prompt, its metadata persona, seed and env.
-    """
+    """A sample for each persona of a split with each seed: PERSONA_SEED and the system prompt."""
     return [
         Sample(
             id=f"{spec.persona}_{spec.seed}",
@@ -94,9 +92,7 @@ def rlver_empathy(
 
 @solver
 def empathy_dialogue(user: str | SentientUser = "embedded", **options: Any) -> Solver:
-    """Plays the dialogue that a sample of `make_samples` names, one `generate` a turn, until it
-    ends. A server of the user that is out or refuses is an error of the sample.
-    """
+    """Plays the dialogue that a sample names; a server that is out is the sample's error."""
     host = EpisodeHost(user, written_to="the log", **options)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:

@@ -202,9 +202,7 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
 
 
 class EmpathyClient(EnvClient[EmpathyAction, EmpathyObservation, EmpathyState]):
-    """OpenEnv's client. When an answer does not come in time it drops the connection, and with it
-    the episode: `reset` begins another one. RuntimeError for an error of the server.
-    """
+    """OpenEnv's client. An answer that comes too late ends the connection and the episode."""
 
     def _step_payload(self, action: EmpathyAction) -> dict[str, Any]:
         return action.model_dump(include={"message", "turn"}, exclude_none=True)

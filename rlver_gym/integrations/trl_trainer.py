@@ -14,9 +14,7 @@ with needs_extra("trl"):
 
 
 def make_sampler(trainer: Any) -> Sampler:
-    """Who samples for this trainer. With `use_vllm`, TRL has given vLLM the newest weights, from
-    whatever shards, before it asks a rollout_func.
-    """
+    """Who samples for this trainer; TRL has given vLLM the newest weights before it asks."""
     if not trainer.use_vllm:
         return ModelSampler(trainer.model, use_bf16=bool(trainer.args.bf16))
     if trainer.vllm_mode == "colocate":
@@ -91,9 +89,7 @@ def check_settings(trainer: Any, has_sampler: bool = False) -> None:
 
 
 def check_groups(prompts: Sequence[Hashable], trainer: Any) -> None:
-    """TrainingError unless neighbours are equal in groups of `num_generations`, over all processes:
-    TRL compares a dialogue with its neighbours, whomever they met.
-    """
+    """TrainingError unless neighbours, whom TRL compares, are equal in whole groups."""
     processes, is_training = trainer.accelerator.num_processes, trainer.model.training
     gathered = gather_object(list(prompts))
     if processes > 1 and not is_training:

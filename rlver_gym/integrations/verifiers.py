@@ -173,11 +173,7 @@ class EmpathyDialogueEnvConfig(vf.SingleAgentEnvConfig):
 
 
 class EmpathyDialogueEnv(vf.SingleAgentEnv, vf.Env[EmpathyDialogueEnvConfig]):
-    """Plays a task's dialogue with the policy; the person speaks first.
-
-    A user that fails fails the rollout, which then has an error and no reward;
-    `--env.retries.max-retries` plays it again.
-    """
+    """Plays a task's dialogue with the policy; the person speaks first. A failing user fails it."""
 
     def __init__(self, config: EmpathyDialogueEnvConfig) -> None:
         super().__init__(config)

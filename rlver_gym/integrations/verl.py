@@ -40,9 +40,7 @@ Rewards = Literal["turn", "final"]
 
 
 def dataset_rows(specs: Iterable[EpisodeSpec], system: str | None = None) -> list[dict[str, Any]]:
-    """Rows of verl's dataset, such as for `pandas.DataFrame(rows).to_parquet(...)`. `system`: None
-    for `agent_prompt()`. The user's message is empty: the person speaks first.
-    """
+    """Rows of verl's dataset; `system`: None for `agent_prompt()`. The person speaks first."""
     told = [{"role": "system", "content": system}] if system else []
     return [
         {

@@ -15,9 +15,7 @@ _REST = re.compile(r"[,;(].*| (?:that|which|who|where|with|of which|twice) .*")
 
 
 def make_chat_persona(persona: Persona, seed: int) -> Persona:
-    """The same person with nothing on their mind but one of their interests, by the seed; English.
-    A person whose card names none likes walking.
-    """
+    """The same person with only an interest (without any: walking) on their mind, by the seed."""
     interests = persona.person.interests or ("walking",)
     return _make_persona_cache(persona)[interests[seed % len(interests)]]
 

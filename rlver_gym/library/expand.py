@@ -90,9 +90,7 @@ def _get_disposition_lines(disposition: Disposition, part: str) -> dict[str, Any
 
 
 def expand_lean_card(card_id: str, card: LeanCard) -> Expanded:
-    """The person and the situation of a lean card: its own lines, what follows from them, and the
-    lines that everybody of their disposition shares. Deterministic; nothing of it is checked again.
-    """
+    """A lean card's person and situation, deterministic and unchecked, with lines that follow."""
     return Expanded(expand_person(card_id, card, card.more), expand_situation(card_id, card))
 
 

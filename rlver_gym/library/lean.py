@@ -147,9 +147,7 @@ def _contains_any_of(group: str, said: str) -> bool:
 
 
 class Story(_LeanSituation):
-    """What happened to somebody, with two or more hidden needs that it can leave, in at most sixty
-    lines. Of a library: whoever fits may have lived it.
-    """
+    """What happened to somebody, in at most sixty lines: whoever fits may have lived it."""
 
     topics: tuple[Line, ...] = Field(min_length=1, max_length=8)
     ages: tuple[Annotated[int, Field(ge=16)], Annotated[int, Field(le=99)]]

@@ -215,9 +215,7 @@ def are_shipped(personas: object) -> bool:
 
 
 def list_lean_card_files(folder: Path) -> list[Path]:
-    """The lean cards that a path means: the file, or those of a folder that has no index; none for
-    a folder in which persons and situations are cards of their own, or for a file of profiles.
-    """
+    """The lean cards that a path means: the file, or those of a folder that has no index."""
     if folder.is_file():
         return [] if folder.suffix == ".jsonl" else [folder]
     if any((folder / name).exists() for name in ("index.yaml", "people", "situations", "stories")):

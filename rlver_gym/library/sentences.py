@@ -27,9 +27,7 @@ def turn_into_second_person(text: str) -> str:
 
 
 def make_questions(text: str, names: Collection[str]) -> tuple[str, ...]:
-    """Questions that a sentence answers, each about the clause that answers it; `names` are those
-    of the story, whom it may be about.
-    """
+    """Questions that a sentence answers, each about its clause; `names` of whom it may be about."""
     clauses = [part for part in map(str.strip, _CLAUSE.split(text)) if len(part.split()) > 1] or [
         text
     ]

@@ -81,9 +81,7 @@ class ParsedAnswer(NamedTuple):
 def parse_answer(
     content: bytes, content_type: str, request_texts: Collection[str] = ()
 ) -> ParsedAnswer:
-    """The answer in the body of a successful response, whole or as a stream of events. Where it
-    holds none, what the server says instead; what that repeats of `request_texts` decides nothing.
-    """
+    """The answer in a successful body, whole or as events, or else what the server says instead."""
     body = content.removeprefix(BOM_UTF8).lstrip()
     is_stream = body.startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
     is_stream = is_stream or ("event-stream" in content_type and not body.startswith(b"{"))

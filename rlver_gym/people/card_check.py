@@ -34,10 +34,7 @@ _MAX_PROBLEMS = 200
 
 
 def check_cards(path: Path) -> list[Problem]:
-    """What is wrong with a folder of cards, or with one card file.
-
-    Empty when it can be used as it is; of very many problems the first.
-    """
+    """What is wrong with a folder of cards or one file, of very many problems the first."""
     if path.is_dir():
         problems: dict[Problem, None] = {}  # a broken card is met again by its pairings
         for problem in _check_folder(path):

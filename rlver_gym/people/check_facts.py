@@ -11,10 +11,7 @@ _LONGEST_ANSWER = 30
 
 
 def find_fact_problems(facts: Sequence[Fact], disclosures: Collection[str] = ()) -> list[str]:
-    """What to mend in the facts of a card, each with its place.
-
-    `disclosures`: the ids that a fact may presuppose beside those of facts.
-    """
+    """What to mend in the facts; `disclosures`: other ids that a fact may presuppose."""
     ids = Counter(fact.id for fact in facts)
     problems = [
         f"facts: the id {name!r} stands {count} times. Rename."

@@ -55,9 +55,7 @@ class Writer:
     max_tokens: int = 4000
 
     def write(self, kind: Kind, topics: Sequence[str]) -> Iterator[Written]:
-        """A card for each topic, one after the other, because each is checked against those before.
-        Raises the ChatErrors that stop a run.
-        """
+        """A card for each topic, each checked against those before. Raises what stops a run."""
         for number, topic in enumerate(topics):
             try:
                 yield wait_for(self._write_one(kind, topic, number))

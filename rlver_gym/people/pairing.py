@@ -52,9 +52,7 @@ def pair_people_with_stories(
 
 
 def draw_panel(shelf: PersonaLibrary, split: SplitChoice, size: int) -> tuple[str, ...]:
-    """That many people of a split, balanced over needs, dispositions, stories and persons, in the
-    order of the index; CardError when there are fewer.
-    """
+    """That many people of a split, balanced, in the order of the index; CardError for fewer."""
     left = dict.fromkeys(shelf.ids(split))
     if len(left) < size:
         raise CardError(

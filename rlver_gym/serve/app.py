@@ -54,11 +54,7 @@ def make_app(
     token: str | None = None,
     users: Mapping[str, SentientUser] | None = None,
 ) -> FastAPI:
-    """The server as an ASGI application.
-
-    `token`: None lets everybody in. `users`: who is offered, by name, the default first; None for
-    the embedded user. Raises CardError when a card cannot be used.
-    """
+    """The ASGI application. `token`: None lets all in. `users`: by name, the default first."""
     settings, metrics = settings or ServeSettings(), Metrics()
     table = EpisodeTable(settings, users or {"embedded": make_user("embedded")}, metrics)
 
@@ -101,9 +97,7 @@ def _episode_routes(table: EpisodeTable) -> APIRouter:
         responses={201: {"links": document_links()}},
     )
     async def begin_episode(request: EpisodeRequest, http: Request) -> EpisodeAnswer:
-        """The same environment, persona (or split), seed and user begin the same episode as
-        `gym.make` and `reset` do.
-        """
+        """Equal environments, personas or splits, seeds and users begin as `gym.make` does."""
         return await table.begin(request, http.client.host if http.client else "")
 
     @router.post(

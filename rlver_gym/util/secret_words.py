@@ -55,9 +55,7 @@ def read_variable(name: str) -> str:
 
 
 def find_secret(value: Any, place: str = "") -> str | None:
-    """Where a key or a password stands in a value, with all that it holds: the names that lead
-    there, joined by points, or "a value" where no name does. None when there is none.
-    """
+    """The path to a key or a password in a value ("a value" for none); None without one."""
     if isinstance(value, BaseModel):
         value = dict(value)
     if isinstance(value, Mapping):

@@ -74,10 +74,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str, *, max_chars: int | None = None) -> str:
-    """`printable`, on one line; longer than `max_chars` it is cut, with an ellipsis at the end.
-
-    The limit goes by name: pydantic before 2.8 gives a second argument to validators that take two.
-    """
+    """`printable`, on one line; longer than `max_chars` it is cut, with an ellipsis at the end."""
     line = " ".join(printable(text[: 4 * max_chars] if max_chars else text).split())
     return line if max_chars is None or len(line) <= max_chars else f"{line[: max_chars - 1]}…"
 
@@ -143,9 +140,7 @@ def print_text(text: str, *, is_json: bool = False) -> None:
 
 
 def prepare_terminal() -> None:
-    """Make the standard streams of this process fit for a command: there, whatever the shell has
-    closed, with an encoding that fails at no character, and as wide as a terminal can be.
-    """
+    """Make this process's standard streams open, wide enough, and unable to fail at a character."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # else the next file that is opened takes its descriptor
             nothing = os.open(os.devnull, os.O_RDWR)

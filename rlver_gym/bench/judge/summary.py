@@ -86,9 +86,7 @@ def _compute_persona_means(judged: Sequence[JudgedDialogue], name: str) -> np.nd
 
 
 def measure_agreement(judged: Sequence[JudgedDialogue]) -> dict[str, dict[str, float]]:
-    """How far judgements of the same dialogue agree, by dimension: `sd` within a dialogue, pooled,
-    and `within_one`, the percentage of pairs one point apart at most. Empty for one judgement each.
-    """
+    """How far judgements of a dialogue agree, by dimension: pooled `sd`, `within_one` in %."""
     by_capability = {}
     for name in DIMENSIONS:
         scores = [[each.scores[name] for each in dialogue.judgements] for dialogue in judged]
