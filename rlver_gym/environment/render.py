@@ -62,7 +62,7 @@ def render_dialogue_as_text(session: EmpathySession) -> str:
     return printable("\n".join(lines))
 
 
-def print_last_turn(session: EmpathySession, console: Console, *, explain: bool = True) -> None:
+def print_last_turn(session: EmpathySession, console: Console) -> None:
     """Print the latest turn (or the opening): what was felt, the bar, and the answer."""
     name = session.scene.persona.person.name
     turns = session.dialogue.turns
@@ -72,7 +72,7 @@ def print_last_turn(session: EmpathySession, console: Console, *, explain: bool 
         return
     turn = turns[-1]
     console.print(Text.assemble(("agent  ", "bold cyan"), turn.utterance))
-    console.print(Padding(Group(*render_appraisal(turn, explain)), (0, 0, 0, 2)))
+    console.print(Padding(Group(*render_appraisal(turn, explain=True)), (0, 0, 0, 2)))
     console.print(speech(name, turn.reply))
     if session.outcome:
         console.print(Text(f"\n{ENDINGS[session.outcome].format(name=name)}", style="italic"))
