@@ -132,10 +132,10 @@ class Runs:
                 flags.setdefault(alert.agent, []).append([alert.says, *format_evidence(alert)])
         scores = sorted(comparison.score(), key=lambda score: score.agent in checked.privileged)
         return {
-            "title": str(one.protocol),
-            "runs": list(one.runs),
-            "start": one.manifests[0].env_card.start,
-            "limit": describe_limit(one.manifests[0].plan.user),
+            "title": str(comparison.protocol),
+            "runs": list(comparison.runs),
+            "start": comparison.manifests[0].env_card.start,
+            "limit": describe_limit(comparison.manifests[0].plan.user),
             "scores": [
                 {
                     **score_to_json(score),
