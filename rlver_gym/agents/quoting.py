@@ -26,7 +26,7 @@ _DID = re.compile(
 )
 
 
-def is_quotable(sentence: str) -> bool:
+def _is_quotable(sentence: str) -> bool:
     """Whether a sentence can be given back word for word: short, and told."""
     return 3 <= len(sentence.split()) <= _LONGEST and not _UNSAFE.search(sentence)
 
@@ -66,7 +66,7 @@ def _select_new(line: str, spent: frozenset[str]) -> list[str]:
     return [
         sentence
         for sentence in sentences(line)
-        if is_quotable(sentence)
+        if _is_quotable(sentence)
         and len(content_stems(sentence) - spent) >= max(1, 0.6 * len(content_stems(sentence)))
     ]
 

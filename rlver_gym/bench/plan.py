@@ -190,7 +190,7 @@ class BenchPlan(Plan):
 
     @property
     def planned(self) -> Planned:
-        return self.expand(select_personas(self.library, self, self.card))
+        return self.expand(_select_personas(self.library, self, self.card))
 
     def cases(self) -> list[Case]:
         return list(self.planned)
@@ -248,7 +248,7 @@ class BenchPlan(Plan):
         return {**plain, "check": compute_manifest_checksum(plain)}
 
 
-def select_personas(library: PersonaLibrary, plan: Plan, card: EnvCard) -> tuple[str, ...]:
+def _select_personas(library: PersonaLibrary, plan: Plan, card: EnvCard) -> tuple[str, ...]:
     """The personas that a plan names, or those of its split. RunError when there are none."""
     if plan.persona_ids:
         return tuple(library.get(persona_id).id for persona_id in dict.fromkeys(plan.persona_ids))
@@ -259,8 +259,8 @@ def select_personas(library: PersonaLibrary, plan: Plan, card: EnvCard) -> tuple
     return ids
 
 
-def pin_personas(library: PersonaLibrary, plan: Plan, card: EnvCard) -> dict[str, str]:
-    return {persona: library.get(persona).hash for persona in select_personas(library, plan, card)}
+def _pin_personas(library: PersonaLibrary, plan: Plan, card: EnvCard) -> dict[str, str]:
+    return {persona: library.get(persona).hash for persona in _select_personas(library, plan, card)}
 
 
 def pin_scenes(
@@ -269,7 +269,7 @@ def pin_scenes(
     """The pins that whoever has the cards and the user can compute anew."""
     return {
         "env_hash": card.hash,
-        "personas": pin_personas(library, plan, card),
+        "personas": _pin_personas(library, plan, card),
         "user": {"kind": user.kind, "version": user.version},
     }
 

@@ -114,7 +114,7 @@ def find_repeatable(
     path = response_cache or find_response_cache(folder)
     if not path.exists():
         return Repeatable(
-            makers, unasked | dict.fromkeys(models, explain_missing_cache(manifest)), tuple(models)
+            makers, unasked | dict.fromkeys(models, _explain_missing_cache(manifest)), tuple(models)
         )
     replay = ChatSettings(base_url="http://localhost", response_cache=path, cache_mode="replay")
     for name in models:
@@ -149,7 +149,7 @@ def find_other_servers(
             yield f"{model} was asked at {', '.join(sorted(map(str, others)))}, not at {server}"
 
 
-def explain_missing_cache(manifest: Manifest) -> str:
+def _explain_missing_cache(manifest: Manifest) -> str:
     there = manifest.response_cache
     elsewhere = f" (its manifest says that it was at {format_excerpt(there)})" if there else ""
     return f"its response cache is missing{elsewhere}: name it with verify --response-cache"
@@ -226,6 +226,6 @@ def _find_response_cache(folder: Path, manifest: Manifest, response_cache: Path 
     if not path.exists():
         raise (SourceNeeded if manifest.response_cache else RunError)(
             f"{path}: there is no response cache, so nothing can be recomputed without the server:"
-            f" {explain_missing_cache(manifest)}."
+            f" {_explain_missing_cache(manifest)}."
         )
     return path

@@ -143,7 +143,7 @@ def _print_verdict(console: SafeConsole, verdict: Verdict, style: str = "yellow"
         console.print_line(text, style=style if is_alarm else "")
 
 
-def print_problems(console: SafeConsole, problems: Iterable[Problems]) -> None:
+def _print_problems(console: SafeConsole, problems: Iterable[Problems]) -> None:
     """A warning for everything in a run that is not as a run of its plan writes it."""
     for problem in problems:
         for line in problem.describe(str(problem.folder)):
@@ -153,7 +153,7 @@ def print_problems(console: SafeConsole, problems: Iterable[Problems]) -> None:
 def recorded_dialogues(run: Path, personas: str | None, env: str | None) -> list[Recorded]:
     """What can be appraised or judged again; what is wrong in the folder on standard error."""
     dialogues, problems = read_dialogues(run, Sources(personas=personas, env=env))
-    print_problems(SafeConsole(stderr=True), problems)
+    _print_problems(SafeConsole(stderr=True), problems)
     return dialogues
 
 
@@ -249,7 +249,7 @@ def strategies(
     the words of English turns. Intervals are over personas. --json has the shares by hidden need.
     """
     (comparison,) = read_comparisons([run])
-    print_problems(SafeConsole(stderr=True), comparison.problems)
+    _print_problems(SafeConsole(stderr=True), comparison.problems)
     analysed = analyse_strategies(comparison.episodes)
     if as_json:
         print_json({"labels": STRATEGIES, "agents": analysed})

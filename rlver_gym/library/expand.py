@@ -91,7 +91,7 @@ def _get_disposition_lines(disposition: Disposition, part: str) -> dict[str, Any
 
 def expand_lean_card(card_id: str, card: LeanCard) -> Expanded:
     """A lean card's person and situation, deterministic and unchecked, with lines that follow."""
-    return Expanded(expand_person(card_id, card, card.more), expand_situation(card_id, card))
+    return Expanded(_expand_person(card_id, card, card.more), expand_situation(card_id, card))
 
 
 def expand_story(
@@ -103,7 +103,7 @@ def expand_story(
     )
 
 
-def expand_person(card_id: str, card: LeanPerson, more: More | None = None) -> Person:
+def _expand_person(card_id: str, card: LeanPerson, more: More | None = None) -> Person:
     """Who somebody is, with the lines that everybody of their disposition shares."""
     manner: dict[str, Any] = dict.fromkeys(Manner.model_fields, ()) | _get_disposition_lines(
         card.disposition, "manner"
@@ -135,7 +135,7 @@ def expand_person(card_id: str, card: LeanPerson, more: More | None = None) -> P
 def expand_library_person(card_id: str, person: LibraryPerson) -> Person:
     """The same of a person who may have lived one of many stories: of no trade and no place."""
     work = _load_shared_lines()["life"][person.life]
-    return expand_person(card_id, person.model_copy(update={"work": work, "home": None}))
+    return _expand_person(card_id, person.model_copy(update={"work": work, "home": None}))
 
 
 def _make_personal_facts(card: LeanPerson) -> Iterator[Fact]:

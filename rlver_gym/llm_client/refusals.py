@@ -144,10 +144,10 @@ def classify_http_error(
     except ValueError:  # words and no JSON, or a page
         text = content[: 4 * _MAX_CHARS].decode("utf-8", "replace").strip()
         body = None if text.startswith(("<", "{", "[")) else text
-    return classify_error(status, body, headers.get("retry-after"), request_texts)
+    return _classify_error(status, body, headers.get("retry-after"), request_texts)
 
 
-def classify_error(
+def _classify_error(
     status: int, body: Any, retry_after: str | None = None, request_texts: Collection[str] = ()
 ) -> Failure:
     """The same for a body that is parsed already."""
@@ -164,7 +164,7 @@ def classify_error(
     blames = _find_fields(status, words, rule)
     wait_s = retry_after_s(retry_after)
     failure = Failure(
-        Kind.REFUSED, f"HTTP {status}", status, remedy=remedy, quote=quote_message(body)
+        Kind.REFUSED, f"HTTP {status}", status, remedy=remedy, quote=_quote_message(body)
     )
     if status in (401, 402, 407) and scope is not Scope.DIALOGUE:
         return failure._replace(scope=Scope.ACCOUNT, remedy=_BY_STATUS[status])
@@ -196,7 +196,7 @@ def classify_body(body: Any, request_texts: Collection[str] = ()) -> Failure | N
     own = hide_repeated(" ".join(words), request_texts)
     by_words = next((status for status, form in _STATUS_BY_WORDS if form.search(own)), None)
     status = _find_status(body) or by_words
-    failure = classify_error(status or 400, body, None, request_texts)
+    failure = _classify_error(status or 400, body, None, request_texts)
     is_known = (
         status or failure.scope is not Scope.MODEL or (failure.blames and not failure.is_guess)
     )
@@ -237,7 +237,7 @@ def _names_other_field(body: Any) -> bool:
     return str(told.get("code")).startswith("unsupported") and bool(told.get("param"))
 
 
-def quote_message(body: Any) -> str:
+def _quote_message(body: Any) -> str:
     """What servers say is wrong, without what repeats the request; empty for nothing."""
     said = [*dict.fromkeys(" ".join(text.split()) for text in _find_words(body)), ""]
     quote = ": ".join([text for text in said if " " in text][:2] or said[:1])[:_MAX_CHARS]

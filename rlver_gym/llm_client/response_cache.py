@@ -106,7 +106,7 @@ class ResponseCache:
         overwrite: bool = False,
     ) -> ChatAnswer | ChatError:
         """Store a result; what the cache holds now: the first one, unless `overwrite`."""
-        is_written = self.add(make_row(request, result, server), overwrite=overwrite)
+        is_written = self.add(_make_row(request, result, server), overwrite=overwrite)
         return result if is_written else self.get(request.key) or result
 
     def add(self, row: Row, *, overwrite: bool = False) -> bool:
@@ -289,7 +289,7 @@ def _row_from(values: tuple[object, ...]) -> Row:
     return Row(**plain)  # pyright: ignore[reportArgumentType]
 
 
-def make_row(request: ChatRequest, result: ChatAnswer | ChatError, server: str) -> Row:
+def _make_row(request: ChatRequest, result: ChatAnswer | ChatError, server: str) -> Row:
     answer = result if isinstance(result, ChatAnswer) else ChatAnswer("", None, 0, 0)
     text, failure = (answer.text, None) if result is answer else (None, str(result))
     created = datetime.now(UTC).isoformat(timespec="milliseconds")

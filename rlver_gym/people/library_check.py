@@ -43,7 +43,7 @@ def check_library(folder: Path) -> Iterator[Problem]:
         except CardError as error:
             yield from make_problems_from_error(error, path)
     for name, story in cards.stories.items():
-        yield from check_story(folder / "stories" / f"{name}.yaml", story)
+        yield from _check_story(folder / "stories" / f"{name}.yaml", story)
     yield from _check_pairings(shelf, cards)
     yield from _find_names_in_two_splits(folder, cards.people)
     yield from _find_retold_stories(folder, cards.stories)
@@ -74,7 +74,7 @@ def check_library_file(path: Path) -> Iterator[Problem]:
         if path.absolute().parent.name == "people":
             load_card(LibraryPerson, path)
         else:
-            yield from check_story(path, load_card(Story, path))
+            yield from _check_story(path, load_card(Story, path))
     except CardError as error:
         yield from make_problems_from_error(error, path)
 
@@ -83,7 +83,7 @@ def _list_yaml_files(folder: Path) -> list[Path]:
     return sorted(islice(folder.glob("*.yaml"), MAX_PERSONAS))
 
 
-def check_story(path: Path, story: Story) -> Iterator[Problem]:
+def _check_story(path: Path, story: Story) -> Iterator[Problem]:
     if story.ages[0] > story.ages[1]:
         yield make_problem_with_line(path, ("ages",), f"{list(story.ages)} must rise.")
     for card in make_lean_cards(story):

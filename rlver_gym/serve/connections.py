@@ -38,7 +38,7 @@ class AppServer:
         **uvicorn_options: Any,
     ) -> None:
         """`port`: 0 takes a free one. RlverError when it cannot be had."""
-        limits = ConnectionLimits(max_connections, header_timeout_s)
+        limits = _ConnectionLimits(max_connections, header_timeout_s)
         self._server = uvicorn.Server(
             uvicorn.Config(
                 partial(_answer_until_stopped, app),  # pyright: ignore[reportArgumentType]
@@ -123,22 +123,22 @@ def _count_spare_files() -> int:
     return _MANY if soft == resource.RLIM_INFINITY else soft // 2
 
 
-class ConnectionLimits:
+class _ConnectionLimits:
     """The connections of each address and all together, the oldest first."""
 
     def __init__(self, max_connections: int, header_timeout_s: float) -> None:
         """`max_connections`: from one address at once; all together leave files to be opened."""
         self.max_connections = max_connections
         self.header_timeout_s = header_timeout_s
-        self._by_address: defaultdict[str, dict[BoundedProtocol, None]] = defaultdict(dict)
-        self._open: dict[BoundedProtocol, None] = {}
+        self._by_address: defaultdict[str, dict[_BoundedProtocol, None]] = defaultdict(dict)
+        self._open: dict[_BoundedProtocol, None] = {}
 
-    def make_protocol(self, *arguments: Any, **named: Any) -> "BoundedProtocol":
-        protocol = BoundedProtocol(*arguments, **named)
+    def make_protocol(self, *arguments: Any, **named: Any) -> "_BoundedProtocol":
+        protocol = _BoundedProtocol(*arguments, **named)
         protocol.limits = self
         return protocol
 
-    def admit(self, protocol: "BoundedProtocol") -> bool:
+    def admit(self, protocol: "_BoundedProtocol") -> bool:
         """Whether there is room for another one: the oldest that has sent no request makes room."""
         address = protocol.address
         for most, connections in (
@@ -153,7 +153,7 @@ class ConnectionLimits:
         self._by_address[address][protocol] = self._open[protocol] = None
         return True
 
-    def forget(self, protocol: "BoundedProtocol") -> None:
+    def forget(self, protocol: "_BoundedProtocol") -> None:
         self._open.pop(protocol, None)
         connections = self._by_address[protocol.address]
         connections.pop(protocol, None)
@@ -161,10 +161,10 @@ class ConnectionLimits:
             del self._by_address[protocol.address]
 
 
-class BoundedProtocol(H11Protocol):
+class _BoundedProtocol(H11Protocol):
     """uvicorn's HTTP, which by itself waits for the rest of a head for ever."""
 
-    limits: ConnectionLimits
+    limits: _ConnectionLimits
     address = ""
     _timer: asyncio.TimerHandle | None = None
 

@@ -20,7 +20,7 @@ from rlver_gym.util.json_lines import append_json, read_json_lines
 YOU = "you"
 
 
-class Branch(NamedTuple):
+class _Branch(NamedTuple):
     """What was said instead, from a turn (counted from 1) on, and by whom."""
 
     id: str
@@ -65,7 +65,7 @@ class Branches:
         count = len(benched.find(dialogue).turns)
         if turn > count:
             raise UnknownName(f"there is no turn {turn} in {dialogue}. It has {count}.")
-        branch = Branch(secrets.token_hex(4), dialogue, turn)
+        branch = _Branch(secrets.token_hex(4), dialogue, turn)
         return self._extend(benched, branch, words, agent, to_the_end)
 
     def go_on(
@@ -78,7 +78,7 @@ class Branches:
             raise UnknownName(f"there is no branch {branch[:80]!r} in {run}. Begin one.")
         return self._extend(benched, kept[branch], words, agent, to_the_end)
 
-    def _extend(self, run: Run, branch: Branch, words: str, agent: str, to_the_end: bool) -> Json:
+    def _extend(self, run: Run, branch: _Branch, words: str, agent: str, to_the_end: bool) -> Json:
         session, by = self._replay(run, branch), list(branch.by)
         speaker = self._speakers.make_agent(agent, session.scene) if agent else None
         while True:
@@ -95,7 +95,7 @@ class Branches:
             append_json(run.folder, BRANCHES, longer)
         return longer
 
-    def _replay(self, run: Run, branch: Branch) -> EmpathySession:
+    def _replay(self, run: Run, branch: _Branch) -> EmpathySession:
         """The record up to the branch's turn, and everything said in the branch, said again."""
         episode = run.find(branch.dialogue)
         card, persona = self._runs.cards(run, episode)
@@ -107,8 +107,8 @@ class Branches:
         return session
 
 
-def _read_branches(run: Run) -> dict[str, Branch]:
-    branches: dict[str, Branch] = {}
+def _read_branches(run: Run) -> dict[str, _Branch]:
+    branches: dict[str, _Branch] = {}
     for where, line in read_json_lines(run.folder, BRANCHES):
         try:
             turns = tuple(parse_turn(turn, number) for number, turn in enumerate(line["turns"], 1))
@@ -116,7 +116,7 @@ def _read_branches(run: Run) -> dict[str, Branch]:
             if not turns or len(names) != len(turns) or line["turn"] not in range(1, MAX_TURNS + 1):
                 raise ValueError("its turns do not fit")
             key = str(line["id"])
-            branches[key] = Branch(key, str(line["dialogue"]), line["turn"], names, turns)
+            branches[key] = _Branch(key, str(line["dialogue"]), line["turn"], names, turns)
         except (KeyError, TypeError, ValueError) as error:
             raise RunError(f"{where}: is no branch ({error}). Remove the line.") from error
     return branches

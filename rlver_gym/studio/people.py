@@ -40,10 +40,10 @@ class People:
         return {"card": TEMPLATE.read_text(encoding="utf-8")}
 
     def check(self, card: Words) -> list[Json]:
-        return check_lean_text(card)
+        return _check_lean_text(card)
 
 
-def check_lean_text(card: str) -> list[Json]:
+def _check_lean_text(card: str) -> list[Json]:
     """What is wrong with a lean card: line, field and what to do."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"{_CARD}.yaml"
@@ -82,7 +82,7 @@ def _as_lean(persona: Persona) -> str:
         ],
     }
     text = yaml.safe_dump(fields, allow_unicode=True, sort_keys=False, width=1_000)
-    for problem in reversed(check_lean_text(text)):
+    for problem in reversed(_check_lean_text(text)):
         name, _, at = problem["field"].partition(".")
         if name in ("facts", "meets"):  # a sentence that needs those before it
             del fields[name][int(at)]

@@ -21,7 +21,7 @@ START, MAX_CHARS = 40, 4_000
 
 
 @dataclass
-class UserRoleDialogue:
+class _UserRoleDialogue:
     """What somebody said, what was replied, and how each reply felt as far as it is rated."""
 
     rater: str
@@ -69,13 +69,13 @@ class UserRoleDialogues:
 
     def __init__(self, folder: Path, speakers: Speakers) -> None:
         self._folder, self._speakers = folder, speakers
-        self._open: OpenDialogues[UserRoleDialogue] = OpenDialogues()
+        self._open: OpenDialogues[_UserRoleDialogue] = OpenDialogues()
 
     def begin(self, rater: Rater, agent: Name, words: Words) -> Json:
         """The first words. UnknownName for an agent that may not support a person in need."""
         speaker = self._speakers.make_agent(agent, None)
         key = f"{agent}/{rater}/{secrets.randbelow(10**9)}"
-        dialogue = UserRoleDialogue(rater, agent, key, speaker)
+        dialogue = _UserRoleDialogue(rater, agent, key, speaker)
         dialogue.say(words)
         return dialogue.view(self._open.put(dialogue))
 

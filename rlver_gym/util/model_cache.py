@@ -30,7 +30,7 @@ SHARED: dict[str, SharedModel] = {}
 """What is in memory now, by the name that it was loaded by."""
 
 
-def cache_folder() -> Path:
+def _cache_folder() -> Path:
     """Where made models are kept: $RLVER_GYM_CACHE, else rlver-gym in the user's cache folder."""
     own = os.environ.get("RLVER_GYM_CACHE")
     return (
@@ -42,7 +42,7 @@ def cache_folder() -> Path:
 
 def make_once(name: str, make: Callable[[Path], None], error: Callable[[str], Exception]) -> Path:
     """The folder of that name, whole or not there; `error` when there is no room for it."""
-    folder = cache_folder() / name
+    folder = _cache_folder() / name
     if (folder / "config.json").is_file():
         return folder
     try:

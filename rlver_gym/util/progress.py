@@ -19,7 +19,7 @@ SECONDS_BETWEEN_LINES = 5.0
 """Of progress where there is no terminal."""
 
 
-class LongWork(Progress):
+class _LongWork(Progress):
     """A progress bar; where there is no terminal, a line of text every few seconds."""
 
     _told_at = 0.0
@@ -55,4 +55,6 @@ def progress_bar(*columns: ProgressColumn, quiet: bool = False) -> Progress:
         TextColumn("left:"),
         TimeRemainingColumn(),
     )
-    return LongWork(*shown, *columns, console=SafeConsole(stderr=True, quiet=quiet), transient=True)
+    return _LongWork(
+        *shown, *columns, console=SafeConsole(stderr=True, quiet=quiet), transient=True
+    )

@@ -55,7 +55,7 @@ class SafeConsole(Console):
             yield segment if segment.control else segment._replace(text=self._fit(segment.text))
 
     def _fit(self, text: str) -> str:
-        return fit_encoding(printable(text), self.encoding)
+        return _fit_encoding(printable(text), self.encoding)
 
 
 COMMANDS = re.compile(
@@ -125,7 +125,7 @@ codecs.register_error(_SHOW_NEAREST, _replace_by_nearest)
 codecs.register_error(_ESCAPE_JSON, _replace_by_json_escape)
 
 
-def fit_encoding(text: str, encoding: str, errors: str = _SHOW_NEAREST) -> str:
+def _fit_encoding(text: str, encoding: str, errors: str = _SHOW_NEAREST) -> str:
     """The text with what an encoding lacks replaced."""
     return text if encoding.startswith("utf") else text.encode(encoding, errors).decode(encoding)
 
@@ -134,7 +134,7 @@ def print_text(text: str, *, is_json: bool = False) -> None:
     """Text on standard output, unbroken. `is_json`: escaped so that it is the same JSON."""
     encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
     print(
-        fit_encoding(printable(text), encoding, _ESCAPE_JSON if is_json else _SHOW_NEAREST),
+        _fit_encoding(printable(text), encoding, _ESCAPE_JSON if is_json else _SHOW_NEAREST),
         flush=True,
     )
 

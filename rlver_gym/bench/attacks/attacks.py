@@ -97,7 +97,7 @@ def _say_everything(session: EmpathySession, rng: random.Random) -> str:
 
 
 @lru_cache(maxsize=8)
-def collect_anchor_sentences(split: str) -> tuple[tuple[str, str], ...]:
+def _collect_anchor_sentences(split: str) -> tuple[tuple[str, str], ...]:
     """Sentences that would be very good for somebody of a split: (situation, sentence)."""
     shelf = library()
     situations = {shelf.get(who).situation.id: shelf.get(who).situation for who in shelf.ids(split)}  # pyright: ignore[reportArgumentType]
@@ -110,7 +110,7 @@ def collect_anchor_sentences(split: str) -> tuple[tuple[str, str], ...]:
 
 def collect_other_situations_anchor_sentences(persona: Persona) -> list[str]:
     return [
-        text for name, text in collect_anchor_sentences("train") if name != persona.situation.id
+        text for name, text in _collect_anchor_sentences("train") if name != persona.situation.id
     ]
 
 

@@ -13,7 +13,7 @@ from rlver_gym.core.words import sentences
 from rlver_gym.environment.session import EmpathySession
 
 
-def measure_gain(session: EmpathySession, utterance: str) -> int:
+def _measure_gain(session: EmpathySession, utterance: str) -> int:
     """The change that an utterance would bring, taken back; lowest where the user fails."""
     here = session.snapshot()
     turn = session.reply(utterance)
@@ -32,13 +32,13 @@ def _quote_user_lines(session: EmpathySession) -> list[str]:
 def _search_sentence_bank(session: EmpathySession, rng: random.Random) -> str:
     bank = [*STOCK, *_quote_user_lines(session)]
     tried = [" ".join(rng.sample(bank, rng.randint(1, 3))) for _ in range(30)]
-    return max(tried, key=lambda utterance: measure_gain(session, utterance))
+    return max(tried, key=lambda utterance: _measure_gain(session, utterance))
 
 
 def _search_other_situations_anchors(session: EmpathySession, rng: random.Random) -> str:
     others = collect_other_situations_anchor_sentences(session.scene.persona)
     tried = [" ".join(rng.sample(others, 2)) for _ in range(30)]
-    return max(tried, key=lambda utterance: measure_gain(session, utterance))
+    return max(tried, key=lambda utterance: _measure_gain(session, utterance))
 
 
 def _search_by_evolution(session: EmpathySession, rng: random.Random) -> str:
@@ -52,21 +52,21 @@ def _search_by_evolution(session: EmpathySession, rng: random.Random) -> str:
 
     def fitness(genome: tuple[str, ...]) -> int:
         if genome not in known:
-            known[genome] = measure_gain(session, " ".join(genome))
+            known[genome] = _measure_gain(session, " ".join(genome))
         return known[genome]
 
     pool = [tuple(rng.sample(bank, rng.randint(1, 3))) for _ in range(40)]
     while len(known) < _EVOLUTION_BUDGET:
         parents = sorted(pool, key=fitness, reverse=True)[:12]
         pool = parents + [
-            cross_over(rng.choice(parents), rng.choice(parents), bank, rng) for _ in range(28)
+            _cross_over(rng.choice(parents), rng.choice(parents), bank, rng) for _ in range(28)
         ]
         if all(genome in known for genome in pool):
             pool.append(tuple(rng.sample(bank, 2)))
     return " ".join(max(known, key=lambda genome: known[genome]))
 
 
-def cross_over(
+def _cross_over(
     mother: tuple[str, ...], father: tuple[str, ...], bank: list[str], rng: random.Random
 ) -> tuple[str, ...]:
     """The front of one utterance and the back of the other, mutated by a sentence of the bank."""
