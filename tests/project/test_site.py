@@ -121,6 +121,18 @@ def test_links_lead_to_pages_and_headings() -> None:
             assert not anchor or anchor in anchors_of(led_to), (page.name, target, anchor)
 
 
+def test_the_pages_have_at_most_21_000_words() -> None:
+    assert (
+        sum(len(page.read_text(encoding="utf-8").split()) for page in DOCS.rglob("*.md")) <= 21_000
+    )
+
+
+def test_the_index_of_research_names_every_file_and_folder() -> None:
+    index = (ROOT / "research" / "README.md").read_text(encoding="utf-8")
+    there = [path.name for path in (ROOT / "research").iterdir() if path.name != "README.md"]
+    assert [name for name in there if name[0] not in "_." and name not in index] == []
+
+
 def test_the_reference_holds_every_public_name() -> None:
     names = re.findall(r"^::: rlver_gym\.(\w+)$", text_of("reference"), re.MULTILINE)
     assert sorted(names) == sorted(rlver_gym.__all__)
