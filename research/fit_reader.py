@@ -352,7 +352,9 @@ def choose_depths_and_penalty(
 
 
 def fit(folder: Path, header: dict[str, Any], rows: Rows, out: Path) -> None:
-    """Choose, solve, and write the head."""
+    """Choose, solve, and write the head. ValueError without validation people to choose by."""
+    if not rows.is_validation.any():
+        raise ValueError("no states of validation people yet: extract more")
     depths, penalty = choose_depths_and_penalty(folder, header, rows)
     rows = take_states(folder, header, rows, depths)
     predicted, distances = predict_left_out(rows, penalty, by_supporter=True)

@@ -163,6 +163,12 @@ class ReaderUser(EmbeddedUser):
         base with adapters, it is the policy without them, and need not be named.
         """
         super().__init__()
+        if head is None and not SHIPPED.exists():
+            raise UnknownName(
+                "no head of the reader is shipped: make one for a base of yours (python"
+                ' research/fit_reader.py BASE --out HEAD.npz), then user="reader:HEAD.npz",'
+                " base=BASE. See docs/reader.md."
+            )
         self.head = Head.load(Path(head) if head else SHIPPED)
         self._base, self._device, self._dtype = base, device, dtype
         self._states: FrozenStates | None = None

@@ -440,7 +440,7 @@ def test_no_dialogue_begins_without_its_packages(
         env.reset(seed=0)
 
 
-def test_it_is_made_by_name(head: Path, base: Path) -> None:
+def test_it_is_made_by_name(head: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = make_user(f"reader:{head}", base=str(base))
     assert made.kind == "reader"
     version, own, fingerprint = made.version.split("/")
@@ -448,5 +448,8 @@ def test_it_is_made_by_name(head: Path, base: Path) -> None:
     assert (own, fingerprint) == (Head.load(head).hash, Head.load(head).about["fingerprint"])
     assert is_shipped_user("reader")
     assert not is_shipped_user(f"reader:{head}")
+    monkeypatch.setattr("rlver_gym.users.reader.SHIPPED", head / "nothing")
+    with pytest.raises(UnknownName, match=r"no head.*fit_reader\.py BASE"):
+        make_user("reader")
     with pytest.raises(UnknownName, match="temperature"):
         make_user(f"reader:{head}", temperature=1)
