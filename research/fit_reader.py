@@ -100,15 +100,21 @@ class Solved(NamedTuple):
 
 
 class Mix(NamedTuple):
-    """How both opinions become a change: `embedded` x felt + `read` x (scale x predicted + shift)."""
+    """How both opinions become a change: `embedded` x felt + `read` x read + `constant`, where what
+    is predicted is read as `scale` x predicted + `shift`, in points.
+    """
 
     embedded: float
     read: float
+    constant: float
     scale: float
     shift: float
 
+    def calibrate(self, predicted: np.ndarray) -> np.ndarray:
+        return self.scale * predicted + self.shift
+
     def apply(self, felt: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-        return self.embedded * felt + self.read * (self.scale * predicted + self.shift)
+        return self.embedded * felt + self.read * self.calibrate(predicted) + self.constant
 
 
 def lay_out_rows(folder: Path) -> tuple[dict[str, Any], Rows]:
@@ -266,8 +272,12 @@ def choose_mix(rows: Rows, predicted: np.ndarray) -> Mix:
     scale = float(np.clip(_spread(rows, rows.rated[:, 0]) / _spread(rows, predicted), 1, MAX_GAIN))
     embedded, read = gain * shares[0], gain * shares[1] / scale
     role = rows.is_role
-    rest = rows.rated[role, 0] - embedded * rows.felt[role] - read * scale * predicted[role]
-    return Mix(embedded, read, scale, np.average(rest, weights=rows.weight[role]) / max(read, 0.05))
+    rated, felt, heard = (
+        float(np.average(values[role], weights=rows.weight[role]))
+        for values in (rows.rated[:, 0], rows.felt, predicted)
+    )
+    shift = rated - scale * heard
+    return Mix(embedded, read, rated - embedded * felt - read * rated, scale, shift)
 
 
 def _spread(rows: Rows, values: np.ndarray) -> float:
@@ -290,7 +300,7 @@ def choose_doubt(rows: Rows, mix: Mix, predicted: np.ndarray, distances: np.ndar
 
 def apply_doubt(rows: Rows, mix: Mix, predicted: np.ndarray, distance: np.ndarray) -> np.ndarray:
     """The change as the user mixes it, unrounded."""
-    read = mix.scale * predicted + mix.shift
+    read = mix.calibrate(predicted)
     mixed = mix.apply(rows.felt, predicted)
     return mixed + doubt(distance) * np.minimum(0, np.minimum(rows.felt, read) - mixed)
 
@@ -381,6 +391,7 @@ def fit(folder: Path, header: dict[str, Any], rows: Rows, out: Path) -> None:
         "fingerprint": header["fingerprints"][depths[-1] - 1],
         "embedded": round(mix.embedded, 4),
         "read": round(mix.read, 4),
+        "constant": round(mix.constant, 4),
         "embedded_version": EmbeddedUser().version,
         "penalty": penalty,
         "replies": len(rows.felt),
@@ -431,6 +442,7 @@ def measure_test(header: dict[str, Any], folder: Path, head: Head) -> None:
         felt = appraise_replies(EmbeddedUser(), rated)
         change = np.array([reading.change for reading in read])
         mixed = head.about["embedded"] * felt + head.about["read"] * change
+        mixed += head.about["constant"]
         far = doubt(np.array([reading.distance for reading in read]))
         mixed += far * np.minimum(0, np.minimum(felt, change) - mixed)
         for name, values in (("embedded", felt), ("read", change), ("mixed", mixed)):

@@ -37,6 +37,7 @@ _FARTHEST, _RAMP = 99.0, 0.25
 _KEPT_READINGS = 1 << 14
 _TOLERANCE = 1.0
 """Points by which the same base may read otherwise on another machine or in another precision."""
+_ABOUT = {"base", "fingerprint", "layout", "depths", "embedded", "read", "constant"}
 _NOTE = re.compile(
     r"read as ([+-]\d+\.\d\d) \("
     + ", ".join(rf"{name} (\d\.\d\d)" for name in FACTORS)
@@ -81,7 +82,7 @@ class Head(NamedTuple):
 
     about: dict[str, Any]
     """`base`, its name; `fingerprint`, `depths`, `layout`; `embedded` and `read`, what each counts
-    in the change; where the numbers come from.
+    in the change, and `constant`; where the numbers come from.
     """
     hash: str
     mean: np.ndarray
@@ -110,7 +111,7 @@ class Head(NamedTuple):
                 raise ValueError("its arrays do not fit together")
             if not all(np.isfinite(part).all() for part in parts) or not head.near > 0:
                 raise ValueError("its numbers cannot be")
-            if not {"base", "fingerprint", "layout", "depths", "embedded", "read"} <= set(about):
+            if not set(about) >= _ABOUT:
                 raise ValueError("it does not say what it was made for")
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
             raise UserFailed(
@@ -226,7 +227,7 @@ class ReaderUser(EmbeddedUser):
         felt = sum(reason.points for reason in kept)
         for reason in kept:
             ledger.add(reason.code, reason.points * about["embedded"], reason.note)
-        quarters = round(reading.change * about["read"] * 4)
+        quarters = round((reading.change * about["read"] + about["constant"]) * 4)
         # Also when it is 0: the record needs it.
         ledger.reasons.append(Reason(ReasonCode.READER, quarters / 4, reading.note()))
         worse = min(0.0, min(felt, reading.change) - ledger.total)

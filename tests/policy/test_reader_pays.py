@@ -43,6 +43,7 @@ def head(tmp_path: Path, tiny_folder: Path) -> Path:
         "depths": [1],
         "embedded": 0.5,
         "read": 0.5,
+        "constant": 0.0,
     }
     np.savez(
         tmp_path / "head.npz",

@@ -262,7 +262,7 @@ def test_a_change_is_both_opinions_and_the_worse_one_where_it_is_far(
     user: ReaderUser, replies: list[RatedReply]
 ) -> None:
     embedded, about = EmbeddedUser(), user.head.about
-    about |= {"embedded": 0.6, "read": 0.5}
+    about |= {"embedded": 0.6, "read": 0.5, "constant": -1.0}
     for near in (float(user.head.near), 1e-3):
         user.head = user.head._replace(near=np.float32(near))
         user._readings.clear()
@@ -276,7 +276,7 @@ def test_a_change_is_both_opinions_and_the_worse_one_where_it_is_far(
             )
             (read,) = [reason for reason in appraisal.reasons if reason.code == "reader"]
             reading = Reading.parse(read.note)
-            mixed = 0.6 * felt + 0.5 * reading.change
+            mixed = 0.6 * felt + 0.5 * reading.change - 1
             worse = min(mixed, felt, reading.change)
             expected = mixed + float(doubt(reading.distance)) * (worse - mixed)
             assert sum(reason.points for reason in appraisal.reasons) == appraisal.change
