@@ -23,10 +23,11 @@ from fidelity import describe_agreement
 
 from rlver_gym.corpora.corpus import Corpus, RatedReply
 from rlver_gym.library.personas import library
-from rlver_gym.users.embedded.appraise import GROUPS, INPUTS, SIGNS, compute_inputs
+from rlver_gym.users.embedded.appraise import GROUPS, INPUTS, compute_inputs
 from rlver_gym.users.embedded.compile import compile_card
 from rlver_gym.users.embedded.recall import recall
 from rlver_gym.users.embedded.rules import find_rules, find_void
+from rlver_gym.util.files import load_json
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "rlver_gym" / "users" / "embedded" / "score.json"
@@ -35,7 +36,8 @@ GAIN = 2.0
 """What fits predict varies less than ratings do."""
 FEWEST, SHRINK = 8, 60.0
 """Supporters that a word of the table needs, and how many replies its weight is shrunk by."""
-SIGN = np.array([SIGNS[group] for group, names in GROUPS.items() for _ in names])
+_HELD = load_json("rlver_gym.users.embedded", "inputs.json")
+SIGN = np.array([_HELD[group]["sign"] for group, names in GROUPS.items() for _ in names])
 WORDY = INPUTS.index("plain_words")
 
 

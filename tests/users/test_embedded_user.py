@@ -15,6 +15,7 @@ from rlver_gym.library.personas import library
 from rlver_gym.people.anchors import AnchorIndex
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded.hear import hear, hear_many
+from rlver_gym.util.files import load_json
 
 DEMO = library().ids("demo")
 
@@ -197,6 +198,31 @@ def test_what_hurts_or_misses_lowers_the_emotion_and_says_why(
 )
 def test_plain_hurt_is_heard_and_what_denies_or_asks_is_not(text: str, act: str) -> None:
     assert hear(text).acts & {"threat", "meta", "insult", "minimise", "blame"} == {act} - {""}
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("Maybe sleep on it, then talk to her.", "parts of it sounded like advice"),
+        (
+            "I see. That must have been a fright. What happened?",
+            "its words, weighed for what they do not need (not sure)",
+        ),
+    ],
+)
+def test_a_reason_claims_only_what_is_sure(text: str, note: str) -> None:
+    appraisal = first_turn(library().get("nadia-after-the-crash"), text).appraisal
+    assert [reason.note for reason in appraisal.reasons if reason.code == "presses"] == [note]
+
+
+def test_a_reason_is_reacted_to_alike_whether_it_is_sure_or_not() -> None:
+    reactions = load_json("rlver_gym.users.embedded", "reactions.json")["reasons"]
+    groups = load_json("rlver_gym.users.embedded", "inputs.json").values()
+    claims = [claim for group in groups for claim in group["inputs"].values()]
+    assert sum(sure_from > 0 for _, sure_from, _ in claims) == 18
+    for claim, sure_from, what in claims:
+        unsure = f"its words, weighed for {what} (not sure)"
+        assert not sure_from or reactions.get(claim) == reactions.get(unsure), claim
 
 
 def test_texts_are_heard_side_by_side_as_alone() -> None:

@@ -23,11 +23,11 @@ _STATING = word_set("relations", "weekdays", "months", "numbers to nineteen", "t
 _LEVELS = {"reflect_feeling": -0.81, "advice": -0.83, "cliche": -0.86, "blame": -0.86}
 """Evidence of an act, as a tanh, that half of the honest replies have: neither for nor against."""
 _ALIEN = 700  # hundredths of a nat, from where an utterance tells of matters that are nobody's here
-# by what a person would call them: the sign of their weights, and what is said of each input
-_INPUTS: dict[str, dict] = load_json(DATA, "inputs.json")
+_INPUTS: dict[str, dict] = load_json(DATA, "inputs.json")  # by what a person would call them
 GROUPS = {group: tuple(data["inputs"]) for group, data in _INPUTS.items()}
-SIGNS: dict[str, int] = {group: data["sign"] for group, data in _INPUTS.items()}
 INPUTS = tuple(name for names in GROUPS.values() for name in names)
+# what each claims, from where it is sure (research/sure_reasons.py), and what is weighed below that
+_CLAIMS = {name: claim for data in _INPUTS.values() for name, claim in data["inputs"].items()}
 
 
 @lru_cache(maxsize=3)
@@ -48,8 +48,11 @@ def appraise_moment(moment: Moment, need: HiddenNeed) -> list[Contribution]:
         points = sum(parts)
         if abs(points) >= 0.125:
             strongest = max(parts) if points > 0 else min(parts)
-            note = _INPUTS[group]["inputs"][names[parts.index(strongest)]]
-            note = note if isinstance(note, str) else note[points < 0]
+            name = names[parts.index(strongest)]
+            claim, sure_from, what = _CLAIMS[name]
+            note = (
+                claim if inputs[name] >= sure_from else f"its words, weighed for {what} (not sure)"
+            )
             contributions.append(Contribution(group, points, note))
     rules, garble = find_rules(moment)
     gained = sum([contribution.points for contribution in contributions])
@@ -203,7 +206,6 @@ def _measure_copies(moment: Moment, heard: Heard) -> dict[str, float]:
 _CHAT: dict[str, tuple[float, str]] = load_json(DATA, "rules.json")["chat"]
 _TAKEN_UP, _COPIED, _CLEAR, _LEAST_OWN = 60, 0.5, 0.5, 5  # hundredths of a nat, shares, words
 _IT = frozenset("it that this them one".split())
-_ABOUT_IT = _IT | {"you", "your"}
 
 
 def weigh_chat(moment: Moment) -> list[Contribution]:
@@ -214,7 +216,7 @@ def weigh_chat(moment: Moment) -> list[Contribution]:
     copied = len(heard.runs & moment.told_runs) / max(4, len(heard.runs))
     takes_up = weigh(heard.tokens & moment.told - moment.own) >= _TAKEN_UP and copied < _COPIED
     asked = [part.words for part in heard.sentences if part.ask]
-    asks = any(takes_up or not _ABOUT_IT.isdisjoint(words) for words in asked)
+    asks = any(takes_up or not (_IT | {"you", "your"}).isdisjoint(words) for words in asked)
     is_sorry, is_stock = heard.labels[:, LABEL["sympathy"]], heard.evidence[:, ACT["cliche"]]
     is_comfort = (is_sorry >= _CLEAR) | (is_stock > 1)
     comforts = [part.text[:40] for part in compress(heard.sentences, is_comfort)]
@@ -224,10 +226,10 @@ def weigh_chat(moment: Moment) -> list[Contribution]:
         and not MINE.isdisjoint(part.words)
         for part in heard.sentences
     )
-    is_empty, is_trouble = not (takes_up or asks or has_own), bool(comforts)
-    holds = (takes_up, asks, has_own, is_empty, is_trouble, len(asked) > 2)
+    is_empty = not (takes_up or asks or has_own)
+    holds = (takes_up, asks, has_own, is_empty, bool(comforts), len(asked) > 2)
     parts = [
-        Contribution(f"chat:{name}", points * is_so, note.format(*comforts))
+        Contribution(f"chat:{name}", points, note.format(*comforts))
         for (name, (points, note)), is_so in zip(_CHAT.items(), holds, strict=True)
         if is_so
     ]

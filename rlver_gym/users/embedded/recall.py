@@ -48,8 +48,7 @@ class Moment:
         self.told = frozenset([token for part in parts for token in part.topics])
         self.told_runs = frozenset([run for part in parts for run in part.runs])
         self.told_words = frozenset([word for part in parts for word in part.words])
-        vectors = [piece.vector for piece in every]
-        self.told_vectors = np.concatenate([self.last.vectors[:0], *vectors])
+        self.told_vectors = np.concatenate([self.last.vectors[:0], *[one.vector for one in every]])
         self.lines = frozenset([line for told in self.pieces for line in list_sentences(told)])
         self.own = frozenset([token for one in self.utterances for token in one.tokens])
 

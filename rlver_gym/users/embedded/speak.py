@@ -36,8 +36,7 @@ _ALWAYS = ("greets", "thanked", "apologised", "farewell")
 _WHEN, _AGE = ("when", "how long"), ("fact", "my-age", "")
 _REACTS, _HINTS, _MOST_HINTS = 0.35, 0.25, 3  # shares of faint changes and of turns; most hints
 _STRANGE, _BRIEF = 45, 14  # hundredths of a nat; words of a text to which politeness is all
-_BY_PLACE, _BY_CHANCE, _NEAR = 0.35, 1.0, 3.5
-"""Logits: what a place further down the card costs, what chance moves, where a thread is near."""
+_BY_PLACE, _BY_CHANCE, _NEAR = 0.35, 1.0, 3.5  # logits: of a later place, of chance, of a thread
 
 
 def compose_opening(scene: Scene, emotion: int) -> str:
