@@ -99,8 +99,8 @@ def _render_comparison(comparison: Comparison, by_persona: bool) -> Iterator[str
         rows = _build_judge_score_rows(marks)
         tables.append(Table("capabilities, in a judge's opinion", rows, [_JUDGE_NOTE]))
     for run, opinions in _read_run_opinions(comparison):
-        table = tabulate_opinions(opinions)
-        tables.append(table._replace(title=f"{table.title}: {run}"))
+        title = f"opinions beside the score: {run}"
+        tables.append(tabulate_opinions(opinions)._replace(title=title))
     tables += tabulate_training_signal(episodes) if by_persona else []
     for table in tables:
         yield from _render_table(table)

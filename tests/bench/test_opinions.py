@@ -154,7 +154,7 @@ def test_all_that_is_known_of_a_run_is_in_its_report(folder: Path) -> None:
     assert "| listener | – | 4.0 \\[4.0, 4.0\\] | – | – | – | 2.0 \\[2.0, 2.0\\] | – |" in text
     titles = [line for line in text.splitlines() if line.startswith("## ")]
     assert [one.split()[1] for one in titles] == [
-        *("Final", "By", "Support", "Capabilities,", "Opinions", "What")
+        *("Final", "By", "Support", "Change", "Capabilities,", "Opinions", "What")
     ]
     for damaged in ("[]", "{", '{"emotions": {}, "capabilities": {}}', "null"):
         (folder / "opinions.json").write_text(damaged, encoding="utf-8")
