@@ -39,7 +39,7 @@ WARM_STARTS = {"quick": "--dialogues 240 --epochs 2"}
 _FLAGS = {"corpus": "--from"}
 """Where the word of the command line is none of Python's."""
 _USUAL = (
-    *("model", "env", "env_options", "style", "system", "seed", "iterations", "dialogues"),
+    *("model", "env", "env_options", "style", "seed", "iterations", "dialogues"),
     *("max_reply_tokens", "lr", "kl", "lora_rank", "eval_every", "algo", "group_size"),
     *("reference", "stop_on_gap", "compare", "corpus", "reward"),
 )

@@ -19,7 +19,6 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue
 from rlver_gym.core.user import Scene
 from rlver_gym.corpora.corpus import Corpus, Rating
 from rlver_gym.corpora.sheets import write_sheets
-from rlver_gym.policy.rated import group_by_moment
 from rlver_gym.testing import ChatServer, Refused
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import EmbeddedUser
@@ -102,8 +101,8 @@ def test_the_changes_are_the_users_own_and_learners_read_them(drawn: Path) -> No
     agree = [asked[x.reply] == x.change for x in offline if x.reply in moments]
     assert all(agree)
     assert len(agree) == 6 * 6 - 1
-    groups = Counter(len(each) for each in group_by_moment(Corpus(drawn).rated_replies()))
-    assert groups[6] == 6
+    rated = Counter((x.place, len(x.dialogue.turns)) for x in Corpus(drawn).rated_replies())
+    assert Counter(rated.values())[6] == 6
 
 
 def dialogue_ids(folder: Path) -> set[str]:

@@ -113,7 +113,7 @@ def test_another_embedded_user_is_another_version(monkeypatch: pytest.MonkeyPatc
         return [LLMUser(ScriptedChat([]), "m", each).version for each in options]
 
     before = versions()
-    monkeypatch.setattr("rlver_gym.users.embedded_user._VERSION", 999)
+    monkeypatch.setattr(EmbeddedUser, "version", "999")
     after = versions()
     assert before[0] == after[0]
     assert len({*before, *after}) == 3
