@@ -19,7 +19,18 @@ from rlver_gym.library.personas import library
 from rlver_gym.users.reader_states import LAYOUT, NUM_KINDS, FrozenStates
 
 CORPORA = Path(__file__).parents[1] / "recordings" / "en"
-PARTS = ("train", "samples/own", "test", "samples/train", "policies", "ordinary", "samples/test")
+PARTS = (
+    "train",
+    "samples/own",
+    "test",
+    "samples/train",
+    "samples/round1",
+    "samples/round1-written",
+    "policies",
+    "ordinary",
+    "talk",
+    "samples/test",
+)
 DEPTHS = 6
 SECONDS_BETWEEN_LINES = 30.0
 

@@ -26,13 +26,15 @@ from fidelity import appraise_replies, compare_agreements, describe_agreement
 from fit_english import displace, join, lay_out, leave_out
 
 from rlver_gym.core.capabilities import FACTORS
-from rlver_gym.corpora.corpus import Corpus
+from rlver_gym.corpora.corpus import Corpus, RatedReply, Rating
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.reader import SHIPPED, Head, doubt
 from rlver_gym.util.correlation import centre, correlation_within
 
-FITTED = ("train", "samples/train", "samples/own", "policies")
+OWN = ("samples/own", "samples/round1", "samples/round1-written")
+"""A policy's samples at places of its own dialogues."""
+FITTED = ("train", "samples/train", "policies", *OWN)
 OUTPUTS = ("change", *FACTORS)
 LEVEL = 0.03
 """What a squared difference between places counts beside one within a place."""
@@ -58,7 +60,7 @@ class Rows(NamedTuple):
     states: np.ndarray
     """[R, F] of the depths that are looked at."""
     rated: np.ndarray
-    """[R, 7] change and factors."""
+    """[R, 7] change and factors, which are nan where nobody rated them."""
     felt: np.ndarray
     """By the embedded user, from a fit that did not know the reply."""
     weight: np.ndarray
@@ -137,12 +139,12 @@ def lay_out_rows(folder: Path) -> tuple[dict[str, Any], Rows]:
         _, number, many = np.unique(
             [one.supporter for one in rated], return_inverse=True, return_counts=True
         )
-        is_own = part == "samples/own"
+        is_own = part in OWN
         parts.append(
             Rows(
                 np.array([row_of[part, one.id] for one in rated]),
                 np.zeros((len(rated), 0), np.float32),
-                np.array([[one.mean(name) for name in OUTPUTS] for one in rated], np.float32),
+                np.array([list_ratings(one) for one in rated], np.float32),
                 np.array(felt, float),
                 many[number] ** -0.5,
                 np.array([one.supporter for one in rated]),
@@ -159,6 +161,12 @@ def lay_out_rows(folder: Path) -> tuple[dict[str, Any], Rows]:
             )
         )
     return header, Rows(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def list_ratings(reply: RatedReply) -> list[float]:
+    """Change and factors; nan for factors that nobody gave."""
+    has_factors = any(isinstance(one, Rating) for one in reply.ratings)
+    return [reply.mean(name) if has_factors or name == "change" else np.nan for name in OUTPUTS]
 
 
 def leave_out_embedded(folder: Path) -> dict[str, float]:
@@ -209,6 +217,16 @@ def solve(rows: Rows, penalties: Sequence[float], level: float = LEVEL) -> list[
         found = torch.cholesky_solve(right, torch.linalg.cholesky(whole)).numpy()
         solved.append(Solved(mean, scale, found, mid, gram, ridge))
     return solved
+
+
+def solve_all(rows: Rows, penalty: float) -> Solved:
+    """The change by all replies, the factors by those whose factors were rated."""
+    (solved,) = solve(rows, [penalty])
+    (known,) = solve(rows.pick(~np.isnan(rows.rated).any(axis=1)), [penalty])
+    weight = known.weight * (solved.scale / known.scale)[:, None]
+    level = known.level + (solved.mean - known.mean) / known.scale @ known.weight
+    weight[:, 0], level[0] = solved.weight[:, 0], solved.level[0]
+    return solved._replace(weight=weight, level=level)
 
 
 def split_folds(labels: np.ndarray, seed: int) -> np.ndarray:
@@ -380,7 +398,7 @@ def fit(folder: Path, header: dict[str, Any], rows: Rows, out: Path) -> None:
     print(
         f"left out: doubted {describe(rows, doubted)}; {(distances > near).mean():.1%} of replies"
     )
-    solved = solve(rows, [penalty])[0]
+    solved = solve_all(rows, penalty)
     # In points, and standardised within the head: the change is scaled, the factors stay.
     scale = np.array([mix.scale, *[1.0] * len(FACTORS)])
     shift = np.array([mix.shift, *[0.0] * len(FACTORS)])
@@ -432,7 +450,7 @@ def measure_test(header: dict[str, Any], folder: Path, head: Head) -> None:
     """
     file = StatesFile(folder)
     _, row_of = file.find_rows()
-    for part in ("test", "samples/test", "ordinary"):
+    for part in ("test", "samples/test", "ordinary", "talk"):
         rated = Corpus(CORPORA / part).rated_replies()
         if not all((part, one.id) in row_of for one in rated):
             print(f"{part}: its states are not all there")

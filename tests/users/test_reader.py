@@ -240,6 +240,10 @@ def test_ridge_finds_what_decides_within_a_place() -> None:
     assert weight[0] == pytest.approx(2, abs=0.05)
     assert weight[1] == pytest.approx(-3, abs=0.05)
     assert np.abs(weight[2:]).max() < 0.05
+    few = np.where(place < 30, 0, np.nan).astype(np.float32)[:, None]
+    unrated = rows._replace(rated=np.column_stack([rated[:, :1], rated[:, 1:] + few]))
+    whole = fit_reader.solve_all(unrated, 1e-4).predict(states)
+    assert np.abs(whole - rated).max() < 1.5, "factors by the replies whose factors are known"
     predicted, distances = fit_reader.predict_left_out(rows, 1e-4, by_supporter=True)
     assert np.corrcoef(predicted, rated[:, 0])[0, 1] > 0.99
     mix = fit_reader.choose_mix(rows._replace(felt=states[:, 5].astype(float)), predicted)
