@@ -24,7 +24,7 @@ class Table(NamedTuple):
     """A table of agents, wherever it is shown."""
 
     title: str
-    rows: list[list[str]]
+    rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
 
 
