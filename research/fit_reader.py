@@ -222,7 +222,7 @@ def solve(rows: Rows, penalties: Sequence[float], level: float = LEVEL) -> list[
 def solve_all(rows: Rows, penalty: float) -> Solved:
     """The change by all replies, the factors by those whose factors were rated."""
     (solved,) = solve(rows, [penalty])
-    (known,) = solve(rows.pick(~np.isnan(rows.rated).any(axis=1)), [penalty])
+    (known,) = solve(rows.pick(np.asarray(~np.isnan(rows.rated).any(axis=1))), [penalty])
     weight = known.weight * (solved.scale / known.scale)[:, None]
     level = known.level + (solved.mean - known.mean) / known.scale @ known.weight
     weight[:, 0], level[0] = solved.weight[:, 0], solved.level[0]
