@@ -415,8 +415,13 @@ def test_a_harmed_head_is_refused(head: Path, tmp_path: Path, harm: str) -> None
 
 
 def test_another_base_or_none_is_refused_with_what_to_do(
-    tmp_path: Path, head: Path, base: Path, replies: list[RatedReply]
+    tmp_path: Path,
+    head: Path,
+    base: Path,
+    replies: list[RatedReply],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("rlver_gym.users.reader_states.SHARED", {})  # no learner of another test
     asked = [(library().get(replies[0].persona), replies[0].dialogue)]
     other = make_base(tmp_path / "other", seed=1)
     with pytest.raises(UserFailed, match=r"is another model.*fit_reader\.py"):
