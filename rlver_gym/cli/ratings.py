@@ -17,7 +17,7 @@ from rlver_gym.cli.report import ask_all, print_table
 from rlver_gym.cli.rescore import announce_cost, make_appraisers
 from rlver_gym.cli.servers import UserOption, Yes, parse_user_options
 from rlver_gym.cli.train import import_with_torch
-from rlver_gym.corpora.corpus import Corpus, append_ratings
+from rlver_gym.corpora.corpus import ENV, Corpus, append_ratings
 from rlver_gym.corpora.levels import Level, measure_levels
 from rlver_gym.corpora.sheets import ANCHORS, read_sheets, write_sheets
 from rlver_gym.llm_client.response_cache import ResponseCache, Row
@@ -154,16 +154,18 @@ def write(
 
 @app.command()
 def read(
-    sheets: Annotated[Path, typer.Argument(help="The folder of the sheets.")], corpus: Replies
+    sheets: Annotated[Path, typer.Argument(help="The folder of the sheets.")],
+    corpus: Replies,
+    env: Annotated[str, typer.Option(help="The env card of the dialogues: an id or a file.")] = ENV,
 ) -> None:
     """Read what readers wrote back into the corpus, and say how strict each of them was, and what
     they made of each supporter.
 
-    By supporter, with 95 % intervals over people: the final emotion (from the start of
-    SAGE-Sentient-v0, with all changes, within 0 and 100, until the person would leave or be
-    content) of the dialogues that are rated whole; the change a reply; how human it sounds, from 0
-    to 4. Below, how much more each gives than the first to the same people; the first is the first
-    agent of the benchmark.
+    By supporter, with 95 % intervals over people: the final emotion (from the start of the env
+    card, with all changes, within 0 and 100, until the person would leave or be content) of the
+    dialogues that are rated whole; the change a reply; how human it sounds, from 0 to 4. Below, how
+    much more each gives than the first to the same people; the first is the first agent of the
+    benchmark.
 
     Example: rlver-gym sheets read sheets drawn
     """
@@ -172,13 +174,13 @@ def read(
     console.print_line(f"{reading.added} new ratings in {corpus}")
     for reader, apart in sorted(reading.strictness.items()):
         console.print_line(f"{reader}: anchors {apart:+.1f} from their recorded change")
-    _print_levels(corpus)
+    _print_levels(corpus, env)
 
 
-def _print_levels(folder: Path) -> None:
+def _print_levels(folder: Path, env: str = ENV) -> None:
     """Of all that is rated there."""
     corpus, console = Corpus(folder), SafeConsole()
-    levels = measure_levels(corpus)
+    levels = measure_levels(corpus, env)
     for first, rows in group((level.over, level) for level in levels).items():
         title = "by supporter" if first is None else f"more than {first}, to the same people"
         count = "dialogues" if first is None else "people"

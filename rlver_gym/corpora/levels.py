@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlver_gym.core.cards import env_card
+from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.corpora.corpus import ENV, Corpus, Rating
 from rlver_gym.util.groups import group, mean_by
 from rlver_gym.util.interval import Interval, bootstrap
@@ -46,11 +46,11 @@ class _Means(NamedTuple):
         return self.final, self.change, self.human
 
 
-def measure_levels(corpus: Corpus) -> list[Level]:
+def measure_levels(corpus: Corpus, env: str = ENV) -> list[Level]:
     """Every supporter of whom something is rated, in the order in which the corpus names them, then
-    the differences to the first.
+    the differences to the first. Finals by the card `env`, an id or a file.
     """
-    means = _measure_means(corpus)
+    means = _measure_means(corpus, env_card(env))
     levels = [_make_level(name, None, x.measures, x.dialogues) for name, x in means.items()]
     for first, base in list(means.items())[:1]:
         for name, x in list(means.items())[1:]:
@@ -60,8 +60,8 @@ def measure_levels(corpus: Corpus) -> list[Level]:
     return levels
 
 
-def _measure_means(corpus: Corpus) -> dict[str, _Means]:
-    card, replies = env_card(ENV), group((x.supporter, x) for x in corpus.rated_replies())
+def _measure_means(corpus: Corpus, card: EnvCard) -> dict[str, _Means]:
+    replies = group((x.supporter, x) for x in corpus.rated_replies())
     changes = group((x.place, x.mean("change")) for each in replies.values() for x in each)
     finals = group(
         (line.supporter, (line.persona, card.final_emotion(changes[line.id])))

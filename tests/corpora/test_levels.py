@@ -133,6 +133,10 @@ def test_levels_are_what_readers_said_person_by_person(corpus: Path, sheets: Pat
     assert over.change.mean == pytest.approx(4 - 2)
     assert over.change.low < over.change.mean < over.change.high
     assert over.human == (2, 2, 2)
+    other = {x.supporter: x for x in measure_levels(Corpus(corpus), "RLVER-Sparse-v0")[:3]}
+    start = env_card("RLVER-Sparse-v0").start
+    lower = [min(100, start + 4 * turns["oracle", x]) for x in PEOPLE]
+    assert other["oracle"].final.mean == pytest.approx(fmean(lower))
     assert "more than listener, to the same people" in told
     assert "anna: anchors" in told
     assert re.search(r"echo +5 +0\.0 \[0\.0, 0\.0\] +-10\.0 \[-10\.0, -10\.0\] +1\.0", told)
