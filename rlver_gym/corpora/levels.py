@@ -21,7 +21,7 @@ class Level(NamedTuple):
     over: str | None
     """The first supporter, in a row of differences."""
     final: Interval
-    """Where dialogues that are rated whole end, by the env card of the corpus."""
+    """Where dialogues that are rated whole end, by an env card."""
     change: Interval
     """A reply, of dialogues and moments."""
     human: Interval

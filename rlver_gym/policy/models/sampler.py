@@ -172,10 +172,13 @@ class ModelSampler:
         fresh = itertools.count(max(rows, default=-1) + 1)
         numbers: list[int] = []
         for ids in prompts:
-            common = {owner: _count_common_ids(held, ids) for owner, held in rows.items()}
-            best = max(common, key=common.__getitem__, default=-1)
-            is_same = best >= 0 and 2 * common[best] >= len(rows[best])
-            numbers.append(best if is_same else next(fresh))
+            common = {
+                owner: _count_common_ids(held, ids)
+                for owner, held in rows.items()
+                if _shares_half(held, ids)
+            }
+            best = max(common, key=common.__getitem__, default=None)
+            numbers.append(next(fresh) if best is None else best)
             rows.pop(numbers[-1], None)
         if len(rows) + len(numbers) > most:
             self.forget()
@@ -417,6 +420,12 @@ def _split_rows(count_B: Sequence[int], most: int) -> Iterator[range]:
             yield range(first, row)
             first, longest = row, count
     yield range(first, len(count_B))
+
+
+def _shares_half(held: Sequence[int], ids: Sequence[int]) -> bool:
+    """Whether the prompt begins with the first half of what is held."""
+    half = (len(held) + 1) // 2
+    return list(held[:half]) == list(ids[:half])
 
 
 def _count_common_ids(held: Sequence[int], ids: Sequence[int]) -> int:
