@@ -4,14 +4,13 @@ Exit codes: 0 fine, 1 found something wrong, 2 could not do what was asked, 3 st
 outage, 4 some dialogues failed, 5 a threshold of a suite fails, 130 interrupted.
 """
 
-import os
 import signal
 import sys
 from importlib import import_module
-from types import FrameType
 from typing import Any
 
 from rlver_gym.util.machine import set_passive_waiting
+from rlver_gym.util.stop import exit_at_once
 
 
 def __getattr__(name: str) -> Any:
@@ -23,7 +22,7 @@ def __getattr__(name: str) -> Any:
 def main() -> None:
     """Run the command line. Ctrl-C ends it with 130, also while the commands are imported."""
     # Some libraries make another error of a KeyboardInterrupt in their import.
-    before = signal.signal(signal.SIGINT, _exit_on_interrupt)
+    before = signal.signal(signal.SIGINT, exit_at_once)
     set_passive_waiting()
     root = import_module("rlver_gym.cli.root")
     signal.signal(signal.SIGINT, before)
@@ -34,8 +33,3 @@ def main() -> None:
         if end.__context__ and isinstance(end.__context__.__cause__, KeyboardInterrupt):
             print("\nstopped.", file=sys.stderr)
         raise
-
-
-def _exit_on_interrupt(number: int, frame: FrameType | None) -> None:
-    print("\nstopped.", file=sys.stderr, flush=True)
-    os._exit(130)

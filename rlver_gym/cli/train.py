@@ -30,7 +30,7 @@ from rlver_gym.policy.learning.registry import ALGORITHMS, list_algorithms_with_
 from rlver_gym.policy.sft_config import SftConfig, make_sft_config
 from rlver_gym.util.errors import TrainingError, pip_install
 from rlver_gym.util.machine import keep_freed_memory
-from rlver_gym.util.stop import handle_stops
+from rlver_gym.util.stop import exit_at_once, handle_stops
 
 _NONE = "none"
 """Typed for what may be missing, such as a preset's target_kl."""
@@ -238,7 +238,8 @@ def import_with_torch(module: str) -> Any:
     """
     keep_freed_memory()
     try:
-        return import_module(module)
+        with handle_stops(exit_at_once):
+            return import_module(module)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("rlver_gym"):
             raise

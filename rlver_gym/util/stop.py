@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +32,14 @@ def handle_stops(handler: Callable[[int, FrameType | None], Any]) -> Iterator[No
     finally:
         for number, previous in before.items():
             signal.signal(number, previous)
+
+
+def exit_at_once(number: int, frame: FrameType | None) -> None:
+    """A handler for while modules are imported, where nothing can be lost: a KeyboardInterrupt that
+    passes code made from text, as dataclasses are, ends Python by SIGINT, whatever the exit code.
+    """
+    print("\nstopped.", file=sys.stderr, flush=True)
+    os._exit(130)
 
 
 class StopSignals:

@@ -155,6 +155,23 @@ def test_a_second_stop_ends_at_once_and_its_echo_does_not(
             os.kill(os.getpid(), signal.SIGINT)
 
 
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_stop_while_modules_are_imported_ends_with_130(name: str, tmp_path: Path) -> None:
+    made_from_text = f"import os, signal; os.kill(os.getpid(), signal.{name}); sum(range(10**7))"
+    (tmp_path / "stopped_here.py").write_text(f"exec({made_from_text!r})", encoding="utf-8")
+    program = (
+        "import signal, sys; from rlver_gym.cli.train import import_with_torch as do;"
+        " from rlver_gym.util.stop import handle_stops\n"
+        "try:\n"
+        "    with handle_stops(signal.default_int_handler): do('stopped_here')\n"
+        "except KeyboardInterrupt: sys.exit(130)"
+    )
+    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    with heeding_ctrl_c():
+        process = subprocess.run([sys.executable, "-m", "program"], cwd=tmp_path)
+    assert process.returncode == 130
+
+
 def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew_with_resume_alone(
     whole: Path, copy: Path, config: TrainConfig, capsys: pytest.CaptureFixture[str]
 ) -> None:
