@@ -1,4 +1,4 @@
-.PHONY: help install check house test learner slow fuzz full docs studio bench speed fidelity
+.PHONY: help install check house test learner slow fuzz full wheel docs studio bench speed fidelity
 
 PYTHON ?= .venv/bin/python
 
@@ -36,6 +36,9 @@ fuzz:            ## the fuzzers with thousands of new examples, some minutes
 
 full:            ## what takes too long for every change: lowest versions, other Pythons and openai, long fuzzing; an hour
 	.ci/full
+
+wheel:           ## the distributions, and the wheel in fresh environments: make wheel PYTHONS="python3.11 python3.13"
+	.ci/wheel $(PYTHONS)
 
 integration-%:   ## one framework in an environment of its own: make integration-verifiers
 	.ci/integration $*
