@@ -31,13 +31,15 @@ PARTS = (
     "talk",
     "samples/test",
 )
-DEPTHS = 6
+SIXTHS = 6
+DEEPEST = 4
+"""Of these sixths: with 2,300 replies, later layers agreed less within a dialogue and a place."""
 SECONDS_BETWEEN_LINES = 30.0
 
 
 def choose_depths(layers: int) -> list[int]:
-    """After each sixth of the layers."""
-    return sorted({max(1, round(layers * part / DEPTHS)) for part in range(1, DEPTHS + 1)})
+    """After each sixth of the layers, up to two thirds of them."""
+    return sorted({max(1, round(layers * part / SIXTHS)) for part in range(1, DEEPEST + 1)})
 
 
 class Unit(NamedTuple):
@@ -50,7 +52,8 @@ class Unit(NamedTuple):
 
 def list_units() -> list[Unit]:
     """All of them, in the order in which they are read: whole dialogues and a policy's own places
-    first, then the test split, so that a part of the work is worth something.
+    first, then the test split, so that a part of the work is worth something; samples with test
+    people last.
     """
     units: list[tuple[int, Unit]] = []
     for part in PARTS:
@@ -59,7 +62,9 @@ def list_units() -> list[Unit]:
             places[reply.place].append(reply)
         for place, replies in places.items():
             is_dialogue = part == "train" and len({one.supporter for one in replies}) == 1
-            turn = 0 if is_dialogue or part == "samples/own" else 1 if part == "test" else 2
+            turn = {"samples/own": 0, "test": 1, "samples/test": 3}.get(
+                part, 0 if is_dialogue else 2
+            )
             units.append((turn, Unit(part, place, replies)))
     people = sorted({unit.replies[0].persona for _, unit in units})
     random.Random(0).shuffle(people)  # those of one person together: its beginning is run once
