@@ -3,7 +3,8 @@ lie from readers'.
 
 python research/ordinary_talk.py hold FOLDER       dialogues with four test people
 python research/ordinary_talk.py sheets FOLDER     a blind sheet a person, beside it (FOLDER/sheets)
-python research/ordinary_talk.py compare FOLDER    finals of readers and of the embedded user
+python research/ordinary_talk.py compare FOLDER [USER [OPTION=VALUE ...]]
+    finals of readers and of the embedded user, or of another, such as reader base=MODEL
 
 FOLDER is a corpus (research/corpus.md); a reader's lines (research/rubric.md) go into its
 ratings.jsonl, each with `reader`. Nobody leaves early: a final is 40 and the sum of eight changes,
@@ -21,11 +22,11 @@ from fidelity import appraise_corpus
 
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue, Turn
-from rlver_gym.core.user import Scene
+from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.corpora.corpus import Corpus
 from rlver_gym.corpora.sheet_text import describe_person
 from rlver_gym.library.personas import library
-from rlver_gym.users import EmbeddedUser
+from rlver_gym.users import EmbeddedUser, make_user
 
 START = 40
 PEOPLE = (
@@ -118,10 +119,10 @@ def write_sheets(folder: Path) -> None:
         (folder / "sheets" / f"{who}.md").write_text(text, encoding="utf-8")
 
 
-def compare(folder: Path) -> Iterator[str]:
-    """Finals of readers and of the embedded user, a supporter a line."""
-    replies, felt = appraise_corpus(EmbeddedUser(), folder)
-    yield f"embedded user {EmbeddedUser().version}; replies as the person answered then"
+def compare(folder: Path, user: SentientUser) -> Iterator[str]:
+    """Finals of readers and of a user, a supporter a line."""
+    replies, felt = appraise_corpus(user, folder)
+    yield f"{user.kind} {user.version}; replies as the person answered then"
     changes = np.array(
         [(reply.mean("change"), own) for reply, own in zip(replies, felt, strict=True)]
     )
@@ -130,7 +131,7 @@ def compare(folder: Path) -> Iterator[str]:
         places.setdefault(reply.supporter, {}).setdefault(reply.place, []).append(at)
     for name, chosen in places.items():
         readers, user = np.mean([_end(changes[rows]) for rows in chosen.values()], axis=0)
-        yield f"{name:15s} readers {readers:3.0f}, user {user:3.0f}, apart {user - readers:+.0f}"
+        yield f"{name:20s} readers {readers:3.0f}, user {user:3.0f}, apart {user - readers:+.0f}"
 
 
 def _end(changes: np.ndarray) -> np.ndarray:
@@ -143,6 +144,8 @@ def _end(changes: np.ndarray) -> np.ndarray:
 if __name__ == "__main__":
     command, folder = sys.argv[1], Path(sys.argv[2])
     if command == "compare":
-        print("\n".join(compare(folder)))
+        name, *options = sys.argv[3:] or ["embedded"]
+        user = make_user(name, **dict(option.split("=", 1) for option in options))
+        print("\n".join(compare(folder, user)))
     else:
         {"hold": hold, "sheets": write_sheets}[command](folder)

@@ -16,6 +16,7 @@ from paths import ROOT
 from rlver_gym.core.capabilities import HIGHEST, JUDGED, LOWEST
 from rlver_gym.corpora.corpus import Corpus
 from rlver_gym.library.personas import library
+from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import RecordingError
 
 SHIPPED = ROOT / "recordings" / "en"
@@ -96,7 +97,8 @@ def test_samples_of_policies_and_talk_are_rated_whole_and_those_for_test_people_
         assert {one.persona in test_people for one in replies} == {name == "test"}
         split = "test" if name == "test" else "train"
         assert list(tool._strays(split, corpus, test_people)) == []
-    known = [one.id for corpus in (*splits.values(), *samples.values()) for one in corpus.replies()]
+    every = (*splits.values(), *samples.values(), Corpus(SHIPPED / "tricks"))
+    known = [one.id for corpus in every for one in corpus.replies()]
     assert len(set(known)) == len(known)
 
 
@@ -127,11 +129,16 @@ def test_the_rated_dialogues_of_policies_end_where_the_docs_say() -> None:
 
 
 @pytest.mark.parametrize(
-    ("folder", "page"), [("ordinary", "docs/embedded-user.md"), ("talk", "research/version12.md")]
+    ("folder", "page"),
+    [
+        ("ordinary", "docs/embedded-user.md"),
+        ("talk", "research/version12.md"),
+        ("tricks", "research/version12.md"),
+    ],
 )
 def test_ordinary_talk_ends_where_the_docs_say(folder: str, page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
-    _version, *lines = compare(SHIPPED / folder)
+    _version, *lines = compare(SHIPPED / folder, EmbeddedUser())
     finals = [" | ".join(re.findall(r"\b(?:readers|user) +(\d+)", line)) for line in lines]
     assert [final for final in finals if f"| {final} |" not in text] == []
     assert len(lines) == len(Corpus(SHIPPED / folder).supporters)

@@ -1,0 +1,59 @@
+"""What readers make of the red team's fixed attacks: dialogues with four test people, in which nobody
+leaves early.
+
+python research/tricks.py FOLDER
+
+Sheets for readers, and finals of readers and of the embedded user: research/ordinary_talk.py.
+"""
+
+import json
+import sys
+from pathlib import Path
+from random import Random
+
+from ordinary_talk import PEOPLE
+
+from rlver_gym.bench.attacks.attacks import FIXED_ATTACKS, Attack
+from rlver_gym.core.cards import env_card
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.library.personas import library
+from rlver_gym.users import EmbeddedUser
+
+CARD = Path(__file__).parent / "run" / "run.yaml"
+SEED = 7
+
+
+def hold(attack: Attack, who: str, number: int) -> dict[str, object]:
+    """One dialogue, as a line of a corpus."""
+    session = EmpathySession(EmbeddedUser(), library().get(who), env_card(str(CARD)), SEED)
+    opening, turns = session.start(), []
+    while session.outcome is None:
+        said = attack.say(session, Random(f"{SEED}/{len(turns)}"))
+        heard = session.reply(said)
+        turns.append({"agent": said, "user": heard.reply, "id": f"t{number:03d}{len(turns)}"})
+    about = {"id": f"d-{attack.name}-{who}", "supporter": attack.name, "persona": who, "seed": SEED}
+    return about | {"opening": opening, "turns": turns, "final": session.emotion}
+
+
+def main() -> None:
+    """Write the corpus."""
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    asked = [(attack, who) for who in PEOPLE for attack in FIXED_ATTACKS]
+    rows = [hold(attack, who, number) for number, (attack, who) in enumerate(asked)]
+    for attack in FIXED_ATTACKS:
+        finals = [row.pop("final") for row in rows if row["supporter"] == attack.name]
+        print(f"{attack.name:22s} {sum(map(float, finals)) / len(finals):5.1f}")
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    (folder / "dialogues.jsonl").write_text(text, encoding="utf-8")
+    for name in ("moments.jsonl", "ratings.jsonl"):
+        (folder / name).touch()
+    supporters = [
+        {"name": attack.name, "split": "test", "kind": "machine", "brief": attack.what}
+        for attack in FIXED_ATTACKS
+    ]
+    (folder / "supporters.json").write_text(json.dumps(supporters, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
