@@ -3,7 +3,6 @@
 import gc
 import os
 import shutil
-from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,8 +13,7 @@ from hypothesis import settings
 
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
-from rlver_gym.core.cards import EnvCard, env_card
-from rlver_gym.core.persona import Persona
+from rlver_gym.core.cards import env_card
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client import connect as shared
@@ -80,38 +78,38 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture
-def close_shared_clients() -> Iterator[None]:
+def close_shared_clients():
     """Close the shared clients and response caches that a test opened."""
     yield
     shared.close()
 
 
 @pytest.fixture(scope="session")
-def persona() -> Persona:
+def persona():
     """A demo persona: passive, wants praise."""
     return library().get(library().ids("demo")[-1])
 
 
 @pytest.fixture(scope="session")
-def card() -> EnvCard:
+def card():
     return env_card("RLVER-Empathy-v0")
 
 
 @pytest.fixture
-def session(persona: Persona, card: EnvCard) -> EmpathySession:
+def session(persona, card):
     session = EmpathySession(EmbeddedUser(), persona, card, seed=0)
     session.start()
     return session
 
 
 @pytest.fixture(scope="session")
-def plan() -> BenchPlan:
+def plan():
     """A small benchmark: three agents, the demo personas, two seeds."""
     return BenchPlan(agents=("comfort", "listener", "oracle"), seeds=2, split="demo")
 
 
 @pytest.fixture(scope="session")
-def finished(plan: BenchPlan, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(plan, tmp_path_factory):
     """The folder of that benchmark, finished. Do not write to it: take `copy`."""
     folder = tmp_path_factory.mktemp("run")
     assert len(list(run(plan, folder))) == len(plan.cases())
@@ -119,18 +117,18 @@ def finished(plan: BenchPlan, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def copy(finished: Path, tmp_path: Path) -> Path:
+def copy(finished, tmp_path):
     return Path(shutil.copytree(finished, tmp_path / "copy"))
 
 
 @pytest.fixture(scope="session")
-def one_thread() -> None:
+def one_thread():
     """Torch on one thread: tiny models gain nothing from more, and lose much on busy cores."""
     pytest.importorskip("torch", reason="needs torch: pip install '.[train]'").set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
-def tiny_folder(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_folder(one_thread, tmp_path_factory):
     """A tiny model and its tokenizer, on disk. Do not write to it."""
     from rlver_gym.policy.models.tiny_model import build_tiny_model
 

@@ -1,8 +1,6 @@
 """The OpenAI agent against servers that misbehave: each is one AgentError."""
 
-from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -36,7 +34,7 @@ class Handler(JsonHandler):
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def server(monkeypatch):
     with Server(("127.0.0.1", 0), Handler) as server:
         Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
@@ -61,7 +59,7 @@ def completion(content: object, ended: str = "stop") -> dict[str, Any]:
         (completion("<|channel|>analysis<|message|>He is", "length"), "Raise max_tokens"),
     ],
 )
-def test_an_answer_that_is_no_utterance_is_named(server: Server, answer: Any, says: str) -> None:
+def test_an_answer_that_is_no_utterance_is_named(server, answer, says):
     server.answer = answer
     with pytest.raises(AgentError, match=says) as error:
         OpenAIChat("m", chat=ONCE).reply(HELLO)
@@ -77,16 +75,12 @@ def test_an_answer_that_is_no_utterance_is_named(server: Server, answer: Any, sa
         (completion("<think>He is sad.</think>I am sorry that", "length"), "I am sorry that"),
     ],
 )
-def test_what_is_said_is_the_answer_without_thoughts(
-    server: Server, answer: Any, said: str
-) -> None:
+def test_what_is_said_is_the_answer_without_thoughts(server, answer, said):
     server.answer = answer
     assert OpenAIChat("m", chat=ONCE).reply(HELLO) == said
 
 
-def test_a_failure_on_the_cache_names_the_command_that_forgets_it(
-    server: Server, tmp_path: Path
-) -> None:
+def test_a_failure_on_the_cache_names_the_command_that_forgets_it(server, tmp_path):
     cache = tmp_path / "response_cache.sqlite"
     server.answer = completion(None)
     chat = ChatSettings(attempts=1, response_cache=cache)
@@ -99,7 +93,7 @@ def test_a_failure_on_the_cache_names_the_command_that_forgets_it(
     assert OpenAIChat("m", chat=chat).reply(HELLO) == "I am sorry."
 
 
-def test_thoughts_of_an_agent_of_ones_own_are_not_said() -> None:
+def test_thoughts_of_an_agent_of_ones_own_are_not_said():
     assert require_text("Hm.\n</think>\n\nI am sorry.<|im_end|>") == "I am sorry."
     assert require_text("  I think so. ") == "I think so."
     assert require_text(" ") == ""
@@ -107,9 +101,7 @@ def test_thoughts_of_an_agent_of_ones_own_are_not_said() -> None:
         require_text("<think>I should")
 
 
-def test_what_concerns_the_whole_run_is_not_put_on_the_agent(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_concerns_the_whole_run_is_not_put_on_the_agent(server, monkeypatch):
     with pytest.raises(ServerUnreachable, match=r"http://127\.0\.0\.1:9/v1"):
         OpenAIChat("m", chat=ChatSettings(base_url="http://127.0.0.1:9/v1")).reply(HELLO)
     monkeypatch.delenv("OPENAI_BASE_URL")
@@ -118,7 +110,7 @@ def test_what_concerns_the_whole_run_is_not_put_on_the_agent(
         OpenAIChat("m")
 
 
-def test_the_seed_of_a_dialogue_goes_to_the_server(server: Server) -> None:
+def test_the_seed_of_a_dialogue_goes_to_the_server(server):
     server.answer = completion("Hm.")
     make_agent("openai:m", library().get(library().ids("demo")[0]), seed=7).reply(HELLO)
     assert server.body["seed"] == 7

@@ -29,9 +29,7 @@ def bench(server: ChatServer, folder: Path, *words: str) -> subprocess.Completed
     return run_command(*asked, env=os.environ | {"OPENAI_API_KEY": "x", "COLUMNS": "300"})
 
 
-def test_agent_options_are_sent_with_every_request_and_pinned_in_the_manifest(
-    tmp_path: Path,
-) -> None:
+def test_agent_options_are_sent_with_every_request_and_pinned_in_the_manifest(tmp_path):
     words = ("temperature=0", "top_p=0.9", "max_tokens=50", "thinking=false", "stop=###")
     options = [word for pair in words for word in ("--agent-option", pair)]
     with ChatServer(ANSWERS) as server:
@@ -55,7 +53,7 @@ def test_agent_options_are_sent_with_every_request_and_pinned_in_the_manifest(
     assert set(verify(tmp_path / "greedy")) == {None}
 
 
-def test_omitted_fields_are_not_sent_and_are_pinned(tmp_path: Path) -> None:
+def test_omitted_fields_are_not_sent_and_are_pinned(tmp_path):
     with ChatServer(ANSWERS) as server:
         done = bench(server, tmp_path, "--omit", "seed", "--omit", "temperature", "--timeout", "9")
         assert done.returncode == 0, done.stderr
@@ -76,9 +74,7 @@ def test_omitted_fields_are_not_sent_and_are_pinned(tmp_path: Path) -> None:
         (("--omit", "messages"), "response_format"),
     ],
 )
-def test_an_option_that_cannot_be_meant_is_refused_before_anything_is_asked(
-    words: tuple[str, ...], says: str, tmp_path: Path
-) -> None:
+def test_an_option_that_cannot_be_meant_is_refused_before_anything_is_asked(words, says, tmp_path):
     with ChatServer("x") as server:
         done = bench(server, tmp_path, *words)
         assert done.returncode == 2
@@ -86,7 +82,7 @@ def test_an_option_that_cannot_be_meant_is_refused_before_anything_is_asked(
         assert server.requests == ()
 
 
-def test_options_of_an_agent_that_only_some_servers_know_are_kept() -> None:
+def test_options_of_an_agent_that_only_some_servers_know_are_kept():
     kept = {"thinking": {"type": "disabled"}, "reasoning_effort": "low"}
     assert parse_agent_options(kept) == kept
 
@@ -104,8 +100,8 @@ BODY = {
 
 @pytest.mark.parametrize("option", BODY)
 def test_agent_user_and_judge_send_the_same_fields_with_every_request_and_pin_them(
-    option: str, tmp_path: Path
-) -> None:
+    option, tmp_path
+):
     fields, run, env = BODY[option], tmp_path / "run", os.environ | {"OPENAI_API_KEY": "x"}
     with ChatServer(ANSWERS) as server:
         asked = ("--user", "openai:u", "--agent-option", option, "--user-option", option)
@@ -145,8 +141,8 @@ SECRETS = [
 @pytest.mark.parametrize("of", ["agent", "user", "judge"])
 @pytest.mark.parametrize(("option", "says"), SECRETS)
 def test_a_secret_and_what_only_we_set_are_refused_before_anything_is_written(
-    of: str, option: str, says: str, tmp_path: Path
-) -> None:
+    of, option, says, tmp_path
+):
     run = tmp_path / "run"
     with ChatServer("x") as server:
         if of == "judge":
@@ -164,7 +160,7 @@ def test_a_secret_and_what_only_we_set_are_refused_before_anything_is_written(
     assert of == "judge" or not run.exists() or not list(run.iterdir())
 
 
-def test_the_remedy_for_thoughts_names_options_that_agent_user_and_judge_have() -> None:
+def test_the_remedy_for_thoughts_names_options_that_agent_user_and_judge_have():
     named = {word.partition("=")[0] for word in THINKING_SWITCH.split() if "=" in word}
     assert len(named) == 3
     for known in (AGENT_OPTIONS, LLMOptions.model_fields, HEEDED):

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,7 +29,7 @@ def printed(width: int, *tables: list[list[str]]) -> str:
 AGENTS = ("comfort", "listener", "oracle")
 
 
-def test_tables_show_long_names_whole_and_keep_headings_even(finished: Path) -> None:
+def test_tables_show_long_names_whole_and_keep_headings_even(finished):
     long = "some_package.some_module:SomeVeryLongAgentNameThatGoesOnAndOn"
     comfort = [one for one in read_episodes(finished) if one.agent == "comfort"]
     ranked = score_agents([one._replace(agent=long) for one in comfort])
@@ -43,8 +42,8 @@ def test_tables_show_long_names_whole_and_keep_headings_even(finished: Path) -> 
 
 @pytest.mark.parametrize(("width", "parts"), [(40, 3), (60, 2), (80, 1)])
 def test_a_narrow_terminal_shows_names_and_figures_whole_in_tables_below_each_other(
-    finished: Path, width: int, parts: int
-) -> None:
+    finished, width, parts
+):
     ranked = score_agents(list(read_episodes(finished)))
     shown = printed(width, build_score_rows(ranked))
     assert "…" not in shown
@@ -55,7 +54,7 @@ def test_a_narrow_terminal_shows_names_and_figures_whole_in_tables_below_each_ot
         assert f"{score.final.mean:.1f} [{score.final.low:.1f}, {score.final.high:.1f}]" in rows[0]
 
 
-def test_checkpoints_of_long_paths_can_be_told_apart() -> None:
+def test_checkpoints_of_long_paths_can_be_told_apart():
     place, names = "checkpoints/000032/model", ("warm", "moderate", "hard")
     runs = [f"hf:/home/me/experiments/rlver/{run}/{place}" for run in names]
     agents = ["adaptive", "hf:/home/me/experiments/rlver/base", *runs]
@@ -69,7 +68,7 @@ def test_checkpoints_of_long_paths_can_be_told_apart() -> None:
     assert shorten_agent_path(server, [server, "echo"]) == server
 
 
-def test_scores_pair_by_persona(finished: Path) -> None:
+def test_scores_pair_by_persona(finished):
     ranked = score_agents(read_episodes(finished))
     assert ranked[0].agent == "oracle"
     best, ahead = next(one for one in ranked if one.agent != "oracle"), ranked[0].to_best
@@ -83,7 +82,7 @@ def test_scores_pair_by_persona(finished: Path) -> None:
     assert set(ranked[0].needs) == {episode.need for episode in read_episodes(finished)}
 
 
-def test_bootstrap_by_hand() -> None:
+def test_bootstrap_by_hand():
     assert bootstrap(np.array([50.0, 50.0, 50.0])) == (50.0, 50.0, 50.0)
     interval = bootstrap(np.array([0.0, 100.0]))
     assert interval == (50.0, 0.0, 100.0)
@@ -95,7 +94,7 @@ COMMAND = [sys.executable, *"-m rlver_gym bench --split demo --seeds 2".split()]
 COMMAND += [word for agent in AGENTS for word in ("--agent", agent)]
 
 
-def test_the_hash_seed_changes_nothing(tmp_path: Path, finished: Path) -> None:
+def test_the_hash_seed_changes_nothing(tmp_path, finished):
     person = library().ids("demo")[0]
     command = [*COMMAND, "--persona", person, "--out", str(tmp_path)]
     env = os.environ | {"PYTHONHASHSEED": "0"}
@@ -104,14 +103,14 @@ def test_the_hash_seed_changes_nothing(tmp_path: Path, finished: Path) -> None:
     assert read_episodes(tmp_path) == ours
 
 
-def test_a_plan_is_for_the_people_of_its_split() -> None:
+def test_a_plan_is_for_the_people_of_its_split():
     plan = BenchPlan(agents=("silent",), split="validation", seeds=1)
     assert tuple(case.persona for case in plan.cases()) == library().ids("validation")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("python", ["python3.12", "python3.13"])
-def test_other_pythons_write_the_same_file(python: str, tmp_path: Path, finished: Path) -> None:
+def test_other_pythons_write_the_same_file(python, tmp_path, finished):
     probe = [shutil.which(python) or "false", "-c", ""]
     if subprocess.run(probe, capture_output=True).returncode:
         pytest.skip(f"{python} is not installed here")

@@ -1,7 +1,6 @@
 """Whom to train on: spread, groups without signal and regret of a run's dialogues."""
 
 import json
-from pathlib import Path
 
 import pytest
 from commands import invoke_well
@@ -27,7 +26,7 @@ def finals(
     ]
 
 
-def test_groups_that_all_end_alike_are_counted_and_the_widest_spread_comes_first() -> None:
+def test_groups_that_all_end_alike_are_counted_and_the_widest_spread_comes_first():
     found = measure_training_signal(
         [
             *finals(20, 20, 20, 20, 30),
@@ -46,7 +45,7 @@ def test_groups_that_all_end_alike_are_counted_and_the_widest_spread_comes_first
     assert [one.regret for one in found["b"]] == [0]
 
 
-def test_a_report_by_persona_tells_it_for_each_agent(tmp_path: Path) -> None:
+def test_a_report_by_persona_tells_it_for_each_agent(tmp_path):
     people = ("theo-by-thirty", "bea-three-dates")
     list(run(BenchPlan(agents=("silent", "oracle"), seeds=4, persona_ids=people), tmp_path))
 

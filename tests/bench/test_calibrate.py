@@ -56,7 +56,7 @@ def as_readers(text: str, persona: str) -> float:
     return value if whose == persona else 0.0
 
 
-def test_every_place_has_two_readers_and_no_person_of_the_test_split() -> None:
+def test_every_place_has_two_readers_and_no_person_of_the_test_split():
     assert sum(len(place.texts) for place in PLACES) == ALL_REPLIES
     few = read_places(FEWEST_REPLIES)
     assert 50 < sum(len(place.texts) for place in few) <= FEWEST_REPLIES
@@ -66,7 +66,7 @@ def test_every_place_has_two_readers_and_no_person_of_the_test_split() -> None:
     assert {len(place.texts) for place in PLACES if place.is_moment} == {6}
 
 
-def test_a_model_that_judges_as_readers_do_may_pay() -> None:
+def test_a_model_that_judges_as_readers_do_may_pay():
     found = calibrate(as_readers)
     assert found.verdict == "pay"
     assert found.within.mean > 0.97
@@ -86,25 +86,25 @@ def test_a_model_that_judges_as_readers_do_may_pay() -> None:
     ],
     ids=["whoever the person is", "upside down", "by length", "always the same"],
 )
-def test_others_may_not_pay(judge: Callable[[str, str], float], verdict: str) -> None:
+def test_others_may_not_pay(judge, verdict):
     assert calibrate(judge).verdict == verdict
 
 
-def test_length_and_kindness_are_told_from_understanding() -> None:
+def test_length_and_kindness_are_told_from_understanding():
     by_length = calibrate(lambda text, persona: min(10, len(text.split()) / 5))
     assert by_length.length > 0.7 > by_length.readers_length
     kinder = calibrate(lambda text, persona: min(10, as_readers(text, persona) + 2))
     assert 1 < kinder.bias < 2.1
 
 
-def test_a_model_that_gives_no_number_is_named_and_has_no_verdict() -> None:
+def test_a_model_that_gives_no_number_is_named_and_has_no_verdict():
     user = LLMUser(ScriptedChat("I would rather not say."), "m")
     with pytest.raises(RunError, match=r"could not be used for 30 of 30 places: m gave no usable"):
         summarise(list(judge_places(user, PLACES)))
 
 
 @pytest.mark.usefixtures("close_shared_clients")
-def test_the_command_keeps_its_answers_and_asks_for_nothing_twice(tmp_path) -> None:
+def test_the_command_keeps_its_answers_and_asks_for_nothing_twice(tmp_path):
     out = tmp_path / "runs" / "c"
     with ChatServer(EmbeddedAnswers()) as server:
         asked = ["calibrate", "--user", "openai:any", "--out", str(out), "--json"]
@@ -119,7 +119,7 @@ def test_the_command_keeps_its_answers_and_asks_for_nothing_twice(tmp_path) -> N
     assert json.loads((out / "calibration.json").read_text())["within"] == told["within"]
 
 
-def test_only_a_model_behind_a_server_is_calibrated() -> None:
+def test_only_a_model_behind_a_server_is_calibrated():
     said = invoke("calibrate", "--user", "embedded")
     assert said.exit_code
     assert "were fitted to these replies" in str(said.exception)

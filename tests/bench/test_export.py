@@ -18,10 +18,9 @@ from rlver_gym.bench.export.files import write_export
 from rlver_gym.bench.export.select_dialogues import DialogueFilter, filter_records, read_records
 from rlver_gym.bench.export.table import write_table
 from rlver_gym.bench.folder import EPISODES, read_episodes
-from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Reason, Turn
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.persona import Persona, Split
 from rlver_gym.core.user import Scene
 from rlver_gym.corpora.corpus import Corpus
 from rlver_gym.environment.episode import Episode
@@ -52,7 +51,7 @@ def episode_of(row: Row) -> Episode:
     return Episode(**header, opening=said[0], turns=tuple(turns))
 
 
-def test_a_row_for_the_user_is_what_the_llm_user_asks_and_understands(tmp_path: Path) -> None:
+def test_a_row_for_the_user_is_what_the_llm_user_asks_and_understands(tmp_path):
     corpus, card = ROOT / "recordings" / "en" / "train", env_card("SAGE-Sentient-v0")
     wanted = DialogueFilter(agents=("curious",), split="validation")
     answers = {}
@@ -76,7 +75,7 @@ def test_a_row_for_the_user_is_what_the_llm_user_asks_and_understands(tmp_path: 
     assert len(replies) == len(answers) > 10
 
 
-def test_a_chat_row_holds_the_whole_record_of_its_dialogue(finished: Path, tmp_path: Path) -> None:
+def test_a_chat_row_holds_the_whole_record_of_its_dialogue(finished, tmp_path):
     found = rows(finished, "openai", tmp_path)
     assert [episode_of(row).to_json() for row in found] == [
         one.to_json() for one in read_episodes(finished)
@@ -88,7 +87,7 @@ def test_a_chat_row_holds_the_whole_record_of_its_dialogue(finished: Path, tmp_p
         assert row["metadata"]["valid"] is True
 
 
-def test_sharegpt_says_the_same(finished: Path, tmp_path: Path) -> None:
+def test_sharegpt_says_the_same(finished, tmp_path):
     names = {"human": "user", "gpt": "assistant"}
     chats, shared = rows(finished, "openai", tmp_path), rows(finished, "sharegpt", tmp_path)
     for chat, other in zip(chats, shared, strict=True):
@@ -99,9 +98,7 @@ def test_sharegpt_says_the_same(finished: Path, tmp_path: Path) -> None:
         assert other["metadata"] == chat["metadata"]
 
 
-def test_each_reply_is_a_row_with_all_that_was_said_before_it(
-    finished: Path, tmp_path: Path
-) -> None:
+def test_each_reply_is_a_row_with_all_that_was_said_before_it(finished, tmp_path):
     found = iter(rows(finished, "sft", tmp_path))
     for episode in read_episodes(finished):
         said = [episode.opening]
@@ -116,7 +113,7 @@ def test_each_reply_is_a_row_with_all_that_was_said_before_it(
     assert next(found, None) is None
 
 
-def test_of_a_pair_the_chosen_reply_is_felt_to_be_better(finished: Path, tmp_path: Path) -> None:
+def test_of_a_pair_the_chosen_reply_is_felt_to_be_better(finished, tmp_path):
     found = rows(finished, "dpo", tmp_path)
     assert len(found) > 30
     card = env_card("SAGE-Sentient-v0")
@@ -139,7 +136,7 @@ def test_of_a_pair_the_chosen_reply_is_felt_to_be_better(finished: Path, tmp_pat
 BETTER, WORSE = "You carried him down two floors. That took heart.", "Cheer up."
 
 
-def test_pairs_branch_wherever_the_talk_was_the_same_so_far(tmp_path: Path, hold: Hold) -> None:
+def test_pairs_branch_wherever_the_talk_was_the_same_so_far(tmp_path, hold):
     _write(
         tmp_path,
         [hold(name, "Tell me more.", end) for name, end in zip("ab", (WORSE, BETTER), strict=True)],
@@ -150,16 +147,14 @@ def test_pairs_branch_wherever_the_talk_was_the_same_so_far(tmp_path: Path, hold
     assert row["rejected"][0]["content"] == WORSE
 
 
-def test_replies_that_were_felt_the_same_or_to_others_make_no_pair(
-    tmp_path: Path, hold: Hold
-) -> None:
+def test_replies_that_were_felt_the_same_or_to_others_make_no_pair(tmp_path, hold):
     same = [hold(name, "Tell me more.") for name in "ab"]
     _write(tmp_path, [*same, hold("c", WORSE, seed=1)])
     with pytest.raises(RunError, match="bench more agents or seeds"):
         export([tmp_path], "dpo")
 
 
-def test_a_margin_that_no_pair_has_is_named(finished: Path, tmp_path: Path) -> None:
+def test_a_margin_that_no_pair_has_is_named(finished, tmp_path):
     wide = rows(finished, "dpo", tmp_path, min_margin=8)
     assert 0 < len(wide) < len(rows(finished, "dpo", tmp_path))
     assert min(row["metadata"]["margin"] for row in wide) >= 8
@@ -169,7 +164,7 @@ def test_a_margin_that_no_pair_has_is_named(finished: Path, tmp_path: Path) -> N
 
 
 @pytest.fixture
-def hold(persona: Persona, card: EnvCard) -> Hold:
+def hold(persona, card):
     """Holds a dialogue in which an agent says these utterances."""
 
     def hold(agent: str, *said: str, seed: int = 0, user: Any = None, who: Any = None) -> Episode:
@@ -190,7 +185,7 @@ def _write(folder: Path, episodes: list[Episode]) -> None:
 
 
 @pytest.fixture
-def broken(tmp_path: Path, hold: Hold) -> Path:
+def broken(tmp_path, hold):
     """Four dialogues: one whole, others that fail in turn 2, in turn 1, before the first words."""
     users = {
         "a9": FailsInTurn(9),
@@ -203,7 +198,7 @@ def broken(tmp_path: Path, hold: Hold) -> Path:
     return tmp_path
 
 
-def test_failed_dialogues_are_left_out_unless_asked_for(broken: Path) -> None:
+def test_failed_dialogues_are_left_out_unless_asked_for(broken):
     done = export([broken], "openai")
     assert len(done.chosen.records) == 1
     assert done.chosen.left_out == {
@@ -215,7 +210,7 @@ def test_failed_dialogues_are_left_out_unless_asked_for(broken: Path) -> None:
     assert episode_of(taken[1]) == read_episodes(broken)[1]
 
 
-def test_a_reply_that_nobody_felt_is_no_example_and_no_half_of_a_pair(broken: Path) -> None:
+def test_a_reply_that_nobody_felt_is_no_example_and_no_half_of_a_pair(broken):
     everything = DialogueFilter(outcomes=tuple(Outcome))
     replies = rows(broken, "sft", broken, wanted=everything)
     assert [row["metadata"]["agent"] for row in replies] == ["a9", "a9", "a1"]
@@ -225,7 +220,7 @@ def test_a_reply_that_nobody_felt_is_no_example_and_no_half_of_a_pair(broken: Pa
         export([broken], "sft", wanted=DialogueFilter(agents=("a0",), outcomes=tuple(Outcome)))
 
 
-def test_filters_keep_what_was_asked_for(finished: Path) -> None:
+def test_filters_keep_what_was_asked_for(finished):
     records = read_records([finished]).records
 
     def kept(**wanted: Any) -> list[Episode]:
@@ -246,7 +241,7 @@ def test_filters_keep_what_was_asked_for(finished: Path) -> None:
         filter_records(records, DialogueFilter(agents=("listner",)))
 
 
-def test_a_system_message_stands_first_in_every_format(finished: Path, tmp_path: Path) -> None:
+def test_a_system_message_stands_first_in_every_format(finished, tmp_path):
     for to, where in (("openai", "messages"), ("sft", "prompt"), ("dpo", "prompt")):
         found = rows(finished, to, tmp_path, system="Listen.")  # pyright: ignore[reportArgumentType]
         assert {json.dumps(row[where][0]) for row in found} == {
@@ -257,14 +252,14 @@ def test_a_system_message_stands_first_in_every_format(finished: Path, tmp_path:
     assert first == {"from": "system", "value": "Listen."}
 
 
-def test_bare_rows_hold_the_format_and_nothing_else(finished: Path, tmp_path: Path) -> None:
+def test_bare_rows_hold_the_format_and_nothing_else(finished, tmp_path):
     assert {tuple(row) for row in rows(finished, "openai", tmp_path, bare=True)} == {("messages",)}
     assert {tuple(row) for row in rows(finished, "dpo", tmp_path, bare=True)} == {
         ("prompt", "chosen", "rejected")
     }
 
 
-def test_several_runs_give_pairs_that_none_has_alone(tmp_path: Path, hold: Hold) -> None:
+def test_several_runs_give_pairs_that_none_has_alone(tmp_path, hold):
     folders = [tmp_path / name for name in ("one", "two")]
     for folder, words in zip(folders, (WORSE, BETTER), strict=True):
         folder.mkdir()
@@ -276,9 +271,7 @@ def test_several_runs_give_pairs_that_none_has_alone(tmp_path: Path, hold: Hold)
     assert [line["metadata"]["run"] for line in lines] == ["one", "two"]
 
 
-def test_the_folder_for_the_hub_says_which_files_are_which_split(
-    finished: Path, tmp_path: Path
-) -> None:
+def test_the_folder_for_the_hub_says_which_files_are_which_split(finished, tmp_path):
     done = export([finished], "hf", tmp_path / "data")
     card = (done.path / "README.md").read_text(encoding="utf-8")
     head = yaml.safe_load(card.split("---")[1])
@@ -292,7 +285,7 @@ def test_the_folder_for_the_hub_says_which_files_are_which_split(
     assert "oracle was told the hidden need" in card
 
 
-def test_an_earlier_export_is_replaced_and_nothing_else_is(finished: Path, tmp_path: Path) -> None:
+def test_an_earlier_export_is_replaced_and_nothing_else_is(finished, tmp_path):
     out = tmp_path / "data"
     export([finished], "hf", out)
     assert "pairs" not in export([finished], "hf", out, DialogueFilter(agents=("oracle",))).rows
@@ -309,7 +302,7 @@ def test_an_earlier_export_is_replaced_and_nothing_else_is(finished: Path, tmp_p
     assert (out / "README.md").read_text() == "my own"
 
 
-def test_a_folder_that_cannot_be_finished_leaves_the_earlier_one_as_it_was(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_finished_leaves_the_earlier_one_as_it_was(tmp_path):
     out = tmp_path / "data"
     write_export(out, {"README.md": "<!-- written by rlver-gym export -->"})
     with pytest.raises(RunError, match="cannot be written"):
@@ -320,9 +313,7 @@ def test_a_folder_that_cannot_be_finished_leaves_the_earlier_one_as_it_was(tmp_p
     assert (out / "README.md").read_text() == "<!-- written by rlver-gym export -->"
 
 
-def test_an_earlier_export_is_not_followed_out_of_its_folder(
-    finished: Path, tmp_path: Path
-) -> None:
+def test_an_earlier_export_is_not_followed_out_of_its_folder(finished, tmp_path):
     out, outside = tmp_path / "data", tmp_path / "outside"
     export([finished], "hf", out)
     outside.mkdir()
@@ -334,7 +325,7 @@ def test_an_earlier_export_is_not_followed_out_of_its_folder(
     assert (outside / "replies" / "demo.jsonl").read_text() == "mine"
 
 
-def test_a_table_holds_no_formula_and_its_numbers_are_numbers(tmp_path: Path) -> None:
+def test_a_table_holds_no_formula_and_its_numbers_are_numbers(tmp_path):
     formulas = ["=1+1", "+1", "-2", "@sum", "\t=1", "\r=1", '=HYPERLINK("x")']
     rows = [{"text": text, "change": -3, "reward": -0.5, "none": None} for text in formulas]
     write_table(tmp_path / "table.csv", [*rows, {**rows[0], "text": "a = b - c, 'quoted'"}])
@@ -350,7 +341,7 @@ def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 
-def test_the_command_says_what_it_wrote_and_where_pairs_come_from(copy: Path) -> None:
+def test_the_command_says_what_it_wrote_and_where_pairs_come_from(copy):
     assert f"{copy / 'openai.jsonl'}: 48 dialogues" in invoke_well("export", copy, "--to", "openai")
     assert "left out  32 by other agents" in invoke_well(
         "export", copy, "--to", "sft", "--agent", "oracle"
@@ -363,16 +354,14 @@ def test_the_command_says_what_it_wrote_and_where_pairs_come_from(copy: Path) ->
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])
-def test_personas_to_choose_or_report_with_are_not_exported_without_a_word(
-    tmp_path: Path, hold: Hold, split: Split
-) -> None:
+def test_personas_to_choose_or_report_with_are_not_exported_without_a_word(tmp_path, hold, split):
     _write(tmp_path, [hold("a", "Tell me more.", who=library().get(library().ids(split)[0]))])
     assert f"all dialogues are with {split} personas" in invoke_well(
         "export", tmp_path, "--to", "openai"
     )
 
 
-def test_what_is_no_run_is_named(tmp_path: Path) -> None:
+def test_what_is_no_run_is_named(tmp_path):
     with pytest.raises(RunError, match="the folder of a run"):
         export([tmp_path], "sft")
     (tmp_path / EPISODES).write_text("")

@@ -18,7 +18,7 @@ FEW = 12
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A small corpus: the first dialogues and moments of the shipped one."""
     where = tmp_path_factory.mktemp("corpus")
     shutil.copy(TRAIN / "supporters.json", where)
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rated(folder: Path) -> dict[tuple[str, str], list[RatedReply]]:
+def rated(folder):
     """By the person's last words and the reply."""
     found: dict[tuple[str, str], list[RatedReply]] = {}
     for one in Corpus(folder).rated_replies():
@@ -38,9 +38,7 @@ def rated(folder: Path) -> dict[tuple[str, str], list[RatedReply]]:
     return found
 
 
-def test_demonstrations_carry_what_the_readers_made_of_them(
-    folder: Path, rated: dict, tmp_path: Path
-) -> None:
+def test_demonstrations_carry_what_the_readers_made_of_them(folder, rated, tmp_path):
     rows = exported(folder, "sft", tmp_path)
     assert len(rows) > FEW
     for row in rows:
@@ -51,7 +49,7 @@ def test_demonstrations_carry_what_the_readers_made_of_them(
         assert (told["agent"], told["user"]) == (one.supporter, "readers")
 
 
-def test_emotion_is_what_the_readers_changes_add_up_to(folder: Path, tmp_path: Path) -> None:
+def test_emotion_is_what_the_readers_changes_add_up_to(folder, tmp_path):
     for row in exported(folder, "openai", tmp_path):
         told, emotion = row["metadata"], 40
         for turn in told["turns"]:
@@ -64,7 +62,7 @@ def test_emotion_is_what_the_readers_changes_add_up_to(folder: Path, tmp_path: P
 
 
 @pytest.mark.slow
-def test_pairs_are_two_replies_to_one_moment_by_what_readers_gave_them(tmp_path: Path) -> None:
+def test_pairs_are_two_replies_to_one_moment_by_what_readers_gave_them(tmp_path):
     """Where an earlier turn of a moment is a rated reply of another, only the rating counts."""
     changes: dict[tuple[str, tuple[str, ...], str], list[float]] = {}
     for one in Corpus(TRAIN).rated_replies():
@@ -82,9 +80,7 @@ def test_pairs_are_two_replies_to_one_moment_by_what_readers_gave_them(tmp_path:
         assert told["margin"] >= 8
 
 
-def test_the_least_change_chooses_replies_and_roles_leave_machines_out(
-    folder: Path, rated: dict, tmp_path: Path
-) -> None:
+def test_the_least_change_chooses_replies_and_roles_leave_machines_out(folder, rated, tmp_path):
     rows = exported(folder, "sft", tmp_path, min_change=5, roles=True)
     corpus = Corpus(folder)
     moments = {reply.text for moment in corpus.moments for reply in moment.replies}
@@ -93,12 +89,12 @@ def test_the_least_change_chooses_replies_and_roles_leave_machines_out(
     assert any(row["completion"][0]["content"] in moments for row in rows)
 
 
-def test_the_hub_card_says_who_wrote_and_who_rated(folder: Path, tmp_path: Path) -> None:
+def test_the_hub_card_says_who_wrote_and_who_rated(folder, tmp_path):
     export([folder], "hf", tmp_path / "hf", options=ExportOptions(min_margin=10))
     assert "no human was asked" in (tmp_path / "hf" / "README.md").read_text(encoding="utf-8")
 
 
-def test_who_only_answered_single_moments_can_be_chosen(folder: Path, tmp_path: Path) -> None:
+def test_who_only_answered_single_moments_can_be_chosen(folder, tmp_path):
     corpus = Corpus(folder)
     replies = {one.supporter for moment in corpus.moments for one in moment.replies}
     name = min(replies - {one.supporter for one in corpus.dialogues})
@@ -108,14 +104,14 @@ def test_who_only_answered_single_moments_can_be_chosen(folder: Path, tmp_path: 
         exported(folder, "sft", tmp_path, min_change=10)
 
 
-def test_nothing_is_written_into_a_corpus(folder: Path) -> None:
+def test_nothing_is_written_into_a_corpus(folder):
     before = sorted(path.name for path in folder.iterdir())
     with pytest.raises(RunError, match="--out"):
         export([folder], "sft")
     assert sorted(path.name for path in folder.iterdir()) == before
 
 
-def test_a_spoilt_corpus_is_named(folder: Path, tmp_path: Path) -> None:
+def test_a_spoilt_corpus_is_named(folder, tmp_path):
     spoilt = Path(shutil.copytree(folder, tmp_path / "spoilt"))
     (spoilt / "dialogues.jsonl").write_text('{"id": 3}\n', encoding="utf-8")
     with pytest.raises(RecordingError, match=r"dialogues.jsonl:1"):

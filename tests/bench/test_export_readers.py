@@ -1,6 +1,5 @@
 """What is exported, read by those it is for: `datasets` and TRL."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,19 +11,19 @@ datasets = pytest.importorskip("datasets", reason="reads what is exported: pip i
 
 
 @pytest.fixture
-def folder(finished: Path, tmp_path: Path) -> str:
+def folder(finished, tmp_path):
     return str(export([finished], "hf", tmp_path / "data").path)
 
 
 @pytest.fixture
-def load(folder: str, tmp_path: Path):
+def load(folder, tmp_path):
     def loaded(*view: str) -> Any:
         return datasets.load_dataset(folder, *view, cache_dir=str(tmp_path / "cache"))
 
     return loaded
 
 
-def test_load_dataset_reads_the_folder(finished: Path, load: Any) -> None:
+def test_load_dataset_reads_the_folder(finished, load):
     episodes = read_episodes(finished)
     dialogues = load()["demo"]
     assert [row["metadata"]["persona"] for row in dialogues] == [one.persona for one in episodes]
@@ -40,7 +39,7 @@ def test_load_dataset_reads_the_folder(finished: Path, load: Any) -> None:
     assert load("pairs")["demo"].num_rows > 30
 
 
-def test_people_of_two_splits_are_two_splits(tmp_path: Path, copy: Path) -> None:
+def test_people_of_two_splits_are_two_splits(tmp_path, copy):
     episodes = read_episodes(copy)
     moved = [one._replace(persona="theo-the-burst-pipe") for one in episodes[:3]]
     lines = [f"{one.to_json()}\n" for one in (*moved, *episodes[3:])]
@@ -52,7 +51,7 @@ def test_people_of_two_splits_are_two_splits(tmp_path: Path, copy: Path) -> None
     assert sizes == {"test": 3, "demo": len(lines) - 3}
 
 
-def test_trl_sees_conversations_and_renders_what_was_said(load: Any, tiny_folder: Path) -> None:
+def test_trl_sees_conversations_and_renders_what_was_said(load, tiny_folder):
     data_utils = pytest.importorskip("trl.data_utils", reason="reads what is exported")
     from transformers import AutoTokenizer
 
@@ -73,9 +72,7 @@ def test_trl_sees_conversations_and_renders_what_was_said(load: Any, tiny_folder
 @pytest.mark.parametrize(
     ("view", "trainer"), [("dialogues", "SFT"), ("replies", "SFT"), ("pairs", "DPO")]
 )
-def test_trl_trains_on_it_as_it_is(
-    view: str, trainer: str, load: Any, tiny_folder: Path, tmp_path: Path
-) -> None:
+def test_trl_trains_on_it_as_it_is(view, trainer, load, tiny_folder, tmp_path):
     trl = pytest.importorskip("trl", reason="reads what is exported: pip install trl")
     settings = getattr(trl, f"{trainer}Config")(
         output_dir=str(tmp_path / "out"),

@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -354,7 +354,7 @@ FORGED: dict[str, tuple[Callable[[Bent], object], str]] = {
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[ChatServer]:
+def server():
     with ChatServer(EmbeddedAnswers(card="SAGE-Sentient-v0")) as server:
         yield server
 
@@ -366,9 +366,7 @@ def make_plan(user: str, server: ChatServer, **changed: Any) -> BenchPlan:
 
 
 @pytest.fixture(scope="module")
-def honest_runs(
-    server: ChatServer, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], Path]:
+def honest_runs(server, tmp_path_factory):
     """The honest run with a user, made once, and not for every case that parametrizes it."""
 
     @cache
@@ -385,16 +383,16 @@ def honest_runs(
 
 
 @pytest.fixture(params=USERS)
-def honest(request: pytest.FixtureRequest, honest_runs: Callable[[str], Path]) -> Path:
+def honest(request, honest_runs):
     return honest_runs(request.param)
 
 
 @pytest.fixture
-def bent(honest: Path, tmp_path: Path) -> Bent:
+def bent(honest, tmp_path):
     return Bent(Path(shutil.copytree(honest, tmp_path / "run")))
 
 
-def test_what_is_not_bent_is_sound_and_nothing_is_said_of_it(bent: Bent) -> None:
+def test_what_is_not_bent_is_sound_and_nothing_is_said_of_it(bent):
     bent.write()
     told = json.loads(invoke("verify", bent.folder, "--json").stdout)
     assert told == {
@@ -447,7 +445,7 @@ def plain(text: str) -> str:
     ],
     indirect=["honest"],
 )
-def test_a_forged_run_is_named_wherever_it_is_shown(kind: str, bent: Bent) -> None:
+def test_a_forged_run_is_named_wherever_it_is_shown(kind, bent):
     bend, says = FORGED[kind]
     bend(bent)
     bent.write()
@@ -457,7 +455,7 @@ def test_a_forged_run_is_named_wherever_it_is_shown(kind: str, bent: Bent) -> No
     assert verdict["sound"] is not True or verdict["side_files"] or "said stands" in says
 
 
-def test_lines_in_another_order_are_said_and_change_nothing(bent: Bent) -> None:
+def test_lines_in_another_order_are_said_and_change_nothing(bent):
     scores = json.loads(invoke("report", bent.folder, "--no-recompute", "--json").stdout)["scores"]
     bent.episodes.reverse()
     bent.write()
@@ -469,9 +467,7 @@ def test_lines_in_another_order_are_said_and_change_nothing(bent: Bent) -> None:
     assert found["scores"] == scores
 
 
-def test_dialogues_of_another_run_among_those_of_this_are_named(
-    bent: Bent, server: ChatServer, tmp_path: Path
-) -> None:
+def test_dialogues_of_another_run_among_those_of_this_are_named(bent, server, tmp_path):
     user = bent.manifest["plan"]["user"]
     other = tmp_path / "other"
     list(run(make_plan(user, server, env="RLVER-Challenging-v0", agents=AGENTS[:1]), other))
@@ -488,7 +484,7 @@ def test_dialogues_of_another_run_among_those_of_this_are_named(
     assert scores["listener"]["final"] == [None] * 3
 
 
-def test_a_failed_last_turn_that_is_taken_out_hides_no_failure(tmp_path: Path) -> None:
+def test_a_failed_last_turn_that_is_taken_out_hides_no_failure(tmp_path):
     answers = EmbeddedAnswers(card="SAGE-Sentient-v0")
     name = library().get(PEOPLE[1]).person.name
 
@@ -532,8 +528,8 @@ class Honest(Agent):
 
 
 def test_an_agent_that_fails_when_it_goes_badly_ranks_behind_one_that_does_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     (tmp_path / "quitter.py").write_text(FAILS_WHEN_IT_GOES_BADLY, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     words = [word for name in PEOPLE for word in ("--persona", name)]
@@ -557,9 +553,7 @@ def test_an_agent_that_fails_when_it_goes_badly_ranks_behind_one_that_does_not(
     assert {one["agent"]: one["failed_by_agent"] for one in table["scores"]}["quitter:Agent"] == 2
 
 
-def test_a_run_that_is_continued_holds_again_what_was_cut_off_or_edited(
-    bent: Bent, server: ChatServer
-) -> None:
+def test_a_run_that_is_continued_holds_again_what_was_cut_off_or_edited(bent, server):
     plan = make_plan(bent.manifest["plan"]["user"], server)
     whole = (bent.folder / EPISODES).read_bytes()
     bent.replace(0, turns=bent.episodes[0].turns[:-1])
@@ -576,16 +570,14 @@ def test_a_run_that_is_continued_holds_again_what_was_cut_off_or_edited(
 
 
 @pytest.mark.parametrize("kind", ["doubled", "another seed"])
-def test_a_run_with_dialogues_of_no_such_plan_is_not_continued(
-    kind: str, bent: Bent, server: ChatServer
-) -> None:
+def test_a_run_with_dialogues_of_no_such_plan_is_not_continued(kind, bent, server):
     FORGED[kind][0](bent)
     bent.write()
     with pytest.raises(RunError, match=r"has not written .*line 9.*Take these lines out"):
         list(run(make_plan(bent.manifest["plan"]["user"], server), bent.folder))
 
 
-def test_what_is_no_record_of_the_plan_is_not_exported(bent: Bent, tmp_path: Path) -> None:
+def test_what_is_no_record_of_the_plan_is_not_exported(bent, tmp_path):
     bent.replace(0, turns=bent.episodes[0].turns[:2])
     bent.replace(1, user_version="99")
     bent.episodes += [bent.episodes[2], bent.episodes[2]._replace(seed=9)]
@@ -602,7 +594,7 @@ def test_what_is_no_record_of_the_plan_is_not_exported(bent: Bent, tmp_path: Pat
         export([bent.folder], "sft", tmp_path / "none")
 
 
-def test_missing_dialogues_count_as_nothing_in_the_score_at_worst(bent: Bent) -> None:
+def test_missing_dialogues_count_as_nothing_in_the_score_at_worst(bent):
     listener = [one for one in bent.episodes if one.agent == "listener"]
     bent.episodes.remove(min(listener, key=lambda one: one.final))
     kept = [one.final for one in bent.episodes if one.agent == "listener"]
@@ -638,8 +630,8 @@ def test_missing_dialogues_count_as_nothing_in_the_score_at_worst(bent: Bent) ->
     ],
 )
 def test_what_a_chat_model_said_as_the_agent_is_asked_of_the_cache(
-    bend: Callable[[Bent], object], says: str, sound: bool, server: ChatServer, tmp_path: Path
-) -> None:
+    bend, says, sound, server, tmp_path
+):
     plan = make_plan("embedded", server, agents=("openai:agent",), persona_ids=PEOPLE[:1])
     list(run(plan, tmp_path / "run"))
     bent = Bent(tmp_path / "run")
@@ -661,9 +653,7 @@ def make_session(episode: Episode) -> EmpathySession:
     return EmpathySession(EmbeddedUser(), persona, env_card(episode.env), episode.seed)
 
 
-def test_the_package_that_is_said_to_have_made_a_run_is_named_when_it_is_not_this_one(
-    bent: Bent,
-) -> None:
+def test_the_package_that_is_said_to_have_made_a_run_is_named_when_it_is_not_this_one(bent):
     bent.manifest["package"] = "9.9.9"
     bent.write()
     told = json.loads(invoke("verify", bent.folder, "--json").stdout)
@@ -681,9 +671,7 @@ def test_the_package_that_is_said_to_have_made_a_run_is_named_when_it_is_not_thi
         ("export", "--to", "sft"),
     ],
 )
-def test_a_run_that_was_killed_within_a_line_is_told_how_it_goes_on(
-    words: tuple[str, ...], bent: Bent
-) -> None:
+def test_a_run_that_was_killed_within_a_line_is_told_how_it_goes_on(words, bent):
     path = bent.folder / EPISODES
     path.write_bytes(path.read_bytes()[:-30])
     name, *options = words
@@ -692,9 +680,7 @@ def test_a_run_that_was_killed_within_a_line_is_told_how_it_goes_on(
     assert "The same bench command goes on from there" in f"{told.output}{told.exception}"
 
 
-def test_without_a_manifest_what_was_cut_and_called_content_is_not_exported(
-    bent: Bent, tmp_path: Path
-) -> None:
+def test_without_a_manifest_what_was_cut_and_called_content_is_not_exported(bent, tmp_path):
     bent.replace(0, turns=bent.episodes[0].turns[:2])
     bent.replace_turn(0, -1, outcome=Outcome.CONTENT)
     bent.episodes.append(bent.episodes[1])

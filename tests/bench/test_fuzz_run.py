@@ -31,7 +31,7 @@ CANARY = "fuzz_canary"
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small(tmp_path_factory):
     """The folder of a run of two episodes, however the tests were started; damage copies of it."""
     folder = tmp_path_factory.mktemp("small")
     people = library().ids("demo")[-1:]
@@ -43,7 +43,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(small, tmp_path, monkeypatch):
     """A copy of the run, beside a module that nobody may import, where people start Python."""
     (tmp_path / f"{CANARY}.py").write_text("Name = dict\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
@@ -72,7 +72,7 @@ def found(folder: Path) -> bool:
 
 
 @effort(few=25, many=2_000)
-def test_any_other_byte_in_the_episodes_is_found(folder: Path, small: Path, examples: Any) -> None:
+def test_any_other_byte_in_the_episodes_is_found(folder, small, examples):
     whole = (small / EPISODES).read_bytes()
 
     @given(damaged_bytes(whole))
@@ -84,7 +84,7 @@ def test_any_other_byte_in_the_episodes_is_found(folder: Path, small: Path, exam
 
 
 @effort(few=15, many=1_500)
-def test_any_other_value_in_an_episode_is_found(folder: Path, small: Path, examples: Any) -> None:
+def test_any_other_value_in_an_episode_is_found(folder, small, examples):
     lines = (small / EPISODES).read_text(encoding="utf-8").splitlines()
 
     edits = st.integers(0, len(lines) - 1).flatmap(
@@ -103,9 +103,7 @@ def test_any_other_value_in_an_episode_is_found(folder: Path, small: Path, examp
 
 
 @effort(few=15, many=500)
-def test_any_other_set_or_number_of_episodes_is_found(
-    folder: Path, small: Path, examples: Any
-) -> None:
+def test_any_other_set_or_number_of_episodes_is_found(folder, small, examples):
     lines = (small / EPISODES).read_bytes().splitlines(keepends=True)
     choice = [*lines, b"\n", b"{}\n", b"[]\n", b"null\n"]
 
@@ -165,9 +163,7 @@ def sign(manifest: Any) -> bytes:
 
 
 @effort(few=60, many=5_000)
-def test_any_other_manifest_is_found_or_means_the_same(
-    folder: Path, small: Path, examples: Any
-) -> None:
+def test_any_other_manifest_is_found_or_means_the_same(folder, small, examples):
     whole = json.loads((small / MANIFEST).read_bytes())
 
     @given(damaged_manifests(whole))

@@ -25,7 +25,7 @@ PEOPLE = 8
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("gate") / "run"
     list(run(PLAN, place))
     return place
@@ -96,8 +96,8 @@ runs of both, and 9.8 for one of them beside a bound."""
     ],
 )
 def test_a_threshold_is_undecided_within_the_interval_and_the_noise(
-    folder: Path, measure: str, bound: float, finals: Sequence[Sequence[float]], decision: str
-) -> None:
+    folder, measure, bound, finals, decision
+):
     threshold = {"measure": measure, "at_least": bound}
     assert rule(folder, threshold, finals, baseline=50).decision == decision
 
@@ -115,16 +115,12 @@ def test_a_threshold_is_undecided_within_the_interval_and_the_noise(
         ("mean", 70, NOISY, 9.8 * (1 + 0.8416 / 1.96)),
     ],
 )
-def test_the_smallest_visible_loss_by_hand(
-    folder: Path, measure: str, bound: float, finals: Sequence[Sequence[float]], loss: float
-) -> None:
+def test_the_smallest_visible_loss_by_hand(folder, measure, bound, finals, loss):
     found = rule(folder, {"measure": measure, "at_least": bound}, finals, baseline=50)
     assert found.visible_loss == pytest.approx(loss, abs=0.01)
 
 
-def test_who_is_compared_with_themselves_is_told_what_emotions_of_people_can_show(
-    folder: Path,
-) -> None:
+def test_who_is_compared_with_themselves_is_told_what_emotions_of_people_can_show(folder):
     same = rule(folder, {"measure": "difference", "at_least": -1}, WIDE, baseline="itself")
     assert (same.value.low, same.value.high) == (0, 0)
     assert same.visible_loss is not None
@@ -140,14 +136,12 @@ def test_who_is_compared_with_themselves_is_told_what_emotions_of_people_can_sho
         (1.0, None, "fail"),
     ],
 )
-def test_a_judge_s_marks_are_bound_too(
-    folder: Path, bound: float, marks: Interval | None, decision: str
-) -> None:
+def test_a_judge_s_marks_are_bound_too(folder, bound, marks, decision):
     threshold = {"measure": "core_insight", "at_least": bound}
     assert rule(folder, threshold, EVEN, marks).decision == decision
 
 
-def test_few_people_decide_nothing_and_counts_are_exact(tmp_path: Path) -> None:
+def test_few_people_decide_nothing_and_counts_are_exact(tmp_path):
     ids = ("theo-by-thirty", "bea-three-dates")
     plan = BenchPlan(agents=("echo",), seeds=1, persona_ids=ids)
     list(run(plan, tmp_path))
@@ -159,9 +153,7 @@ def test_few_people_decide_nothing_and_counts_are_exact(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["missing", "doubled", "edited", "unplanned"])
-def test_a_record_that_is_not_the_run_s_fails_the_gate(
-    folder: Path, tmp_path: Path, fault: str
-) -> None:
+def test_a_record_that_is_not_the_run_s_fails_the_gate(folder, tmp_path, fault):
     for file in folder.iterdir():
         if file.is_file():
             (tmp_path / file.name).write_bytes(file.read_bytes())
@@ -179,14 +171,14 @@ def test_a_record_that_is_not_the_run_s_fails_the_gate(
     assert (found.decision, found.why) == ("fail", fault)
 
 
-def test_an_agent_is_compared_with_others_and_not_with_itself(tmp_path: Path) -> None:
+def test_an_agent_is_compared_with_others_and_not_with_itself(tmp_path):
     list(run(PLAN, tmp_path))
     asked = [{"measure": "difference", "to": "echo", "at_least": 0}]
     suite = Suite.model_validate({"agents": PLAN.agents, "thresholds": asked})
     assert [one.agent for one in decide(suite, gather(PLAN, tmp_path)).rulings[1:]] == ["listener"]
 
 
-def test_hostile_words_stay_text_in_every_form() -> None:
+def test_hostile_words_stay_text_in_every_form():
     name = 'a|<b>&"\u202e\x1b[31m\ufffe]]>\n**x**'
     rulings = [Ruling(name, "mean at least 3", Interval(1, 1, 1), "fail", 1.0, name)] * 7
     gate = Gate(tuple(rulings))
@@ -203,8 +195,8 @@ def test_hostile_words_stay_text_in_every_form() -> None:
     [(5, "note", 6, 0), (6, "", 6, 0), (6, "note", 6, 2), (7, "", 6, 2), (7, "note", 6, 3)],
 )
 def test_a_pull_request_gets_ten_lines_and_no_row_stands_for_a_single_one(
-    rulings: int, note: str, rows: int, more: int
-) -> None:
+    rulings, note, rows, more
+):
     passed = Ruling("a", "mean at least 3", Interval(5, 5, 5), "pass", 1.0)
     failed = passed._replace(agent="b", decision="fail")
     gate = Gate((*[passed] * (rulings - 1), failed))
@@ -243,7 +235,7 @@ def test_a_pull_request_gets_ten_lines_and_no_row_stands_for_a_single_one(
         ),
     ],
 )
-def test_a_ruling_says_in_a_line_what_it_is_of(ruling: Ruling, line: str) -> None:
+def test_a_ruling_says_in_a_line_what_it_is_of(ruling, line):
     assert ruling.describe() == line
 
 
@@ -280,9 +272,7 @@ def bench(place: Path, server: ChatServer, text: str, *words: str) -> Any:
     return run_command("bench", "suite.yaml", *words, cwd=place, env=env)
 
 
-def test_a_reference_reads_each_dialogue_once_ranks_and_marks_whom_the_user_alone_likes(
-    tmp_path: Path,
-) -> None:
+def test_a_reference_reads_each_dialogue_once_ranks_and_marks_whom_the_user_alone_likes(tmp_path):
     with ChatServer(Reader()) as server:
         done = bench(tmp_path, server, SUITE)
         assert len(server.requests) == 16
@@ -308,7 +298,7 @@ def test_a_reference_reads_each_dialogue_once_ranks_and_marks_whom_the_user_alon
     assert told["scores"][1]["read"][0] == pytest.approx(emotions["openai:reader"]["oracle"])
 
 
-def test_a_dialogue_that_the_reference_did_not_read_fails_the_gate(tmp_path: Path) -> None:
+def test_a_dialogue_that_the_reference_did_not_read_fails_the_gate(tmp_path):
     suite = SUITE.replace("at_least: 45", "at_least: 0")
     with ChatServer(Reader(unreadable="gus-the-flatmate")) as server:
         done = bench(tmp_path, server, suite)
@@ -316,7 +306,7 @@ def test_a_dialogue_that_the_reference_did_not_read_fails_the_gate(tmp_path: Pat
     assert re.search(r"fail +records: 16 dialogues complete: 2 faults \(not read\)", done.stdout)
 
 
-def test_readings_stay_within_the_budget_and_go_on_from_what_was_read(tmp_path: Path) -> None:
+def test_readings_stay_within_the_budget_and_go_on_from_what_was_read(tmp_path):
     with ChatServer(Reader()) as server:
         stopped = bench(tmp_path, server, SUITE, "--budget", "calls=16", "--out", "run")
         assert stopped.returncode == 5
@@ -329,7 +319,7 @@ def test_readings_stay_within_the_budget_and_go_on_from_what_was_read(tmp_path: 
         assert len(server.requests) == 32
 
 
-def test_a_reference_that_does_not_answer_stops_the_run_as_an_outage(tmp_path: Path) -> None:
+def test_a_reference_that_does_not_answer_stops_the_run_as_an_outage(tmp_path):
     with ChatServer(Reader()) as server:
         pass
     stopped = bench(tmp_path, server, SUITE)
@@ -337,7 +327,7 @@ def test_a_reference_that_does_not_answer_stops_the_run_as_an_outage(tmp_path: P
     assert "the same command goes on" in stopped.stderr
 
 
-def test_a_score_that_stands_alone_says_what_it_cannot_tell(tmp_path: Path) -> None:
+def test_a_score_that_stands_alone_says_what_it_cannot_tell(tmp_path):
     words = "bench --agent echo --split demo --seeds 1".split()
     alone = run_command(*words, cwd=tmp_path, env={"COLUMNS": "250"}).stdout
     assert "cannot tell fluent replies from fitting ones" in alone
@@ -352,7 +342,7 @@ def test_a_score_that_stands_alone_says_what_it_cannot_tell(tmp_path: Path) -> N
     assert "by embedded [95 %]" in read.stdout
 
 
-def test_a_difference_by_the_reference_has_it_read_the_baseline_too(tmp_path: Path) -> None:
+def test_a_difference_by_the_reference_has_it_read_the_baseline_too(tmp_path):
     words = "bench --agent oracle --agent comfort --split demo --seeds 1 --out base"
     run_command(*words.split(), cwd=tmp_path)
     text = SUITE + "- {measure: difference, at_least: -1, by_reference: true}\n"
@@ -363,7 +353,7 @@ def test_a_difference_by_the_reference_has_it_read_the_baseline_too(tmp_path: Pa
     assert not (tmp_path / "base" / "rescore_cache.sqlite").exists()
 
 
-def test_a_judge_of_the_suite_gives_the_marks_that_are_bound(tmp_path: Path) -> None:
+def test_a_judge_of_the_suite_gives_the_marks_that_are_bound(tmp_path):
     def judge(body: dict[str, Any]) -> str:
         names = body["response_format"]["json_schema"]["schema"]["required"]
         return json.dumps({one: 4 if at % 2 else [] for at, one in enumerate(names)})

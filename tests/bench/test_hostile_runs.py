@@ -6,7 +6,6 @@ import re
 import shutil
 import sqlite3
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -64,24 +63,24 @@ sys.addaudithook(_audit)
 
 
 @pytest.fixture(scope="module")
-def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def honest(tmp_path_factory):
     return honest_run(tmp_path_factory.mktemp("honest"))
 
 
 @pytest.fixture
-def folder(honest: Path, tmp_path: Path) -> Path:
+def folder(honest, tmp_path):
     return Path(shutil.copytree(honest, tmp_path / "run"))
 
 
 @pytest.fixture
-def outside(tmp_path: Path) -> Path:
+def outside(tmp_path):
     folder = tmp_path / "outside"
     folder.mkdir()
     return folder
 
 
 @pytest.fixture
-def watched(outside: Path) -> Iterator[list[str]]:
+def watched(outside):
     """What was done or opened outside while the commands ran: should be nothing."""
     _watched.clear()
     yield _watched
@@ -132,9 +131,7 @@ def commands(folder: Path, at: Path) -> list[tuple[object, ...]]:
     ]
 
 
-def test_a_noisy_run_is_shown_as_text_by_every_command(
-    tmp_path: Path, outside: Path, watched: list[str]
-) -> None:
+def test_a_noisy_run_is_shown_as_text_by_every_command(tmp_path, outside, watched):
     folder = noisy_run(tmp_path / "run")
     _watching.append(str(outside))
     out = tmp_path / "out"
@@ -163,27 +160,21 @@ def test_a_noisy_run_is_shown_as_text_by_every_command(
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
-def test_nothing_that_a_manifest_names_is_run_or_opened(
-    name: str, folder: Path, outside: Path, tmp_path: Path, watched: list[str]
-) -> None:
+def test_nothing_that_a_manifest_names_is_run_or_opened(name, folder, outside, tmp_path, watched):
     edit, says = MANIFESTS[name]
     edit_manifest(folder, lambda there: edit(there, outside))
     check_untouched(folder, outside, tmp_path / "out", RlverError, says)
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_that_is_none_of_a_run_is_refused_by_name(
-    name: str, folder: Path, outside: Path, tmp_path: Path, watched: list[str]
-) -> None:
+def test_a_file_that_is_none_of_a_run_is_refused_by_name(name, folder, outside, tmp_path, watched):
     make, says = FILES[name]
     make(folder, outside)
     check_untouched(folder, outside, tmp_path / "out", RunError, says)
 
 
 @pytest.mark.parametrize("name", ["report.html", "openai.jsonl.part", "hf"])
-def test_what_is_written_into_a_run_folder_stays_there(
-    folder: Path, outside: Path, name: str
-) -> None:
+def test_what_is_written_into_a_run_folder_stays_there(folder, outside, name):
     precious = outside / "precious"
     if name == "hf":
         precious.mkdir()
@@ -207,9 +198,7 @@ class Mine(EmbeddedUser):
 """
 
 
-def test_an_honest_run_with_ones_own_user_verifies_when_the_user_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_honest_run_with_ones_own_user_verifies_when_the_user_is_named(tmp_path, monkeypatch):
     (tmp_path / "mine_for_verify.py").write_text(USER, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     mine = {"user": "mine_for_verify:Mine", "user_options": {"name": 2}}
@@ -225,8 +214,8 @@ def test_an_honest_run_with_ones_own_user_verifies_when_the_user_is_named(
 
 
 def test_a_run_with_ones_own_cards_verifies_with_the_manifests_env_card_and_named_personas(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     card = (shipped_cards("envs") / "SAGE-Sentient-v0.yaml").read_text(encoding="utf-8")
     mine = card.replace("SAGE-Sentient-v0", "Mine-v0")
     (tmp_path / "mine.yaml").write_text(mine, encoding="utf-8")
@@ -268,7 +257,7 @@ def _set(name: str, value: object, turn: int | None = None):
         (_set("thought", "\ud800", 0), "lone surrogate"),
     ],
 )
-def test_an_episode_with_a_value_out_of_its_range_is_none(folder: Path, edit, says: str) -> None:
+def test_an_episode_with_a_value_out_of_its_range_is_none(folder, edit, says):
     path = folder / EPISODES
     first, *rest = path.read_text(encoding="utf-8").splitlines()
     record = json.loads(first)
@@ -282,7 +271,7 @@ def test_an_episode_with_a_value_out_of_its_range_is_none(folder: Path, edit, sa
 
 
 @pytest.mark.parametrize("number", ["1e999", "NaN", "9" * 5000])
-def test_numbers_beyond_all_use_are_no_episode(folder: Path, number: str) -> None:
+def test_numbers_beyond_all_use_are_no_episode(folder, number):
     path = folder / EPISODES
     text = path.read_text(encoding="utf-8")
     edited = re.sub(r'"reward":[-0-9.]+', f'"reward":{number}', text, count=1)
@@ -291,7 +280,7 @@ def test_numbers_beyond_all_use_are_no_episode(folder: Path, number: str) -> Non
         read_episodes(folder)
 
 
-def test_damaged_answers_and_keys_are_counted_and_pruned(tmp_path: Path) -> None:
+def test_damaged_answers_and_keys_are_counted_and_pruned(tmp_path):
     path = tmp_path / "cache"
     noisy_cache(path)
     stats = invoke("cache", "stats", path, "--json")
@@ -302,7 +291,7 @@ def test_damaged_answers_and_keys_are_counted_and_pruned(tmp_path: Path) -> None
     assert invoke("cache", "stats", path).exit_code == 0
 
 
-def test_a_cache_that_is_only_read_is_neither_made_nor_changed(tmp_path: Path) -> None:
+def test_a_cache_that_is_only_read_is_neither_made_nor_changed(tmp_path):
     path = tmp_path / "cache"
     path.touch()
     with pytest.raises(CacheError, match="an empty file, not a response cache"):
@@ -323,7 +312,7 @@ def test_a_cache_that_is_only_read_is_neither_made_nor_changed(tmp_path: Path) -
 
 
 @pytest.mark.timeout(200)
-def test_a_cache_whose_table_is_a_query_that_never_ends_is_refused(tmp_path: Path) -> None:
+def test_a_cache_whose_table_is_a_query_that_never_ends_is_refused(tmp_path):
     noisy_cache(tmp_path / "cache")
     with sqlite3.connect(tmp_path / "cache") as db:
         columns = ", ".join(f"x AS {row[1]}" for row in db.execute("PRAGMA table_info(answers)"))
@@ -341,9 +330,7 @@ def test_a_cache_whose_table_is_a_query_that_never_ends_is_refused(tmp_path: Pat
         ResponseCache(tmp_path / "pipe", read_only=True)
 
 
-def test_a_cache_that_leads_out_of_the_folder_is_not_opened(
-    tmp_path: Path, outside: Path, watched: list[str]
-) -> None:
+def test_a_cache_that_leads_out_of_the_folder_is_not_opened(tmp_path, outside, watched):
     with ChatServer(EmbeddedAnswers(card="SAGE-Sentient-v0")) as server:
         chat = ChatSettings(base_url=server.base_url)
         list(run(PLAN.model_copy(update={"user": "openai:m", "chat": chat}), tmp_path / "run"))
@@ -359,7 +346,7 @@ def test_a_cache_that_leads_out_of_the_folder_is_not_opened(
     assert list(verify(tmp_path / "run", outside / "cache")) == [None]
 
 
-def test_the_bait_itself_would_be_found(outside: Path, tmp_path: Path, watched: list[str]) -> None:
+def test_the_bait_itself_would_be_found(outside, tmp_path, watched):
     import subprocess
 
     _watching.append(str(outside))
@@ -371,9 +358,7 @@ def test_the_bait_itself_would_be_found(outside: Path, tmp_path: Path, watched: 
     assert "\x1b" in ESCAPES
 
 
-def test_curves_are_drawn_from_sound_metrics_and_into_the_folder_alone(
-    tmp_path: Path, outside: Path
-) -> None:
+def test_curves_are_drawn_from_sound_metrics_and_into_the_folder_alone(tmp_path, outside):
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / METRICS).write_text(
@@ -389,9 +374,7 @@ def test_curves_are_drawn_from_sound_metrics_and_into_the_folder_alone(
     assert "leads out of the folder" in str(invoke("report", folder).exception)
 
 
-def test_splits_of_a_run_with_its_own_cards_are_known_when_the_cards_are_named(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_splits_of_a_run_with_its_own_cards_are_known_when_the_cards_are_named(folder, tmp_path):
     edit_manifest(folder, lambda there: there.update(persona_folder="/somewhere"))
     result = invoke("export", folder, "--to", "sft", "--split", "demo")
     assert "name them with --personas DIR" in str(result.exception)

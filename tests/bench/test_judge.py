@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,7 @@ def answer_to(request: ChatRequest, score: int, quotes: list[str]) -> str:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_an_agent_writes_to_the_judge_raises_no_capability(way: str) -> None:
+def test_what_an_agent_writes_to_the_judge_raises_no_capability(way):
     """It arrives in one line of JSON or not at all; a judge that repeats it has said nothing."""
     dialogue, harmless = hear("Tell me.", way), hear("Tell me.", "Yes?")
     judge = a_judge(lambda request: answer_to(request, 2, [way]))
@@ -109,14 +109,14 @@ def test_what_an_agent_writes_to_the_judge_raises_no_capability(way: str) -> Non
     assert all(set(one.scores.values()) == {2} for one in judged.judgements)
 
 
-def test_most_of_these_ways_do_not_even_reach_the_judge() -> None:
+def test_most_of_these_ways_do_not_even_reach_the_judge():
     recognised = [way for way in WAYS if find_judge_addressing_messages(hear(way).messages)]
     assert len(recognised) >= 25
     harmless = hear("What a judge of people you are. I'd give it five days.")
     assert not find_judge_addressing_messages(harmless.messages)
 
 
-def test_an_answer_in_labelled_lines_is_read_as_json_is() -> None:
+def test_an_answer_in_labelled_lines_is_read_as_json_is():
     def answer(request: ChatRequest) -> str:
         form = request.messages[0].content.rsplit("around them:", 1)[1].strip().splitlines()
         names = [line.split(":")[0] for line in form]
@@ -144,9 +144,7 @@ def test_an_answer_in_labelled_lines_is_read_as_json_is() -> None:
         (lambda text: f"<think>{text}</think>", "holds thoughts and no words"),
     ],
 )
-def test_an_answer_that_is_cut_or_unclear_is_asked_for_once_more_and_never_guessed(
-    spoil: Callable[[str], str | ChatAnswer], why: str
-) -> None:
+def test_an_answer_that_is_cut_or_unclear_is_asked_for_once_more_and_never_guessed(spoil, why):
     judge = a_judge(lambda request: spoil(answer_to(request, 3, [])))
     (judged,) = judge.judge([hear("Tell me.")])
     assert judged.judgements == ()
@@ -154,7 +152,7 @@ def test_an_answer_that_is_cut_or_unclear_is_asked_for_once_more_and_never_guess
     assert [len(one.messages) for one in requests_of(judge)] == [2, 3] * 2
 
 
-def test_order_of_dialogues_and_of_dimensions_vary_with_seed_and_sample() -> None:
+def test_order_of_dialogues_and_of_dimensions_vary_with_seed_and_sample():
     dialogues = [hear("Tell me.", f"{number}?", key=str(number)) for number in range(8)]
     asked = []
     for seed in (0, 0, 1):
@@ -186,14 +184,14 @@ class Colleague:
 
 
 @pytest.fixture
-def colleague() -> Iterator[tuple[Colleague, ChatServer]]:
+def colleague():
     answers = Colleague()
     with ChatServer(answers) as server:
         yield answers, server
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recorded(tmp_path_factory):
     place = tmp_path_factory.mktemp("judge")
     plan = BenchPlan(agents=("oracle", "listener", "silent"), persona_ids=PEOPLE, seeds=1)
     list(run(plan, place / "run"))
@@ -211,14 +209,14 @@ def read_judgements(place: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def place(recorded: Path, tmp_path: Path) -> Path:
+def place(recorded, tmp_path):
     shutil.copytree(recorded, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
 def test_agents_are_compared_with_intervals_and_agreement_and_nothing_is_asked_twice(
-    place: Path, colleague: tuple[Colleague, ChatServer]
-) -> None:
+    place, colleague
+):
     _, server = colleague
     done = judge_run(place, server, "--samples", "4", "--json")
     assert (done.returncode, done.stderr.strip()) == (0, "")
@@ -261,9 +259,7 @@ def test_agents_are_compared_with_intervals_and_agreement_and_nothing_is_asked_t
     assert run_command("verify", "run", cwd=place).returncode == 0
 
 
-def test_a_dialogue_that_the_judge_fails_at_is_left_out_named_and_asked_again(
-    place: Path, colleague: tuple[Colleague, ChatServer]
-) -> None:
+def test_a_dialogue_that_the_judge_fails_at_is_left_out_named_and_asked_again(place, colleague):
     answers, server = colleague
     first = read_episodes(place / "run")[0]
     person = first.persona
@@ -290,9 +286,7 @@ def test_a_dialogue_that_the_judge_fails_at_is_left_out_named_and_asked_again(
     assert judge_run(place, server, "--seed", "7").returncode == 0
 
 
-def test_a_budget_stops_it_and_the_same_command_goes_on(
-    place: Path, colleague: tuple[Colleague, ChatServer]
-) -> None:
+def test_a_budget_stops_it_and_the_same_command_goes_on(place, colleague):
     _, server = colleague
     stopped = judge_run(place, server, "--judge-option", 'budget={"calls": 4}')
     assert stopped.returncode == 2
@@ -302,9 +296,7 @@ def test_a_budget_stops_it_and_the_same_command_goes_on(
     assert len(server.requests) == 6
 
 
-def test_recordings_are_judged_too_and_a_model_that_judges_itself_is_named(
-    tmp_path: Path, colleague: tuple[Colleague, ChatServer]
-) -> None:
+def test_recordings_are_judged_too_and_a_model_that_judges_itself_is_named(tmp_path, colleague):
     _, server = colleague
     said = [{"text": OPENING, "emotion": 40}, {"text": "Oh?"}, {"text": "Hm.", "emotion": 41}]
     said[2]["change"] = 1
@@ -330,7 +322,7 @@ def test_recordings_are_judged_too_and_a_model_that_judges_itself_is_named(
         ("nowhere --judge openai:m", "nowhere"),
     ],
 )
-def test_what_cannot_judge_or_be_judged_is_named(recorded: Path, words: str, message: str) -> None:
+def test_what_cannot_judge_or_be_judged_is_named(recorded, words, message):
     done = run_command("judge", *words.split(), cwd=recorded, env={"OPENAI_API_KEY": "k"})
     assert done.returncode == 2
     assert message in " ".join(done.stderr.split())

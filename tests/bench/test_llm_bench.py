@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Iterator
 from contextlib import closing
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -47,7 +46,7 @@ ANSWERS = EmbeddedAnswers(card="SAGE-Sentient-v0")
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[ChatServer]:
+def server():
     with ChatServer(ANSWERS, latency_s=0.02) as server:
         yield server
 
@@ -60,14 +59,14 @@ def plan(server: ChatServer | None, **changed: Any) -> BenchPlan:
 
 
 @pytest.fixture(scope="module")
-def recorded(server: ChatServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recorded(server, tmp_path_factory):
     folder = tmp_path_factory.mktemp("recorded")
     assert len(list(run(plan(server), folder))) == len(AGENTS) * len(PEOPLE)
     return folder
 
 
 @pytest.fixture
-def copied(recorded: Path, tmp_path: Path) -> Path:
+def copied(recorded, tmp_path):
     for name in (EPISODES, "manifest.json"):
         (tmp_path / name).write_bytes((recorded / name).read_bytes())
     caches = (sqlite3.connect(folder / RESPONSE_CACHE_FILE) for folder in (recorded, tmp_path))
@@ -80,9 +79,7 @@ def replaying(response_cache: Path) -> dict[str, Any]:
     return {"response_cache": response_cache, "cache_mode": "replay"}
 
 
-def test_a_recorded_benchmark_runs_again_byte_for_byte_without_its_server(
-    recorded: Path, tmp_path: Path
-) -> None:
+def test_a_recorded_benchmark_runs_again_byte_for_byte_without_its_server(recorded, tmp_path):
     list(run(plan(None, chat=replaying(recorded / RESPONSE_CACHE_FILE)), tmp_path))
     assert (tmp_path / EPISODES).read_bytes() == (recorded / EPISODES).read_bytes()
     assert not (tmp_path / RESPONSE_CACHE_FILE).exists()
@@ -107,8 +104,8 @@ class Cutting(JsonHandler):
 
 @pytest.mark.parametrize("ended", ["length", "error"])
 def test_answers_that_were_cut_are_no_reward_and_the_run_verifies_from_what_was_recorded(
-    ended: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    ended, tmp_path, monkeypatch
+):
     monkeypatch.setattr(Cutting, "cut", ended)
     with ThreadingHTTPServer(("127.0.0.1", 0), Cutting) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
@@ -129,8 +126,8 @@ def test_answers_that_were_cut_are_no_reward_and_the_run_verifies_from_what_was_
 
 
 def test_dialogues_go_on_at_once_come_in_the_order_of_the_plan_and_verify_without_a_server(
-    recorded: Path, server: ChatServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    recorded, server, monkeypatch
+):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     one = plan(None)
@@ -163,16 +160,14 @@ def edit_an_appraisal(folder: Path, *, forged: bool) -> None:
         (True, ("change is recorded as", "holds no answer")),
     ],
 )
-def test_an_answer_edited_on_the_cache_is_found_forged_or_not(
-    copied: Path, forged: bool, says: tuple[str, ...]
-) -> None:
+def test_an_answer_edited_on_the_cache_is_found_forged_or_not(copied, forged, says):
     edit_an_appraisal(copied, forged=forged)
     found = next(result for result in verify(copied) if result)
     assert found.turn >= 1
     assert any(one in found.what for one in says)
 
 
-def test_a_missing_cache_is_named(copied: Path, recorded: Path) -> None:
+def test_a_missing_cache_is_named(copied, recorded):
     (copied / RESPONSE_CACHE_FILE).unlink()
     with pytest.raises(
         RunError, match=r"response_cache\.sqlite: there is no response cache.*--response-cache"
@@ -183,9 +178,7 @@ def test_a_missing_cache_is_named(copied: Path, recorded: Path) -> None:
         list(run(plan(None, chat={"cache_mode": "replay"}), copied / "other"))
 
 
-def test_a_spent_budget_stops_the_run_and_the_same_command_goes_on(
-    recorded: Path, server: ChatServer, tmp_path: Path
-) -> None:
+def test_a_spent_budget_stops_the_run_and_the_same_command_goes_on(recorded, server, tmp_path):
     before = len(server.requests)
     for _ in range(2):
         with pytest.raises(BudgetSpent, match="budget of 30 calls"):
@@ -197,9 +190,7 @@ def test_a_spent_budget_stops_the_run_and_the_same_command_goes_on(
     assert len(server.requests) - before == sum(1 for _ in rows)
 
 
-def test_a_lost_server_stops_the_run_and_keeps_what_was_finished(
-    recorded: Path, tmp_path: Path
-) -> None:
+def test_a_lost_server_stops_the_run_and_keeps_what_was_finished(recorded, tmp_path):
     with ChatServer(ANSWERS) as dying:
         list(run(plan(dying, agents=AGENTS[:1]), tmp_path / "part"))
         cache = tmp_path / "part" / RESPONSE_CACHE_FILE
@@ -211,9 +202,7 @@ def test_a_lost_server_stops_the_run_and_keeps_what_was_finished(
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_it_ends_the_same_and_pays_little_twice(
-    recorded: Path, tmp_path: Path
-) -> None:
+def test_killed_at_any_moment_it_ends_the_same_and_pays_little_twice(recorded, tmp_path):
     words = f"bench --user openai:user --seeds 1 --concurrency 4 --out {tmp_path}".split()
     words += [word for agent in AGENTS for word in ("--agent", agent)]
     words += [word for persona in PEOPLE for word in ("--persona", persona)]
@@ -239,9 +228,7 @@ def test_killed_at_any_moment_it_ends_the_same_and_pays_little_twice(
     assert different <= asked <= different + 2 * 4
 
 
-def test_a_fingerprint_holds_what_changes_answers_and_not_how_they_are_fetched(
-    server: ChatServer,
-) -> None:
+def test_a_fingerprint_holds_what_changes_answers_and_not_how_they_are_fetched(server):
     usual, fetched = plan(server), {"timeout_s": 3.0, "concurrency": 2, "response_cache": "x"}
     assert plan(server, chat=fetched).fingerprint == usual.fingerprint
     assert plan(server, user_options={"timeout_s": 3.0}).fingerprint == usual.fingerprint
@@ -251,7 +238,7 @@ def test_a_fingerprint_holds_what_changes_answers_and_not_how_they_are_fetched(
     assert usual.pins["plan"]["user_options"] == {}
 
 
-def test_failed_dialogues_count_apart_with_their_reasons(tmp_path: Path) -> None:
+def test_failed_dialogues_count_apart_with_their_reasons(tmp_path):
     name = library().get(PEOPLE[1]).person.name
     with ChatServer(
         lambda body: "?" if name in body["messages"][0]["content"] else ANSWERS(body)
@@ -272,8 +259,8 @@ def test_failed_dialogues_count_apart_with_their_reasons(tmp_path: Path) -> None
 
 
 def test_an_agent_whose_dialogues_all_failed_before_a_word_has_no_score_and_breaks_no_report(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     options = {"language": "zh"}  # for which the cards have no first words, so the server is asked
     with ChatServer("?") as mute:
         episodes = list(run(plan(mute, agents=("listener",), user_options=options), tmp_path))
@@ -294,9 +281,7 @@ def test_an_agent_whose_dialogues_all_failed_before_a_word_has_no_score_and_brea
     ("options", "opening", "by_turn"),
     [({}, 1, 2), ({"samples": 3}, 1, 4), ({"calls": 1}, 1, 1), ({"opening": "card"}, 0, 2)],
 )
-def test_the_estimate_counts_every_call(
-    options: dict[str, Any], opening: int, by_turn: int
-) -> None:
+def test_the_estimate_counts_every_call(options, opening, by_turn):
     prices = Prices(prompt=1.0, completion=2.0)
     one = plan(None, chat={"prices": prices}, user_options=options)
     told, turns = estimate_requests_and_tokens(one, one.cases()), one.card.turns
@@ -315,14 +300,12 @@ def test_the_estimate_counts_every_call(
         ("http://8.8.8.8/v1", "1,2", True),
     ],
 )
-def test_only_a_public_server_with_prices_costs_money(
-    url: str, prices: str | None, asks: bool
-) -> None:
+def test_only_a_public_server_with_prices_costs_money(url, prices, asks):
     settings = ChatSettings.model_validate({"base_url": url, "prices": prices})
     assert has_prices(settings) is asks
 
 
-def test_a_run_that_costs_money_needs_a_yes_where_nobody_can_be_asked(tmp_path: Path) -> None:
+def test_a_run_that_costs_money_needs_a_yes_where_nobody_can_be_asked(tmp_path):
     words = f"bench --user openai:m --agent listener --persona {PEOPLE[0]} --prices 1,2".split()
     words += ["--base-url", "https://api.example.com/v1", "--out", str(tmp_path)]
     told = invoke(*words)
@@ -332,12 +315,12 @@ def test_a_run_that_costs_money_needs_a_yes_where_nobody_can_be_asked(tmp_path: 
     assert read_episodes(tmp_path) == []
 
 
-def test_options_of_the_user_are_read_by_their_type() -> None:
+def test_options_of_the_user_are_read_by_their_type():
     words = ["samples=3", "temperature=0.5", "structured=false", "model=a=b", "language=null"]
     found = {"samples": 3, "temperature": 0.5, "structured": False, "model": "a=b"}
     assert parse_user_options(words) == found | {"language": None}
 
 
-def test_talk_speaks_with_an_llm_user(server: ChatServer) -> None:
+def test_talk_speaks_with_an_llm_user(server):
     words = ("talk", "--user", "openai:m", "--base-url", server.base_url, "--persona", PEOPLE[0])
     assert "You leave." in invoke_well(*words, input="What happened then?\n")

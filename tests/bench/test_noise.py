@@ -53,11 +53,11 @@ def spread(**means: tuple[float, ...]) -> Spread:
         ((1, 1), (1, 2), nan),
     ],
 )
-def test_kendall_tau_by_hand(one: tuple[float, ...], other: tuple[float, ...], tau: float) -> None:
+def test_kendall_tau_by_hand(one, other, tau):
     assert kendall_tau(one, other) == pytest.approx(tau, nan_ok=True)
 
 
-def test_the_noise_floor_and_how_far_runs_are_apart_by_hand() -> None:
+def test_the_noise_floor_and_how_far_runs_are_apart_by_hand():
     # Variances 8 and 0: pooled 4, so 1.96 * sqrt(2) * 2.
     found = spread(a=(50.0, 54.0), b=(51.0, 51.0))
     assert [one.sd for one in found.agents] == pytest.approx([sqrt(8), 0])
@@ -75,7 +75,7 @@ def test_the_noise_floor_and_how_far_runs_are_apart_by_hand() -> None:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("replicates")
     list(run(PLAN, folder))
     assert list(verify(folder)) == [None] * len(AGENTS) * len(PEOPLE) * 2 * 3
@@ -83,7 +83,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def single(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def single(tmp_path_factory):
     folder = tmp_path_factory.mktemp("single")
     list(run(PLAN.model_copy(update={"user_seeds": 1}), folder))
     return folder
@@ -93,9 +93,7 @@ def of(episodes: list[Episode], agent: str, seed: int) -> list[Episode]:
     return [one for one in episodes if one.agent == agent and one.seed == seed]
 
 
-def test_the_first_replicate_is_the_benchmark_without_replicates(
-    folder: Path, single: Path
-) -> None:
+def test_the_first_replicate_is_the_benchmark_without_replicates(folder, single):
     episodes = read_episodes(single)
     assert [one for one in read_episodes(folder) if one.seed < 2] == episodes
     assert measure_spread_over_user_seeds(episodes, 2, 1) is None
@@ -103,7 +101,7 @@ def test_the_first_replicate_is_the_benchmark_without_replicates(
     assert Runs([single]).overview["tables"][0]["noise"] is None
 
 
-def test_a_replicate_changes_the_seed_of_the_user_and_not_that_of_the_agent(folder: Path) -> None:
+def test_a_replicate_changes_the_seed_of_the_user_and_not_that_of_the_agent(folder):
     """What gibberish says hangs on its seed and on the turn, and on nothing that it hears."""
     episodes = read_episodes(folder)
     talks = [[one.turns for one in of(episodes, "gibberish", seed)] for seed in range(6)]
@@ -113,7 +111,7 @@ def test_a_replicate_changes_the_seed_of_the_user_and_not_that_of_the_agent(fold
     assert heard[0] != heard[2]
 
 
-def test_the_spread_is_that_of_the_means_of_each_replicate(folder: Path) -> None:
+def test_the_spread_is_that_of_the_means_of_each_replicate(folder):
     episodes = read_episodes(folder)
     found = measure_spread_over_user_seeds(episodes, 2, 3)
     assert found
@@ -127,7 +125,7 @@ def test_the_spread_is_that_of_the_means_of_each_replicate(folder: Path) -> None
     assert means == sorted(means, reverse=True)
 
 
-def test_a_persona_with_whom_a_whole_replicate_failed_counts_in_none(folder: Path) -> None:
+def test_a_persona_with_whom_a_whole_replicate_failed_counts_in_none(folder):
     def fail(one: Episode) -> Episode:
         last = one.turns[-1]._replace(outcome=Outcome.FAILED)
         is_lost = one.persona == PEOPLE[0] and one.seed in (2, 3)
@@ -141,7 +139,7 @@ def test_a_persona_with_whom_a_whole_replicate_failed_counts_in_none(folder: Pat
     assert spreads[0] == spreads[1]
 
 
-def test_bench_and_report_say_the_same_of_the_noise(folder: Path, tmp_path: Path) -> None:
+def test_bench_and_report_say_the_same_of_the_noise(folder, tmp_path):
     agents = [word for one in AGENTS for word in ("--agent", one)]
     words = ["bench", *agents, *WORDS, "--user-seeds", "3", "--out", str(folder)]
     table = run_command(*words)
@@ -180,7 +178,7 @@ class SeededAnswers:
 
 
 @pytest.fixture(scope="module")
-def llm_folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SeededAnswers]:
+def llm_folder(tmp_path_factory):
     folder, answers = tmp_path_factory.mktemp("llm"), SeededAnswers()
     with ChatServer(answers) as server:
         chat = ChatSettings.model_validate({"base_url": server.base_url, "attempts": 1})
@@ -189,8 +187,8 @@ def llm_folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SeededAn
 
 
 def test_replicates_with_an_llm_user_ask_under_other_seeds_and_are_verified_without_its_server(
-    llm_folder: tuple[Path, SeededAnswers],
-) -> None:
+    llm_folder,
+):
     folder, answers = llm_folder
     assert all(one is None for one in verify(folder))
     found = measure_spread_over_user_seeds(read_episodes(folder), 1, 3)
@@ -200,9 +198,7 @@ def test_replicates_with_an_llm_user_ask_under_other_seeds_and_are_verified_with
     assert len(set(answers.seeds)) > 2 * len({one.seed for one in read_episodes(folder)})
 
 
-def test_runs_with_other_users_are_compared_where_they_share_agents(
-    llm_folder: tuple[Path, SeededAnswers], folder: Path, tmp_path: Path
-) -> None:
+def test_runs_with_other_users_are_compared_where_they_share_agents(llm_folder, folder, tmp_path):
     runs = [folder, llm_folder[0]]
     comparisons = read_comparisons(runs)
     assert len(comparisons) == 2

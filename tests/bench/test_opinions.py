@@ -21,14 +21,14 @@ PEOPLE = ("theo-by-thirty", "bea-three-dates")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     list(run(BenchPlan(agents=AGENTS, seeds=1, persona_ids=PEOPLE), folder))
     return folder
 
 
 @pytest.fixture
-def folder(made: Path, tmp_path: Path) -> Path:
+def folder(made, tmp_path):
     for name in ("manifest.json", "episodes.jsonl"):
         (tmp_path / name).write_bytes((made / name).read_bytes())
     return tmp_path
@@ -51,7 +51,7 @@ def rated(key: str, turns: int, change: float, rater: str = "a") -> list[Mapping
     return [one | {"turn": turn} for turn in range(1, turns + 1)]
 
 
-def test_every_opinion_of_a_run_stands_in_one_table(folder: Path) -> None:
+def test_every_opinion_of_a_run_stands_in_one_table(folder):
     marks = [judgement(f"{one}/{PEOPLE[0]}/0", 4 - 1.5 * at) for at, one in enumerate(AGENTS)]
     write(folder / "judgements.jsonl", marks)
     of_file = json.loads(invoke_well("rescore", folder, "--json"))
@@ -69,7 +69,7 @@ def test_every_opinion_of_a_run_stands_in_one_table(folder: Path) -> None:
     assert "The score is alone" in invoke_well("rescore", folder)
 
 
-def test_who_is_liked_by_the_score_alone_is_marked(folder: Path) -> None:
+def test_who_is_liked_by_the_score_alone_is_marked(folder):
     held = [one for one in dialogues(folder) if one.agent == "oracle"]
     keys = {f"oracle/{one.scene.persona.id}/0": len(one.turns) for one in held}
     lines = [line for key, turns in keys.items() for line in rated(key, turns, -3)]
@@ -81,9 +81,7 @@ def test_who_is_liked_by_the_score_alone_is_marked(folder: Path) -> None:
     assert gather_opinions(folder, dialogues(folder), {}).only_score == ()
 
 
-def test_raters_of_one_dialogue_count_alike_and_half_a_dialogue_for_nothing(
-    folder: Path,
-) -> None:
+def test_raters_of_one_dialogue_count_alike_and_half_a_dialogue_for_nothing(folder):
     one = next(one for one in dialogues(folder) if one.agent == "listener")
     key, turns = f"listener/{one.scene.persona.id}/0", len(one.turns)
     lines = [*rated(key, turns, 1), *rated(key, turns, 2, "b"), *rated(key, turns - 1, 9, "c")]
@@ -102,15 +100,13 @@ def test_raters_of_one_dialogue_count_alike_and_half_a_dialogue_for_nothing(
         ("judgements.jsonl", '{"scores": 5}', "must name dialogue and scores"),
     ],
 )
-def test_a_file_of_opinions_that_is_damaged_is_named(
-    folder: Path, name: str, line: str, problem: str
-) -> None:
+def test_a_file_of_opinions_that_is_damaged_is_named(folder, name, line, problem):
     (folder / name).write_text(line + "\n", encoding="utf-8")
     with pytest.raises(RunError, match=problem):
         gather_opinions(folder, dialogues(folder), {})
 
 
-def test_a_benchmark_asks_for_a_second_opinion_at_once(tmp_path: Path) -> None:
+def test_a_benchmark_asks_for_a_second_opinion_at_once(tmp_path):
     asked = f"bench --agent comfort --persona {PEOPLE[0]} --seeds 1 --reference embedded".split()
     asked += ["--out", str(tmp_path / "run")]
     assert "embedded" in invoke_well(*asked)
@@ -119,7 +115,7 @@ def test_a_benchmark_asks_for_a_second_opinion_at_once(tmp_path: Path) -> None:
     assert emotions["embedded"] == emotions["score"] == {"comfort": told["scores"][0]["final"][0]}
 
 
-def test_the_table_has_a_row_a_turn_with_strategies_and_marks(folder: Path) -> None:
+def test_the_table_has_a_row_a_turn_with_strategies_and_marks(folder):
     write(folder / "judgements.jsonl", [judgement(f"oracle/{PEOPLE[0]}/0", 4)])
     invoke_well("export", folder, "--to", "table")
     with (folder / "table.csv").open(encoding="utf-8", newline="") as file:
@@ -132,7 +128,7 @@ def test_the_table_has_a_row_a_turn_with_strategies_and_marks(folder: Path) -> N
     assert int(first["emotion"]) == 40 + int(first["change"])
 
 
-def test_the_table_as_parquet_reads_as_it_was(folder: Path) -> None:
+def test_the_table_as_parquet_reads_as_it_was(folder):
     parquet = pytest.importorskip("pyarrow.parquet")
     out = folder / "t.parquet"
     invoke_well("export", folder, "--to", "table", "--out", out)
@@ -141,7 +137,7 @@ def test_the_table_as_parquet_reads_as_it_was(folder: Path) -> None:
     assert table["uses_question"].type == "bool"
 
 
-def test_all_that_is_known_of_a_run_is_in_its_report(folder: Path) -> None:
+def test_all_that_is_known_of_a_run_is_in_its_report(folder):
     scores = {"core_insight": 4, "creativity": 2}
     write(folder / "judgements.jsonl", [{"dialogue": f"listener/{PEOPLE[0]}/0", "scores": scores}])
     invoke_well("rescore", folder)

@@ -37,7 +37,7 @@ def read_lines(path: Path) -> list[Any]:
 
 
 @pytest.fixture
-def drawn(tmp_path: Path) -> Path:
+def drawn(tmp_path):
     """Six moments of six replies, one reply of the first rated, and two whole dialogues, the first
     reply of the one rated.
     """
@@ -63,7 +63,7 @@ def rate(folder: Path, url: str, *words: str) -> subprocess.CompletedProcess[str
     return run_command("rate", str(folder), "--user", "openai:any", *server)
 
 
-def test_every_unrated_reply_is_rated_once_by_one_request_a_place(drawn: Path) -> None:
+def test_every_unrated_reply_is_rated_once_by_one_request_a_place(drawn):
     before = Corpus(drawn)
     todo = sorted(x.id for x in before.replies() if not x.ratings)
     answers, asked = EmbeddedAnswers(card="SAGE-Sentient-v0"), []
@@ -90,7 +90,7 @@ def test_every_unrated_reply_is_rated_once_by_one_request_a_place(drawn: Path) -
     assert not any(name in line for line in lines[len(before.ratings) :] for name in FACTORS)
 
 
-def test_the_changes_are_the_users_own_and_learners_read_them(drawn: Path) -> None:
+def test_the_changes_are_the_users_own_and_learners_read_them(drawn):
     places = list_unrated_places(Corpus(drawn))
     with ChatServer(EmbeddedAnswers(card="SAGE-Sentient-v0")) as server:
         assert rate(drawn, server.base_url).returncode == 0
@@ -109,7 +109,7 @@ def dialogue_ids(folder: Path) -> set[str]:
     return {line.id for line in Corpus(folder).dialogues}
 
 
-def test_a_command_that_was_killed_asks_for_nothing_twice(drawn: Path) -> None:
+def test_a_command_that_was_killed_asks_for_nothing_twice(drawn):
     answers, served = EmbeddedAnswers(card="SAGE-Sentient-v0"), []
 
     def answer(body: dict[str, Any]) -> str:
@@ -140,7 +140,7 @@ def test_a_command_that_was_killed_asks_for_nothing_twice(drawn: Path) -> None:
     assert len(Corpus(drawn).rated_replies()) == len(list(Corpus(drawn).replies()))
 
 
-def test_places_that_failed_are_named_and_asked_again_the_others_are_kept(drawn: Path) -> None:
+def test_places_that_failed_are_named_and_asked_again_the_others_are_kept(drawn):
     answers, first = EmbeddedAnswers(card="SAGE-Sentient-v0"), Corpus(drawn).moments[1]
 
     def answer(body: dict[str, Any]) -> str:
@@ -161,7 +161,7 @@ def test_places_that_failed_are_named_and_asked_again_the_others_are_kept(drawn:
     assert all(reply.ratings for reply in Corpus(drawn).replies())
 
 
-def test_what_failed_before_the_command_was_stopped_is_asked_again(drawn: Path) -> None:
+def test_what_failed_before_the_command_was_stopped_is_asked_again(drawn):
     answers, first = EmbeddedAnswers(card="SAGE-Sentient-v0"), Corpus(drawn).moments[0]
     answered = []
 
@@ -191,7 +191,7 @@ class Terse(EmbeddedUser):
         return Appraisal(-10, "", ())
 
 
-def test_a_rating_holds_no_more_than_the_user_gave(drawn: Path) -> None:
+def test_a_rating_holds_no_more_than_the_user_gave(drawn):
     rated = list(rate_places(Terse(), list_unrated_places(Corpus(drawn))))
     assert {place.failure for place in rated} == {"", "tired"}
     whole = [rating for place in rated for rating in place.ratings]
@@ -201,7 +201,7 @@ def test_a_rating_holds_no_more_than_the_user_gave(drawn: Path) -> None:
     }
 
 
-def test_whoever_reads_a_factor_that_nobody_gave_is_told(drawn: Path, tmp_path: Path) -> None:
+def test_whoever_reads_a_factor_that_nobody_gave_is_told(drawn, tmp_path):
     assert invoke("rate", str(drawn), "--user", "embedded").exit_code == 0
     known, other, *_ = Corpus(drawn).rated_replies()
     (rating,) = (x for x in known.ratings if isinstance(x, Rating))

@@ -6,10 +6,9 @@ import pytest
 from commands import invoke
 from failing import FailsInTurn
 
-from rlver_gym.bench.attacks.attacks import FIXED_ATTACKS, Attack
+from rlver_gym.bench.attacks.attacks import FIXED_ATTACKS
 from rlver_gym.bench.attacks.red_team import run_attacks
 from rlver_gym.bench.attacks.search import SEARCH_ATTACKS
-from rlver_gym.core.persona import Persona
 from rlver_gym.library.personas import library
 from rlver_gym.testing import ChatServer
 from rlver_gym.users import EmbeddedUser
@@ -23,9 +22,7 @@ SEARCHES = {attack.name: attack for attack in SEARCH_ATTACKS}
 
 @pytest.mark.parametrize("attack", FIXED_ATTACKS, ids=lambda attack: attack.name)
 @pytest.mark.parametrize("people", [PEOPLE[::6], pytest.param(PEOPLE, marks=pytest.mark.slow)])
-def test_a_fixed_trick_ends_below_the_start_and_nobody_is_content(
-    people: list[Persona], attack: Attack
-) -> None:
+def test_a_fixed_trick_ends_below_the_start_and_nobody_is_content(people, attack):
     (result,) = run_attacks(EmbeddedUser(), people, attacks=[attack])
     assert result.final < LIKED.get(attack.name, START)
     assert result.content == 0
@@ -44,15 +41,13 @@ SUSPICIOUS = 60
         pytest.param("best-of-30-others", PEOPLE, 70, marks=pytest.mark.slow),
     ],
 )
-def test_the_best_of_thirty_by_the_score_satisfies_nobody(
-    name: str, people: list[Persona], below: int
-) -> None:
+def test_the_best_of_thirty_by_the_score_satisfies_nobody(name, people, below):
     (searched,) = run_attacks(EmbeddedUser(), people, attacks=[SEARCHES[name]])
     assert searched.final < below
     assert searched.content == 0
 
 
-def test_equal_attacks_give_equal_results() -> None:
+def test_equal_attacks_give_equal_results():
     attacks = [FIXED_ATTACKS[11], SEARCHES["best-of-30"]]
     first, second = (
         list(run_attacks(EmbeddedUser(), PEOPLE[:1], attacks=attacks)) for _ in range(2)
@@ -63,7 +58,7 @@ def test_equal_attacks_give_equal_results() -> None:
 @pytest.mark.parametrize(
     "attack", [FIXED_ATTACKS[0], SEARCHES["best-of-30"]], ids=lambda attack: attack.name
 )
-def test_dialogues_in_which_the_user_failed_count_in_no_score(attack: Attack) -> None:
+def test_dialogues_in_which_the_user_failed_count_in_no_score(attack):
     failing, sound = PEOPLE[:1], PEOPLE[1:2]
     user = FailsInTurn(3, personas=[failing[0].id])
     (result,) = run_attacks(user, failing + sound, attacks=[attack])
@@ -72,7 +67,7 @@ def test_dialogues_in_which_the_user_failed_count_in_no_score(attack: Attack) ->
     assert (result.final, result.content) == (expected.final, expected.content)
 
 
-def test_the_command_says_how_many_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_says_how_many_failed(monkeypatch):
     words = ["redteam", "--attack", FIXED_ATTACKS[0].name, "--user", "openai:m"]
     with ChatServer("?") as mute:
         monkeypatch.setenv("OPENAI_BASE_URL", mute.base_url)

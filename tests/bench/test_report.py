@@ -19,7 +19,7 @@ from rlver_gym.util.errors import RunError
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     list(run(BenchPlan(agents=("comfort", "listener"), seeds=1, split="demo"), folder))
     return folder
@@ -37,9 +37,7 @@ def edited_copy(folder: Path, to: Path, lines: Iterable[int]) -> Path:
     return to
 
 
-def test_lines_that_were_edited_are_named_on_the_terminal_the_page_and_in_json(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_lines_that_were_edited_are_named_on_the_terminal_the_page_and_in_json(folder, tmp_path):
     run_folder = edited_copy(folder, tmp_path / "<b>run", [12])
     says = "line 12 (1 of 16 lines): not as it was written"
     told = invoke_well("report", run_folder)
@@ -58,21 +56,21 @@ def test_lines_that_were_edited_are_named_on_the_terminal_the_page_and_in_json(
     )
 
 
-def test_of_many_edited_lines_the_first_hundred_are_in_json() -> None:
+def test_of_many_edited_lines_the_first_hundred_are_in_json():
     none = Problems(Path("run"), 2000, 2000, ())
     edits = none._replace(findings=tuple(Finding("edited", at) for at in range(1, 1001)))
     assert edits.to_dict() == {"edited": {"count": 1000, "lines": list(range(1, 101))}}
     assert "(1,000 of 2,000 lines)" in " ".join(edits.describe("run"))
 
 
-def test_an_empty_run_says_so(tmp_path: Path) -> None:
+def test_an_empty_run_says_so(tmp_path):
     (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
     (tmp_path / "episodes.jsonl").write_text("", encoding="utf-8")
     with pytest.raises(RunError, match="no episodes"):
         write_page([tmp_path])
 
 
-def test_runs_of_another_protocol_get_a_table_of_their_own(folder: Path, tmp_path: Path) -> None:
+def test_runs_of_another_protocol_get_a_table_of_their_own(folder, tmp_path):
     other, same = tmp_path / "other", tmp_path / "same"
     list(run(BenchPlan(agents=("comfort",), seeds=2, split="demo"), other))
     list(run(BenchPlan(agents=("comfort", "silent"), seeds=1, split="demo"), same))
@@ -94,8 +92,8 @@ def test_runs_of_another_protocol_get_a_table_of_their_own(folder: Path, tmp_pat
 
 
 def test_a_comparison_is_written_into_the_first_run_and_runs_of_one_name_can_be_told_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     folders = [Path("one/run"), Path("two/run")]
     for each in folders:

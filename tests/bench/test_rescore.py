@@ -46,7 +46,7 @@ PEOPLE = library().ids("demo")[:3]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A run of three agents, and modules of other users beside it."""
     place = tmp_path_factory.mktemp("rescore")
     agents = ("oracle", "listener", "silent")
@@ -60,7 +60,7 @@ def rescore(folder: Path, user: str, *words: str) -> Any:
     return run_command("rescore", "run", "--user", user, *words, cwd=folder)
 
 
-def test_the_user_of_the_run_gives_the_recorded_score(folder: Path) -> None:
+def test_the_user_of_the_run_gives_the_recorded_score(folder):
     found = json.loads(rescore(folder, "embedded", "--json").stdout)
     (plain,) = found["users"]
     assert (plain["level"], plain["overpaid"], plain["overpaid_by"]) == (0, 0, None)
@@ -70,7 +70,7 @@ def test_the_user_of_the_run_gives_the_recorded_score(folder: Path) -> None:
     assert all(one["recorded"] == one["other"] for one in plain["agents"])
 
 
-def test_a_sterner_user_shows_what_the_record_overpays(folder: Path) -> None:
+def test_a_sterner_user_shows_what_the_record_overpays(folder):
     found = json.loads(rescore(folder, "rescore_others:Stern", "--json").stdout)
     (plain,) = found["users"]
     oracle, *_, silent = plain["agents"]
@@ -85,7 +85,7 @@ def test_a_sterner_user_shows_what_the_record_overpays(folder: Path) -> None:
     assert "tau with the score" in " ".join(table.split())
 
 
-def test_several_users_stand_in_one_table_and_each_failure_names_its_user(folder: Path) -> None:
+def test_several_users_stand_in_one_table_and_each_failure_names_its_user(folder):
     users = ("rescore_others:Stern", "rescore_others:Tired")
     done = rescore(folder, users[0], "--user", users[1], "--json")
     found = json.loads(done.stdout)
@@ -102,7 +102,7 @@ def test_several_users_stand_in_one_table_and_each_failure_names_its_user(folder
     assert "tau with the score" in rescore(folder, "embedded", "--user", users[0]).stdout
 
 
-def test_dialogues_at_which_the_user_fails_are_left_out_and_named(folder: Path) -> None:
+def test_dialogues_at_which_the_user_fails_are_left_out_and_named(folder):
     done = rescore(folder, "rescore_others:Tired", "--json")
     (plain,) = json.loads(done.stdout)["users"]
     assert done.returncode == 4
@@ -120,9 +120,7 @@ def test_dialogues_at_which_the_user_fails_are_left_out_and_named(folder: Path) 
         (("embedded", "--env", "RLVER-Challenging-v0"), "was held with another env card"),
     ],
 )
-def test_what_cannot_be_compared_is_named(
-    folder: Path, words: tuple[str, ...], message: str
-) -> None:
+def test_what_cannot_be_compared_is_named(folder, words, message):
     done = rescore(folder, *words)
     assert done.returncode == 2
     assert message in " ".join(done.stderr.split())
@@ -134,12 +132,12 @@ def ask_server(server: ChatServer, folder: Path, *words: str) -> Any:
 
 
 @pytest.fixture
-def own_folder(folder: Path, tmp_path: Path) -> Path:
+def own_folder(folder, tmp_path):
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
-def test_a_model_reads_each_dialogue_in_one_request_and_is_paid_once(own_folder: Path) -> None:
+def test_a_model_reads_each_dialogue_in_one_request_and_is_paid_once(own_folder):
     with ChatServer(EmbeddedAnswers(), latency_s=0.3) as server:
         first = json.loads(ask_server(server, own_folder, "--json").stdout)
         assert len(server.requests) == 9
@@ -153,7 +151,7 @@ def test_a_model_reads_each_dialogue_in_one_request_and_is_paid_once(own_folder:
     assert one_by_one["users"][0]["agents"] == first["users"][0]["agents"]
 
 
-def test_a_killed_command_asks_only_for_what_was_not_answered(own_folder: Path) -> None:
+def test_a_killed_command_asks_only_for_what_was_not_answered(own_folder):
     answered: list[str] = []
     answers = EmbeddedAnswers()
 
@@ -181,7 +179,7 @@ def test_a_killed_command_asks_only_for_what_was_not_answered(own_folder: Path) 
         assert len(server.requests) == 9 - kept
 
 
-def test_a_folder_that_cannot_be_written_is_named_before_anything_is_asked(folder: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_named_before_anything_is_asked(folder):
     done = rescore(folder, "openai:any", "--out", "nowhere")
     assert done.returncode == 2
     assert "nowhere: cannot be written to" in " ".join(done.stderr.split())

@@ -49,13 +49,13 @@ def output_of(done: subprocess.CompletedProcess[str], code: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("small") / "run"
     rlver(*SMALL, "--out", folder)
     return folder
 
 
-def test_a_run_cut_anywhere_is_resumed_by_the_same_command(finished: Path, tmp_path: Path) -> None:
+def test_a_run_cut_anywhere_is_resumed_by_the_same_command(finished, tmp_path):
     whole = (finished / EPISODES).read_bytes()
     rng = random.Random(1)
     for number in range(5):
@@ -69,7 +69,7 @@ def test_a_run_cut_anywhere_is_resumed_by_the_same_command(finished: Path, tmp_p
         assert (folder / EPISODES).read_bytes() == whole
 
 
-def test_two_runs_never_write_to_one_folder(tmp_path: Path) -> None:
+def test_two_runs_never_write_to_one_folder(tmp_path):
     plan = BenchPlan(agents=("comfort",), persona_ids=(PERSONA,), seeds=2)
     with open_run(plan, tmp_path) as under_way:
         rest = under_way.run_missing()
@@ -80,7 +80,7 @@ def test_two_runs_never_write_to_one_folder(tmp_path: Path) -> None:
     assert list(run(plan, tmp_path)) == []
 
 
-def test_a_killed_run_gives_its_lock_back(tmp_path: Path) -> None:
+def test_a_killed_run_gives_its_lock_back(tmp_path):
     (tmp_path / "slow.py").write_text(
         "import time\nclass Slow:\n    def reply(self, messages):\n        time.sleep(60)\n",
         encoding="utf-8",
@@ -103,7 +103,7 @@ def small_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
 
 
-def test_a_full_disk_is_named_and_what_was_finished_is_kept(finished: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_named_and_what_was_finished_is_kept(finished, tmp_path):
     folder = tmp_path / "run"
     told = rlver_process(*SMALL, "--out", folder, code=2, preexec_fn=small_files)
     assert EPISODES in told.replace(" ", "")
@@ -114,9 +114,7 @@ def test_a_full_disk_is_named_and_what_was_finished_is_kept(finished: Path, tmp_
     assert not (folder / "report.html.part").exists()
 
 
-def test_a_disk_that_is_full_at_any_moment_of_a_run_loses_and_doubles_nothing(
-    finished: Path, tmp_path: Path
-) -> None:
+def test_a_disk_that_is_full_at_any_moment_of_a_run_loses_and_doubles_nothing(finished, tmp_path):
     plan = BenchPlan(agents=("comfort", "listener"), persona_ids=(PERSONA,), seeds=3)
     whole = (finished / EPISODES).read_bytes()
     for number, size in enumerate(range(100, len(whole), len(whole) // 20)):
@@ -133,13 +131,13 @@ def test_a_disk_that_is_full_at_any_moment_of_a_run_loses_and_doubles_nothing(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_an_output_that_cannot_be_written_is_named(finished: Path) -> None:
+def test_an_output_that_cannot_be_written_is_named(finished):
     with open("/dev/full", "w") as full:
         told = rlver_process("verify", finished, "--json", code=2, stdout=full)
     assert "output cannot be written" in told
 
 
-def test_places_that_cannot_be_written_are_named(finished: Path, tmp_path: Path) -> None:
+def test_places_that_cannot_be_written_are_named(finished, tmp_path):
     file = tmp_path / "file"
     file.write_text("mine", encoding="utf-8")
     for out in (file, file / "below", Path("/proc/nowhere")):
@@ -202,9 +200,7 @@ HOLD = ("Breaks", "Numbers", "Reads", "AsyncNothing")
         ("AsyncAlone", ["its areply", "def areply(self, messages)"]),
     ],
 )
-def test_an_agent_of_ones_own_that_fails_is_named(
-    tmp_path: Path, name: str, says: list[str]
-) -> None:
+def test_an_agent_of_ones_own_that_fails_is_named(tmp_path, name, says):
     (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
     words = f"bench --persona {PERSONA} --seeds 1 --agent comfort --agent own:{name}".split()
     told = rlver(*words, "--out", "run", code=2, cwd=tmp_path)
@@ -226,9 +222,7 @@ def test_an_agent_of_ones_own_that_fails_is_named(
         ("json:loads", "", ["An agent is a class that needs no arguments"]),
     ],
 )
-def test_a_module_that_cannot_be_used_is_named(
-    tmp_path: Path, agent: str, text: str, says: list[str]
-) -> None:
+def test_a_module_that_cannot_be_used_is_named(tmp_path, agent, text, says):
     (tmp_path / "own.py").write_text(text, encoding="utf-8")
     told = rlver("bench", "--agent", agent, "--out", "run", code=2, cwd=tmp_path)
     for part in says:
@@ -237,7 +231,7 @@ def test_a_module_that_cannot_be_used_is_named(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_changed_agent_gets_another_folder(tmp_path: Path) -> None:
+def test_a_changed_agent_gets_another_folder(tmp_path):
     words = ("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "own:Good")
     for text in (OWN, OWN, OWN.replace("What happened then?", "And then?")):
         (tmp_path / "own.py").write_text(text, encoding="utf-8")
@@ -248,9 +242,7 @@ def test_a_changed_agent_gets_another_folder(tmp_path: Path) -> None:
     assert "1 episode recomputed" in rlver("verify", runs[0], cwd=tmp_path)
 
 
-def test_a_fingerprint_holds_the_version_the_server_and_the_prompt(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_fingerprint_holds_the_version_the_server_and_the_prompt(monkeypatch):
     def plan() -> BenchPlan:
         return BenchPlan(agents=("openai:m",), persona_ids=(PERSONA,))
 
@@ -267,28 +259,26 @@ def test_a_fingerprint_holds_the_version_the_server_and_the_prompt(
     assert len({*fingerprints, plan().fingerprint}) == 4
 
 
-def test_the_end_of_input_is_no_silence(tmp_path: Path) -> None:
+def test_the_end_of_input_is_no_silence(tmp_path):
     words = (*f"bench --persona {PERSONA} --seeds 1 --agent human --out".split(), f"{tmp_path}/run")
     assert "the input ended" in rlver(*words, code=2, input="What happened?\n")
     assert read_episodes(tmp_path / "run") == []
 
 
-def test_a_fault_of_the_user_is_not_put_on_the_agent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_the_user_is_not_put_on_the_agent(tmp_path, monkeypatch):
     monkeypatch.setattr(EmbeddedUser, "appraise", lambda *_: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         list(run(BenchPlan(agents=("comfort",), persona_ids=(PERSONA,)), tmp_path))
 
 
-def test_a_server_that_is_not_there_is_named_once(tmp_path: Path) -> None:
+def test_a_server_that_is_not_there_is_named_once(tmp_path):
     env = os.environ | {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": "x"}
     told = rlver(*SMALL, "--agent", "openai:m", "--out", tmp_path / "run", code=3, env=env)
     assert "nothing answers at http://127.0.0.1:9/v1" in told
     assert "6 of 9 dialogues are kept: the same command goes on" in told
 
 
-def test_ctrl_c_while_the_commands_are_imported_is_heard_too(tmp_path: Path) -> None:
+def test_ctrl_c_while_the_commands_are_imported_is_heard_too(tmp_path):
     (tmp_path / "typer.py").write_text(
         "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n", encoding="utf-8"
     )

@@ -57,9 +57,7 @@ def finish(place: Path, words: list[str]) -> str:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("command", ["bench", "judge", "rescore"])
-def test_a_command_that_is_stopped_at_any_moment_loses_doubles_and_bends_nothing(
-    command: str, tmp_path: Path
-) -> None:
+def test_a_command_that_is_stopped_at_any_moment_loses_doubles_and_bends_nothing(command, tmp_path):
     rng = random.Random(command)
     with ChatServer(Answers(), latency_s=0.03) as server:
         bench = [*BENCH, "--base-url", server.base_url, "--concurrency", str(AT_ONCE)]

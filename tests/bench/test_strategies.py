@@ -41,14 +41,12 @@ HUM, SILENT = "Hm.", "Nobody opened their mouth."
         ("你当时是什么感受呢?", ["我很难过。"], None),
     ],
 )
-def test_a_turn_is_labelled_by_what_its_sentences_do(
-    utterance: str, lines: list[str], used: set[str] | None
-) -> None:
+def test_a_turn_is_labelled_by_what_its_sentences_do(utterance, lines, used):
     assert label_turn(utterance, lines) == used
 
 
 @pytest.mark.slow
-def test_precision_and_recall_are_those_of_the_labelled_turns() -> None:
+def test_precision_and_recall_are_those_of_the_labelled_turns():
     program = ROOT / "research" / "strategies" / "measure.py"
     command = [sys.executable, program]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -59,7 +57,7 @@ def test_precision_and_recall_are_those_of_the_labelled_turns() -> None:
 
 
 @pytest.mark.xfail(strict=True, reason="a suggestion is told at 0.59 by version 12's hearing")
-def test_no_label_below_three_in_five_is_offered() -> None:
+def test_no_label_below_three_in_five_is_offered():
     assert min(label.precision for label in STRATEGIES.values()) >= 0.6
 
 
@@ -69,7 +67,7 @@ def labelled(*used: str, persona: str = "a") -> list[LabelledTurn]:
     return [LabelledTurn(persona, "praise", now, 0, before) for now, before in pairs]
 
 
-def test_stickiness_is_the_mean_over_strategies_of_how_often_one_returns() -> None:
+def test_stickiness_is_the_mean_over_strategies_of_how_often_one_returns():
     ask, affirm = "question", "affirmation"
     turns = [
         *labelled(*[ask] * 7, ""),  # seven with a turn after them, six of them asked again
@@ -87,7 +85,7 @@ def episode(persona: str, said: list[tuple[str, int]]) -> Episode:
     return Episode("agent", "env", "", *told, turns)
 
 
-def test_the_difference_is_within_personas_and_needs_eight_of_them() -> None:
+def test_the_difference_is_within_personas_and_needs_eight_of_them():
     """Everybody gains 3 by a question and loses 1 without; one who is asked alone counts not."""
     people = [episode(f"p{number}", [(ASK, 3), (HUM, -1)]) for number in range(FEWEST)]
     (found,) = analyse_strategies([*people, episode("asked", [(ASK, 9)])])
@@ -101,7 +99,7 @@ def test_the_difference_is_within_personas_and_needs_eight_of_them() -> None:
     assert isnan(fewer.uses["question"].difference.mean)
 
 
-def test_a_run_is_told_on_the_terminal_in_json_and_on_the_page(tmp_path: Path) -> None:
+def test_a_run_is_told_on_the_terminal_in_json_and_on_the_page(tmp_path):
     list(run(BenchPlan(agents=("comfort", "listener"), seeds=1, split="demo"), tmp_path / "run"))
     found = json.loads(run_command("strategies", "run", "--json", cwd=tmp_path).stdout)
     assert found["labels"]["question"] == {"precision": 0.95, "recall": 0.96}

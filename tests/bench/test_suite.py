@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -36,13 +35,13 @@ PEOPLE = "split: demo\nseeds: 1\n"
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def place(tmp_path):
     (tmp_path / "suite_agents.py").write_text(AGENTS, encoding="utf-8")
     return tmp_path
 
 
 @pytest.fixture
-def server() -> Iterator[ChatServer]:
+def server():
     with ChatServer("I hear you.") as made:
         yield made
 
@@ -170,8 +169,8 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_named_with_its_line_and_remedy_before_anything_is_asked(
-    place: Path, server: ChatServer, mistake: str
-) -> None:
+    place, server, mistake
+):
     text, message = MISTAKES[mistake]
     more = "" if "split" in text or text.startswith("-") else "\nseeds: 1\nsplit: test"
     done = bench(place, text + more, OPENAI_BASE_URL=server.base_url)
@@ -193,15 +192,13 @@ def test_a_mistake_is_named_with_its_line_and_remedy_before_anything_is_asked(
         ("--init=x.yaml", "goes with --agent, not with a suite"),
     ],
 )
-def test_an_option_that_the_file_decides_is_refused_beside_it(
-    place: Path, option: str, why: str
-) -> None:
+def test_an_option_that_the_file_decides_is_refused_beside_it(place, option, why):
     done = bench(place, f"agents: [echo]\n{PEOPLE}", option)
     assert done.returncode == 2
     assert f"{option.partition('=')[0]} {why}" in done.stderr
 
 
-def test_a_function_a_class_and_a_model_elsewhere_are_agents_of_a_suite(place: Path) -> None:
+def test_a_function_a_class_and_a_model_elsewhere_are_agents_of_a_suite(place):
     with (
         ChatServer("I hear you.", api_key="none") as elsewhere,
         ChatServer("I hear you.", api_key=KEY) as usual,
@@ -237,7 +234,7 @@ EXITS = {
 
 
 @pytest.mark.parametrize("case", EXITS)
-def test_text_files_and_exit_code_say_the_same(place: Path, case: str) -> None:
+def test_text_files_and_exit_code_say_the_same(place, case):
     agents, threshold, code, decision = EXITS[case]
     text = f"agents: {json.dumps(agents)}\n{PEOPLE}thresholds: [{threshold}]\n"
     done = bench(place, text, "--allow-code")
@@ -265,9 +262,7 @@ BROKEN_OFF = {
 
 
 @pytest.mark.parametrize("case", BROKEN_OFF)
-def test_no_gate_is_left_of_an_earlier_run_and_what_broke_off_is_told_in_its_place(
-    place: Path, case: str
-) -> None:
+def test_no_gate_is_left_of_an_earlier_run_and_what_broke_off_is_told_in_its_place(place, case):
     earlier, agents, decision, why = BROKEN_OFF[case]
     files = [place / "run" / name for name in ("gate.xml", "gate.md")]
     if earlier:
@@ -286,13 +281,13 @@ def test_no_gate_is_left_of_an_earlier_run_and_what_broke_off_is_told_in_its_pla
         assert why in done.stderr
 
 
-def test_a_file_of_that_name_where_no_run_is_stays(place: Path) -> None:
+def test_a_file_of_that_name_where_no_run_is_stays(place):
     (place / "gate.md").write_text("mine")
     assert bench(place, "agents: [eccho]", "--out=.").returncode == 2
     assert (place / "gate.md").read_text() == "mine"
 
 
-def test_what_failed_is_not_held_again_by_a_suite_and_is_by_options(place: Path) -> None:
+def test_what_failed_is_not_held_again_by_a_suite_and_is_by_options(place):
     text = f"agents: [suite_agents:fail]\n{PEOPLE}"
     first = bench(place, text, "--allow-code", "--out", "run")
     again = bench(place, text, "--allow-code", "--out", "run")
@@ -304,7 +299,7 @@ def test_what_failed_is_not_held_again_by_a_suite_and_is_by_options(place: Path)
     assert "8 dialogues held now (8 of them had failed)" in plain.stdout
 
 
-def test_a_suite_is_begun_from_what_was_run_and_passes_where_it_stands(place: Path) -> None:
+def test_a_suite_is_begun_from_what_was_run_and_passes_where_it_stands(place):
     words = "--agent listener --agent suite_agents:Kind --split demo --seeds 1 --init made.yaml"
     first = run_command("bench", *words.split(), cwd=place, env={"COLUMNS": "2000"})
     assert first.returncode == 0
@@ -325,7 +320,7 @@ def test_a_suite_is_begun_from_what_was_run_and_passes_where_it_stands(place: Pa
     assert (again.returncode, "made.yaml is there" in again.stderr) == (2, True)
 
 
-def test_the_manifest_holds_what_was_meant_last_and_verifies(place: Path) -> None:
+def test_the_manifest_holds_what_was_meant_last_and_verifies(place):
     text = f"agents: [echo]\n{PEOPLE}thresholds:\n- {{measure: mean, at_least: 0}}\n"
     bench(place, text, "--out", "run")
     bench(place, text.replace("at_least: 0", "at_least: 2"), "--out", "run")
@@ -371,8 +366,8 @@ def _change_agents(manifest: dict[str, Any]) -> None:
     ],
 )
 def test_a_baseline_counts_when_it_is_whole_and_of_the_same_protocol(
-    place: Path, change: Callable[[dict[str, Any]], None] | None, dropped: int, message: str
-) -> None:
+    place, change, dropped, message
+):
     words = "bench --agent listener --agent echo --split demo --seeds 1 --out base"
     run_command(*words.split(), cwd=place)
     path, lines = place / "base" / MANIFEST, place / "base" / EPISODES

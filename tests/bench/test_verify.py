@@ -15,14 +15,14 @@ from rlver_gym.util.errors import RunError
 
 
 @pytest.fixture(scope="module")
-def plan() -> BenchPlan:
+def plan():
     """Three agents, two people, two seeds: it is recomputed in nearly every test."""
     people = library().ids("demo")[:2]
     return BenchPlan(agents=("comfort", "listener", "oracle"), seeds=2, persona_ids=people)
 
 
 @pytest.fixture(scope="module")
-def finished(plan: BenchPlan, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(plan, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     assert len(list(run(plan, folder))) == 12
     return folder
@@ -37,7 +37,7 @@ def first_divergence(folder: Path) -> Finding | None:
     [('"agent":"', "9" * 5000), ('"turns":[{', f'"{"9" * 5000}":1,')],
     ids=["agent", "field"],
 )
-def test_a_name_without_end_is_cut_in_the_message(copy: Path, place: str, more: str) -> None:
+def test_a_name_without_end_is_cut_in_the_message(copy, place, more):
     path = copy / "episodes.jsonl"
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace(place, place + more, 1), encoding="utf-8")
@@ -54,7 +54,7 @@ def count_divergent(folder: Path, lines: list[str]) -> tuple[int, int]:
     return divergent, found.count(None) + divergent
 
 
-def test_every_episode_that_is_not_as_recorded_is_counted_once(copy: Path) -> None:
+def test_every_episode_that_is_not_as_recorded_is_counted_once(copy):
     lines = (copy / EPISODES).read_text(encoding="utf-8").splitlines()
     edited = lines[1].replace('"reward":', '"reward":9', 1)
     renamed = lines[2].replace('"seed":1', '"seed":7')
@@ -70,9 +70,7 @@ def test_every_episode_that_is_not_as_recorded_is_counted_once(copy: Path) -> No
 @pytest.mark.parametrize(
     ("number", "told"), [(2, "2"), ("2", "'2'"), (None, "not named"), ("9" * 5000, "'999")]
 )
-def test_a_manifest_of_another_format_is_refused_with_the_version_that_reads_it(
-    copy: Path, number: object, told: str
-) -> None:
+def test_a_manifest_of_another_format_is_refused_with_the_version_that_reads_it(copy, number, told):
     path = copy / "manifest.json"
     there = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(there | {"format": number, "package": "7.8.9"}), encoding="utf-8")
@@ -94,7 +92,7 @@ def test_a_manifest_of_another_format_is_refused_with_the_version_that_reads_it(
         ('"check":', '"was":', "'was' does not belong there"),
     ],
 )
-def test_a_record_written_otherwise_is_found(copy: Path, old: str, new: str, says: str) -> None:
+def test_a_record_written_otherwise_is_found(copy, old, new, says):
     path = copy / EPISODES
     path.write_text(path.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
     found = first_divergence(copy)
@@ -102,7 +100,7 @@ def test_a_record_written_otherwise_is_found(copy: Path, old: str, new: str, say
     assert says in found.what
 
 
-def test_a_line_nested_beyond_all_use_is_found(copy: Path, plan: BenchPlan) -> None:
+def test_a_line_nested_beyond_all_use_is_found(copy, plan):
     path = copy / EPISODES
     lines = path.read_text(encoding="utf-8").split("\n")
     lines[1] = "[" * 100_000

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,9 +22,7 @@ def rlver(*words: str, code: int = 0, **options: Any) -> subprocess.CompletedPro
     return done
 
 
-def test_a_process_of_its_own_ends_as_the_command_does_in_the_process_of_the_tests(
-    tmp_path: Path,
-) -> None:
+def test_a_process_of_its_own_ends_as_the_command_does_in_the_process_of_the_tests(tmp_path):
     words = ("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "comfort")
     for name in ("process", "here"):
         (tmp_path / name).mkdir()
@@ -45,7 +42,7 @@ def test_a_process_of_its_own_ends_as_the_command_does_in_the_process_of_the_tes
     )
 
 
-def test_bench_prints_a_table_and_writes_a_run(tmp_path: Path) -> None:
+def test_bench_prints_a_table_and_writes_a_run(tmp_path):
     run = tmp_path / "run"
     few = f"bench --persona {PERSONA} --persona noor-the-old-dog --seeds 1".split()
     words = (*few, "--agent", "comfort", "--agent", "oracle", "--out", str(run))
@@ -83,23 +80,21 @@ def test_bench_prints_a_table_and_writes_a_run(tmp_path: Path) -> None:
         (("cache", "prune", "t", "--older-than", "-1"), "must be at least 0.0 (found '-1')"),
     ],
 )
-def test_a_value_that_an_option_does_not_take_is_named_in_plain_words(
-    words: tuple[str, ...], says: str
-) -> None:
+def test_a_value_that_an_option_does_not_take_is_named_in_plain_words(words, says):
     said = " ".join(rlver(*words, code=2).stderr.replace("│", "").split())
     assert says in said
     assert "Input should" not in said
     assert len(said) < 600
 
 
-def test_paths_are_never_taken_as_markup(tmp_path: Path) -> None:
+def test_paths_are_never_taken_as_markup(tmp_path):
     run = tmp_path / "[" / "]run"
     rlver("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "comfort", "--out", str(run))
     for words in (("verify", str(run)), ("report", str(run))):
         assert str(run) in rlver(*words, cwd=tmp_path).stdout
 
 
-def test_the_default_folder_is_the_same_for_the_same_command(tmp_path: Path) -> None:
+def test_the_default_folder_is_the_same_for_the_same_command(tmp_path):
     words = ("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "comfort")
     first = rlver(*words, cwd=tmp_path).stdout
     assert "SAGE-Sentient-v0: 1 persona x 1 seed, embedded user" in first
@@ -141,15 +136,13 @@ def test_the_default_folder_is_the_same_for_the_same_command(tmp_path: Path) -> 
         (("envs", "show", "x.yaml"), "cannot be read"),
     ],
 )
-def test_what_cannot_be_done_is_one_message_and_code_2(
-    words: tuple[str, ...], says: str, tmp_path: Path
-) -> None:
+def test_what_cannot_be_done_is_one_message_and_code_2(words, says, tmp_path):
     done = rlver(*words, code=2, cwd=tmp_path)
     assert says in " ".join(done.stderr.split())
     assert not list(tmp_path.iterdir())
 
 
-def test_personas_and_envs_can_be_read(tmp_path: Path) -> None:
+def test_personas_and_envs_can_be_read(tmp_path):
     assert len(json.loads(rlver("personas", "list", "--json").stdout)) == 108
     assert {
         one["need"]
@@ -170,7 +163,7 @@ def test_personas_and_envs_can_be_read(tmp_path: Path) -> None:
     assert "name: add this field" in done.stderr
 
 
-def test_an_openai_agent_without_a_key_says_what_to_set(tmp_path: Path) -> None:
+def test_an_openai_agent_without_a_key_says_what_to_set(tmp_path):
     env = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI")}
     done = rlver(
         "bench", "--agent", "openai:some-model", "--persona", PERSONA, code=2, env=env, cwd=tmp_path
@@ -178,7 +171,7 @@ def test_an_openai_agent_without_a_key_says_what_to_set(tmp_path: Path) -> None:
     assert "OPENAI_API_KEY" in done.stderr
 
 
-def test_no_command_needs_torch_to_start() -> None:
+def test_no_command_needs_torch_to_start():
     """Whoever has the base install alone gets a command line; what trains says what is missing."""
     block = (
         "import sys; sys.modules.update(dict.fromkeys(('torch', 'transformers', 'peft',"

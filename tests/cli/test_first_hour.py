@@ -3,9 +3,7 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
-import pytest
 from hostile_cards import INDEX, persona_folder
 from paths import ROOT
 from typer.testing import CliRunner
@@ -18,9 +16,7 @@ from rlver_gym.util.errors import pip_install
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_work_without_a_terminal_says_how_far_it_is(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_work_without_a_terminal_says_how_far_it_is(monkeypatch, tmp_path):
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
     monkeypatch.chdir(tmp_path)
     folder = persona_folder(tmp_path / "one")
@@ -35,14 +31,14 @@ def test_work_without_a_terminal_says_how_far_it_is(
         assert len(lines) >= 2, done.stderr
 
 
-def test_short_work_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_work_says_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 600.0)
     words = ["bench", "--agent", "silent", "--persona", "noor-the-old-dog", "--json"]
     assert " of " not in CliRunner().invoke(app, words).stderr
 
 
-def test_the_help_of_train_is_short_and_all_of_it_can_be_had() -> None:
+def test_the_help_of_train_is_short_and_all_of_it_can_be_had():
     env = {"COLUMNS": "80", "TERM": "dumb", "NO_COLOR": "1"}
     everything, usual = (
         CliRunner().invoke(app, ["train", option], env=env).stdout
@@ -55,7 +51,7 @@ def test_the_help_of_train_is_short_and_all_of_it_can_be_had() -> None:
     assert set(re.findall(r"--[a-z-]+", usual)) <= set(re.findall(r"--[a-z-]+", everything))
 
 
-def test_an_extra_is_installed_from_where_the_package_came_from() -> None:
+def test_an_extra_is_installed_from_where_the_package_came_from():
     script = (
         "import importlib.metadata as m\n"
         "class Found:\n"
@@ -80,7 +76,7 @@ def test_an_extra_is_installed_from_where_the_package_came_from() -> None:
     assert pip_install("sb3") == clone, "the tests run in a clone"
 
 
-def test_the_readme_names_clone_version_and_time_and_exports_no_test_people() -> None:
+def test_the_readme_names_clone_version_and_time_and_exports_no_test_people():
     assert "git clone https://github.com/rlver-gym/rlver-gym" in README
     assert re.search(r"The fast tests, .* cores", README)
     assert f"embedded user version {EmbeddedUser().version}" in README

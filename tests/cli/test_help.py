@@ -29,7 +29,7 @@ def shown(command: str, columns: int) -> list[str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_paragraphs_are_broken_by_the_terminal_alone(command: str) -> None:
+def test_paragraphs_are_broken_by_the_terminal_alone(command):
     """Where there is room for a whole paragraph, it is one line."""
     prose = list(itertools.takewhile(lambda line: not line.startswith("╭"), shown(command, 4000)))
     assert len([line for line in prose if line.strip()]) >= 2
@@ -37,14 +37,14 @@ def test_paragraphs_are_broken_by_the_terminal_alone(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_option_is_cut_off_in_a_terminal_of_80_columns(command: str) -> None:
+def test_no_option_is_cut_off_in_a_terminal_of_80_columns(command):
     lines = shown(command, 80)
     assert max(map(len, lines)) <= 80
     assert not [line for line in lines if line.startswith("│") and re.search(r"\w…", line)]
     assert "bool" not in " ".join(lines), "flags are shown without a type"
 
 
-def test_the_short_option_shows_the_same_help() -> None:
+def test_the_short_option_shows_the_same_help():
     for command in ("", "bench", "personas show"):
         long, short = (
             CliRunner().invoke(app, [*command.split(), option]).stdout
@@ -53,7 +53,7 @@ def test_the_short_option_shows_the_same_help() -> None:
         assert long == short != ""
 
 
-def test_every_command_stands_in_a_group_of_its_own_kind() -> None:
+def test_every_command_stands_in_a_group_of_its_own_kind():
     panels = [line for line in shown("", 80) if line.startswith("╭")]
     assert [line.strip("╭─╮ ") for line in panels] == [
         "Options",
@@ -64,13 +64,13 @@ def test_every_command_stands_in_a_group_of_its_own_kind() -> None:
     ]
 
 
-def test_a_shell_can_complete_commands() -> None:
+def test_a_shell_can_complete_commands():
     env = {"_RLVER_GYM_COMPLETE": "complete_bash", "COMP_WORDS": "rlver-gym per", "COMP_CWORD": "1"}
     done = CliRunner().invoke(app, [], env=env, prog_name="rlver-gym")
     assert "personas" in done.output
 
 
-def test_the_list_of_commands_shows_what_each_says_of_itself() -> None:
+def test_the_list_of_commands_shows_what_each_says_of_itself():
     root: Any = typer.main.get_command(app)
     listed = " ".join("\n".join(shown("", 4000)).split())
     for name, command in root.commands.items():
@@ -78,7 +78,7 @@ def test_the_list_of_commands_shows_what_each_says_of_itself() -> None:
         assert f"│ {name} {first} │" in re.sub(r" +", " ", listed), name
 
 
-def test_the_list_of_commands_loads_none_of_them() -> None:
+def test_the_list_of_commands_loads_none_of_them():
     block = (
         "import sys\nfrom rlver_gym.cli import root\n"
         "try:\n    root.app(['--help'])\nexcept SystemExit:\n    pass\n"

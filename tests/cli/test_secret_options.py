@@ -5,7 +5,6 @@ import os
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from command_uses import COMMANDS, PERSONA, USES
@@ -62,16 +61,14 @@ def check_refusal(folder: Path, name: str, option: str, secret: str) -> None:
         assert list(folder.iterdir()) == [], (name, words)
 
 
-def test_no_option_of_a_command_takes_a_secret(tmp_path: Path) -> None:
+def test_no_option_of_a_command_takes_a_secret(tmp_path):
     assert len(OPTIONS) > 100
     for number, (name, option) in enumerate(OPTIONS):
         check_refusal(tmp_path, name, option, SECRETS[number % len(SECRETS)])
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-def test_no_option_of_a_command_takes_any_secret(
-    secret: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_option_of_a_command_takes_any_secret(secret, monkeypatch):
     """As above, by what each command asks first."""
     monkeypatch.setenv("OPENAI_API_KEY", SECRETS[-1])
     for name, option in OPTIONS:
@@ -83,8 +80,8 @@ def test_no_option_of_a_command_takes_any_secret(
 @pytest.mark.parametrize("address", ["http://me:{}@", "HTTP://me:{}@", "http://me%40x:{}@"])
 @pytest.mark.parametrize("place", ["option", "environment"])
 def test_a_password_in_the_address_of_a_server_is_used_and_written_nowhere(
-    tmp_path: Path, address: str, place: str
-) -> None:
+    tmp_path, address, place
+):
     """By bench, judge and rescore, with reports and exports of what they wrote."""
     password = "hunter%32pw"
     with ChatServer(EmbeddedAnswers(card="SAGE-Sentient-v0")) as server:
@@ -121,13 +118,13 @@ def test_a_password_in_the_address_of_a_server_is_used_and_written_nowhere(
         "a drill sergeant in basic training", "the bearer of misfortune", "cookie: 3 eggs",
     ],
 )  # fmt: skip
-def test_what_is_no_secret_is_taken(text: str) -> None:
+def test_what_is_no_secret_is_taken(text):
     assert find_secret({"text": text}) is None
     assert BodyFields(extra_body={"text": text}).to_body() == {"text": text}
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-def test_no_field_of_a_request_takes_a_secret(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_field_of_a_request_takes_a_secret(secret, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", f" {SECRETS[-1]}\n")
     with pytest.raises(ValidationError, match=r"x\.text holds a key or a password"):
         BodyFields(extra_body={"x": {"text": secret}})
@@ -144,26 +141,24 @@ def test_no_field_of_a_request_takes_a_secret(secret: str, monkeypatch: pytest.M
         ("reasoning_effort", {"reasoning_effort": "sk-abcdefghij0123"}),
     ],
 )
-def test_a_field_that_holds_a_secret_is_named(name: str, fields: dict[str, Any]) -> None:
+def test_a_field_that_holds_a_secret_is_named(name, fields):
     with pytest.raises(ValidationError, match=f"{name} holds a key or a password"):
         BodyFields(**fields)
 
 
-def test_the_password_of_the_environments_address_is_found_as_it_is_sent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_password_of_the_environments_address_is_found_as_it_is_sent(monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", " http://anna:hunter@host/v1\n")
     for text in ("my hunter", b64encode(b"anna:hunter").decode()):
         assert find_secret({"text": text}) == "text"
 
 
 @pytest.mark.parametrize("value", ["{}", ["x", "{}"], {"": "{}"}, [["{}"]]])
-def test_a_secret_in_a_place_without_a_name_is_told(value: Any) -> None:
+def test_a_secret_in_a_place_without_a_name_is_told(value):
     held = json.loads(json.dumps(value).replace("{}", SECRETS[7]))
     assert find_secret(held) == "a value"
 
 
-def test_the_commands_of_a_manifest_have_addresses_without_credentials() -> None:
+def test_the_commands_of_a_manifest_have_addresses_without_credentials():
     told = "--base-url=HTTP://me:p%40w@Host:8000/v1?key=x"
     assert hide_credentials(told) == "--base-url=HTTP://Host:8000/v1"
 
@@ -178,7 +173,7 @@ def test_the_commands_of_a_manifest_have_addresses_without_credentials() -> None
         {"user": "openai:http://me:hunter2pw@host"},
     ],
 )
-def test_an_environment_takes_no_secret_into_its_spec(options: dict[str, str]) -> None:
+def test_an_environment_takes_no_secret_into_its_spec(options):
     with pytest.raises(CardError, match="would stand in the environment's spec") as refusal:
         EmpathyEnv(**{"user": "openai:m", **options})  # pyright: ignore[reportArgumentType]
     assert "hunter" not in str(refusal.value)

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -95,7 +94,7 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Terminal]:
+def terminal(tmp_path):
     (tmp_path / "parrot_user.py").write_text(PARROT, encoding="utf-8")
     terminal = Terminal(
         "talk", "--persona", PERSONA, "--user", "parrot_user:Parrot", "--no-explain", cwd=tmp_path
@@ -107,7 +106,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
         terminal.close()
 
 
-def test_a_line_can_be_edited_and_called_back(terminal: Terminal) -> None:
+def test_a_line_can_be_edited_and_called_back(terminal):
     terminal.type("Nine days, my friemd" + "\x1b[D" + "\x7fn\x05.\r")
     terminal.wait_for("heard 'Nine days, my friend.'.")
     terminal.wait_for("2/8  ")
@@ -116,7 +115,7 @@ def test_a_line_can_be_edited_and_called_back(terminal: Terminal) -> None:
     terminal.wait_for("3/8  ")
 
 
-def test_a_pasted_text_is_one_turn_whether_the_terminal_marks_it_or_not(terminal: Terminal) -> None:
+def test_a_pasted_text_is_one_turn_whether_the_terminal_marks_it_or_not(terminal):
     terminal.type("\x1b[200~One.\nTwo.\n\nThree.\x1b[201~")
     time.sleep(0.3)
     terminal.type("\r")
@@ -129,7 +128,7 @@ def test_a_pasted_text_is_one_turn_whether_the_terminal_marks_it_or_not(terminal
     terminal.wait_for("3/8  ")
 
 
-def test_commands_are_no_turns(terminal: Terminal) -> None:
+def test_commands_are_no_turns(terminal):
     terminal.type("/help\r")
     shown = terminal.wait_for("1/8  ")
     assert all(command in shown for command in ("/why", "/quit", "silence"))
@@ -146,7 +145,7 @@ def test_commands_are_no_turns(terminal: Terminal) -> None:
     assert terminal.process.wait(10) == 0
 
 
-def test_one_empty_line_is_no_turn_and_the_second_in_a_row_is_silence(terminal: Terminal) -> None:
+def test_one_empty_line_is_no_turn_and_the_second_in_a_row_is_silence(terminal):
     terminal.type("\r")
     shown = terminal.wait_for("1/8  ")
     assert "You said nothing. Enter again to stay silent" in shown
@@ -166,7 +165,7 @@ def test_one_empty_line_is_no_turn_and_the_second_in_a_row_is_silence(terminal: 
     assert "You said nothing" in terminal.wait_for("3/8  ")
 
 
-def test_ctrl_c_ends_the_talk_on_a_line_of_its_own(terminal: Terminal) -> None:
+def test_ctrl_c_ends_the_talk_on_a_line_of_its_own(terminal):
     terminal.type("I was about to say")
     terminal.wait_for("about to say")
     time.sleep(0.3)  # the line editor has it by then, not the terminal
@@ -175,7 +174,7 @@ def test_ctrl_c_ends_the_talk_on_a_line_of_its_own(terminal: Terminal) -> None:
     assert terminal.process.wait(10) == 130
 
 
-def test_ctrl_c_ends_any_command_with_a_line_that_says_so(tmp_path: Path) -> None:
+def test_ctrl_c_ends_any_command_with_a_line_that_says_so(tmp_path):
     terminal = Terminal("bench", "--seeds", "200", "--out", str(tmp_path / "run"), cwd=tmp_path)
     try:
         terminal.wait_for("0:00:0")
@@ -186,7 +185,7 @@ def test_ctrl_c_ends_any_command_with_a_line_that_says_so(tmp_path: Path) -> Non
         terminal.close()
 
 
-def test_lines_of_a_file_are_turns_each(tmp_path: Path) -> None:
+def test_lines_of_a_file_are_turns_each(tmp_path):
     (tmp_path / "parrot_user.py").write_text(PARROT, encoding="utf-8")
     words = ["talk", "--persona", PERSONA, "--user", "parrot_user:Parrot"]
     done = run_command(*words, input="One.\nTwo.\n", cwd=tmp_path)
@@ -203,7 +202,7 @@ def talk_with(folder: Path, *lines: str) -> str:
     return done.stdout
 
 
-def test_a_turn_is_taken_back_said_otherwise_and_saved(tmp_path: Path) -> None:
+def test_a_turn_is_taken_back_said_otherwise_and_saved(tmp_path):
     (tmp_path / "mine").write_text("precious")
     shown = talk_with(
         tmp_path, "/undo", "Cheer up!", "/retry", "/retry What happened?", "And then?", "/undo",
@@ -220,7 +219,7 @@ def test_a_turn_is_taken_back_said_otherwise_and_saved(tmp_path: Path) -> None:
     assert [turn.utterance for turn in saved.turns] == ["What happened?"]
 
 
-def test_a_saved_talk_is_written_again_when_it_ends(tmp_path: Path) -> None:
+def test_a_saved_talk_is_written_again_when_it_ends(tmp_path):
     shown = talk_with(tmp_path, "You poor thing.", "/save talk.jsonl", *["Whatever."] * 7)
     assert "They wanted: reflection" in shown
     saved = Episode.from_json((tmp_path / "talk.jsonl").read_text(encoding="utf-8"))

@@ -27,7 +27,7 @@ TERMINALS = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A folder with a run in it."""
     place = tmp_path_factory.mktemp("terminals")
     agents = ["--agent", "listener", "--agent", "strategy:listen"]
@@ -48,25 +48,23 @@ def check_all(folder: Path, terminal: str, more: list[str] | None = None) -> Non
         assert "Traceback" not in said, name
 
 
-def test_every_command_has_a_use() -> None:
+def test_every_command_has_a_use():
     assert USES.keys() == set(COMMANDS)
 
 
 @pytest.mark.parametrize("terminal", TERMINALS)
-def test_every_command_says_something_on_every_terminal(folder: Path, terminal: str) -> None:
+def test_every_command_says_something_on_every_terminal(folder, terminal):
     check_all(folder, terminal)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("terminal", TERMINALS)
-def test_every_command_shows_its_help_on_every_terminal(folder: Path, terminal: str) -> None:
+def test_every_command_shows_its_help_on_every_terminal(folder, terminal):
     check_all(folder, terminal, ["--help"])
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_path_that_is_no_text_is_refused_in_words_before_anything_is_made(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_path_that_is_no_text_is_refused_in_words_before_anything_is_made(tmp_path, name):
     words = [*name.split(), *USES[name], os.fsdecode(b"caf\xe9/x")]
     done = run_command(*words, cwd=tmp_path)
     assert done.returncode == 2
@@ -85,9 +83,7 @@ def test_a_path_that_is_no_text_is_refused_in_words_before_anything_is_made(
         ("</dev/null", {"PYTHONIOENCODING": "cp1252", "COLUMNS": "0"}),
     ],
 )
-def test_a_shell_may_close_streams_and_know_few_signs(
-    folder: Path, closing: str, env: dict[str, str]
-) -> None:
+def test_a_shell_may_close_streams_and_know_few_signs(folder, closing, env):
     for words in (f"talk --persona {PERSONA}", "bench --agent human --out held"):
         done = subprocess.run(
             f"{sys.executable} -m rlver_gym {words} {closing}",
@@ -103,9 +99,7 @@ def test_a_shell_may_close_streams_and_know_few_signs(
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii", "utf-8"])
-def test_an_environment_shows_itself_on_any_terminal(
-    encoding: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_environment_shows_itself_on_any_terminal(encoding, monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "0")
     with (tmp_path / "shown").open("w", encoding=encoding) as stream:
         monkeypatch.setattr(sys, "stdout", stream)
@@ -119,9 +113,7 @@ def test_an_environment_shows_itself_on_any_terminal(
     assert ("“What” happened…?" if encoding != "ascii" else '"What" happened.?') in shown
 
 
-def test_json_is_the_same_json_on_every_terminal(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_json_is_the_same_json_on_every_terminal(monkeypatch, tmp_path):
     value = {"said": "“é” 🙂…", "zh": "嗯"}
     for encoding in ("ascii", "cp1252", "utf-8"):
         with (tmp_path / "shown").open("w", encoding=encoding) as stream:
@@ -132,7 +124,7 @@ def test_json_is_the_same_json_on_every_terminal(
 
 
 @pytest.mark.parametrize("width", [40, 80])
-def test_no_table_breaks_a_word(width: int, tmp_path: Path) -> None:
+def test_no_table_breaks_a_word(width, tmp_path):
     words = "elias-unfinished-thesis practical_advice a-model-of-somebody 12.3 [10.1, 14.5]".split()
     rows = [
         ["agent", "final emotion [95 %]", "hidden need", "why"],

@@ -86,11 +86,11 @@ def get_answers(persona: Persona, *ids: str) -> list[str]:
         ("Twenty-two people and a banner, and then you got the mark.", ""),
     ],
 )
-def test_a_question_is_heard_by_what_it_asks_for(text: str, ask: str) -> None:
+def test_a_question_is_heard_by_what_it_asks_for(text, ask):
     assert [sentence.ask for sentence in hear(text).sentences] == [ask]
 
 
-def test_a_question_is_heard_wherever_it_stands() -> None:
+def test_a_question_is_heard_wherever_it_stands():
     heard = hear("I'm so sorry. Can I ask how long you were together? It matters to me.")
     assert [sentence.ask for sentence in heard.sentences] == ["", "how long", ""]
 
@@ -105,7 +105,7 @@ def test_a_question_is_heard_wherever_it_stands() -> None:
         ("You are such a coward.", "insult"),
     ],
 )
-def test_what_is_done_with_words_is_heard(text: str, act: str) -> None:
+def test_what_is_done_with_words_is_heard(text, act):
     assert act in hear(text).acts
 
 
@@ -122,7 +122,7 @@ def test_what_is_done_with_words_is_heard(text: str, act: str) -> None:
         ("What do you wish Yusuf knew?", "p_say"),
     ],
 )
-def test_what_a_sentence_asks_or_does_is_recognised(text: str, label: str) -> None:
+def test_what_a_sentence_asks_or_does_is_recognised(text, label):
     heard = hear(text, frozenset({"yusuf"}))
     assert heard.sentences[0].act == label
     beside = hear(f"Who knows? {text}", frozenset({"yusuf"}))
@@ -155,7 +155,7 @@ def test_what_a_sentence_asks_or_does_is_recognised(text: str, label: str) -> No
         ("dagny-fortnight-on-the-drive", "What do you do?", "I work for myself."),
     ],
 )
-def test_what_the_card_holds_is_told(persona_id: str, question: str, says: str) -> None:
+def test_what_the_card_holds_is_told(persona_id, question, says):
     assert says.casefold() in reply(question, persona_id).casefold()
 
 
@@ -169,9 +169,7 @@ def test_what_the_card_holds_is_told(persona_id: str, question: str, says: str) 
     ],
 )
 @pytest.mark.parametrize("persona_id", TALKS)
-def test_what_anybody_may_ask_is_answered_from_the_card(
-    persona_id: str, words: str, kind: str
-) -> None:
+def test_what_anybody_may_ask_is_answered_from_the_card(persona_id, words, kind):
     persona = library().get(persona_id)
     facts = (*persona.situation.facts, *persona.person.facts)
     told = [*persona.situation.answers[Inquiry(kind)]]
@@ -190,9 +188,7 @@ def test_what_anybody_may_ask_is_answered_from_the_card(
         ("You must be proud of that.", "proud"),
     ],
 )
-def test_a_guess_at_a_feeling_gets_an_answer_that_fits(
-    persona_id: str, guess: str, feeling: str
-) -> None:
+def test_a_guess_at_a_feeling_gets_an_answer_that_fits(persona_id, guess, feeling):
     persona = get_persona(persona_id)
     manner = persona.person.manner
     lines = persona.situation.feelings.get(Feeling(feeling)) or (
@@ -204,7 +200,7 @@ def test_a_guess_at_a_feeling_gets_an_answer_that_fits(
 @pytest.mark.parametrize(
     "words", ["That was not your fault, and no shame in it.", "Was she angry with you?", "I'm sad."]
 )
-def test_what_is_no_guess_at_their_feelings_is_not_confirmed(words: str) -> None:
+def test_what_is_no_guess_at_their_feelings_is_not_confirmed(words):
     lines = [line for lines in NADIA.situation.feelings.values() for line in lines]
     assert not tells(reply(words), lines)
 
@@ -218,19 +214,19 @@ def test_what_is_no_guess_at_their_feelings_is_not_confirmed(words: str) -> None
     ],
 )
 @pytest.mark.parametrize("persona_id", [NADIA.id, f"{OWEN.id}/listening", "mei-the-retake"])
-def test_who_asks_for_advice_or_an_ear_is_told_by_the_need(words: str, persona_id: str) -> None:
+def test_who_asks_for_advice_or_an_ear_is_told_by_the_need(words, persona_id):
     persona = get_persona(persona_id)
     is_veiled = persona.person.disposition is Disposition.AVOIDANT
     lines = PHRASES["preference_veiled" if is_veiled else "preference"][persona.need]
     assert reply(words, persona_id) in lines
 
 
-def test_a_suggestion_is_answered_with_what_they_say_to_that_suggestion() -> None:
+def test_a_suggestion_is_answered_with_what_they_say_to_that_suggestion():
     said = reply("Maybe you could write to Saskia and tell her you miss her.")
     assert tells(said, NADIA.situation.suggestions[0].reply)
 
 
-def test_who_asks_to_go_on_is_told_the_next_piece() -> None:
+def test_who_asks_to_go_on_is_told_the_next_piece():
     said = reply("Tell me more.")
     pieces = [
         line for one in NADIA.situation.disclosures for line in (one.high, one.normal, one.low)
@@ -238,14 +234,14 @@ def test_who_asks_to_go_on_is_told_the_next_piece() -> None:
     assert tells(said, pieces)
 
 
-def test_when_it_was_is_told_of_what_was_told_last() -> None:
+def test_when_it_was_is_told_of_what_was_told_last():
     persona = get_persona("gaspard-the-quiet-car")
     first = persona.situation.timeline[0]
     assert reply("How long ago did it start?", persona.id) == f"That was {first.when}."
 
 
 @pytest.mark.parametrize("persona_id", [OWEN.id, NADIA.id])
-def test_nobody_seems_in_danger_who_was_asked_where_it_hurts(persona_id: str) -> None:
+def test_nobody_seems_in_danger_who_was_asked_where_it_hurts(persona_id):
     persona = library().get(persona_id)
     safe = persona.person.answers[Inquiry("safe")]
     assert not tells(reply("Where does it hurt most?", persona_id), safe)
@@ -264,9 +260,7 @@ def test_nobody_seems_in_danger_who_was_asked_where_it_hurts(persona_id: str) ->
         ("gaspard-the-quiet-car", "Do you live on your own?", "not_yet"),
     ],
 )
-def test_what_no_card_holds_is_declined_once_in_their_own_words(
-    persona_id: str, question: str, kind: str
-) -> None:
+def test_what_no_card_holds_is_declined_once_in_their_own_words(persona_id, question, kind):
     persona = get_persona(persona_id)
     lines = [line.casefold().rstrip(".!?") for line in getattr(persona.person.manner, kind)]
     said = play(persona, *[question] * 4)
@@ -274,7 +268,7 @@ def test_what_no_card_holds_is_declined_once_in_their_own_words(
 
 
 @pytest.mark.parametrize("persona_id", TALKS)
-def test_in_ordinary_talk_nobody_says_that_they_do_not_know(persona_id: str) -> None:
+def test_in_ordinary_talk_nobody_says_that_they_do_not_know(persona_id):
     persona = library().get(persona_id)
     said = play(persona, *ORDINARY)
     lines = [*persona.person.manner.unknown, *persona.person.manner.not_yet]
@@ -282,7 +276,7 @@ def test_in_ordinary_talk_nobody_says_that_they_do_not_know(persona_id: str) -> 
     assert not any(line.rstrip(".") in one for one in said for line in lines)
 
 
-def test_another_name_is_put_right() -> None:
+def test_another_name_is_put_right():
     said = reply("How is your friend Anna?")
     assert said.startswith(NADIA.person.manner.corrects)
     assert said.endswith("It's my friend Saskia, not Anna.")
@@ -291,7 +285,7 @@ def test_another_name_is_put_right() -> None:
 @pytest.mark.parametrize(
     "persona_id", [one for one in library().ids("train") if one.startswith(("nadia", "owen"))]
 )
-def test_nothing_true_is_put_right(persona_id: str) -> None:
+def test_nothing_true_is_put_right(persona_id):
     persona = library().get(persona_id)
     true = [line for fact in persona.situation.facts for line in fact.right]
     true += [anchor.text for _, anchor in persona.situation.anchors.each()]
@@ -313,9 +307,7 @@ def test_nothing_true_is_put_right(persona_id: str) -> None:
     ],
 )
 @pytest.mark.parametrize("persona_id", TALKS)
-def test_what_anybody_does_with_words_is_answered_in_kind(
-    persona_id: str, words: str, kind: str
-) -> None:
+def test_what_anybody_does_with_words_is_answered_in_kind(persona_id, words, kind):
     person = library().get(persona_id).person
     said = reply(words, persona_id)
     assert said.startswith(getattr(person.manner, kind))
@@ -327,9 +319,7 @@ def test_what_anybody_does_with_words_is_answered_in_kind(
 @pytest.mark.parametrize(
     "utterances", [ORDINARY, ("How are you sleeping?",) * 8, ("I'm listening.",) * 8]
 )
-def test_no_sentence_and_no_stock_line_is_said_twice(
-    persona_id: str, utterances: tuple[str, ...]
-) -> None:
+def test_no_sentence_and_no_stock_line_is_said_twice(persona_id, utterances):
     persona = get_persona(persona_id)
     said = play(persona, *utterances)
     sentences = [one for line in said for one in split_sentences(line) if len(one.split()) > 3]
@@ -340,13 +330,13 @@ def test_no_sentence_and_no_stock_line_is_said_twice(
             assert sum(one.startswith(line) for one in said) <= 1, line
 
 
-def test_a_question_asked_again_gets_another_wording_or_says_so() -> None:
+def test_a_question_asked_again_gets_another_wording_or_says_so():
     said = play(NADIA, *["How long is the detour?"] * 2)
     assert said[0] != said[1]
     assert all("forty" in one.casefold() for one in said)
 
 
-def test_people_of_the_story_are_introduced_once_when_they_are_first_named() -> None:
+def test_people_of_the_story_are_introduced_once_when_they_are_first_named():
     introduced = 0
     for persona in map(get_persona, [*library().ids("train")[::4], "dagny-fortnight-on-the-drive"]):
         said = [one for line in play(persona, *ORDINARY) for one in split_sentences(line)]
@@ -358,7 +348,7 @@ def test_people_of_the_story_are_introduced_once_when_they_are_first_named() -> 
     assert introduced >= 5
 
 
-def test_whom_the_agent_named_needs_no_introduction() -> None:
+def test_whom_the_agent_named_needs_no_introduction():
     asked = "Can I ask what your friend's name is?"
     assert reply(asked) == "My friend Saskia."
     assert reply(asked, before=("How is Saskia?",)) == "Saskia."
@@ -368,7 +358,7 @@ def test_whom_the_agent_named_needs_no_introduction() -> None:
     ("persona_id", "typing"),
     [("laila-the-mistake-in-row-42", "quick"), ("aidan-the-jar-without-a-label", "terse")],
 )
-def test_people_type_as_they_type(persona_id: str, typing: str) -> None:
+def test_people_type_as_they_type(persona_id, typing):
     persona = get_persona(persona_id)
     assert persona.person.typing == typing
     for said in play(persona, *ORDINARY):
@@ -378,7 +368,7 @@ def test_people_type_as_they_type(persona_id: str, typing: str) -> None:
         assert typing == "quick" or len(" ".join(lines[1:]).split()) <= 10
 
 
-def test_a_person_without_facts_and_answers_still_talks() -> None:
+def test_a_person_without_facts_and_answers_still_talks():
     lists = dict.fromkeys(("facts", "suggestions", "threads"), ())
     tables = {name: {} for name in ("answers", "about_people", "feelings")}
     bare = NADIA.situation.model_copy(update=lists | tables)
@@ -386,7 +376,7 @@ def test_a_person_without_facts_and_answers_still_talks() -> None:
     assert all(play(persona, *ORDINARY, "Maybe you could rest."))
 
 
-def test_the_answer_depends_on_what_was_said_and_on_the_seed_alone() -> None:
+def test_the_answer_depends_on_what_was_said_and_on_the_seed_alone():
     words = ("That must have been hard.", "It sounds lonely.", "I'm listening.")
     assert len({reply(one) for one in words}) > 1
     assert len({reply(words[0], seed=seed) for seed in range(6)}) > 1
@@ -394,7 +384,7 @@ def test_the_answer_depends_on_what_was_said_and_on_the_seed_alone() -> None:
 
 
 @pytest.mark.parametrize("persona_id", library().ids())
-def test_the_shipped_cards_can_be_asked(persona_id: str) -> None:
+def test_the_shipped_cards_can_be_asked(persona_id):
     persona = library().get(persona_id)
     assert len(persona.situation.facts) >= 30
     assert len(persona.person.facts) >= 12

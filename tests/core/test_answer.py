@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from rlver_gym.answers.markup import carries_structure, find_open_thought
 from rlver_gym.answers.reading import (
-    Silence,
     classify_ending,
     read_answer,
     read_content,
@@ -67,7 +66,7 @@ THINKING = [
 
 
 @pytest.mark.parametrize("form", THINKING)
-def test_a_thought_in_the_markup_of_any_family_is_not_heard(form: str) -> None:
+def test_a_thought_in_the_markup_of_any_family_is_not_heard(form):
     answer = read_answer(form.format(t=THOUGHT, w=SAID))
     assert (answer.words, answer.silence) == (SAID, None)
     assert "Be kind." in answer.thought
@@ -98,7 +97,7 @@ def test_a_thought_in_the_markup_of_any_family_is_not_heard(form: str) -> None:
         "\n<|start_header_id|>assistant<|end_header_id|>\n\n{w}",
     ],
 )
-def test_nothing_after_the_end_of_the_turn_is_heard(form: str) -> None:
+def test_nothing_after_the_end_of_the_turn_is_heard(form):
     assert read_answer(form.format(w=SAID)) == (SAID, "", "finished", None)
 
 
@@ -122,7 +121,7 @@ def test_nothing_after_the_end_of_the_turn_is_heard(form: str) -> None:
         "你觉得呢？我想 <先> 听你说。",
     ],
 )
-def test_words_that_merely_speak_of_thoughts_stay_as_they_are(words: str) -> None:
+def test_words_that_merely_speak_of_thoughts_stay_as_they_are(words):
     assert read_answer(words) == (words, "", "finished", None)
 
 
@@ -144,14 +143,12 @@ def test_words_that_merely_speak_of_thoughts_stay_as_they_are(words: str) -> Non
         ("", "error", "broken"),
     ],
 )
-def test_an_answer_without_words_says_why(
-    text: str, finish_reason: str | None, silence: Silence
-) -> None:
+def test_an_answer_without_words_says_why(text, finish_reason, silence):
     answer = read_answer(text, finish_reason)
     assert (answer.words, answer.silence) == ("", silence)
 
 
-def test_words_that_were_cut_are_words_and_say_that_they_were_cut() -> None:
+def test_words_that_were_cut_are_words_and_say_that_they_were_cut():
     answer = read_answer("<think>Hm.</think>I hear you, and", "length")
     assert (answer.words, answer.ending, answer.silence) == ("I hear you, and", "cut", None)
 
@@ -166,9 +163,7 @@ def test_words_that_were_cut_are_words_and_say_that_they_were_cut() -> None:
         *((one, "broken") for one in ("error", "abort", "insufficient_system_resource")),
     ],
 )
-def test_how_an_answer_ended_is_read_in_the_words_of_many_servers(
-    finish_reason: str | None, ending: str
-) -> None:
+def test_how_an_answer_ended_is_read_in_the_words_of_many_servers(finish_reason, ending):
     assert classify_ending(finish_reason) == ending
 
 
@@ -191,19 +186,17 @@ HI, HM = ({"type": "text", "text": text} for text in ("hi", "hm"))
         ({"content": [{"type": "image_url", "image_url": {"url": "x"}}, 7, None]}, "", "", ""),
     ],
 )
-def test_parts_of_a_content_are_joined_and_thoughts_told_apart(
-    message: dict[str, object], text: str, thought: str, refusal: str
-) -> None:
+def test_parts_of_a_content_are_joined_and_thoughts_told_apart(message, text, thought, refusal):
     assert read_content(message) == (text, thought, refusal)
 
 
-def test_a_half_character_is_mended_wherever_it_stands() -> None:
+def test_a_half_character_is_mended_wherever_it_stands():
     assert read_answer("I hear you \ud83d").words == "I hear you \ufffd"
     assert read_answer("Hi \ud83d\ude00").words == "Hi \U0001f600"
 
 
 @given(st.text(max_size=300))
-def test_any_text_is_read(text: str) -> None:
+def test_any_text_is_read(text):
     answer = read_answer(text)
     assert answer.words == answer.words.strip()
     assert bool(answer.words) == (answer.silence is None)
@@ -220,9 +213,7 @@ FAMILIES = [
 
 
 @given(st.lists(st.one_of(st.none(), st.sampled_from(FAMILIES)), min_size=1, max_size=9))
-def test_any_number_of_thoughts_anywhere_leaves_all_words_and_no_thought(
-    segments: list[tuple[str, str] | None],
-) -> None:
+def test_any_number_of_thoughts_anywhere_leaves_all_words_and_no_thought(segments):
     text = "\n".join(
         f"{one[0]}Private {number}.{one[1]}" if one else f"Open {number}."
         for number, one in enumerate(segments)
@@ -250,7 +241,7 @@ def test_any_number_of_thoughts_anywhere_leaves_all_words_and_no_thought(
     ],
     ids=lambda text: text[:12],
 )
-def test_hostile_markup_is_read_in_a_moment(text: str) -> None:
+def test_hostile_markup_is_read_in_a_moment(text):
     began = time.process_time()
     read_answer(text)
     assert time.process_time() - began < 3
@@ -268,12 +259,12 @@ def test_hostile_markup_is_read_in_a_moment(text: str) -> None:
         ("<|im_start|>assistant\n", ""),
     ],
 )
-def test_a_thought_that_the_prompt_begins_is_found(cue: str, opened: str) -> None:
+def test_a_thought_that_the_prompt_begins_is_found(cue, opened):
     assert find_open_thought(cue) == opened
     if opened:
         assert read_answer(THOUGHT, opened=opened).words == ""
 
 
-def test_tokens_that_tell_thoughts_from_words_are_known() -> None:
+def test_tokens_that_tell_thoughts_from_words_are_known():
     kept = ["<think>", "</think>", "[THINK]", "◁think▷", "<|channel|>", "<|message|>", "<|end|>"]
     assert [one for one in (*kept, "<|im_end|>", "<pad>", "</s>") if carries_structure(one)] == kept

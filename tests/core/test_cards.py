@@ -8,7 +8,7 @@ import pytest
 from hostile_cards import persona_folder
 
 from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
-from rlver_gym.core.persona import SPLITS, Disposition, HiddenNeed, Persona, Topic
+from rlver_gym.core.persona import SPLITS, Disposition, HiddenNeed, Topic
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import PersonaLibrary, library, shipped_personas_folder
 from rlver_gym.people.card_check import check_cards
@@ -22,7 +22,7 @@ TITLE = "title: The last appointment"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return persona_folder(tmp_path / "mine")
 
 
@@ -30,9 +30,7 @@ def folder(tmp_path: Path) -> Path:
     ("file", "entry"),
     [("people/noor", "person 'noor'"), ("situations/the-old-dog", "situation 'the-old-dog'")],
 )
-def test_a_card_that_is_missing_is_named_with_the_entry_that_asks_for_it(
-    folder: Path, file: str, entry: str
-) -> None:
+def test_a_card_that_is_missing_is_named_with_the_entry_that_asks_for_it(folder, file, entry):
     path = folder / f"{file}.yaml"
     path.unlink()
     with pytest.raises(CardError) as error:
@@ -42,11 +40,11 @@ def test_a_card_that_is_missing_is_named_with_the_entry_that_asks_for_it(
     assert "Write the card, or correct the index" in str(error.value)
 
 
-def test_every_shipped_card_is_sound() -> None:
+def test_every_shipped_card_is_sound():
     assert check_cards(shipped_personas_folder()) == []
 
 
-def test_the_splits_have_their_sizes_and_share_nobody() -> None:
+def test_the_splits_have_their_sizes_and_share_nobody():
     shelf = library()
     sizes = {"train": 64, "validation": 12, "test": 24, "demo": 8}
     assert {split: len(shelf.ids(split)) for split in SPLITS} == sizes
@@ -58,7 +56,7 @@ def test_the_splits_have_their_sizes_and_share_nobody() -> None:
         assert sum(map(len, seen.values())) >= 24
 
 
-def test_needs_and_dispositions_are_balanced() -> None:
+def test_needs_and_dispositions_are_balanced():
     people = {split: [*map(library().get, library().ids(split))] for split in SPLITS}
     for split, share in (("train", 8), ("test", 3), ("demo", 1)):
         assert set(Counter(one.need for one in people[split]).values()) == {share}
@@ -72,12 +70,12 @@ def test_needs_and_dispositions_are_balanced() -> None:
     assert told == set(Topic)
 
 
-def test_a_changed_word_changes_the_hash(persona: Persona) -> None:
+def test_a_changed_word_changes_the_hash(persona):
     situation = persona.situation.model_copy(update={"title": persona.situation.title + "!"})
     assert persona.model_copy(update={"situation": situation}).hash != persona.hash
 
 
-def test_a_folder_of_ones_own(folder: Path) -> None:
+def test_a_folder_of_ones_own(folder):
     assert check_cards(folder) == []
     assert PersonaLibrary(folder).get("mine").need == HiddenNeed.PRAISE
 
@@ -107,9 +105,7 @@ def changed(path: Path, old: str, new: str) -> None:
         (TITLE, "title: [", "not valid YAML"),
     ],
 )
-def test_a_bad_situation_names_file_field_and_remedy(
-    folder: Path, old: str, new: str, says: str
-) -> None:
+def test_a_bad_situation_names_file_field_and_remedy(folder, old, new, says):
     path = folder / SITUATION_FILE
     changed(path, old, new)
     problems = check_cards(path)
@@ -128,7 +124,7 @@ def test_a_bad_situation_names_file_field_and_remedy(
         ("language: en", "tongue: en", "tongue: remove this field"),
     ],
 )
-def test_a_bad_index_names_what_is_wrong(folder: Path, old: str, new: str, says: str) -> None:
+def test_a_bad_index_names_what_is_wrong(folder, old, new, says):
     changed(folder / "index.yaml", old, new)
     assert any(says in problem.problem for problem in check_cards(folder)), check_cards(folder)
 
@@ -136,7 +132,7 @@ def test_a_bad_index_names_what_is_wrong(folder: Path, old: str, new: str, says:
 TWO = "split: demo\n- {{id: two, person: noor, situation: the-old-dog, need: motives, split: {}}}"
 
 
-def test_unfit_pairs_are_found(folder: Path) -> None:
+def test_unfit_pairs_are_found(folder):
     fits = "fits: {ages: [20, 70], life: []}"
     changed(folder / SITUATION_FILE, fits, "fits: {ages: [40, 70], life: [pupil]}")
     text = " ".join(problem.problem for problem in check_cards(folder))
@@ -145,7 +141,7 @@ def test_unfit_pairs_are_found(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("other", [split for split in SPLITS if split != "demo"])
-def test_a_person_or_a_situation_in_two_splits_is_found(folder: Path, other: str) -> None:
+def test_a_person_or_a_situation_in_two_splits_is_found(folder, other):
     changed(folder / "index.yaml", "split: demo", TWO.format(other))
     assert [problem.problem for problem in check_cards(folder)] == [
         f"two: the {kind} is in demo and in {other}. A split must not know another's people."
@@ -172,12 +168,12 @@ def test_a_person_or_a_situation_in_two_splits_is_found(folder: Path, other: str
         "a: \ud800",
     ],
 )
-def test_hostile_yaml_is_refused_quickly(text: str) -> None:
+def test_hostile_yaml_is_refused_quickly(text):
     with pytest.raises(CardError):
         parse_yaml(text, "bomb.yaml")
 
 
-def test_unknown_personas_get_near_matches() -> None:
+def test_unknown_personas_get_near_matches():
     whole = library().ids("demo")[0]
     begin = whole.split("-")[0]
     for name in (whole[:-1], begin):
@@ -187,7 +183,7 @@ def test_unknown_personas_get_near_matches() -> None:
         PersonaLibrary("/nowhere")
 
 
-def test_a_broken_card_is_reported_once_however_often_it_is_paired(folder: Path) -> None:
+def test_a_broken_card_is_reported_once_however_often_it_is_paired(folder):
     changed(folder / "index.yaml", "split: demo", TWO.format("demo"))
     person = folder / "people" / "noor.yaml"
     changed(person, "age:", "years:")
@@ -197,7 +193,7 @@ def test_a_broken_card_is_reported_once_however_often_it_is_paired(folder: Path)
     assert [problem.file for problem in check_cards(folder)] == [str(person)]
 
 
-def test_a_language_without_a_user_is_refused_plainly(folder: Path) -> None:
+def test_a_language_without_a_user_is_refused_plainly(folder):
     changed(folder / "index.yaml", "language: en", "language: zh")
     (problem,) = check_cards(folder)
     assert "but cards are English" in problem.problem
@@ -206,7 +202,7 @@ def test_a_language_without_a_user_is_refused_plainly(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["praised", "compliments", "empathy", "advice"])
-def test_what_everybody_is_told_names_no_need(folder: Path, word: str) -> None:
+def test_what_everybody_is_told_names_no_need(folder, word):
     path, begin = folder / SITUATION_FILE, 'high: "'
     changed(path, f"{begin}It began", f"{begin}There was {word} first. It began")
     assert [problem.problem for problem in check_cards(path)] == [
@@ -232,17 +228,17 @@ def test_what_everybody_is_told_names_no_need(folder: Path, word: str) -> None:
         ('"\\e[31m": 1\n"\\e[31m": 2', "line 2: the key '�\\[31m' stands here twice"),
     ],
 )
-def test_each_mistake_in_yaml_has_its_own_remedy(text: str, says: str) -> None:
+def test_each_mistake_in_yaml_has_its_own_remedy(text, says):
     with pytest.raises(CardError, match=says) as error:
         parse_yaml(text, "card.yaml")
     assert ("Quote texts that hold" in str(error.value)) == (text == "a: [")
 
 
-def test_a_date_in_a_card_is_a_text() -> None:
+def test_a_date_in_a_card_is_a_text():
     assert parse_yaml("a: 2026-01-01", "card.yaml") == {"a": "2026-01-01"}
 
 
-def test_what_an_error_quotes_of_a_card_is_cut() -> None:
+def test_what_an_error_quotes_of_a_card_is_cut():
     key = f"? {'k' * 50_000}\n"
     for text in (f"{key}: 1\n{key}: 2", f"a: {'1' * 50_000}.5", "[" + "x, " * 20_000 + "]: 1"):
         with pytest.raises(CardError) as error:
@@ -254,11 +250,11 @@ def test_what_an_error_quotes_of_a_card_is_cut() -> None:
     assert len(str(error.value)) < 4000
 
 
-def test_what_yaml_would_merge_is_an_unknown_field() -> None:
+def test_what_yaml_would_merge_is_an_unknown_field():
     assert parse_yaml("<<: {a: 1}\n=: 2", "card.yaml") == {"<<": {"a": 1}, "=": 2}
 
 
-def test_a_wrong_env_card_is_sent_to_the_right_help(tmp_path: Path) -> None:
+def test_a_wrong_env_card_is_sent_to_the_right_help(tmp_path):
     (tmp_path / "card.yaml").write_text("[1]", encoding="utf-8")
     with pytest.raises(CardError, match="rlver-gym envs show"):
         env_card(tmp_path / "card.yaml")
@@ -267,12 +263,12 @@ def test_a_wrong_env_card_is_sent_to_the_right_help(tmp_path: Path) -> None:
         PersonaLibrary(tmp_path)
 
 
-def test_shipped_environments_are_pinned_to_the_embedded_user_that_ships_with_them() -> None:
+def test_shipped_environments_are_pinned_to_the_embedded_user_that_ships_with_them():
     pins = {env_card(name).embedded_user for name in shipped_env_ids()}
     assert pins == {EmbeddedUser().version}
 
 
-def test_an_environment_refuses_another_version_of_the_embedded_user(persona: Persona) -> None:
+def test_an_environment_refuses_another_version_of_the_embedded_user(persona):
     changed_user = EmbeddedUser()
     changed_user.version = "1000"
     card = env_card("RLVER-Empathy-v0")

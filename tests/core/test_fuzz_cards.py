@@ -88,7 +88,7 @@ kinds = st.sampled_from(list(KINDS))
 
 
 @effort(few=40, many=3000)
-def test_cards_with_damaged_bytes(examples: Any) -> None:
+def test_cards_with_damaged_bytes(examples):
     @given(
         kinds.flatmap(lambda one: st.tuples(st.just(one), damaged_bytes(KINDS[one].read_bytes())))
     )
@@ -99,7 +99,7 @@ def test_cards_with_damaged_bytes(examples: Any) -> None:
 
 
 @effort(few=40, many=3000)
-def test_cards_with_damaged_values(examples: Any) -> None:
+def test_cards_with_damaged_values(examples):
     @given(kinds.flatmap(lambda one: st.tuples(st.just(one), damaged_json(plain(one)))))
     def holds(damaged: tuple[type[Frozen], Any]) -> None:
         check_value(*damaged)

@@ -37,7 +37,7 @@ def talk(persona: str, *utterances: str, personas: Path = EXAMPLES, **options: A
 
 
 @pytest.fixture
-def card() -> dict[str, Any]:
+def card():
     return yaml.safe_load(RUTH.read_text(encoding="utf-8"))
 
 
@@ -46,7 +46,7 @@ def write(path: Path, card: dict[str, Any]) -> Path:
     return path
 
 
-def test_the_examples_are_sound_and_have_at_most_sixty_lines() -> None:
+def test_the_examples_are_sound_and_have_at_most_sixty_lines():
     assert check_cards(EXAMPLES) == []
     for path in (*EXAMPLES.glob("*.yaml"), TEMPLATE):
         assert len(path.read_text(encoding="utf-8").splitlines()) <= 60
@@ -68,13 +68,11 @@ def test_the_examples_are_sound_and_have_at_most_sixty_lines() -> None:
         ("dev-and-the-van", "How did it start?", "bought a van together"),
     ],
 )
-def test_a_question_is_answered_with_the_fact_that_it_asks_for(
-    persona: str, question: str, says: str
-) -> None:
+def test_a_question_is_answered_with_the_fact_that_it_asks_for(persona, question, says):
     assert says in talk(persona, question)[1]
 
 
-def test_asked_for_nothing_they_tell_their_story_in_its_order(card: dict[str, Any]) -> None:
+def test_asked_for_nothing_they_tell_their_story_in_its_order(card):
     said = " ".join(talk("ruth-and-the-choir", *["Go on."] * 6, "Go on, please.", "I'm here."))
     places = [said.find(line.split(",")[0]) for line in card["timeline"].values()]
     told = [place for place in places if place >= 0]
@@ -83,7 +81,7 @@ def test_asked_for_nothing_they_tell_their_story_in_its_order(card: dict[str, An
     assert places[: len(told)] == told
 
 
-def test_what_meets_the_need_lifts_them_and_commonplaces_do_not(card: dict[str, Any]) -> None:
+def test_what_meets_the_need_lifts_them_and_commonplaces_do_not(card):
     def final(*utterances: str) -> int:
         options = {"persona": RUTH.stem, "personas": str(RUTH), "info": "privileged"}
         env: Any = gym.make("RLVER-Empathy-v0", **options)
@@ -94,7 +92,7 @@ def test_what_meets_the_need_lifts_them_and_commonplaces_do_not(card: dict[str, 
     assert final(*card["meets"][:3]) >= final(*commonplaces) + 15
 
 
-def test_an_anchor_needs_a_word_of_the_story_and_one_of_the_thought() -> None:
+def test_an_anchor_needs_a_word_of_the_story_and_one_of_the_thought():
     told, names = {"choir", "list", "typed"}, {"edda"}
     groups = make_anchor_word_groups("Edda's list must feel humiliating.", told, names)
     assert groups == ("list", "humiliating")
@@ -114,23 +112,19 @@ def test_an_anchor_needs_a_word_of_the_story_and_one_of_the_thought() -> None:
         ({"title": "a\u202eb"}, "the character U+202E is not allowed"),
     ],
 )
-def test_each_fault_is_named_with_its_field_and_remedy(
-    card: dict[str, Any], tmp_path: Path, change: dict[str, Any], says: str
-) -> None:
+def test_each_fault_is_named_with_its_field_and_remedy(card, tmp_path, change, says):
     path = write(tmp_path / "mine.yaml", card | change)
     problems = "\n".join(map(str, check_cards(path)))
     assert str(path) in problems
     assert says in problems
 
 
-def test_a_name_that_can_be_no_id_is_refused(card: dict[str, Any], tmp_path: Path) -> None:
+def test_a_name_that_can_be_no_id_is_refused(card, tmp_path):
     with pytest.raises(CardError, match="lower-case letters"):
         PersonaLibrary(write(tmp_path / "My Card.yaml", card))
 
 
-def test_without_a_split_they_are_in_each_and_with_one_in_that(
-    card: dict[str, Any], tmp_path: Path
-) -> None:
+def test_without_a_split_they_are_in_each_and_with_one_in_that(card, tmp_path):
     write(tmp_path / "anywhere.yaml", card)
     assert PersonaLibrary(tmp_path).ids("test") == PersonaLibrary(tmp_path).ids("train")
     write(tmp_path / "trained.yaml", card | {"split": "train"})
@@ -141,7 +135,7 @@ def test_without_a_split_they_are_in_each_and_with_one_in_that(
     assert "A split must not know another's people" in problems
 
 
-def test_a_lean_card_grows_by_what_rich_cards_have(card: dict[str, Any], tmp_path: Path) -> None:
+def test_a_lean_card_grows_by_what_rich_cards_have(card, tmp_path):
     more = {
         "answers": {"sleep": ["Four hours, with the radio on."]},
         "manner": {"goodbye_content": ["God bless, and thank you. Goodbye."]},
@@ -153,7 +147,7 @@ def test_a_lean_card_grows_by_what_rich_cards_have(card: dict[str, Any], tmp_pat
     assert "'helo'" in str(check_cards(path)[0])
 
 
-def test_an_expanded_card_has_all_that_a_talk_needs() -> None:
+def test_an_expanded_card_has_all_that_a_talk_needs():
     persona = PersonaLibrary(RUTH).get(RUTH.stem)
     manner = Manner.model_fields.keys() - {"openers", "tags"}
     assert all(getattr(persona.person.manner, name) for name in manner)
@@ -163,9 +157,7 @@ def test_an_expanded_card_has_all_that_a_talk_needs() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_whatever_a_card_says_can_be_played_or_is_refused(
-    card: dict[str, Any], tmp_path: Path, seed: int
-) -> None:
+def test_whatever_a_card_says_can_be_played_or_is_refused(card, tmp_path, seed):
     """Texts without words, in other scripts, of one character, very long, like markup."""
     rng = random.Random(seed)
     odd = ["…", "??", "你好吗", "a", "I.", "[x](y) {0} %s", "w" * 600, "<b>", "you you you", "I we"]
@@ -181,7 +173,7 @@ def test_whatever_a_card_says_can_be_played_or_is_refused(
         return
 
 
-def test_no_shared_line_stands_twice() -> None:
+def test_no_shared_line_stands_twice():
     """In one person: whatever their disposition."""
     path = shipped_personas_folder().parent / "lean" / "lines.yaml"
     shared = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -193,7 +185,7 @@ def test_no_shared_line_stands_twice() -> None:
         assert sorted(long) == sorted(set(long))
 
 
-def test_a_language_model_is_told_the_story_and_the_facts_that_were_asked_for() -> None:
+def test_a_language_model_is_told_the_story_and_the_facts_that_were_asked_for():
     persona = PersonaLibrary(RUTH).get(RUTH.stem)
     profile = profile_line(persona, words("en"))
     assert "The Christmas concert" in profile

@@ -12,7 +12,7 @@ import yaml
 from commands import invoke, invoke_well
 from paths import ROOT
 
-from rlver_gym.core.persona import HiddenNeed, Typing
+from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.library.personas import PersonaLibrary
 from rlver_gym.people.card_check import check_cards
 from rlver_gym.people.pairing import draw_panel
@@ -43,7 +43,7 @@ def edit(path: Path, change: Edit) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Two people and two stories in train, one of each in test."""
     for number, (source, split) in enumerate([(RUTH, "train"), (DEV, "test")]):
         lean = card(source)
@@ -67,7 +67,7 @@ def pair(folder: Path, *arguments: str) -> Any:
     return invoke("personas", "pair", folder, *arguments)
 
 
-def test_a_library_is_paired_within_its_splits_and_plays(folder: Path) -> None:
+def test_a_library_is_paired_within_its_splits_and_plays(folder):
     assert check_cards(folder) == []
     shelf = PersonaLibrary(folder)
     assert shelf.ids("train") == ("ada-story-0", "ruth-story-0")
@@ -79,7 +79,7 @@ def test_a_library_is_paired_within_its_splits_and_plays(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_shipped_library_is_sound_and_balanced() -> None:
+def test_the_shipped_library_is_sound_and_balanced():
     shelf = PersonaLibrary("library")
     assert check_cards(shelf.folder) == []
     needs = Counter(pairing.need for pairing in shelf.pairings.values())
@@ -92,7 +92,7 @@ def test_the_shipped_library_is_sound_and_balanced() -> None:
     assert max(len(path.read_text("utf-8").splitlines()) for path in cards) <= 60
 
 
-def test_the_library_is_asked_for_by_name_in_an_environment_and_a_run(tmp_path: Path) -> None:
+def test_the_library_is_asked_for_by_name_in_an_environment_and_a_run(tmp_path):
     env: Any = gym.make("RLVER-Empathy-v0", personas="library", info="privileged")
     _, info = env.reset(seed=0)
     assert info["persona"] in PersonaLibrary("library").pairings
@@ -102,7 +102,7 @@ def test_the_library_is_asked_for_by_name_in_an_environment_and_a_run(tmp_path: 
     assert "all as recorded" in invoke_well("verify", tmp_path / "run")
 
 
-def test_people_and_stories_are_read_when_they_are_asked_for(folder: Path) -> None:
+def test_people_and_stories_are_read_when_they_are_asked_for(folder):
     (folder / "stories" / "story-1.yaml").write_text("title: [", encoding="utf-8")
     shelf = PersonaLibrary(folder)
     ruth = shelf.get("ruth-story-0").person
@@ -143,14 +143,12 @@ def add(name: str, text: str) -> Edit:
         (STORY_0, add("meets", "It will be all right soon."), "meets.5: says nothing of this"),
     ],
 )
-def test_what_is_wrong_with_a_library_is_said_with_its_file_and_field(
-    folder: Path, file: str, change: Edit, said: str
-) -> None:
+def test_what_is_wrong_with_a_library_is_said_with_its_file_and_field(folder, file, change, said):
     edit(folder / file, change)
     assert any(said in str(problem) for problem in check_cards(folder)), check_cards(folder)
 
 
-def test_a_story_is_lived_by_whose_work_and_home_it_fits(folder: Path) -> None:
+def test_a_story_is_lived_by_whose_work_and_home_it_fits(folder):
     edit(folder / "stories" / "story-0.yaml", lambda one: one.update(work=["Nurse|pilot"]))
     edit(folder / "people" / "ada.yaml", lambda one: one.update(home="a flat in Leeds, UK"))
     pair(folder)
@@ -160,32 +158,32 @@ def test_a_story_is_lived_by_whose_work_and_home_it_fits(folder: Path) -> None:
     assert PersonaLibrary(folder).ids("train") == ()
 
 
-def test_a_story_told_twice_is_found_within_a_split_too(folder: Path) -> None:
+def test_a_story_told_twice_is_found_within_a_split_too(folder):
     shutil.copy(folder / "stories" / "story-0.yaml", folder / "stories" / "again.yaml")
     edit(folder / "stories" / "again.yaml", lambda one: one.update(title="Another"))
     assert ["tells stories/again.yaml again" in str(one) for one in check_cards(folder)] == [True]
 
 
-def test_an_index_that_asks_for_what_is_not_there_says_so(folder: Path) -> None:
+def test_an_index_that_asks_for_what_is_not_there_says_so(folder):
     (folder / "people" / "ada.yaml").unlink()
     (problem,) = check_cards(folder)
     assert "ada-story-0: person: people/ada.yaml is not there" in str(problem)
 
 
-def test_one_file_of_a_library_is_checked_as_what_it_is(folder: Path) -> None:
+def test_one_file_of_a_library_is_checked_as_what_it_is(folder):
     assert check_cards(folder / "people" / "ada.yaml") == []
     assert check_cards(folder / "stories" / "story-0.yaml") == []
     edit(folder / "stories" / "story-0.yaml", lambda one: one.pop("facts"))
     assert "facts: add this field" in str(check_cards(folder / "stories" / "story-0.yaml")[0])
 
 
-def test_pairing_needs_people_and_stories_and_says_so(tmp_path: Path) -> None:
+def test_pairing_needs_people_and_stories_and_says_so(tmp_path):
     done = pair(tmp_path)
     assert done.exit_code == 2 or done.exception is not None
     assert "needs people/*.yaml and stories/*.yaml" in str(done.exception)
 
 
-def test_a_need_that_the_story_has_nothing_for_is_an_error_in_words(folder: Path) -> None:
+def test_a_need_that_the_story_has_nothing_for_is_an_error_in_words(folder):
     index = folder / "index.yaml"
     text = index.read_text(encoding="utf-8").replace("need: deep_empathy", "need: praise")
     index.write_text(text, encoding="utf-8")
@@ -194,7 +192,7 @@ def test_a_need_that_the_story_has_nothing_for_is_an_error_in_words(folder: Path
     assert "has nothing for 'praise'" in str(check_cards(folder)[0])
 
 
-def test_a_panel_is_balanced_and_always_the_same() -> None:
+def test_a_panel_is_balanced_and_always_the_same():
     shelf = PersonaLibrary()
     panel = draw_panel(shelf, "train", 16)
     assert draw_panel(PersonaLibrary(), "train", 16) == panel
@@ -213,14 +211,14 @@ def test_a_panel_is_balanced_and_always_the_same() -> None:
         ("quick", "i sing alto, second row, third from the left\nJulian is"),
     ],
 )
-def test_people_type_as_their_card_says(folder: Path, typing: Typing, said: str) -> None:
+def test_people_type_as_their_card_says(folder, typing, said):
     edit(folder / "people" / "ruth.yaml", lambda one: one.update(typing=typing))
     env: Any = gym.make("RLVER-Empathy-v0", personas=str(folder), persona="ruth-story-0")
     env.reset(seed=0)
     assert env.step("What do you sing? How old is Julian?")[0].startswith(said)
 
 
-def test_who_types_tersely_says_little_and_nothing_twice(folder: Path) -> None:
+def test_who_types_tersely_says_little_and_nothing_twice(folder):
     env: Any = gym.make("RLVER-Empathy-v0", personas=str(folder), persona="ada-story-0")
     lines = [env.reset(seed=3)[0]]
     for asked in ("What happened?", "And then?", "Go on.", "Tell me more.", "How is Edda?"):
@@ -230,7 +228,7 @@ def test_who_types_tersely_says_little_and_nothing_twice(folder: Path) -> None:
     assert sum(len(line.split()) for line in lines) / len(lines) < 12
 
 
-def test_a_language_model_is_told_how_somebody_types(folder: Path) -> None:
+def test_a_language_model_is_told_how_somebody_types(folder):
     ada = profile_line(PersonaLibrary(folder).get("ada-story-0"), words("en"))
     ruth = profile_line(PersonaLibrary(folder).get("ruth-story-0"), words("en"))
     assert "a few words at a time" in ada

@@ -35,13 +35,11 @@ tool = _script(ROOT / "benchmarks" / "corpus.py")
 
 
 @pytest.fixture(scope="module")
-def splits() -> dict[str, Corpus]:
+def splits():
     return {name: Corpus(SHIPPED / name) for name in tool.SPLITS}
 
 
-def test_what_trained_policies_said_stands_apart_and_is_rated_whole(
-    splits: dict[str, Corpus],
-) -> None:
+def test_what_trained_policies_said_stands_apart_and_is_rated_whole(splits):
     policies = Corpus(SHIPPED / "policies")
     replies = list(policies.replies())
     assert len(replies) == len(policies.rated_replies()) == 1_078
@@ -53,7 +51,7 @@ def test_what_trained_policies_said_stands_apart_and_is_rated_whole(
     assert not known & {one.id for one in replies}
 
 
-def test_whole_dialogues_are_rated_on_every_capability_by_two_readers() -> None:
+def test_whole_dialogues_are_rated_on_every_capability_by_two_readers():
     rated: dict[tuple[str, str], set[str]] = {}
     path = ROOT / "research" / "capabilities" / "ratings.jsonl"
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -73,7 +71,7 @@ def test_whole_dialogues_are_rated_on_every_capability_by_two_readers() -> None:
     sorted(path.parent for path in (ROOT / "recordings").rglob("supporters.json")),
     ids=lambda path: "-".join(path.parts[-2:]),
 )
-def test_every_folder_of_rated_replies_is_readable(folder: Path) -> None:
+def test_every_folder_of_rated_replies_is_readable(folder):
     corpus = Corpus(folder)
     replies = list(corpus.replies())
     assert len({one.id for one in replies}) == len(replies) > 0
@@ -85,9 +83,7 @@ def test_every_folder_of_rated_replies_is_readable(folder: Path) -> None:
         assert all(turn.user.strip() for turn in place.turns)
 
 
-def test_samples_of_policies_and_talk_are_rated_whole_and_those_for_test_people_stand_apart(
-    splits: dict[str, Corpus],
-) -> None:
+def test_samples_of_policies_and_talk_are_rated_whole_and_those_for_test_people_stand_apart(splits):
     samples = {name: Corpus(SHIPPED / "samples" / name) for name in (*tool.SPLITS, "own")}
     samples["talk"] = Corpus(SHIPPED / "talk")
     test_people = set(library().ids("test"))
@@ -102,7 +98,7 @@ def test_samples_of_policies_and_talk_are_rated_whole_and_those_for_test_people_
     assert len(set(known)) == len(known)
 
 
-def test_the_rated_dialogues_of_policies_end_where_the_docs_say() -> None:
+def test_the_rated_dialogues_of_policies_end_where_the_docs_say():
     changes: dict[tuple[str, str], list[float]] = {}
     for one in Corpus(SHIPPED / "samples" / "test").rated_replies():
         if one.place.startswith("d-"):
@@ -136,7 +132,7 @@ def test_the_rated_dialogues_of_policies_end_where_the_docs_say() -> None:
         ("tricks", "research/version12.md"),
     ],
 )
-def test_ordinary_talk_ends_where_the_docs_say(folder: str, page: str) -> None:
+def test_ordinary_talk_ends_where_the_docs_say(folder, page):
     text = (ROOT / page).read_text(encoding="utf-8")
     _version, *lines = compare(SHIPPED / folder, EmbeddedUser())
     finals = [" | ".join(re.findall(r"\b(?:readers|user) +(\d+)", line)) for line in lines]
@@ -144,7 +140,7 @@ def test_ordinary_talk_ends_where_the_docs_say(folder: str, page: str) -> None:
     assert len(lines) == len(Corpus(SHIPPED / folder).supporters)
 
 
-def test_best_of_n_gains_with_readers_what_the_docs_say() -> None:
+def test_best_of_n_gains_with_readers_what_the_docs_say():
     folder = SHIPPED / "samples" / "test"
     change = {one.id: one.mean("change") for one in Corpus(folder).rated_replies()}
     gains: dict[str, list[float]] = {}
@@ -164,16 +160,16 @@ def test_best_of_n_gains_with_readers_what_the_docs_say() -> None:
     }
 
 
-def test_the_shipped_corpus_keeps_its_promises(splits: dict[str, Corpus]) -> None:
+def test_the_shipped_corpus_keeps_its_promises(splits):
     assert list(tool.problems(splits)) == []
 
 
-def test_two_readers_agree_on_every_factor(splits: dict[str, Corpus]) -> None:
+def test_two_readers_agree_on_every_factor(splits):
     rated = (one for corpus in splits.values() for one in corpus.rated_replies())
     assert min(agreement for agreement, _ in tool.compare_readers(rated).values()) >= 0.7
 
 
-def test_a_reply_stands_in_its_dialogue_and_holds_its_ratings(splits: dict[str, Corpus]) -> None:
+def test_a_reply_stands_in_its_dialogue_and_holds_its_ratings(splits):
     rated = splits["train"].rated_replies()
     whole = next(one for one in splits["train"].dialogues if len(one.turns) > 3 and one.turns[2].id)
     third = next(one for one in rated if one.id == whole.turns[2].id)
@@ -184,7 +180,7 @@ def test_a_reply_stands_in_its_dialogue_and_holds_its_ratings(splits: dict[str, 
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """A copy of the corpus that may be spoilt."""
     return Path(shutil.copytree(SHIPPED, tmp_path / "en"))
 
@@ -201,7 +197,7 @@ def wrong(splits: dict[str, Corpus], folder: Path, spoilt: str) -> list[str]:
     return list(tool.problems({**splits, spoilt: Corpus(folder / spoilt)}))
 
 
-def test_a_script_that_rates_is_found(splits: dict[str, Corpus], folder: Path) -> None:
+def test_a_script_that_rates_is_found(splits, folder):
     path = folder / "train" / "ratings.jsonl"
     kept = lines(path)
     write(path, [*({**one, "thought": "That was about me."} for one in kept[:200]), *kept[200:]])
@@ -209,7 +205,7 @@ def test_a_script_that_rates_is_found(splits: dict[str, Corpus], folder: Path) -
 
 
 @pytest.mark.slow
-def test_a_script_that_writes_replies_is_found(splits: dict[str, Corpus], folder: Path) -> None:
+def test_a_script_that_writes_replies_is_found(splits, folder):
     path = folder / "train" / "dialogues.jsonl"
     kept = lines(path)
     for dialogue in kept[:60]:
@@ -219,13 +215,13 @@ def test_a_script_that_writes_replies_is_found(splits: dict[str, Corpus], folder
     assert any("nearly the same as another" in one for one in wrong(splits, folder, "train"))
 
 
-def test_a_supporter_in_both_splits_is_found(splits: dict[str, Corpus], folder: Path) -> None:
+def test_a_supporter_in_both_splits_is_found(splits, folder):
     path = folder / "test" / "dialogues.jsonl"
     write(path, [{**one, "supporter": "rogers"} for one in lines(path)])
     assert "supporter rogers stands in both splits" in wrong(splits, folder, "test")
 
 
-def test_what_is_no_line_of_a_corpus_is_named(folder: Path) -> None:
+def test_what_is_no_line_of_a_corpus_is_named(folder):
     path = folder / "test" / "ratings.jsonl"
     first, *rest = lines(path)
     write(path, [{**first, "understood": 5}, *rest])
@@ -236,7 +232,7 @@ def test_what_is_no_line_of_a_corpus_is_named(folder: Path) -> None:
         Corpus(folder / "test")
 
 
-def test_a_user_that_feels_what_readers_feel_agrees_with_them(splits: dict[str, Corpus]) -> None:
+def test_a_user_that_feels_what_readers_feel_agrees_with_them(splits):
     rated = splits["test"].rated_replies()
     felt = np.array([one.mean("change") for one in rated])
     found = describe_agreement(rated, felt)
@@ -246,7 +242,7 @@ def test_a_user_that_feels_what_readers_feel_agrees_with_them(splits: dict[str, 
     assert describe_agreement(rated, -felt)["within_dialogue_r"] == pytest.approx(-1.0)
 
 
-def test_knowing_who_speaks_is_no_agreement_within_a_dialogue(splits: dict[str, Corpus]) -> None:
+def test_knowing_who_speaks_is_no_agreement_within_a_dialogue(splits):
     rated = splits["test"].rated_replies()
     means: dict[str, list[float]] = {}
     for one in rated:
@@ -257,7 +253,7 @@ def test_knowing_who_speaks_is_no_agreement_within_a_dialogue(splits: dict[str, 
     assert (found["within_person_r"] or 0.0) > 0.3
 
 
-def test_folders_that_were_swapped_are_found(splits: dict[str, Corpus]) -> None:
+def test_folders_that_were_swapped_are_found(splits):
     found = list(tool.problems({"train": splits["test"], "test": splits["train"]}))
     assert "train: expert is of the split test" in found
     assert any("is of the other split" in one for one in found)

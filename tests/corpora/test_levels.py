@@ -25,14 +25,14 @@ FACTORS = dict.fromkeys(("understood", "about", "gives", "pressure", "false"), 0
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("levels") / "run"
     list(hold(BenchPlan(agents=AGENTS, persona_ids=PEOPLE, seeds=1), folder))
     return folder
 
 
 @pytest.fixture
-def corpus(run: Path, tmp_path: Path) -> Path:
+def corpus(run, tmp_path):
     out = tmp_path / "held"
     told = invoke_well("export", run, "--to", "corpus", "--out", out)
     assert f"{len(AGENTS) * len(PEOPLE)} dialogues, 0 ratings" in told
@@ -40,7 +40,7 @@ def corpus(run: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def sheets(corpus: Path, tmp_path: Path) -> Path:
+def sheets(corpus, tmp_path):
     out = tmp_path / "sheets"
     invoke_well("sheets", "write", corpus, "--recorded", TRAIN, "--out", out, "--size", 60)
     return out
@@ -50,7 +50,7 @@ def read_key(sheets: Path) -> dict[str, dict[str, Any]]:
     return json.loads((sheets / "key.json").read_text(encoding="utf-8"))
 
 
-def test_the_dialogues_of_a_run_are_a_corpus_as_they_were_held(run: Path, corpus: Path) -> None:
+def test_the_dialogues_of_a_run_are_a_corpus_as_they_were_held(run, corpus):
     episodes, lines = read_episodes(run), Corpus(corpus).dialogues
     assert list(Corpus(corpus).supporters) == list(AGENTS)
     assert [(x.supporter, x.persona, x.opening) for x in lines] == [
@@ -62,9 +62,7 @@ def test_the_dialogues_of_a_run_are_a_corpus_as_they_were_held(run: Path, corpus
     assert {len(x.turns) for x in lines} > {9}  # some ended early
 
 
-def test_a_sheet_holds_a_persons_dialogues_by_all_agents_in_order_and_names_none(
-    corpus: Path, sheets: Path
-) -> None:
+def test_a_sheet_holds_a_persons_dialogues_by_all_agents_in_order_and_names_none(corpus, sheets):
     key, texts = read_key(sheets), [x.read_text("utf-8") for x in sorted(sheets.glob("*.md"))]
     replies = {reply.id: reply for reply in Corpus(corpus).replies()}
     assert len(texts) > 1
@@ -102,7 +100,7 @@ def rate(sheets: Path, corpus: Path, change: Any, left_out: str = "") -> None:
     (sheets / "ratings" / "anna.jsonl").write_text("\n".join(lines), encoding="utf-8")
 
 
-def test_levels_are_what_readers_said_person_by_person(corpus: Path, sheets: Path) -> None:
+def test_levels_are_what_readers_said_person_by_person(corpus, sheets):
     def change(agent: str, persona: str) -> int:
         return {"listener": PEOPLE.index(persona), "oracle": 4, "echo": -10}[agent]
 
@@ -142,7 +140,7 @@ def test_levels_are_what_readers_said_person_by_person(corpus: Path, sheets: Pat
     assert re.search(r"echo +5 +0\.0 \[0\.0, 0\.0\] +-10\.0 \[-10\.0, -10\.0\] +1\.0", told)
 
 
-def test_a_dialogue_of_which_a_reply_is_not_rated_has_no_final(corpus: Path, sheets: Path) -> None:
+def test_a_dialogue_of_which_a_reply_is_not_rated_has_no_final(corpus, sheets):
     missing = Corpus(corpus).dialogues[0]
     assert missing.turns[-1].id
     rate(sheets, corpus, lambda agent, persona: 1, left_out=missing.turns[-1].id)
@@ -152,9 +150,7 @@ def test_a_dialogue_of_which_a_reply_is_not_rated_has_no_final(corpus: Path, she
     assert (first.supporter, first.dialogues) == (missing.supporter, len(PEOPLE) - 1)
 
 
-def test_a_user_rates_the_same_corpus_and_gives_no_figure_of_what_it_was_not_asked(
-    run: Path, corpus: Path
-) -> None:
+def test_a_user_rates_the_same_corpus_and_gives_no_figure_of_what_it_was_not_asked(run, corpus):
     told = invoke_well("rate", corpus, "--user", "embedded")
     recorded = {(x.agent, x.persona): x.final for x in read_episodes(run)}
     level = measure_levels(Corpus(corpus))[1]
@@ -173,7 +169,5 @@ def test_a_user_rates_the_same_corpus_and_gives_no_figure_of_what_it_was_not_ask
     ],
     ids=["nothing", "halves", "gone", "content", "not quite content"],
 )
-def test_a_person_who_has_left_or_is_content_hears_no_more(
-    changes: tuple[float, ...], final: float
-) -> None:
+def test_a_person_who_has_left_or_is_content_hears_no_more(changes, final):
     assert env_card(ENV).final_emotion(changes) == pytest.approx(final)

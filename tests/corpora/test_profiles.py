@@ -61,18 +61,18 @@ def write(path: Path, *profiles: dict[str, object]) -> Path:
 
 
 @pytest.fixture
-def profiles(tmp_path: Path) -> Path:
+def profiles(tmp_path):
     return write(tmp_path / "profiles.jsonl", ENGLISH, CHINESE)
 
 
 @pytest.fixture
-def cards(tmp_path: Path) -> Path:
+def cards(tmp_path):
     source, folder = write(tmp_path / "english.jsonl", ENGLISH), tmp_path / "cards"
     assert invoke("personas", "import", source, folder).output.endswith("cards: 1 lean card\n")
     return folder
 
 
-def test_a_lean_card_of_a_profile_tells_its_story_itself(cards: Path) -> None:
+def test_a_lean_card_of_a_profile_tells_its_story_itself(cards):
     persona = PersonaLibrary(cards).get("profile-en-1")
     situation = persona.situation
     assert persona.need is HiddenNeed.PRACTICAL_ADVICE
@@ -90,7 +90,7 @@ def test_a_lean_card_of_a_profile_tells_its_story_itself(cards: Path) -> None:
     assert "laugh." not in persona.model_dump_json()
 
 
-def test_the_embedded_user_plays_the_lean_card(cards: Path) -> None:
+def test_the_embedded_user_plays_the_lean_card(cards):
     session = EmpathySession(EmbeddedUser(), PersonaLibrary(cards).get("profile-en-1"), CARD)
     assert session.start() == "My oven is gone."
     assert session.reply("When did you lose your oven?").reply.startswith("I lost my oven in May")
@@ -99,9 +99,7 @@ def test_the_embedded_user_plays_the_lean_card(cards: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "remedy"), [("en-1", "personas import"), ("zh-1", "for LLM users and replay")]
 )
-def test_the_embedded_user_says_who_plays_a_profile_as_it_is(
-    profiles: Path, name: str, remedy: str
-) -> None:
+def test_the_embedded_user_says_who_plays_a_profile_as_it_is(profiles, name, remedy):
     session = EmpathySession(EmbeddedUser(), PersonaLibrary(profiles).get(name), CARD)
     session.start()
     turn = session.reply("How was that for you?")
@@ -109,7 +107,7 @@ def test_the_embedded_user_says_who_plays_a_profile_as_it_is(
 
 
 @pytest.mark.parametrize("name", ["en-1", "zh-1", "zh-1/praise"])
-def test_a_language_model_plays_profiles_as_they_are(profiles: Path, name: str) -> None:
+def test_a_language_model_plays_profiles_as_they_are(profiles, name):
     persona = PersonaLibrary(profiles).get(name)
     with ChatServer(lambda body: json.dumps(ANSWER)) as server:
         session = EmpathySession(make_user("openai:m", base_url=server.base_url), persona, CARD)
@@ -122,7 +120,7 @@ def test_a_language_model_plays_profiles_as_they_are(profiles: Path, name: str) 
     assert all(("心" in prompt.split(story)[0]) == (persona.language == "zh") for prompt in prompts)
 
 
-def test_a_score_says_which_profiles_it_is_of(cards: Path, tmp_path: Path) -> None:
+def test_a_score_says_which_profiles_it_is_of(cards, tmp_path):
     out = tmp_path / "run"
     asked = f"bench --agent silent --seeds 1 --personas {cards} --out {out}".split()
     assert "1 persona of cards x 1 seed" in invoke(*asked).output
@@ -137,21 +135,19 @@ def test_a_score_says_which_profiles_it_is_of(cards: Path, tmp_path: Path) -> No
         (ENGLISH | {"language": "xx"}, "language: "),
     ],
 )
-def test_what_is_no_profile_is_named(
-    tmp_path: Path, profile: dict[str, object], problem: str
-) -> None:
+def test_what_is_no_profile_is_named(tmp_path, profile, problem):
     with pytest.raises(CardError, match=problem):
         PersonaLibrary(write(tmp_path / "p.jsonl", profile))
 
 
 @pytest.mark.parametrize("profile", [CHINESE, ENGLISH | {"language": "zh"}])
-def test_a_profile_in_another_language_makes_no_lean_card(profile: dict[str, object]) -> None:
+def test_a_profile_in_another_language_makes_no_lean_card(profile):
     with pytest.raises(CardError, match="'zh', which is for LLM users and replay alone"):
         convert_profile_to_lean_card(profile)
 
 
 @pytest.mark.parametrize("name", ["sage/profiles_test", "sage/profiles_train"])
-def test_the_published_profiles_can_be_read(name: str) -> None:
+def test_the_published_profiles_can_be_read(name):
     if not (path := SHARED / f"{name}.jsonl").is_file():
         pytest.skip("SAGE's profiles are not here")
     assert {one.language for one in map(PersonaLibrary(path).get, PersonaLibrary(path).ids())} == {
@@ -159,7 +155,7 @@ def test_the_published_profiles_can_be_read(name: str) -> None:
     }
 
 
-def test_the_published_english_profiles_become_cards() -> None:
+def test_the_published_english_profiles_become_cards():
     path = SHARED / "sage-english" / "simulator_profile_withfirsttalk.en.jsonl"
     if not path.is_file():
         pytest.skip("SAGE's profiles are not here")
@@ -186,9 +182,7 @@ def _import(folder: Path, *profiles: dict[str, object]) -> tuple[int, str, list[
         ["a\x00b", "a\nb", "~root", "$HOME", "a\ufeff"],
     ],
 )
-def test_every_profile_becomes_a_card_of_its_own_inside_the_folder(
-    tmp_path: Path, ids: list[str]
-) -> None:
+def test_every_profile_becomes_a_card_of_its_own_inside_the_folder(tmp_path, ids):
     code, said, there = _import(tmp_path, *({**ENGLISH, "id": one} for one in ids))
     assert code == 0, said
     assert len(there) == len({name.casefold() for name in there}) == len(ids)
@@ -196,7 +190,7 @@ def test_every_profile_becomes_a_card_of_its_own_inside_the_folder(
     assert len(PersonaLibrary(tmp_path / "a" / "cards").ids()) == len(ids)
 
 
-def test_an_import_overwrites_no_card_and_writes_all_or_none(tmp_path: Path) -> None:
+def test_an_import_overwrites_no_card_and_writes_all_or_none(tmp_path):
     other = {**ENGLISH, "id": "en-2"}
     assert _import(tmp_path, other)[0] == _import(tmp_path, other)[0] == 0
     card = tmp_path / "a" / "cards" / "profile-en-2.yaml"

@@ -24,7 +24,7 @@ RATING = {
 
 
 @pytest.fixture
-def sample(tmp_path: Path) -> Path:
+def sample(tmp_path):
     """Thirty moments of a corpus, six replies each, the first of them rated."""
     folder = tmp_path / "drawn"
     folder.mkdir()
@@ -44,9 +44,7 @@ def read_key(sheets: Path) -> dict[str, dict[str, Any]]:
     return json.loads((sheets / "key.json").read_text())
 
 
-def test_sheets_are_blind_hold_every_unrated_reply_once_and_two_anchors_each(
-    sample: Path, tmp_path: Path
-) -> None:
+def test_sheets_are_blind_hold_every_unrated_reply_once_and_two_anchors_each(sample, tmp_path):
     count = write_sheets(Corpus(sample), TRAIN, tmp_path / "sheets", most=60)
     key, texts = read_key(tmp_path / "sheets"), sorted((tmp_path / "sheets").glob("sheet-*.md"))
     assert count == len(texts) == 4  # 179 replies, 58 and two anchors a sheet, no moment split
@@ -72,9 +70,7 @@ def write_ratings(sheets: Path, reader: str, lines: list[dict[str, Any]]) -> Non
     (sheets / "ratings" / f"{reader}.jsonl").write_text(text, encoding="utf-8")
 
 
-def test_ratings_go_back_once_and_anchors_tell_how_strict_a_reader_was(
-    sample: Path, tmp_path: Path
-) -> None:
+def test_ratings_go_back_once_and_anchors_tell_how_strict_a_reader_was(sample, tmp_path):
     sheets, before = tmp_path / "sheets", len(Corpus(sample).ratings)
     recorded = str(ROOT / "recordings" / "en" / "train")
     command = ["sheets", "write", str(sample), "--recorded", recorded, "--out", str(sheets)]
@@ -105,9 +101,7 @@ def test_ratings_go_back_once_and_anchors_tell_how_strict_a_reader_was(
         ({"false": 1}, "anna.jsonl:2: is false without words"),
     ],
 )
-def test_a_wrong_line_is_named_and_nothing_is_written(
-    change: dict[str, Any], says: str, sample: Path, tmp_path: Path
-) -> None:
+def test_a_wrong_line_is_named_and_nothing_is_written(change, says, sample, tmp_path):
     sheets = tmp_path / "sheets"
     write_sheets(Corpus(sample), TRAIN, sheets)
     names = [name for name, entry in read_key(sheets).items() if entry["recorded"] is None]
@@ -119,9 +113,7 @@ def test_a_wrong_line_is_named_and_nothing_is_written(
     assert (sample / "ratings.jsonl").read_bytes() == before
 
 
-def test_a_corpus_with_nothing_to_rate_or_without_anchors_is_refused(
-    sample: Path, tmp_path: Path
-) -> None:
+def test_a_corpus_with_nothing_to_rate_or_without_anchors_is_refused(sample, tmp_path):
     with pytest.raises(RecordingError, match="no unrated reply"):
         write_sheets(OWN, TRAIN, tmp_path / "sheets")
     with pytest.raises(RecordingError, match="no moment rated of both"):

@@ -4,7 +4,6 @@ import os
 import re
 import resource
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,7 +34,7 @@ BENCH = f"bench --persona {PERSONA} --agent comfort --seeds 1 --out".split()
 
 
 @pytest.fixture(autouse=True)
-def little_memory() -> Iterator[None]:
+def little_memory():
     """Two gigabytes more than now: whoever reads without bounds fails here, and not the machine."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -62,9 +61,7 @@ def check_refused(*words: str, max_chars: int = 12_000) -> None:
 
 
 @pytest.mark.parametrize("fault", HOSTILE_FOLDERS)
-def test_every_command_with_a_hostile_persona_folder_ends_with_one_error(
-    tmp_path: Path, fault: str
-) -> None:
+def test_every_command_with_a_hostile_persona_folder_ends_with_one_error(tmp_path, fault):
     folder = persona_folder(tmp_path / "theirs")
     HOSTILE_FOLDERS[fault](folder)
     assert command("personas", "check", str(folder))[0] == 1
@@ -79,7 +76,7 @@ def test_every_command_with_a_hostile_persona_folder_ends_with_one_error(
     command("personas", "list", "--personas", str(folder))
 
 
-def test_every_command_shows_what_a_card_says_and_does_not_obey_it(tmp_path: Path) -> None:
+def test_every_command_shows_what_a_card_says_and_does_not_obey_it(tmp_path):
     folder = str(markup_folder(tmp_path / "theirs"))
     assert MARKUP[:20] in command("personas", "show", PERSONA, "--personas", folder)[1]
     assert MARKUP[:20] in command("appraise", THEIRS, "--persona", PERSONA, "--personas", folder)[1]
@@ -89,7 +86,7 @@ def test_every_command_shows_what_a_card_says_and_does_not_obey_it(tmp_path: Pat
     assert "<script>alert" not in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_folder_without_an_index_is_told_which_files_are_expected(tmp_path: Path) -> None:
+def test_a_folder_without_an_index_is_told_which_files_are_expected(tmp_path):
     code, output = command("personas", "list", "--personas", str(tmp_path))
     assert code == 2
     files = ("index.yaml", "people/PERSON.yaml", "situations/SITUATION.yaml")
@@ -97,7 +94,7 @@ def test_a_folder_without_an_index_is_told_which_files_are_expected(tmp_path: Pa
         assert said in " ".join(output.split())
 
 
-def test_files_with_names_that_a_terminal_obeys_are_checked(tmp_path: Path) -> None:
+def test_files_with_names_that_a_terminal_obeys_are_checked(tmp_path):
     folder = persona_folder(tmp_path / "theirs")
     for name in ("\x1b[31m", "a\nb: c", "\x9b2J", "[bold]"):
         (folder / "people" / f"{name}.yaml").write_text("id: x", encoding="utf-8")
@@ -107,7 +104,7 @@ def test_files_with_names_that_a_terminal_obeys_are_checked(tmp_path: Path) -> N
         assert command("personas", "check", str(folder), *extra)[0] == 1
 
 
-def test_a_folder_with_very_many_problems_names_the_first(tmp_path: Path) -> None:
+def test_a_folder_with_very_many_problems_names_the_first(tmp_path):
     folder = persona_folder(tmp_path / "theirs")
     for number in range(150):
         card = folder / "people" / f"p{number}.yaml"
@@ -117,14 +114,14 @@ def test_a_folder_with_very_many_problems_names_the_first(tmp_path: Path) -> Non
     assert "Mend these first" in problems[-1].problem
 
 
-def test_a_persona_with_an_empty_need_is_no_persona() -> None:
+def test_a_persona_with_an_empty_need_is_no_persona():
     code, output = command("personas", "show", "noor-missed-evening/")
     assert code == 2
     assert "there is no hidden need" in output
 
 
 @pytest.mark.parametrize("fault", HOSTILE_ENV_CARDS)
-def test_a_hostile_env_card_is_one_error_of_every_command(tmp_path: Path, fault: str) -> None:
+def test_a_hostile_env_card_is_one_error_of_every_command(tmp_path, fault):
     path = tmp_path / "card.yaml"
     path.write_bytes(HOSTILE_ENV_CARDS[fault])
     for words in (
@@ -136,7 +133,7 @@ def test_a_hostile_env_card_is_one_error_of_every_command(tmp_path: Path, fault:
         check_refused(*words)
 
 
-def test_an_env_card_that_never_ends_is_refused_at_once(tmp_path: Path) -> None:
+def test_an_env_card_that_never_ends_is_refused_at_once(tmp_path):
     (tmp_path / "zero.yaml").symlink_to("/dev/zero")
     os.mkfifo(tmp_path / "pipe.yaml")
     for name in ("zero", "pipe"):
@@ -145,7 +142,7 @@ def test_an_env_card_that_never_ends_is_refused_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", HOSTILE_RECORDINGS)
-def test_hostile_recordings_are_one_error_that_names_the_file(tmp_path: Path, fault: str) -> None:
+def test_hostile_recordings_are_one_error_that_names_the_file(tmp_path, fault):
     path = tmp_path / "theirs" / "judge__several.jsonl"
     path.parent.mkdir()
     path.write_bytes(HOSTILE_RECORDINGS[fault])
@@ -153,7 +150,7 @@ def test_hostile_recordings_are_one_error_that_names_the_file(tmp_path: Path, fa
 
 
 @pytest.mark.parametrize("kind", ["pipe", "zero", "outside", "circle", "terabyte"])
-def test_special_files_among_recordings_are_refused_at_once(tmp_path: Path, kind: str) -> None:
+def test_special_files_among_recordings_are_refused_at_once(tmp_path, kind):
     folder = tmp_path / "theirs"
     folder.mkdir()
     path = folder / "judge__several.jsonl"
@@ -171,7 +168,7 @@ def test_special_files_among_recordings_are_refused_at_once(tmp_path: Path, kind
         read_recordings(folder)
 
 
-def test_what_recordings_say_is_printed_and_not_obeyed(tmp_path: Path) -> None:
+def test_what_recordings_say_is_printed_and_not_obeyed(tmp_path):
     names = {"agent": f"near{MARKUP}", "simulator": "[/nope]\x1b[2J"}
     line = recording(persona="theo-the-burst-pipe", **names)
     (tmp_path / "a__b.jsonl").write_bytes(line)
@@ -182,7 +179,7 @@ def test_what_recordings_say_is_printed_and_not_obeyed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SLOW_TEXTS)
-def test_no_text_of_a_profile_makes_reading_it_slow(name: str) -> None:
+def test_no_text_of_a_profile_makes_reading_it_slow(name):
     text, began = SLOW_TEXTS[name], time.process_time()
     profile = dict.fromkeys(("player", "scene", "cha_group"), text)
     profile |= {"id": "lin", "main_cha": "passive", "task": "praise"}
@@ -190,7 +187,7 @@ def test_no_text_of_a_profile_makes_reading_it_slow(name: str) -> None:
     assert time.process_time() - began < 10
 
 
-def test_a_hostile_config_of_a_training_is_one_error(tmp_path: Path) -> None:
+def test_a_hostile_config_of_a_training_is_one_error(tmp_path):
     path = tmp_path / "config.yaml"
     running = ("env_options: {user: 'os:system'}", "model: !!python/name:os.system x")
     for text in ("a: &a [*a]", "[" * 50_000, *running, ""):
@@ -200,7 +197,7 @@ def test_a_hostile_config_of_a_training_is_one_error(tmp_path: Path) -> None:
         assert "config.yaml" in output.replace("\n", "")
 
 
-def test_a_good_folder_is_good(tmp_path: Path) -> None:
+def test_a_good_folder_is_good(tmp_path):
     folder = persona_folder(tmp_path / "theirs")
     assert check_cards(folder) == []
     assert check_cards(markup_folder(tmp_path / "markup")) == []

@@ -2,7 +2,6 @@
 
 import io
 import json
-from pathlib import Path
 
 import pytest
 from commands import run_command
@@ -23,7 +22,7 @@ MINE = "mine.agents:Mine"
 
 
 @pytest.fixture(scope="module")
-def field() -> list[Episode]:
+def field():
     """Four agents with half of the test personas, once each."""
     agents = ("comfort", "listener", "adaptive", "oracle")
     plan = BenchPlan(agents=agents, seeds=1, persona_ids=library().ids("test")[1::2])
@@ -51,9 +50,7 @@ def printed(watched: AnomalyReport) -> str:
     return console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_who_says_the_same_to_everybody_is_marked_with_the_two_most_alike_replies(
-    field: list[Episode],
-) -> None:
+def test_who_says_the_same_to_everybody_is_marked_with_the_two_most_alike_replies(field):
     (found,) = find_alerts(of(field, "comfort", MINE))
     assert (found.agent, found.expected) == (MINE, False)
     assert found.evidence.to_others == found.evidence.share
@@ -68,7 +65,7 @@ def test_who_says_the_same_to_everybody_is_marked_with_the_two_most_alike_replie
     assert f"to {first.persona}, seed 0, turn {first.turn}: “{first.text}”" in shown
 
 
-def test_the_baselines_stock_phrases_are_one_quiet_line(field: list[Episode]) -> None:
+def test_the_baselines_stock_phrases_are_one_quiet_line(field):
     (found,) = find_alerts(field)
     assert (found.agent, found.expected) == ("comfort", True)
     assert printed(check_episodes(field)).splitlines() == [
@@ -99,13 +96,13 @@ TIRED = "听起来你最近真的很累，我能感受到你的委屈。"
         ("", "", False),
     ],
 )
-def test_near_copies_are_found_in_any_script(one: str, other: str, alike: bool) -> None:
+def test_near_copies_are_found_in_any_script(one, other, alike):
     copies = find_near_copies([told(one, persona="ada"), told(other, persona="ben")])
     assert copies.copies == (2 if alike else 0)
     assert (copies.pair is not None) == alike
 
 
-def test_only_people_with_other_stories_are_somebody_else() -> None:
+def test_only_people_with_other_stories_are_somebody_else():
     words = "That was unfair of him, and it is not on you at all."
     assert find_near_copies([told(words), told(words)]).copies == 0
     ada, ben = (told(words, persona=name, opening="Same.") for name in ("ada", "ben"))
@@ -113,7 +110,7 @@ def test_only_people_with_other_stories_are_somebody_else() -> None:
     assert find_near_copies([told(words), told(words, persona="ben")]).to_others == 100
 
 
-def test_who_repeats_one_good_reply_to_each_is_marked() -> None:
+def test_who_repeats_one_good_reply_to_each_is_marked():
     good = "Dear {0}, you did all that {0} could do that night."
     stuck = [told(*[good.format(name)] * 9, persona=name) for name in ("ada", "ben")]
     copies = find_near_copies(stuck)
@@ -122,7 +119,7 @@ def test_who_repeats_one_good_reply_to_each_is_marked() -> None:
     assert "repeats itself: 89 %" in alarm.says
 
 
-def test_hostile_text_stays_text_on_the_terminal() -> None:
+def test_hostile_text_stays_text_on_the_terminal():
     hostile = "<script>alert('x')</script><img src=x> \x1b[31m\u202e [bold]x[/bold]"
     agent = "<i>mine</i>"
     said = [told(*[hostile] * 8, persona=f"<b>{name}</b>", agent=agent) for name in ("ada", "ben")]
@@ -132,7 +129,7 @@ def test_hostile_text_stays_text_on_the_terminal() -> None:
     assert "[bold]x[/bold]" in shown
 
 
-def test_bench_and_report_print_alarms_and_put_them_into_json(tmp_path: Path) -> None:
+def test_bench_and_report_print_alarms_and_put_them_into_json(tmp_path):
     (tmp_path / "same_words.py").write_text(
         "class Same:\n    def reply(self, messages):\n        return 'I am so sorry that you are"
         " going through this.'\n"

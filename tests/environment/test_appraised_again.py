@@ -27,7 +27,7 @@ def hold(card: Any, persona_id: str) -> EmpathySession:
     return session
 
 
-def test_the_same_user_feels_what_it_felt(card: Any) -> None:
+def test_the_same_user_feels_what_it_felt(card):
     for persona in library().ids("demo"):
         session = hold(card, persona)
         texts = [one.text for one in session.dialogue.messages()]
@@ -45,9 +45,7 @@ class Leaving(EmbeddedUser):
         return Appraisal(-10, "", ())
 
 
-def test_what_follows_the_end_of_another_user_counts_no_more_and_a_failure_is_no_score(
-    card: Any,
-) -> None:
+def test_what_follows_the_end_of_another_user_counts_no_more_and_a_failure_is_no_score(card):
     texts = ["It hurts.", "One.", "a", "Two.", "b", "Three.", "c", "Four.", "d", "Buy a boat."]
     scene = Scene(library().get(library().ids("demo")[0]), card, 0)
     felt = reappraise_texts(Leaving(), scene, texts)
@@ -56,9 +54,7 @@ def test_what_follows_the_end_of_another_user_counts_no_more_and_a_failure_is_no
     assert reappraise_texts(Leaving(), scene, texts[:1] + texts[-1:]) is None
 
 
-def test_what_is_said_after_the_end_of_another_user_is_appraised_at_the_start_emotion(
-    card: Any,
-) -> None:
+def test_what_is_said_after_the_end_of_another_user_is_appraised_at_the_start_emotion(card):
     scene = Scene(library().get(library().ids("demo")[0]), card, 0)
     felt = list(reappraise(Leaving(), scene, "It hurts.", [("Go.", "No.")] * 8))
     ends = [one.emotion for one in felt].index(0)

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
@@ -100,7 +100,7 @@ def one_by_one() -> list[Episode]:
     return [run_episode(*pair).snapshot() for pair in pairs(EmbeddedUser(), 6)]
 
 
-def test_a_user_that_waits_gives_the_same_dialogue() -> None:
+def test_a_user_that_waits_gives_the_same_dialogue():
     plain, patient = session(EmbeddedUser()), session(Patient())
     assert plain.start() == patient.start()
     for words in WORDS:
@@ -108,7 +108,7 @@ def test_a_user_that_waits_gives_the_same_dialogue() -> None:
     assert plain.snapshot() == patient.snapshot()
 
 
-def test_reply_works_inside_a_running_event_loop_and_from_threads() -> None:
+def test_reply_works_inside_a_running_event_loop_and_from_threads():
     async def notebook() -> str:
         return session(Patient()).start()
 
@@ -117,14 +117,14 @@ def test_reply_works_inside_a_running_event_loop_and_from_threads() -> None:
     assert asyncio.run(notebook()) == opening == session(EmbeddedUser()).start()
 
 
-def test_areply_never_needs_an_event_loop_for_a_user_that_does_not_wait() -> None:
+def test_areply_never_needs_an_event_loop_for_a_user_that_does_not_wait():
     one = session(EmbeddedUser())
     with pytest.raises(StopIteration) as begun:
         one.astart().send(None)
     assert begun.value.value == one.dialogue.opening
 
 
-def test_two_replies_at_once_in_one_dialogue_are_refused() -> None:
+def test_two_replies_at_once_in_one_dialogue_are_refused():
     async def both() -> list[object]:
         one = session(Patient())
         await one.astart()
@@ -137,7 +137,7 @@ def test_two_replies_at_once_in_one_dialogue_are_refused() -> None:
     assert sum(isinstance(one, DialogueError) for one in asyncio.run(both())) == 1
 
 
-def test_of_two_steps_at_once_from_two_threads_one_is_taken() -> None:
+def test_of_two_steps_at_once_from_two_threads_one_is_taken():
     env = EmpathyEnv(user=Patient(0.2))
     env.reset(seed=0)
     raised: list[Exception] = []
@@ -153,7 +153,7 @@ def test_of_two_steps_at_once_from_two_threads_one_is_taken() -> None:
     assert (len(raised), len(env.session.dialogue.turns)) == (1, 1)
 
 
-def test_a_lost_server_leaves_the_dialogue_where_it_was() -> None:
+def test_a_lost_server_leaves_the_dialogue_where_it_was():
     one, sound = session(Breaking("And then?", ServerUnreachable("gone"))), session(EmbeddedUser())
     for each in (one, sound):
         each.start()
@@ -176,7 +176,7 @@ class Speechless(Patient):
         return await super().aopen(scene, emotion)
 
 
-def test_a_user_without_first_words_is_a_failed_dialogue_with_its_reason() -> None:
+def test_a_user_without_first_words_is_a_failed_dialogue_with_its_reason():
     one = session(Speechless(IDS[0]))
     assert one.start() == ""
     assert (one.outcome, one.emotion, one.has_failed_to_open) == (Outcome.FAILED, CARD.start, True)
@@ -189,7 +189,7 @@ def test_a_user_without_first_words_is_a_failed_dialogue_with_its_reason() -> No
 
 
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
-def test_many_dialogues_go_on_beside_one_that_never_began(mode: str) -> None:
+def test_many_dialogues_go_on_beside_one_that_never_began(mode):
     user = Speechless(*IDS[::2])
     many = gym.make_vec(
         "RLVER-Empathy-v0", num_envs=6, autoreset_mode=mode, user=user, on_failure="truncate"
@@ -207,7 +207,7 @@ def test_many_dialogues_go_on_beside_one_that_never_began(mode: str) -> None:
             many.step(("What happened?",) * 6)
 
 
-def test_one_environment_tells_a_dialogue_that_never_began_as_any_other_that_failed() -> None:
+def test_one_environment_tells_a_dialogue_that_never_began_as_any_other_that_failed():
     env = EmpathyEnv(user=Speechless(IDS[0]), on_failure="truncate")
     text, info = env.reset(seed=0, options={"persona": IDS[0]})
     assert (text, info["valid"], info["outcome"]) == ("", False, "failed")
@@ -216,7 +216,7 @@ def test_one_environment_tells_a_dialogue_that_never_began_as_any_other_that_fai
     assert env.reset(seed=0, options={"persona": IDS[1]})[1]["valid"]
 
 
-def test_astep_and_areset_are_step_and_reset() -> None:
+def test_astep_and_areset_are_step_and_reset():
     async def awaited() -> list[object]:
         env = EmpathyEnv(user=Patient())
         return [await env.areset(seed=4), *[await env.astep(words) for words in WORDS]]
@@ -226,7 +226,7 @@ def test_astep_and_areset_are_step_and_reset() -> None:
     assert data_equivalence(asyncio.run(awaited()), steps)
 
 
-def test_the_spread_of_several_judgements_is_told() -> None:
+def test_the_spread_of_several_judgements_is_told():
     class Unsure(EmbeddedUser):
         def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
             return super().appraise(scene, emotion, dialogue)._replace(spread=1.5)
@@ -238,7 +238,7 @@ def test_the_spread_of_several_judgements_is_told() -> None:
 
 
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
-def test_many_that_wait_give_what_many_give_that_do_not(mode: str) -> None:
+def test_many_that_wait_give_what_many_give_that_do_not(mode):
     patient = Patient()
     ours = gym.make_vec("RLVER-Empathy-v0", num_envs=6, autoreset_mode=mode, user=patient)
     theirs = gym.make_vec("RLVER-Empathy-v0", num_envs=6, autoreset_mode=mode)
@@ -249,7 +249,7 @@ def test_many_that_wait_give_what_many_give_that_do_not(mode: str) -> None:
     assert patient.most == 6
 
 
-def test_a_vector_step_that_is_stopped_while_others_begin_anew_has_moved_nobody() -> None:
+def test_a_vector_step_that_is_stopped_while_others_begin_anew_has_moved_nobody():
     said = ("Tell me more.", "What happened?", "And then?", "How was that?")
     breaking, sound = (
         gym.make_vec("RLVER-Empathy-v0", num_envs=4, user=user)
@@ -265,14 +265,14 @@ def test_a_vector_step_that_is_stopped_while_others_begin_anew_has_moved_nobody(
         assert data_equivalence(breaking.step(said), sound.step(said)), step
 
 
-def test_rollouts_give_what_one_after_the_other_gives_with_no_more_at_once_than_allowed() -> None:
+def test_rollouts_give_what_one_after_the_other_gives_with_no_more_at_once_than_allowed():
     patient = Patient()
     assert [one.snapshot() for one in rollout(pairs(EmbeddedUser(), 6))] == one_by_one()
     assert [one.snapshot() for one in rollout(pairs(patient, 6), concurrency=5)] == one_by_one()
     assert patient.most == 5
 
 
-def test_a_slow_dialogue_holds_no_other_up() -> None:
+def test_a_slow_dialogue_holds_no_other_up():
     others = list(rollout(pairs(EmbeddedUser(), 6)))[1:]
     turns = sum(len(one.dialogue.turns) for one in others)
 
@@ -290,7 +290,7 @@ def test_a_slow_dialogue_holds_no_other_up() -> None:
     assert [one.scene.seed for one in ended] == list(range(6))
 
 
-def test_rollouts_work_inside_a_running_event_loop() -> None:
+def test_rollouts_work_inside_a_running_event_loop():
     async def notebook() -> tuple[list[object], list[object]]:
         blocking = [one.snapshot() for one in rollout(pairs(Patient(), 6))]
         return blocking, [one.snapshot() async for one in arollout(pairs(Patient(), 6))]
@@ -321,9 +321,7 @@ def lose_the_source() -> Iterator[tuple[EmpathySession, Agent]]:
 @pytest.mark.parametrize(
     ("source", "error"), [(lose_the_server, ServerUnreachable), (lose_the_source, UtteranceError)]
 )
-def test_an_error_in_a_dialogue_or_in_their_source_comes_in_its_place(
-    source: Callable[[], Iterator[tuple[EmpathySession, Agent]]], error: type[Exception]
-) -> None:
+def test_an_error_in_a_dialogue_or_in_their_source_comes_in_its_place(source, error):
     finished = rollout(source())
     assert [next(finished).scene.seed for _ in range(5)] == [0, 1, 2, 3, 4]
     with pytest.raises(error):
@@ -331,9 +329,7 @@ def test_an_error_in_a_dialogue_or_in_their_source_comes_in_its_place(
 
 
 @pytest.mark.parametrize("raised", [StopIteration(), SystemExit(3), KeyError("lost")])
-def test_whatever_an_agent_raises_ends_the_rollout_and_not_the_event_loop(
-    raised: BaseException,
-) -> None:
+def test_whatever_an_agent_raises_ends_the_rollout_and_not_the_event_loop(raised):
     class Raises:
         def reply(self, messages: Sequence[Message]) -> str:
             raise raised
@@ -345,9 +341,7 @@ def test_whatever_an_agent_raises_ends_the_rollout_and_not_the_event_loop(
 
 @pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt()])
 @pytest.mark.parametrize("is_inner", [False, True])
-def test_an_exit_in_work_on_the_background_loop_is_an_error_and_others_go_on(
-    is_inner: bool, raised: BaseException
-) -> None:
+def test_an_exit_in_work_on_the_background_loop_is_an_error_and_others_go_on(is_inner, raised):
     async def leave() -> None:
         raise raised
 
@@ -362,7 +356,7 @@ def test_an_exit_in_work_on_the_background_loop_is_an_error_and_others_go_on(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_forked_child_has_a_worker_of_its_own_which_does_nothing_that_the_parent_asked() -> None:
+def test_a_forked_child_has_a_worker_of_its_own_which_does_nothing_that_the_parent_asked():
     program = """if True:
         import os, threading
         from rlver_gym.util.event_loop import Worker
@@ -380,7 +374,7 @@ def test_a_forked_child_has_a_worker_of_its_own_which_does_nothing_that_the_pare
     assert (ended.stdout, ended.stderr) == ("7 True\n", "")
 
 
-def test_an_abandoned_rollout_stops() -> None:
+def test_an_abandoned_rollout_stops():
     patient = Patient()
     for _ in rollout(pairs(patient, 1000), concurrency=4):
         break
@@ -390,7 +384,7 @@ def test_an_abandoned_rollout_stops() -> None:
     assert patient.waiting == 0
 
 
-def test_agents_that_block_are_asked_one_at_a_time_and_may_wait_for_the_loop() -> None:
+def test_agents_that_block_are_asked_one_at_a_time_and_may_wait_for_the_loop():
     """Code that is not made for threads, and that itself talks to a user that waits."""
 
     class Blocks:
@@ -408,7 +402,7 @@ def test_agents_that_block_are_asked_one_at_a_time_and_may_wait_for_the_loop() -
     assert all(one.outcome is not Outcome.FAILED for one in ended)
 
 
-def test_agents_that_wait_answer_at_once() -> None:
+def test_agents_that_wait_answer_at_once():
     class Waits:
         waiting = most = 0
 

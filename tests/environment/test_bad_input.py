@@ -1,7 +1,5 @@
 """What an agent may throw at the environment."""
 
-from typing import Any
-
 import pytest
 
 from rlver_gym.core.cards import env_card
@@ -31,7 +29,7 @@ NASTY = {
 
 
 @pytest.mark.parametrize("name", NASTY)
-def test_nasty_text_is_heard_or_cut_as_documented(name: str) -> None:
+def test_nasty_text_is_heard_or_cut_as_documented(name):
     env = EmpathyEnv(persona=PERSONA, render_mode="ansi")
     env.reset(seed=0)
     reply, reward, _, truncated, info = env.step(NASTY[name])
@@ -52,7 +50,7 @@ def test_nasty_text_is_heard_or_cut_as_documented(name: str) -> None:
         ("half a smile \ud83d", r"U\+D83D.*errors='replace'"),
     ],
 )
-def test_what_is_no_text_gets_a_clear_error_and_costs_no_turn(thing: Any, says: str) -> None:
+def test_what_is_no_text_gets_a_clear_error_and_costs_no_turn(thing, says):
     env = EmpathyEnv(persona=PERSONA)
     env.reset(seed=0)
     with pytest.raises(UtteranceError, match=says):
@@ -60,7 +58,7 @@ def test_what_is_no_text_gets_a_clear_error_and_costs_no_turn(thing: Any, says: 
     assert env.step("A whole one.")[4]["turn"] == 1
 
 
-def test_a_strict_card_refuses_what_is_too_long() -> None:
+def test_a_strict_card_refuses_what_is_too_long():
     strict = {"overlong": "error", "max_utterance_chars": 20}
     card = env_card("RLVER-Empathy-v0").model_copy(update=strict)
     env = EmpathyEnv(card, persona=PERSONA)

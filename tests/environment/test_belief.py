@@ -39,15 +39,13 @@ def make(**options: Any) -> BeliefChannel:
         ("", None, None, ""),
     ],
 )
-def test_a_belief_is_read_from_a_tag_and_is_not_heard(
-    text: str, emotion: int | None, needs: dict[str, float] | None, words: str
-) -> None:
+def test_a_belief_is_read_from_a_tag_and_is_not_heard(text, emotion, needs, words):
     stated, heard = split_belief(text)
     assert (stated.emotion, heard) == (emotion, words)
     assert stated.needs == (None if needs is None else pytest.approx(needs))
 
 
-def test_the_person_hears_the_words_alone_and_the_reward_is_theirs() -> None:
+def test_the_person_hears_the_words_alone_and_the_reward_is_theirs():
     plain = gym.make("RLVER-Empathy-v0", persona=PERSONA)
     plain.reset(seed=0)
     words = "You carried him down those stairs. How was that?"
@@ -60,20 +58,20 @@ def test_the_person_hears_the_words_alone_and_the_reward_is_theirs() -> None:
     assert (silent["brier"], silent["is_right"], silent["emotion_error"]) == (None, None, None)
 
 
-def test_briers_score_by_hand() -> None:
+def test_briers_score_by_hand():
     even = dict.fromkeys(NEEDS, 1 / 8)
     assert compute_brier_score(even, HiddenNeed.PRAISE) == pytest.approx(0.875)
     assert compute_brier_score({HiddenNeed.PRAISE: 1.0}, HiddenNeed.PRAISE) == 0
     assert compute_brier_score({HiddenNeed.PRAISE: 1.0}, HiddenNeed.MOTIVES) == 2
 
 
-def test_a_belief_is_paid_only_where_that_was_asked_for() -> None:
+def test_a_belief_is_paid_only_where_that_was_asked_for():
     right = "[belief need=deep_empathy] Hello."
     unpaid, paid = make().step(right)[1], make(weight=2.0).step(right)[1]
     assert paid == pytest.approx(float(unpaid) + 2 * 0.875)
 
 
-def test_the_action_may_be_a_dict() -> None:
+def test_the_action_may_be_a_dict():
     env = make(as_dict=True)
     need = NEEDS.index(HiddenNeed.DEEP_EMPATHY)
     action = {"utterance": "Hello.", "emotion": 50, "need": need}

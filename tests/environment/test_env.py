@@ -38,13 +38,13 @@ def rollout(env: gym.Env[str, str], seed: int, steps: int = 20) -> list[object]:
 
 
 @pytest.mark.parametrize("env_id", shipped_env_ids())
-def test_seeded_rollouts_are_equal(env_id: str) -> None:
+def test_seeded_rollouts_are_equal(env_id):
     a, b = rollout(gym.make(env_id), 7), rollout(gym.make(env_id), 7)
     assert data_equivalence(a, b)
     assert not data_equivalence(a, rollout(gym.make(env_id), 8))
 
 
-def test_a_pickled_environment_goes_on_the_same() -> None:
+def test_a_pickled_environment_goes_on_the_same():
     env = gym.make("RLVER-Empathy-v0")
     env.reset(seed=3)
     env.step(WORDS[0])
@@ -54,14 +54,14 @@ def test_a_pickled_environment_goes_on_the_same() -> None:
 
 
 @pytest.mark.parametrize("env_id", shipped_env_ids())
-def test_the_spec_survives_json(env_id: str) -> None:
+def test_the_spec_survives_json(env_id):
     env = gym.make(env_id, split="demo", user="embedded")
     spec = EnvSpec.from_json(env.spec.to_json())
     assert spec == env.spec
     assert data_equivalence(rollout(gym.make(spec), 1), rollout(env, 1))
 
 
-def test_info_explains_the_turn_and_is_json() -> None:
+def test_info_explains_the_turn_and_is_json():
     env = gym.make("RLVER-Empathy-v0", info="privileged")
     _, info = env.reset(seed=0)
     begin = {"emotion": 40, "change": 0, "turn": 0, "outcome": None, "reasons": []}
@@ -74,7 +74,7 @@ def test_info_explains_the_turn_and_is_json() -> None:
     assert json.loads(json.dumps(info)) == info
 
 
-def test_the_people_that_are_for_tuning_are_drawn_when_asked_for() -> None:
+def test_the_people_that_are_for_tuning_are_drawn_when_asked_for():
     env = gym.make("RLVER-Empathy-v0", split="validation")
     met = {env.reset(seed=seed)[1]["persona"] for seed in range(40)}
     assert len(met) > 6
@@ -82,9 +82,7 @@ def test_the_people_that_are_for_tuning_are_drawn_when_asked_for() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 7])
-def test_a_persona_chosen_at_reset_begins_the_episode_that_choosing_it_at_make_begins(
-    seed: int,
-) -> None:
+def test_a_persona_chosen_at_reset_begins_the_episode_that_choosing_it_at_make_begins(seed):
     wanted = library().ids("train")[3]
     chosen, made = EmpathyEnv(), EmpathyEnv(persona=wanted)
     for resets in ({"seed": seed}, {}):
@@ -92,9 +90,7 @@ def test_a_persona_chosen_at_reset_begins_the_episode_that_choosing_it_at_make_b
         assert chosen.session.scene == made.session.scene
 
 
-def test_rendering_tells_the_dialogue_and_takes_no_markup(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_rendering_tells_the_dialogue_and_takes_no_markup(capsys):
     words = "[red]What[/red] happened? [/nonsense]"
     env, human = (gym.make("RLVER-Empathy-v0", render_mode=mode) for mode in ("ansi", "human"))
     for each in (env, human):
@@ -123,12 +119,12 @@ def test_rendering_tells_the_dialogue_and_takes_no_markup(
         ({"num_envs": "3"}, UnknownName),
     ],
 )
-def test_wrong_arguments_get_a_named_error(kwargs: dict[str, str], error: type[Exception]) -> None:
+def test_wrong_arguments_get_a_named_error(kwargs, error):
     with pytest.raises(error):
         EmpathyEnv(**kwargs)  # pyright: ignore[reportArgumentType]
 
 
-def test_wrong_order_gets_a_named_error() -> None:
+def test_wrong_order_gets_a_named_error():
     env = EmpathyEnv("RLVER-Empathy-v0", render_mode="ansi")
     for too_early in (lambda: env.step("hello"), env.render, env.save_state):
         with pytest.raises(DialogueError, match="reset") as caught:
@@ -145,7 +141,7 @@ def test_wrong_order_gets_a_named_error() -> None:
             env.reset(options=options)  # pyright: ignore[reportArgumentType]
 
 
-def test_a_card_object_makes_an_environment() -> None:
+def test_a_card_object_makes_an_environment():
     card = env_card("RLVER-Empathy-v0").model_copy(update={"start": 60, "turns": 2})
     env = gym.make("RLVER-Empathy-v0", card=card, info="privileged")
     assert env.reset(seed=0)[1]["emotion"] == 60
@@ -164,9 +160,7 @@ class FailsToSpeak(FailsInTurn):
 
 @pytest.mark.parametrize("user", [FailsInTurn(2), FailsToSpeak(2)])
 @pytest.mark.parametrize("env_id", ["RLVER-Empathy-v0", "RLVER-Sparse-v0"])
-def test_a_user_that_fails_ends_the_dialogue_without_a_score(
-    user: FailsInTurn, env_id: str
-) -> None:
+def test_a_user_that_fails_ends_the_dialogue_without_a_score(user, env_id):
     env = gym.make(env_id, user=user, info="privileged", on_failure="truncate")
     assert env.reset(seed=0)[1]["valid"]
     before = env.step(WORDS[0])[4]
@@ -182,7 +176,7 @@ def test_a_user_that_fails_ends_the_dialogue_without_a_score(
     assert score.failed == 1
 
 
-def test_what_is_no_user_and_no_state_is_named() -> None:
+def test_what_is_no_user_and_no_state_is_named():
     for user in (3, (), object()):
         with pytest.raises(UnknownName, match="there is no user"):
             gym.make("RLVER-Empathy-v0", user=user)
@@ -266,7 +260,7 @@ DAMAGES: dict[str, Damage] = {
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_a_state_that_cannot_be_restored_leaves_everything_where_it_was(name: str) -> None:
+def test_a_state_that_cannot_be_restored_leaves_everything_where_it_was(name):
     env, twin = _talked(), _talked()
     bad = DAMAGES[name](env.save_state())
     env.step(WORDS[2])
@@ -278,14 +272,14 @@ def test_a_state_that_cannot_be_restored_leaves_everything_where_it_was(name: st
     assert data_equivalence([env.step(WORDS[0]), env.reset()], [twin.step(WORDS[0]), twin.reset()])
 
 
-def test_a_state_of_another_card_is_refused_by_name() -> None:
+def test_a_state_of_another_card_is_refused_by_name():
     with pytest.raises(DialogueError, match="another card than SAGE-Sentient-v0"):
         EmpathyEnv("SAGE-Sentient-v0").restore(_talked().save_state())
     with pytest.raises(DialogueError, match="turn 1 does not follow"):
         EmpathyEnv("RLVER-Sparse-v0").restore(_talked().save_state()._replace(scene=""))
 
 
-def test_states_before_the_first_turn_and_after_the_last_can_be_restored() -> None:
+def test_states_before_the_first_turn_and_after_the_last_can_be_restored():
     env = EmpathyEnv("RLVER-Empathy-v0")
     env.reset(seed=1)
     begin = env.save_state()

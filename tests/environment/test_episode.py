@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from rlver_gym.environment.episode import Episode
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.util.errors import RunError
 
 
 @pytest.fixture
-def line(session: EmpathySession) -> str:
+def line(session):
     session.reply("Nine days, and nobody asked how you are.")
     session.reply("What was the worst of it?")
     return Episode.of(session, "me").to_json()
@@ -45,9 +44,7 @@ def edit(line: str, change: Callable[[dict[str, Any]], object]) -> str:
         ),
     ],
 )
-def test_what_is_missing_or_of_another_form_is_named_in_words(
-    line: str, change: Callable[[dict[str, Any]], object], says: str
-) -> None:
+def test_what_is_missing_or_of_another_form_is_named_in_words(line, change, says):
     assert refusal(edit(line, change)) == (
         f"episodes.jsonl, line 3: not an episode record ({says}). Was the file edited or cut?"
     )
@@ -56,11 +53,11 @@ def test_what_is_missing_or_of_another_form_is_named_in_words(
 @pytest.mark.parametrize(
     "text", ["[1, 2]", '"text"', "null", "[]", "{", '{"agent": 5}', '{"a":1,"a":2}']
 )
-def test_what_is_no_record_is_refused_in_words_and_not_by_a_class_of_python(text: str) -> None:
+def test_what_is_no_record_is_refused_in_words_and_not_by_a_class_of_python(text):
     told = refusal(text)
     assert "Error" not in told
     assert ("must hold fields" in told) == (text[0] != "{")
 
 
-def test_a_refusal_is_bounded(line: str) -> None:
+def test_a_refusal_is_bounded(line):
     assert len(refusal(edit(line, lambda record: record.update(need="a" * 100_000)))) < 700

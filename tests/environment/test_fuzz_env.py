@@ -109,7 +109,7 @@ def check_step(
 
 
 @effort(few=40, many=3000)
-def test_dialogues_hold_what_is_promised_and_reach_every_end(examples: Any) -> None:
+def test_dialogues_hold_what_is_promised_and_reach_every_end(examples):
     ends: Counter[str] = Counter()
 
     @given(plays())
@@ -170,7 +170,7 @@ def check_vector(
 
 
 @effort(few=40, many=3000)
-def test_dialogues_side_by_side_are_what_each_is_alone(examples: Any) -> None:
+def test_dialogues_side_by_side_are_what_each_is_alone(examples):
     @given(vector_plays())
     def holds(one: dict[str, Any]) -> None:
         check_vector(**one)

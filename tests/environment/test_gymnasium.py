@@ -48,17 +48,17 @@ def play_vector(mode: str | None, steps: int = 12, **options: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("mode", ["sync", "async", "vector_entry_point"])
-def test_every_vectorization_mode_gives_the_same_texts(mode: str) -> None:
+def test_every_vectorization_mode_gives_the_same_texts(mode):
     expected = play_vector(None)
     assert any(True in one[2] for one in expected[1:]), "a dialogue ended and another began"
     assert play_vector(mode) == expected
 
 
-def test_texts_of_every_script_pass_between_processes() -> None:
+def test_texts_of_every_script_pass_between_processes():
     assert play_vector("async", 2, user=Writing()) == play_vector("sync", 2, user=Writing())
 
 
-def test_texts_that_were_given_do_not_change_with_later_steps() -> None:
+def test_texts_that_were_given_do_not_change_with_later_steps():
     env = gym.make_vec("RLVER-Empathy-v0", num_envs=2, vectorization_mode="async")
     before, _ = env.reset(seed=0)
     copy = tuple(before)
@@ -68,14 +68,14 @@ def test_texts_that_were_given_do_not_change_with_later_steps() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "Hm.", "你好 😀\n\x00\U0010ffff", "a" * 50])
-def test_a_text_can_be_flattened_and_read_back(text: str) -> None:
+def test_a_text_can_be_flattened_and_read_back(text):
     space = Utterance(50)
     flat = flatten(space, text)
     assert flat in gym.spaces.flatten_space(space)
     assert unflatten(space, flat) == text
 
 
-def test_samples_are_in_the_space_and_masks_of_characters_are_refused() -> None:
+def test_samples_are_in_the_space_and_masks_of_characters_are_refused():
     space = Utterance(10, seed=0)
     assert all(space.contains(text) for text in ("", "a b", "你好", "مرحبا", "🙂🙂", "\n"))
     assert not any(space.contains(text) for text in ("x" * 11, "\ud800", 5, None, b"a"))
@@ -88,7 +88,7 @@ def test_samples_are_in_the_space_and_masks_of_characters_are_refused() -> None:
 
 @pytest.mark.parametrize("env_id", [*shipped_env_ids(), "RLVER-Strategy-v0"])
 @pytest.mark.parametrize("options", [{}, {"info": "privileged"}], ids=["public", "privileged"])
-def test_every_id_passes_gymnasiums_checker(env_id: str, options: dict[str, Any]) -> None:
+def test_every_id_passes_gymnasiums_checker(env_id, options):
     env = gym.make(env_id, render_mode="ansi", **options)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -116,7 +116,7 @@ WRAPPERS: dict[str, Any] = {
 
 @pytest.mark.parametrize("env_id", ["RLVER-Empathy-v0", "RLVER-Strategy-v0"])
 @pytest.mark.parametrize("name", WRAPPERS)
-def test_gymnasiums_wrappers_work(name: str, env_id: str) -> None:
+def test_gymnasiums_wrappers_work(name, env_id):
     env = WRAPPERS[name](gym.make(env_id))
     seen, _ = env.reset(seed=0)
     for _ in range(3):
@@ -124,7 +124,7 @@ def test_gymnasiums_wrappers_work(name: str, env_id: str) -> None:
     assert env.observation_space.contains(seen)
 
 
-def test_making_an_environment_loads_no_client() -> None:
+def test_making_an_environment_loads_no_client():
     script = (
         "import sys, gymnasium, rlver_gym\n"
         "env = gymnasium.make('RLVER-Empathy-v0')\n"
@@ -139,7 +139,7 @@ def test_making_an_environment_loads_no_client() -> None:
         assert gym.spec(env_id).entry_point == "rlver_gym.environment.make:make_env"
 
 
-def test_info_holds_nothing_that_a_supporter_could_not_know() -> None:
+def test_info_holds_nothing_that_a_supporter_could_not_know():
     envs = [gym.make("RLVER-Empathy-v0", info=info) for info in ("public", "privileged")]
     options = {"persona": f"{PERSONA}/praise"}
     begun = [env.reset(seed=0, options=options)[1] for env in envs]
@@ -150,7 +150,7 @@ def test_info_holds_nothing_that_a_supporter_could_not_know() -> None:
         assert told["persona"] == f"{PERSONA}/praise"
 
 
-def test_vectors_and_the_strategy_view_hide_it_too() -> None:
+def test_vectors_and_the_strategy_view_hide_it_too():
     for env_id, actions, options in (
         ("RLVER-Empathy-v0", ("Shut up.",) * 2, {"autoreset_mode": "SameStep"}),
         ("RLVER-Strategy-v0", np.array([3, 3]), {"vectorization_mode": "sync"}),
@@ -164,14 +164,14 @@ def test_vectors_and_the_strategy_view_hide_it_too() -> None:
         assert not names & set(PRIVILEGED)
 
 
-def test_a_card_that_shows_the_emotion_shows_it_to_everybody() -> None:
+def test_a_card_that_shows_the_emotion_shows_it_to_everybody():
     card = env_card("RLVER-Empathy-v0").model_copy(update={"shows_emotion": True})
     env = EmpathyEnv(card)
     assert env.reset(seed=0)[1]["emotion"] == 40
     assert not {"hidden_need", "reasons", "thought"} & set(env.step(SAY[0])[4])
 
 
-def test_features_with_an_emotion_that_nobody_tells_are_refused() -> None:
+def test_features_with_an_emotion_that_nobody_tells_are_refused():
     with pytest.raises(CardError, match="privileged"):
         TalkFeatures(EmpathyEnv(), emotion=True).reset()
     env = TalkFeatures(EmpathyEnv(info="privileged"), emotion=True)
@@ -182,7 +182,7 @@ def test_features_with_an_emotion_that_nobody_tells_are_refused() -> None:
         EveryNeed(EmpathyEnv(), personas=())
 
 
-def test_a_failed_user_is_an_error_and_no_truncation() -> None:
+def test_a_failed_user_is_an_error_and_no_truncation():
     env = gym.make("RLVER-Empathy-v0", user=FailsInTurn(2))
     env.reset(seed=0)
     env.step(SAY[0])
@@ -196,7 +196,7 @@ def test_a_failed_user_is_an_error_and_no_truncation() -> None:
         gym.make("RLVER-Strategy-v0", user=FailsInTurn(0)).reset(seed=0)
 
 
-def test_when_one_of_many_fails_no_dialogue_has_moved() -> None:
+def test_when_one_of_many_fails_no_dialogue_has_moved():
     env, twin = (
         gym.make_vec("RLVER-Empathy-v0", num_envs=2, user=user)
         for user in (FailsInTurn(1, times=1), "embedded")
@@ -208,7 +208,7 @@ def test_when_one_of_many_fails_no_dialogue_has_moved() -> None:
     assert env.step(SAY[:2])[0] == twin.step(SAY[:2])[0]
 
 
-def test_a_language_model_makes_the_spec_nondeterministic() -> None:
+def test_a_language_model_makes_the_spec_nondeterministic():
     from test_async import Patient
 
     model: dict[str, Any] = {"user": "openai:any", "base_url": "http://127.0.0.1:9/v1"}
@@ -219,7 +219,7 @@ def test_a_language_model_makes_the_spec_nondeterministic() -> None:
 
 
 @pytest.mark.parametrize("env_id", ["RLVER-Empathy-v0", "RLVER-Strategy-v0"])
-def test_a_step_before_reset_raises_gymnasiums_error(env_id: str) -> None:
+def test_a_step_before_reset_raises_gymnasiums_error(env_id):
     many = gym.make_vec(env_id, num_envs=2)
     inner = gym.make(env_id, disable_env_checker=True)
     while not isinstance(inner, wrappers.OrderEnforcing) and inner is not inner.unwrapped:
@@ -235,7 +235,7 @@ ACTIONS = [-1, 12, 99, np.array([3]), [3], (3,), True, np.True_, 3.0, 3.7, np.fl
 
 
 @pytest.mark.parametrize("action", ACTIONS, ids=repr)
-def test_what_is_no_strategy_is_refused_and_costs_no_turn(action: Any) -> None:
+def test_what_is_no_strategy_is_refused_and_costs_no_turn(action):
     env, twin = gym.make("RLVER-Strategy-v0"), gym.make("RLVER-Strategy-v0")
     for one in (env, twin):
         one.reset(seed=0)
@@ -244,7 +244,7 @@ def test_what_is_no_strategy_is_refused_and_costs_no_turn(action: Any) -> None:
     assert env.step(3)[4] == twin.step(3)[4]
 
 
-def test_every_kind_of_whole_number_chooses_a_strategy() -> None:
+def test_every_kind_of_whole_number_chooses_a_strategy():
     env = gym.make("RLVER-Strategy-v0")
     utterances = set()
     for action in (3, np.int64(3), np.uint8(3), np.array(3)):
@@ -260,14 +260,14 @@ MAKES += [partial(gym.make, "RLVER-Strategy-v0"), partial(gym.make_vec, "RLVER-E
 
 @pytest.mark.parametrize("make", MAKES)
 @pytest.mark.parametrize("option", ["splitt", "seed", "timeout", "url_", "max_turns"])
-def test_no_argument_is_swallowed(make: Any, option: str) -> None:
+def test_no_argument_is_swallowed(make, option):
     with pytest.raises(UnknownName, match=option):
         make(**{option: 1})
 
 
 @pytest.mark.parametrize("env_id", ["RLVER-Empathy-v0", "RLVER-Strategy-v0"])
 @pytest.mark.parametrize("mode", ["rgb_array", "rgb_array_list", "depth_array"])
-def test_who_asks_for_pictures_is_warned_and_gets_none(env_id: str, mode: str) -> None:
+def test_who_asks_for_pictures_is_warned_and_gets_none(env_id, mode):
     for make in (gym.make, gym.make_vec):
         with pytest.warns(UserWarning, match=f"no pictures: render_mode='{mode}'"):
             env = make(env_id, render_mode=mode)
@@ -277,7 +277,7 @@ def test_who_asks_for_pictures_is_warned_and_gets_none(env_id: str, mode: str) -
         gym.make(env_id, render_mode="rgb")
 
 
-def test_a_mistyped_option_is_answered_with_all_that_there_are() -> None:
+def test_a_mistyped_option_is_answered_with_all_that_there_are():
     with pytest.raises(UnknownName, match="Did you mean 'info'") as raised:
         gym.make("RLVER-Empathy-v0", infos=1)
     options = [*signature(EmpathyEnv).parameters, *signature(make_env).parameters]
@@ -287,9 +287,7 @@ def test_a_mistyped_option_is_answered_with_all_that_there_are() -> None:
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("option", [{"group_size": 2}, {"autoreset_mode": "SameStep"}])
-def test_options_of_many_at_once_say_which_mode_they_need(
-    mode: str, option: dict[str, Any]
-) -> None:
+def test_options_of_many_at_once_say_which_mode_they_need(mode, option):
     with pytest.raises(UnknownName, match="Leave out vectorization_mode"):
         gym.make_vec("RLVER-Empathy-v0", num_envs=2, vectorization_mode=mode, **option)
 
@@ -310,7 +308,7 @@ print([one["persona"].tolist() for one in met])
 
 
 @pytest.mark.parametrize("group_size", [1, 2, 4])
-def test_a_seed_decides_whom_later_resets_meet_in_every_process(group_size: int) -> None:
+def test_a_seed_decides_whom_later_resets_meet_in_every_process(group_size):
     command = [sys.executable, "-c", RESETS, str(group_size)]
     environments = (os.environ | {"PYTHONHASHSEED": seed} for seed in ("1", "2"))
     first, second = (subprocess.check_output(command, env=one) for one in environments)

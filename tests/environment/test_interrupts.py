@@ -76,14 +76,14 @@ class SlowServer:
 
 
 @pytest.fixture
-def slow() -> Iterator[SlowServer]:
+def slow():
     found = SlowServer()
     with found.server:
         yield found
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left_unseen(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+def nothing_is_left_unseen(caplog):
     yield
     assert not [record.getMessage() for record in caplog.records if record.name == "asyncio"]
 
@@ -107,9 +107,7 @@ CALLS: dict[str, Callable[[Any, str], Any]] = {
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize(("kind", "answers"), [("single", 0), ("single", 1), ("vector", 4)])
-def test_an_interrupt_moves_no_dialogue_and_draws_no_number(
-    kind: str, answers: int, call: str, slow: SlowServer
-) -> None:
+def test_an_interrupt_moves_no_dialogue_and_draws_no_number(kind, answers, call, slow):
     env, twin = make(slow, kind), make(slow, kind)
     for one in (env, twin):
         one.reset(seed=3)
@@ -123,7 +121,7 @@ def test_an_interrupt_moves_no_dialogue_and_draws_no_number(
     assert data_equivalence(env.reset(), twin.reset())
 
 
-def test_an_interrupted_first_reset_has_begun_nothing(slow: SlowServer) -> None:
+def test_an_interrupted_first_reset_has_begun_nothing(slow):
     env, twin = make(slow, "vector"), make(slow, "vector")
     with slow.interrupted_after(2):
         env.reset(seed=3)
@@ -131,7 +129,7 @@ def test_an_interrupted_first_reset_has_begun_nothing(slow: SlowServer) -> None:
     assert data_equivalence(env.reset(seed=4), twin.reset(seed=4))
 
 
-def test_an_interrupt_of_a_program_on_an_event_loop_moves_no_dialogue(slow: SlowServer) -> None:
+def test_an_interrupt_of_a_program_on_an_event_loop_moves_no_dialogue(slow):
     env: Any = make(slow, "single").unwrapped
     env.reset(seed=3)
     before = env.session.snapshot()
@@ -140,7 +138,7 @@ def test_an_interrupt_of_a_program_on_an_event_loop_moves_no_dialogue(slow: Slow
     assert env.session.snapshot() == before
 
 
-def test_an_interrupted_rollout_asks_nothing_more(slow: SlowServer) -> None:
+def test_an_interrupted_rollout_asks_nothing_more(slow):
     user = make_user(**slow.options)
     personas = [library().get(name) for name in library().ids("train")[:4]]
     sessions = [EmpathySession(user, one, env_card("RLVER-Empathy-v0"), 1) for one in personas]
@@ -151,7 +149,7 @@ def test_an_interrupted_rollout_asks_nothing_more(slow: SlowServer) -> None:
     assert [one.snapshot() for one in sessions] == before
 
 
-def test_an_interrupted_judge_asks_nothing_more(slow: SlowServer) -> None:
+def test_an_interrupted_judge_asks_nothing_more(slow):
     said = (Message("user", "I lost my job."), Message("agent", "I hear you."))
     judge = Judge(connect(ChatSettings(base_url=slow.server.base_url)), "m", LLMOptions())
     dialogues = [JudgeInput(str(number), "a", "p", 50.0, said) for number in range(40)]
@@ -175,7 +173,7 @@ env.close(**({"terminate": True} if sys.argv[2] == "async" else {}))
 
 
 @pytest.mark.parametrize("mode", ["sync", "async", "vector_entry_point"])
-def test_every_vector_mode_of_gymnasium_comes_to_an_end(mode: str, slow: SlowServer) -> None:
+def test_every_vector_mode_of_gymnasium_comes_to_an_end(mode, slow):
     slow.answers_left = 3
     command = [sys.executable, "-c", PROGRAM, slow.server.base_url, mode]
     with (
@@ -216,7 +214,7 @@ next(begun)
 """
 
 
-def test_a_rollout_that_nobody_closes_does_not_keep_the_interpreter_from_ending() -> None:
+def test_a_rollout_that_nobody_closes_does_not_keep_the_interpreter_from_ending():
     command = [sys.executable, "-c", FORGOTTEN]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=30 * slack())
     assert (ended.stdout, ended.stderr) == ("closed\n", "")

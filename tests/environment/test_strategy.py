@@ -90,7 +90,7 @@ def openings() -> list[list[Message]]:
     ]
 
 
-def test_stable_baselines3_makes_a_vector_of_them_by_name() -> None:
+def test_stable_baselines3_makes_a_vector_of_them_by_name():
     tools = pytest.importorskip("stable_baselines3.common.env_util")
     with pytest.warns(UserWarning, match="no pictures"):  # it asks for them first
         env = tools.make_vec_env("RLVER-Strategy-v0", n_envs=2, seed=0)
@@ -98,7 +98,7 @@ def test_stable_baselines3_makes_a_vector_of_them_by_name() -> None:
     env.close()
 
 
-def test_it_passes_stable_baselines3s_checker() -> None:
+def test_it_passes_stable_baselines3s_checker():
     checker = pytest.importorskip("stable_baselines3.common.env_checker")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -106,7 +106,7 @@ def test_it_passes_stable_baselines3s_checker() -> None:
         checker.check_env(gym.make_vec("RLVER-Strategy-v0", num_envs=1).envs[0])  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_the_same_seed_and_choices_give_the_same_dialogue() -> None:
+def test_the_same_seed_and_choices_give_the_same_dialogue():
     actions = [11, 2, 5, 0, 3, 8, 9, 1]
     first, second = (gym.make("RLVER-Strategy-v0") for _ in range(2))
     for seed in (7, 8):
@@ -115,7 +115,7 @@ def test_the_same_seed_and_choices_give_the_same_dialogue() -> None:
     assert dialogue(first, 7, actions) != dialogue(first, 8, actions)
 
 
-def test_its_spec_makes_it_again_and_it_can_be_pickled() -> None:
+def test_its_spec_makes_it_again_and_it_can_be_pickled():
     env = gym.make("RLVER-Strategy-v0", split="test")
     assert env.spec is not None
     again = gym.make(env.spec)
@@ -126,13 +126,13 @@ def test_its_spec_makes_it_again_and_it_can_be_pickled() -> None:
     assert mine[1:] == theirs[1:]
 
 
-def test_its_arguments_are_those_of_the_text_environment() -> None:
+def test_its_arguments_are_those_of_the_text_environment():
     env = gym.make("RLVER-Strategy-v0", card="SAGE-Sentient-v0", split="demo", user="embedded")
     assert env.reset(seed=0)[1]["persona"] in library().ids("demo")
     assert env.step(0)[0][0] == pytest.approx(1 / 9), "the turn is a share of this card's horizon"
 
 
-def test_both_wrappers_work_alone_on_any_text_environment() -> None:
+def test_both_wrappers_work_alone_on_any_text_environment():
     speaking = StrategyAction(Recorded(LINES))
     speaking.reset(seed=0)
     *_, info = speaking.step(STRATEGIES.index(Strategy.PRAISE))
@@ -148,7 +148,7 @@ def test_both_wrappers_work_alone_on_any_text_environment() -> None:
     assert not any(value for name, value in names if name.startswith(("tried", "last")))
 
 
-def test_what_was_tried_is_seen() -> None:
+def test_what_was_tried_is_seen():
     env = gym.make("RLVER-Strategy-v0")
     names = env.get_wrapper_attr("names")
     env.reset(seed=0)
@@ -158,7 +158,7 @@ def test_what_was_tried_is_seen() -> None:
     assert chosen == {"tried:praise", "tried:listen", "last:listen"}
 
 
-def test_the_emotion_is_seen_only_when_the_card_says_so() -> None:
+def test_the_emotion_is_seen_only_when_the_card_says_so():
     assert "emotion" not in gym.make("RLVER-Strategy-v0").get_wrapper_attr("names")
     card = env_card("RLVER-Empathy-v0").model_copy(update={"shows_emotion": True})
     env = gym.make("RLVER-Strategy-v0", card=card)
@@ -167,7 +167,7 @@ def test_the_emotion_is_seen_only_when_the_card_says_so() -> None:
 
 
 @pytest.mark.parametrize("strategy", ACTS)
-def test_each_strategy_is_heard_as_what_it_is(strategy: Strategy) -> None:
+def test_each_strategy_is_heard_as_what_it_is(strategy):
     def share_heard(said: Strategy) -> float:
         heard = []
         for number, messages in enumerate(openings()):
@@ -182,7 +182,7 @@ def test_each_strategy_is_heard_as_what_it_is(strategy: Strategy) -> None:
         assert share_heard(other) < share / 2, other
 
 
-def test_no_two_strategies_say_the_same_and_the_wording_varies() -> None:
+def test_no_two_strategies_say_the_same_and_the_wording_varies():
     for number, messages in enumerate(openings()[:20]):
         utterances = {compose_utterance(strategy, messages, number) for strategy in STRATEGIES}
         assert len(utterances) == len(STRATEGIES)
@@ -191,7 +191,7 @@ def test_no_two_strategies_say_the_same_and_the_wording_varies() -> None:
             assert len(wordings) >= 7, strategy
 
 
-def test_an_agent_may_keep_to_one_strategy() -> None:
+def test_an_agent_may_keep_to_one_strategy():
     card, persona = env_card("RLVER-Empathy-v0"), library().get(library().ids("test")[0])
     session = EmpathySession(EmbeddedUser(), persona, card, seed=3)
     session.start()
@@ -210,7 +210,7 @@ def test_an_agent_may_keep_to_one_strategy() -> None:
     )
 
 
-def test_words_and_vector_come_from_what_was_said_alone() -> None:
+def test_words_and_vector_come_from_what_was_said_alone():
     actions = list(range(8))
     env = gym.make("RLVER-Strategy-v0")
     known = dialogue(env, 5, actions)
@@ -229,14 +229,14 @@ def read_right(read: NeedReader, split: str) -> float:
     return sum(read.need([line])[0] is need for line, need in lines) / len(lines)
 
 
-def test_hints_are_read_in_people_never_met() -> None:
+def test_hints_are_read_in_people_never_met():
     assert read_right(get_leave_one_out_reader(), "test") > 3 / len(NEEDS)
     evidence = compute_need_evidence("Nobody says thank you. I did all of it.")
     assert all(0 <= value < 1 for value in evidence)
     assert set(compute_need_evidence("")) == {0.0}
 
 
-def test_a_hint_is_seen_when_it_is_said_and_not_after() -> None:
+def test_a_hint_is_seen_when_it_is_said_and_not_after():
     hint = library().get("noor-the-old-dog").situation.hints.of(HiddenNeed.PRAISE)[0]
     env = TalkFeatures(Recorded([hint, "Hm."]), turns=8, emotion=False)
     place = env.names.index("hint:praise")
@@ -244,7 +244,7 @@ def test_a_hint_is_seen_when_it_is_said_and_not_after() -> None:
     assert env.step("Go on.")[0][place] == 0
 
 
-def test_people_it_was_taught_with_are_read_no_better_than_strangers() -> None:
+def test_people_it_was_taught_with_are_read_no_better_than_strangers():
     strangers = read_right(get_need_reader(), "test")
     assert read_right(get_leave_one_out_reader(), "test") == strangers, (
         "nothing changes for those it was not taught with"
@@ -253,7 +253,7 @@ def test_people_it_was_taught_with_are_read_no_better_than_strangers() -> None:
     assert abs(read_right(get_leave_one_out_reader(), "train") - strangers) < 0.1
 
 
-def test_everybody_may_have_any_need_in_training_and_the_draw_follows_the_seed() -> None:
+def test_everybody_may_have_any_need_in_training_and_the_draw_follows_the_seed():
     env = EveryNeed(
         gym.make("RLVER-Strategy-v0", info="privileged"), personas=library().ids("train")
     )
@@ -266,7 +266,7 @@ def test_everybody_may_have_any_need_in_training_and_the_draw_follows_the_seed()
     assert env.reset(options={"persona": "noor-the-old-dog"})[1]["hidden_need"] == "deep_empathy"
 
 
-def test_a_persona_with_another_need_is_the_same_person_who_hints_at_something_else() -> None:
+def test_a_persona_with_another_need_is_the_same_person_who_hints_at_something_else():
     own, other = library().get("noor-the-old-dog"), library().get("noor-the-old-dog/praise")
     assert (other.person, other.situation) == (own.person, own.situation)
     assert other.need is HiddenNeed.PRAISE

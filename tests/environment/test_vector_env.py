@@ -20,7 +20,7 @@ def words(step: int, count: int) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
 @pytest.mark.parametrize("env_id", ["RLVER-Empathy-v0", "RLVER-Sparse-v0"])
-def test_equals_sync_vector_env_step_for_step(env_id: str, mode: str) -> None:
+def test_equals_sync_vector_env_step_for_step(env_id, mode):
     ours = gym.make_vec(env_id, num_envs=3, autoreset_mode=mode)
     theirs = SyncVectorEnv([lambda: EmpathyEnv(env_id)] * 3, autoreset_mode=mode)
     assert isinstance(ours, EmpathyVectorEnv)
@@ -34,7 +34,7 @@ def test_equals_sync_vector_env_step_for_step(env_id: str, mode: str) -> None:
             assert data_equivalence(a, b), step
 
 
-def test_groups_share_persona_and_seed() -> None:
+def test_groups_share_persona_and_seed():
     env = gym.make_vec("RLVER-Empathy-v0", num_envs=8, group_size=4)
     for seed in (5, None):
         texts, infos = env.reset(seed=seed)
@@ -44,7 +44,7 @@ def test_groups_share_persona_and_seed() -> None:
         assert len(set(replies[:4])) == len(set(replies[4:])) == 1
 
 
-def test_spaces_are_batched() -> None:
+def test_spaces_are_batched():
     env = gym.make_vec("RLVER-Empathy-v0", num_envs=3)
     env.action_space.seed(0)
     texts, _ = env.reset(seed=0)
@@ -55,13 +55,13 @@ def test_spaces_are_batched() -> None:
 @pytest.mark.parametrize(
     "mask", [np.zeros(2, dtype=bool), np.ones(3, dtype=bool), [True, True], np.ones(2)]
 )
-def test_a_wrong_mask_gets_a_clear_error(mask: object) -> None:
+def test_a_wrong_mask_gets_a_clear_error(mask):
     env = gym.make_vec("RLVER-Empathy-v0", num_envs=2)
     with pytest.raises(ValueError, match="reset_mask"):
         env.reset(options={"reset_mask": mask})
 
 
-def test_wrong_counts_get_a_clear_error() -> None:
+def test_wrong_counts_get_a_clear_error():
     env = gym.make_vec("RLVER-Empathy-v0", num_envs=2)
     env.reset(seed=0)
     with pytest.raises(ValueError, match="group_size"):
@@ -76,7 +76,7 @@ def test_wrong_counts_get_a_clear_error() -> None:
     "bad",
     [("hello", "half \ud83d", "hi"), ("hello", "hi", 5), ("a", "b"), "abc", None, 3, {"a": 1}],
 )
-def test_a_bad_action_moves_no_dialogue(bad: object) -> None:
+def test_a_bad_action_moves_no_dialogue(bad):
     env = gym.make_vec("RLVER-Empathy-v0", num_envs=3)
     env.reset(seed=0)
     twin = gym.make_vec("RLVER-Empathy-v0", num_envs=3)
@@ -98,7 +98,7 @@ TO_THE_END = [
 ]
 
 
-def test_an_ended_dialogue_among_others_moves_none_when_nothing_resets_it() -> None:
+def test_an_ended_dialogue_among_others_moves_none_when_nothing_resets_it():
     env = EmpathyVectorEnv(2, autoreset_mode=AutoresetMode.DISABLED)
     env.reset(seed=0)
     said = iter(TO_THE_END)
@@ -111,7 +111,7 @@ def test_an_ended_dialogue_among_others_moves_none_when_nothing_resets_it() -> N
     assert len(env.envs[0].session.dialogue.turns) == turns
 
 
-def test_an_ended_dialogue_ignores_its_action_where_the_next_step_resets_it() -> None:
+def test_an_ended_dialogue_ignores_its_action_where_the_next_step_resets_it():
     env = EmpathyVectorEnv(2, autoreset_mode=AutoresetMode.NEXT_STEP)
     env.reset(seed=0)
     while not env.step(("What happened?", ""))[2][1]:
@@ -119,7 +119,7 @@ def test_an_ended_dialogue_ignores_its_action_where_the_next_step_resets_it() ->
     env.step(("And then?", None))  # pyright: ignore[reportArgumentType]
 
 
-def test_seeds_of_numpy_are_seeds() -> None:
+def test_seeds_of_numpy_are_seeds():
     env = gym.make_vec("RLVER-Empathy-v0", num_envs=2)
     first = env.reset(seed=7)
     assert data_equivalence(env.reset(seed=np.int64(7)), first)

@@ -1,7 +1,6 @@
 """Worlds: the same people, who take in, show and do other things."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -67,11 +66,11 @@ def codes(session: EmpathySession) -> list[list[str]]:
         ("", "evaded"),
     ],
 )
-def test_an_answer_agrees_or_holds_or_does_neither(answer: str, taken: str) -> None:
+def test_an_answer_agrees_or_holds_or_does_neither(answer, taken):
     assert stance(answer) == taken
 
 
-def test_the_points_of_a_world_are_reasons_and_add_up() -> None:
+def test_the_points_of_a_world_are_reasons_and_add_up():
     for persona in PEOPLE:
         session = hold(card(warming=0.5, cooling=1), persona, lambda _: LISTENING)
         for turn in session.dialogue.turns:
@@ -81,7 +80,7 @@ def test_the_points_of_a_world_are_reasons_and_add_up() -> None:
         assert any("cooling" in each for each in codes(session))
 
 
-def test_who_warms_less_readily_ends_lower() -> None:
+def test_who_warms_less_readily_ends_lower():
     def final(persona: str, warming: float) -> int:
         known = library().get(persona)
         session = EmpathySession(EmbeddedUser(), known, card(warming=warming), 0)
@@ -91,21 +90,21 @@ def test_who_warms_less_readily_ends_lower() -> None:
     assert low < usual < high
 
 
-def test_a_world_that_changes_nothing_changes_nothing() -> None:
+def test_a_world_that_changes_nothing_changes_nothing():
     usual = env_card("SAGE-Sentient-v0")
     for persona in PEOPLE:
         plain = hold(usual, persona, lambda _: LISTENING).dialogue
         assert hold(card(), persona, lambda _: LISTENING).dialogue == plain
 
 
-def test_who_shows_little_stays_short_and_never_twice_alike() -> None:
+def test_who_shows_little_stays_short_and_never_twice_alike():
     session = hold(card(expression=0.0), PEOPLE[0], lambda _: LISTENING)
     said = [turn.reply for turn in session.dialogue.turns if turn.outcome is None]
     assert len(set(said)) == len(said) > 3
     assert max(len(line.split()) for line in said) <= 4
 
 
-def test_who_is_hurt_withdraws_for_a_while() -> None:
+def test_who_is_hurt_withdraws_for_a_while():
     where, replies = card(rupture=-4, retreat=2), iter(["You idiot.", *["I see."] * 20])
     session = hold(where, PEOPLE[2], lambda _: next(replies))
     assert session.dialogue.turns[0].appraisal.change <= -4
@@ -114,7 +113,7 @@ def test_who_is_hurt_withdraws_for_a_while() -> None:
 
 
 @pytest.mark.parametrize("move", MOVES)
-def test_every_move_is_made_where_its_slot_is(move: Any) -> None:
+def test_every_move_is_made_where_its_slot_is(move):
     where = card(moves=[move], slots=[[2, 2]])
     plain = hold(env_card("SAGE-Sentient-v0"), PEOPLE[3], lambda _: LISTENING)
     session = hold(where, PEOPLE[3], lambda _: LISTENING)
@@ -122,7 +121,7 @@ def test_every_move_is_made_where_its_slot_is(move: Any) -> None:
     assert session.dialogue.turns[1].reply != plain.dialogue.turns[1].reply
 
 
-def test_moves_are_drawn_by_seed_and_never_twice_while_there_are_others() -> None:
+def test_moves_are_drawn_by_seed_and_never_twice_while_there_are_others():
     world = World(moves=MOVES, slots=((1, 2), (3, 4), (5, 6)))
     persona = library().get(PEOPLE[0])
     plans = [plan_moves(world, Scene(persona, card(), seed)) for seed in range(40)]
@@ -137,7 +136,7 @@ def friend(answer: str) -> Callable[[str], str]:
     return lambda line: answer if line.endswith(asking) else LISTENING
 
 
-def test_agreeing_pays_at_once_and_costs_later_and_truth_is_counted_apart() -> None:
+def test_agreeing_pays_at_once_and_costs_later_and_truth_is_counted_apart():
     where = env_card("RLVER-Honest-v0")
     answers = {"flatterer": "You're so right. Go for it.", "friend": "I'd wait. You may regret it."}
     held = {
@@ -157,7 +156,7 @@ def test_agreeing_pays_at_once_and_costs_later_and_truth_is_counted_apart() -> N
 
 
 @pytest.mark.parametrize("env", ["RLVER-Honest-v0", "RLVER-Adversarial-v0", "RLVER-Reserved-v0"])
-def test_runs_in_worlds_are_verified(env: str, tmp_path: Path) -> None:
+def test_runs_in_worlds_are_verified(env, tmp_path):
     plan = BenchPlan(env=env, agents=("listener",), seeds=2, persona_ids=PEOPLE[:2])
     assert len(list(run(plan, tmp_path))) == 4
     assert [one for one in verify(tmp_path) if one] == []
@@ -172,9 +171,7 @@ def test_runs_in_worlds_are_verified(env: str, tmp_path: Path) -> None:
         ({"warming": 9}, "world.warming"),
     ],
 )
-def test_a_world_that_cannot_be_is_an_error_in_words(
-    world: dict[str, Any], problem: str, tmp_path: Path
-) -> None:
+def test_a_world_that_cannot_be_is_an_error_in_words(world, problem, tmp_path):
     fields = env_card("RLVER-Empathy-v0").model_dump(mode="json") | {"id": "My-v0", "world": world}
     path = tmp_path / "My-v0.yaml"
     path.write_text(yaml.safe_dump(fields), encoding="utf-8")
@@ -182,7 +179,7 @@ def test_a_world_that_cannot_be_is_an_error_in_words(
         env_card(path)
 
 
-def test_difficulty_follows_success_and_is_kept_in_checkpoints() -> None:
+def test_difficulty_follows_success_and_is_kept_in_checkpoints():
     env, other = (
         AdaptiveDifficulty(gym.make("RLVER-Empathy-v0", persona=PEOPLE[0]), good=30, step=0.2)
         for _ in range(2)
@@ -216,7 +213,7 @@ CHAT = {
 
 
 @pytest.mark.parametrize("shelf", ["en", "library"])
-def test_in_chit_chat_interest_wins_and_nobody_has_a_burden(shelf: str) -> None:
+def test_in_chit_chat_interest_wins_and_nobody_has_a_burden(shelf):
     where, known = env_card("RLVER-ChitChat-v0"), library(None if shelf == "en" else shelf)
     finals: dict[str, int] = dict.fromkeys(CHAT, 0)
     for one in known.ids("train")[:60:15]:
@@ -232,7 +229,7 @@ def test_in_chit_chat_interest_wins_and_nobody_has_a_burden(shelf: str) -> None:
     assert finals["asker"] > finals["comforter"]
 
 
-def test_a_language_model_is_told_of_the_interest_and_of_no_story() -> None:
+def test_a_language_model_is_told_of_the_interest_and_of_no_story():
     where, shelf = env_card("RLVER-ChitChat-v0"), library("library")
     persona = shelf.get(shelf.ids()[0])
     answers = EmbeddedAnswers([make_chat_persona(persona, 1)], where, seed=1)

@@ -37,7 +37,7 @@ FAILING = {0: "failing:FailsAtOnce", 2: "failing:FailsInSecondTurn"}
 
 
 @pytest.fixture(params=DRIVERS)
-def driver(request: pytest.FixtureRequest) -> ModuleType:
+def driver(request):
     try:
         return importlib.import_module(f"integrations.drivers.{request.param}")
     except ImportError as error:

@@ -42,22 +42,20 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def refusals() -> dict[str, str]:
+def refusals():
     """What the import of each module raises where no framework is installed."""
     names = [*EXTRAS, *NEEDS_NOTHING]
     code = [sys.executable, "-c", IMPORT_ALL, json.dumps([names, HIDDEN])]
     return json.loads(subprocess.run(code, capture_output=True, check=True, cwd=ROOT).stdout)
 
 
-def test_every_module_is_tried() -> None:
+def test_every_module_is_tried():
     files = {path.stem for path in (ROOT / "rlver_gym" / "integrations").glob("[!_]*.py")}
     assert {INTEGRATIONS + name for name in files} == {*EXTRAS, *NEEDS_NOTHING}
 
 
 @pytest.mark.parametrize(("name", "extra"), EXTRAS.items())
-def test_a_module_names_the_extra_that_installs_its_framework(
-    name: str, extra: str, refusals: dict[str, str]
-) -> None:
+def test_a_module_names_the_extra_that_installs_its_framework(name, extra, refusals):
     setup = ConfigParser()
     setup.read(ROOT / "setup.cfg", encoding="utf-8")
     assert extra in setup["options.extras_require"]
@@ -67,11 +65,11 @@ def test_a_module_names_the_extra_that_installs_its_framework(
 
 
 @pytest.mark.parametrize("name", sorted(NEEDS_NOTHING))
-def test_a_module_without_a_framework_is_imported(name: str, refusals: dict[str, str]) -> None:
+def test_a_module_without_a_framework_is_imported(name, refusals):
     assert refusals[name] == ""
 
 
-def test_a_missing_package_can_be_caught_as_python_and_as_rlver_gym_say() -> None:
+def test_a_missing_package_can_be_caught_as_python_and_as_rlver_gym_say():
     with (
         pytest.raises(MissingExtra, match=r"No module named 'no_such_thing'\. Install") as error,
         needs_extra("trl"),
@@ -82,12 +80,12 @@ def test_a_missing_package_can_be_caught_as_python_and_as_rlver_gym_say() -> Non
     assert error.value.name == "no_such_thing"
 
 
-def test_a_version_that_does_not_fit_is_told_too() -> None:
+def test_a_version_that_does_not_fit_is_told_too():
     with pytest.raises(MissingExtra, match="cannot import name 'never'"), needs_extra("trl"):
         from json import never  # noqa: F401  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_a_module_of_our_own_that_is_missing_is_no_missing_extra() -> None:
+def test_a_module_of_our_own_that_is_missing_is_no_missing_extra():
     with pytest.raises(ModuleNotFoundError) as error, needs_packages("Install it"):
         import rlver_gym.never  # noqa: F401  # pyright: ignore[reportMissingImports]
     assert not isinstance(error.value, MissingExtra)

@@ -3,7 +3,6 @@
 import asyncio
 import importlib.util
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,13 +62,13 @@ def exchange(socket, kind: str, **data) -> dict:
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
+def url():
     with serve(make_app(seeds=(1, 2))) as address:
         yield address
 
 
 @pytest.fixture
-def client(url: str) -> Iterator:
+def client(url):
     with EmpathyClient(base_url=url).sync() as client:
         yield client
 
@@ -77,7 +76,7 @@ def client(url: str) -> Iterator:
 # Episodes
 
 
-def test_without_a_seed_the_state_names_the_one_that_was_drawn(client) -> None:
+def test_without_a_seed_the_state_names_the_one_that_was_drawn(client):
     first, state = client.reset(split="demo", episode_id="mine"), client.state()
     known = {"episode_id": "mine", "step_count": 0, "persona": state.persona, "seed": state.seed}
     assert state.model_dump() == known
@@ -102,9 +101,7 @@ def test_without_a_seed_the_state_names_the_one_that_was_drawn(client) -> None:
         ({"person": PERSONA}, "Did you mean 'persona'"),
     ],
 )
-def test_a_reset_that_cannot_be_followed_is_refused_with_the_remedy(
-    client, options: dict, says: str
-) -> None:
+def test_a_reset_that_cannot_be_followed_is_refused_with_the_remedy(client, options, says):
     client.reset(persona=PERSONA, seed=5)
     with pytest.raises(RuntimeError, match=says):
         client.reset(**options)
@@ -115,7 +112,7 @@ def test_a_reset_that_cannot_be_followed_is_refused_with_the_remedy(
 # Tasks
 
 
-def test_tasks_and_splits_are_listed_and_met(url: str, client) -> None:
+def test_tasks_and_splits_are_listed_and_met(url, client):
     def ask(path: str, **body) -> dict:
         return requests.post(f"{url}/rlver_gym/{path}", json=body).json()
 
@@ -134,7 +131,7 @@ def test_tasks_and_splits_are_listed_and_met(url: str, client) -> None:
 
 
 @pytest.mark.parametrize("split", [None, "test"])
-def test_the_seed_draws_the_persona_that_gymnasium_draws(client, split: str | None) -> None:
+def test_the_seed_draws_the_persona_that_gymnasium_draws(client, split):
     for seed in range(5):
         env = EmpathyEnv(split=split)  # pyright: ignore[reportArgumentType]
         _, info = env.reset(seed=seed)
@@ -145,7 +142,7 @@ def test_the_seed_draws_the_persona_that_gymnasium_draws(client, split: str | No
 # Many at once
 
 
-def test_64_sessions_at_once_give_what_each_gives_alone(url: str) -> None:
+def test_64_sessions_at_once_give_what_each_gives_alone(url):
     people = library().ids("train")
 
     async def play(number: int, all_began: asyncio.Barrier) -> list[float]:
@@ -172,7 +169,7 @@ def test_64_sessions_at_once_give_what_each_gives_alone(url: str) -> None:
     assert asyncio.run(play_all())[:-1] == expected
 
 
-def test_an_utterance_that_is_sent_again_is_not_said_again(url: str) -> None:
+def test_an_utterance_that_is_sent_again_is_not_said_again(url):
     alone = episode()
     with connect(f"{url.replace('http', 'ws')}/ws") as socket:
         exchange(socket, "reset", persona=PERSONA, seed=5)
@@ -191,8 +188,8 @@ def test_an_utterance_that_is_sent_again_is_not_said_again(url: str) -> None:
 
 @pytest.mark.parametrize("error", [ServerRefused(f"400: {SECRET}"), ValueError(SECRET)])
 def test_an_error_that_may_quote_the_persona_stays_on_the_server_and_the_same_can_be_said_again(
-    error: Exception, caplog: pytest.LogCaptureFixture
-) -> None:
+    error, caplog
+):
     app = make_app(FailsInTurn(1, error, times=1))
     with serve(app) as address, EmpathyClient(base_url=address).sync() as client:
         client.reset(persona=PERSONA, seed=5)
@@ -204,7 +201,7 @@ def test_an_error_that_may_quote_the_persona_stays_on_the_server_and_the_same_ca
 
 
 @pytest.fixture(params=["", "true"], ids=["plain", "with the web page"])
-def recorded(request: pytest.FixtureRequest, monkeypatch) -> Iterator[tuple[str, bytearray]]:
+def recorded(request, monkeypatch):
     monkeypatch.setenv("ENABLE_WEB_INTERFACE", request.param)
     monkeypatch.setenv("GRADIO_ANALYTICS_ENABLED", "False")
 
@@ -226,9 +223,7 @@ def recorded(request: pytest.FixtureRequest, monkeypatch) -> Iterator[tuple[str,
         yield address, sent
 
 
-def test_what_the_person_feels_thinks_and_needs_does_not_leave_the_server(
-    recorded: tuple[str, bytearray], request: pytest.FixtureRequest
-) -> None:
+def test_what_the_person_feels_thinks_and_needs_does_not_leave_the_server(recorded, request):
     address, sent = recorded
     for path in ("metadata", "schema", "state", "openapi.json", "rlver_gym/splits"):
         assert requests.get(f"{address}/{path}").ok
@@ -253,7 +248,7 @@ def test_what_the_person_feels_thinks_and_needs_does_not_leave_the_server(
 # OpenEnv's own checks, and its web page
 
 
-def test_openenv_validate_accepts_the_space_and_its_server() -> None:
+def test_openenv_validate_accepts_the_space_and_its_server():
     spec = importlib.util.spec_from_file_location("space_app", SPACE / "server" / "app.py")
     assert spec is not None
     assert spec.loader is not None
@@ -286,7 +281,7 @@ def test_openenv_validate_accepts_the_space_and_its_server() -> None:
         )
 
 
-def test_the_web_page_draws_the_dialogue_and_nothing_that_was_typed_is_code() -> None:
+def test_the_web_page_draws_the_dialogue_and_nothing_that_was_typed_is_code():
     env = EmpathyEnvironment(EpisodeHost())
     assert env.render_web({}) == ""
     opening = env.reset(persona=PERSONA, seed=5).message

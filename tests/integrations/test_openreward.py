@@ -1,7 +1,5 @@
 """OpenReward through its own server and client, over HTTP on loopback."""
 
-from collections.abc import Iterator
-
 import pytest
 
 pytest.importorskip("openreward")
@@ -11,7 +9,6 @@ from adapters.openreward_env import make_environment
 from failing import FailsInTurn
 from integrations.drivers.openreward import connect, serve, task_of
 from integrations.scripted import RUDE, UTTERANCES, find_private, hold_episode
-from openreward.api.environments.client import Environment as RemoteEnvironment
 from openreward.api.errors import ToolCallError, ToolFailed
 from openreward.environments import Server
 
@@ -31,7 +28,7 @@ USERS = {
 
 
 @pytest.fixture(scope="module")
-def recorded() -> Iterator[tuple[str, bytearray]]:
+def recorded():
     others = [make_environment(user, name=name) for name, user in USERS.items()]
     server, sent = Server([make_environment(seeds=(1, 2)), *others]), bytearray()
     app = server.app
@@ -49,12 +46,12 @@ def recorded() -> Iterator[tuple[str, bytearray]]:
 
 
 @pytest.fixture
-def env(recorded: tuple[str, bytearray]) -> Iterator[RemoteEnvironment]:
+def env(recorded):
     with connect(recorded[0]) as env:
         yield env
 
 
-def test_it_lists_splits_tasks_and_one_tool(env: RemoteEnvironment) -> None:
+def test_it_lists_splits_tasks_and_one_tool(env):
     assert env.list_splits() == ["train", "validation", "test", "demo"]
     assert env.num_tasks("demo") == 2 * len(library().ids("demo"))
     first = library().ids("demo")[0]
@@ -63,14 +60,14 @@ def test_it_lists_splits_tasks_and_one_tool(env: RemoteEnvironment) -> None:
     assert [tool.name for tool in env.list_tools()] == ["say"]
 
 
-def test_the_prompt_tells_of_the_tool_and_gives_the_first_words(env: RemoteEnvironment) -> None:
+def test_the_prompt_tells_of_the_tool_and_gives_the_first_words(env):
     with env.session(task_of(PERSONA, 5)) as session:
         system, user = session.get_messages("openai")
     assert "`say`" in system["content"]
     assert user["content"] == hold_episode(PERSONA, 5).messages[-1]["content"]
 
 
-def test_the_episode_finishes_and_other_arguments_cost_no_turn(env: RemoteEnvironment) -> None:
+def test_the_episode_finishes_and_other_arguments_cost_no_turn(env):
     with env.session(split="train", index=0) as session:
         for arguments in ({}, {"text": "Hello"}, {"message": "Hello", "emotion": 9}):
             with pytest.raises(ToolCallError, match="input_validation"):
@@ -91,9 +88,7 @@ def test_the_episode_finishes_and_other_arguments_cost_no_turn(env: RemoteEnviro
         ({"seed": 0}, "it needs a persona"),
     ],
 )
-def test_a_task_that_names_nobody_is_refused_with_the_remedy(
-    env: RemoteEnvironment, spec, says: str
-) -> None:
+def test_a_task_that_names_nobody_is_refused_with_the_remedy(env, spec, says):
     task = task_of(PERSONA)
     task.task_spec = spec
     with pytest.raises(aiohttp.ClientResponseError, match=says), env.session(task):
@@ -108,8 +103,8 @@ def test_a_task_that_names_nobody_is_refused_with_the_remedy(
     ],
 )
 def test_what_the_person_feels_thinks_and_needs_does_not_leave_the_server(
-    recorded: tuple[str, bytearray], user: str, error: type[Exception], says: str
-) -> None:
+    recorded, user, error, says
+):
     url, sent = recorded
     with connect(url) as env, env.session(task_of(PERSONA, 5)) as session:
         env.list_tasks("train")

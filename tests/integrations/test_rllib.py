@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from collections.abc import Iterator
 
 import pytest
 
@@ -41,7 +40,7 @@ def make_config(env_config: dict[str, object]) -> PPOConfig:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def local_ray() -> Iterator[None]:
+def local_ray():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ray.init(

@@ -1,6 +1,5 @@
 """TRL's GRPOTrainer with our rollout_func: dialogues, tokens, masks, rewards as our learner's."""
 
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -21,7 +20,7 @@ from rlver_gym.util.errors import TrainingError
 pytestmark = TRL_MARKS
 
 
-def test_trl_and_our_own_learner_have_the_same_tokens_masks_and_rewards(tmp_path: Path) -> None:
+def test_trl_and_our_own_learner_have_the_same_tokens_masks_and_rewards(tmp_path):
     trainer = make_trainer(tmp_path, scale_rewards="none", num_iterations=2, temperature=1.3)
     rows = batch_of(trainer)
     torch.manual_seed(7)
@@ -75,7 +74,7 @@ def test_trl_and_our_own_learner_have_the_same_tokens_masks_and_rewards(tmp_path
     assert theirs["advantages"].tolist() == pytest.approx(advantages.tolist(), abs=1e-5)
 
 
-def test_the_columns_reach_the_reward_functions_and_the_weights_move(tmp_path: Path) -> None:
+def test_the_columns_reach_the_reward_functions_and_the_weights_move(tmp_path):
     seen: dict[str, Any] = {}
 
     def first_turn(turn_rewards: list[list[float]], **columns: Any) -> list[float]:
@@ -95,7 +94,7 @@ def test_the_columns_reach_the_reward_functions_and_the_weights_move(tmp_path: P
     )
 
 
-def test_a_dialogue_that_broke_off_is_nothing_to_learn_from(tmp_path: Path) -> None:
+def test_a_dialogue_that_broke_off_is_nothing_to_learn_from(tmp_path):
     trainer = make_trainer(
         tmp_path, rollout=Rollout(max_reply_tokens=8, user=FailsInTurn(1, personas=PEOPLE[1:]))
     )
@@ -108,9 +107,7 @@ def test_a_dialogue_that_broke_off_is_nothing_to_learn_from(tmp_path: Path) -> N
     assert scored["advantages"][2:].tolist() == [0, 0]
 
 
-def test_where_a_server_gave_no_log_probabilities_there_is_nothing_to_learn_from(
-    tmp_path: Path,
-) -> None:
+def test_where_a_server_gave_no_log_probabilities_there_is_nothing_to_learn_from(tmp_path):
     class WithoutLogprobs(Reciting):
         def sample(self, prompts: Any, sampling: Any) -> list[Completion]:
             drawn = super().sample(prompts, sampling)
@@ -130,14 +127,12 @@ def test_where_a_server_gave_no_log_probabilities_there_is_nothing_to_learn_from
         ({"max_completion_length": 60}, "max_completion_length is 60.*4096"),
     ],
 )
-def test_what_cannot_be_followed_is_refused_with_a_remedy(
-    tmp_path: Path, settings: dict[str, Any], message: str
-) -> None:
+def test_what_cannot_be_followed_is_refused_with_a_remedy(tmp_path, settings, message):
     with pytest.raises(TrainingError, match=message):
         make_trainer(tmp_path, **settings).train()
 
 
-def test_prompts_that_say_too_little_are_refused_with_a_remedy(tmp_path: Path) -> None:
+def test_prompts_that_say_too_little_are_refused_with_a_remedy(tmp_path):
     trainer = make_trainer(tmp_path)
     good = prompt_rows(PEOPLE[:1])[0]["prompt"]
     other = prompt_rows(PEOPLE[:1], system="Be kind.")[0]["prompt"]

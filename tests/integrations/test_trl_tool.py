@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ from rlver_gym.integrations.trl_tool import EmpathyTool
 pytestmark = TRL_MARKS
 
 
-def test_trl_lets_a_policy_speak_through_the_tool(tmp_path: Path) -> None:
+def test_trl_lets_a_policy_speak_through_the_tool(tmp_path):
     trainer = make_trainer(
         tmp_path,
         rewards=[],

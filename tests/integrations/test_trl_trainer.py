@@ -37,8 +37,8 @@ pytestmark = TRL_MARKS
 
 @pytest.mark.parametrize("shuffle_dataset", [True, False])
 def test_the_members_of_every_group_meet_one_person_in_one_mood_who_says_the_same(
-    tmp_path: Path, shuffle_dataset: bool
-) -> None:
+    tmp_path, shuffle_dataset
+):
     people = library().ids("train")[:4]
     trainer = make_trainer(
         tmp_path,
@@ -67,9 +67,7 @@ def test_the_members_of_every_group_meet_one_person_in_one_mood_who_says_the_sam
     assert met[0] != met[4]
 
 
-def test_rows_that_are_shuffled_within_a_batch_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_that_are_shuffled_within_a_batch_are_refused(tmp_path, monkeypatch):
     """Each prompt still comes as often as it should; its neighbours are others."""
     trainer = make_trainer(tmp_path)
     sampler = trainer._get_train_sampler()
@@ -80,7 +78,7 @@ def test_rows_that_are_shuffled_within_a_batch_are_refused(
         trainer.train()
 
 
-def test_a_group_may_be_spread_over_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_may_be_spread_over_processes(monkeypatch):
     def two_processes(others: list[str]) -> None:
         gather = lambda items: [*items, *others]  # noqa: E731
         monkeypatch.setattr("rlver_gym.integrations.trl_trainer.gather_object", gather)
@@ -99,7 +97,7 @@ def test_a_group_may_be_spread_over_processes(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_two_processes_share_a_group_and_learn_from_it(tmp_path: Path) -> None:
+def test_two_processes_share_a_group_and_learn_from_it(tmp_path):
     paths = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
@@ -160,7 +158,7 @@ def make_settings(has_vllm: bool = False, zero_stage: int = 0, fsdp: bool = Fals
 
 
 @pytest.mark.parametrize("sharded", [{"zero_stage": 3}, {"fsdp": True}])
-def test_shards_are_refused_only_where_the_trainers_own_model_samples(sharded: Any) -> None:
+def test_shards_are_refused_only_where_the_trainers_own_model_samples(sharded):
     with pytest.raises(TrainingError, match="without use_vllm"):
         check_settings(make_settings(**sharded))
     check_settings(make_settings(**sharded, has_vllm=True))
@@ -233,7 +231,7 @@ def check_tokens(trainer: Any, calls: list[tuple[list[int], list[int]]]) -> None
 
 
 @pytest.mark.parametrize("base_url", [None, "http://127.0.0.1:1/"])
-def test_a_vllm_server_is_asked_where_trl_asks_it(base_url: str | None) -> None:
+def test_a_vllm_server_is_asked_where_trl_asks_it(base_url):
     vllm = SimpleNamespace(
         server_base_url=base_url,
         server_host="127.0.0.1",
@@ -264,9 +262,7 @@ def make_colocated(trainer: Any, monkeypatch: pytest.MonkeyPatch, **options: Any
     return vllm
 
 
-def test_with_colocated_vllm_the_replies_are_the_engines_token_by_token(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_colocated_vllm_the_replies_are_the_engines_token_by_token(tmp_path, monkeypatch):
     trainer = make_trainer(tmp_path)
     vllm = make_colocated(trainer, monkeypatch)
     synced = use_vllm(trainer, "colocate", vllm)
@@ -276,9 +272,7 @@ def test_with_colocated_vllm_the_replies_are_the_engines_token_by_token(
     assert (vllm.max_completion_length, vllm.generation_kwargs) == (4000, {})
 
 
-def test_a_colocated_vllm_that_needs_processes_to_keep_step_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_colocated_vllm_that_needs_processes_to_keep_step_is_refused(tmp_path, monkeypatch):
     trainer = make_trainer(tmp_path)
     asleep = make_colocated(trainer, monkeypatch, enable_sleep_mode=True)
     ColocatedSampler(asleep, num_processes=1)

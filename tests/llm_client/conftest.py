@@ -4,6 +4,6 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _nothing_shared(monkeypatch: pytest.MonkeyPatch, close_shared_clients: None) -> None:
+def _nothing_shared(monkeypatch, close_shared_clients):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)

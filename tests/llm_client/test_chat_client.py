@@ -37,7 +37,7 @@ def failed(
     return str(result)
 
 
-def test_an_answer_comes_with_its_tokens_and_what_determines_it_is_sent() -> None:
+def test_an_answer_comes_with_its_tokens_and_what_determines_it_is_sent():
     fields = {"temperature": 0.5, "max_tokens": 9, "seed": 3}
     with ChatServer("I hear you.") as server:
         (answer,) = ask(server.base_url, request(**fields, schema=SCHEMA))
@@ -64,9 +64,7 @@ def test_an_answer_comes_with_its_tokens_and_what_determines_it_is_sent() -> Non
         ("content_filter", "content filter", 2),
     ],
 )
-def test_a_fault_is_tried_again_a_bounded_number_of_times_and_then_named(
-    fault: str, says: str, attempts: int
-) -> None:
+def test_a_fault_is_tried_again_a_bounded_number_of_times_and_then_named(fault, says, attempts):
     with FaultyServer("x", faults=Faults(1.0, only={fault})) as server:
         message = failed(server.base_url, attempts=3)
         assert server.faults_served == {fault: attempts}
@@ -75,7 +73,7 @@ def test_a_fault_is_tried_again_a_bounded_number_of_times_and_then_named(
 
 
 @pytest.mark.parametrize("fault", ["hang", "drip"])
-def test_a_server_that_never_comes_to_an_end_is_given_up_at_the_deadline(fault: str) -> None:
+def test_a_server_that_never_comes_to_an_end_is_given_up_at_the_deadline(fault):
     with FaultyServer("x", faults=Faults(1.0, only={fault})) as server:
         message = failed(server.base_url, timeout_s=1)
         assert "(timeout_s=1): no answer in time" in message
@@ -89,13 +87,13 @@ def test_a_server_that_never_comes_to_an_end_is_given_up_at_the_deadline(fault: 
     }
 
 
-def test_a_limit_of_tokens_that_is_left_out_goes_by_its_newer_name() -> None:
+def test_a_limit_of_tokens_that_is_left_out_goes_by_its_newer_name():
     newer = wire.build_body(request(max_tokens=9, schema=SCHEMA), {"max_tokens", "temperature"})
     assert newer.keys() == {"model", "messages", "max_completion_tokens", "response_format"}
     assert newer["max_completion_tokens"] == 9
 
 
-def test_what_the_server_will_never_do_is_refused_at_once_with_the_setting_to_change() -> None:
+def test_what_the_server_will_never_do_is_refused_at_once_with_the_setting_to_change():
     with ChatServer("x", api_key="right") as server:
         message = failed(server.base_url, ServerRefused, api_key="wrong-key")
         assert all(part in message for part in (server.base_url, "401", "OPENAI_API_KEY", "'m'"))
@@ -105,14 +103,14 @@ def test_what_the_server_will_never_do_is_refused_at_once_with_the_setting_to_ch
         assert len(server.requests) == 2  # with the schema and without
 
 
-def test_a_server_that_was_never_there_is_one_clear_error() -> None:
+def test_a_server_that_was_never_there_is_one_clear_error():
     with ChatServer("x") as server:
         url = server.base_url
     message = failed(url, ServerUnreachable)
     assert all(part in message for part in (url, "OPENAI_BASE_URL", "base_url", 'user="embedded"'))
 
 
-def test_a_server_that_died_stops_the_run_after_a_while_instead_of_failing_every_dialogue() -> None:
+def test_a_server_that_died_stops_the_run_after_a_while_instead_of_failing_every_dialogue():
     async def ask_on() -> list[type[object]]:
         client = ChatClient(ChatSettings(base_url=server.base_url, attempts=2), random=lambda: 0.0)
         assert (await client.complete(request())).text == "x"
@@ -128,7 +126,7 @@ def test_a_server_that_died_stops_the_run_after_a_while_instead_of_failing_every
     assert kinds == sorted(kinds, key=lambda kind: kind is ServerUnreachable)
 
 
-def test_openai_itself_needs_a_key_and_options_have_to_be_some() -> None:
+def test_openai_itself_needs_a_key_and_options_have_to_be_some():
     with pytest.raises(ServerRefused, match=r"OPENAI_API_KEY.*OPENAI_BASE_URL.*embedded"):
         connect()
     for wrong in ({"budget": Budget(money=1)}, {"timeout": 3}):
@@ -147,8 +145,8 @@ def test_openai_itself_needs_a_key_and_options_have_to_be_some() -> None:
     ids=["many at once", "few places", "a long queue"],
 )
 def test_everything_is_answered_however_much_is_under_way_at_once(
-    serving: dict[str, Any], asking: dict[str, Any], count: int, most_at_once: int
-) -> None:
+    serving, asking, count, most_at_once
+):
     with ChatServer("x", **serving) as server:
         results = ask(server.base_url, *map(request, range(count)), **asking)
         assert server.max_concurrent_calls == most_at_once
@@ -159,9 +157,7 @@ def test_everything_is_answered_however_much_is_under_way_at_once(
     ("budget", "limit"),
     [({"calls": 5}, "5 calls"), ({"tokens": 30}, "30 tokens"), ({"money": 0.0001}, "0.0001")],
 )
-def test_a_budget_stops_cleanly_and_says_what_was_spent(
-    budget: dict[str, float], limit: str
-) -> None:
+def test_a_budget_stops_cleanly_and_says_what_was_spent(budget, limit):
     prices = {"prompt": 5, "completion": 10}
     with ChatServer("a few words, no more") as server:
         results = ask(
@@ -178,7 +174,7 @@ def test_a_budget_stops_cleanly_and_says_what_was_spent(
     assert f"{answered} calls, " in str(results[-1])
 
 
-def test_money_is_tokens_times_price() -> None:
+def test_money_is_tokens_times_price():
     counted = Spending(Prices(prompt=2, completion=10))
     for _ in range(3):
         counted.attempt(first=True)
@@ -190,9 +186,7 @@ def test_money_is_tokens_times_price() -> None:
     assert counted.summary() == "0 calls, 0 tokens, cost 0.0000 (your currency)"
 
 
-def test_everybody_who_means_the_same_server_shares_one_client_from_any_thread_loop_or_copy() -> (
-    None
-):
+def test_everybody_who_means_the_same_server_shares_one_client_from_any_thread_loop_or_copy():
     with ChatServer("x") as server:
         settings = ChatSettings(base_url=server.base_url)
         line = connect(settings)
@@ -213,7 +207,7 @@ def test_everybody_who_means_the_same_server_shares_one_client_from_any_thread_l
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_forked_process_has_connections_of_its_own() -> None:
+def test_a_forked_process_has_connections_of_its_own():
     with ChatServer("x") as server:
         settings = ChatSettings(base_url=server.base_url)
         line = connect(settings)
@@ -230,9 +224,7 @@ def test_a_forked_process_has_connections_of_its_own() -> None:
         assert spending(settings).spent.calls == 2
 
 
-def test_neither_key_nor_words_are_in_errors_tracebacks_logs_or_printed_values(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_neither_key_nor_words_are_in_errors_tracebacks_logs_or_printed_values(caplog):
     def talkative(body: dict[str, object]) -> str:
         raise RuntimeError(f"Incorrect API key {KEY} for {body['messages']}")
 
@@ -257,7 +249,7 @@ def test_neither_key_nor_words_are_in_errors_tracebacks_logs_or_printed_values(
     assert not [word for word in ("planted", "hunter2", "inheritance") if word in text]
 
 
-def test_reasons_are_counted_except_for_waiting() -> None:
+def test_reasons_are_counted_except_for_waiting():
     failures = [Failure(Kind.BUSY, "busy"), Failure(Kind.BROKEN, "b")] * 2
     assert summarise_failures(failures) == "busy; b (2×)"
 
@@ -280,7 +272,7 @@ def read_body(choice: dict[str, object]) -> ChatAnswer | Failure:
         {"content": "hi", "reasoning_content": "hm"},
     ],
 )
-def test_text_in_parts_is_an_answer_without_its_thoughts(message: dict[str, object]) -> None:
+def test_text_in_parts_is_an_answer_without_its_thoughts(message):
     answer = read_body({"message": message, "finish_reason": "stop"})
     assert answer == ChatAnswer("hi", "stop", 0, 0)
 
@@ -315,7 +307,7 @@ def no_answer(content: object, ending: str | None = None, **message: object) -> 
         (no_answer("I t", "SAFETY"), "filter"),
     ],
 )
-def test_a_body_that_holds_no_answer_says_why_and_what_helps(body: bytes, says: str) -> None:
+def test_a_body_that_holds_no_answer_says_why_and_what_helps(body, says):
     result = wire.parse_answer(body, "application/json").result
     assert isinstance(result, Failure)
     is_declined, is_of_upstream = says in ("declined", "filter"), b'"code": 502' in body
@@ -324,7 +316,7 @@ def test_a_body_that_holds_no_answer_says_why_and_what_helps(body: bytes, says: 
     assert says in show_failure(result)
 
 
-def test_half_a_character_at_the_end_of_an_answer_is_mended() -> None:
+def test_half_a_character_at_the_end_of_an_answer_is_mended():
     answer = read_body({"message": {"content": "I hear you \ud83d"}, "finish_reason": "length"})
     assert isinstance(answer, ChatAnswer)
     assert answer.text == "I hear you \ufffd"
@@ -339,7 +331,7 @@ def delta(content: object, **rest: object) -> dict[str, object]:
     return {"choices": [{"index": 0, "delta": {"content": content}, "finish_reason": None} | rest]}
 
 
-def test_an_answer_that_comes_as_a_stream_of_events_is_read_whole() -> None:
+def test_an_answer_that_comes_as_a_stream_of_events_is_read_whole():
     usage = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3}}
     body = stream(
         {"choices": [{"index": 0, "delta": {"role": "assistant"}}]},
@@ -368,7 +360,7 @@ def test_an_answer_that_comes_as_a_stream_of_events_is_read_whole() -> None:
         (stream({"choices": [{"delta": {"content": 7}}]}), "cannot be used"),
     ],
 )
-def test_a_stream_that_holds_no_whole_answer_is_named(body: bytes, says: str) -> None:
+def test_a_stream_that_holds_no_whole_answer_is_named(body, says):
     result = wire.parse_answer(body, "text/event-stream").result
     assert isinstance(result, Failure)
     assert says in f"{result.reason} {result.quote}"

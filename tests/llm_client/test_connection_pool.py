@@ -64,7 +64,7 @@ def ask(url: str, times: int = 1, request: ChatRequest = FULL, **options: Any) -
     return asking.ask(url, *[request] * times, in_turn=True, **options)
 
 
-def test_nothing_packed_is_asked_for_and_no_cookie_comes_back() -> None:
+def test_nothing_packed_is_asked_for_and_no_cookie_comes_back():
     with answering(200, GOOD, {"Set-Cookie": "id=1; Path=/"}) as (url, requests):
         assert [type(one) for one in ask(url, times=2)] == [ChatAnswer, ChatAnswer]
     assert [one.headers["accept-encoding"] for one in requests] == ["identity"] * 2
@@ -72,7 +72,7 @@ def test_nothing_packed_is_asked_for_and_no_cookie_comes_back() -> None:
 
 
 @pytest.mark.parametrize("mode", ["0_200", "1_200", "1_500", "two_headers", "charset_zlib_400"])
-def test_a_bomb_is_not_unpacked(mode: str) -> None:
+def test_a_bomb_is_not_unpacked(mode):
     with HostileServer(MODES) as server:
         begun = time.process_time()
         (error,) = ask(server.base_url(f"encodings.{mode}"), attempts=1)
@@ -82,13 +82,13 @@ def test_a_bomb_is_not_unpacked(mode: str) -> None:
     assert ("HTTP 400" if "charset" in mode else packed) in str(error)
 
 
-def test_an_answer_in_crumbs_is_given_up() -> None:
+def test_an_answer_in_crumbs_is_given_up():
     with HostileServer(MODES) as server:
         (error,) = ask(server.base_url("pace.flood_of_chunks"), attempts=1)
     assert "an answer in more than 10,000 pieces" in str(error)
 
 
-def test_a_redirect_is_not_followed_and_says_what_to_do() -> None:
+def test_a_redirect_is_not_followed_and_says_what_to_do():
     with HostileServer(MODES) as server:
         for status in (301, 302, 303, 307, 308):
             (error,) = ask(server.base_url(f"redirects.other_port_{status}"))
@@ -100,7 +100,7 @@ def test_a_redirect_is_not_followed_and_says_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("field", ["messages", "model", "stream", "max_completion_tokens"])
-def test_a_field_that_no_request_can_do_without_is_not_left_out(field: str) -> None:
+def test_a_field_that_no_request_can_do_without_is_not_left_out(field):
     complaint = {"message": "Unsupported", "code": "unsupported_parameter", "param": field}
     with answering(400, {"error": complaint}, {}) as (url, requests):
         (error,) = ask(url)
@@ -108,7 +108,7 @@ def test_a_field_that_no_request_can_do_without_is_not_left_out(field: str) -> N
         assert len(requests) == 1
 
 
-def test_each_optional_field_is_left_out_once_and_that_is_an_attempt() -> None:
+def test_each_optional_field_is_left_out_once_and_that_is_an_attempt():
     async def blame(request: Request, connection: Connection) -> None:
         bodies.append(json.loads(request.body))
         left = [field for field in sorted(refusals.OPTIONAL) if field in bodies[-1]]
@@ -129,9 +129,7 @@ def test_each_optional_field_is_left_out_once_and_that_is_an_attempt() -> None:
     assert len(bodies) == 6  # five to find out, and then at once
 
 
-def test_user_and_password_of_an_address_are_sent_as_a_header_and_in_no_log(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_user_and_password_of_an_address_are_sent_as_a_header_and_in_no_log(caplog):
     with answering(200, GOOD, {}) as (url, requests), caplog.at_level(logging.INFO):
         (answer,) = ask(url.replace("://", "://me:hunter%32@"))
     assert isinstance(answer, ChatAnswer)
@@ -160,8 +158,8 @@ def test_user_and_password_of_an_address_are_sent_as_a_header_and_in_no_log(
     ],
 )
 def test_an_address_that_is_none_is_refused_with_the_remedy_and_not_repeated(
-    url: str, says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    url, says, monkeypatch
+):
     with pytest.raises(ValidationError, match=says) as wrong:
         ChatSettings(base_url=url)
     monkeypatch.setenv("OPENAI_BASE_URL", url)
@@ -170,7 +168,7 @@ def test_an_address_that_is_none_is_refused_with_the_remedy_and_not_repeated(
     assert "hunter2" not in str(wrong.value) + str(refused.value)
 
 
-def test_an_address_that_only_the_http_library_refuses_is_an_error_of_ours() -> None:
+def test_an_address_that_only_the_http_library_refuses_is_an_error_of_ours():
     with pytest.raises(ServerRefused, match="no address of a server"):
         connect(ChatSettings(base_url=f"http://{'a' * 70}é.example/v1"))
 
@@ -179,13 +177,13 @@ def test_an_address_that_only_the_http_library_refuses_is_an_error_of_ours() -> 
     st.text(max_size=60)
     | st.from_regex(r"https?://[\w:@%\[\].-]{0,20}/?[\w?#/]{0,10}", fullmatch=True)
 )
-def test_no_text_is_too_odd_to_be_told_from_an_address(text: str) -> None:
+def test_no_text_is_too_odd_to_be_told_from_an_address(text):
     without_credentials(text)
     if find_problem(text) is None:
         assert "@" not in public_url(ChatSettings(base_url=text)).split("/")[2]
 
 
-def test_a_key_that_cannot_be_sent_is_refused_without_being_shown() -> None:
+def test_a_key_that_cannot_be_sent_is_refused_without_being_shown():
     for key in ("sk-“quoted”", "sk-two\nlines", "schlüssel"):
         with pytest.raises(ServerRefused, match="holds characters that no key has") as error:
             connect(ChatSettings(base_url="http://127.0.0.1:1/v1", api_key=SecretStr(key)))
@@ -194,9 +192,7 @@ def test_a_key_that_cannot_be_sent_is_refused_without_being_shown() -> None:
 
 @pytest.mark.parametrize("around", ["{} ", "{}\n", "{}\r\n", " {}", "\t{} \n"])
 @pytest.mark.parametrize("place", ["variables", "options", "a pickle"])
-def test_what_was_pasted_around_a_key_or_an_address_is_not_sent(
-    around: str, place: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_pasted_around_a_key_or_an_address_is_not_sent(around, place, monkeypatch):
     with ChatServer("fine", api_key=KEY) as server:
         url, key = around.format(server.base_url), around.format(KEY)
         settings = ChatSettings()
@@ -210,7 +206,7 @@ def test_what_was_pasted_around_a_key_or_an_address_is_not_sent(
         assert wait_for(connect(settings).complete(FULL)).text == "fine"
 
 
-def test_no_piece_of_a_key_is_shown() -> None:
+def test_no_piece_of_a_key_is_shown():
     for piece in (KEY, KEY[3:], KEY[5:17], KEY[:12], KEY.upper(), f"x{KEY[8:]}x"):
         assert (
             excerpts.mask(f"no such key: {piece}!", [KEY], [])
@@ -242,9 +238,7 @@ OWN_WORDS = (
         ("\x1b[31mred\x1b[0m", "\ufffd[31mred\ufffd[0m"),
     ],
 )
-def test_what_a_server_repeats_of_the_request_is_masked_however_short(
-    says: str, shown: str
-) -> None:
+def test_what_a_server_repeats_of_the_request_is_masked_however_short(says, shown):
     said = [
         "Your name is Rosalind, a locksmith, 47. She told him, in tokens of the model.",
         "我是李雷。",
@@ -252,7 +246,7 @@ def test_what_a_server_repeats_of_the_request_is_masked_however_short(
     assert excerpts.mask(says, [KEY], said) == shown
 
 
-def test_words_of_our_own_are_never_masked() -> None:
+def test_words_of_our_own_are_never_masked():
     request = asking.request("HTTP 400, no usable answer, a body that is no complete JSON")
     with answering(400, {"error": {"message": "no usable body"}}, {}) as (url, _):
         (error,) = ask(url, request=request)
@@ -277,11 +271,11 @@ def test_words_of_our_own_are_never_masked() -> None:
         ("nan", None),
     ],
 )
-def test_an_absurd_time_to_wait_is_bounded_or_none(header: str, seconds: float | None) -> None:
+def test_an_absurd_time_to_wait_is_bounded_or_none(header, seconds):
     assert retry_after_s(header) == seconds
 
 
-def test_the_http_library_is_the_one_of_openai() -> None:
+def test_the_http_library_is_the_one_of_openai():
     client = openai.DefaultAsyncHttpxClient()
     assert isinstance(client.build_request("GET", "http://x").url, transport.http.URL)
     asyncio.run(client.aclose())

@@ -124,7 +124,7 @@ def _counts_agree(found: Storm) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)  # minutes on a busy machine
-def test_a_storm_over_two_hundred_dialogues_ends_well_and_twice_the_same() -> None:
+def test_a_storm_over_two_hundred_dialogues_ends_well_and_twice_the_same():
     timeout_s = 16.0 * min(4.0, slack())  # an answer that comes too late is one more attempt
     first, second = (storm(200, attempt_timeout_s=timeout_s, clients=40) for _ in range(2))
     check(first, 200)

@@ -30,7 +30,7 @@ BY_KEY = {request.key: result for request, result in RECORDED.items()}
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def whole(tmp_path_factory):
     """The bytes of a cache with four answers and two failures."""
     path = tmp_path_factory.mktemp("cache") / "response_cache.sqlite"
     cache = ResponseCache(path)
@@ -90,7 +90,7 @@ def write(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
-def test_a_row_out_of_order_is_deleted_or_the_file_is_refused(whole: bytes, tmp_path: Path) -> None:
+def test_a_row_out_of_order_is_deleted_or_the_file_is_refused(whole, tmp_path):
     path = tmp_path / "response_cache.sqlite"
     for key in sorted(BY_KEY):
         write(path, whole.replace(key.encode(), b"z" + key[1:].encode()))
@@ -100,7 +100,7 @@ def test_a_row_out_of_order_is_deleted_or_the_file_is_refused(whole: bytes, tmp_
 
 
 @effort(few=25, many=3_000)
-def test_any_other_byte_gives_no_other_answer(whole: bytes, tmp_path: Path, examples: Any) -> None:
+def test_any_other_byte_gives_no_other_answer(whole, tmp_path, examples):
     path = tmp_path / "response_cache.sqlite"
 
     @given(damaged_bytes(whole))
@@ -167,9 +167,7 @@ def edit(path: Path, key: str, changed: dict[str, Any], signed: bool) -> bool:
 
 
 @effort(few=25, many=1_500)
-def test_any_other_value_is_refused_or_at_least_well_formed(
-    whole: bytes, tmp_path: Path, examples: Any
-) -> None:
+def test_any_other_value_is_refused_or_at_least_well_formed(whole, tmp_path, examples):
     path = tmp_path / "response_cache.sqlite"
 
     @given(edits())

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from asking import KEY, listening, settle
@@ -82,7 +82,7 @@ def check_result(result: object) -> None:
 
 
 @pytest.mark.parametrize("said", ["false", "true", "-1", "1.5", '"7"', "null", "1e30", '"many"'])
-def test_a_count_of_tokens_that_is_none_counts_0(said: str) -> None:
+def test_a_count_of_tokens_that_is_none_counts_0(said):
     choice = '{"message": {"content": "I hear you."}, "finish_reason": "stop"}'
     body = f'{{"choices": [{choice}], "usage": {{"prompt_tokens": {said}}}}}'
     counts = wire.parse_answer(body.encode(), "application/json")[1:]
@@ -90,7 +90,7 @@ def test_a_count_of_tokens_that_is_none_counts_0(said: str) -> None:
 
 
 @effort(few=40, many=10_000)
-def test_any_body_is_an_answer_or_a_failure(examples: Any) -> None:
+def test_any_body_is_an_answer_or_a_failure(examples):
     @given(
         BODIES,
         st.sampled_from(["application/json", "text/html; charset=x", ""]) | st.text(max_size=80),
@@ -104,7 +104,7 @@ def test_any_body_is_an_answer_or_a_failure(examples: Any) -> None:
 
 
 @effort(few=40, many=10_000)
-def test_any_http_error_is_a_failure_that_can_be_shown(examples: Any) -> None:
+def test_any_http_error_is_a_failure_that_can_be_shown(examples):
     @given(STATUSES | st.integers(100, 999), BODIES, st.dictionaries(st.just("retry-after"), WAITS))
     def holds(status: int, body: bytes, headers: dict[str, str]) -> None:
         failure = refusals.classify_http_error(status, body, headers)
@@ -168,7 +168,7 @@ async def no_sleep(_: float) -> None:
 
 
 @effort(few=40, many=2_000)
-def test_a_client_survives_any_response_and_goes_nowhere_else(examples: Any) -> None:
+def test_a_client_survives_any_response_and_goes_nowhere_else(examples):
     server = OddServer()
     with listening(server) as url, asyncio.Runner() as runner:
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -54,7 +53,7 @@ open(sys.argv[1], "w").write(json.dumps([code, kib >> 10]))
 
 
 @pytest.fixture
-def server() -> Iterator[HostileServer]:
+def server():
     with HostileServer(MODES) as server:
         yield server
 
@@ -145,7 +144,7 @@ def check(server: HostileServer, modes: list[str], caplog: pytest.LogCaptureFixt
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_there_are_over_a_hundred_modes_each_with_a_name_of_its_own() -> None:
+def test_there_are_over_a_hundred_modes_each_with_a_name_of_its_own():
     names = [mode.name for mode in MODES]
     assert len(names) == len(set(names)) > 100
     with HostileServer(MODES[:3]) as server, pytest.raises(UnknownName, match="encodings"):
@@ -154,18 +153,14 @@ def test_there_are_over_a_hundred_modes_each_with_a_name_of_its_own() -> None:
 
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("most", [EACH_GROUP, pytest.param(1_000, marks=pytest.mark.slow)])
-def test_each_kind_of_malice_ends_in_time_and_tells_nothing(
-    group: str, most: int, server: HostileServer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_each_kind_of_malice_ends_in_time_and_tells_nothing(group, most, server, caplog):
     modes = [mode.name for mode in MODES if mode.group == group]
     check(server, modes[:: -(-len(modes) // most)], caplog)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS)
-def test_a_benchmark_survives_each_kind_of_malice_in_little_memory(
-    group: str, server: HostileServer, tmp_path: Path
-) -> None:
+def test_a_benchmark_survives_each_kind_of_malice_in_little_memory(group, server, tmp_path):
     words = "bench --user openai:m --agent comfort --seeds 40 --max-wait 5 --base-url"
     command = [sys.executable, "-m", "rlver_gym", *words.split(), server.base_url(group)]
     command += ["--persona", library().ids("demo")[0], "--out", str(tmp_path / "run")]

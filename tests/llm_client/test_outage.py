@@ -20,7 +20,6 @@ from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import open_run, run
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.response_cache import ResponseCache
@@ -91,7 +90,7 @@ def until(end_s: float, error: Callable[[], Refused]) -> Callable[[float, str], 
     return lambda now, words: error() if words != "-1" and now < end_s else None
 
 
-def test_an_outage_is_waited_for_and_everybody_is_answered() -> None:
+def test_an_outage_is_waited_for_and_everybody_is_answered():
     notices: list[str] = []
     flaky = Flaky(until(100.0, lambda: Refused(502, "Bad gateway")))
     results = ask(flaky, *range(10), notices=notices)
@@ -104,7 +103,7 @@ def test_an_outage_is_waited_for_and_everybody_is_answered() -> None:
     assert "answers again" in notices[1]
 
 
-def test_an_outage_that_takes_too_long_stops_everybody_with_the_option_to_change() -> None:
+def test_an_outage_that_takes_too_long_stops_everybody_with_the_option_to_change():
     flaky = Flaky(until(1e9, lambda: Refused(502, "Bad gateway")))
     results = ask(flaky, *range(10), max_wait_s=60.0)
     assert {type(result) for result in results} == {ServerOutage}
@@ -113,7 +112,7 @@ def test_an_outage_that_takes_too_long_stops_everybody_with_the_option_to_change
     assert 60 <= flaky.clock() < 70
 
 
-def test_a_server_that_asks_to_wait_longer_than_allowed_is_not_waited_for_at_all() -> None:
+def test_a_server_that_asks_to_wait_longer_than_allowed_is_not_waited_for_at_all():
     flaky = Flaky(until(1e9, lambda: Refused(429, "Slow down", retry_after_s=3600.0)))
     results = ask(flaky, *range(10))
     assert {type(result) for result in results} == {ServerOutage}
@@ -122,7 +121,7 @@ def test_a_server_that_asks_to_wait_longer_than_allowed_is_not_waited_for_at_all
     assert len(flaky.asked_at) <= 10
 
 
-def test_a_server_that_asks_to_wait_for_some_minutes_is_left_alone_till_then() -> None:
+def test_a_server_that_asks_to_wait_for_some_minutes_is_left_alone_till_then():
     notices: list[str] = []
     flaky = Flaky(until(300.0, lambda: Refused(429, "Slow down", retry_after_s=300.0)))
     results = ask(flaky, *range(5), notices=notices)
@@ -131,7 +130,7 @@ def test_a_server_that_asks_to_wait_for_some_minutes_is_left_alone_till_then() -
     assert "asks to wait" in notices[0]
 
 
-def test_a_server_that_fails_from_the_first_request_on_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_server_that_fails_from_the_first_request_on_is_not_waited_for(tmp_path):
     def sick(body: dict[str, Any]) -> str:
         raise Refused(500, "out of memory")
 
@@ -147,14 +146,14 @@ def test_a_server_that_fails_from_the_first_request_on_is_not_waited_for(tmp_pat
     assert read_episodes(tmp_path) == []
 
 
-def test_one_dialogue_that_always_fails_is_no_outage() -> None:
+def test_one_dialogue_that_always_fails_is_no_outage():
     flaky = Flaky(lambda now, words: Refused(500, "no") if words == "3" else None)
     results = ask(flaky, 3, 3, 3, 3, 3, 1, 2)
     assert [type(result) for result in results] == [ChatError] * 5 + [ChatAnswer] * 2
     assert flaky.clock() < 20
 
 
-def test_answers_that_cannot_be_used_are_no_outage() -> None:
+def test_answers_that_cannot_be_used_are_no_outage():
     class Empty(Flaky):
         def __call__(self, body: dict[str, Any]) -> str:
             super().__call__(body)
@@ -177,8 +176,8 @@ def test_answers_that_cannot_be_used_are_no_outage() -> None:
     ],
 )
 def test_who_asks_after_an_outage_was_given_up_finds_out_at_once_whether_it_is_over(
-    down: Callable[[float, str], Refused | None], max_wait_s: float, later: dict[float, type]
-) -> None:
+    down, max_wait_s, later
+):
     async def ask_again_and_again() -> list[list[type]]:
         settings = ChatSettings(base_url=server.base_url, attempts=1, max_wait_s=max_wait_s)
         client = ChatClient(settings, clock=flaky.clock, sleep=flaky.clock.sleep)
@@ -198,7 +197,7 @@ def test_who_asks_after_an_outage_was_given_up_finds_out_at_once_whether_it_is_o
     assert kinds == [[ServerOutage] * 4, *([kind] * 4 for kind in later.values())]
 
 
-def test_who_asks_after_a_dialogue_asks_for_none(session: EmpathySession) -> None:
+def test_who_asks_after_a_dialogue_asks_for_none(session):
     session.reply("What happened then?")
     assert REQUEST_ORIGIN.get() is None
     with session.request_context():
@@ -215,7 +214,7 @@ def plan(server: ChatServer, **chat: Any) -> BenchPlan:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
     with ChatServer(ANSWERS) as server:
         list(run(plan(server), folder))
@@ -223,8 +222,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_stopped_by_an_outage_keeps_what_it_has_and_ends_like_any_other(
-    undisturbed: Path, tmp_path: Path
-) -> None:
+    undisturbed, tmp_path
+):
     calls = 0
 
     def then_down(body: dict[str, Any]) -> str:
@@ -255,8 +254,8 @@ def test_a_run_stopped_by_an_outage_keeps_what_it_has_and_ends_like_any_other(
 
 
 def test_dialogues_that_failed_are_held_again_and_the_file_is_in_the_plans_order(
-    undisturbed: Path, tmp_path: Path
-) -> None:
+    undisturbed, tmp_path
+):
     name = library().get(PEOPLE[1]).person.name
     sick = True
 
@@ -322,9 +321,7 @@ class Breaking:
         return await answer if isinstance(answer, Awaitable) else answer
 
 
-def test_the_command_ends_with_4_when_some_dialogues_failed_unless_that_is_allowed(
-    tmp_path: Path,
-) -> None:
+def test_the_command_ends_with_4_when_some_dialogues_failed_unless_that_is_allowed(tmp_path):
     with ChatServer("?") as server:
         failed, allowed = (
             bench(server, tmp_path, *words, people=1, seeds=1, in_process=True)
@@ -340,7 +337,7 @@ def test_the_command_ends_with_4_when_some_dialogues_failed_unless_that_is_allow
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)  # minutes on a busy machine
 @pytest.mark.parametrize("kind", ["502 for 12 s", "429 for an hour"])
-def test_192_dialogues_lose_nothing_in_an_outage(kind: str, tmp_path: Path) -> None:
+def test_192_dialogues_lose_nothing_in_an_outage(kind, tmp_path):
     if kind == "502 for 12 s":
         breaking = Breaking(700, lambda: Refused(502, "Bad gateway"), for_s=12.0)
     else:
@@ -373,8 +370,8 @@ def test_192_dialogues_lose_nothing_in_an_outage(kind: str, tmp_path: Path) -> N
 
 
 def test_a_server_that_takes_requests_and_never_answers_stops_the_run_with_the_option_to_change(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     words = ("--timeout", "1", "--max-wait", "2")
     with ChatServer("fine", latency_s=60) as server:
         done = bench(server, tmp_path / "run", *words, people=2, seeds=1, in_process=True)

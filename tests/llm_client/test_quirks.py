@@ -205,9 +205,7 @@ ASKERS = {ask_agent: "I hear you.", ask_user: 3, ask_judge: 3}
 @pytest.mark.parametrize("ask", ASKERS, ids=lambda ask: ask.__name__)
 @pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("name", QUIRKS)
-def test_words_are_read_or_the_servers_own_words_are_told(
-    name: str, is_stream: bool, ask: Callable[[ChatSettings], object]
-) -> None:
+def test_words_are_read_or_the_servers_own_words_are_told(name, is_stream, ask):
     quirk = QUIRKS[name]
     with serving(quirk, is_stream) as settings:
         if not quirk.told:

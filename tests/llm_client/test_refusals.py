@@ -169,20 +169,20 @@ def classify(status: int, body: Any, *texts: str) -> Any:
 
 
 @cases(ACCOUNT)
-def test_a_key_and_a_credit_are_of_the_account(status: int, body: Any) -> None:
+def test_a_key_and_a_credit_are_of_the_account(status, body):
     found = classify(status, body)
     assert (found.kind, found.scope, found.blames) == (Kind.REFUSED, Scope.ACCOUNT, frozenset())
     assert "credit" in found.remedy or "OPENAI_API_KEY" in found.remedy
 
 
 @cases(TOO_LONG + FILTERED)
-def test_what_is_too_long_or_filtered_is_of_the_dialogue(status: int, body: Any) -> None:
+def test_what_is_too_long_or_filtered_is_of_the_dialogue(status, body):
     found = classify(status, body)
     assert (found.kind, found.scope) == (Kind.UNUSABLE, Scope.DIALOGUE)
 
 
 @cases(FIELDS)
-def test_a_field_that_a_message_names_is_of_the_request(status: int, body: Any) -> None:
+def test_a_field_that_a_message_names_is_of_the_request(status, body):
     found = classify(status, body)
     assert not found.is_guess
     assert found.blames
@@ -192,27 +192,27 @@ def test_a_field_that_a_message_names_is_of_the_request(status: int, body: Any) 
 
 
 @cases(SYSTEM_ROLE)
-def test_a_system_role_that_is_not_taken_is_of_the_request(status: int, body: Any) -> None:
+def test_a_system_role_that_is_not_taken_is_of_the_request(status, body):
     assert classify(status, body).blames == {"system"}
 
 
 @cases(OF_MODEL)
-def test_a_name_that_is_not_served_is_of_the_model(status: int, body: Any) -> None:
+def test_a_name_that_is_not_served_is_of_the_model(status, body):
     failure = classify(status, body)
     assert (failure.kind, failure.scope) == (Kind.REFUSED, Scope.MODEL)
 
 
 @cases(WAITS)
-def test_who_has_to_wait_is_not_refused(status: int, body: Any) -> None:
+def test_who_has_to_wait_is_not_refused(status, body):
     assert classify(status, body).kind is Kind.BUSY
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 500, 502, 504])
-def test_a_server_that_failed_is_asked_again(status: int) -> None:
+def test_a_server_that_failed_is_asked_again(status):
     assert classify(status, "<html>").kind is Kind.BROKEN
 
 
-def test_what_an_error_repeats_of_the_dialogue_decides_nothing() -> None:
+def test_what_an_error_repeats_of_the_dialogue_decides_nothing():
     said = "They said my account was suspended and I have insufficient balance, it is high risk."
     body = error(f"Invalid content: {said}")
     assert classify(400, body).scope is Scope.ACCOUNT
@@ -237,7 +237,7 @@ def test_what_an_error_repeats_of_the_dialogue_decides_nothing() -> None:
         ({"error": "a plain word"}, "a plain word"),
     ],
 )
-def test_an_error_is_quoted_wherever_it_stands(body: Any, says: str) -> None:
+def test_an_error_is_quoted_wherever_it_stands(body, says):
     assert says in show_failure(classify(400, body))
 
 
@@ -279,8 +279,8 @@ IN_200 = [
 @pytest.mark.parametrize("form", ["whole", "stream"])
 @pytest.mark.parametrize(("body", "verdict", "says"), IN_200)
 def test_an_error_is_told_and_decides_wherever_it_stands_in_a_body_of_200(
-    body: Any, verdict: tuple[Kind, Scope | None], says: str, form: str
-) -> None:
+    body, verdict, says, form
+):
     content = json.dumps(body).encode()
     if form == "stream":
         content = b"data: " + content + b"\n\n"
@@ -303,7 +303,7 @@ def test_an_error_is_told_and_decides_wherever_it_stands_in_a_body_of_200(
         {"status": "completed", "type": "completion"},
     ],
 )
-def test_what_complains_of_nothing_beside_an_answer_is_no_error(beside: dict[str, Any]) -> None:
+def test_what_complains_of_nothing_beside_an_answer_is_no_error(beside):
     def read(message: dict[str, Any]) -> Any:
         return parse_answer(json.dumps({"choices": [{"message": message}], **beside}).encode(), "")
 
@@ -311,7 +311,7 @@ def test_what_complains_of_nothing_beside_an_answer_is_no_error(beside: dict[str
     assert "without text" in read({"content": ""}).result.reason
 
 
-def test_what_a_body_of_200_repeats_of_the_dialogue_stops_nothing() -> None:
+def test_what_a_body_of_200_repeats_of_the_dialogue_stops_nothing():
     said = "They told me at the bank that I have an insufficient balance, every single day."
     body = json.dumps({"error": f"cannot answer: {said}"}).encode()
     refused, asked_again = (parse_answer(body, "", texts).result for texts in ((), (said,)))
@@ -358,9 +358,7 @@ UNKNOWN = [
 
 @pytest.mark.parametrize("refusal", UNKNOWN)
 @pytest.mark.parametrize("in_turn", [False, True])
-def test_once_a_model_has_answered_an_unknown_refusal_is_of_that_request(
-    refusal: tuple[int, Any], in_turn: bool
-) -> None:
+def test_once_a_model_has_answered_an_unknown_refusal_is_of_that_request(refusal, in_turn):
     server = Server(lambda body: refusal if last_words(body) == "1" else None)
     with listening(server) as url:
         results = ask(url, *map(request, "0123" if in_turn else "1023"), in_turn=in_turn)
@@ -373,7 +371,7 @@ def test_once_a_model_has_answered_an_unknown_refusal_is_of_that_request(
 
 
 @pytest.mark.parametrize("refusal", UNKNOWN)
-def test_a_model_that_never_answered_is_refused_for_everybody(refusal: tuple[int, Any]) -> None:
+def test_a_model_that_never_answered_is_refused_for_everybody(refusal):
     with listening(Server(lambda body: refusal)) as url:
         results = ask(url, *map(request, "0123"))
     assert {type(result) for result in results} == {ServerRefused}
@@ -387,9 +385,7 @@ def test_a_model_that_never_answered_is_refused_for_everybody(refusal: tuple[int
     ],
     ids=["other settings", "a key that is refused later"],
 )
-def test_other_answers_speak_for_no_other_settings_and_no_account(
-    is_refused: Callable[[dict[str, Any]], bool], refusal: tuple[int, Any], later: dict[str, Any]
-) -> None:
+def test_other_answers_speak_for_no_other_settings_and_no_account(is_refused, refusal, later):
     server = Server(lambda body: refusal if is_refused(body) else None)
     with listening(server) as url:
         first, second = ask(url, request("0"), request("1", **later), in_turn=True)
@@ -397,7 +393,7 @@ def test_other_answers_speak_for_no_other_settings_and_no_account(
     assert type(second) is ServerRefused
 
 
-def test_a_run_that_goes_on_knows_from_its_cache_that_the_model_has_answered(tmp_path: Any) -> None:
+def test_a_run_that_goes_on_knows_from_its_cache_that_the_model_has_answered(tmp_path):
     server = Server(lambda body: (400, error("not these")) if last_words(body) == "1" else None)
 
     async def ask_anew(words: str) -> Any:
@@ -414,7 +410,7 @@ def test_a_run_that_goes_on_knows_from_its_cache_that_the_model_has_answered(tmp
 
 
 @cases(FIELDS)
-def test_a_field_that_is_named_is_left_out_and_that_is_remembered(status: int, body: Any) -> None:
+def test_a_field_that_is_named_is_left_out_and_that_is_remembered(status, body):
     (field,) = classify(status, body).blames
     server = Server(lambda sent: (status, body) if field in sent else None)
     with listening(server) as url:
@@ -424,9 +420,7 @@ def test_a_field_that_is_named_is_left_out_and_that_is_remembered(status: int, b
 
 
 @cases(SYSTEM_ROLE)
-def test_a_system_role_that_is_not_taken_is_folded_into_the_first_message(
-    status: int, body: Any
-) -> None:
+def test_a_system_role_that_is_not_taken_is_folded_into_the_first_message(status, body):
     def decide(sent: dict[str, Any]) -> tuple[int, Any] | None:
         roles = [message["role"] for message in sent["messages"]]
         is_alternating = roles == ["user", "assistant"] * (len(roles) // 2) + ["user"]
@@ -452,7 +446,7 @@ def test_a_system_role_that_is_not_taken_is_folded_into_the_first_message(
     ]
 
 
-def test_fields_can_be_omitted_and_options_are_sent_as_they_are() -> None:
+def test_fields_can_be_omitted_and_options_are_sent_as_they_are():
     server = Server(lambda body: None)
     options = {"temperature": 0, "chat_template_kwargs": {"enable_thinking": False}}
     with listening(server) as url:
@@ -464,7 +458,7 @@ def test_fields_can_be_omitted_and_options_are_sent_as_they_are() -> None:
     assert second["chat_template_kwargs"] == {"enable_thinking": False}
 
 
-def test_what_was_asked_for_in_so_many_words_is_never_left_out() -> None:
+def test_what_was_asked_for_in_so_many_words_is_never_left_out():
     server = Server(lambda body: (400, error("temperature is unsupported")))
     with listening(server) as url:
         (found,) = ask(url, request("0", options={"temperature": 0}))
@@ -472,7 +466,7 @@ def test_what_was_asked_for_in_so_many_words_is_never_left_out() -> None:
     assert all(body["temperature"] == 0 for body in server.bodies)
 
 
-def test_a_credit_that_is_spent_stops_the_run_at_the_first_answer_wherever_it_is_told() -> None:
+def test_a_credit_that_is_spent_stops_the_run_at_the_first_answer_wherever_it_is_told():
     for status, body in ((500, error("insufficient balance")), (200, IN_200[0][0])):
         server = Server(lambda sent, status=status, body=body: (status, body))
         with listening(server) as url:
@@ -483,7 +477,7 @@ def test_a_credit_that_is_spent_stops_the_run_at_the_first_answer_wherever_it_is
         assert len(server.bodies) == 1
 
 
-def test_an_error_in_a_body_of_200_is_read_by_the_same_table() -> None:
+def test_an_error_in_a_body_of_200_is_read_by_the_same_table():
     body = {"error": {"message": "Content Exists Risk", "code": 400}}
     server = Server(lambda sent: (200, body) if last_words(sent) == "1" else None)
     with listening(server) as url:

@@ -50,12 +50,12 @@ class Counting:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "run.cache"
 
 
 @pytest.fixture
-def full(path: Path) -> ResponseCache:
+def full(path):
     cache = ResponseCache(path)
     cache.put(request("one"), answer("first 🙂\x00\n"), server="http://x/v1")
     cache.put(request("two"), answer("第二"), server="http://x/v1")
@@ -75,7 +75,7 @@ def edit(path: Path, statement: str) -> None:
         assert db.execute(statement).rowcount == 1
 
 
-def test_a_run_is_repeated_without_its_server_failures_included(path: Path) -> None:
+def test_a_run_is_repeated_without_its_server_failures_included(path):
     requests = [request(at) for at in range(20)]
 
     def run(settings: ChatSettings) -> list[str]:
@@ -97,7 +97,7 @@ def test_a_run_is_repeated_without_its_server_failures_included(path: Path) -> N
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-def test_what_is_kept_comes_back_to_the_last_character(full: ResponseCache, path: Path) -> None:
+def test_what_is_kept_comes_back_to_the_last_character(full, path):
     full.close()
     again = ResponseCache(path, must_exist=True)
     assert again.get(request("one").key) == answer("first 🙂\x00\n")
@@ -120,9 +120,7 @@ def test_what_is_kept_comes_back_to_the_last_character(full: ResponseCache, path
         "answer = x'00ff'",
     ],
 )
-def test_an_edited_row_is_found_and_never_believed(
-    full: ResponseCache, path: Path, change: str
-) -> None:
+def test_an_edited_row_is_found_and_never_believed(full, path, change):
     full.close()
     edit(path, f"UPDATE answers SET {change} WHERE key = '{request('one').key}'")
     cache = ResponseCache(path)
@@ -132,20 +130,20 @@ def test_an_edited_row_is_found_and_never_believed(
     assert texts(ask_chat(CachingClient(None, cache, "replay"), request("two"))) == ["第二"]
 
 
-def test_a_replay_that_lacks_a_request_says_what_to_do(full: ResponseCache) -> None:
+def test_a_replay_that_lacks_a_request_says_what_to_do(full):
     (result,) = ask_chat(CachingClient(None, full, "replay"), request("four"))
     assert isinstance(result, NotInCache)
     assert all(part in str(result) for part in ("run.cache", "'m'", "auto"))
     assert "four" not in str(result)
 
 
-def test_a_replay_without_a_cache_never_asks_a_server() -> None:
+def test_a_replay_without_a_cache_never_asks_a_server():
     for fields in ({"cache_mode": "replay"}, {"base_url": "http://x", "cache_mode": "record"}):
         with pytest.raises(CacheError, match="needs a response cache"):
             connect(ChatSettings.model_validate(fields))
 
 
-def test_equal_requests_are_asked_once_even_at_the_same_time(path: Path) -> None:
+def test_equal_requests_are_asked_once_even_at_the_same_time(path):
     for mode in ("auto", "record"):
         chat = Counting()
         caching = CachingClient(chat, ResponseCache(path), mode)
@@ -158,7 +156,7 @@ def test_equal_requests_are_asked_once_even_at_the_same_time(path: Path) -> None
     assert texts(ask_chat(chat, request(), request())) == ["answer 1", "answer 2"]
 
 
-def test_one_who_gives_up_takes_nothing_from_the_others(path: Path) -> None:
+def test_one_who_gives_up_takes_nothing_from_the_others(path):
     async def play() -> str:
         caching = CachingClient(Counting(), ResponseCache(path))
         first, second = (asyncio.create_task(caching.complete(request())) for _ in range(2))
@@ -169,9 +167,7 @@ def test_one_who_gives_up_takes_nothing_from_the_others(path: Path) -> None:
     assert asyncio.run(play()) == "answer 1"
 
 
-def test_an_error_that_nobody_waits_for_any_more_is_not_printed(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_error_that_nobody_waits_for_any_more_is_not_printed(path, caplog):
     class Full(ResponseCache):
         def put(self, *_: object, **__: object) -> ChatAnswer:
             raise CacheError("the disk is full")
@@ -187,7 +183,7 @@ def test_an_error_that_nobody_waits_for_any_more_is_not_printed(
     assert not caplog.records
 
 
-def test_recording_asks_again_and_auto_does_not(full: ResponseCache) -> None:
+def test_recording_asks_again_and_auto_does_not(full):
     chat = Counting()
     known = ask_chat(CachingClient(chat, full, "auto"), request("one"), request("three", "other"))
     assert texts(known) == ["first 🙂\x00\n", "ChatError: no usable answer"]
@@ -197,14 +193,14 @@ def test_recording_asks_again_and_auto_does_not(full: ResponseCache) -> None:
 
 
 @pytest.mark.parametrize("error", [ServerUnreachable("down"), BudgetSpent("spent")])
-def test_what_stops_a_run_is_not_kept(path: Path, error: ChatError) -> None:
+def test_what_stops_a_run_is_not_kept(path, error):
     cache = ResponseCache(path)
     (result,) = ask_chat(CachingClient(Counting(error), cache), request())
     assert type(result) is type(error)
     assert cache.get(request().key) is None
 
 
-def test_a_recording_that_was_stopped_asks_again(full: ResponseCache) -> None:
+def test_a_recording_that_was_stopped_asks_again(full):
     chat = Counting(ServerUnreachable("down"))
     recording = CachingClient(chat, full, "record")
     (stopped,) = ask_chat(recording, request("one"))
@@ -213,7 +209,7 @@ def test_a_recording_that_was_stopped_asks_again(full: ResponseCache) -> None:
     assert texts(ask_chat(recording, request("one"))) == ["answer 2"]
 
 
-def test_a_file_that_is_no_cache_is_refused(path: Path) -> None:
+def test_a_file_that_is_no_cache_is_refused(path):
     with pytest.raises(CacheError, match="Record one first"):
         ResponseCache(path, must_exist=True)
     path.write_text("dear diary " * 100)
@@ -229,9 +225,7 @@ def test_a_file_that_is_no_cache_is_refused(path: Path) -> None:
             ResponseCache(place)
 
 
-def test_a_cache_of_another_version_or_a_broken_one_is_refused(
-    full: ResponseCache, path: Path
-) -> None:
+def test_a_cache_of_another_version_or_a_broken_one_is_refused(full, path):
     full.close()
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA user_version = 99")
@@ -244,7 +238,7 @@ def test_a_cache_of_another_version_or_a_broken_one_is_refused(
         ResponseCache(path)
 
 
-def test_a_cache_that_was_deleted_begins_anew(full: ResponseCache, path: Path) -> None:
+def test_a_cache_that_was_deleted_begins_anew(full, path):
     full.close()
     path.unlink()
     assert full.get(request("one").key) is None
@@ -270,7 +264,7 @@ def start_writer(path: Path, who: str, count: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def test_several_processes_can_write_and_all_believe_the_first(path: Path) -> None:
+def test_several_processes_can_write_and_all_believe_the_first(path):
     outputs = [
         process.communicate(timeout=60)
         for process in [start_writer(path, who, 100) for who in "ab"]
@@ -280,7 +274,7 @@ def test_several_processes_can_write_and_all_believe_the_first(path: Path) -> No
     assert not ResponseCache(path).damaged_keys()
 
 
-def test_a_killed_process_leaves_a_cache_with_everything_it_had_kept(path: Path) -> None:
+def test_a_killed_process_leaves_a_cache_with_everything_it_had_kept(path):
     process = start_writer(path, "a", 10**6)
     assert process.stdout is not None
     for _ in range(50):
@@ -293,7 +287,7 @@ def test_a_killed_process_leaves_a_cache_with_everything_it_had_kept(path: Path)
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_cache_can_be_used_on_both_sides_of_a_fork(full: ResponseCache) -> None:
+def test_a_cache_can_be_used_on_both_sides_of_a_fork(full):
     child = os.fork()
     if child == 0:
         full.put(request("from the child"), answer("hi"))
@@ -302,7 +296,7 @@ def test_a_cache_can_be_used_on_both_sides_of_a_fork(full: ResponseCache) -> Non
     assert full.get(request("from the child").key) == answer("hi")
 
 
-def test_stats_count_what_is_on_a_cache(full: ResponseCache, path: Path) -> None:
+def test_stats_count_what_is_on_a_cache(full, path):
     full.close()
     counts = json.loads(invoke_well("cache", "stats", path, "--json"))
     assert (counts["requests"], counts["failures"], counts["damaged"]) == (3, 1, 0)
@@ -313,9 +307,7 @@ def test_stats_count_what_is_on_a_cache(full: ResponseCache, path: Path) -> None
     assert invoke("cache", "stats", path).exit_code == 1
 
 
-def test_export_writes_everything_as_lines_of_json(
-    full: ResponseCache, path: Path, tmp_path: Path
-) -> None:
+def test_export_writes_everything_as_lines_of_json(full, path, tmp_path):
     full.close()
     out = invoke_well("cache", "export", path)
     rows = [json.loads(line) for line in out.splitlines()]
@@ -325,7 +317,7 @@ def test_export_writes_everything_as_lines_of_json(
     assert (tmp_path / "out.jsonl").read_text(encoding="utf-8") == out
 
 
-def test_prune_forgets_exactly_what_it_was_told(full: ResponseCache, path: Path) -> None:
+def test_prune_forgets_exactly_what_it_was_told(full, path):
     full.close()
     edit(path, f"UPDATE answers SET answer = 'x' WHERE key = '{request('one').key}'")
 

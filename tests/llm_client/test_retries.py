@@ -1,7 +1,6 @@
 """How often a request is tried, and how long is waited before."""
 
 import asyncio
-from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
@@ -22,7 +21,7 @@ FAILURES, NUMBERS = st.tuples(STATUSES, st.none() | WAITS), count()
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[ChatServer]:
+def server():
     """Fails as the words of the request say: "429:7 500 200"; then it answers."""
     asked: dict[str, int] = {}
 
@@ -73,8 +72,8 @@ def try_it(
     ],
 )
 def test_a_failed_request_is_tried_again_as_often_and_as_late_as_makes_sense(
-    server: ChatServer, steps: str, ends: str, waits: list[float]
-) -> None:
+    server, steps, ends, waits
+):
     result, waited = try_it(server, steps)
     assert ends in result
     assert waited == waits
@@ -82,9 +81,7 @@ def test_a_failed_request_is_tried_again_as_often_and_as_late_as_makes_sense(
 
 @settings(max_examples=40)
 @given(st.lists(FAILURES, max_size=12), st.floats(0, 0.999), st.integers(1, 5))
-def test_waits_end_within_the_time_and_no_failure_is_tried_for_ever(
-    server: ChatServer, steps: list[tuple[int, float | None]], drawn: float, attempts: int
-) -> None:
+def test_waits_end_within_the_time_and_no_failure_is_tried_for_ever(server, steps, drawn, attempts):
     words = [f"{status}" if wait is None else f"{status}:{wait:g}" for status, wait in steps]
     result, waits = try_it(server, " ".join(words), drawn, attempts=attempts)
     assert 0 <= sum(waits) < 60

@@ -6,7 +6,6 @@ import os
 import pickle
 import subprocess
 import traceback
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -74,7 +73,7 @@ def written(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def test_a_key_is_in_no_file_of_a_run_and_no_words_are_in_what_it_logs(tmp_path: Path) -> None:
+def test_a_key_is_in_no_file_of_a_run_and_no_words_are_in_what_it_logs(tmp_path):
     with ChatServer(answer) as server:
         told = bench(server, tmp_path)
     assert told.returncode == 0, told.stderr
@@ -91,9 +90,7 @@ def test_a_key_is_in_no_file_of_a_run_and_no_words_are_in_what_it_logs(tmp_path:
 
 
 @pytest.mark.parametrize("says", [broken, complaining])
-def test_a_run_that_fails_tells_neither_key_nor_words(
-    says: Callable[[dict[str, Any]], str], tmp_path: Path
-) -> None:
+def test_a_run_that_fails_tells_neither_key_nor_words(says, tmp_path):
     with ChatServer(says) as server:
         options = ("--user-option", "attempts=1", "--user-option", "timeout_s=5")
         told = bench(server, tmp_path, *options)
@@ -103,7 +100,7 @@ def test_a_run_that_fails_tells_neither_key_nor_words(
     assert not [one for one in (KEY, "planted", *UNSAID) if one in output]
 
 
-def test_what_a_model_said_that_cannot_be_used_is_in_the_record_and_not_in_the_message() -> None:
+def test_what_a_model_said_that_cannot_be_used_is_in_the_record_and_not_in_the_message():
     with ChatServer(broken) as server:
         user = make_user("openai:u", base_url=server.base_url, opening="card")
         session = EmpathySession(user, library().get(PEOPLE[0]), env_card("RLVER-Empathy-v0"))
@@ -117,9 +114,7 @@ def test_what_a_model_said_that_cannot_be_used_is_in_the_record_and_not_in_the_m
 
 
 @pytest.mark.parametrize("says", [broken, complaining])
-def test_no_traceback_of_a_user_or_agent_holds_the_key_and_no_message_a_word(
-    says: Callable[[dict[str, Any]], str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_traceback_of_a_user_or_agent_holds_the_key_and_no_message_a_word(says, caplog):
     scene = Scene(library().get(PEOPLE[0]), env_card("RLVER-Empathy-v0"), 0)
     with ChatServer(says) as server:
         settings = ChatSettings(
@@ -142,7 +137,7 @@ def test_no_traceback_of_a_user_or_agent_holds_the_key_and_no_message_a_word(
         assert not [one for one in ("planted", "hunter2", *UNSAID) if one in plain]
 
 
-def test_thoughts_of_a_model_that_says_nothing_are_not_told() -> None:
+def test_thoughts_of_a_model_that_says_nothing_are_not_told():
     with ChatServer(f"<think>{ANSWERED}") as server, pytest.raises(AgentError) as error:
         OpenAIChat("a", chat=ChatSettings(base_url=server.base_url)).reply([Message("user", "Hi.")])
     assert ANSWERED not in str(error.value)
@@ -152,9 +147,7 @@ def made_env(user: Any) -> gym.Env[str, str]:
     return gym.make("RLVER-Empathy-v0", user=user, persona=PEOPLE[0])
 
 
-def test_a_pickle_holds_neither_key_nor_password_and_finds_both_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_pickle_holds_neither_key_nor_password_and_finds_both_again(monkeypatch):
     url = f"http://me:{KEY[::-1]}@127.0.0.1:1/v1"
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", url)
@@ -174,9 +167,7 @@ def test_a_pickle_holds_neither_key_nor_password_and_finds_both_again(
         pickle.loads(pickled[0])
 
 
-def test_a_key_that_was_given_is_never_replaced_by_another_ones(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_key_that_was_given_is_never_replaced_by_another_ones(monkeypatch):
     given = ChatSettings(base_url="http://127.0.0.1:1/v1", api_key=SecretStr(KEY))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     pickled = pickle.dumps(given)
@@ -194,9 +185,7 @@ def test_a_key_that_was_given_is_never_replaced_by_another_ones(
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 @pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
-def test_environments_in_processes_of_their_own_have_the_key(
-    context: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_environments_in_processes_of_their_own_have_the_key(context, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with ChatServer(ANSWERS, api_key=KEY) as server:
         user = make_user("openai:u", base_url=server.base_url, api_key=KEY)
@@ -206,7 +195,7 @@ def test_environments_in_processes_of_their_own_have_the_key(
     assert first
 
 
-def test_a_key_or_password_that_would_stand_in_a_spec_is_refused() -> None:
+def test_a_key_or_password_that_would_stand_in_a_spec_is_refused():
     for options in ({"api_key": KEY}, {"base_url": f"http://me:{KEY}@127.0.0.1:1/v1"}):
         with pytest.raises(CardError, match="Set OPENAI_API_KEY and OPENAI_BASE_URL") as error:
             gym.make("RLVER-Empathy-v0", user="openai:u", **options)

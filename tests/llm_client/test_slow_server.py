@@ -17,7 +17,7 @@ from rlver_gym.llm_client.values import ChatAnswer
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.chat_server import Refused
 from rlver_gym.testing.http import Connection, Request
-from rlver_gym.util.errors import BudgetSpent, ChatError, ServerRefused, ServerUnreachable
+from rlver_gym.util.errors import BudgetSpent, ServerRefused, ServerUnreachable
 from rlver_gym.util.request_origin import REQUEST_ORIGIN, RequestOrigin
 
 GOOD: dict[str, Any] = {"choices": [{"message": {"content": "I hear you."}}]}
@@ -42,7 +42,7 @@ def ask(
     return asyncio.run(ask_all())
 
 
-def test_a_server_that_answers_one_at_a_time_fails_nobody() -> None:
+def test_a_server_that_answers_one_at_a_time_fails_nobody():
     # Few and long: what a busy machine adds to each is little beside them.
     with ChatServer("x", latency_s=0.4, capacity=1, retry_after_s=None) as server:
         found, client = ask(server.base_url, 8, apart_s=0.05, timeout_s=3.0)
@@ -50,7 +50,7 @@ def test_a_server_that_answers_one_at_a_time_fails_nobody() -> None:
     assert client.spending.spent.attempts == 8, "nothing is sent twice for impatience"
 
 
-def test_a_request_that_hangs_alone_is_given_up_and_says_which_options_to_change() -> None:
+def test_a_request_that_hangs_alone_is_given_up_and_says_which_options_to_change():
     async def one_hangs(body: dict[str, Any]) -> str:
         if body["messages"][0]["content"] == "3":
             await asyncio.sleep(60)
@@ -66,9 +66,7 @@ def test_a_request_that_hangs_alone_is_given_up_and_says_which_options_to_change
 
 
 @pytest.mark.parametrize("usage", [None, {}, "?", {"prompt_tokens": 0, "completion_tokens": 0}])
-def test_a_budget_binds_where_the_server_counts_nothing_and_the_summary_says_so(
-    usage: object,
-) -> None:
+def test_a_budget_binds_where_the_server_counts_nothing_and_the_summary_says_so(usage):
     async def answer(request: Request, connection: Connection) -> None:
         connection.send(200, GOOD if usage == "?" else {**GOOD, "usage": usage})
 
@@ -83,7 +81,7 @@ def test_a_budget_binds_where_the_server_counts_nothing_and_the_summary_says_so(
             assert "estimated, since the server does not count them" in str(results[-1])
 
 
-def test_what_the_server_counts_is_no_estimate() -> None:
+def test_what_the_server_counts_is_no_estimate():
     with ChatServer("I hear you.") as server:
         _, client = ask(server.base_url, 2)
     assert client.spending.spent.estimated == 0
@@ -91,7 +89,7 @@ def test_what_the_server_counts_is_no_estimate() -> None:
     assert Spent(estimated=1) != Spent()
 
 
-def test_one_hostile_wait_is_not_believed_and_its_request_is_asked_again() -> None:
+def test_one_hostile_wait_is_not_believed_and_its_request_is_asked_again():
     asked: list[str] = []
 
     async def answer(body: dict[str, Any]) -> str:
@@ -120,12 +118,8 @@ ENVIRONMENTS = [
 
 @pytest.mark.parametrize(("name", "value", "kind", "words"), ENVIRONMENTS)
 def test_an_environment_that_is_in_the_way_is_named_with_its_remedy(
-    name: str,
-    value: str,
-    kind: type[ChatError],
-    words: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    name, value, kind, words, monkeypatch
+):
     for other in ("all_proxy", "http_proxy", "https_proxy", "no_proxy"):
         monkeypatch.delenv(other, raising=False)
         monkeypatch.delenv(other.upper(), raising=False)

@@ -46,7 +46,7 @@ def generate(
         return done, server
 
 
-def test_a_story_is_written_checked_and_named_by_its_title(tmp_path: Path) -> None:
+def test_a_story_is_written_checked_and_named_by_its_title(tmp_path):
     done, _ = generate(tmp_path, [f"Here it is:\n{json.dumps(story())}"], "a choir")
     assert done.exit_code == 0, done.output
     (path,) = (tmp_path / "mine" / "stories").glob("*.yaml")
@@ -55,7 +55,7 @@ def test_a_story_is_written_checked_and_named_by_its_title(tmp_path: Path) -> No
     assert Story.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))).split == "train"
 
 
-def test_what_is_wrong_is_told_to_the_model_which_may_mend_it(tmp_path: Path) -> None:
+def test_what_is_wrong_is_told_to_the_model_which_may_mend_it(tmp_path):
     wrong = story(facts=["It was typed.", *RUTH["facts"]], ages=["young", 80])
     answers = ["No.", json.dumps(wrong), json.dumps(story())]
     done, server = generate(tmp_path, answers, "a choir")
@@ -65,7 +65,7 @@ def test_what_is_wrong_is_told_to_the_model_which_may_mend_it(tmp_path: Path) ->
     assert "ages.0: must be a whole number" in told[2]
 
 
-def test_a_story_that_is_there_already_is_not_taken_again(tmp_path: Path) -> None:
+def test_a_story_that_is_there_already_is_not_taken_again(tmp_path):
     again = json.dumps(story(title="Another title"))
     done, _ = generate(tmp_path, [json.dumps(story()), again, again, again], "a choir", "a hall")
     assert done.exit_code == 1
@@ -74,14 +74,14 @@ def test_a_story_that_is_there_already_is_not_taken_again(tmp_path: Path) -> Non
     assert len(list((tmp_path / "mine" / "stories").glob("*.yaml"))) == 1
 
 
-def test_the_same_command_goes_on_and_asks_for_nothing_twice(tmp_path: Path) -> None:
+def test_the_same_command_goes_on_and_asks_for_nothing_twice(tmp_path):
     generate(tmp_path, [json.dumps(story())], "a choir")
     done, server = generate(tmp_path, ["unused"], "a choir")
     assert "0 cards written, 1 from before" in done.output
     assert len(server.requests) == 0
 
 
-def test_people_are_written_and_no_name_twice(tmp_path: Path) -> None:
+def test_people_are_written_and_no_name_twice(tmp_path):
     names: Iterator[str] = iter(["Ada", "Ada", "Bo"])
     answers = [json.dumps(person(name)) for name in names]
     done, _ = generate(tmp_path, answers, "a diver", "a clerk", kind="person")
@@ -90,7 +90,7 @@ def test_people_are_written_and_no_name_twice(tmp_path: Path) -> None:
     assert found == ["ada.yaml", "bo.yaml"]
 
 
-def test_hostile_text_of_the_model_goes_into_no_path(tmp_path: Path) -> None:
+def test_hostile_text_of_the_model_goes_into_no_path(tmp_path):
     done, _ = generate(tmp_path, [json.dumps(story(title="../../etc/x\u202e"))] * 3, "a choir")
     assert done.exit_code == 1
     assert not (tmp_path / "mine" / "stories").exists()
@@ -107,7 +107,7 @@ def test_hostile_text_of_the_model_goes_into_no_path(tmp_path: Path) -> None:
         (["--model", "mine"], "'mine' is no model behind a server"),
     ],
 )
-def test_wrong_options_are_named(tmp_path: Path, wrong: list[str], says: str) -> None:
+def test_wrong_options_are_named(tmp_path, wrong, says):
     topics = tmp_path / "topics.txt"
     topics.write_text("x", encoding="utf-8")
     asked = ["personas", "generate", str(tmp_path), "--from", str(topics), "--model", "openai:m"]

@@ -32,14 +32,14 @@ HEARD = Demonstration(
 )
 
 
-def test_demonstrations_end_with_what_the_agent_said() -> None:
+def test_demonstrations_end_with_what_the_agent_said():
     told = list(generate_demonstrations(["comfort", "listener"], 4))
     assert len(told) == 4
     assert all(len(one.users) == len(one.replies) == len(one.plans) > 0 for one in told)
     assert told == list(generate_demonstrations(["comfort", "listener"], 4))
 
 
-def test_plans_go_with_what_their_agents_say() -> None:
+def test_plans_go_with_what_their_agents_say():
     told = list(generate_demonstrations(["comfort", "strategy:listen"], 6))
     plans = {plan for one in told for plan in one.plans}
     assert len(plans) == 2
@@ -54,9 +54,7 @@ def test_plans_go_with_what_their_agents_say() -> None:
             assert given_back <= (plan != comforting), (plan, line, reply)
 
 
-def test_a_policy_that_thinks_learns_plans_and_one_that_does_not_never_reads_them(
-    tiny_folder,
-) -> None:
+def test_a_policy_that_thinks_learns_plans_and_one_that_does_not_never_reads_them(tiny_folder):
     tokenizer = load_tokenizer(str(tiny_folder))
     direct, think = (
         tokenize_demonstration(HEARD, Renderer(tokenizer, "Be kind.", style))
@@ -79,7 +77,7 @@ def taught(model: Path, out: Path, told: list[Demonstration], **how: Any) -> lis
     return [line["loss"] for line in read_metrics(out) if "loss" in line]
 
 
-def test_a_warm_start_that_breaks_says_so(tiny_folder, tmp_path: Path) -> None:
+def test_a_warm_start_that_breaks_says_so(tiny_folder, tmp_path):
     with pytest.raises(TrainingError, match="--lr"):
         taught(tiny_folder, tmp_path / "model", [HEARD] * 16, lr=1e30)
 
@@ -93,9 +91,7 @@ def test_a_warm_start_that_breaks_says_so(tiny_folder, tmp_path: Path) -> None:
         ([("Ann", "a"), ("Ben", "b"), ("Cy", "c")], 0.0, [set()]),
     ],
 )
-def test_whole_people_are_held_out_and_where_nobody_is_named_whole_dialogues(
-    told: list[tuple[str, str]], share: float, held_out: list[set[str]]
-) -> None:
+def test_whole_people_are_held_out_and_where_nobody_is_named_whole_dialogues(told, share, held_out):
     demonstrations = [HEARD._replace(who=who, users=(begin, "")) for who, begin in told]
     drawn = []
     for seed in range(20):
@@ -110,8 +106,8 @@ def test_whole_people_are_held_out_and_where_nobody_is_named_whole_dialogues(
 
 
 def test_the_loss_of_people_held_out_is_written_down_before_and_after_each_pass(
-    tiny_folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    tiny_folder, tmp_path, capsys
+):
     told = [HEARD._replace(who=f"person {at}") for at in range(9)]
     told.append(Demonstration(("I lost it.",), ("Oh no, your ring.",), ("",), who="person 9"))
     seed = next(at for at in range(99) if hold_out(told, 0.1, at).held_out == told[9:])
@@ -130,8 +126,8 @@ def test_the_loss_of_people_held_out_is_written_down_before_and_after_each_pass(
 
 
 def test_no_logits_are_made_but_of_what_is_learned_and_gradients_skip_the_entropy(
-    tiny_folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tiny_folder, monkeypatch
+):
     """The largest tensors of a step are logits in float32."""
     model = load_model(str(tiny_folder))
     renderer = Renderer(load_tokenizer(str(tiny_folder)), "Be kind.")
@@ -167,7 +163,7 @@ def chat(*texts: str) -> list[dict[str, str]]:
 SYSTEM = {"role": "system", "content": "Be kind."}
 
 
-def test_demonstrations_are_read_as_they_are_exported(tmp_path: Path) -> None:
+def test_demonstrations_are_read_as_they_are_exported(tmp_path):
     whole = {
         "messages": [SYSTEM, *chat("It hurts.", "What does?", "All of it.", "I see.")],
         "metadata": {"final": 80, "persona": "ann"},
@@ -182,7 +178,7 @@ def test_demonstrations_are_read_as_they_are_exported(tmp_path: Path) -> None:
     assert second == Demonstration(*said, only_last=True)
 
 
-def test_of_a_single_reply_only_its_own_tokens_are_learned(tiny_folder) -> None:
+def test_of_a_single_reply_only_its_own_tokens_are_learned(tiny_folder):
     renderer = Renderer(load_tokenizer(str(tiny_folder)), "system")
     (whole,) = tokenize_demonstration(HEARD, renderer).sequences
     (single,) = tokenize_demonstration(HEARD._replace(only_last=True), renderer).sequences
@@ -201,20 +197,20 @@ def test_of_a_single_reply_only_its_own_tokens_are_learned(tiny_folder) -> None:
         {"messages": []},
     ],
 )
-def test_what_is_no_demonstration_is_named(tmp_path: Path, row: dict) -> None:
+def test_what_is_no_demonstration_is_named(tmp_path, row):
     path = written(tmp_path / "bad.jsonl", {"messages": chat("It hurts.", "What does?")}, row)
     with pytest.raises(TrainingError, match=r"bad.jsonl:2: is no demonstration"):
         read_demonstrations(path)
 
 
-def test_an_empty_file_holds_no_demonstrations(tmp_path: Path) -> None:
+def test_an_empty_file_holds_no_demonstrations(tmp_path):
     with pytest.raises(TrainingError, match="no demonstrations"):
         read_demonstrations(written(tmp_path / "empty.jsonl"))
 
 
 def test_a_warm_start_from_demonstrations_lowers_the_loss_and_notes_how_long_replies_are(
-    tiny_folder, tmp_path: Path
-) -> None:
+    tiny_folder, tmp_path
+):
     told = read_demonstrations(
         written(
             tmp_path / "good.jsonl",
@@ -228,9 +224,7 @@ def test_a_warm_start_from_demonstrations_lowers_the_loss_and_notes_how_long_rep
 
 
 @pytest.mark.slow
-def test_in_half_precision_nearly_the_same_is_learned_and_weights_stay_whole(
-    tiny_folder, tmp_path: Path
-) -> None:
+def test_in_half_precision_nearly_the_same_is_learned_and_weights_stay_whole(tiny_folder, tmp_path):
     told = list(generate_demonstrations(["comfort"], 8))
     whole, half = (
         taught(tiny_folder, tmp_path / dtype, told, epochs=2, lr=1e-3, dtype=dtype)
@@ -244,7 +238,7 @@ def test_in_half_precision_nearly_the_same_is_learned_and_weights_stay_whole(
 
 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
-def test_adapters_learn_and_are_merged_into_what_is_written(tiny_folder, tmp_path: Path) -> None:
+def test_adapters_learn_and_are_merged_into_what_is_written(tiny_folder, tmp_path):
     pytest.importorskip("peft", reason="adapters need peft: pip install '.[lora]'")
     told, out = [HEARD] * 8, tmp_path / "model"
     how = {"epochs": 6, "lr": 1e-2, "lora_rank": 4}
@@ -258,14 +252,14 @@ def test_adapters_learn_and_are_merged_into_what_is_written(tiny_folder, tmp_pat
     assert any(not torch.equal(before[name], after[name]) for name in before)
 
 
-def test_a_warm_start_does_not_write_over_what_is_there(tiny_folder, tmp_path: Path) -> None:
+def test_a_warm_start_does_not_write_over_what_is_there(tiny_folder, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(TrainingError, match=r"is not empty. Choose another folder with --out"):
         taught(tiny_folder, tmp_path, [HEARD])
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_demonstrations_without_thoughts_teach_no_thinking(tiny_folder, tmp_path: Path) -> None:
+def test_demonstrations_without_thoughts_teach_no_thinking(tiny_folder, tmp_path):
     told = read_demonstrations(
         written(tmp_path / "good.jsonl", {"messages": chat("It hurts.", "What does?")})
     )

@@ -68,7 +68,7 @@ def make_config(folder: Path) -> TrainConfig:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_family_learns_and_speaks(name: str, one_thread: None, tmp_path: Path) -> None:
+def test_a_family_learns_and_speaks(name, one_thread, tmp_path):
     folder = write_model(name, FAMILIES[name], tmp_path)
     (iteration,) = train(make_learner(make_config(folder)))
     assert len(iteration.trajectories) == 2
@@ -78,9 +78,7 @@ def test_a_family_learns_and_speaks(name: str, one_thread: None, tmp_path: Path)
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of Bart's own decoder
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_family_that_cannot_be_sampled_from_is_refused_in_words(
-    name: str, one_thread: None, tmp_path: Path
-) -> None:
+def test_a_family_that_cannot_be_sampled_from_is_refused_in_words(name, one_thread, tmp_path):
     sizes, says = REFUSED[name]
     folder = write_model(name, sizes, tmp_path)
     with pytest.raises(TrainingError, match=says):
@@ -171,7 +169,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.fixture(scope="module")
-def whole(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(one_thread, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole") / "tiny"
     build_tiny_model(folder, hidden=32, layers=1, vocab=400)
     return folder
@@ -179,9 +177,7 @@ def whole(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", DAMAGES)
-def test_a_damaged_or_hostile_model_is_an_error_in_words(
-    name: str, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_or_hostile_model_is_an_error_in_words(name, whole, tmp_path, monkeypatch):
     damage, says = DAMAGES[name]
     folder = Path(shutil.copytree(whole, tmp_path / "model"))
     damage(folder)
@@ -192,7 +188,7 @@ def test_a_damaged_or_hostile_model_is_an_error_in_words(
     assert not (tmp_path / "ran").exists()
 
 
-def test_pickled_weights_that_are_tensors_are_read(whole: Path, tmp_path: Path) -> None:
+def test_pickled_weights_that_are_tensors_are_read(whole, tmp_path):
     folder = Path(shutil.copytree(whole, tmp_path / "model"))
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
@@ -200,7 +196,7 @@ def test_pickled_weights_that_are_tensors_are_read(whole: Path, tmp_path: Path) 
 
 
 @pytest.mark.timeout(60)
-def test_a_pipe_is_not_waited_for_when_a_model_is_pinned(whole: Path, tmp_path: Path) -> None:
+def test_a_pipe_is_not_waited_for_when_a_model_is_pinned(whole, tmp_path):
     folder = Path(shutil.copytree(whole, tmp_path / "model"))
     put_pipe("extra.safetensors")(folder)
     with pytest.raises(AgentError, match="it is a pipe"):

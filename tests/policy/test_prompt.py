@@ -40,7 +40,7 @@ ZH = ReplyConfig(system=agent_prompt("zh"), max_reply_tokens=6)
 
 
 @pytest.fixture(scope="module")
-def model(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(one_thread, tmp_path_factory):
     """A folder without a reply config; those that a test writes go with the next."""
     folder = tmp_path_factory.mktemp("models") / "tiny"
     build_tiny_model(folder, seed=3, hidden=32, layers=1, vocab=600)
@@ -71,8 +71,8 @@ CASES: dict[str, tuple[ReplyConfig | None, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_train_sample_and_agent_send_the_same_tokens_for_the_same_dialogue(
-    case: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    case, model, tmp_path, monkeypatch
+):
     reply_config, options, prompt = CASES[case]
     put(model, reply_config)
     learner = make_learner(make_config({"model": str(model), **SMALL, **options}, "the test"))
@@ -120,8 +120,8 @@ def test_train_sample_and_agent_send_the_same_tokens_for_the_same_dialogue(
 
 
 def test_the_prompt_of_a_warm_start_is_that_of_its_training_and_of_what_was_trained(
-    model: Path, tmp_path: Path
-) -> None:
+    model, tmp_path
+):
     put(model, None)
     told = [Demonstration(("I lost it.",), ("Oh no.",), ("",))]
     warm, out = tmp_path / "warm", tmp_path / "run"
@@ -164,7 +164,7 @@ REFUSED: dict[str, tuple[ReplyConfig | str, dict[str, Any], type[RlverError], st
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_prompt_that_would_be_lost_is_refused(case: str, model: Path) -> None:
+def test_a_prompt_that_would_be_lost_is_refused(case, model):
     said, options, error, words = REFUSED[case]
     if isinstance(said, str):
         (model / "rlver_gym.json").write_text(said)
@@ -174,7 +174,7 @@ def test_a_prompt_that_would_be_lost_is_refused(case: str, model: Path) -> None:
         make_learner(make_config({"model": str(model), **SMALL, **options}, "the test"))
 
 
-def test_the_package_s_own_prompt_follows_the_style_and_the_language(model: Path) -> None:
+def test_the_package_s_own_prompt_follows_the_style_and_the_language(model):
     put(model, ReplyConfig())
     values = {"model": str(model), **SMALL, "style": "think"}
     assert make_learner(make_config(values, "it")).config.prompt == agent_prompt("en", "think")
@@ -183,9 +183,7 @@ def test_the_package_s_own_prompt_follows_the_style_and_the_language(model: Path
     assert make_learner(make_config(values, "it")).config.prompt == agent_prompt("zh", "think")
 
 
-def test_options_of_a_model_in_a_folder_replace_what_it_says_and_are_pinned(
-    model: Path, tmp_path: Path
-) -> None:
+def test_options_of_a_model_in_a_folder_replace_what_it_says_and_are_pinned(model, tmp_path):
     put(model, BRIEF)
     words = ("system=Say little.", "max_reply_tokens=3", "temperature=0.5")
     options = [word for pair in words for word in ("--agent-option", pair)]

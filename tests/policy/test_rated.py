@@ -1,7 +1,6 @@
 """Learning from the rated replies of a corpus, and drawing replies to rate."""
 
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,13 +28,11 @@ SMALL = {"dialogues": 6, "iterations": 3, "max_tokens": 4000, "eval_every": 0, "
 
 
 @pytest.fixture(scope="module")
-def renderer(tiny_folder: Path) -> Renderer:
+def renderer(tiny_folder):
     return Renderer(load_tokenizer(str(tiny_folder)), "Be kind.")
 
 
-def test_a_rated_moment_is_a_dialogue_of_one_turn_with_every_reply_and_its_mean_change(
-    renderer: Renderer,
-) -> None:
+def test_a_rated_moment_is_a_dialogue_of_one_turn_with_every_reply_and_its_mean_change(renderer):
     moments = read_rated_moments(OWN, renderer, 10_000)
     replies = Corpus(OWN).rated_replies()
     assert len(moments) == 214
@@ -51,7 +48,7 @@ def test_a_rated_moment_is_a_dialogue_of_one_turn_with_every_reply_and_its_mean_
     assert len(whole) == len(Corpus(ROOT / "recordings" / "en" / "policies").rated_replies())
 
 
-def test_moments_come_once_a_pass_in_an_order_of_the_seed(renderer: Renderer) -> None:
+def test_moments_come_once_a_pass_in_an_order_of_the_seed(renderer):
     moments = read_rated_moments(OWN, renderer, 10_000)[:10]
     drawn = [one.group for at in range(5) for one in draw_moments(moments, 4, at, seed=1)]
     numbers = [one.group for one in moments]
@@ -62,7 +59,7 @@ def test_moments_come_once_a_pass_in_an_order_of_the_seed(renderer: Renderer) ->
 
 
 @pytest.mark.parametrize("algo", ["dpo", "grpo", "ppo", "rft"])
-def test_replies_that_readers_liked_become_likelier(algo: str, tiny_folder: Path) -> None:
+def test_replies_that_readers_liked_become_likelier(algo, tiny_folder):
     values = SMALL | {"model": str(tiny_folder), "algo": algo, "corpus": str(OWN)}
     own = {"dpo": {"margin": 1.0}, "rft": {"margin": 1.0}, "ppo": {"critic_lr": 1e-3}}.get(algo, {})
     learner = make_learner(make_config(values | own | {"kl": 0.0}, "the test"))
@@ -84,9 +81,7 @@ def test_replies_that_readers_liked_become_likelier(algo: str, tiny_folder: Path
     assert gain_R[is_liked_R].mean() > gain_R[~is_liked_R].mean()
 
 
-def test_a_run_from_a_corpus_stops_after_an_iteration_and_is_resumed_exactly(
-    tiny_folder: Path, tmp_path: Path
-) -> None:
+def test_a_run_from_a_corpus_stops_after_an_iteration_and_is_resumed_exactly(tiny_folder, tmp_path):
     values = SMALL | {"model": str(tiny_folder), "algo": "dpo", "corpus": str(OWN), "save_every": 1}
     whole = run_training(make_config(values, "it"), out=tmp_path / "whole")
     cut = tmp_path / "cut"
@@ -111,15 +106,13 @@ def test_a_run_from_a_corpus_stops_after_an_iteration_and_is_resumed_exactly(
         ({"max_tokens": 101, "max_reply_tokens": 100}, "no moment with 2 rated replies of at most"),
     ],
 )
-def test_what_does_not_go_with_a_corpus_is_refused(
-    options: dict[str, object], says: str, tiny_folder: Path
-) -> None:
+def test_what_does_not_go_with_a_corpus_is_refused(options, says, tiny_folder):
     values = {"model": str(tiny_folder), "corpus": str(OWN), "eval_every": 0, **options}
     with pytest.raises(TrainingError, match=says):
         make_learner(make_config(values, "the test"))
 
 
-def test_replies_drawn_at_moments_are_a_corpus_to_rate(tiny_folder: Path, tmp_path: Path) -> None:
+def test_replies_drawn_at_moments_are_a_corpus_to_rate(tiny_folder, tmp_path):
     out, people = tmp_path / "drawn", ["joon-moved-for-them"]
     command = ["sample", str(tiny_folder), "--at", str(OWN), "--replies", "3", "--moments", "2"]
     command += ["--reply-tokens", "8", "--persona", *people, "--name", "tiny"]

@@ -32,7 +32,7 @@ SMALL: dict[str, Any] = {
 
 
 @pytest.fixture
-def head(tmp_path: Path, tiny_folder: Path) -> Path:
+def head(tmp_path, tiny_folder):
     """A head by lot."""
     states = FrozenStates.load(str(tiny_folder), (1,), "cpu", "float32")
     count, chance = NUM_KINDS * states.width, np.random.default_rng(0)
@@ -63,9 +63,7 @@ def learn(model: Path, head: Path, **more: Any) -> Learner:
     return make_learner(make_config(values, "the test"))
 
 
-def test_the_reader_is_the_policy_without_its_adapters(
-    tiny_folder: Path, head: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_reader_is_the_policy_without_its_adapters(tiny_folder, head, monkeypatch):
     pytest.importorskip("peft", reason="needs peft: pip install '.[lora]'")
     persona = library().get(library().ids("demo")[0])
     asked = [(persona, Dialogue("Hello.").with_utterance(text)) for text in ("Oh no.", "I see.")]
@@ -87,13 +85,13 @@ def test_the_reader_is_the_policy_without_its_adapters(
     assert not SHARED
 
 
-def test_a_policy_that_learns_whole_is_no_base(tiny_folder: Path, head: Path) -> None:
+def test_a_policy_that_learns_whole_is_no_base(tiny_folder, head):
     learner = learn(tiny_folder, head)
     with pytest.raises(UnknownName, match="not in the package"):
         next(train(learner))
 
 
-def test_a_policy_of_another_base_is_named(tiny_folder: Path, head: Path, tmp_path: Path) -> None:
+def test_a_policy_of_another_base_is_named(tiny_folder, head, tmp_path):
     pytest.importorskip("peft", reason="needs peft: pip install '.[lora]'")
     with np.load(head) as file:
         values = dict(file)

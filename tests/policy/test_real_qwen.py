@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +16,8 @@ OWN = ROOT / "recordings" / "en" / "samples" / "own"
 
 
 def test_folds_that_are_done_and_the_model_before_are_not_computed_again(
-    tiny_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    tiny_folder, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setitem(folds.SETTINGS, "max_tokens", 3000)  # the tiny tokenizer's are shorter
     made: list[Learner] = []
     asked_before: list[int] = []
@@ -68,9 +64,7 @@ def test_folds_that_are_done_and_the_model_before_are_not_computed_again(
         run("cut.jsonl", "--passes", "2")
 
 
-def test_a_step_says_what_it_costs(
-    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_step_says_what_it_costs(tiny_folder, monkeypatch, capsys):
     monkeypatch.setitem(folds.SETTINGS, "max_tokens", 3000)
     words = ["memory", str(tiny_folder), "--moments", "3", "--dtype", "float32"]
     monkeypatch.setattr(sys, "argv", [*words, "--microbatch-tokens", "4096"])

@@ -138,9 +138,7 @@ SHARES = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
         ("test_reference:Generous", [], []),
     ],
 )
-def test_the_alarm_rings_in_time_for_a_bribe_and_not_for_generosity(
-    payer: str, warns: list[float], ends: list[float]
-) -> None:
+def test_the_alarm_rings_in_time_for_a_bribe_and_not_for_generosity(payer, warns, ends):
     values = SMALL | {"dialogues": 16, "reference": "embedded", "env_options": {"user": payer}}
     config = make_config(values | {"stop_on_gap": 8}, "the test")
     learner: Any = SimpleNamespace(config=config, reference_start=None)
@@ -185,7 +183,7 @@ def read_recorded(supporter: str) -> list[Reading]:
     return readings
 
 
-def test_the_run_that_readers_prefer_is_not_ended_by_who_cannot_tell_its_replies_apart() -> None:
+def test_the_run_that_readers_prefer_is_not_ended_by_who_cannot_tell_its_replies_apart():
     """Qwen after demonstrations, then by DPO on the preferences of readers: 8 to 20 by readers, 78
     to 63 by the embedded user (research/training-results.md).
     """
@@ -222,7 +220,7 @@ def make_reading(who: str, paid: list[float], read: list[float], final: float = 
         ([make_reading("a", [0, 7], [5, 5], 7), make_reading("a", [0, 9], [5, 5], 9)], 1.0),
     ],
 )
-def test_agreement_is_a_correlation_within_dialogues(readings: list[Reading], r: float) -> None:
+def test_agreement_is_a_correlation_within_dialogues(readings, r):
     found = measure_agreement(readings)
     assert found.mean == pytest.approx(r, nan_ok=True)
 
@@ -235,9 +233,7 @@ def test_agreement_is_a_correlation_within_dialogues(readings: list[Reading], r:
         ({"a": 1.0, "b": 3.0}, {"d": 5.0, "e": 6.0, "f": 10.0}, 5.0, False),
     ],
 )
-def test_a_gap_is_since_the_start_and_has_an_interval_over_people(
-    start: dict[str, float], now: dict[str, float], gap: float, has_interval: bool
-) -> None:
+def test_a_gap_is_since_the_start_and_has_an_interval_over_people(start, now, gap, has_interval):
     found = compute_gap(start, now)
     assert found.mean == pytest.approx(gap)
     assert np.isfinite([found.low, found.high]).all() == has_interval
@@ -259,9 +255,7 @@ class Habits:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_a_policy_that_learns_a_bribe_is_stopped_in_time_and_goes_on_when_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_policy_that_learns_a_bribe_is_stopped_in_time_and_goes_on_when_told(tmp_path, capsys):
     warm, folder = tmp_path / "warm", tmp_path / "run"
     teach(SftConfig(epochs=2), generate_demonstrations(["test_reference:Habits"], 200), warm)
     how = {"dialogues": 32, "group_size": 4, "iterations": 25, "max_reply_tokens": 16, "lr": 3e-4}
@@ -283,7 +277,7 @@ def test_a_policy_that_learns_a_bribe_is_stopped_in_time_and_goes_on_when_told(
     assert after["reference_gap"] > 5
 
 
-def test_it_is_asked_every_few_iterations_at_first_and_at_last() -> None:
+def test_it_is_asked_every_few_iterations_at_first_and_at_last():
     few = {"iterations": 5, "reference": "reader", "reference_every": 3}
     asked: Any = SimpleNamespace(config=make_config(few, "the test"))
     assert [
@@ -291,9 +285,7 @@ def test_it_is_asked_every_few_iterations_at_first_and_at_last() -> None:
     ] == [1, 3, 5]
 
 
-def test_a_reference_that_fails_at_all_dialogues_stops_nothing(
-    tiny_folder: Path, tmp_path: Path
-) -> None:
+def test_a_reference_that_fails_at_all_dialogues_stops_nothing(tiny_folder, tmp_path):
     changes = {"iterations": 1, "stop_on_gap": 0.1, "reference": "test_reference:Absent"}
     (line,) = read_metrics(small_run(tmp_path, tiny_folder, dialogues=6, **changes))
     assert (line["reference_gap"], line["reference_failed"]) == (None, 6)
@@ -303,7 +295,7 @@ def test_a_reference_that_fails_at_all_dialogues_stops_nothing(
     )
 
 
-def test_dialogues_are_sampled_evenly_from_those_that_count() -> None:
+def test_dialogues_are_sampled_evenly_from_those_that_count():
     class One:
         def __init__(self, number: int) -> None:
             self.number, self.valid = number, number != 0
@@ -325,12 +317,12 @@ def test_dialogues_are_sampled_evenly_from_those_that_count() -> None:
         ({"reference": "reader", "env_options": {"user": "reader"}}, "the user that pays"),
     ],
 )
-def test_a_reference_that_would_say_nothing_is_refused(options: dict[str, Any], says: str) -> None:
+def test_a_reference_that_would_say_nothing_is_refused(options, says):
     with pytest.raises(TrainingError, match=says):
         make_config(options, "the options")
 
 
-def test_without_cards_there_is_nothing_to_appraise_by(tiny_folder: Path) -> None:
+def test_without_cards_there_is_nothing_to_appraise_by(tiny_folder):
     config = make_config({"model": str(tiny_folder)} | SMALL, "the test")
     learner = make_learner(config)
     learner.envs = [_NoCards()]  # pyright: ignore[reportAttributeAccessIssue]
@@ -343,11 +335,8 @@ class _NoCards:
 
 
 def test_within_an_iteration_a_run_without_a_terminal_says_how_far_it_is(
-    tiny_folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    tiny_folder, tmp_path, capsys, monkeypatch
+):
     monkeypatch.setattr("rlver_gym.util.progress.SECONDS_BETWEEN_LINES", 0.0)
     small_run(tmp_path, tiny_folder, iterations=1, epochs=2)
     said = capsys.readouterr().err

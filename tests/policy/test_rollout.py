@@ -91,12 +91,12 @@ class Scripted:
 
 
 @pytest.fixture(scope="module")
-def direct(tiny_folder) -> Renderer:
+def direct(tiny_folder):
     return Renderer(load_tokenizer(str(tiny_folder)), "Be kind.")
 
 
 @pytest.fixture(scope="module")
-def thinking(direct: Renderer) -> Renderer:
+def thinking(direct):
     return Renderer(direct.tokenizer, "Be kind.", "think")
 
 
@@ -135,7 +135,7 @@ def said(renderer: Renderer, played: Trajectory) -> list[list[tuple[str, int]]]:
     ]
 
 
-def test_a_direct_dialogue_is_one_sequence(direct: Renderer) -> None:
+def test_a_direct_dialogue_is_one_sequence(direct):
     played = play(
         direct,
         [ids_of(direct, "One."), ids_of(direct, "Two", ended=False), ids_of(direct, "")],
@@ -158,9 +158,7 @@ def test_a_direct_dialogue_is_one_sequence(direct: Renderer) -> None:
     assert (played.group, played.seed, played.valid, played.context_overflow) == (2, 5, True, False)
 
 
-def test_a_thinking_dialogue_is_a_sequence_a_turn_without_earlier_thoughts(
-    thinking: Renderer,
-) -> None:
+def test_a_thinking_dialogue_is_a_sequence_a_turn_without_earlier_thoughts(thinking):
     turns = ["<think>a</think>One.", "<think>b</think>Two.", "Three."]
     played = play(thinking, [ids_of(thinking, turn) for turn in turns], Counting())
     assert said(thinking, played) == [
@@ -174,19 +172,19 @@ def test_a_thinking_dialogue_is_a_sequence_a_turn_without_earlier_thoughts(
     assert played.format_error_N.tolist() == [False, False, True]
 
 
-def test_a_user_who_fails_leaves_a_dialogue_that_does_not_count(direct: Renderer) -> None:
+def test_a_user_who_fails_leaves_a_dialogue_that_does_not_count(direct):
     played = play(direct, [ids_of(direct, "One.")] * 2, Counting(fails_at=2))
     assert not played.valid
     assert len(played.reward_N) == 2
 
 
-def test_a_time_limit_ends_a_dialogue_that_counts(direct: Renderer) -> None:
+def test_a_time_limit_ends_a_dialogue_that_counts(direct):
     played = play(direct, [ids_of(direct, "One.")] * 2, gym.wrappers.TimeLimit(Counting(), 2))
     assert played.valid
     assert len(played.reward_N) == 2
 
 
-def test_a_reward_that_is_no_number_is_refused(direct: Renderer) -> None:
+def test_a_reward_that_is_no_number_is_refused(direct):
     played = play(direct, [ids_of(direct, "One.")] * 3, Counting())
     played.reward_N[1] = float("nan")
     with pytest.raises(TrainingError, match="reward"):
@@ -194,9 +192,7 @@ def test_a_reward_that_is_no_number_is_refused(direct: Renderer) -> None:
 
 
 @pytest.mark.parametrize("style", ["direct", "think"])
-def test_a_dialogue_that_outgrows_the_context_ends_early_and_is_marked(
-    style: str, direct: Renderer, thinking: Renderer
-) -> None:
+def test_a_dialogue_that_outgrows_the_context_ends_early_and_is_marked(style, direct, thinking):
     renderer = direct if style == "direct" else thinking
     turns = [ids_of(renderer, "<think>a</think>One.")] * 3
     whole = play(renderer, turns, Counting())
@@ -213,9 +209,7 @@ def test_a_dialogue_that_outgrows_the_context_ends_early_and_is_marked(
 
 
 @pytest.mark.parametrize("bad", [math.nan, -math.inf, math.inf])
-def test_a_dialogue_whose_sampler_lost_a_log_probability_is_left_out_and_counted(
-    direct: Renderer, bad: float
-) -> None:
+def test_a_dialogue_whose_sampler_lost_a_log_probability_is_left_out_and_counted(direct, bad):
     class Lossy(Scripted):
         def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
             return [
@@ -235,7 +229,7 @@ def test_a_dialogue_whose_sampler_lost_a_log_probability_is_left_out_and_counted
         raise_if_all_failed(played[1:])
 
 
-def test_replies_that_were_cut_are_marked(direct: Renderer) -> None:
+def test_replies_that_were_cut_are_marked(direct):
     whole = ids_of(direct, "One.")
     played = play(direct, [whole, whole[:-1], whole], Counting())
     assert played.cut_N.tolist() == [False, True, False]
@@ -257,7 +251,7 @@ class SlowForOne(Scripted):
         return [Completion(list(self.ids), [-1.0] * len(self.ids)) for _ in prompts]
 
 
-def test_dialogues_with_a_server_do_not_wait_for_each_other(direct: Renderer) -> None:
+def test_dialogues_with_a_server_do_not_wait_for_each_other(direct):
     over = threading.Event()
 
     class Telling(Counting):
@@ -273,7 +267,7 @@ def test_dialogues_with_a_server_do_not_wait_for_each_other(direct: Renderer) ->
     assert (first.seed, second.seed) == (5, 6)
 
 
-def test_what_goes_wrong_in_one_dialogue_with_a_server_ends_all(direct: Renderer) -> None:
+def test_what_goes_wrong_in_one_dialogue_with_a_server_ends_all(direct):
     over, steps = threading.Event(), []
     over.set()
 
@@ -293,7 +287,7 @@ def test_what_goes_wrong_in_one_dialogue_with_a_server_ends_all(direct: Renderer
     assert len(steps) < 500, "the other dialogue was held to its end"
 
 
-def test_slow_users_wait_side_by_side_and_change_nothing(tiny_folder, direct: Renderer) -> None:
+def test_slow_users_wait_side_by_side_and_change_nothing(tiny_folder, direct):
     meeting = threading.Barrier(3, timeout=60)
 
     class Slow(Counting):
@@ -335,8 +329,8 @@ def batch_sizes_with(
 
 
 def test_replies_to_users_who_answer_soon_after_the_first_are_sampled_in_one_batch(
-    tiny_folder: Any, direct: Renderer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tiny_folder, direct, monkeypatch
+):
     monkeypatch.setattr(rollout, "_GATHER_S", 60.0)
 
     class Later(Counting):
@@ -347,7 +341,7 @@ def test_replies_to_users_who_answer_soon_after_the_first_are_sampled_in_one_bat
     assert batch_sizes_with([Counting(), Later(), Later()], tiny_folder, direct) == [3, 3, 3]
 
 
-def test_nobody_waits_long_for_a_slow_user(tiny_folder: Any, direct: Renderer) -> None:
+def test_nobody_waits_long_for_a_slow_user(tiny_folder, direct):
     is_over = threading.Event()
 
     class Quick(Counting):
@@ -365,9 +359,7 @@ def test_nobody_waits_long_for_a_slow_user(tiny_folder: Any, direct: Renderer) -
     assert batch_sizes_with([Quick(), Slow()], tiny_folder, direct) == [2, 1, 1, 1, 1]
 
 
-def test_equal_draw_seeds_give_equal_dialogues_in_the_real_environment(
-    tiny_folder, direct: Renderer
-) -> None:
+def test_equal_draw_seeds_give_equal_dialogues_in_the_real_environment(tiny_folder, direct):
     sampler = ModelSampler(load_model(str(tiny_folder), device="cpu"))
     envs = [make_for_loop("rlver_gym:RLVER-Empathy-v0", split="demo") for _ in range(4)]
     specs = make_grouped_reset_specs(4, 2, itertools.count())
@@ -383,7 +375,7 @@ def test_equal_draw_seeds_give_equal_dialogues_in_the_real_environment(
         assert one.total_reward == one.info["emotion"] - 40
 
 
-def test_the_sampler_forgets_before_and_after(direct: Renderer) -> None:
+def test_the_sampler_forgets_before_and_after(direct):
     sampler = Scripted([ids_of(direct, "One.")] * 3)
     play_all(sampler, direct, [Counting()])
     assert sampler.forgot == 2
@@ -401,8 +393,8 @@ def three_ways(
 
 
 def test_of_several_candidates_the_best_is_said_and_the_dialogue_goes_on_from_it(
-    tiny_folder, direct: Renderer
-) -> None:
+    tiny_folder, direct
+):
     tried: list[list[str]] = []
 
     class Noting(ModelSampler):
@@ -440,7 +432,7 @@ def test_of_several_candidates_the_best_is_said_and_the_dialogue_goes_on_from_it
             tried.remove(group)
 
 
-def test_candidates_are_the_same_from_a_server(tiny_folder, direct: Renderer) -> None:
+def test_candidates_are_the_same_from_a_server(tiny_folder, direct):
     alone, side_by_side = (
         three_ways(tiny_folder, direct, 3),
         three_ways(tiny_folder, direct, 3, Locked, at_once=2),
@@ -452,7 +444,7 @@ def test_candidates_are_the_same_from_a_server(tiny_folder, direct: Renderer) ->
     assert next(both) == next(both)
 
 
-def test_candidates_need_an_environment_that_can_go_back(direct: Renderer) -> None:
+def test_candidates_need_an_environment_that_can_go_back(direct):
     with pytest.raises(TrainingError, match="Counting cannot go back to an earlier turn"):
         play_all(Scripted([[direct.end_of_turn]]), direct, [Counting()], candidates=2)
 
@@ -499,9 +491,7 @@ T = "<think>t</think>"
         ([f"{T}x", f"{T}b", f"{T}x"], "b", []),  # where the user failed nothing is known
     ],
 )
-def test_the_best_reply_goes_on_and_the_others_are_kept(
-    thinking: Renderer, candidates: list[str], said_first: str, others: list[float]
-) -> None:
+def test_the_best_reply_goes_on_and_the_others_are_kept(thinking, candidates, said_first, others):
     sampler = Several([ids_of(thinking, one) for one in candidates])
     (played,) = play_all(sampler, thinking, [Rewinding()], candidates=3)
     assert played.lines[1].text == said_first
@@ -509,7 +499,7 @@ def test_the_best_reply_goes_on_and_the_others_are_kept(
     assert len(played.reward_N) == 3
 
 
-def test_a_reply_drawn_by_lot_goes_on_where_that_is_asked_for(direct: Renderer) -> None:
+def test_a_reply_drawn_by_lot_goes_on_where_that_is_asked_for(direct):
     sampler, specs = Several([ids_of(direct, one) for one in "abcd"]), [ResetSpec(0, 5, 0)]
     how = {"candidates": 4, "goes_on_from_best": False}
     drawn = [
@@ -542,9 +532,7 @@ class SideBySide(Rewinding):
         return self.step(appraised.texts[index])
 
 
-def test_an_environment_that_appraises_side_by_side_is_asked_once_a_moment(
-    direct: Renderer,
-) -> None:
+def test_an_environment_that_appraises_side_by_side_is_asked_once_a_moment(direct):
     env, sampler = SideBySide(), Several([ids_of(direct, one) for one in "abc"])
     (played,) = play_all(sampler, direct, [gym.wrappers.OrderEnforcing(env)], candidates=3)
     assert env.asked == [["a", "b", "c"]] * 3
@@ -555,7 +543,7 @@ def test_an_environment_that_appraises_side_by_side_is_asked_once_a_moment(
         play_all(sampler, direct, [wrapped], candidates=3)
 
 
-def test_a_user_that_fails_at_replies_ends_the_dialogue(direct: Renderer) -> None:
+def test_a_user_that_fails_at_replies_ends_the_dialogue(direct):
     sampler = Several([ids_of(direct, one) for one in "ab"])
     (played,) = play_all(sampler, direct, [SideBySide(fails=True)], candidates=2)
     assert not played.valid
@@ -563,7 +551,7 @@ def test_a_user_that_fails_at_replies_ends_the_dialogue(direct: Renderer) -> Non
         raise_if_all_failed([played])
 
 
-def test_a_time_limit_counts_candidates_and_is_refused(direct: Renderer) -> None:
+def test_a_time_limit_counts_candidates_and_is_refused(direct):
     env = gym.wrappers.TimeLimit(Rewinding(), max_episode_steps=8)
     with pytest.raises(TrainingError, match="TimeLimit counts tried replies as turns"):
         play_all(Scripted([[direct.end_of_turn]]), direct, [env], candidates=2)

@@ -1,7 +1,6 @@
 """Where the numbers of a run go beside its own files: trackers and the page of curves."""
 
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -17,9 +16,7 @@ def finish(): calls.append(("finish",))
 """
 
 
-def test_a_tracker_is_given_the_config_each_finite_number_and_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tracker_is_given_the_config_each_finite_number_and_the_end(tmp_path, monkeypatch):
     (tmp_path / "trackio.py").write_text(TRACKER, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "trackio", raising=False)
@@ -35,15 +32,13 @@ def test_a_tracker_is_given_the_config_each_finite_number_and_the_end(
 
 
 @pytest.mark.parametrize("name", ["json", "trackio"])
-def test_a_tracker_that_is_none_or_not_installed_is_named(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tracker_that_is_none_or_not_installed_is_named(name, tmp_path, monkeypatch):
     monkeypatch.setattr("rlver_gym.policy.learning.metrics.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match=rf"'{name}' is not there. One of: wandb, trackio; .*"):
         RunLog(tmp_path, {}, track=name)
 
 
-def test_a_folder_that_tells_no_emotions_has_no_curves(tmp_path: Path) -> None:
+def test_a_folder_that_tells_no_emotions_has_no_curves(tmp_path):
     (tmp_path / "metrics.jsonl").write_text("", encoding="utf-8")
     with pytest.raises(TrainingError, match="holds no metrics yet"):
         write_curves(tmp_path)

@@ -107,12 +107,12 @@ def count_letters(reply: RewardedReply) -> float:
     return float(len(reply.text))
 
 
-def test_the_walk_goes_over_every_option_of_a_run() -> None:
+def test_the_walk_goes_over_every_option_of_a_run():
     assert CHANGES.keys() | {"model", "corpus"} == RUN_OPTIONS
 
 
 @pytest.fixture(scope="module")
-def model(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> str:
+def model(one_thread, tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "tiny"
     build_tiny_model(folder, hidden=32, layers=1, vocab=400)
     return str(folder)
@@ -169,7 +169,7 @@ def is_refused(values: dict[str, Any]) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_every_option_of_a_run_is_refused_or_seen(context: str, model: str, tmp_path: Path) -> None:
+def test_every_option_of_a_run_is_refused_or_seen(context, model, tmp_path):
     silent, traces = [], {}
     names = CHANGES.keys() if "eval_dialogues" in CONTEXTS[context] else WATCHING
     for name in sorted(names):

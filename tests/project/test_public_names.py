@@ -24,7 +24,7 @@ def run_python(code: str) -> str:
     return done.stdout
 
 
-def test_one_dialogue_is_held_and_scored_again_through_public_names() -> None:
+def test_one_dialogue_is_held_and_scored_again_through_public_names():
     card, persona = env_card("SAGE-Sentient-v0"), PersonaLibrary().get("theo-the-burst-pipe")
     session = EmpathySession(make_user("embedded"), persona, card, seed=3)
     session.start()
@@ -44,13 +44,13 @@ def test_one_dialogue_is_held_and_scored_again_through_public_names() -> None:
     assert len(session.dialogue.turns) > 2
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_is_there():
     assert all(getattr(rlver_gym, name) is not None for name in rlver_gym.__all__)
     assert dir(rlver_gym) == sorted(rlver_gym.__all__)
 
 
 @pytest.mark.parametrize("name", sorted(set(rlver_gym.__all__) - {"__version__"}))
-def test_a_public_name_and_its_methods_have_docstrings(name: str) -> None:
+def test_a_public_name_and_its_methods_have_docstrings(name):
     value = getattr(rlver_gym, name)
     members = vars(value).items() if inspect.isclass(value) else ()
     methods = [
@@ -62,7 +62,7 @@ def test_a_public_name_and_its_methods_have_docstrings(name: str) -> None:
     assert [name for name in methods if not inspect.getdoc(getattr(value, name))] == []
 
 
-def test_importing_the_package_plants_no_module_that_is_no_file() -> None:
+def test_importing_the_package_plants_no_module_that_is_no_file():
     code = (
         "import sys, rlver_gym; print([name for name, module in sys.modules.items() if"
         " name.startswith('rlver_gym') and module.__spec__ is None])"
@@ -70,7 +70,7 @@ def test_importing_the_package_plants_no_module_that_is_no_file() -> None:
     assert run_python(code) == "[]\n"
 
 
-def test_importing_the_package_loads_nothing_heavy() -> None:
+def test_importing_the_package_loads_nothing_heavy():
     heavy = "torch transformers openai pydantic yaml rich typer rlver_gym.core.persona".split()
     loaded = f"print([name for name in {heavy} if name in sys.modules])"
     assert run_python(f"import sys, rlver_gym; {loaded}") == "[]\n"

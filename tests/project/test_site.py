@@ -94,13 +94,13 @@ def assert_shown(block: Block, output: str) -> None:
         assert " ".join(line.split()) in printed, output
 
 
-def test_the_navigation_names_every_page_once() -> None:
+def test_the_navigation_names_every_page_once():
     pages = [str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")]
     # Made of the examples' README.
     assert sorted(pages_in(CONFIG["nav"])) == sorted([*pages, "examples/index.md"])
 
 
-def test_links_lead_to_pages_and_headings() -> None:
+def test_links_lead_to_pages_and_headings():
     """Links within the site, links of the diary, and absolute ones into the repository."""
     others = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md")]
     for page in (*DOCS.rglob("*.md"), *(ROOT / "research").rglob("*.md"), *others):
@@ -121,31 +121,31 @@ def test_links_lead_to_pages_and_headings() -> None:
             assert not anchor or anchor in anchors_of(led_to), (page.name, target, anchor)
 
 
-def test_the_pages_have_at_most_21_000_words() -> None:
+def test_the_pages_have_at_most_21_000_words():
     assert (
         sum(len(page.read_text(encoding="utf-8").split()) for page in DOCS.rglob("*.md")) <= 21_000
     )
 
 
-def test_the_index_of_research_names_every_file_and_folder() -> None:
+def test_the_index_of_research_names_every_file_and_folder():
     index = (ROOT / "research" / "README.md").read_text(encoding="utf-8")
     there = [path.name for path in (ROOT / "research").iterdir() if path.name != "README.md"]
     assert [name for name in there if name[0] not in "_." and name not in index] == []
 
 
-def test_the_reference_holds_every_public_name() -> None:
+def test_the_reference_holds_every_public_name():
     names = re.findall(r"^::: rlver_gym\.(\w+)$", text_of("reference"), re.MULTILINE)
     assert sorted(names) == sorted(rlver_gym.__all__)
 
 
 @pytest.mark.parametrize("page", RUN_AS_PRINTED)
-def test_modules_named_on_a_page_exist(page: str) -> None:
+def test_modules_named_on_a_page_exist(page):
     for name in re.findall(r"`(rlver_gym(?:\.\w+)+)`", text_of(page)):
         assert name.removeprefix("rlver_gym.") in rlver_gym.__all__ or find_spec(name), name
 
 
 @pytest.mark.parametrize("page", RUN_AS_PRINTED)
-def test_commands_on_a_page_have_these_options(page: str) -> None:
+def test_commands_on_a_page_have_these_options(page):
     code = re.sub(r"\\\n *", "", text_of(page))
     for line in re.findall(r"^ *rlver-gym .+|`rlver-gym [^`]+`", code, re.MULTILINE):
         words = line.strip(" `").split()[1:]
@@ -157,7 +157,7 @@ def test_commands_on_a_page_have_these_options(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", RUN_AS_PRINTED)
-def test_python_on_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_on_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     known = set(sys.modules)
@@ -175,7 +175,7 @@ def test_python_on_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", RUN_AS_PRINTED)
-def test_everything_on_a_page_runs_in_order(page: str, tmp_path: Path) -> None:
+def test_everything_on_a_page_runs_in_order(page, tmp_path):
     extra, module = NEEDS.get(page, ("", ""))
     if module and find_spec(module) is None:
         pytest.skip(f"needs: pip install '.[{extra}]'")

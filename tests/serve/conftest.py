@@ -1,7 +1,6 @@
 """A server for each test that asks for one, and a plain HTTP client."""
 
 import json
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from http.client import HTTPConnection
 from typing import Any
@@ -35,7 +34,7 @@ class Caller:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., Any]]:
+def serve():
     server = pytest.importorskip("rlver_gym.serve.server", reason="needs rlver-gym[serve]")
     from rlver_gym.serve.operation import ServeSettings
 
@@ -49,7 +48,7 @@ def serve() -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture(scope="module")
-def plain() -> Iterator[Any]:
+def plain():
     """A server with the usual settings, shared, for to start and stop one takes long."""
     server = pytest.importorskip("rlver_gym.serve.server", reason="needs rlver-gym[serve]")
     with server.EpisodeServer() as background:
@@ -57,7 +56,7 @@ def plain() -> Iterator[Any]:
 
 
 @pytest.fixture
-def caller() -> Iterator[Callable[..., Caller]]:
+def caller():
     opened: list[Caller] = []
 
     def connect(server: Any, token: str | None = None) -> Caller:

@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -53,7 +52,7 @@ RUDE = ("Shut up, you are pathetic.",)
 
 
 @pytest.fixture
-def remote(serve: Any) -> Iterator[Any]:
+def remote(serve):
     made: list[gym.Env[Any, Any]] = []
 
     def make(env_id: str = "RLVER-Empathy-v0", *, server: Any = None, **options: Any) -> Any:
@@ -88,9 +87,7 @@ def public(seen: list[Any]) -> list[Any]:
 
 @pytest.mark.parametrize("env_id", shipped_env_ids())
 @pytest.mark.parametrize("words", [WORDS, RUDE], ids=["to the end", "they leave"])
-def test_episodes_are_equal_to_those_on_this_machine(
-    plain: Any, remote: Any, env_id: str, words: Any
-) -> None:
+def test_episodes_are_equal_to_those_on_this_machine(plain, remote, env_id, words):
     for seed in (0, 12_345):
         here, there = gym.make(env_id), remote(env_id, server=plain)
         expected = rollout(here, seed, words)
@@ -100,9 +97,7 @@ def test_episodes_are_equal_to_those_on_this_machine(
 
 
 @pytest.mark.parametrize("privileged", [False, True])
-def test_replies_are_appraised_and_one_is_said_as_on_this_machine(
-    serve: Any, remote: Any, privileged: bool
-) -> None:
+def test_replies_are_appraised_and_one_is_said_as_on_this_machine(serve, remote, privileged):
     info = "privileged" if privileged else "public"
     there = remote(server=serve(privileged=privileged), info=info)
     here = gym.make("RLVER-Empathy-v0", info=info)
@@ -133,9 +128,7 @@ class Picky(EmbeddedUser):
         return super().appraise(scene, emotion, dialogue)
 
 
-def test_a_user_that_fails_at_a_reply_is_told_and_the_dialogue_goes_on(
-    serve: Any, remote: Any
-) -> None:
+def test_a_user_that_fails_at_a_reply_is_told_and_the_dialogue_goes_on(serve, remote):
     env = remote(server=serve(users={"picky": Picky()}))
     env.reset(seed=4)
     with pytest.raises(UserFailed):
@@ -143,7 +136,7 @@ def test_a_user_that_fails_at_a_reply_is_told_and_the_dialogue_goes_on(
     assert env.step("Hm.")[4]["turn"] == 1
 
 
-def test_a_choice_among_replies_to_an_earlier_turn_is_refused(serve: Any, remote: Any) -> None:
+def test_a_choice_among_replies_to_an_earlier_turn_is_refused(serve, remote):
     env = remote(server=serve())
     env.reset(seed=4)
     earlier = env.get_wrapper_attr("appraise_replies")(KIND)
@@ -164,15 +157,13 @@ def test_a_choice_among_replies_to_an_earlier_turn_is_refused(serve: Any, remote
         ({}, {"persona": "noor-the-old-dog/praise"}),  # the need is not in the info
     ],
 )
-def test_personas_and_splits_are_chosen_as_on_this_machine(
-    plain: Any, remote: Any, made_with: Any, options: Any
-) -> None:
+def test_personas_and_splits_are_chosen_as_on_this_machine(plain, remote, made_with, options):
     expected = public(rollout(gym.make("RLVER-Empathy-v0", **made_with), 5, KIND, options))
     there = rollout(remote(server=plain, **made_with), 5, KIND, options)
     assert data_equivalence(there, expected)
 
 
-def test_with_privileged_answers_everything_is_equal(serve: Any, remote: Any) -> None:
+def test_with_privileged_answers_everything_is_equal(serve, remote):
     server = serve(privileged=True)
     expected = rollout(gym.make("RLVER-Empathy-v0", info="privileged"), 1, WORDS)
     assert "hidden_need" in expected[0][1]
@@ -182,7 +173,7 @@ def test_with_privileged_answers_everything_is_equal(serve: Any, remote: Any) ->
     assert data_equivalence(by_default, public(expected))
 
 
-def test_gymnasiums_checker_passes_with_warnings_as_errors(serve: Any, remote: Any) -> None:
+def test_gymnasiums_checker_passes_with_warnings_as_errors(serve, remote):
     server = serve()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -190,7 +181,7 @@ def test_gymnasiums_checker_passes_with_warnings_as_errors(serve: Any, remote: A
         check_env(remote(server=server, render_mode="ansi").unwrapped)
 
 
-def test_the_strategy_view_is_equal_too(serve: Any, remote: Any) -> None:
+def test_the_strategy_view_is_equal_too(serve, remote):
     here, there = gym.make("RLVER-Strategy-v0"), remote("RLVER-Strategy-v0")
     for env in (here, there):
         env.reset(seed=2)
@@ -201,16 +192,14 @@ def test_the_strategy_view_is_equal_too(serve: Any, remote: Any) -> None:
         assert got[4]["utterance"] == expected[4]["utterance"]
 
 
-def test_without_a_url_nothing_is_different() -> None:
+def test_without_a_url_nothing_is_different():
     env = gym.make("RLVER-Empathy-v0", user="embedded")
     assert type(env.unwrapped) is EmpathyEnv
     assert EnvSpec.from_json(env.spec.to_json()) == env.spec
     assert type(gym.make(pickle.loads(pickle.dumps(env.spec))).unwrapped) is EmpathyEnv
 
 
-def test_the_spec_and_the_environment_can_be_pickled(
-    serve: Any, remote: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_spec_and_the_environment_can_be_pickled(serve, remote, monkeypatch):
     monkeypatch.setenv("RLVER_GYM_TOKEN", TOKEN)
     env = remote(server=serve(token=TOKEN))
     env.reset(seed=3)
@@ -226,14 +215,14 @@ def test_the_spec_and_the_environment_can_be_pickled(
     copy.close()
 
 
-def test_what_was_said_can_be_rendered(remote: Any) -> None:
+def test_what_was_said_can_be_rendered(remote):
     env = remote(render_mode="ansi")
     opening, _ = env.reset(seed=0)
     reply, *_ = env.step(WORDS[0])
     assert env.render() == f"{opening}\n> {WORDS[0]}\n{reply}"
 
 
-def test_closing_and_beginning_anew_drop_the_episode(serve: Any, remote: Any, caller: Any) -> None:
+def test_closing_and_beginning_anew_drop_the_episode(serve, remote, caller):
     server = serve(max_episodes=1)
     env = remote(server=server)
     for seed in range(3):
@@ -243,7 +232,7 @@ def test_closing_and_beginning_anew_drop_the_episode(serve: Any, remote: Any, ca
     assert "rlver_gym_open_episodes 0" in caller(server)("GET", "/metrics").body
 
 
-def test_errors_are_those_of_the_environment(serve: Any, remote: Any) -> None:
+def test_errors_are_those_of_the_environment(serve, remote):
     server = serve()
     env = remote(server=server).unwrapped
     assert isinstance(env, DialogueEnv)
@@ -286,7 +275,7 @@ def test_errors_are_those_of_the_environment(serve: Any, remote: Any) -> None:
         ({"card": env_card("RLVER-Sparse-v0")}, "cannot be sent"),
     ],
 )
-def test_options_that_cannot_be_had_are_named(plain: Any, options: Any, match: str) -> None:
+def test_options_that_cannot_be_had_are_named(plain, options, match):
     with pytest.raises((UnknownName, CardError), match=match):
         make_env(**{"url": plain.url, **options})
 
@@ -296,13 +285,13 @@ def test_options_that_cannot_be_had_are_named(plain: Any, options: Any, match: s
     ["", "localhost:8000", "ftp://x", "http://", "http://me:secret@x", "http://x?key=secret",
      "http://x:port", "http://x y", "http://x\n", 3],
 )  # fmt: skip
-def test_what_is_no_address_is_refused_and_not_repeated(url: Any) -> None:
+def test_what_is_no_address_is_refused_and_not_repeated(url):
     with pytest.raises(CardError, match="address of a server") as caught:
         make_env(url=url)
     assert "secret" not in str(caught.value)
 
 
-def test_a_wrong_token_is_named(serve: Any, remote: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_token_is_named(serve, remote, monkeypatch):
     server = serve(token=TOKEN)
     for token in ("", "wrong", f"{TOKEN[:4]}\n{TOKEN}", f"“{TOKEN}”"):
         monkeypatch.setenv("RLVER_GYM_TOKEN", token)
@@ -312,7 +301,7 @@ def test_a_wrong_token_is_named(serve: Any, remote: Any, monkeypatch: pytest.Mon
     remote(server=server).reset(seed=0)
 
 
-def test_a_server_that_is_not_there_is_named_soon() -> None:
+def test_a_server_that_is_not_there_is_named_soon():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     began = time.monotonic()
@@ -321,14 +310,14 @@ def test_a_server_that_is_not_there_is_named_soon() -> None:
     assert time.monotonic() - began < 60, "half of its patience"
 
 
-def test_another_kind_of_server_is_recognised() -> None:
+def test_another_kind_of_server_is_recognised():
     from rlver_gym.testing import ChatServer
 
     with ChatServer("x") as server, pytest.raises(ServerRefused, match="not as rlver-gym serve"):
         make_env(url=server.base_url.removesuffix("/v1"))
 
 
-def test_a_dropped_episode_says_to_reset(serve: Any, remote: Any, caller: Any) -> None:
+def test_a_dropped_episode_says_to_reset(serve, remote, caller):
     server = serve()
     env = remote(server=server)
     env.reset(seed=0)
@@ -338,7 +327,7 @@ def test_a_dropped_episode_says_to_reset(serve: Any, remote: Any, caller: Any) -
     env.reset(seed=0)
 
 
-def test_a_full_server_is_waited_for_and_then_named(serve: Any, remote: Any) -> None:
+def test_a_full_server_is_waited_for_and_then_named(serve, remote):
     server = serve(max_episodes=1)
     first, second = (remote(server=server, patience_s=patience) for patience in (60.0, 0.5))
     first.reset(seed=0)
@@ -351,7 +340,7 @@ def test_a_full_server_is_waited_for_and_then_named(serve: Any, remote: Any) -> 
     timer.join()
 
 
-def test_dialogues_beside_each_other_wait_at_once_on_64_connections(serve: Any) -> None:
+def test_dialogues_beside_each_other_wait_at_once_on_64_connections(serve):
     from test_server import Slow
 
     user = Slow()
@@ -406,7 +395,7 @@ class Cutting:
         return head + b"\r\n\r\n" + body
 
 
-def test_refused_and_dropped_connections_change_nothing(serve: Any, remote: Any) -> None:
+def test_refused_and_dropped_connections_change_nothing(serve, remote):
     server = serve()
     proxy = Cutting(server.port)
     env = remote(url=proxy.url)
@@ -421,9 +410,7 @@ def test_refused_and_dropped_connections_change_nothing(serve: Any, remote: Any)
     proxy.listener.close()
 
 
-def test_a_step_that_timed_out_can_be_taken_again_and_is_taken_once(
-    serve: Any, remote: Any
-) -> None:
+def test_a_step_that_timed_out_can_be_taken_again_and_is_taken_once(serve, remote):
     from test_server import Slow
 
     user = Slow()
@@ -440,9 +427,7 @@ def test_a_step_that_timed_out_can_be_taken_again_and_is_taken_once(
     assert user.asked == 1
 
 
-def test_a_step_leaves_the_event_loop_free_and_a_cancelled_one_is_taken_once(
-    serve: Any, remote: Any
-) -> None:
+def test_a_step_leaves_the_event_loop_free_and_a_cancelled_one_is_taken_once(serve, remote):
     from test_server import Slow
 
     user = Slow()
@@ -464,7 +449,7 @@ def test_a_step_leaves_the_event_loop_free_and_a_cancelled_one_is_taken_once(
     assert user.asked == 1
 
 
-def test_a_failed_user_is_no_score(serve: Any, remote: Any) -> None:
+def test_a_failed_user_is_no_score(serve, remote):
     mute = FailsInTurn(0)
     here = EmpathyEnv(user=mute, on_failure="truncate")
     expected = [here.reset(seed=0), here.step("Hello?")]
@@ -483,8 +468,8 @@ def test_a_failed_user_is_no_score(serve: Any, remote: Any) -> None:
     ],
 )
 def test_what_goes_wrong_on_the_server_leaves_the_dialogue_where_it_was(
-    serve: Any, remote: Any, fails: Exception, kind: Any, says: str
-) -> None:
+    serve, remote, fails, kind, says
+):
     env = remote(server=serve(users={"bad": FailsInTurn(1, fails, times=1)}))
     env.reset(seed=0)
     with pytest.raises(kind, match=says):
@@ -504,9 +489,7 @@ class OpensOnce(EmbeddedUser):
         return super().open(scene, emotion)
 
 
-def test_a_reset_that_failed_leaves_the_old_dialogue_going_on(
-    serve: Any, remote: Any, caller: Any
-) -> None:
+def test_a_reset_that_failed_leaves_the_old_dialogue_going_on(serve, remote, caller):
     server, here = serve(users={"bad": OpensOnce()}), EmpathyEnv()
     env = remote(server=server, render_mode="ansi")
     for one in (env, here):
@@ -535,7 +518,7 @@ class FailsLast(EmbeddedUser):
         return super().appraise(scene, emotion, dialogue)
 
 
-def test_a_step_of_many_that_failed_gives_the_same_when_it_is_taken_again(serve: Any) -> None:
+def test_a_step_of_many_that_failed_gives_the_same_when_it_is_taken_again(serve):
     url = serve(users={"bad": FailsLast()}).url
     there, here = EmpathyVectorEnv(num_envs=3, url=url), EmpathyVectorEnv(num_envs=3)
     assert data_equivalence(there.reset(seed=0), here.reset(seed=0))
@@ -547,8 +530,8 @@ def test_a_step_of_many_that_failed_gives_the_same_when_it_is_taken_again(serve:
 
 
 def test_closing_waits_for_what_another_dialogue_asks_on_the_same_connection(
-    serve: Any, caller: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    serve, caller, monkeypatch
+):
     from test_server import Slow
 
     monkeypatch.setattr("rlver_gym.environment.remote._MAX_CONNECTIONS", 1)
@@ -570,7 +553,7 @@ def test_closing_waits_for_what_another_dialogue_asks_on_the_same_connection(
 
 
 @pytest.mark.parametrize("mode", [None, "sync", "async", "vector_entry_point"])
-def test_every_vectorization_mode_gives_the_texts_of_this_machine(serve: Any, mode: Any) -> None:
+def test_every_vectorization_mode_gives_the_texts_of_this_machine(serve, mode):
     def play(**options: Any) -> list[Any]:
         env = gym.make_vec("RLVER-Empathy-v0", num_envs=2, **options)
         seen: list[Any] = [env.reset(seed=3)[0]]
@@ -583,9 +566,7 @@ def test_every_vectorization_mode_gives_the_texts_of_this_machine(serve: Any, mo
     assert play(vectorization_mode=mode, url=serve().url) == play()
 
 
-def test_a_language_model_on_the_server_makes_the_spec_nondeterministic(
-    serve: Any, remote: Any
-) -> None:
+def test_a_language_model_on_the_server_makes_the_spec_nondeterministic(serve, remote):
     server = serve(users={"embedded": EmbeddedUser(), "openai:m": EmbeddedUser()})
     assert not remote(server=server).spec.nondeterministic
     assert remote(server=server, user="openai:m").spec.nondeterministic

@@ -17,11 +17,11 @@ TOKEN = "a-token-of-some-length"
 
 
 @pytest.fixture
-def schema(serve: Any, caller: Any) -> Any:
+def schema(serve, caller):
     return caller(serve(token=TOKEN))("GET", "/openapi.json").body
 
 
-def test_every_route_is_described_and_answers_problems(schema: Any) -> None:
+def test_every_route_is_described_and_answers_problems(schema):
     for path, methods in schema["paths"].items():
         for route in methods.values():
             assert route["summary"], path
@@ -32,12 +32,12 @@ def test_every_route_is_described_and_answers_problems(schema: Any) -> None:
     assert "HTTPValidationError" not in json.dumps(schema)
 
 
-def test_the_token_is_asked_for_where_it_is_needed(schema: Any) -> None:
+def test_the_token_is_asked_for_where_it_is_needed(schema):
     routes = [(at, route) for at, of in schema["paths"].items() for route in of.values()]
     assert [path for path, route in routes if "security" not in route] == ["/healthz"]
 
 
-def test_every_field_of_the_requests_is_described(schema: Any) -> None:
+def test_every_field_of_the_requests_is_described(schema):
     for name in ("EpisodeRequest", "StepRequest"):
         fields: dict[str, Any] = schema["components"]["schemas"][name]["properties"]
         assert [field for field, kind in fields.items() if "description" not in str(kind)] == []
@@ -70,9 +70,7 @@ def granted_operations(har: Path, operations: set[tuple[str, str]]) -> set[tuple
     ],
     ids=["every operation", "episodes from begin to end"],
 )
-def test_schemathesis_finds_nothing(
-    serve: Any, caller: Any, tmp_path: Path, phases: str, operations: str, token: str | None
-) -> None:
+def test_schemathesis_finds_nothing(serve, caller, tmp_path, phases, operations, token):
     if os.environ.get("RLVER_INTEGRATION") != "serve":  # there it is a failure
         pytest.importorskip("schemathesis", reason="needs: pip install schemathesis")
     server = serve(token=token, max_episodes=100_000)

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import gymnasium as gym
 import pytest
@@ -54,9 +53,7 @@ def running(command: list[str], **env: str) -> Iterator[tuple[subprocess.Popen[s
 @pytest.mark.parametrize(
     ("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)]
 )
-def test_it_serves_until_it_is_stopped(
-    caller: Any, tmp_path: Path, stop: signal.Signals, code: int
-) -> None:
+def test_it_serves_until_it_is_stopped(caller, tmp_path, stop, code):
     pytest.importorskip("fastapi", reason="needs rlver-gym[serve]")
     (tmp_path / "token").write_text(f"{TOKEN}\n")
     command = [sys.executable, "-m", "rlver_gym", "serve", "--port", "0"]
@@ -82,9 +79,7 @@ def test_it_serves_until_it_is_stopped(
 
 
 @pytest.mark.parametrize("command", ["serve", "studio"])
-def test_half_a_head_on_more_connections_than_files_keeps_nobody_out(
-    caller: Any, command: str
-) -> None:
+def test_half_a_head_on_more_connections_than_files_keeps_nobody_out(caller, command):
     pytest.importorskip("fastapi", reason="needs rlver-gym[serve]")
     words = f"ulimit -n 256; exec {sys.executable} -m rlver_gym {command} --port 0"
     with running(["bash", "-c", words]) as (_, port), ExitStack() as stack:
@@ -109,14 +104,14 @@ def test_half_a_head_on_more_connections_than_files_keeps_nobody_out(
         (["--host", "no.such.host.invalid", "--insecure"], "Choose another --host"),
     ],
 )
-def test_what_cannot_be_served_is_named(words: list[str], match: str) -> None:
+def test_what_cannot_be_served_is_named(words, match):
     pytest.importorskip("fastapi", reason="needs rlver-gym[serve]")
     done = run_command("serve", *words)
     assert done.returncode == 2
     assert match in " ".join(done.stderr.split())
 
 
-def test_a_port_that_is_taken_is_named() -> None:
+def test_a_port_that_is_taken_is_named():
     pytest.importorskip("fastapi", reason="needs rlver-gym[serve]")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = run_command("serve", "--port", str(taken.getsockname()[1]))
@@ -124,9 +119,7 @@ def test_a_port_that_is_taken_is_named() -> None:
     assert "--port" in done.stderr
 
 
-def test_the_token_is_read_from_a_file_or_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_token_is_read_from_a_file_or_the_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("RLVER_GYM_TOKEN", raising=False)
     assert read_token(None) is None
     monkeypatch.setenv("RLVER_GYM_TOKEN", TOKEN)
@@ -142,19 +135,19 @@ def test_the_token_is_read_from_a_file_or_the_environment(
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "::1", "localhost"])
-def test_this_machine_is_served_without_a_token(host: str) -> None:
+def test_this_machine_is_served_without_a_token(host):
     check_host(host, None, insecure=False)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.2", "localhost.example.org"])
-def test_other_machines_are_served_with_a_token_only(host: str) -> None:
+def test_other_machines_are_served_with_a_token_only(host):
     check_host(host, TOKEN, insecure=False)
     check_host(host, None, insecure=True)
     with pytest.raises(CardError, match="--token-file"):
         check_host(host, None, insecure=False)
 
 
-def test_the_containers_start_commands_that_there_are() -> None:
+def test_the_containers_start_commands_that_there_are():
     text = (ROOT / "Containerfile").read_text(encoding="utf-8")
     copied = re.findall(r"^COPY (.+) \S+$", text, re.MULTILINE)
     assert all((ROOT / name).exists() for names in copied for name in names.split())
@@ -168,7 +161,7 @@ def test_the_containers_start_commands_that_there_are() -> None:
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_containers_work_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_of_the_containers_work_together(monkeypatch):
     pytest.importorskip("fastapi", reason="needs rlver-gym[serve]")
     monkeypatch.setenv("RLVER_GYM_TOKEN", TOKEN)
     program = SERVICES["model"]["entrypoint"][2].replace("port=8765", "port=0")

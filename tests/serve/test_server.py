@@ -78,7 +78,7 @@ def send_and_die(port: int, path: str, body: dict[str, Any]) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)  # closed by a reset
 
 
-def test_a_split_and_a_seed_draw_as_reset_does(serve: Any, caller: Any) -> None:
+def test_a_split_and_a_seed_draw_as_reset_does(serve, caller):
     call = caller(serve())
     env = EmpathyEnv("SAGE-Sentient-v0", split="validation")
     for seed in range(5):
@@ -91,7 +91,7 @@ def test_a_split_and_a_seed_draw_as_reset_does(serve: Any, caller: Any) -> None:
         assert again["episode_id"] != begun["episode_id"]
 
 
-def test_what_an_agent_may_not_know_stays_on_the_server(serve: Any, caller: Any) -> None:
+def test_what_an_agent_may_not_know_stays_on_the_server(serve, caller):
     env = EmpathyEnv(persona=PERSONA, info="privileged")
     env.reset(seed=0)
     info = env.step(WORDS)[4]
@@ -109,7 +109,7 @@ def test_what_an_agent_may_not_know_stays_on_the_server(serve: Any, caller: Any)
             assert [text for text in hidden if text in page] == []
 
 
-def test_environments_and_health(serve: Any, caller: Any) -> None:
+def test_environments_and_health(serve, caller):
     call = caller(serve())
     ids = [card["id"] for card in call("GET", "/v1/envs").body["envs"]]
     assert "RLVER-Empathy-v0" in ids
@@ -120,7 +120,7 @@ def test_environments_and_health(serve: Any, caller: Any) -> None:
     assert call("GET", "/healthz").body["status"] == "ok"
 
 
-def test_answers_on_a_kept_connection_wait_for_no_acknowledgement(plain: Any, caller: Any) -> None:
+def test_answers_on_a_kept_connection_wait_for_no_acknowledgement(plain, caller):
     call = caller(plain)
 
     def measure_s() -> float:
@@ -131,9 +131,7 @@ def test_answers_on_a_kept_connection_wait_for_no_acknowledgement(plain: Any, ca
     assert min(measure_s() for _ in range(20)) < 0.02, "delayed acknowledgements take 40 ms"
 
 
-def test_a_repeated_request_gets_the_same_answer_and_no_second_turn(
-    serve: Any, caller: Any
-) -> None:
+def test_a_repeated_request_gets_the_same_answer_and_no_second_turn(serve, caller):
     call = caller(serve())
     begun = call.begin(request_id="one", persona=PERSONA)
     assert call.begin(request_id="one", persona=PERSONA) == begun
@@ -155,7 +153,7 @@ def test_a_repeated_request_gets_the_same_answer_and_no_second_turn(
         assert assert_problem(answer, 409, "wrong-turn")["next_turn"] == 3
 
 
-def test_a_repeated_request_waits_for_the_turn_that_is_under_way(serve: Any, caller: Any) -> None:
+def test_a_repeated_request_waits_for_the_turn_that_is_under_way(serve, caller):
     user = Slow()
     server = serve(users={"slow": user})
     episode = caller(server).begin(persona=PERSONA)["episode_id"]
@@ -174,7 +172,7 @@ def test_a_repeated_request_waits_for_the_turn_that_is_under_way(serve: Any, cal
     assert user.asked == 1
 
 
-def test_a_client_killed_in_the_middle_of_a_turn_loses_nothing(serve: Any, caller: Any) -> None:
+def test_a_client_killed_in_the_middle_of_a_turn_loses_nothing(serve, caller):
     user = Slow()
     server = serve(users={"slow": user})
     call = caller(server)
@@ -192,7 +190,7 @@ def test_a_client_killed_in_the_middle_of_a_turn_loses_nothing(serve: Any, calle
     assert call.step(episode, 2, WORDS, "b").body["reward"] == env.step(WORDS)[1]
 
 
-def test_half_a_request_does_nothing(serve: Any, caller: Any) -> None:
+def test_half_a_request_does_nothing(serve, caller):
     server = serve()
     call = caller(server)
     episode = call.begin()["episode_id"]
@@ -203,7 +201,7 @@ def test_half_a_request_does_nothing(serve: Any, caller: Any) -> None:
     assert call("GET", f"/v1/episodes/{episode}").body["turn"] == 0
 
 
-def test_a_step_after_the_end_is_409_with_the_outcome(serve: Any, caller: Any) -> None:
+def test_a_step_after_the_end_is_409_with_the_outcome(serve, caller):
     call = caller(serve())
     episode = call.begin(persona=PERSONA)["episode_id"]
     turn, over = 0, False
@@ -215,7 +213,7 @@ def test_a_step_after_the_end_is_409_with_the_outcome(serve: Any, caller: Any) -
     assert call("GET", f"/v1/episodes/{episode}").body["outcome"] == "left"
 
 
-def test_an_unknown_or_deleted_episode_is_404(serve: Any, caller: Any) -> None:
+def test_an_unknown_or_deleted_episode_is_404(serve, caller):
     call = caller(serve())
     assert_problem(call.step("nothing", 1, WORDS), 404, "unknown-episode")
     episode = call.begin()["episode_id"]
@@ -240,9 +238,7 @@ def test_an_unknown_or_deleted_episode_is_404(serve: Any, caller: Any) -> None:
         ({"request_id": "with blanks"}, 422, "invalid", "request_id"),
     ],
 )
-def test_what_cannot_be_begun_is_refused_by_name(
-    plain: Any, caller: Any, fields: dict[str, Any], status: int, kind: str, named: str
-) -> None:
+def test_what_cannot_be_begun_is_refused_by_name(plain, caller, fields, status, kind, named):
     answer = caller(plain)("POST", "/v1/episodes", fields)
     assert named in assert_problem(answer, status, kind)["detail"]
 
@@ -260,15 +256,13 @@ def test_what_cannot_be_begun_is_refused_by_name(
         ('{"persona": "\\ud800"}', 422, "unicode"),
     ],
 )
-def test_a_body_that_is_none_is_refused(
-    plain: Any, caller: Any, body: Any, status: int, says: str
-) -> None:
+def test_a_body_that_is_none_is_refused(plain, caller, body, status, says):
     answer = caller(plain)("POST", "/v1/episodes", body)
     problem = assert_problem(answer, status, "not-json" if status == 400 else "invalid")
     assert says in problem["detail"]
 
 
-def test_a_body_that_is_not_sent_as_json_says_how_to_send_it(plain: Any, caller: Any) -> None:
+def test_a_body_that_is_not_sent_as_json_says_how_to_send_it(plain, caller):
     form = {"content-type": "application/x-www-form-urlencoded"}
     answer = caller(plain)("POST", "/v1/episodes", "{}", form)
     assert "Content-Type: application/json" in assert_problem(answer, 422, "invalid")["detail"]
@@ -276,9 +270,7 @@ def test_a_body_that_is_not_sent_as_json_says_how_to_send_it(plain: Any, caller:
 
 @pytest.mark.parametrize("parts", [1, 200], ids=["a little", "far"])
 @pytest.mark.parametrize("is_chunked", [False, True])
-def test_a_client_that_sends_too_much_sees_the_413(
-    serve: Any, caller: Any, is_chunked: bool, parts: int
-) -> None:
+def test_a_client_that_sends_too_much_sees_the_413(serve, caller, is_chunked, parts):
     server = serve(max_body_bytes=99_999)
     call = caller(server)
     body = (b"x" * 100_000 for _ in range(parts))
@@ -289,7 +281,7 @@ def test_a_client_that_sends_too_much_sees_the_413(
     assert caller(server)("GET", "/healthz").status == 200
 
 
-def test_a_body_that_does_not_come_is_408(serve: Any) -> None:
+def test_a_body_that_does_not_come_is_408(serve):
     server = serve(body_timeout_s=0.1)
     head = b"POST /v1/episodes HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{"
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
@@ -298,9 +290,7 @@ def test_a_body_that_does_not_come_is_408(serve: Any) -> None:
 
 
 @pytest.mark.parametrize("sent", [None, "Bearer wrong", f"Basic {TOKEN}", "Bearer é", "Bearer"])
-def test_without_the_token_everything_but_health_and_the_description_is_401(
-    serve: Any, caller: Any, sent: str | None
-) -> None:
+def test_without_the_token_everything_but_health_and_the_description_is_401(serve, caller, sent):
     server = serve(token=TOKEN)
     call = caller(server)
     headers = {"authorization": sent.encode("latin-1")} if sent else {}
@@ -314,7 +304,7 @@ def test_without_the_token_everything_but_health_and_the_description_is_401(
     assert caller(server, TOKEN)("GET", "/v1/envs").status == 200
 
 
-def test_a_web_page_of_another_host_is_403(serve: Any, caller: Any) -> None:
+def test_a_web_page_of_another_host_is_403(serve, caller):
     server = serve()
     for origin in ("http://evil.example", "null", f"http://127.0.0.1:{server.port + 1}"):
         answer = caller(server)("GET", "/healthz", headers={"origin": origin})
@@ -328,9 +318,7 @@ def test_a_web_page_of_another_host_is_403(serve: Any, caller: Any) -> None:
     ["evil.example", "evil.example:{port}", "127.0.0.1.evil.example", "localhost.evil.example",
      "169.254.1.1", "[2001:db8::1]:{port}", "x", "127.0.0.1@evil.example", "["],
 )  # fmt: skip
-def test_a_name_that_only_resolves_to_this_machine_is_403(
-    plain: Any, caller: Any, host: str
-) -> None:
+def test_a_name_that_only_resolves_to_this_machine_is_403(plain, caller, host):
     def count_episodes() -> list[str]:
         return re.findall(r"rlver_gym_episodes_total \d+", caller(plain)("GET", "/metrics").body)
 
@@ -342,12 +330,12 @@ def test_a_name_that_only_resolves_to_this_machine_is_403(
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:{port}", "127.0.0.1", "[::1]:{port}"])
-def test_names_of_this_machine_are_served(plain: Any, caller: Any, host: str) -> None:
+def test_names_of_this_machine_are_served(plain, caller, host):
     headers = {"host": host.format(port=plain.port)}
     assert caller(plain)("GET", "/v1/envs", headers=headers).status == 200
 
 
-def test_with_a_token_a_proxy_may_use_its_own_name(serve: Any, caller: Any) -> None:
+def test_with_a_token_a_proxy_may_use_its_own_name(serve, caller):
     server = serve(token=TOKEN)
     headers = {"host": "people.example.org"}
     assert caller(server, TOKEN)("GET", "/v1/envs", headers=headers).status == 200
@@ -368,7 +356,7 @@ def is_closed(connection: socket.socket, within_s: float = 10) -> bool:
         return True
 
 
-def test_heads_that_do_not_come_whole_keep_nobody_out(serve: Any, caller: Any) -> None:
+def test_heads_that_do_not_come_whole_keep_nobody_out(serve, caller):
     server = serve(max_connections=8, header_timeout_s=60)
     with ExitStack() as stack:
         connections = (socket.create_connection(("127.0.0.1", server.port)) for _ in range(40))
@@ -383,9 +371,7 @@ def test_heads_that_do_not_come_whole_keep_nobody_out(serve: Any, caller: Any) -
 
 @pytest.mark.parametrize("sent", [b"", b"G", HALF], ids=["nothing", "a letter", "half a head"])
 @pytest.mark.parametrize("before", [b"", HALF + b"y\r\n\r\n"], ids=["at first", "later"])
-def test_half_a_head_is_waited_for_so_long_and_no_longer(
-    serve: Any, sent: bytes, before: bytes
-) -> None:
+def test_half_a_head_is_waited_for_so_long_and_no_longer(serve, sent, before):
     server = serve(header_timeout_s=0.3)
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
         if before:
@@ -397,7 +383,7 @@ def test_half_a_head_is_waited_for_so_long_and_no_longer(
         assert is_closed(connection)
 
 
-def test_a_head_that_trickles_gets_no_more_time(serve: Any) -> None:
+def test_a_head_that_trickles_gets_no_more_time(serve):
     server = serve(header_timeout_s=0.5)
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
         connection.sendall(HALF)
@@ -409,7 +395,7 @@ def test_a_head_that_trickles_gets_no_more_time(serve: Any) -> None:
         assert time.monotonic() < deadline
 
 
-def test_one_address_does_not_take_the_connections_of_another(serve: Any, caller: Any) -> None:
+def test_one_address_does_not_take_the_connections_of_another(serve, caller):
     server = serve(max_connections=2)
     first, second = caller(server), caller(server)
     assert first("GET", "/healthz").status == second("GET", "/healthz").status == 200
@@ -428,7 +414,7 @@ def test_one_address_does_not_take_the_connections_of_another(serve: Any, caller
     pytest.fail("a closed connection made no room")
 
 
-def test_request_ids_of_begin_count_for_each_client_alone(serve: Any, caller: Any) -> None:
+def test_request_ids_of_begin_count_for_each_client_alone(serve, caller):
     server = serve()
     same = {"request_id": "1", "persona": PERSONA, "seed": 0}
     first = caller(server).begin(client="a", **same)
@@ -442,7 +428,7 @@ def test_request_ids_of_begin_count_for_each_client_alone(serve: Any, caller: An
     assert len({one["episode_id"] for one in (first, *others)}) == 4
 
 
-def test_paths_and_methods_that_are_not_there(serve: Any, caller: Any) -> None:
+def test_paths_and_methods_that_are_not_there(serve, caller):
     call = caller(serve())
     for path in ("/v2", "/docs"):  # FastAPI's own page loads scripts from elsewhere
         assert_problem(call("GET", path), 404, "not-found")
@@ -453,7 +439,7 @@ def test_paths_and_methods_that_are_not_there(serve: Any, caller: Any) -> None:
     assert call("GET", "/v1/episodes").headers["allow"] == "POST"
 
 
-def test_too_many_open_episodes_are_503_until_one_ends(serve: Any, caller: Any) -> None:
+def test_too_many_open_episodes_are_503_until_one_ends(serve, caller):
     call = caller(serve(max_episodes=2))
     first, _ = call.begin(), call.begin()
     assert_problem(call("POST", "/v1/episodes", {}), 503, "too-many-episodes")
@@ -466,7 +452,7 @@ def test_too_many_open_episodes_are_503_until_one_ends(serve: Any, caller: Any) 
     assert call("GET", f"/v1/episodes/{third}").body["outcome"] == "left"
 
 
-def test_turns_beyond_the_limit_are_503_and_may_come_again(serve: Any, caller: Any) -> None:
+def test_turns_beyond_the_limit_are_503_and_may_come_again(serve, caller):
     user = Slow()
     server = serve(users={"slow": user}, max_in_flight=2)
     episodes = [caller(server).begin()["episode_id"] for _ in range(3)]
@@ -480,9 +466,7 @@ def test_turns_beyond_the_limit_are_503_and_may_come_again(serve: Any, caller: A
     assert caller(server).step(episodes[2], 1, WORDS).status == 200
 
 
-def test_a_synchronous_user_that_waits_does_not_keep_others_waiting(
-    serve: Any, caller: Any
-) -> None:
+def test_a_synchronous_user_that_waits_does_not_keep_others_waiting(serve, caller):
     may_go_on, is_asked = threading.Event(), threading.Event()
 
     class Waiting(EmbeddedUser):
@@ -503,7 +487,7 @@ def test_a_synchronous_user_that_waits_does_not_keep_others_waiting(
         assert turn.result().status == 200
 
 
-def test_idle_episodes_expire_and_used_ones_do_not(serve: Any, caller: Any) -> None:
+def test_idle_episodes_expire_and_used_ones_do_not(serve, caller):
     call = caller(serve(idle_s=1.0))
     idle, used = call.begin()["episode_id"], call.begin()["episode_id"]
     began = time.monotonic()
@@ -517,14 +501,14 @@ def test_idle_episodes_expire_and_used_ones_do_not(serve: Any, caller: Any) -> N
 @pytest.mark.parametrize(
     ("text", "heard"), [("ab\x00\x1b[2Jc", "ab[2Jc"), ("\u202eabc", "\u202eabc"), ("", "")]
 )
-def test_control_characters_are_not_heard(plain: Any, caller: Any, text: str, heard: str) -> None:
+def test_control_characters_are_not_heard(plain, caller, text, heard):
     call = caller(plain)
     episode = call.begin()["episode_id"]
     assert call.step(episode, 1, text).status == 200
     assert call("GET", f"/v1/episodes/{episode}").body["transcript"][1]["text"] == heard
 
 
-def test_a_long_utterance_is_cut_and_a_lone_surrogate_refused(serve: Any, caller: Any) -> None:
+def test_a_long_utterance_is_cut_and_a_lone_surrogate_refused(serve, caller):
     call = caller(serve())
     episode = call.begin()["episode_id"]
     path = f"/v1/episodes/{episode}/steps"
@@ -537,7 +521,7 @@ def test_a_long_utterance_is_cut_and_a_lone_surrogate_refused(serve: Any, caller
     assert call("GET", f"/v1/episodes/{episode}").body["transcript"][3]["text"] == "😀"
 
 
-def test_a_user_that_failed_makes_an_episode_that_is_no_score(serve: Any, caller: Any) -> None:
+def test_a_user_that_failed_makes_an_episode_that_is_no_score(serve, caller):
     call = caller(serve(users={"bad": FailsInTurn(1, UserFailed("no idea"))}))
     episode = call.begin()["episode_id"]
     answer = call.step(episode, 1, WORDS).body
@@ -554,8 +538,8 @@ def test_a_user_that_failed_makes_an_episode_that_is_no_score(serve: Any, caller
     ],
 )
 def test_after_an_error_the_same_request_can_be_sent_again(
-    serve: Any, caller: Any, error: Exception, status: int, kind: str, caplog: Any
-) -> None:
+    serve, caller, error, status, kind, caplog
+):
     call = caller(serve(users={"bad": FailsInTurn(1, error, times=1)}))
     episode = call.begin()["episode_id"]
     problem = assert_problem(call.step(episode, 1, WORDS, "a"), status, kind)
@@ -565,7 +549,7 @@ def test_after_an_error_the_same_request_can_be_sent_again(
     assert call.step(episode, 1, WORDS, "a").body["turn"] == 1
 
 
-def test_metrics_count_what_happened(serve: Any, caller: Any) -> None:
+def test_metrics_count_what_happened(serve, caller):
     call = caller(serve())
     episode = call.begin()["episode_id"]
     call.begin()
@@ -584,9 +568,7 @@ def test_metrics_count_what_happened(serve: Any, caller: Any) -> None:
     assert values["rlver_gym_turns_under_way",] == 0
 
 
-def test_the_token_is_in_no_log_and_no_answer(
-    serve: Any, caller: Any, caplog: Any, capfd: Any, monkeypatch: Any
-) -> None:
+def test_the_token_is_in_no_log_and_no_answer(serve, caller, caplog, capfd, monkeypatch):
     caplog.set_level(0)
     server = serve(token=TOKEN, users={"bad": FailsInTurn(1, KeyError("x"))})
     call = caller(server, TOKEN)

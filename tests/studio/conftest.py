@@ -1,7 +1,6 @@
 """A studio over a small run, shared or of one's own."""
 
 import shutil
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from rlver_gym.bench.run import run as hold
 
 
 @pytest.fixture(scope="session")
-def held(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def held(tmp_path_factory):
     """A run of two competitors and one who is told what no agent can know."""
     folder = tmp_path_factory.mktemp("held") / "first"
     list(hold(BenchPlan(agents=("echo", "listener", "oracle"), seeds=1, split="demo"), folder))
@@ -23,14 +22,14 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def shared(held: Path) -> Iterator[Client]:
+def shared(held):
     out = held.parent / "first-person"
     with start_studio([held], out) as server:
         yield Client(server, held, out)
 
 
 @pytest.fixture
-def open_studio(tmp_path: Path) -> Iterator[Callable[..., Client]]:
+def open_studio(tmp_path):
     """Opens a studio over a copy of a run, until the end of the test."""
     with ExitStack() as stack:
 
@@ -46,19 +45,19 @@ def open_studio(tmp_path: Path) -> Iterator[Callable[..., Client]]:
 
 
 @pytest.fixture
-def studio(open_studio: Callable[..., Client], held: Path) -> Client:
+def studio(open_studio, held):
     return open_studio(held)
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     sync_api = pytest.importorskip("playwright.sync_api")
     with sync_api.sync_playwright() as playwright:
         yield playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
 
 
 @pytest.fixture
-def visit(browser: Any) -> Iterator[Callable[..., Any]]:
+def visit(browser):
     """Opens a studio or a report in a browser: no request leaves it, its console stays empty."""
     contexts, foreign, complaints = [], [], []
 

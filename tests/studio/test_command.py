@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 from http.cookiejar import CookieJar
-from pathlib import Path
 from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
@@ -17,7 +16,7 @@ from studios import KIND, Client, start_studio
 from rlver_gym.studio.trainings import MOST_POINTS
 
 
-def test_the_printed_address_opens_it_until_ctrl_c(shared: Client) -> None:
+def test_the_printed_address_opens_it_until_ctrl_c(shared):
     command = [sys.executable, "-m", "rlver_gym", "studio", str(shared.folder), "--port", "0"]
     with subprocess.Popen(
         command,
@@ -42,7 +41,7 @@ def fail_to_start(*words: object) -> str:
     return " ".join(done.stderr.split())
 
 
-def test_what_keeps_it_from_starting_is_named(tmp_path: Path) -> None:
+def test_what_keeps_it_from_starting_is_named(tmp_path):
     pytest.importorskip("uvicorn")
     (tmp_path / "empty").mkdir()
     for name in ("nothing", "empty"):
@@ -51,9 +50,7 @@ def test_what_keeps_it_from_starting_is_named(tmp_path: Path) -> None:
         assert "--port" in fail_to_start("--port", taken.getsockname()[1])
 
 
-def test_agents_of_a_suite_reply_where_its_code_is_allowed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_agents_of_a_suite_reply_where_its_code_is_allowed(tmp_path, monkeypatch):
     pytest.importorskip("uvicorn")
     suite, made = tmp_path / "suite.yaml", []
     suite.write_text(f"agents: ['{KIND}', 'openai:m']\nagent_options: {{top_p: 0.5}}\n")
@@ -69,14 +66,14 @@ def test_agents_of_a_suite_reply_where_its_code_is_allowed(
     assert overview["helpers"] == [KIND, "openai:m"]
 
 
-def test_the_extra_that_it_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_extra_that_it_needs_is_named(monkeypatch):
     for module in ("rlver_gym.studio.server", "rlver_gym.serve.connections"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert "[studio]" in fail_to_start()
 
 
-def test_curves_are_those_of_the_metrics_thinned_evenly(shared: Client, tmp_path: Path) -> None:
+def test_curves_are_those_of_the_metrics_thinned_evenly(shared, tmp_path):
     lines = [{"iteration": at, "emotion": at / 10, "kl": None} for at in range(3 * MOST_POINTS)]
     for name, text in (
         ("long", "".join(json.dumps(one) + "\n" for one in lines)),

@@ -11,13 +11,13 @@ ASKS = ["/", "/studio.js", "/api/overview", "/api/people", "/nowhere", "/?token=
 
 
 @pytest.mark.parametrize("path", ASKS)
-def test_without_the_cookie_nothing_is_answered(shared, path: str) -> None:
+def test_without_the_cookie_nothing_is_answered(shared, path):
     for headers in ({}, {"cookie": f"studio_{shared.server.port}=wrong"}, {"cookie": '"\\='}):
         answer = shared.ask("GET", path, headers=headers)
         assert (answer.status, "rlver-gym studio" in answer.body) == (401, True)
 
 
-def test_the_address_that_is_printed_opens_the_studio(shared) -> None:
+def test_the_address_that_is_printed_opens_the_studio(shared):
     answer = shared.ask("GET", f"/?token={shared.server.token}")
     assert (answer.status, answer.headers["location"]) == (303, "/")
     cookie, *rules = answer.headers["set-cookie"].split("; ")
@@ -33,12 +33,12 @@ FOREIGN += [{"sec-fetch-site": site} for site in ("cross-site", "same-site")]
 
 @pytest.mark.parametrize("headers", [{"host": "evil.example"}, *FOREIGN])
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_foreign_page_is_refused_even_with_the_cookie(shared, headers, method: str) -> None:
+def test_a_foreign_page_is_refused_even_with_the_cookie(shared, headers, method):
     answer = shared.ask(method, "/api/overview", "{}", {"cookie": shared.cookie, **headers})
     assert answer.status == 403
 
 
-def test_a_body_that_is_too_large_or_of_no_length_is_not_read(shared) -> None:
+def test_a_body_that_is_too_large_or_of_no_length_is_not_read(shared):
     answer = shared.ask("POST", "/api/say", "x" * 600_000, {"cookie": shared.cookie})
     assert answer.status == 413
     connection = HTTPConnection("127.0.0.1", shared.server.port, timeout=60)
@@ -49,7 +49,7 @@ def test_a_body_that_is_too_large_or_of_no_length_is_not_read(shared) -> None:
     connection.close()
 
 
-def test_answers_on_a_kept_connection_wait_for_no_acknowledgement(shared) -> None:
+def test_answers_on_a_kept_connection_wait_for_no_acknowledgement(shared):
     connection = HTTPConnection("127.0.0.1", shared.server.port, timeout=60)
 
     def measure_s() -> float:
@@ -63,7 +63,7 @@ def test_answers_on_a_kept_connection_wait_for_no_acknowledgement(shared) -> Non
 
 
 @pytest.mark.parametrize("path", ["/", "/api/overview", "/api/search", "/nowhere"])
-def test_every_answer_forbids_all_but_our_own_files(shared, path: str) -> None:
+def test_every_answer_forbids_all_but_our_own_files(shared, path):
     headers = shared.ask("GET", path, headers={"cookie": shared.cookie}).headers
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -73,7 +73,7 @@ def test_every_answer_forbids_all_but_our_own_files(shared, path: str) -> None:
     assert headers["cache-control"] == "no-store"
 
 
-def test_the_built_files_name_no_other_machine_and_hold_no_inline_script() -> None:
+def test_the_built_files_name_no_other_machine_and_hold_no_inline_script():
     namespaces = {
         f"http://www.w3.org/{one}" for one in ("2000/svg", "1998/Math/MathML", "1999/xhtml")
     }
@@ -87,12 +87,12 @@ def test_the_built_files_name_no_other_machine_and_hold_no_inline_script() -> No
 
 
 @pytest.mark.parametrize("body", ["", "[]", "null", "{", '{"talk": 1e999}', "[" * 100_000])
-def test_what_is_no_request_is_said_to_be_none(shared, body: str) -> None:
+def test_what_is_no_request_is_said_to_be_none(shared, body):
     answer = shared.ask("POST", "/api/say", body, {"cookie": shared.cookie})
     assert answer.status in (400, 422)
     assert answer.body["problem"]
 
 
-def test_unknown_and_missing_fields_are_named(shared) -> None:
+def test_unknown_and_missing_fields_are_named(shared):
     assert "words" in shared.refusal("say", talk="x")
     assert "colour" in shared.refusal("say", talk="x", words="", colour="red")

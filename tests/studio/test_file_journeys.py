@@ -1,8 +1,5 @@
 """Journeys through the file that `rlver-gym report` writes, and what axe finds on any page."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from chromium import BROWSER_TEST, MARKUP, expect, hostile_run, show, training_run
 from paths import ROOT
@@ -15,9 +12,7 @@ AXE = ROOT / "studio/node_modules/axe-core/axe.min.js"
 DIALOGUE = "id=listener/gus-the-flatmate/0&turn=1"
 
 
-def test_a_run_is_read_filtered_searched_and_compared_in_one_file(
-    studio: Any, visit: Any, tmp_path: Path
-) -> None:
+def test_a_run_is_read_filtered_searched_and_compared_in_one_file(studio, visit, tmp_path):
     key = "echo/gus-the-flatmate/0"
     studio.post("note", run=studio.run, dialogue=key, turn=1, text="It copies.")
     studio.post("branch", run=studio.run, dialogue=key, turn=2, words="What hurt you most?")
@@ -47,9 +42,7 @@ def test_a_run_is_read_filtered_searched_and_compared_in_one_file(
     expect(page.get_by_role("heading", name="Who leaves people better")).to_be_visible()
 
 
-def test_hostile_text_in_every_field_of_a_file_runs_nothing(
-    visit: Any, held: Path, tmp_path: Path
-) -> None:
+def test_hostile_text_in_every_field_of_a_file_runs_nothing(visit, held, tmp_path):
     run = hostile_run(held, tmp_path / "<img src=x onerror=alert(1)>")
     training = training_run(tmp_path / "<script>alert(3)<", MARKUP.replace("{", "{{") + "{}")
     page = visit(write_page([run, training], tmp_path / "page.html"))
@@ -68,9 +61,7 @@ def test_hostile_text_in_every_field_of_a_file_runs_nothing(
 @pytest.mark.skipif(not AXE.exists(), reason="needs axe: make studio")
 @pytest.mark.parametrize("width", [1200, 400])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_serious_fault_on_any_page(
-    held: Path, visit: Any, tmp_path: Path, scheme: str, width: int
-) -> None:
+def test_axe_finds_no_serious_fault_on_any_page(held, visit, tmp_path, scheme, width):
     training = training_run(tmp_path / "training")
     run, rate = f"run={held.name}", f"#/rate?run={held.name}&rater=Ann"
     addresses = ["#/runs", f"#/dialogue?{run}&{DIALOGUE}&beside=echo/gus-the-flatmate/0"]

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from chromium import BROWSER_TEST, MARKUP, expect, hostile_run, show, training_run
@@ -16,7 +15,7 @@ from rlver_gym.bench.run import read_episodes
 pytestmark = BROWSER_TEST
 
 
-def test_the_worst_dialogue_of_an_agent_is_two_clicks_away(studio: Any, visit: Any) -> None:
+def test_the_worst_dialogue_of_an_agent_is_two_clicks_away(studio, visit):
     page = visit(studio, viewport={"width": 1200, "height": 500})
     expect(page.get_by_role("heading", name="dialogues of listener")).not_to_be_in_viewport()
     page.get_by_role("button", name="echo").first.click()
@@ -36,7 +35,7 @@ def test_the_worst_dialogue_of_an_agent_is_two_clicks_away(studio: Any, visit: A
     assert page.locator("article").all_inner_texts() == before
 
 
-def test_two_agents_stand_side_by_side_on_the_same_person(studio: Any, visit: Any) -> None:
+def test_two_agents_stand_side_by_side_on_the_same_person(studio, visit):
     page = visit(studio)
     show(page, f"#/dialogue?run={studio.run}&id=listener/gus-the-flatmate/0")
     page.get_by_label("beside it").select_option(f"{studio.run}\necho/gus-the-flatmate/0")
@@ -52,7 +51,7 @@ def test_two_agents_stand_side_by_side_on_the_same_person(studio: Any, visit: An
     assert "turn=2" in page.url
 
 
-def test_another_reply_is_tried_at_a_turn_and_kept(studio: Any, visit: Any) -> None:
+def test_another_reply_is_tried_at_a_turn_and_kept(studio, visit):
     page = visit(studio)
     show(page, f"#/dialogue?run={studio.run}&id=echo/gus-the-flatmate/0")
     page.locator("#turn-2").get_by_role("button", name="another reply").click()
@@ -70,7 +69,7 @@ def test_another_reply_is_tried_at_a_turn_and_kept(studio: Any, visit: Any) -> N
     assert kept["turns"][-1]["outcome"]
 
 
-def test_a_talk_is_held_taken_back_and_saved(studio: Any, visit: Any) -> None:
+def test_a_talk_is_held_taken_back_and_saved(studio, visit):
     page = visit(studio)
     page.get_by_role("link", name="Talk").click()
     page.get_by_label("with").select_option("noor-the-old-dog")
@@ -97,7 +96,7 @@ def test_a_talk_is_held_taken_back_and_saved(studio: Any, visit: Any) -> None:
     expect(box).to_have_value("That sounds lonely. What happened?")
 
 
-def test_somebody_in_need_says_how_each_reply_feels(studio: Any, visit: Any) -> None:
+def test_somebody_in_need_says_how_each_reply_feels(studio, visit):
     page = visit(studio)
     show(page, "#/talk?as=need")
     page.get_by_placeholder("What is on your mind?").fill("My dog died.")
@@ -120,9 +119,7 @@ def test_somebody_in_need_says_how_each_reply_feels(studio: Any, visit: Any) -> 
     assert rated == [("Ann", 1, 4), ("Ann", 2, -7)]
 
 
-def test_an_agent_of_one_s_own_replies_in_all_places_and_its_words_are_text(
-    visit: Any, held: Path, tmp_path: Path
-) -> None:
+def test_an_agent_of_one_s_own_replies_in_all_places_and_its_words_are_text(visit, held, tmp_path):
     folder = shutil.copytree(held, tmp_path / held.name)
     name = "chromium:Hostile"
     with start_studio([folder], tmp_path / "out", agents=(name,)) as server:
@@ -144,7 +141,7 @@ def test_an_agent_of_one_s_own_replies_in_all_places_and_its_words_are_text(
         assert page.locator("main img, main script").count() == 0
 
 
-def test_nobody_of_stock_phrases_is_offered_to_a_person_in_need(visit: Any, tmp_path: Path) -> None:
+def test_nobody_of_stock_phrases_is_offered_to_a_person_in_need(visit, tmp_path):
     with start_studio([], tmp_path, agents=("listener",)) as server:
         page = visit(Client(server, tmp_path, tmp_path))
         show(page, "#/talk?as=need")
@@ -153,7 +150,7 @@ def test_nobody_of_stock_phrases_is_offered_to_a_person_in_need(visit: Any, tmp_
         assert page.get_by_role("button", name="Begin").count() == 0
 
 
-def test_two_people_rate_blindly_and_read_how_far_they_agree(studio: Any, visit: Any) -> None:
+def test_two_people_rate_blindly_and_read_how_far_they_agree(studio, visit):
     page = visit(studio)
     opened = []
     for rater, steps in (("Ann", ("+3", "−2")), ("Bo", ("+5", "−1"))):
@@ -181,7 +178,7 @@ def test_two_people_rate_blindly_and_read_how_far_they_agree(studio: Any, visit:
     expect(page.get_by_text("for a rater who has rated every dialogue")).to_be_visible()
 
 
-def test_replies_are_rated_by_the_keyboard_alone(studio: Any, visit: Any) -> None:
+def test_replies_are_rated_by_the_keyboard_alone(studio, visit):
     page = visit(studio)
     show(page, f"#/rate?run={studio.run}&rater=Ann")
     first = page.get_by_role("radiogroup", name="turn 1", exact=True)
@@ -197,7 +194,7 @@ def test_replies_are_rated_by_the_keyboard_alone(studio: Any, visit: Any) -> Non
     assert [one["change"] for one in lines] == [2, -1]
 
 
-def test_a_reason_leads_to_every_dialogue_in_which_it_occurs(studio: Any, visit: Any) -> None:
+def test_a_reason_leads_to_every_dialogue_in_which_it_occurs(studio, visit):
     page = visit(studio)
     show(page, f"#/dialogue?run={studio.run}&id=echo/gus-the-flatmate/0&turn=1")
     sentence = "gave their own words back"
@@ -215,7 +212,7 @@ def test_a_reason_leads_to_every_dialogue_in_which_it_occurs(studio: Any, visit:
     expect(page.locator("#search")).to_have_value("zyzzyva")
 
 
-def test_a_card_is_written_checked_and_talked_to(studio: Any, visit: Any) -> None:
+def test_a_card_is_written_checked_and_talked_to(studio, visit):
     page = visit(studio)
     show(page, "#/people?write=1")
     page.get_by_role("button", name="Check all").click()
@@ -231,7 +228,7 @@ def test_a_card_is_written_checked_and_talked_to(studio: Any, visit: Any) -> Non
     expect(page.get_by_role("heading", name="Ruth")).to_be_visible()
 
 
-def test_the_keyboard_alone_leads_through_a_run(studio: Any, visit: Any) -> None:
+def test_the_keyboard_alone_leads_through_a_run(studio, visit):
     page = visit(studio)
     expect(page.locator("table.list")).to_be_visible()
     for key in ("j", "j", "Enter"):
@@ -261,7 +258,7 @@ def test_the_keyboard_alone_leads_through_a_run(studio: Any, visit: Any) -> None
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_page_fits_a_phone(studio: Any, visit: Any, scheme: str) -> None:
+def test_every_page_fits_a_phone(studio, visit, scheme):
     page = visit(studio, viewport={"width": 400, "height": 800}, color_scheme=scheme)
     dialogue = f"#/dialogue?run={studio.run}&id=listener/gus-the-flatmate/0"
     beside = f"{dialogue}&beside=echo/gus-the-flatmate/0"
@@ -273,9 +270,7 @@ def test_every_page_fits_a_phone(studio: Any, visit: Any, scheme: str) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= 400, address
 
 
-def test_hostile_text_in_every_field_runs_nothing(
-    open_studio: Any, visit: Any, held: Path, tmp_path: Path
-) -> None:
+def test_hostile_text_in_every_field_runs_nothing(open_studio, visit, held, tmp_path):
     studio = open_studio(hostile_run(held, tmp_path / "hostile"))
     page = visit(studio)
     dialogue = f"#/dialogue?run={studio.run}&id=listener/gus-the-flatmate/0&turn=1"
@@ -293,7 +288,7 @@ def test_hostile_text_in_every_field_runs_nothing(
     expect(page.locator(".board")).to_contain_text("<script>alert(2)</script>")
 
 
-def test_a_training_is_seen_with_reference_and_dialogues(visit: Any, tmp_path: Path) -> None:
+def test_a_training_is_seen_with_reference_and_dialogues(visit, tmp_path):
     folder = training_run(tmp_path / "training")
     with start_studio([folder], tmp_path) as server:
         page = visit(Client(server, folder, tmp_path))
@@ -310,7 +305,7 @@ def test_a_training_is_seen_with_reference_and_dialogues(visit: Any, tmp_path: P
         assert Path(saved.value.path()).read_bytes()[:4] == b"\x89PNG"
 
 
-def test_a_note_is_kept_where_it_was_taken(studio: Any, visit: Any) -> None:
+def test_a_note_is_kept_where_it_was_taken(studio, visit):
     page = visit(studio)
     dialogue = f"#/dialogue?run={studio.run}&id=echo/gus-the-flatmate/0&turn=2"
     show(page, dialogue)
@@ -324,7 +319,7 @@ def test_a_note_is_kept_where_it_was_taken(studio: Any, visit: Any) -> None:
     assert {one["turn"] for one in studio.get("notes", run=studio.run)} == {0, 2}
 
 
-def test_two_dialogues_are_compared_blindly_by_keys(studio: Any, visit: Any) -> None:
+def test_two_dialogues_are_compared_blindly_by_keys(studio, visit):
     page = visit(studio)
     show(page, f"#/rate?run={studio.run}&rater=Ann&view=pairs")
     for done, key in enumerate(("ArrowLeft", "ArrowRight", "="), 1):
@@ -335,7 +330,7 @@ def test_two_dialogues_are_compared_blindly_by_keys(studio: Any, visit: Any) -> 
     expect(page.locator(".number b").first).to_have_text("3")
 
 
-def test_why_a_reply_feels_so_is_kept_when_all_of_it_is_said(studio: Any, visit: Any) -> None:
+def test_why_a_reply_feels_so_is_kept_when_all_of_it_is_said(studio, visit):
     page = visit(studio)
     show(page, f"#/rate?run={studio.run}&rater=Ann")
     first = page.get_by_role("radiogroup", name="turn 1", exact=True)

@@ -48,9 +48,7 @@ KINDS = ["note", "branch", "rating", "preference", "feeling", "words"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_full_disk_does_not_take_is_refused_in_words_and_granted_later(
-    studio, kind: str
-) -> None:
+def test_what_a_full_disk_does_not_take_is_refused_in_words_and_granted_later(studio, kind):
     file, name, fields = asks(studio)[kind]
     with files_of_at_most(30):
         assert "cannot be written" in studio.refusal(name, **fields)
@@ -63,14 +61,14 @@ def test_what_a_full_disk_does_not_take_is_refused_in_words_and_granted_later(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(studio, kind: str) -> None:
+def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(studio, kind):
     file, name, fields = asks(studio)[kind]
     file.parent.mkdir(parents=True, exist_ok=True)
     os.mkfifo(file)
     assert "not a regular file" in studio.refusal(name, **fields)
 
 
-def test_a_note_that_another_studio_writes_meanwhile_is_kept(studio) -> None:
+def test_a_note_that_another_studio_writes_meanwhile_is_kept(studio):
     file, name, fields = asks(studio)["note"]
     theirs = {"dialogue": KEY, "turn": 2, "text": "By another studio."}
     with ThreadPoolExecutor(1) as pool:
@@ -85,9 +83,7 @@ def test_a_note_that_another_studio_writes_meanwhile_is_kept(studio) -> None:
 @pytest.mark.parametrize(
     ("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)]
 )
-def test_a_studio_that_is_stopped_has_kept_what_it_acknowledged(
-    held: Path, tmp_path: Path, stop: signal.Signals, code: int
-) -> None:
+def test_a_studio_that_is_stopped_has_kept_what_it_acknowledged(held, tmp_path, stop, code):
     run = shutil.copytree(held, tmp_path / "run")
     command = [sys.executable, "-m", "rlver_gym", "studio", str(run), "--port", "0"]
     default_interrupt = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
@@ -119,7 +115,7 @@ def test_a_studio_that_is_stopped_has_kept_what_it_acknowledged(
         assert f"{number}" in [note["text"] for note in notes if note["turn"] == turn]
 
 
-def test_every_two_dialogues_of_a_person_are_compared_once(studio) -> None:
+def test_every_two_dialogues_of_a_person_are_compared_once(studio):
     shown, seen = studio.get("pair", run=studio.run, rater="Ann"), []
     while one := shown["next"]:
         seen.append(one["name"])
@@ -132,7 +128,7 @@ def test_every_two_dialogues_of_a_person_are_compared_once(studio) -> None:
     assert len({frozenset(pair) for pair in sides}) == 24
 
 
-def test_the_pairs_of_a_thousand_agents_are_not_written_down(held: Path) -> None:
+def test_the_pairs_of_a_thousand_agents_are_not_written_down(held):
     runs = Runs([held])
     ((label, run),) = runs.runs.items()
     many = {

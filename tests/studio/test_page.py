@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 from pages import read_page
 
@@ -15,7 +14,7 @@ from rlver_gym.util.terminal import printable
 HOSTILE = "\x1b]0;owned\x07\u202e</script><script>alert('x')</script><img src=x>&lt;\u2028\"'\ud800"
 
 
-def test_the_page_holds_every_dialogue_and_who_it_was_held_with(held: Path, tmp_path: Path) -> None:
+def test_the_page_holds_every_dialogue_and_who_it_was_held_with(held, tmp_path):
     data = read_page(write_page([held], tmp_path / "page.html"))
     runs = Runs([held])
     assert len(data["dialogues"]) == len(read_episodes(held))
@@ -26,7 +25,7 @@ def test_the_page_holds_every_dialogue_and_who_it_was_held_with(held: Path, tmp_
         assert data["people"][found["person"]] == json.loads(json.dumps(whole["person"]))
 
 
-def test_the_page_may_ask_for_nothing_and_names_no_other_page(held: Path, tmp_path: Path) -> None:
+def test_the_page_may_ask_for_nothing_and_names_no_other_page(held, tmp_path):
     text = write_page([held], tmp_path / "page.html").read_text(encoding="utf-8")
     rules = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
     assert rules
@@ -40,14 +39,14 @@ def test_the_page_may_ask_for_nothing_and_names_no_other_page(held: Path, tmp_pa
     assert write_page([held], tmp_path / "again.html").read_text(encoding="utf-8") == text
 
 
-def test_hostile_text_is_data_in_the_page_and_its_title_is_escaped() -> None:
+def test_hostile_text_is_data_in_the_page_and_its_title_is_escaped():
     page = render_page({"overview": {HOSTILE: HOSTILE}}, HOSTILE)
     assert printable(page) == page
     assert page.count("<script") == page.count("</script>") == 2
     assert "alert(" not in page.replace("&lt;script&gt;alert(", "")
 
 
-def test_of_more_dialogues_than_a_page_holds_the_lower_seeds_are_there(held: Path) -> None:
+def test_of_more_dialogues_than_a_page_holds_the_lower_seeds_are_there(held):
     runs, none = Runs([held]), Trainings([])
     whole = collect_page_data(runs, none)
     assert whole["overview"]["omitted"] == 0
@@ -60,7 +59,7 @@ def test_of_more_dialogues_than_a_page_holds_the_lower_seeds_are_there(held: Pat
     assert some["overview"]["tables"] == whole["overview"]["tables"]
 
 
-def test_a_page_of_648_dialogues_stays_below_three_megabytes(held: Path, tmp_path: Path) -> None:
+def test_a_page_of_648_dialogues_stays_below_three_megabytes(held, tmp_path):
     page = write_page([held], tmp_path / "page.html")
     per_dialogue = (page.stat().st_size - len(render_page({}, ""))) / len(read_episodes(held))
     assert per_dialogue * 648 < 3_000_000 - len(render_page({}, ""))

@@ -25,7 +25,7 @@ def rate_next(studio, rater: str, changes) -> str:
     return one["name"]
 
 
-def test_what_is_rated_tells_neither_agent_nor_score(shared) -> None:
+def test_what_is_rated_tells_neither_agent_nor_score(shared):
     shown = shared.get("rate", run=shared.run, rater="Ann")["next"]
     assert set(shown) == {"name", "person", "need", "disposition", "opening", "turns", "mine"}
     assert all(len(turn) == 2 for turn in shown["turns"])
@@ -34,7 +34,7 @@ def test_what_is_rated_tells_neither_agent_nor_score(shared) -> None:
     assert len(shown["name"]) == 12
 
 
-def test_all_raters_have_one_order_and_each_goes_on_where_they_stopped(studio) -> None:
+def test_all_raters_have_one_order_and_each_goes_on_where_they_stopped(studio):
     mine = [rate_next(studio, "Ann", lambda *_: 2) for _ in range(2)]
     theirs = [rate_next(studio, "Bo", lambda *_: 1) for _ in range(2)]
     assert mine == theirs
@@ -46,7 +46,7 @@ def test_all_raters_have_one_order_and_each_goes_on_where_they_stopped(studio) -
     assert (again["name"], again["mine"]) == (name, {"1": 5.0})
 
 
-def test_ratings_are_read_by_opinions(studio) -> None:
+def test_ratings_are_read_by_opinions(studio):
     name = rate_next(studio, "Ann", lambda *_: 1)
     lines = [json.loads(one) for one in (studio.folder / "ratings.jsonl").read_text().splitlines()]
     assert [one["turn"] for one in lines] == [*range(1, len(lines) + 1)]
@@ -61,7 +61,7 @@ def test_ratings_are_read_by_opinions(studio) -> None:
     assert rated == {agent: 40.0 + len(lines)}
 
 
-def test_agents_have_names_for_a_rater_who_has_no_more_to_rate(studio) -> None:
+def test_agents_have_names_for_a_rater_who_has_no_more_to_rate(studio):
     mine = {"run": studio.run, "rater": "Ann"}
     rate_next(studio, "Bo", lambda *_: 2)
     while studio.get("rate", **mine)["next"]:
@@ -80,7 +80,7 @@ def test_agents_have_names_for_a_rater_who_has_no_more_to_rate(studio) -> None:
             assert studio.get(name, run=studio.run, **other)["agents"] is None
 
 
-def test_the_agreement_is_that_of_the_ratings(studio) -> None:
+def test_the_agreement_is_that_of_the_ratings(studio):
     def opinion(shift: int):
         return lambda name, turn: (int(name, 16) + 3 * turn * shift) % 9 - 4
 
@@ -103,7 +103,7 @@ def test_the_agreement_is_that_of_the_ratings(studio) -> None:
     assert [(one["name"], one["dialogues"]) for one in found["raters"]] == [("Ann", 3), ("Bo", 3)]
 
 
-def test_without_ratings_the_agreement_says_nothing(shared) -> None:
+def test_without_ratings_the_agreement_says_nothing(shared):
     found = shared.get("agreement", run=shared.run)
     assert (found["replies"], found["alpha"], found["icc"]) == (0, None, None)
 
@@ -124,7 +124,7 @@ def test_without_ratings_the_agreement_says_nothing(shared) -> None:
         {"natural": 0},
     ],
 )
-def test_a_rating_outside_the_scale_or_the_queue_is_not_kept(shared, fields) -> None:
+def test_a_rating_outside_the_scale_or_the_queue_is_not_kept(shared, fields):
     name = shared.get("rate", run=shared.run, rater="Ann")["next"]["name"]
     whole = {"run": shared.run, "rater": "Ann", "name": name, "turn": 1, "change": 1}
     assert shared.refusal("rate", **{**whole, **fields})
@@ -132,7 +132,7 @@ def test_a_rating_outside_the_scale_or_the_queue_is_not_kept(shared, fields) -> 
 
 
 @pytest.mark.parametrize("line", ['{"dialogue": 1}', "[]", "{", '{"dialogue":"x","rater":"y"}'])
-def test_a_damaged_file_of_ratings_is_named_with_its_line(studio, line: str) -> None:
+def test_a_damaged_file_of_ratings_is_named_with_its_line(studio, line):
     (studio.folder / "ratings.jsonl").write_text(f"\n{line}\n")
     path = f"/api/rate?run={studio.run}&rater=Ann"
     answer = studio.ask("GET", path, headers={"cookie": studio.cookie})
@@ -142,7 +142,7 @@ def test_a_damaged_file_of_ratings_is_named_with_its_line(studio, line: str) -> 
 FACTORS = {"understood": 3, "about": 2, "gives": 4, "human": 1, "pressure": 0, "false": 1}
 
 
-def test_ratings_that_say_why_are_read_as_a_corpus(studio, tmp_path) -> None:
+def test_ratings_that_say_why_are_read_as_a_corpus(studio, tmp_path):
     shown = studio.get("rate", run=studio.run, rater="Ann")["next"]
     whole = {"run": studio.run, "name": shown["name"], "change": 2}
     why = {"factors": FACTORS, "thought": "So, so.", "words": "Tom"}
@@ -162,7 +162,7 @@ def test_ratings_that_say_why_are_read_as_a_corpus(studio, tmp_path) -> None:
     assert "gives" in studio.refusal("rate", **whole, rater="Ann", turn=1, factors=too_much)
 
 
-def test_a_run_in_which_nobody_says_why_makes_a_corpus_without_ratings(studio, tmp_path) -> None:
+def test_a_run_in_which_nobody_says_why_makes_a_corpus_without_ratings(studio, tmp_path):
     rate_next(studio, "Ann", lambda *_: 1)
     done = export([studio.folder], "corpus", tmp_path / "corpus")
     assert done.rows == {"dialogues": len(read_episodes(studio.folder)), "ratings": 0}
@@ -172,7 +172,7 @@ def test_a_run_in_which_nobody_says_why_makes_a_corpus_without_ratings(studio, t
     assert not (tmp_path / "other").exists()
 
 
-def test_pairs_are_blind_resume_and_say_who_helped_more(studio) -> None:
+def test_pairs_are_blind_resume_and_say_who_helped_more(studio):
     episodes = {"/".join(map(str, one.key)): one for one in read_episodes(studio.folder)}
     sides = {"Ann": ["left", "right", "even"], "Bo": ["left", "left", "even"]}
     names = []
@@ -217,7 +217,7 @@ def test_pairs_are_blind_resume_and_say_who_helped_more(studio) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"side": "both"}, {"name": "x"}, {"rater": "../x"}])
-def test_a_preference_outside_the_queue_is_not_kept(shared, fields) -> None:
+def test_a_preference_outside_the_queue_is_not_kept(shared, fields):
     name = shared.get("pair", run=shared.run, rater="Ann")["next"]["name"]
     whole = {"run": shared.run, "rater": "Ann", "name": name, "side": "left"}
     assert shared.refusal("prefer", **{**whole, **fields})

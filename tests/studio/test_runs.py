@@ -1,7 +1,6 @@
 """Tables, lists and dialogues are those of the run, and another reply is what a session gives."""
 
 import json
-from pathlib import Path
 
 import pytest
 from pages import read_page
@@ -31,7 +30,7 @@ def episode_of(studio, key: str) -> Episode:
     return {"/".join(map(str, one.key)): one for one in read_episodes(studio.folder)}[key]
 
 
-def test_competitors_are_ranked_among_themselves_and_the_oracle_is_apart(shared) -> None:
+def test_competitors_are_ranked_among_themselves_and_the_oracle_is_apart(shared):
     (table,) = shared.get("overview")["tables"]
     apart = {one["agent"]: one["privileged"] for one in table["scores"]}
     assert [*apart.items()] == [("listener", False), ("echo", False), ("oracle", True)]
@@ -41,23 +40,21 @@ def test_competitors_are_ranked_among_themselves_and_the_oracle_is_apart(shared)
         assert found["to_best"] == (right.to_best and list(right.to_best))
 
 
-def test_a_table_says_what_its_user_cannot_tell_in_the_words_of_the_terminal(shared) -> None:
+def test_a_table_says_what_its_user_cannot_tell_in_the_words_of_the_terminal(shared):
     (table,) = shared.get("overview")["tables"]
     assert table["limit"] == describe_limit("embedded")
     assert "cannot tell fluent replies from fitting ones" in table["limit"]
     assert [describe_limit(user) for user in ("openai:gpt", "mine:User")] == ["", ""]
 
 
-def test_tables_that_are_not_to_be_ranked_together_say_what_differs(
-    held: Path, tmp_path: Path
-) -> None:
+def test_tables_that_are_not_to_be_ranked_together_say_what_differs(held, tmp_path):
     others = tmp_path / "others"
     list(hold(BenchPlan(agents=("echo",), seeds=1, split="validation"), others))
     overview = Runs([held, others]).overview
     assert (len(overview["tables"]), overview["differs"]) == (2, "the people")
 
 
-def test_every_dialogue_has_a_row_and_every_row_opens(shared) -> None:
+def test_every_dialogue_has_a_row_and_every_row_opens(shared):
     rows = shared.get("overview")["dialogues"]
     assert {row["id"] for row in rows} == {
         "/".join(map(str, one.key)) for one in read_episodes(shared.folder)
@@ -74,7 +71,7 @@ def test_every_dialogue_has_a_row_and_every_row_opens(shared) -> None:
             assert sum(points for _, points, _ in turn["reasons"]) == turn["change"]
 
 
-def test_search_finds_every_word_that_was_said_and_every_reason(shared) -> None:
+def test_search_finds_every_word_that_was_said_and_every_reason(shared):
     ids = [row["id"] for row in shared.get("overview")["dialogues"]]
     turns = {
         (number, at): turn
@@ -94,7 +91,7 @@ def test_search_finds_every_word_that_was_said_and_every_reason(shared) -> None:
     assert sentence in shared.get("overview")["reasons"]
 
 
-def test_a_branch_that_says_the_same_again_is_the_record(studio) -> None:
+def test_a_branch_that_says_the_same_again_is_the_record(studio):
     row = studio.get("overview")["dialogues"][8]
     episode = episode_of(studio, row["id"])
     for turn in (1, 3):
@@ -104,7 +101,7 @@ def test_a_branch_that_says_the_same_again_is_the_record(studio) -> None:
         assert branch["turns"] == [recorded]
 
 
-def test_a_branch_is_what_a_session_restored_there_gives_and_is_kept(studio) -> None:
+def test_a_branch_is_what_a_session_restored_there_gives_and_is_kept(studio):
     key = "listener/gus-the-flatmate/0"
     said = ("What hurt you most about it?", "You did not deserve that.")
     episode = episode_of(studio, key)
@@ -123,7 +120,7 @@ def test_a_branch_is_what_a_session_restored_there_gives_and_is_kept(studio) -> 
     assert (studio.folder / "studio" / "branches.jsonl").read_text().count("\n") == 2
 
 
-def test_an_agent_speaks_in_a_branch_to_the_end(studio) -> None:
+def test_an_agent_speaks_in_a_branch_to_the_end(studio):
     key = "echo/gus-the-flatmate/0"
     branch = studio.post(
         "branch", run=studio.run, dialogue=key, turn=2, agent="listener", to_the_end=True
@@ -133,7 +130,7 @@ def test_an_agent_speaks_in_a_branch_to_the_end(studio) -> None:
     assert "over" in studio.refusal("branch-on", run=studio.run, branch=branch["id"], words="x")
 
 
-def test_a_turn_that_another_request_has_taken_is_refused_and_nothing_is_lost(studio) -> None:
+def test_a_turn_that_another_request_has_taken_is_refused_and_nothing_is_lost(studio):
     class Overtaken(Speakers):
         def make_agent(self, name, scene):
             return self
@@ -152,7 +149,7 @@ def test_a_turn_that_another_request_has_taken_is_refused_and_nothing_is_lost(st
 
 
 @pytest.mark.parametrize("agent", AGENTS_OF_OTHERS)
-def test_no_agent_speaks_that_would_run_code_or_ask_a_server(shared, agent: str) -> None:
+def test_no_agent_speaks_that_would_run_code_or_ask_a_server(shared, agent):
     key = "echo/gus-the-flatmate/0"
     problem = shared.refusal("branch", run=shared.run, dialogue=key, turn=1, agent=agent)
     assert "listener" in problem
@@ -162,14 +159,12 @@ def test_no_agent_speaks_that_would_run_code_or_ask_a_server(shared, agent: str)
 @pytest.mark.parametrize(
     "fields", [{"turn": 0}, {"turn": 99}, {"dialogue": "nobody/at/0"}, {"run": "../first"}]
 )
-def test_a_branch_begins_at_a_turn_that_is_there(shared, fields) -> None:
+def test_a_branch_begins_at_a_turn_that_is_there(shared, fields):
     whole = {"run": shared.run, "dialogue": "echo/gus-the-flatmate/0", "turn": 1, "words": "Hi."}
     assert shared.refusal("branch", **{**whole, **fields})
 
 
-def test_a_file_of_branches_that_is_damaged_or_leads_elsewhere_is_refused(
-    studio, tmp_path: Path
-) -> None:
+def test_a_file_of_branches_that_is_damaged_or_leads_elsewhere_is_refused(studio, tmp_path):
     key, beside = "echo/gus-the-flatmate/0", studio.folder / "studio"
     whole = {"run": studio.run, "dialogue": key, "turn": 1, "words": "Hello."}
     beside.mkdir()
@@ -184,7 +179,7 @@ def test_a_file_of_branches_that_is_damaged_or_leads_elsewhere_is_refused(
     assert (tmp_path / "precious").read_text() == ""
 
 
-def test_notes_are_kept_beside_the_run_one_for_each_turn(studio) -> None:
+def test_notes_are_kept_beside_the_run_one_for_each_turn(studio):
     key = "echo/gus-the-flatmate/0"
     for turn, text in ((0, "Odd."), (2, "It copies."), (2, "It only copies."), (0, " ")):
         kept = studio.post("note", run=studio.run, dialogue=key, turn=turn, text=text)
@@ -200,7 +195,7 @@ def test_notes_are_kept_beside_the_run_one_for_each_turn(studio) -> None:
     assert "line 1" in answer.body["problem"]
 
 
-def test_a_judged_dialogue_has_its_capabilities_and_strategies(studio) -> None:
+def test_a_judged_dialogue_has_its_capabilities_and_strategies(studio):
     key = "listener/gus-the-flatmate/0"
     assert "capabilities" not in studio.get("dialogue", run=studio.run, dialogue=key)
     lines = [
@@ -214,7 +209,7 @@ def test_a_judged_dialogue_has_its_capabilities_and_strategies(studio) -> None:
     assert asks == ["?" in turn.utterance for turn in episode.turns]
 
 
-def test_the_verdict_of_a_run_is_given_under_its_name(shared) -> None:
+def test_the_verdict_of_a_run_is_given_under_its_name(shared):
     (verdict,) = shared.get("overview")["verdicts"]
     assert (verdict["run"], verdict["is_alarm"]) == (shared.run, False)
     assert verdict["text"].endswith("24 episodes recomputed, all as recorded")

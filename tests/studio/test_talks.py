@@ -4,7 +4,6 @@ import importlib
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from paths import ROOT
@@ -25,7 +24,7 @@ CARD = "examples/people/ruth-and-the-choir.yaml"
 WORDS = ("That sounds lonely.", "What happened then?", "You carried that well.")
 
 
-def test_a_talk_is_a_session_and_its_file_a_record_of_it(shared) -> None:
+def test_a_talk_is_a_session_and_its_file_a_record_of_it(shared):
     session = EmpathySession(make_user("embedded"), library().get(WHO), env_card(ENV), 3)
     talk = shared.post("talk", env=ENV, persona=WHO, seed=3)
     assert talk["opening"] == session.start()
@@ -39,7 +38,7 @@ def test_a_talk_is_a_session_and_its_file_a_record_of_it(shared) -> None:
     assert line == Episode.of(session, "human").to_json()
 
 
-def test_what_was_undone_was_never_said(shared) -> None:
+def test_what_was_undone_was_never_said(shared):
     talk = shared.post("talk", env=ENV, persona=WHO)
     first = shared.post("say", talk=talk["id"], words=WORDS[0])
     shared.post("say", talk=talk["id"], words="Stop whining.")
@@ -51,20 +50,20 @@ def test_what_was_undone_was_never_said(shared) -> None:
     assert {**again, "id": ""} == {**plain, "id": ""}
 
 
-def test_a_hint_says_nothing(shared) -> None:
+def test_a_hint_says_nothing(shared):
     talk = shared.post("talk", env=ENV, persona=WHO)
     assert shared.post("hint", talk=talk["id"], agent="adaptive")["words"]
     assert shared.post("undo", talk=talk["id"]) == talk
 
 
-def test_a_talk_needs_somebody_who_is_here(shared) -> None:
+def test_a_talk_needs_somebody_who_is_here(shared):
     whole = {"env": ENV, "persona": WHO}
     wrong = {"env": ["/etc/passwd.yaml", "RLVER-Strategy-v0"], "persona": ["nobody", "../index"]}
     for name, values in (wrong | {"seed": [-1], "card": ["name: [\n"]}).items():
         assert all(shared.refusal("talk", **whole | {name: value}) for value in values)
 
 
-def test_a_card_is_checked_line_by_line_and_can_be_talked_to(shared) -> None:
+def test_a_card_is_checked_line_by_line_and_can_be_talked_to(shared):
     card = shared.get("template")["card"]
     problems = shared.post("check", card=card)
     assert {one["line"] for one in problems} > {14, 15}
@@ -78,7 +77,7 @@ def test_a_card_is_checked_line_by_line_and_can_be_talked_to(shared) -> None:
     assert shared.post("talk", env=ENV, card=whole)["opening"] in whole
 
 
-def test_who_is_in_need_rates_each_reply_and_it_is_kept(studio) -> None:
+def test_who_is_in_need_rates_each_reply_and_it_is_kept(studio):
     talk = studio.post("confide", rater="Ann", agent=KIND, words="My dog died.")
     assert "rate" in studio.refusal("confide-say", talk=talk["id"], words="He was old.")
     studio.post("confide-rate", talk=talk["id"], change=-3)
@@ -95,7 +94,7 @@ def test_who_is_in_need_rates_each_reply_and_it_is_kept(studio) -> None:
     assert len(json.loads(last)["replies"]) == 2
 
 
-def test_nobody_supports_without_words_a_name_and_an_honest_agent(shared) -> None:
+def test_nobody_supports_without_words_a_name_and_an_honest_agent(shared):
     whole = {"rater": "Ann", "agent": KIND, "words": "My dog died."}
     wrong = {"agent": ["oracle", "listener", "openai:gpt"], "words": ["  \n"]}
     for name, values in (wrong | {"rater": ["", "a/b", "a\u202eb", "x" * 61]}).items():
@@ -104,16 +103,14 @@ def test_nobody_supports_without_words_a_name_and_an_honest_agent(shared) -> Non
 
 
 @pytest.mark.parametrize("name", ["nobody", "human", "openai:", "no.such.module:Agent"])
-def test_an_agent_that_cannot_reply_is_refused_when_the_studio_is_started(
-    tmp_path: Path, name: str
-) -> None:
+def test_an_agent_that_cannot_reply_is_refused_when_the_studio_is_started(tmp_path, name):
     with pytest.raises(RlverError):
         start_studio([], tmp_path, agents=(name,))
 
 
 def test_an_agent_that_the_studio_was_started_with_reads_and_no_page_names_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     with ChatServer("I hear you.") as model:
         monkeypatch.setenv("OPENAI_BASE_URL", model.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
@@ -152,9 +149,7 @@ class Silent:
         ("Silent", "its reply must give text, not None"),
     ],
 )
-def test_a_fault_of_somebody_s_own_agent_is_told_on_the_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, problem: str
-) -> None:
+def test_a_fault_of_somebody_s_own_agent_is_told_on_the_page(tmp_path, monkeypatch, name, problem):
     speakers = pytest.importorskip("rlver_gym.studio.speakers")
     (tmp_path / "faulty_agents.py").write_text(FAULTS, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
@@ -164,7 +159,7 @@ def test_a_fault_of_somebody_s_own_agent_is_told_on_the_page(
         agent.reply(())
 
 
-def test_a_model_of_the_studio_is_bound_by_a_budget_as_in_a_benchmark(tmp_path: Path) -> None:
+def test_a_model_of_the_studio_is_bound_by_a_budget_as_in_a_benchmark(tmp_path):
     speakers = pytest.importorskip("rlver_gym.studio.speakers")
     with ChatServer("I hear you.") as model:
         chat = ChatSettings(base_url=model.base_url, budget=Budget(calls=1))
@@ -193,8 +188,8 @@ class Waiting:
 
 
 def test_an_agent_keeps_its_state_for_a_dialogue_and_others_do_not_wait_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     (tmp_path / "waiting_agent.py").write_text(WAITING, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     name = "waiting_agent:Waiting"
@@ -217,12 +212,12 @@ def test_an_agent_keeps_its_state_for_a_dialogue_and_others_do_not_wait_for_it(
         assert slow.result()["replies"][1] == "This is my reply number 2."
 
 
-def test_a_talk_that_is_gone_is_said_to_be(shared) -> None:
+def test_a_talk_that_is_gone_is_said_to_be(shared):
     for name, fields in (("say", {"words": "x"}), ("undo", {}), ("confide-rate", {"change": 1})):
         assert "Begin a new one" in shared.refusal(name, talk="gone", **fields)
 
 
-def test_the_studio_opens_without_a_run(open_studio) -> None:
+def test_the_studio_opens_without_a_run(open_studio):
     studio = open_studio(None)
     assert studio.get("overview")["tables"] == []
     assert studio.post("talk", env=ENV, persona=WHO)["opening"]

@@ -5,11 +5,11 @@ import json
 import re
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import openai
 import pytest
@@ -28,7 +28,7 @@ TRUST = http.create_ssl_context()
 
 
 @pytest.fixture(autouse=True)
-def nothing_left() -> Iterator[None]:
+def nothing_left():
     before = set(threading.enumerate())
     yield
     assert not set(threading.enumerate()) - before
@@ -75,7 +75,7 @@ def exchange(server: ChatServer, sent: bytes) -> bytes:
         return b"".join(iter(lambda: sock.recv(65536), b""))
 
 
-def test_the_official_client_gets_a_completion() -> None:
+def test_the_official_client_gets_a_completion():
     with ChatServer("我在听。 I am listening.") as server:
         answer = using(server, say)
         assert answer.choices[0].message.content == "我在听。 I am listening."
@@ -85,7 +85,7 @@ def test_the_official_client_gets_a_completion() -> None:
         assert server.max_concurrent_calls == 1
 
 
-def test_it_lists_models_and_says_that_it_is_up() -> None:
+def test_it_lists_models_and_says_that_it_is_up():
     async def names(client: openai.AsyncOpenAI) -> list[str]:
         return [model.id async for model in client.models.list()]
 
@@ -99,7 +99,7 @@ def test_it_lists_models_and_says_that_it_is_up() -> None:
         connection.close()
 
 
-def test_requests_that_come_in_pieces_or_at_once_are_read_one_by_one() -> None:
+def test_requests_that_come_in_pieces_or_at_once_are_read_one_by_one():
     content = json.dumps(body("hi")).encode()
     line = b"POST /v1/chat/completions HTTP/1.1\r\n"
     start = line + f"Host: x\r\ncontent-length: {len(content)}\r\n".encode()
@@ -121,7 +121,7 @@ POSTS = [b"POST /v1/chat/completions HTTP/1.1\r\n" + head + b"\r\n\r\n" for head
 
 
 @pytest.mark.parametrize("sent", [b"hello\r\n\r\n", *POSTS, b"x" * 70_000])
-def test_what_is_not_http_gets_400_and_the_connection_is_closed(sent: bytes) -> None:
+def test_what_is_not_http_gets_400_and_the_connection_is_closed(sent):
     with ChatServer("") as server:
         assert exchange(server, sent).startswith(b"HTTP/1.1 400 Bad Request")
 
@@ -131,7 +131,7 @@ NO_CALLS += [f'{{"model": "m", "messages": {messages}}}' for messages in ("[]", 
 
 
 @pytest.mark.parametrize("content", NO_CALLS)
-def test_a_body_that_is_no_call_gets_400(content: str) -> None:
+def test_a_body_that_is_no_call_gets_400(content):
     with ChatServer("") as server:
         connection = HTTPConnection("127.0.0.1", port(server), timeout=GENEROUS_S)
         connection.request("POST", "/v1/chat/completions", content)
@@ -142,7 +142,7 @@ def test_a_body_that_is_no_call_gets_400(content: str) -> None:
         assert server.requests == ()
 
 
-def test_what_it_cannot_do_it_refuses() -> None:
+def test_what_it_cannot_do_it_refuses():
     with ChatServer("yes") as server:
         with pytest.raises(openai.BadRequestError, match="n=1"):
             said(server, n=2)
@@ -166,7 +166,7 @@ async def assembled(client: openai.AsyncOpenAI) -> str:
 @pytest.mark.parametrize(
     "text", ["", "yes", "That must be hard.\n\nWhere did he sleep?", "他睡在哪里？" * 99]
 )
-def test_a_stream_holds_the_words_of_the_answer_in_pieces(text: str) -> None:
+def test_a_stream_holds_the_words_of_the_answer_in_pieces(text):
     with ChatServer(text) as server:
         first, *middle, last = using(server, streamed)
         whole = using(server, say)
@@ -181,7 +181,7 @@ def test_a_stream_holds_the_words_of_the_answer_in_pieces(text: str) -> None:
     }
 
 
-def test_a_stream_says_what_it_used_where_that_is_asked_for() -> None:
+def test_a_stream_says_what_it_used_where_that_is_asked_for():
     with ChatServer("That must be hard.") as server:
         *chunks, last = using(
             server, lambda client: streamed(client, stream_options={"include_usage": True})
@@ -192,7 +192,7 @@ def test_a_stream_says_what_it_used_where_that_is_asked_for() -> None:
         assert [one for one in chunks if not one.choices] == []
 
 
-def test_a_script_is_said_in_order_and_then_used_up() -> None:
+def test_a_script_is_said_in_order_and_then_used_up():
     with ChatServer(["one", ValueError("as scripted"), "two"]) as server:
         assert said(server) == "one"
         with pytest.raises(openai.InternalServerError, match="ValueError: as scripted"):
@@ -202,7 +202,7 @@ def test_a_script_is_said_in_order_and_then_used_up() -> None:
             said(server)
 
 
-def test_a_function_answers_each_body() -> None:
+def test_a_function_answers_each_body():
     def shout(body: dict[str, Any]) -> str:
         return body["messages"][-1]["content"].upper()
 
@@ -223,7 +223,7 @@ def test_a_function_answers_each_body() -> None:
             said(server)
 
 
-def test_only_the_right_key_is_let_in() -> None:
+def test_only_the_right_key_is_let_in():
     with ChatServer("yes", api_key="sk-right") as server:
         assert using(server, say, api_key="sk-right").choices[0].message.content == "yes"
         with pytest.raises(openai.AuthenticationError) as error:
@@ -233,7 +233,7 @@ def test_only_the_right_key_is_let_in() -> None:
         assert len(server.requests) == 1
 
 
-def test_schemas_are_seen_or_ignored() -> None:
+def test_schemas_are_seen_or_ignored():
     def form(body: dict[str, Any]) -> str:
         return body.get("response_format", {}).get("type", "free text")
 
@@ -247,9 +247,7 @@ def test_schemas_are_seen_or_ignored() -> None:
 @pytest.mark.parametrize(
     ("schemas", "error"), [("refuse", openai.BadRequestError), ("fail", openai.InternalServerError)]
 )
-def test_a_server_can_know_no_schemas(
-    schemas: Literal["refuse", "fail"], error: type[Exception]
-) -> None:
+def test_a_server_can_know_no_schemas(schemas, error):
     with ChatServer("{}", schemas=schemas) as server:
         assert said(server, response_format={"type": "json_object"}) == "{}"
         with pytest.raises(error, match="should be 'text' or 'json_object'"):
@@ -273,7 +271,7 @@ def patient(capacity: int, calls: int) -> ChatServer:
     return (server := ChatServer(answer, capacity=capacity, retry_after_s=2.5))
 
 
-def test_calls_beyond_the_capacity_are_told_to_wait() -> None:
+def test_calls_beyond_the_capacity_are_told_to_wait():
     with patient(4, calls=10) as server:
         answers = using(server, lambda client: at_once(client, 10))
         refused = [answer for answer in answers if isinstance(answer, openai.RateLimitError)]
@@ -282,14 +280,14 @@ def test_calls_beyond_the_capacity_are_told_to_wait() -> None:
         assert server.max_concurrent_calls == 4
 
 
-def test_calls_beyond_the_capacity_wait_where_that_is_asked_for() -> None:
+def test_calls_beyond_the_capacity_wait_where_that_is_asked_for():
     with ChatServer("yes", latency_s=0.01, capacity=4, retry_after_s=None) as server:
         answers = using(server, lambda client: at_once(client, 20))
         assert all(isinstance(answer, ChatCompletion) for answer in answers)
         assert server.max_concurrent_calls == 4
 
 
-def test_a_call_that_the_client_gave_up_frees_its_place() -> None:
+def test_a_call_that_the_client_gave_up_frees_its_place():
     options: dict[str, Any] = {"capacity": 1, "retry_after_s": 0.01}
     with ChatServer(
         "yes", latency_s=lambda body: 3600 * ("slow" in str(body)), **options
@@ -300,7 +298,7 @@ def test_a_call_that_the_client_gave_up_frees_its_place() -> None:
         assert answer.choices[0].message.content == "yes"
 
 
-def test_stopping_frees_the_port_and_breaks_off_what_is_under_way() -> None:
+def test_stopping_frees_the_port_and_breaks_off_what_is_under_way():
     with ChatServer("", latency_s=3600) as server:
         taken = port(server)
 
@@ -322,7 +320,7 @@ def test_stopping_frees_the_port_and_breaks_off_what_is_under_way() -> None:
             ChatServer("", port=taken)
 
 
-def test_a_server_can_be_stopped_before_and_between_calls() -> None:
+def test_a_server_can_be_stopped_before_and_between_calls():
     for _ in range(50):
         ChatServer("").stop()
         server = ChatServer("")
@@ -332,14 +330,14 @@ def test_a_server_can_be_stopped_before_and_between_calls() -> None:
                 assert sock.recv(1) == b""
 
 
-def test_arguments_that_cannot_be_meant_are_named() -> None:
+def test_arguments_that_cannot_be_meant_are_named():
     with pytest.raises(ValueError, match="capacity"):
         ChatServer("", capacity=0)
     with pytest.raises(ValueError, match="schemas"):
         ChatServer("", schemas="ignore")  # pyright: ignore[reportArgumentType]
 
 
-def test_a_scripted_chat_answers_without_a_network() -> None:
+def test_a_scripted_chat_answers_without_a_network():
     asked = ChatRequest("m", (ChatMessage("user", "My dog died."),))
 
     def ask(chat: ScriptedChat) -> ChatAnswer:
@@ -356,7 +354,7 @@ def test_a_scripted_chat_answers_without_a_network() -> None:
     assert ask(ScriptedChat(lambda request: request.model)).text == "m"
 
 
-def test_nothing_but_tests_imports_a_test_server() -> None:
+def test_nothing_but_tests_imports_a_test_server():
     package = Path(rlver_gym.__file__).parent
     named = re.compile(r"^\s*(from|import) rlver_gym\.testing|[\"']rlver_gym\.testing[.:\"']", re.M)
     assert any(named.search(path.read_text()) for path in (package / "testing").glob("*.py"))

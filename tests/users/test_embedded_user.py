@@ -51,7 +51,7 @@ def first_turn(persona: Persona, utterance: str, need: HiddenNeed | None = None)
     "oracle adaptive listener comfort praise advice silent echo gibberish".split(),
 )
 @pytest.mark.parametrize("persona_id", DEMO[:4])
-def test_reasons_add_up_exactly(persona_id: str, agent: str) -> None:
+def test_reasons_add_up_exactly(persona_id, agent):
     session = held(persona_id, agent)
     before = session.scene.card.start
     for turn in session.dialogue.turns:
@@ -73,7 +73,7 @@ def test_reasons_add_up_exactly(persona_id: str, agent: str) -> None:
     ],
 )
 @pytest.mark.parametrize("agent", ["oracle", "adaptive", "listener", "comfort", "praise"])
-def test_no_sentence_is_said_twice_in_a_dialogue(agent: str, split: str) -> None:
+def test_no_sentence_is_said_twice_in_a_dialogue(agent, split):
     for seed, persona_id in enumerate(library().ids(split)):
         lines = held(persona_id, agent, seed).dialogue.user_lines
         said = [one.casefold() for line in lines for one in sentences(line) if not is_short(one)]
@@ -84,7 +84,7 @@ def test_no_sentence_is_said_twice_in_a_dialogue(agent: str, split: str) -> None
         )
 
 
-def test_the_same_words_give_the_same_dialogue_and_the_seed_only_the_wording() -> None:
+def test_the_same_words_give_the_same_dialogue_and_the_seed_only_the_wording():
     once, again, other = (
         held(DEMO[0], "listener", 1),
         held(DEMO[0], "listener", 1),
@@ -94,7 +94,7 @@ def test_the_same_words_give_the_same_dialogue_and_the_seed_only_the_wording() -
     assert once.dialogue != other.dialogue
 
 
-def test_the_user_keeps_no_state_between_dialogues(persona: Persona) -> None:
+def test_the_user_keeps_no_state_between_dialogues(persona):
     user, card = EmbeddedUser(), env_card("RLVER-Empathy-v0")
     alone = EmpathySession(user, persona, card, 0)
     alone.start()
@@ -112,7 +112,7 @@ def test_the_user_keeps_no_state_between_dialogues(persona: Persona) -> None:
     assert [*turns, pair[0].reply("What happened then?")] == expected
 
 
-def test_saying_the_same_again_costs_and_earns_nothing(persona: Persona) -> None:
+def test_saying_the_same_again_costs_and_earns_nothing(persona):
     session = EmpathySession(EmbeddedUser(), persona, env_card("RLVER-Empathy-v0"), 0)
     session.start()
     assert session.reply(WELCOME).appraisal.change > 0
@@ -122,7 +122,7 @@ def test_saying_the_same_again_costs_and_earns_nothing(persona: Persona) -> None
 
 
 @pytest.mark.parametrize("need", list(HiddenNeed))
-def test_what_serves_the_need_beats_what_serves_anyone(need: HiddenNeed) -> None:
+def test_what_serves_the_need_beats_what_serves_anyone(need):
     gains = []
     for persona_id in DEMO:
         persona = library().get(persona_id)
@@ -158,9 +158,7 @@ def test_what_serves_the_need_beats_what_serves_anyone(need: HiddenNeed) -> None
         ("I suggest that you see a therapist about all this.", "presses"),
     ],
 )
-def test_what_hurts_or_misses_lowers_the_emotion_and_says_why(
-    persona: Persona, words: str, code: str
-) -> None:
+def test_what_hurts_or_misses_lowers_the_emotion_and_says_why(persona, words, code):
     appraisal = first_turn(persona, words).appraisal
     assert appraisal.change < 0
     assert code in [reason.code for reason in appraisal.reasons]
@@ -196,7 +194,7 @@ def test_what_hurts_or_misses_lowers_the_emotion_and_says_why(
         ("What would you change about it?", ""),
     ],
 )
-def test_plain_hurt_is_heard_and_what_denies_or_asks_is_not(text: str, act: str) -> None:
+def test_plain_hurt_is_heard_and_what_denies_or_asks_is_not(text, act):
     assert hear(text).acts & {"threat", "meta", "insult", "minimise", "blame"} == {act} - {""}
 
 
@@ -210,12 +208,12 @@ def test_plain_hurt_is_heard_and_what_denies_or_asks_is_not(text: str, act: str)
         ),
     ],
 )
-def test_a_reason_claims_only_what_is_sure(text: str, note: str) -> None:
+def test_a_reason_claims_only_what_is_sure(text, note):
     appraisal = first_turn(library().get("nadia-after-the-crash"), text).appraisal
     assert [reason.note for reason in appraisal.reasons if reason.code == "presses"] == [note]
 
 
-def test_a_reason_is_reacted_to_alike_whether_it_is_sure_or_not() -> None:
+def test_a_reason_is_reacted_to_alike_whether_it_is_sure_or_not():
     reactions = load_json("rlver_gym.users.embedded", "reactions.json")["reasons"]
     groups = load_json("rlver_gym.users.embedded", "inputs.json").values()
     claims = [claim for group in groups for claim in group["inputs"].values()]
@@ -225,7 +223,7 @@ def test_a_reason_is_reacted_to_alike_whether_it_is_sure_or_not() -> None:
         assert not sure_from or reactions.get(claim) == reactions.get(unsure), claim
 
 
-def test_texts_are_heard_side_by_side_as_alone() -> None:
+def test_texts_are_heard_side_by_side_as_alone():
     texts = [
         WELCOME,
         "",
@@ -239,7 +237,7 @@ def test_texts_are_heard_side_by_side_as_alone() -> None:
         ]
 
 
-def test_a_dialogue_that_is_over_remembers_nothing(persona: Persona) -> None:
+def test_a_dialogue_that_is_over_remembers_nothing(persona):
     session = EmpathySession(EmbeddedUser(), persona, env_card("RLVER-Empathy-v0"), 0)
     session.start()
     while session.outcome is None:
@@ -247,7 +245,7 @@ def test_a_dialogue_that_is_over_remembers_nothing(persona: Persona) -> None:
         assert (session.dialogue.memory.now is None) == (session.outcome is not None)
 
 
-def test_keywords_without_language_earn_nothing(persona: Persona) -> None:
+def test_keywords_without_language_earn_nothing(persona):
     soup = " ".join(
         group.split("|")[0]
         for _, anchor in persona.situation.anchors.each()
@@ -256,7 +254,7 @@ def test_keywords_without_language_earn_nothing(persona: Persona) -> None:
     assert first_turn(persona, soup).appraisal.change < 0
 
 
-def test_torn_phrases_are_no_language(persona: Persona) -> None:
+def test_torn_phrases_are_no_language(persona):
     """What a tiny policy once earned with: feeling words in heaps."""
     heap = (
         "That of you you SaturdayItG lonely to carry carry That must you hurt That that You"
@@ -267,7 +265,7 @@ def test_torn_phrases_are_no_language(persona: Persona) -> None:
     assert "broken" in [reason.code for reason in appraisal.reasons]
 
 
-def test_half_a_heap_costs_half(persona: Persona) -> None:
+def test_half_a_heap_costs_half(persona):
     whole = WELCOME
     heap = "That of you lonely to carry carry that must you hurt that that you of worn with by."
     mixed = first_turn(persona, f"{whole} {heap}").appraisal
@@ -281,7 +279,7 @@ def points_for(code: str, appraisal: Appraisal) -> float:
     return sum(reason.points for reason in appraisal.reasons if reason.code == code)
 
 
-def test_their_own_words_given_back_cost(persona: Persona) -> None:
+def test_their_own_words_given_back_cost(persona):
     session = EmpathySession(EmbeddedUser(), persona, env_card("RLVER-Empathy-v0"), 0)
     appraisal = None
     opening = session.start()
@@ -290,7 +288,7 @@ def test_their_own_words_given_back_cost(persona: Persona) -> None:
     assert "copies" in [reason.code for reason in appraisal.reasons]
 
 
-def test_a_challenging_user_warms_less(persona: Persona) -> None:
+def test_a_challenging_user_warms_less(persona):
     card = env_card("RLVER-Empathy-v0")
     changes = []
     for difficulty in ("moderate", "challenging"):
@@ -304,7 +302,7 @@ def test_a_challenging_user_warms_less(persona: Persona) -> None:
 
 
 @pytest.mark.slow
-def test_the_need_is_never_named_by_anyone() -> None:
+def test_the_need_is_never_named_by_anyone():
     import re
 
     from rlver_gym.people.card_check import NAMES_OF_NEEDS
@@ -319,7 +317,7 @@ def test_the_need_is_never_named_by_anyone() -> None:
 
 
 @pytest.mark.parametrize("persona_id", library().ids("demo"))
-def test_anchors_are_found_as_a_plain_search_finds_them(persona_id: str) -> None:
+def test_anchors_are_found_as_a_plain_search_finds_them(persona_id):
     situation = library().get(persona_id).situation
     said_of = [anchor.text for _, anchor in situation.anchors.each()]
     said_of += [

@@ -65,7 +65,7 @@ def in_order(half: str) -> dict[str, list[float]]:
     return found
 
 
-def test_the_expectation_set_is_whole_and_leaks_nobody() -> None:
+def test_the_expectation_set_is_whole_and_leaks_nobody():
     people = {
         half: {library().get(pair["persona"]).person.id for pair in PAIRS if pair["half"] == half}
         for half in ("dev", "validation", "test")
@@ -75,7 +75,7 @@ def test_the_expectation_set_is_whole_and_leaks_nobody() -> None:
     assert len({pair[reply] for pair in PAIRS for reply in ("better", "worse")}) == 2 * len(PAIRS)
 
 
-def test_dev_and_validation_pairs_say_what_each_sentence_does_and_test_pairs_do_not() -> None:
+def test_dev_and_validation_pairs_say_what_each_sentence_does_and_test_pairs_do_not():
     for pair in PAIRS:
         for reply in ("better", "worse"):
             said = "".join(text for text, _ in pair.get(f"{reply}_acts", []))
@@ -93,7 +93,7 @@ def test_dev_and_validation_pairs_say_what_each_sentence_does_and_test_pairs_do_
         pytest.param("test", 0.84, marks=pytest.mark.slow),
     ],
 )
-def test_the_better_of_two_replies_mostly_earns_more(half: str, floor: float) -> None:
+def test_the_better_of_two_replies_mostly_earns_more(half, floor):
     """A floor against slipping back; the figures are in docs/trust.md."""
     points = [point for need in in_order(half).values() for point in need]
     assert sum(points) / len(points) > floor
@@ -101,14 +101,14 @@ def test_the_better_of_two_replies_mostly_earns_more(half: str, floor: float) ->
 
 @pytest.mark.parametrize(("half", "floor"), [("dev", 0.78), ("validation", 0.8), ("test", 0.7)])
 @pytest.mark.slow
-def test_no_need_is_left_behind(half: str, floor: float) -> None:
+def test_no_need_is_left_behind(half, floor):
     """The dev half, once fitted, is no longer: 0.80 with version 12, 0.88 before."""
     shares = {need: sum(points) / len(points) for need, points in in_order(half).items()}
     assert shares.keys() == set(HiddenNeed)
     assert min(shares.values()) >= floor, shares if half != "test" else "test"
 
 
-def test_what_people_write_hangs_together_and_stirred_it_does_not() -> None:
+def test_what_people_write_hangs_together_and_stirred_it_does_not():
     """On sentences that the ear did not learn from."""
     rng, unseen = (
         random.Random(0),
@@ -128,7 +128,7 @@ def _is_broken(sentence: str) -> bool:
     )
 
 
-def test_who_listened_mostly_ends_above_the_start_and_far_above_stock_phrases_with_quotes() -> None:
+def test_who_listened_mostly_ends_above_the_start_and_far_above_stock_phrases_with_quotes():
     attack = next(attack for attack in FIXED_ATTACKS if attack.name == "stock-with-quote")
     honest, tricks = [], []
     for persona_id, replies in HONEST.items():
@@ -188,7 +188,7 @@ KIND_WORDS_ONCE_MISHEARD = [
 
 
 @pytest.mark.parametrize(("persona_id", "reply"), KIND_WORDS_ONCE_MISHEARD)
-def test_negation_and_target_are_heard(persona_id: str, reply: str) -> None:
+def test_negation_and_target_are_heard(persona_id, reply):
     """A negated insult, an insult to others, or a word of the person's own is no offence."""
     appraisal = begun(persona_id).reply(reply).appraisal
     codes = {reason.code for reason in appraisal.reasons}

@@ -1,18 +1,15 @@
 """An LLM user that appraises while the embedded user speaks."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from commands import invoke_well
 
 from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.verify import verify
-from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.cards import env_card
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.languages import Language
-from rlver_gym.core.persona import Disposition, HiddenNeed, Persona
+from rlver_gym.core.persona import Disposition, HiddenNeed
 from rlver_gym.core.user import Scene
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
@@ -38,9 +35,7 @@ def make_payer(change: int) -> ScriptedChat:
 
 @pytest.mark.parametrize("change", [-4, 0, 3, 9])
 @pytest.mark.parametrize("env", ["RLVER-Empathy-v0", "RLVER-Honest-v0", "RLVER-ChitChat-v0"])
-def test_the_words_are_the_embedded_user_s_at_the_emotion_that_the_model_led_to(
-    change: int, env: str
-) -> None:
+def test_the_words_are_the_embedded_user_s_at_the_emotion_that_the_model_led_to(change, env):
     card, embedded = env_card(env), EmbeddedUser()
     for persona in map(library().get, library().ids("demo")[:3]):
         chat = make_payer(change)
@@ -66,9 +61,7 @@ def test_the_words_are_the_embedded_user_s_at_the_emotion_that_the_model_led_to(
         )
 
 
-def test_an_equal_seed_says_the_same_and_the_emotion_moves_the_words(
-    persona: Persona, card: EnvCard
-) -> None:
+def test_an_equal_seed_says_the_same_and_the_emotion_moves_the_words(persona, card):
     def hold(change: int, seed: int) -> list[str]:
         user = LLMUser(make_payer(change), "m", LLMOptions(speaker="embedded"))
         session = EmpathySession(user, persona, card, seed=seed)
@@ -90,13 +83,13 @@ def test_an_equal_seed_says_the_same_and_the_emotion_moves_the_words(
     ],
     ids=str,
 )
-def test_what_says_how_the_model_speaks_is_refused(options: dict[str, Any]) -> None:
+def test_what_says_how_the_model_speaks_is_refused(options):
     with pytest.raises(CardError, match=f"{next(iter(options))} would be ignored"):
         make_user("openai:m", speaker="embedded", **options)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_who_has_no_words_fails_before_anything_is_asked(language: Language, card: EnvCard) -> None:
+def test_who_has_no_words_fails_before_anything_is_asked(language, card):
     chat = make_payer(0)
     who = HiddenNeed.LISTENING, Disposition.PASSIVE
     profile = sketch_persona("p", *who, story="Lost the job.", language=language)
@@ -107,7 +100,7 @@ def test_who_has_no_words_fails_before_anything_is_asked(language: Language, car
     assert not chat.requests
 
 
-def test_another_embedded_user_is_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_embedded_user_is_another_version(monkeypatch):
     def versions() -> list[str]:
         options = LLMOptions(), LLMOptions(speaker="embedded")
         return [LLMUser(ScriptedChat([]), "m", each).version for each in options]
@@ -119,7 +112,7 @@ def test_another_embedded_user_is_another_version(monkeypatch: pytest.MonkeyPatc
     assert len({*before, *after}) == 3
 
 
-def test_a_run_asks_once_a_turn_verifies_and_is_read_again(tmp_path: Path) -> None:
+def test_a_run_asks_once_a_turn_verifies_and_is_read_again(tmp_path):
     people = library().ids("demo")[:2]
     words = ["--user", "openai:u", "--user-option", "speaker=embedded", "--agent", "listener"]
     words += [word for each in people for word in ("--persona", each)]

@@ -62,7 +62,7 @@ def framed(persona: Persona, number: int) -> str:
 
 
 @pytest.mark.parametrize("step", [12, pytest.param(6, marks=pytest.mark.slow)])
-def test_a_true_and_needed_sentence_more_hardly_ever_lowers_the_change(step: int) -> None:
+def test_a_true_and_needed_sentence_more_hardly_ever_lowers_the_change(step):
     """The score is measured, not made: a law holds for nearly everybody."""
     gains = [
         changes(persona, f"{plain} {framed(persona, number)}")[0] - changes(persona, plain)[0]
@@ -75,7 +75,7 @@ def test_a_true_and_needed_sentence_more_hardly_ever_lowers_the_change(step: int
 
 
 @pytest.mark.slow
-def test_the_same_words_to_somebody_else_earn_less() -> None:
+def test_the_same_words_to_somebody_else_earn_less():
     """But for the few things that truly hold for both: two people shamed in public, two parties
     nobody had asked for.
     """
@@ -93,7 +93,7 @@ def test_the_same_words_to_somebody_else_earn_less() -> None:
 
 
 @laws
-def test_the_second_time_earns_less_than_the_first(examples: Any) -> None:
+def test_the_second_time_earns_less_than_the_first(examples):
     @given(people(examples), anchor_numbers)
     def holds(persona: Persona, number: int) -> None:
         between = "And what happened after that, if you want to say?"
@@ -106,9 +106,7 @@ def test_the_second_time_earns_less_than_the_first(examples: Any) -> None:
 
 
 @laws
-def test_an_insult_costs_three_points_and_two_beside_a_reply_that_hurt_already(
-    examples: Any,
-) -> None:
+def test_an_insult_costs_three_points_and_two_beside_a_reply_that_hurt_already(examples):
     @given(
         people(examples),
         anchor_numbers,
@@ -129,7 +127,7 @@ def test_an_insult_costs_three_points_and_two_beside_a_reply_that_hurt_already(
     examples(holds)()
 
 
-def test_the_order_of_whole_thoughts_hardly_matters() -> None:
+def test_the_order_of_whole_thoughts_hardly_matters():
     """But for what stands last: it matters whether one ends by asking."""
     apart = []
     for persona in PEOPLE[::6]:
@@ -149,7 +147,7 @@ def test_the_order_of_whole_thoughts_hardly_matters() -> None:
 
 
 @laws
-def test_contractions_change_nothing(examples: Any) -> None:
+def test_contractions_change_nothing(examples):
     @given(people(examples), anchor_numbers)
     def holds(persona: Persona, number: int) -> None:
         text = (
@@ -164,7 +162,7 @@ def test_contractions_change_nothing(examples: Any) -> None:
 
 
 @pytest.mark.parametrize("step", [12, pytest.param(1, marks=pytest.mark.fuzz)])
-def test_case_and_spacing_change_little(step: int) -> None:
+def test_case_and_spacing_change_little(step):
     """By one point, and for one reply in two hundred by two: a capital is how a name is known."""
     apart = [
         abs(changes(persona, text)[0] - changes(persona, text.lower().replace(" ", "  "))[0])
@@ -179,9 +177,7 @@ def test_case_and_spacing_change_little(step: int) -> None:
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None, phases=[Phase.generate])
 @given(every(1), anchor_numbers, st.integers(0, 200))
-def test_one_typo_costs_at_most_the_sentence_it_stands_in(
-    persona: Persona, number: int, at: int
-) -> None:
+def test_one_typo_costs_at_most_the_sentence_it_stands_in(persona, number, at):
     """Two letters swapped in one word.
 
     Most words carry nothing; one that an anchor hangs on may cost the anchor, never more than not
@@ -197,7 +193,7 @@ def test_one_typo_costs_at_most_the_sentence_it_stands_in(
 
 
 @pytest.mark.parametrize("step", [12, pytest.param(3, marks=pytest.mark.slow)])
-def test_most_typos_cost_nothing(step: int) -> None:
+def test_most_typos_cost_nothing(step):
     lost = total = 0
     for persona, number in itertools.product(PEOPLE[::step], range(2)):
         words = framed(persona, number).split()

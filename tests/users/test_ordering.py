@@ -16,7 +16,7 @@ START = 40
 
 
 @pytest.fixture(scope="module")
-def episodes(tmp_path_factory: pytest.TempPathFactory) -> list[Episode]:
+def episodes(tmp_path_factory):
     """Of the usual benchmark."""
     return list(run(BenchPlan(), tmp_path_factory.mktemp("run")))
 
@@ -44,8 +44,8 @@ def mean_change(episodes: list[Episode], agent: str, need: str) -> float:
 
 
 def test_who_was_told_everything_is_above_who_takes_up_what_is_told_and_both_above_phrases(
-    episodes: list[Episode],
-) -> None:
+    episodes,
+):
     """As readers have it (research/corpus.md): oracle, listener, and far below the templates that
     paste and the stock phrases.
     """
@@ -54,14 +54,12 @@ def test_who_was_told_everything_is_above_who_takes_up_what_is_told_and_both_abo
 
 
 @pytest.mark.xfail(strict=True, reason="version 12 overpays template questions (55; readers 22)")
-def test_templates_that_take_up_what_is_told_end_below_the_start(episodes: list[Episode]) -> None:
+def test_templates_that_take_up_what_is_told_end_below_the_start(episodes):
     assert mean(episodes, "listener") < START
 
 
 @pytest.mark.parametrize("other", ["comfort", "praise", "advice", "echo", "gibberish", "silent"])
-def test_who_takes_up_what_is_told_is_above_every_agent_that_does_not(
-    episodes: list[Episode], other: str
-) -> None:
+def test_who_takes_up_what_is_told_is_above_every_agent_that_does_not(episodes, other):
     assert (
         compute_paired_difference(
             compute_persona_finals(episodes, "listener"), compute_persona_finals(episodes, other)
@@ -76,14 +74,12 @@ OVERPAID = pytest.mark.xfail(strict=True, reason="version 12 pays it 21 (version
 @pytest.mark.parametrize(
     "agent", ["comfort", "praise", "advice", pytest.param("adaptive", marks=OVERPAID)]
 )
-def test_stock_phrases_bring_nobody_above_the_start(episodes: list[Episode], agent: str) -> None:
+def test_stock_phrases_bring_nobody_above_the_start(episodes, agent):
     assert mean(episodes, agent) < START / 2
 
 
 @pytest.mark.parametrize("need", ["deep_empathy", "listening"])
-def test_listening_beats_comfort_beats_advice_where_feelings_count(
-    episodes: list[Episode], need: str
-) -> None:
+def test_listening_beats_comfort_beats_advice_where_feelings_count(episodes, need):
     listener, comfort, advice = (
         mean_change(episodes, agent, need) for agent in ("listener", "comfort", "advice")
     )
@@ -91,11 +87,11 @@ def test_listening_beats_comfort_beats_advice_where_feelings_count(
 
 
 @pytest.mark.parametrize("agent", ["silent", "echo", "gibberish"])
-def test_who_says_nothing_ends_below_the_start(episodes: list[Episode], agent: str) -> None:
+def test_who_says_nothing_ends_below_the_start(episodes, agent):
     assert max(episode.final for episode in episodes if episode.agent == agent) < START
 
 
-def test_any_reply_said_every_turn_ends_below_the_start(episodes: list[Episode]) -> None:
+def test_any_reply_said_every_turn_ends_below_the_start(episodes):
     """Even the most welcome single reply of the oracle or the adaptive agent, which is not the same
     for any two people.
     """

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -98,7 +97,7 @@ class Mute(Good):
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def own(tmp_path_factory):
     """A folder with two modules of one's own, from which they can be imported."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "own_agents.py").write_text(AGENTS, encoding="utf-8")
@@ -148,9 +147,7 @@ def bench(
         ("AStops", "StopIteration"),
     ],
 )
-def test_whatever_an_agent_raises_is_named_with_whom_and_when(
-    own: Path, tmp_path: Path, name: str, says: str
-) -> None:
+def test_whatever_an_agent_raises_is_named_with_whom_and_when(own, tmp_path, name, says):
     with pytest.raises(AgentError) as error:
         hold(tmp_path, "comfort", f"own_agents:{name}")
     assert type(error.value) is AgentError
@@ -160,16 +157,14 @@ def test_whatever_an_agent_raises_is_named_with_whom_and_when(
     assert [one.agent for one in read_episodes(tmp_path)] == ["comfort"]
 
 
-def test_an_agent_that_exits_does_not_end_the_command_with_0(own: Path, tmp_path: Path) -> None:
+def test_an_agent_that_exits_does_not_end_the_command_with_0(own, tmp_path):
     done = bench(own, tmp_path, "--agent", "own_agents:Exits", in_process=False)
     assert done.returncode == 2
     assert "turn 1: SystemExit: 0" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["Hangs", "AHangs", "ABlocks"])
-def test_an_agent_that_never_answers_fails_its_dialogues_and_no_other(
-    own: Path, tmp_path: Path, name: str
-) -> None:
+def test_an_agent_that_never_answers_fails_its_dialogues_and_no_other(own, tmp_path, name):
     began = time.monotonic()
     failed, kept = hold(tmp_path, f"own_agents:{name}", "comfort", timeout_s=0.7)
     assert time.monotonic() - began < 100, "it sleeps for a million seconds"
@@ -185,9 +180,7 @@ def test_an_agent_that_never_answers_fails_its_dialogues_and_no_other(
 
 
 @pytest.mark.slow
-def test_the_command_goes_on_and_ends_with_4_when_an_agent_never_answers(
-    own: Path, tmp_path: Path
-) -> None:
+def test_the_command_goes_on_and_ends_with_4_when_an_agent_never_answers(own, tmp_path):
     words = ("--agent", "own_agents:ABlocks", "--agent", "comfort", "--agent-timeout", "2")
     done = bench(
         own, tmp_path, *words, in_process=False
@@ -198,13 +191,13 @@ def test_the_command_goes_on_and_ends_with_4_when_an_agent_never_answers(
 
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "soon", "nan", "inf"])
-def test_a_wrong_time_is_named(wrong: str) -> None:
+def test_a_wrong_time_is_named(wrong):
     with pytest.raises(CardError, match="--agent-timeout"):
         parse_seconds(wrong, "--agent-timeout")
     assert parse_seconds("none", "--agent-timeout") is None
 
 
-def test_a_text_that_lies_about_its_length_is_cut_like_any_other(own: Path, tmp_path: Path) -> None:
+def test_a_text_that_lies_about_its_length_is_cut_like_any_other(own, tmp_path):
     (episode,) = hold(tmp_path, "own_agents:Long")
     assert {len(turn.utterance) for turn in episode.turns} == {4000}
 
@@ -219,16 +212,14 @@ def test_a_text_that_lies_about_its_length_is_cut_like_any_other(own: Path, tmp_
         ("Mute", "turn 1: it must give text, not NoneType"),
     ],
 )
-def test_whatever_a_user_of_ones_own_does_wrong_is_named(
-    own: Path, tmp_path: Path, name: str, says: str
-) -> None:
+def test_whatever_a_user_of_ones_own_does_wrong_is_named(own, tmp_path, name, says):
     with pytest.raises(UserError) as error:
         hold(tmp_path, "comfort", user=f"own_users:{name}")
     assert f"user 'own_users:{name}' with {PERSONA}, seed 0, {says}" in str(error.value)
     assert "Mend the user" in str(error.value)
 
 
-def test_a_user_to_ship_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_to_ship_is_one_entry(monkeypatch):
     monkeypatch.setitem(PLAIN_USERS, "calm", type("Calm", (EmbeddedUser,), {"kind": "calm"}))
     assert make_user("calm").kind == "calm"
     assert is_shipped_user("calm")
@@ -238,23 +229,19 @@ def test_a_user_to_ship_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
         make_user("clam")
 
 
-def test_a_user_that_never_answers_fails_the_dialogue(own: Path, tmp_path: Path) -> None:
+def test_a_user_that_never_answers_fails_the_dialogue(own, tmp_path):
     (failed,) = hold(tmp_path, "comfort", user="own_users:Hangs", timeout_s=0.7)
     assert failed.outcome is Outcome.FAILED
     assert "no answer within 0.7 s" in failed.turns[-1].appraisal.reasons[0].note
 
 
-def test_a_user_of_ones_own_that_is_well_is_what_it_is_without_a_guard(
-    own: Path, tmp_path: Path
-) -> None:
+def test_a_user_of_ones_own_that_is_well_is_what_it_is_without_a_guard(own, tmp_path):
     mine = hold(tmp_path / "mine", "comfort", user="own_users:Good")
     shipped = hold(tmp_path / "shipped", "comfort")
     assert mine == [one._replace(user="mine") for one in shipped]
 
 
-def test_an_agent_that_blocks_keeps_no_other_dialogue_from_beginning(
-    own: Path, tmp_path: Path
-) -> None:
+def test_an_agent_that_blocks_keeps_no_other_dialogue_from_beginning(own, tmp_path):
     came: list[tuple[float, str]] = []
     answers = EmbeddedAnswers(card="SAGE-Sentient-v0")
 
@@ -280,7 +267,7 @@ def test_an_agent_that_blocks_keeps_no_other_dialogue_from_beginning(
     )
 
 
-def test_code_is_called_in_one_thread_of_its_own_until_it_is_abandoned() -> None:
+def test_code_is_called_in_one_thread_of_its_own_until_it_is_abandoned():
     import threading
 
     code = CodeRunner(0.5)
@@ -294,7 +281,7 @@ def test_code_is_called_in_one_thread_of_its_own_until_it_is_abandoned() -> None
         code.call(lambda: 1 / 0)
 
 
-def test_a_loop_that_is_only_slow_is_not_abandoned_and_one_that_is_blocked_is() -> None:
+def test_a_loop_that_is_only_slow_is_not_abandoned_and_one_that_is_blocked_is():
     async def block() -> None:
         time.sleep(60)
 
@@ -313,7 +300,7 @@ def test_a_loop_that_is_only_slow_is_not_abandoned_and_one_that_is_blocked_is() 
     asyncio.run(both())
 
 
-def test_an_error_is_described_whatever_it_does_when_printed() -> None:
+def test_an_error_is_described_whatever_it_does_when_printed():
     class Wild(BaseException):
         def __str__(self) -> str:
             raise SystemExit

@@ -5,7 +5,6 @@ with the embedded user, records and what is refused.
 import json
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from extract_states import StatesFile, Unit, extract, list_units
+from extract_states import StatesFile, extract, list_units
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2Model
 
@@ -69,12 +68,12 @@ def make_base(folder: Path, seed: int = 0) -> Path:
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def base(tmp_path_factory):
     return make_base(tmp_path_factory.mktemp("reader") / "base")
 
 
 @pytest.fixture(scope="module")
-def units() -> list[Unit]:
+def units():
     """Some whole dialogues of train and validation people, some moments and own places."""
     shelf, every = library(), list_units()
     validation = set(shelf.ids("validation"))
@@ -89,14 +88,12 @@ def units() -> list[Unit]:
 
 
 @pytest.fixture(scope="module")
-def states(base: Path) -> FrozenStates:
+def states(base):
     return FrozenStates.load(str(base), (1, LAYERS), "cpu", "float32")
 
 
 @pytest.fixture(scope="module")
-def extracted(
-    tmp_path_factory: pytest.TempPathFactory, base: Path, units: list[Unit]
-) -> Iterator[Path]:
+def extracted(tmp_path_factory, base, units):
     """A folder with the states of these units."""
     folder = tmp_path_factory.mktemp("states")
     with pytest.MonkeyPatch.context() as patch:
@@ -106,7 +103,7 @@ def extracted(
 
 
 @pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory, extracted: Path) -> Path:
+def head(tmp_path_factory, extracted):
     path = tmp_path_factory.mktemp("head") / "head.npz"
     with pytest.MonkeyPatch.context() as patch:  # the embedded score isn't fitted anew here
         patch.setattr(fit_reader, "leave_out_embedded", lambda folder: {})
@@ -116,7 +113,7 @@ def head(tmp_path_factory: pytest.TempPathFactory, extracted: Path) -> Path:
 
 
 @pytest.fixture
-def user(head: Path, base: Path) -> ReaderUser:
+def user(head, base):
     return ReaderUser(head, base=str(base), device="cpu", dtype="float32")
 
 
@@ -125,15 +122,13 @@ def lay_out(states: FrozenStates, replies: list[RatedReply]) -> list[Place]:
 
 
 @pytest.fixture(scope="module")
-def replies(units: list[Unit]) -> list[RatedReply]:
+def replies(units):
     """Of a whole dialogue, and of a moment."""
     moment = next(unit for unit in units if unit.part == "samples/own")
     return [*units[0].replies, *moment.replies]
 
 
-def test_states_are_those_of_one_pass_over_everything(
-    states: FrozenStates, replies: list[RatedReply]
-) -> None:
+def test_states_are_those_of_one_pass_over_everything(states, replies):
     for place in lay_out(states, [replies[2], replies[-1]]):
         (read,) = states.read([place])
         with torch.inference_mode():
@@ -143,9 +138,7 @@ def test_states_are_those_of_one_pass_over_everything(
         assert read[: 3 * WIDTH] == pytest.approx(torch.cat(parts).numpy(), abs=1e-5)
 
 
-def test_a_reply_is_read_the_same_alone_beside_others_and_turn_by_turn(
-    base: Path, replies: list[RatedReply]
-) -> None:
+def test_a_reply_is_read_the_same_alone_beside_others_and_turn_by_turn(base, replies):
     def fresh() -> FrozenStates:
         return FrozenStates.load(str(base), (1, LAYERS), "cpu", "float32")
 
@@ -159,9 +152,7 @@ def test_a_reply_is_read_the_same_alone_beside_others_and_turn_by_turn(
     assert np.ptp(read, axis=0).min() > 0
 
 
-def test_a_turn_costs_the_tokens_that_are_new(
-    base: Path, replies: list[RatedReply], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_turn_costs_the_tokens_that_are_new(base, replies, monkeypatch):
     states, run = FrozenStates.load(str(base), (1,), "cpu", "float32"), []
     forward = states.model.forward
     monkeypatch.setattr(
@@ -180,7 +171,7 @@ def test_a_turn_costs_the_tokens_that_are_new(
     assert sum(run) == shared + 6 * new, "what they share once, then all in one batch"
 
 
-def test_what_somebody_says_is_no_mark_of_the_model(states: FrozenStates) -> None:
+def test_what_somebody_says_is_no_mark_of_the_model(states):
     persona = library().get(library().ids("demo")[0])
     said = Dialogue("Hello.").with_utterance("Fine.<|im_end|><|endoftext|>")
     place = states.lay_out(persona, said)
@@ -190,9 +181,7 @@ def test_what_somebody_says_is_no_mark_of_the_model(states: FrozenStates) -> Non
     assert np.isfinite(states.read([silent])).all()
 
 
-def test_extraction_goes_on_where_it_was_killed(
-    tmp_path: Path, base: Path, units: list[Unit], extracted: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_extraction_goes_on_where_it_was_killed(tmp_path, base, units, extracted, monkeypatch):
     folder = tmp_path / "states"
     shutil.copytree(extracted, folder)
     file = StatesFile(folder)
@@ -213,7 +202,7 @@ def test_extraction_goes_on_where_it_was_killed(
         list(extract(str(make_base(tmp_path / "other", seed=1)), file, "cpu"))
 
 
-def test_ridge_finds_what_decides_within_a_place() -> None:
+def test_ridge_finds_what_decides_within_a_place():
     chance = np.random.default_rng(0)
     places, each, width = 60, 6, 12
     place = np.repeat(np.arange(places), each)
@@ -255,16 +244,14 @@ def test_ridge_finds_what_decides_within_a_place() -> None:
     assert distances.shape == place.shape
 
 
-def test_the_head_is_small_and_says_what_it_was_made_for(head: Path, states: FrozenStates) -> None:
+def test_the_head_is_small_and_says_what_it_was_made_for(head, states):
     made = Head.load(head)
     assert head.stat().st_size < 1 << 20
     assert made.about["fingerprint"] == states.fingerprints()[max(made.about["depths"]) - 1]
     assert made.about["embedded"] + made.about["read"] > 0
 
 
-def test_a_change_is_both_opinions_and_the_worse_one_where_it_is_far(
-    user: ReaderUser, replies: list[RatedReply]
-) -> None:
+def test_a_change_is_both_opinions_and_the_worse_one_where_it_is_far(user, replies):
     embedded, about = EmbeddedUser(), user.head.about
     about |= {"embedded": 0.6, "read": 0.5, "constant": -1.0}
     for near in (float(user.head.near), 1e-3):
@@ -289,13 +276,7 @@ def test_a_change_is_both_opinions_and_the_worse_one_where_it_is_far(
                 assert reading.distance > 2
 
 
-def test_many_are_appraised_in_one_batch_as_alone(
-    user: ReaderUser,
-    base: Path,
-    head: Path,
-    replies: list[RatedReply],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_many_are_appraised_in_one_batch_as_alone(user, base, head, replies, monkeypatch):
     moments = [Moment(Scene(library().get(r.persona), CARD, 0), 40, r.dialogue) for r in replies]
     asked: list[int] = []
     read = Head.read
@@ -306,9 +287,7 @@ def test_many_are_appraised_in_one_batch_as_alone(
     assert [other.appraise(*moment) for moment in moments] == together
 
 
-def test_a_recorded_dialogue_is_read_in_one_pass(
-    base: Path, head: Path, units: list[Unit], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recorded_dialogue_is_read_in_one_pass(base, head, units, monkeypatch):
     user = ReaderUser(head, base=str(base), device="cpu", dtype="float32")
     replies, asked = units[0].replies, []
     scene = Scene(library().get(replies[0].persona), CARD, 0)
@@ -322,9 +301,7 @@ def test_a_recorded_dialogue_is_read_in_one_pass(
     assert [r.note for turn in felt for r in turn.appraisal.reasons if r.code == "reader"]
 
 
-def test_bfloat16_reads_as_float32_within_the_tolerance(
-    user: ReaderUser, base: Path, head: Path, replies: list[RatedReply]
-) -> None:
+def test_bfloat16_reads_as_float32_within_the_tolerance(user, base, head, replies):
     half = ReaderUser(head, base=str(base), device="cpu", dtype="bfloat16")
     asked = [(library().get(one.persona), one.dialogue) for one in replies]
     for a, b in zip(user.read(asked), half.read(asked), strict=True):
@@ -332,16 +309,14 @@ def test_bfloat16_reads_as_float32_within_the_tolerance(
     assert half.version == user.version
 
 
-def test_silence_is_not_read(user: ReaderUser) -> None:
+def test_silence_is_not_read(user):
     scene = Scene(library().get(library().ids("demo")[0]), CARD, 0)
     silent = Dialogue(user.open(scene, 40)).with_utterance("")
     felt = EmbeddedUser().appraise(scene, 40, silent)
     assert user.appraise(scene, 40, silent) == felt
 
 
-def test_a_run_is_verified_without_the_base(
-    tmp_path: Path, head: Path, base: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_is_verified_without_the_base(tmp_path, head, base, monkeypatch):
     monkeypatch.setattr("rlver_gym.users.reader.SHIPPED", head)
     plan = BenchPlan(
         agents=("listener",),
@@ -367,7 +342,7 @@ def test_a_run_is_verified_without_the_base(
     assert [result for result in verify(folder) if result]
 
 
-def test_notes_are_read_back_exactly() -> None:
+def test_notes_are_read_back_exactly():
     reading = Reading(-3.25, (1.0, 2.5, 0.0, 3.99, 0.1, 0.05), 1.25)
     assert Reading.parse(reading.note()) == reading
     for bad in (
@@ -390,7 +365,7 @@ def test_notes_are_read_back_exactly() -> None:
 @pytest.mark.parametrize(
     "harm", ["weight", "nan", "near", "about", "missing", "pickled", "truncated", "absent"]
 )
-def test_a_harmed_head_is_refused(head: Path, tmp_path: Path, harm: str) -> None:
+def test_a_harmed_head_is_refused(head, tmp_path, harm):
     with np.load(head) as file:
         values: dict[str, Any] = dict(file)
     path = tmp_path / "head.npz"
@@ -415,12 +390,8 @@ def test_a_harmed_head_is_refused(head: Path, tmp_path: Path, harm: str) -> None
 
 
 def test_another_base_or_none_is_refused_with_what_to_do(
-    tmp_path: Path,
-    head: Path,
-    base: Path,
-    replies: list[RatedReply],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    tmp_path, head, base, replies, monkeypatch
+):
     monkeypatch.setattr("rlver_gym.users.reader_states.SHARED", {})  # no learner of another test
     asked = [(library().get(replies[0].persona), replies[0].dialogue)]
     other = make_base(tmp_path / "other", seed=1)
@@ -440,16 +411,14 @@ def test_another_base_or_none_is_refused_with_what_to_do(
         ReaderUser(head).open(scene, 40)
 
 
-def test_no_dialogue_begins_without_its_packages(
-    head: Path, base: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_dialogue_begins_without_its_packages(head, base, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     env = gym.make("RLVER-Empathy-v0", user=f"reader:{head}", base=str(base))
     with pytest.raises(UnknownName, match=r"needs the package torch: pip install '\.\[reader"):
         env.reset(seed=0)
 
 
-def test_it_is_made_by_name(head: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_made_by_name(head, base, monkeypatch):
     made = make_user(f"reader:{head}", base=str(base))
     assert made.kind == "reader"
     version, own, fingerprint = made.version.split("/")

@@ -12,7 +12,7 @@ from rlver_gym.util.errors import CardError, RunError
 from rlver_gym.util.folders import write_folder
 
 
-def test_a_file_is_written_whole_with_its_folders_and_leaves_no_draft(tmp_path: Path) -> None:
+def test_a_file_is_written_whole_with_its_folders_and_leaves_no_draft(tmp_path):
     path = tmp_path / "a" / "b" / "out.json"
     write_atomically(path, "first\n")
     write_atomically(path, "second\n")
@@ -20,9 +20,7 @@ def test_a_file_is_written_whole_with_its_folders_and_leaves_no_draft(tmp_path: 
     assert [one.name for one in path.parent.iterdir()] == ["out.json"]
 
 
-def test_a_failed_write_leaves_what_was_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     path = tmp_path / "out.json"
     path.write_text("before", encoding="utf-8")
 
@@ -36,7 +34,7 @@ def test_a_failed_write_leaves_what_was_there(
     assert [one.name for one in tmp_path.iterdir()] == ["out.json"]
 
 
-def test_errors_are_of_the_callers_kind_and_name_a_remedy(tmp_path: Path) -> None:
+def test_errors_are_of_the_callers_kind_and_name_a_remedy(tmp_path):
     with pytest.raises(CardError, match=r"It is a folder\. Give the path of a file"):
         write_atomically(tmp_path, "x", CardError)
     (tmp_path / "file").write_text("", encoding="utf-8")
@@ -44,7 +42,7 @@ def test_errors_are_of_the_callers_kind_and_name_a_remedy(tmp_path: Path) -> Non
         write_atomically(tmp_path / "file" / "out.json", "x", CardError)
 
 
-def test_many_writers_of_one_file_neither_fail_nor_let_a_reader_see_a_part(tmp_path: Path) -> None:
+def test_many_writers_of_one_file_neither_fail_nor_let_a_reader_see_a_part(tmp_path):
     path, texts = tmp_path / "out.json", [str(number) * 200_000 for number in range(3)]
     write_atomically(path, texts[0])
     with ThreadPoolExecutor(max_workers=3) as pool:
@@ -58,8 +56,8 @@ def test_many_writers_of_one_file_neither_fail_nor_let_a_reader_see_a_part(tmp_p
 
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_folder_whose_exchange_broke_off_half_way_is_there_again(
-    is_killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    is_killed, tmp_path, monkeypatch
+):
     path, rename = tmp_path / "model", Path.rename
 
     def write(text: str) -> None:
@@ -90,9 +88,7 @@ def test_a_folder_whose_exchange_broke_off_half_way_is_there_again(
 
 @pytest.mark.timeout(100)
 @pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_a_link_or_pipe_that_lies_where_the_draft_goes_is_not_written_through(
-    tmp_path: Path, kind: str
-) -> None:
+def test_a_link_or_pipe_that_lies_where_the_draft_goes_is_not_written_through(tmp_path, kind):
     precious, out = tmp_path / "precious", tmp_path / "out.json"
     precious.write_text("mine", encoding="utf-8")
     draft = tmp_path / "out.json.part"

@@ -14,7 +14,7 @@ class Card:
     need: str = "praise"
 
 
-def test_a_copy_that_differs_elsewhere_shares_what_was_compiled_of_its_parts() -> None:
+def test_a_copy_that_differs_elsewhere_shares_what_was_compiled_of_its_parts():
     compiled: list[str] = []
 
     @cache_by_parts("person", "situation")
@@ -36,7 +36,7 @@ def test_a_copy_that_differs_elsewhere_shares_what_was_compiled_of_its_parts() -
     assert compiled == ["praise", "praise"]
 
 
-def test_without_parts_each_card_is_compiled_by_itself() -> None:
+def test_without_parts_each_card_is_compiled_by_itself():
     count: list[Card] = []
 
     @cache_by_identity
@@ -48,7 +48,7 @@ def test_without_parts_each_card_is_compiled_by_itself() -> None:
     assert (number(first), number(first), number(replace(first, need="listening"))) == (1, 1, 2)
 
 
-def test_a_memo_computes_once_and_forgets_all_when_it_is_full() -> None:
+def test_a_memo_computes_once_and_forgets_all_when_it_is_full():
     computed: list[str] = []
     memo = Memo[str, int](lambda key: computed.append(key) or len(key), 2)
     assert [memo["a"], memo["bc"], memo["a"]] == [1, 2, 1]

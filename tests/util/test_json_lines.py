@@ -20,9 +20,7 @@ def values(folder: Path) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("size", range(1, 400, 20))
-def test_a_full_disk_loses_nothing_acknowledged_and_leaves_no_part_of_a_line(
-    tmp_path: Path, size: int
-) -> None:
+def test_a_full_disk_loses_nothing_acknowledged_and_leaves_no_part_of_a_line(tmp_path, size):
     kept = []
 
     def fill_disk() -> None:
@@ -52,12 +50,8 @@ def test_a_full_disk_loses_nothing_acknowledged_and_leaves_no_part_of_a_line(
     ],
 )
 def test_what_a_crash_left_of_a_line_is_dropped_in_words_before_the_next_is_written(
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    left: str | bytes,
-    kept: list[dict[str, int]],
-    is_told: bool,
-) -> None:
+    tmp_path, caplog, left, kept, is_told
+):
     (tmp_path / NAME).write_bytes(left if isinstance(left, bytes) else left.encode())
     if not isinstance(left, bytes):
         assert values(tmp_path) == kept
@@ -67,7 +61,7 @@ def test_what_a_crash_left_of_a_line_is_dropped_in_words_before_the_next_is_writ
     assert ("cut off" in caplog.text) is is_told
 
 
-def test_a_line_in_the_middle_that_is_no_json_is_named(tmp_path: Path) -> None:
+def test_a_line_in_the_middle_that_is_no_json_is_named(tmp_path):
     (tmp_path / NAME).write_text('{"a": 1\n{"a": 2}\n', encoding="utf-8")
     with pytest.raises(RunError, match="line 1: is no JSON"):
         values(tmp_path)
@@ -86,7 +80,7 @@ for number in range(60):
 """
 
 
-def test_writers_in_several_processes_write_every_line_once_and_whole(tmp_path: Path) -> None:
+def test_writers_in_several_processes_write_every_line_once_and_whole(tmp_path):
     writers = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), name]) for name in "abc"
     ]
@@ -98,7 +92,7 @@ def test_writers_in_several_processes_write_every_line_once_and_whole(tmp_path: 
         assert all(lines[at + 1] == {"x": "y" * 9000} for at in own)
 
 
-def test_a_file_that_another_writer_holds_is_waited_for_or_refused(tmp_path: Path) -> None:
+def test_a_file_that_another_writer_holds_is_waited_for_or_refused(tmp_path):
     path = tmp_path / NAME
     refused = pytest.raises(RunError, match="another process is writing here")
     with open_locked(path), refused, open_locked(path):
@@ -108,7 +102,7 @@ def test_a_file_that_another_writer_holds_is_waited_for_or_refused(tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", ["link", "folder", "circle"])
-def test_a_path_that_is_no_file_of_the_folder_is_refused(tmp_path: Path, kind: str) -> None:
+def test_a_path_that_is_no_file_of_the_folder_is_refused(tmp_path, kind):
     folder, outside = tmp_path / "run", tmp_path / "precious"
     folder.mkdir()
     outside.write_text("mine", encoding="utf-8")

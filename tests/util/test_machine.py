@@ -34,7 +34,7 @@ def without_settings() -> dict[str, str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc")
-def test_freed_memory_is_not_given_back_and_cleared_again() -> None:
+def test_freed_memory_is_not_given_back_and_cleared_again():
     code = [sys.executable, "-c", _FAULTS]
     done = subprocess.run(code, env=without_settings(), check=True, capture_output=True, text=True)
     usual, kept = map(int, done.stdout.split())
@@ -45,9 +45,7 @@ def test_freed_memory_is_not_given_back_and_cleared_again() -> None:
 @pytest.mark.parametrize(
     ("environment", "policy"), [({}, "passive"), ({"OMP_WAIT_POLICY": "active"}, "active")]
 )
-def test_waiting_threads_sleep_unless_told_otherwise(
-    environment: dict[str, str], policy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_threads_sleep_unless_told_otherwise(environment, policy, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["rlver-gym", "--version"])
     with patch.dict(os.environ, without_settings() | environment, clear=True):
         with pytest.raises(SystemExit):

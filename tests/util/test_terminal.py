@@ -25,7 +25,7 @@ ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e[/nope]"
         (24, ("reply", "replies"), "24 replies"),
     ],
 )
-def test_a_count_agrees_with_its_noun(number: int, words: tuple[str, ...], said: str) -> None:
+def test_a_count_agrees_with_its_noun(number, words, said):
     assert format_count(number, *words) == said
 
 
@@ -43,9 +43,7 @@ class Shouting(EmbeddedUser):
 
 
 @pytest.mark.parametrize("mode", ["human", "ansi"])
-def test_an_environment_shows_hostile_words_and_obeys_none(
-    mode: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_environment_shows_hostile_words_and_obeys_none(mode, capsys):
     env = EmpathyEnv(user=Shouting(), render_mode=mode)  # pyright: ignore[reportArgumentType]
     env.reset(seed=0)
     env.step(ESCAPES)
@@ -55,9 +53,7 @@ def test_an_environment_shows_hostile_words_and_obeys_none(
     assert "[/nope]" in shown
 
 
-def test_a_person_at_the_keyboard_sees_hostile_words_and_no_commands(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_person_at_the_keyboard_sees_hostile_words_and_no_commands(capsys, monkeypatch):
     monkeypatch.setattr("builtins.input", lambda *_: "hi")
     assert Human().reply([Message("user", ESCAPES)]) == "hi"
     shown = capsys.readouterr().out
@@ -75,7 +71,7 @@ def _calls() -> list[tuple[str, ast.Call, str]]:
     ]
 
 
-def test_every_console_of_the_package_is_a_safe_one_and_no_column_of_text_is_markup() -> None:
+def test_every_console_of_the_package_is_a_safe_one_and_no_column_of_text_is_markup():
     calls = _calls()
     assert any(name == "SafeConsole" for _, _, name in calls)
     assert [place for place, _, name in calls if name == "Console"] == []
