@@ -1,4 +1,4 @@
-.PHONY: help install check house test learner slow fuzz full wheel docs studio bench speed fidelity
+.PHONY: help install check house test coverage times learner slow fuzz full wheel docs studio bench speed fidelity
 
 PYTHON ?= .venv/bin/python
 
@@ -22,6 +22,13 @@ house:           ## rooms and arrows, circles of rooms or files, and limits
 
 test:            ## the fast tests
 	$(PYTHON) -m pytest
+
+coverage:        ## the share of the package's lines that the fast tests run, by file; what they start in other processes is not seen
+	$(PYTHON) -m coverage run -m pytest --numprocesses=0
+	$(PYTHON) -m coverage report
+
+times:           ## the fast tests, the seconds of each room, and the longest tests
+	$(PYTHON) tools/times.py
 
 LEARNER = tests/policy tests/integrations tests/bench/test_export.py tests/bench/test_export_rated.py tests/bench/test_export_readers.py tests/users/test_reader.py tests/environment/test_strategy.py
 
