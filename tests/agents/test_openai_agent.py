@@ -27,7 +27,7 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(JsonHandler):
-    def answered(self, asked: dict[str, Any]) -> tuple[int, Any]:
+    def answered(self, asked):
         assert isinstance(self.server, Server)
         self.server.body = asked
         return 200, self.server.answer
@@ -43,7 +43,7 @@ def server(monkeypatch):
         server.shutdown()
 
 
-def completion(content: object, ended: str = "stop") -> dict[str, Any]:
+def completion(content, ended="stop"):
     message = {"role": "assistant", "content": content}
     return {"choices": [{"message": message, "finish_reason": ended}]}
 

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-from pathlib import Path
 
 import pytest
 from commands import run_command
@@ -23,7 +21,7 @@ PERSON = library().ids("demo")[0]
 ANSWERS = EmbeddedAnswers(card="SAGE-Sentient-v0")
 
 
-def bench(server: ChatServer, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def bench(server, folder, *words):
     asked = ["bench", "--agent", "openai:a", "--persona", PERSON, "--seeds", "1"]
     asked += ["--base-url", server.base_url, "--out", str(folder), *words]
     return run_command(*asked, env=os.environ | {"OPENAI_API_KEY": "x", "COLUMNS": "300"})

@@ -19,11 +19,11 @@ from rlver_gym.util.interval import bootstrap
 from rlver_gym.util.terminal import SafeConsole
 
 
-def printed(width: int, *tables: list[list[str]]) -> str:
+def printed(width, *tables):
     console = SafeConsole(width=width, file=io.StringIO())
     for rows in tables:
         console.print_table(rows)
-    return console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+    return console.file.getvalue()
 
 
 AGENTS = ("comfort", "listener", "oracle")

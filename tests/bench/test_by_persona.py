@@ -13,9 +13,7 @@ from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.episode import Episode
 
 
-def finals(
-    *values: int, agent: str = "a", persona: str = "p", outcome: Outcome = Outcome.OUT_OF_TURNS
-) -> list[Episode]:
+def finals(*values, agent="a", persona="p", outcome=Outcome.OUT_OF_TURNS):
     """Episodes that end there, by one turn of that size."""
     return [
         Episode(
@@ -49,7 +47,7 @@ def test_a_report_by_persona_tells_it_for_each_agent(tmp_path):
     people = ("theo-by-thirty", "bea-three-dates")
     list(run(BenchPlan(agents=("silent", "oracle"), seeds=4, persona_ids=people), tmp_path))
 
-    def report(*options: str) -> str:
+    def report(*options):
         return invoke_well("report", tmp_path, "--no-recompute", *options, width=80)
 
     told = json.loads(report("--by", "persona", "--json"))["personas"]

@@ -1,7 +1,6 @@
 """`rlver-gym calibrate`: what a model may be used for, by how it judges rated replies."""
 
 import json
-from collections.abc import Callable
 from statistics import fmean
 from typing import Any
 
@@ -11,13 +10,11 @@ from commands import invoke
 from rlver_gym.bench.calibrate import (
     ALL_REPLIES,
     FEWEST_REPLIES,
-    Calibration,
     judge_places,
     read_places,
     summarise,
 )
 from rlver_gym.library.personas import library
-from rlver_gym.llm_client.values import ChatRequest
 from rlver_gym.testing import ChatServer, ScriptedChat
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users.llm import LLMUser
@@ -33,11 +30,11 @@ READERS = {
 }
 
 
-def calibrate(judge: Callable[[str, str], float]) -> Calibration:
+def calibrate(judge):
     """With a model that answers `judge(words, the person of the request)`."""
     lines = {profile_line(library().get(x), words("en")): x for _, x in READERS.values()}
 
-    def answer(request: ChatRequest) -> str:
+    def answer(request):
         system = request.messages[0].content.split("\n")
         persona = next(lines[line] for line in system if line in lines)
         lines_told = request.messages[1].content.split("\n")
@@ -51,7 +48,7 @@ def calibrate(judge: Callable[[str, str], float]) -> Calibration:
     return summarise(list(judge_places(LLMUser(ScriptedChat(answer), "m"), PLACES)))
 
 
-def as_readers(text: str, persona: str) -> float:
+def as_readers(text, persona):
     value, whose = READERS.get(text, (0.0, ""))
     return value if whose == persona else 0.0
 

@@ -3,7 +3,6 @@
 import csv
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +25,6 @@ from rlver_gym.corpora.corpus import Corpus
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
-from rlver_gym.llm_client.values import ChatRequest
 from rlver_gym.testing import ScriptedChat
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.llm import LLMUser
@@ -36,7 +34,7 @@ Row = dict[str, Any]
 Hold = Callable[..., Episode]
 
 
-def episode_of(row: Row) -> Episode:
+def episode_of(row):
     """The record again, from nothing but the row."""
     told = row["metadata"]
     said = [one["content"] for one in row["messages"]] + [told["last_reply"]]
@@ -65,7 +63,7 @@ def test_a_row_for_the_user_is_what_the_llm_user_asks_and_understands(tmp_path):
     ]
     for one in replies:
 
-        def answer_as_exported(request: ChatRequest) -> str:
+        def answer_as_exported(request):
             return answers[tuple(message.content for message in request.messages)]
 
         user = LLMUser(ScriptedChat(answer_as_exported), "m")
@@ -167,7 +165,7 @@ def test_a_margin_that_no_pair_has_is_named(finished, tmp_path):
 def hold(persona, card):
     """Holds a dialogue in which an agent says these utterances."""
 
-    def hold(agent: str, *said: str, seed: int = 0, user: Any = None, who: Any = None) -> Episode:
+    def hold(agent, *said, seed=0, user=None, who=None):
         short = card.model_copy(update={"turns": len(said)})
         session = EmpathySession(user or EmbeddedUser(), who or persona, short, seed)
         session.start()
@@ -179,7 +177,7 @@ def hold(persona, card):
     return hold
 
 
-def _write(folder: Path, episodes: list[Episode]) -> None:
+def _write(folder, episodes):
     lines = "".join(f"{one.to_json()}\n" for one in episodes)
     (folder / EPISODES).write_text(lines, encoding="utf-8")
 
@@ -223,7 +221,7 @@ def test_a_reply_that_nobody_felt_is_no_example_and_no_half_of_a_pair(broken):
 def test_filters_keep_what_was_asked_for(finished):
     records = read_records([finished]).records
 
-    def kept(**wanted: Any) -> list[Episode]:
+    def kept(**wanted):
         return [one.episode for one in filter_records(records, DialogueFilter(**wanted)).records]
 
     assert {one.agent for one in kept(agents=("listener", "oracle"))} == {"listener", "oracle"}
@@ -243,7 +241,7 @@ def test_filters_keep_what_was_asked_for(finished):
 
 def test_a_system_message_stands_first_in_every_format(finished, tmp_path):
     for to, where in (("openai", "messages"), ("sft", "prompt"), ("dpo", "prompt")):
-        found = rows(finished, to, tmp_path, system="Listen.")  # pyright: ignore[reportArgumentType]
+        found = rows(finished, to, tmp_path, system="Listen.")
         assert {json.dumps(row[where][0]) for row in found} == {
             '{"role": "system", "content": "Listen."}'
         }
@@ -337,7 +335,7 @@ def test_a_table_holds_no_formula_and_its_numbers_are_numbers(tmp_path):
     assert {(row["change"], row["reward"], row["none"]) for row in told} == {("-3", "-0.5", "")}
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path):
     return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 

@@ -1,7 +1,5 @@
 """What is exported, read by those it is for: `datasets` and TRL."""
 
-from typing import Any
-
 import pytest
 
 from rlver_gym.bench.export.export import export
@@ -17,7 +15,7 @@ def folder(finished, tmp_path):
 
 @pytest.fixture
 def load(folder, tmp_path):
-    def loaded(*view: str) -> Any:
+    def loaded(*view):
         return datasets.load_dataset(folder, *view, cache_dir=str(tmp_path / "cache"))
 
     return loaded

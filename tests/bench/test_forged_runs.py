@@ -29,7 +29,7 @@ from rlver_gym.core.capabilities import JUDGEMENTS
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.dialogue import Appraisal, Reason, ReasonCode, Turn
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.environment.episode import Episode, turn_to_dict
+from rlver_gym.environment.episode import turn_to_dict
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import ChatSettings
@@ -47,14 +47,14 @@ USERS = ("embedded", "openai:user")
 class Bent:
     """The files of a run, to be bent and written with everything that can be computed anew."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
         self.episodes = read_episodes(folder)
         self.manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         self.has_new_checksum = True
         self.end = ""
 
-    def write(self) -> None:
+    def write(self):
         lines = "".join(f"{episode.to_json()}\n" for episode in self.episodes)
         (self.folder / EPISODES).write_text(lines + self.end, encoding="utf-8")
         there = self.manifest
@@ -63,43 +63,43 @@ class Bent:
         if (self.folder / MANIFEST).exists():
             (self.folder / MANIFEST).write_text(json.dumps(there), encoding="utf-8")
 
-    def longest(self) -> int:
+    def longest(self):
         return max(range(len(self.episodes)), key=lambda number: len(self.episodes[number].turns))
 
-    def replace(self, at: int, **fields: Any) -> None:
+    def replace(self, at, **fields):
         self.episodes[at] = self.episodes[at]._replace(**fields)
 
-    def replace_turn(self, at: int, number: int, **fields: Any) -> None:
+    def replace_turn(self, at, number, **fields):
         turns = list(self.episodes[at].turns)
         turns[number] = turns[number]._replace(**fields)
         self.replace(at, turns=tuple(turns))
 
 
-def cut_at_the_best_moment(run: Bent, outcome: Outcome | None = None) -> None:
+def cut_at_the_best_moment(run, outcome=None):
     for at, episode in enumerate(run.episodes):
         best = max(range(len(episode.turns) - 1), key=lambda number: episode.turns[number].emotion)
         run.replace(at, turns=episode.turns[: best + 1])
         run.replace_turn(at, best, outcome=outcome)
 
 
-def cut_and_call_content(run: Bent) -> None:
+def cut_and_call_content(run):
     cut_at_the_best_moment(run, Outcome.CONTENT)
 
 
-def worst(run: Bent) -> int:
+def worst(run):
     return min(range(len(run.episodes)), key=lambda number: run.episodes[number].final)
 
 
-def swap_agents(run: Bent) -> None:
+def swap_agents(run):
     other: dict[str, str] = dict(zip(AGENTS, reversed(AGENTS), strict=True))
     run.episodes = [one._replace(agent=other[one.agent]) for one in run.episodes]
 
 
-def swap_seeds(run: Bent) -> None:
+def swap_seeds(run):
     run.episodes = [one._replace(seed=1 - one.seed) for one in run.episodes]
 
 
-def fail(run: Bent, reason: Reason, utterance: str | None = None) -> None:
+def fail(run, reason, utterance=None):
     at = worst(run)
     first, second, *_ = run.episodes[at].turns
     words = second.utterance if utterance is None else utterance
@@ -107,15 +107,15 @@ def fail(run: Bent, reason: Reason, utterance: str | None = None) -> None:
     run.replace(at, turns=(first, failed))
 
 
-def fail_by_the_agent(run: Bent) -> None:
+def fail_by_the_agent(run):
     fail(run, Reason(ReasonCode.AGENT_FAILED, 0.0, "the agent failed: its time was up"), "")
 
 
-def fail_by_the_user(run: Bent) -> None:
+def fail_by_the_user(run):
     fail(run, Reason(ReasonCode.FAILED, 0.0, "the user failed: no usable answer"))
 
 
-def feel_better(run: Bent) -> None:
+def feel_better(run):
     """Two points more in the first turn, and so in all that follow: sums and ends fit."""
     at = run.longest()
     for number, turn in enumerate(run.episodes[at].turns):
@@ -125,72 +125,72 @@ def feel_better(run: Bent) -> None:
         run.replace_turn(at, number, appraisal=more, emotion=turn.emotion + 2, reward=reward)
 
 
-def go_on_after_the_end(run: Bent) -> None:
+def go_on_after_the_end(run):
     at = next(number for number, one in enumerate(run.episodes) if len(one.turns) < 10)
     run.replace(at, turns=(*run.episodes[at].turns, run.episodes[at].turns[-1]))
 
 
-def change_first(**fields: object) -> Callable[[Bent], None]:
+def change_first(**fields):
     return lambda run: run.replace(0, **fields)
 
 
-def change_turn(**fields: object) -> Callable[[Bent], None]:
+def change_turn(**fields):
     return lambda run: run.replace_turn(run.longest(), 1, **fields)
 
 
-def change_thought(run: Bent) -> None:
+def change_thought(run):
     run.replace_turn(0, 1, appraisal=run.episodes[0].turns[1].appraisal._replace(thought="Kind."))
 
 
-def change_need(run: Bent) -> None:
+def change_need(run):
     need = run.episodes[0].need
     run.replace(0, need="listening" if need != "listening" else "praise")
 
 
-def other_user_version(run: Bent) -> None:
+def other_user_version(run):
     run.manifest["user"]["version"] = "99"
     run.episodes = [one._replace(user_version="99") for one in run.episodes]
 
 
-def other_persona(run: Bent) -> None:
+def other_persona(run):
     run.manifest["personas"][PEOPLE[0]] = "0" * 16
     for at, one in enumerate(run.episodes):
         if one.persona == PEOPLE[0]:
             run.replace(at, persona_hash="0" * 16)
 
 
-def without_a_person(run: Bent) -> None:
+def without_a_person(run):
     del run.manifest["personas"][PEOPLE[1]]
     run.episodes = [one for one in run.episodes if one.persona == PEOPLE[0]]
 
 
-def plan_fewer_agents(run: Bent) -> None:
+def plan_fewer_agents(run):
     run.manifest["plan"]["agents"] = [AGENTS[0]]
     run.manifest["agents"] = {AGENTS[0]: {}}
 
 
-def edit_only(**fields: object) -> Callable[[Bent], None]:
+def edit_only(**fields):
     """The manifest's fields, with the checksums of before."""
 
-    def change(run: Bent) -> None:
+    def change(run):
         run.manifest.update(fields)
         run.has_new_checksum = False
 
     return change
 
 
-def change_plan(**fields: object) -> Callable[[Bent], None]:
+def change_plan(**fields):
     return lambda run: run.manifest["plan"].update(fields)
 
 
-def add(**fields: object) -> Callable[[Bent], None]:
+def add(**fields):
     return lambda run: run.episodes.append(run.episodes[0]._replace(**fields))
 
 
-def rename(name: str) -> Callable[[Bent], None]:
+def rename(name):
     """Words of `listener` under another name, the better half of the run invented."""
 
-    def change(run: Bent) -> None:
+    def change(run):
         agents = run.manifest["agents"]
         agents[name] = {"base_url": "http://x", "prompt": "x"} if ":" in name else {}
         del agents["listener"]
@@ -201,10 +201,10 @@ def rename(name: str) -> Callable[[Bent], None]:
     return change
 
 
-def start_at(emotion: int, name: str = "SAGE-Sentient-v0") -> Callable[[Bent], None]:
+def start_at(emotion, name="SAGE-Sentient-v0"):
     """The same dialogues under a card of one's own, which begins higher."""
 
-    def change(run: Bent) -> None:
+    def change(run):
         card = run.manifest["env_card"] | {"start": emotion, "id": name}
         run.manifest["plan"]["env"] = "/somewhere/card.yaml"
         run.manifest["env_card"] = card
@@ -215,12 +215,12 @@ def start_at(emotion: int, name: str = "SAGE-Sentient-v0") -> Callable[[Bent], N
     return change
 
 
-def cut_last_line(run: Bent) -> None:
+def cut_last_line(run):
     run.end = run.episodes.pop().to_json()[:-40]
 
 
-def beside(name: str, line: dict[str, Any]) -> Callable[[Bent], None]:
-    def write(run: Bent) -> None:
+def beside(name, line):
+    def write(run):
         (run.folder / name).parent.mkdir(exist_ok=True)
         (run.folder / name).write_text(json.dumps(line) + "\n", encoding="utf-8")
 
@@ -232,17 +232,17 @@ TURN = Turn("Hello.", Appraisal(1, "", ()), 41, 1.0, None, "Hi.")
 BRANCH = {"id": "1", "turn": 1, "by": ["you"], "turns": [turn_to_dict(TURN)]}
 
 
-def judge(dialogue: str = KEY, **scores: int) -> Callable[[Bent], None]:
+def judge(dialogue=KEY, **scores):
     return beside(JUDGEMENTS, {"dialogue": dialogue, "scores": scores})
 
 
-def opine(score: float) -> Callable[[Bent], None]:
+def opine(score):
     emotions = {"score": {"listener": score}}
     none = {"capabilities": {}, "taus": {}, "only_score": []}
     return beside(OPINIONS, {**none, "emotions": emotions})
 
 
-def rate(turn: int, change: float) -> Callable[[Bent], None]:
+def rate(turn, change):
     return beside(RATINGS, {"dialogue": KEY, "rater": "Ada", "turn": turn, "change": change})
 
 
@@ -359,7 +359,7 @@ def server():
         yield server
 
 
-def make_plan(user: str, server: ChatServer, **changed: Any) -> BenchPlan:
+def make_plan(user, server, **changed):
     chat = ChatSettings.model_validate({"base_url": server.base_url, "attempts": 1})
     plain = {"agents": AGENTS, "seeds": 2, "persona_ids": PEOPLE, "user": user, "chat": chat}
     return BenchPlan.model_validate(plain | changed)
@@ -370,7 +370,7 @@ def honest_runs(server, tmp_path_factory):
     """The honest run with a user, made once, and not for every case that parametrizes it."""
 
     @cache
-    def make(user: str) -> Path:
+    def make(user):
         folder = tmp_path_factory.mktemp("honest") / "run"
         list(run(make_plan(user, server), folder))
         response_cache = folder / RESPONSE_CACHE_FILE
@@ -414,7 +414,7 @@ def test_what_is_not_bent_is_sound_and_nothing_is_said_of_it(bent):
     assert alarms(bent.folder / "report.html") == []
 
 
-def tell_everywhere(folder: Path) -> dict[str, str]:
+def tell_everywhere(folder):
     """What is said of a run in each of the places that show one."""
     told = {name: invoke("report", folder, f"--{name}") for name in ("json", "markdown")}
     told["terminal"] = invoke("verify", folder)
@@ -432,7 +432,7 @@ def tell_everywhere(folder: Path) -> dict[str, str]:
     return {place: plain(text) for place, text in texts.items()}
 
 
-def plain(text: str) -> str:
+def plain(text):
     return " ".join(re.sub(r"\\\\?(?=[^A-Za-z0-9\s])", "", text).split())
 
 
@@ -488,7 +488,7 @@ def test_a_failed_last_turn_that_is_taken_out_hides_no_failure(tmp_path):
     answers = EmbeddedAnswers(card="SAGE-Sentient-v0")
     name = library().get(PEOPLE[1]).person.name
 
-    def answer(body: dict[str, Any]) -> Any:
+    def answer(body):
         told, asked = (message["content"] for message in body["messages"][:2])
         return "?" if name in told and asked.count('"text"') > 4 else answers(body)
 
@@ -647,7 +647,7 @@ def test_what_a_chat_model_said_as_the_agent_is_asked_of_the_cache(
         assert re.search(says, text), (place, text)
 
 
-def make_session(episode: Episode) -> EmpathySession:
+def make_session(episode):
     """In which the words of an episode can be said again."""
     persona = library().get(episode.persona)
     return EmpathySession(EmbeddedUser(), persona, env_card(episode.env), episode.seed)

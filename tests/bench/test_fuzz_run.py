@@ -51,11 +51,11 @@ def folder(small, tmp_path, monkeypatch):
     return Path(shutil.copytree(small, tmp_path / "run"))
 
 
-def read_files(folder: Path) -> dict[Path, bytes]:
+def read_files(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def found(folder: Path) -> bool:
+def found(folder):
     """Whether `verify` objects, which it may do only in words fit to show, without a trace."""
     before = read_files(folder.parent)
     try:
@@ -76,7 +76,7 @@ def test_any_other_byte_in_the_episodes_is_found(folder, small, examples):
     whole = (small / EPISODES).read_bytes()
 
     @given(damaged_bytes(whole))
-    def holds(data: bytes) -> None:
+    def holds(data):
         (folder / EPISODES).write_bytes(data)
         assert found(folder) == (data != whole)
 
@@ -92,7 +92,7 @@ def test_any_other_value_in_an_episode_is_found(folder, small, examples):
     )
 
     @given(edits)
-    def holds(edit: tuple[int, Any]) -> None:
+    def holds(edit):
         at, value = edit
         line = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
         data = "\n".join([*lines[:at], line, *lines[at + 1 :], ""]).encode("utf-8", "surrogatepass")
@@ -110,7 +110,7 @@ def test_any_other_set_or_number_of_episodes_is_found(folder, small, examples):
     numbers = st.lists(st.integers(0, len(choice) - 1), max_size=6)
 
     @given(st.permutations(range(len(lines))) | numbers)
-    def holds(chosen: list[int]) -> None:
+    def holds(chosen):
         (folder / EPISODES).write_bytes(b"".join(choice[at] for at in chosen))
         is_whole = sorted(chosen) == list(range(len(lines)))  # their order means nothing
         assert found(folder) or is_whole
@@ -118,7 +118,7 @@ def test_any_other_set_or_number_of_episodes_is_found(folder, small, examples):
     examples(holds)()
 
 
-def checked(manifest: Any) -> Any:
+def checked(manifest):
     if not isinstance(manifest, dict):
         return None
     values = {name: value for name, value in manifest.items() if name not in UNCHECKED}
@@ -130,7 +130,7 @@ def checked(manifest: Any) -> Any:
 
 
 @st.composite
-def damaged_manifests(draw: st.DrawFn, whole: dict[str, Any]) -> bytes:
+def damaged_manifests(draw, whole):
     """A manifest with other bytes, or other values, names of code and of files among them."""
     kind = draw(st.sampled_from(["names", "bytes", "values"]))
     if kind == "bytes":
@@ -154,7 +154,7 @@ def damaged_manifests(draw: st.DrawFn, whole: dict[str, Any]) -> bytes:
     return sign(manifest)
 
 
-def sign(manifest: Any) -> bytes:
+def sign(manifest):
     """With a checksum that fits, where it can have one."""
     if isinstance(manifest, dict):
         with suppress(ValueError, TypeError):
@@ -167,7 +167,7 @@ def test_any_other_manifest_is_found_or_means_the_same(folder, small, examples):
     whole = json.loads((small / MANIFEST).read_bytes())
 
     @given(damaged_manifests(whole))
-    def holds(data: bytes) -> None:
+    def holds(data):
         (folder / MANIFEST).write_bytes(data)
         if not found(folder):
             there = checked(json.loads(data))

@@ -2,9 +2,6 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Literal
 from xml.etree import ElementTree
 
 import pytest
@@ -34,18 +31,12 @@ def folder(tmp_path_factory):
 PLAN = BenchPlan(agents=("echo", "listener"), seeds=1, user_seeds=2, split="demo")
 
 
-def end_at(episode: Episode, final: float) -> Episode:
+def end_at(episode, final):
     *others, last = episode.turns
     return episode._replace(turns=(*others, last._replace(emotion=round(final))))
 
 
-def rule(
-    folder: Path,
-    threshold: Mapping[str, Any],
-    finals: Sequence[Sequence[float]],
-    marks: Interval | None = None,
-    baseline: float | Literal["itself"] | None = None,
-) -> Ruling:
+def rule(folder, threshold, finals, marks=None, baseline=None):
     """On echo, whose dialogues with each person end so under each seed of the user, and those of
     the baseline there, or as they do now.
     """
@@ -62,7 +53,7 @@ def rule(
     return decide(suite, evidence).rulings[1]
 
 
-def gather(plan: BenchPlan, folder: Path) -> Evidence:
+def gather(plan, folder):
     records = read_run(folder)
     return Evidence(plan, records, (records.episodes, []))
 
@@ -242,11 +233,11 @@ def test_a_ruling_says_in_a_line_what_it_is_of(ruling, line):
 class Reader(EmbeddedAnswers):
     """Reads dialogues whole and dislikes whoever was told the need; some it cannot read."""
 
-    def __init__(self, unreadable: str = "nobody") -> None:
+    def __init__(self, unreadable="nobody"):
         super().__init__(card="SAGE-Sentient-v0")
         self.unreadable = unreadable
 
-    def _answer(self, persona: Any, state: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, persona, state):
         assert state["step"] == "whole"
         lines = [line["text"] for line in state["conversation"]]
         change = {True: -3, False: 4}[self.unreadable == "all" or len(lines) > 11]
@@ -266,7 +257,7 @@ thresholds:
 """
 
 
-def bench(place: Path, server: ChatServer, text: str, *words: str) -> Any:
+def bench(place, server, text, *words):
     (place / "suite.yaml").write_text(text, encoding="utf-8")
     env = {"OPENAI_BASE_URL": server.base_url, "COLUMNS": "250"}
     return run_command("bench", "suite.yaml", *words, cwd=place, env=env)
@@ -354,7 +345,7 @@ def test_a_difference_by_the_reference_has_it_read_the_baseline_too(tmp_path):
 
 
 def test_a_judge_of_the_suite_gives_the_marks_that_are_bound(tmp_path):
-    def judge(body: dict[str, Any]) -> str:
+    def judge(body):
         names = body["response_format"]["json_schema"]["schema"]["required"]
         return json.dumps({one: 4 if at % 2 else [] for at, one in enumerate(names)})
 

@@ -50,7 +50,7 @@ _watching: list[str] = []
 """The folder in which nothing may be opened, while a test looks."""
 
 
-def _audit(event: str, arguments: tuple[object, ...]) -> None:
+def _audit(event, arguments):
     if not _watching:
         return
     if event in _ACTS or (
@@ -87,7 +87,7 @@ def watched(outside):
     _watching.clear()
 
 
-def read_all(folder: Path) -> dict[str, object]:
+def read_all(folder):
     """What lies in a folder, without opening what is no file."""
     return {
         path.name: path.read_bytes() if path.is_file() else path.lstat().st_size
@@ -95,9 +95,7 @@ def read_all(folder: Path) -> dict[str, object]:
     }
 
 
-def check_untouched(
-    folder: Path, outside: Path, out: Path, error: type[Exception], says: str
-) -> None:
+def check_untouched(folder, outside, out, error, says):
     """`verify` refuses the run in these words, and no command does or opens anything outside."""
     before = read_all(outside)
     _watching.append(str(outside))
@@ -110,7 +108,7 @@ def check_untouched(
     assert read_all(outside) == before
 
 
-def commands(folder: Path, at: Path) -> list[tuple[object, ...]]:
+def commands(folder, at):
     cache = folder / RESPONSE_CACHE_FILE
     return [
         ("verify", folder),
@@ -237,7 +235,7 @@ def test_a_run_with_ones_own_cards_verifies_with_the_manifests_env_card_and_name
         list(verify(tmp_path / "run", sources=other))
 
 
-def _set(name: str, value: object, turn: int | None = None):
+def _set(name, value, turn=None):
     return lambda record: (record if turn is None else record["turns"][turn]).update({name: value})
 
 

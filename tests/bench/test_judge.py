@@ -4,8 +4,6 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from commands import run_command
@@ -18,7 +16,7 @@ from rlver_gym.bench.run import run
 from rlver_gym.core.capabilities import DIMENSIONS, JUDGED, JUDGEMENTS
 from rlver_gym.core.dialogue import Message
 from rlver_gym.library.personas import library
-from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
+from rlver_gym.llm_client.values import ChatAnswer
 from rlver_gym.testing import ChatServer, Refused, ScriptedChat
 from rlver_gym.users.llm import LLMOptions
 from rlver_gym.users.llm.prompts import words
@@ -63,23 +61,23 @@ WAYS = [
 ]
 
 
-def hear(*replies: str, key: str = "a/p/0") -> JudgeInput:
+def hear(*replies, key="a/p/0"):
     said = [Message("user", OPENING)]
     for reply in replies:
         said += [Message("agent", reply), Message("user", "Hm.")]
     return JudgeInput(key, "a", "p", 40, tuple(said))
 
 
-def a_judge(answer: Callable[[ChatRequest], Any], seed: int = 0, **options: Any) -> Judge:
+def a_judge(answer, seed=0, **options):
     return Judge(ScriptedChat(answer), "m", LLMOptions(**options), seed)
 
 
-def requests_of(judge: Judge) -> list[ChatRequest]:
+def requests_of(judge):
     assert isinstance(judge.chat, ScriptedChat)
     return judge.chat.requests
 
 
-def answer_to(request: ChatRequest, score: int, quotes: list[str]) -> str:
+def answer_to(request, score, quotes):
     names = (request.schema or {})["required"]
     return json.dumps({name: quotes if "_quotes_" in name else score for name in names})
 
@@ -117,7 +115,7 @@ def test_most_of_these_ways_do_not_even_reach_the_judge():
 
 
 def test_an_answer_in_labelled_lines_is_read_as_json_is():
-    def answer(request: ChatRequest) -> str:
+    def answer(request):
         form = request.messages[0].content.rsplit("around them:", 1)[1].strip().splitlines()
         names = [line.split(":")[0] for line in form]
         quotes = '"My shop has closed" | "“Tell me.”" | "nobody said so"'
@@ -169,10 +167,10 @@ def test_order_of_dialogues_and_of_dimensions_vary_with_seed_and_sample():
 class Colleague:
     """A judge on a server: 4 for who speaks, 2 for who says nothing, one more at times."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.fails: Callable[[str], bool] = lambda text: False
 
-    def __call__(self, body: dict[str, Any]) -> str:
+    def __call__(self, body):
         said = json.loads(body["messages"][1]["content"].split("\n")[-1])["conversation"]
         if self.fails(said[0]["text"]):
             raise Refused(400, "flagged by our filter", code="content_filter")
@@ -198,12 +196,12 @@ def recorded(tmp_path_factory):
     return place
 
 
-def judge_run(place: Path, server: ChatServer, *more: str, model: str = "openai:colleague") -> Any:
+def judge_run(place, server, *more, model="openai:colleague"):
     option = f"base_url={server.base_url}"
     return run_command("judge", "run", "--judge", model, "--judge-option", option, *more, cwd=place)
 
 
-def read_judgements(place: Path) -> list[dict[str, Any]]:
+def read_judgements(place):
     lines = (place / "run" / JUDGEMENTS).read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 

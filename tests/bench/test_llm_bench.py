@@ -10,9 +10,7 @@ import time
 import zlib
 from contextlib import closing
 from http.server import ThreadingHTTPServer
-from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import pytest
 from commands import invoke, invoke_well
@@ -51,7 +49,7 @@ def server():
         yield server
 
 
-def plan(server: ChatServer | None, **changed: Any) -> BenchPlan:
+def plan(server, **changed):
     url = server.base_url if server else "http://127.0.0.1:9/v1"
     chat = ChatSettings.model_validate({"base_url": url, "attempts": 1, **changed.pop("chat", {})})
     usual = {"agents": AGENTS, "user": "openai:user", "persona_ids": PEOPLE, "seeds": 1}
@@ -75,7 +73,7 @@ def copied(recorded, tmp_path):
     return tmp_path
 
 
-def replaying(response_cache: Path) -> dict[str, Any]:
+def replaying(response_cache):
     return {"response_cache": response_cache, "cache_mode": "replay"}
 
 
@@ -92,7 +90,7 @@ class Cutting(JsonHandler):
 
     cut = "length"
 
-    def answered(self, asked: dict[str, Any]) -> tuple[int, Any]:
+    def answered(self, asked):
         draw = zlib.crc32(json.dumps(asked["messages"][:2]).encode())
         if asked["model"] == "user" and draw % 24 == 0:
             text, ended = '{"change": 97, "reply": "I told him"}', self.cut
@@ -138,7 +136,7 @@ def test_dialogues_go_on_at_once_come_in_the_order_of_the_plan_and_verify_withou
     assert asked <= estimate_requests_and_tokens(one, one.cases()).calls
 
 
-def edit_an_appraisal(folder: Path, *, forged: bool) -> None:
+def edit_an_appraisal(folder, *, forged):
     """Raise the change in an answer of the cache; forged: with the checksum of a new recording."""
     path = folder / RESPONSE_CACHE_FILE
     cache = ResponseCache(path)

@@ -3,9 +3,7 @@
 import json
 from functools import lru_cache
 from math import nan, sqrt
-from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import pytest
 from commands import run_command
@@ -23,7 +21,6 @@ from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.environment.episode import Episode
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.studio.runs import Runs
@@ -39,7 +36,7 @@ WORDS = ("--seeds", "2", *(word for one in PEOPLE for word in ("--persona", one)
 """The same plan, but for agents and replicates, on the command line."""
 
 
-def spread(**means: tuple[float, ...]) -> Spread:
+def spread(**means):
     agents = tuple(AgentSpread(name, values) for name, values in means.items())
     return Spread(tuple(map(str, range(len(agents[0].means)))), agents)
 
@@ -89,7 +86,7 @@ def single(tmp_path_factory):
     return folder
 
 
-def of(episodes: list[Episode], agent: str, seed: int) -> list[Episode]:
+def of(episodes, agent, seed):
     return [one for one in episodes if one.agent == agent and one.seed == seed]
 
 
@@ -126,7 +123,7 @@ def test_the_spread_is_that_of_the_means_of_each_replicate(folder):
 
 
 def test_a_persona_with_whom_a_whole_replicate_failed_counts_in_none(folder):
-    def fail(one: Episode) -> Episode:
+    def fail(one):
         last = one.turns[-1]._replace(outcome=Outcome.FAILED)
         is_lost = one.persona == PEOPLE[0] and one.seed in (2, 3)
         return one._replace(turns=(*one.turns[:-1], last)) if is_lost else one
@@ -157,7 +154,7 @@ def test_bench_and_report_say_the_same_of_the_noise(folder, tmp_path):
         assert len(found["agents"]["listener"]["means"]) == 3
 
 
-def _scores(folder: Path) -> list[dict[str, Any]]:
+def _scores(folder):
     told = run_command("report", str(folder), "--json", "--no-recompute").stdout
     return json.loads(told)["scores"]
 
@@ -165,14 +162,14 @@ def _scores(folder: Path) -> list[dict[str, Any]]:
 class SeededAnswers:
     """A user whose lines hang on the seed of the request, as a language model's do."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.seeds: list[int] = []
         people = tuple(map(library().get, PEOPLE))
         self._make = lru_cache(
             lambda seed: EmbeddedAnswers(people, card="SAGE-Sentient-v0", seed=seed)
         )
 
-    def __call__(self, body: dict[str, Any]) -> str:
+    def __call__(self, body):
         self.seeds.append(body["seed"])
         return self._make(body["seed"] % 5)(body)
 

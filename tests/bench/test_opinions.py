@@ -2,9 +2,6 @@
 
 import csv
 import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
 from commands import invoke, invoke_well
@@ -12,7 +9,7 @@ from commands import invoke, invoke_well
 from rlver_gym.bench.opinions import gather_opinions
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.recompute import Sources
-from rlver_gym.bench.rescore import Recorded, read_dialogues
+from rlver_gym.bench.rescore import read_dialogues
 from rlver_gym.bench.run import run
 from rlver_gym.util.errors import RunError
 
@@ -34,19 +31,19 @@ def folder(made, tmp_path):
     return tmp_path
 
 
-def dialogues(folder: Path) -> list[Recorded]:
+def dialogues(folder):
     return read_dialogues(folder, Sources())[0]
 
 
-def write(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+def write(path, lines):
     path.write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
 
 
-def judgement(key: str, mark: float) -> dict[str, Any]:
+def judgement(key, mark):
     return {"dialogue": key, "agent": key.partition("/")[0], "scores": {"core_insight": mark}}
 
 
-def rated(key: str, turns: int, change: float, rater: str = "a") -> list[Mapping[str, Any]]:
+def rated(key, turns, change, rater="a"):
     one = {"dialogue": key, "rater": rater, "change": change}
     return [one | {"turn": turn} for turn in range(1, turns + 1)]
 

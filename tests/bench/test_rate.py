@@ -6,8 +6,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import pytest
 from commands import invoke, run_command
@@ -15,8 +13,7 @@ from paths import ROOT
 
 from rlver_gym.bench.rate import list_unrated_places, rate_places
 from rlver_gym.core.capabilities import FACTORS
-from rlver_gym.core.dialogue import Appraisal, Dialogue
-from rlver_gym.core.user import Scene
+from rlver_gym.core.dialogue import Appraisal
 from rlver_gym.corpora.corpus import Corpus, Rating
 from rlver_gym.corpora.sheets import write_sheets
 from rlver_gym.testing import ChatServer, Refused
@@ -28,11 +25,11 @@ EN = ROOT / "recordings" / "en"
 FILES = ("dialogues.jsonl", "moments.jsonl", "ratings.jsonl")
 
 
-def write_lines(path: Path, lines: list[Any]) -> None:
+def write_lines(path, lines):
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
-def read_lines(path: Path) -> list[Any]:
+def read_lines(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
@@ -58,7 +55,7 @@ def drawn(tmp_path):
     return folder
 
 
-def rate(folder: Path, url: str, *words: str) -> subprocess.CompletedProcess[str]:
+def rate(folder, url, *words):
     server = ("--user-option", f"base_url={url}", *words)
     return run_command("rate", str(folder), "--user", "openai:any", *server)
 
@@ -68,7 +65,7 @@ def test_every_unrated_reply_is_rated_once_by_one_request_a_place(drawn):
     todo = sorted(x.id for x in before.replies() if not x.ratings)
     answers, asked = EmbeddedAnswers(card="SAGE-Sentient-v0"), []
 
-    async def answer_once_all_are_asked(body: dict[str, Any]) -> str:
+    async def answer_once_all_are_asked(body):
         asked.append(body)
         while len(asked) < 6 + 2:
             await asyncio.sleep(0.01)
@@ -105,18 +102,18 @@ def test_the_changes_are_the_users_own_and_learners_read_them(drawn):
     assert Counter(rated.values())[6] == 6
 
 
-def dialogue_ids(folder: Path) -> set[str]:
+def dialogue_ids(folder):
     return {line.id for line in Corpus(folder).dialogues}
 
 
 def test_a_command_that_was_killed_asks_for_nothing_twice(drawn):
     answers, served = EmbeddedAnswers(card="SAGE-Sentient-v0"), []
 
-    def answer(body: dict[str, Any]) -> str:
+    def answer(body):
         served.append(body)
         return answers(body)
 
-    def wait_s(_: dict[str, Any]) -> float:
+    def wait_s(_):
         return 0.0 if len(served) <= 3 else 60.0
 
     before = (drawn / "ratings.jsonl").read_bytes()
@@ -143,7 +140,7 @@ def test_a_command_that_was_killed_asks_for_nothing_twice(drawn):
 def test_places_that_failed_are_named_and_asked_again_the_others_are_kept(drawn):
     answers, first = EmbeddedAnswers(card="SAGE-Sentient-v0"), Corpus(drawn).moments[1]
 
-    def answer(body: dict[str, Any]) -> str:
+    def answer(body):
         if first.replies[0].text in body["messages"][1]["content"]:
             raise Refused(400, "no such words here")
         return answers(body)
@@ -165,7 +162,7 @@ def test_what_failed_before_the_command_was_stopped_is_asked_again(drawn):
     answers, first = EmbeddedAnswers(card="SAGE-Sentient-v0"), Corpus(drawn).moments[0]
     answered = []
 
-    def answer(body: dict[str, Any]) -> str:
+    def answer(body):
         if first.replies[-1].text in body["messages"][1]["content"]:
             raise Refused(400, "no such words here")
         answered.append(answers(body))
@@ -185,7 +182,7 @@ def test_what_failed_before_the_command_was_stopped_is_asked_again(drawn):
 class Terse(EmbeddedUser):
     """Has no thoughts, and tires at the third turn."""
 
-    def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+    def appraise(self, scene, emotion, dialogue):
         if len(dialogue.turns) == 2:
             raise UserFailed("tired")
         return Appraisal(-10, "", ())

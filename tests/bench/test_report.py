@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-def edited_copy(folder: Path, to: Path, lines: Iterable[int]) -> Path:
+def edited_copy(folder, to, lines):
     """A copy of a run, with a turn of each of these lines (from 1) given another emotion."""
     shutil.copytree(folder, to)
     records = (to / EPISODES).read_text(encoding="utf-8").splitlines()

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from commands import run_command
@@ -56,7 +55,7 @@ def folder(tmp_path_factory):
     return place
 
 
-def rescore(folder: Path, user: str, *words: str) -> Any:
+def rescore(folder, user, *words):
     return run_command("rescore", "run", "--user", user, *words, cwd=folder)
 
 
@@ -126,7 +125,7 @@ def test_what_cannot_be_compared_is_named(folder, words, message):
     assert message in " ".join(done.stderr.split())
 
 
-def ask_server(server: ChatServer, folder: Path, *words: str) -> Any:
+def ask_server(server, folder, *words):
     address = f"base_url={server.base_url}"
     return rescore(folder, "openai:any", "--user-option", address, *words)
 
@@ -155,7 +154,7 @@ def test_a_killed_command_asks_only_for_what_was_not_answered(own_folder):
     answered: list[str] = []
     answers = EmbeddedAnswers()
 
-    async def answer(body: dict[str, Any]) -> str:
+    async def answer(body):
         await asyncio.sleep(0.2 if len(answered) < 4 else 600)
         answered.append(body["messages"][1]["content"])
         return answers(body)

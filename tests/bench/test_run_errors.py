@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from commands import run_command
@@ -30,18 +29,18 @@ PERSONA = library().ids("demo")[0]
 SMALL = ("bench", "--persona", PERSONA, "--seeds", "3", "--agent", "comfort", "--agent", "listener")
 
 
-def rlver(*words: object, code: int = 0, **options: Any) -> str:
+def rlver(*words, code=0, **options):
     """What the command says; options are those of `run_command`."""
     return output_of(run_command(*map(str, words), **options), code)
 
 
-def rlver_process(*words: object, code: int = 0, **options: Any) -> str:
+def rlver_process(*words, code=0, **options):
     """What the command says in a process of its own; options are those of `subprocess.run`."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
     return output_of(subprocess.run([*RLVER, *map(str, words)], timeout=100, **options), code)
 
 
-def output_of(done: subprocess.CompletedProcess[str], code: int) -> str:
+def output_of(done, code):
     assert done.returncode == code, (done.stdout, done.stderr)
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
@@ -99,7 +98,7 @@ def test_a_killed_run_gives_its_lock_back(tmp_path):
         list(run(plan, tmp_path / "run"))
 
 
-def small_files() -> None:
+def small_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
 
 
@@ -243,7 +242,7 @@ def test_a_changed_agent_gets_another_folder(tmp_path):
 
 
 def test_a_fingerprint_holds_the_version_the_server_and_the_prompt(monkeypatch):
-    def plan() -> BenchPlan:
+    def plan():
         return BenchPlan(agents=("openai:m",), persona_ids=(PERSONA,))
 
     monkeypatch.setattr(sys, "argv", ["rlver-gym", "bench"])

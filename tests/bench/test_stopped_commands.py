@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,24 +30,24 @@ EXIT_CODES = {signal.SIGINT: (130, -2), signal.SIGTERM: (-15, 143), signal.SIGKI
 class Answers:
     """As a user, and as a judge who gives 4."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.user = EmbeddedAnswers(card="SAGE-Sentient-v0")
 
-    def __call__(self, body: dict[str, Any]) -> str:
+    def __call__(self, body):
         if '"conversation"' not in body["messages"][-1]["content"]:
             return self.user(body)
         names = body["response_format"]["json_schema"]["schema"]["properties"]
         return json.dumps({name: [] if "_quotes_" in name else 4 for name in names})
 
 
-def start(place: Path, words: list[str]) -> subprocess.Popen[str]:
+def start(place, words):
     command = [sys.executable, "-m", "rlver_gym", *words]
     streams: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with heeding_ctrl_c():
         return subprocess.Popen(command, cwd=place, **streams)
 
 
-def finish(place: Path, words: list[str]) -> str:
+def finish(place, words):
     told, error = (process := start(place, words)).communicate(timeout=200)
     assert process.returncode == 0, error
     return told

@@ -61,7 +61,7 @@ def test_no_label_below_three_in_five_is_offered():
     assert min(label.precision for label in STRATEGIES.values()) >= 0.6
 
 
-def labelled(*used: str, persona: str = "a") -> list[LabelledTurn]:
+def labelled(*used, persona="a"):
     sets = [frozenset(words.split()) for words in used]
     pairs = zip(sets, [None, *sets], strict=False)
     return [LabelledTurn(persona, "praise", now, 0, before) for now, before in pairs]
@@ -79,7 +79,7 @@ def test_stickiness_is_the_mean_over_strategies_of_how_often_one_returns():
     assert isnan(estimate_stickiness(labelled(ask, ask)).mean)
 
 
-def episode(persona: str, said: list[tuple[str, int]]) -> Episode:
+def episode(persona, said):
     turns = tuple(Turn(text, Appraisal(by, "", ()), 40, 0.0, None, HUM) for text, by in said)
     told = (persona, "", "praise", "passive", "embedded", "11", 0, 40, HUM)
     return Episode("agent", "env", "", *told, turns)

@@ -2,8 +2,6 @@
 
 import json
 import re
-from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -46,7 +44,7 @@ def server():
         yield made
 
 
-def bench(place: Path, text: str, *words: str, **env: str) -> Any:
+def bench(place, text, *words, **env):
     (place / "suite.yaml").write_text(text, encoding="utf-8")
     return run_command("bench", "suite.yaml", *words, cwd=place, env={"COLUMNS": "2000", **env})
 
@@ -333,15 +331,15 @@ COMPARED = f"agents: [listener, echo]\n{PEOPLE}baseline: base\nthresholds:\n"
 COMPARED += "- {measure: difference, at_least: -1}\n"
 
 
-def _change_user(manifest: dict[str, Any]) -> None:
+def _change_user(manifest):
     manifest["user"]["version"] = "0"
 
 
-def _change_seeds(manifest: dict[str, Any]) -> None:
+def _change_seeds(manifest):
     manifest["plan"]["seeds"] = 2
 
 
-def _change_agents(manifest: dict[str, Any]) -> None:
+def _change_agents(manifest):
     manifest["plan"]["agents"] = ["listener"]
     del manifest["agents"]["echo"]
 

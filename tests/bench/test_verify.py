@@ -1,11 +1,9 @@
 """Recomputing a run: whatever was changed after it was recorded is found."""
 
 import json
-from pathlib import Path
 
 import pytest
 
-from rlver_gym.bench.check import Finding
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import EPISODES, run
@@ -28,7 +26,7 @@ def finished(plan, tmp_path_factory):
     return folder
 
 
-def first_divergence(folder: Path) -> Finding | None:
+def first_divergence(folder):
     return next((result for result in verify(folder) if result), None)
 
 
@@ -46,7 +44,7 @@ def test_a_name_without_end_is_cut_in_the_message(copy, place, more):
     assert len(found) < 1_500
 
 
-def count_divergent(folder: Path, lines: list[str]) -> tuple[int, int]:
+def count_divergent(folder, lines):
     """Episodes that are not as recorded, and all, in a run with these lines."""
     (folder / EPISODES).write_text("\n".join([*lines, ""]), encoding="utf-8")
     found = list(verify(folder))

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 from commands import run_command
@@ -15,7 +14,7 @@ PERSONA = "noor-missed-evening"
 LLM_BENCH = ("bench", "--user", "openai:m")
 
 
-def rlver(*words: str, code: int = 0, **options: Any) -> subprocess.CompletedProcess[str]:
+def rlver(*words, code=0, **options):
     done = run_command(*words, **options)
     assert done.returncode == code, (done.stdout, done.stderr)
     assert "Traceback" not in done.stderr

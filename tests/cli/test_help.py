@@ -20,7 +20,7 @@ COMMANDS = [
 ]
 
 
-def shown(command: str, columns: int) -> list[str]:
+def shown(command, columns):
     """The lines of a command's help: first the prose, then the boxes of its arguments and
     options.
     """

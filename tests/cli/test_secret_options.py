@@ -3,8 +3,6 @@
 import json
 import os
 from base64 import b64encode
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from command_uses import COMMANDS, PERSONA, USES
@@ -39,7 +37,7 @@ SECRETS = [
 ENVIRONMENT = {**os.environ, "OPENAI_API_KEY": SECRETS[-1]}
 
 
-def options() -> Iterator[tuple[str, str]]:
+def options():
     """Every option with a value, and "" for the arguments, of every command."""
     for name, command in COMMANDS.items():
         yield name, ""
@@ -51,7 +49,7 @@ def options() -> Iterator[tuple[str, str]]:
 OPTIONS = [(name, option) for name, option in options() if option != "--base-url"]
 
 
-def check_refusal(folder: Path, name: str, option: str, secret: str) -> None:
+def check_refusal(folder, name, option, secret):
     for words in ([option, secret], [f"{option}={secret}"]) if option else ([secret],):
         done = run_command(*name.split(), *USES[name], *words, cwd=folder, env=ENVIRONMENT)
         said = " ".join((done.stdout + done.stderr).split())
@@ -175,5 +173,5 @@ def test_the_commands_of_a_manifest_have_addresses_without_credentials():
 )
 def test_an_environment_takes_no_secret_into_its_spec(options):
     with pytest.raises(CardError, match="would stand in the environment's spec") as refusal:
-        EmpathyEnv(**{"user": "openai:m", **options})  # pyright: ignore[reportArgumentType]
+        EmpathyEnv(**{"user": "openai:m", **options})
     assert "hunter" not in str(refusal.value)

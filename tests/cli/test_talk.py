@@ -12,7 +12,6 @@ import subprocess
 import sys
 import termios
 import time
-from pathlib import Path
 
 import pytest
 from commands import run_command
@@ -43,7 +42,7 @@ class Parrot:
 class Terminal:
     """A program at a terminal of its own."""
 
-    def __init__(self, *words: str, cwd: Path) -> None:
+    def __init__(self, *words, cwd):
         self.leader, follower = pty.openpty()
         fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 100, 0, 0))
         with heeding_ctrl_c():
@@ -61,10 +60,10 @@ class Terminal:
         self.output = b""
         self.seen = 0
 
-    def type(self, keys: str) -> None:
+    def type(self, keys):
         os.write(self.leader, keys.encode())
 
-    def wait_for(self, text: str, seconds: float = 200) -> str:
+    def wait_for(self, text, seconds=200):
         """What was shown up to this text, since the last wait."""
         deadline = time.monotonic() + seconds
         while text not in self.fresh:
@@ -81,13 +80,13 @@ class Terminal:
         return shown
 
     @property
-    def fresh(self) -> str:
+    def fresh(self):
         """What was shown since the last wait, without colours."""
         return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.output.decode(errors="replace"))[
             self.seen :
         ]
 
-    def close(self) -> None:
+    def close(self):
         self.process.kill()
         self.process.wait()
         os.close(self.leader)
@@ -194,7 +193,7 @@ def test_lines_of_a_file_are_turns_each(tmp_path):
     assert "You leave." in done.stdout
 
 
-def talk_with(folder: Path, *lines: str) -> str:
+def talk_with(folder, *lines):
     """What a talk without a terminal shows."""
     typed = "\n".join([*lines, "/quit", ""])
     done = run_command("talk", "--persona", PERSONA, input=typed, cwd=folder)

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from command_uses import COMMANDS, PERSONA, USES
@@ -36,7 +35,7 @@ def folder(tmp_path_factory):
     return place
 
 
-def check_all(folder: Path, terminal: str, more: list[str] | None = None) -> None:
+def check_all(folder, terminal, more=None):
     options = TERMINALS[terminal]
     env = {**os.environ, **options.get("env", {})}
     for name in COMMANDS:

@@ -6,7 +6,7 @@ import pytest
 
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.inquiries import Feeling, Inquiry
-from rlver_gym.core.persona import Disposition, Persona
+from rlver_gym.core.persona import Disposition
 from rlver_gym.core.words import split_sentences
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
@@ -23,12 +23,12 @@ ORDINARY = (
 )  # fmt: skip
 
 
-def get_persona(persona_id: str) -> Persona:
+def get_persona(persona_id):
     shelf = library() if persona_id.split("/")[0] in library().ids() else library("library")
     return shelf.get(persona_id)
 
 
-def play(persona: Persona, *utterances: str, seed: int = 0) -> list[str]:
+def play(persona, *utterances, seed=0):
     """What they answer to each, as far as the dialogue goes."""
     session = EmpathySession(EmbeddedUser(), persona, env_card("SAGE-Sentient-v0"), seed)
     session.start()
@@ -39,13 +39,11 @@ def play(persona: Persona, *utterances: str, seed: int = 0) -> list[str]:
     return replies
 
 
-def reply(
-    words: str, persona_id: str = NADIA.id, before: tuple[str, ...] = (), seed: int = 0
-) -> str:
+def reply(words, persona_id=NADIA.id, before=(), seed=0):
     return play(get_persona(persona_id), *before, words, seed=seed)[-1]
 
 
-def tells(said: str, lines: tuple[str, ...] | list[str], persona: Persona = NADIA) -> bool:
+def tells(said, lines, persona=NADIA):
     """Whether a reply has a whole sentence of some lines, however people are named in it."""
     plain = said.casefold()
     for other in persona.situation.people:
@@ -54,7 +52,7 @@ def tells(said: str, lines: tuple[str, ...] | list[str], persona: Persona = NADI
     return any(one.casefold() in plain for line in lines for one in split_sentences(line))
 
 
-def get_answers(persona: Persona, *ids: str) -> list[str]:
+def get_answers(persona, *ids):
     facts = (*persona.situation.facts, *persona.person.facts)
     return [
         line

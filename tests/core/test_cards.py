@@ -2,7 +2,6 @@
 
 from collections import Counter
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 from hostile_cards import persona_folder
@@ -80,7 +79,7 @@ def test_a_folder_of_ones_own(folder):
     assert PersonaLibrary(folder).get("mine").need == HiddenNeed.PRAISE
 
 
-def changed(path: Path, old: str, new: str) -> None:
+def changed(path, old, new):
     text = path.read_text(encoding="utf-8")
     assert old in text
     path.write_text(text.replace(old, new, 1), encoding="utf-8")

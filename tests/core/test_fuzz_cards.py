@@ -3,7 +3,6 @@
 import json
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import yaml
 from fuzzing import assert_clear, damaged_bytes, damaged_json, effort
@@ -33,11 +32,11 @@ REPLIES = ("You slept on the kitchen floor beside him, nine nights.", "What happ
 
 
 @lru_cache
-def plain(kind: type[Frozen]) -> Any:
+def plain(kind):
     return yaml.safe_load(KINDS[kind].read_text(encoding="utf-8"))
 
 
-def talk_to(card: Frozen) -> None:
+def talk_to(card):
     """What a valid card is good for, whatever it says."""
     base = library().get("noor-missed-evening")
     env = card if isinstance(card, EnvCard) else env_card("RLVER-Empathy-v0")
@@ -59,7 +58,7 @@ def talk_to(card: Frozen) -> None:
             assert 0 <= turn.emotion <= 100
 
 
-def check_value(kind: type[Frozen], value: Any) -> None:
+def check_value(kind, value):
     try:
         card = parse_card(kind, value, "card.yaml")
     except CardError as error:
@@ -74,7 +73,7 @@ def check_value(kind: type[Frozen], value: Any) -> None:
         talk_to(card)
 
 
-def check_bytes(kind: type[Frozen], data: bytes) -> None:
+def check_bytes(kind, data):
     try:
         value = parse_yaml(data.decode("utf-8", errors="replace"), "card.yaml")
     except CardError as error:
@@ -92,7 +91,7 @@ def test_cards_with_damaged_bytes(examples):
     @given(
         kinds.flatmap(lambda one: st.tuples(st.just(one), damaged_bytes(KINDS[one].read_bytes())))
     )
-    def holds(damaged: tuple[type[Frozen], bytes]) -> None:
+    def holds(damaged):
         check_bytes(*damaged)
 
     examples(holds)()
@@ -101,7 +100,7 @@ def test_cards_with_damaged_bytes(examples):
 @effort(few=40, many=3000)
 def test_cards_with_damaged_values(examples):
     @given(kinds.flatmap(lambda one: st.tuples(st.just(one), damaged_json(plain(one)))))
-    def holds(damaged: tuple[type[Frozen], Any]) -> None:
+    def holds(damaged):
         check_value(*damaged)
 
     examples(holds)()

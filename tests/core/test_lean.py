@@ -1,7 +1,6 @@
 """Lean cards: a person and a situation in one short file."""
 
 import random
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -24,7 +23,7 @@ EXAMPLES = ROOT / "examples" / "people"
 RUTH = EXAMPLES / "ruth-and-the-choir.yaml"
 
 
-def talk(persona: str, *utterances: str, personas: Path = EXAMPLES, **options: Any) -> list[str]:
+def talk(persona, *utterances, personas=EXAMPLES, **options):
     """What the person says, the opening first."""
     env: Any = gym.make("RLVER-Empathy-v0", persona=persona, personas=str(personas), **options)
     lines = [env.reset(seed=1)[0]]
@@ -41,7 +40,7 @@ def card():
     return yaml.safe_load(RUTH.read_text(encoding="utf-8"))
 
 
-def write(path: Path, card: dict[str, Any]) -> Path:
+def write(path, card):
     path.write_text(yaml.safe_dump(card, sort_keys=False, allow_unicode=True), encoding="utf-8")
     return path
 
@@ -82,7 +81,7 @@ def test_asked_for_nothing_they_tell_their_story_in_its_order(card):
 
 
 def test_what_meets_the_need_lifts_them_and_commonplaces_do_not(card):
-    def final(*utterances: str) -> int:
+    def final(*utterances):
         options = {"persona": RUTH.stem, "personas": str(RUTH), "info": "privileged"}
         env: Any = gym.make("RLVER-Empathy-v0", **options)
         env.reset(seed=1)

@@ -3,7 +3,6 @@
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -27,16 +26,16 @@ STORY = "title timeline people tried now openings facts".split()
 Edit = Callable[[dict[str, Any]], object]
 
 
-def card(path: Path) -> dict[str, Any]:
+def card(path):
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-def write(path: Path, value: dict[str, Any]) -> None:
+def write(path, value):
     path.parent.mkdir(exist_ok=True)
     path.write_text(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), encoding="utf-8")
 
 
-def edit(path: Path, change: Edit) -> None:
+def edit(path, change):
     value = card(path)
     change(value)
     write(path, value)
@@ -63,7 +62,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def pair(folder: Path, *arguments: str) -> Any:
+def pair(folder, *arguments):
     return invoke("personas", "pair", folder, *arguments)
 
 
@@ -115,7 +114,7 @@ def test_people_and_stories_are_read_when_they_are_asked_for(folder):
 ADA, STORY_0 = "people/ada.yaml", "stories/story-0.yaml"
 
 
-def add(name: str, text: str) -> Edit:
+def add(name, text):
     return lambda story: story["needs"]["deep_empathy"][name].append(text)
 
 

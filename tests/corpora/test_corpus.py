@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ from rlver_gym.util.errors import RecordingError
 SHIPPED = ROOT / "recordings" / "en"
 
 
-def _script(path: Path) -> Any:
+def _script(path):
     spec = importlib.util.spec_from_file_location(f"benchmarks_{path.stem}", path)
     assert spec
     assert spec.loader
@@ -146,7 +145,7 @@ def test_best_of_n_gains_with_readers_what_the_docs_say():
     gains: dict[str, list[float]] = {}
     for moment in lines(folder / "moments.jsonl"):
         by: dict[str, list[float]] = {}
-        for reply in moment["replies"]:  # pyright: ignore[reportGeneralTypeIssues]
+        for reply in moment["replies"]:
             for name in reply.get("chosen_by", []):
                 by.setdefault(name, []).append(change[reply["id"]])
         for name, values in by.items():
@@ -185,15 +184,15 @@ def folder(tmp_path):
     return Path(shutil.copytree(SHIPPED, tmp_path / "en"))
 
 
-def lines(path: Path) -> list[dict[str, object]]:
+def lines(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def write(path: Path, values: list[dict[str, object]]) -> None:
+def write(path, values):
     path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf-8")
 
 
-def wrong(splits: dict[str, Corpus], folder: Path, spoilt: str) -> list[str]:
+def wrong(splits, folder, spoilt):
     return list(tool.problems({**splits, spoilt: Corpus(folder / spoilt)}))
 
 
@@ -209,7 +208,7 @@ def test_a_script_that_writes_replies_is_found(splits, folder):
     path = folder / "train" / "dialogues.jsonl"
     kept = lines(path)
     for dialogue in kept[:60]:
-        for turn in dialogue["turns"]:  # pyright: ignore[reportGeneralTypeIssues]
+        for turn in dialogue["turns"]:
             turn["agent"] = "What a heavy evening that was, your brother shouting on the stairs."
     write(path, kept)
     assert any("nearly the same as another" in one for one in wrong(splits, folder, "train"))

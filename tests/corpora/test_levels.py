@@ -2,9 +2,7 @@
 
 import json
 import re
-from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import pytest
 from commands import invoke_well
@@ -46,7 +44,7 @@ def sheets(corpus, tmp_path):
     return out
 
 
-def read_key(sheets: Path) -> dict[str, dict[str, Any]]:
+def read_key(sheets):
     return json.loads((sheets / "key.json").read_text(encoding="utf-8"))
 
 
@@ -85,7 +83,7 @@ def test_a_sheet_holds_a_persons_dialogues_by_all_agents_in_order_and_names_none
     assert len(orders) > 1
 
 
-def rate(sheets: Path, corpus: Path, change: Any, left_out: str = "") -> None:
+def rate(sheets, corpus, change, left_out=""):
     """By a function of the agent and the person."""
     replies = {reply.id: reply for reply in Corpus(corpus).replies()}
     lines = []
@@ -101,7 +99,7 @@ def rate(sheets: Path, corpus: Path, change: Any, left_out: str = "") -> None:
 
 
 def test_levels_are_what_readers_said_person_by_person(corpus, sheets):
-    def change(agent: str, persona: str) -> int:
+    def change(agent, persona):
         return {"listener": PEOPLE.index(persona), "oracle": 4, "echo": -10}[agent]
 
     rate(sheets, corpus, change)

@@ -55,7 +55,7 @@ CHINESE = {
 }
 
 
-def write(path: Path, *profiles: dict[str, object]) -> Path:
+def write(path, *profiles):
     path.write_text("\n".join(map(json.dumps, profiles)), encoding="utf-8")
     return path
 
@@ -164,7 +164,7 @@ def test_the_published_english_profiles_become_cards():
     assert not any("NPC" in text or "hidden theme" in text.lower() for text in texts)
 
 
-def _import(folder: Path, *profiles: dict[str, object]) -> tuple[int, str, list[str]]:
+def _import(folder, *profiles):
     source = write(folder / "profiles.jsonl", *profiles)
     done = invoke("personas", "import", source, folder / "a" / "cards")
     there = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.yaml"))

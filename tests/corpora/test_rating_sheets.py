@@ -1,8 +1,6 @@
 """Blind sheets of a policy's replies, and what readers wrote back."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from paths import ROOT
@@ -40,7 +38,7 @@ def sample(tmp_path):
     return folder
 
 
-def read_key(sheets: Path) -> dict[str, dict[str, Any]]:
+def read_key(sheets):
     return json.loads((sheets / "key.json").read_text())
 
 
@@ -65,7 +63,7 @@ def test_sheets_are_blind_hold_every_unrated_reply_once_and_two_anchors_each(sam
     assert (again / texts[0].name).read_text() == texts[0].read_text()
 
 
-def write_ratings(sheets: Path, reader: str, lines: list[dict[str, Any]]) -> None:
+def write_ratings(sheets, reader, lines):
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (sheets / "ratings" / f"{reader}.jsonl").write_text(text, encoding="utf-8")
 

@@ -43,7 +43,7 @@ def little_memory():
     resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def command(*words: str) -> tuple[int, str]:
+def command(*words):
     """The command's exit code and output, which is always fit for a terminal."""
     done = run_command(*words)
     output = done.stdout + done.stderr
@@ -53,7 +53,7 @@ def command(*words: str) -> tuple[int, str]:
     return done.returncode, output
 
 
-def check_refused(*words: str, max_chars: int = 12_000) -> None:
+def check_refused(*words, max_chars=12_000):
     code, output = command(*words)
     assert code == 2, (words, output)
     assert output.startswith("error: ")

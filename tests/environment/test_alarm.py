@@ -13,7 +13,7 @@ from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run_case
 from rlver_gym.core.dialogue import Appraisal, Turn
-from rlver_gym.environment.alarms import AnomalyReport, check_episodes, find_alerts
+from rlver_gym.environment.alarms import check_episodes, find_alerts
 from rlver_gym.environment.copies import find_near_copies
 from rlver_gym.environment.episode import Episode
 from rlver_gym.library.personas import library
@@ -29,13 +29,11 @@ def field():
     return [run_case(case, plan, agent_maker(case.agent)) for case in plan.cases()]
 
 
-def of(field: list[Episode], agent: str, name: str | None = None) -> list[Episode]:
+def of(field, agent, name=None):
     return [episode._replace(agent=name or agent) for episode in field if episode.agent == agent]
 
 
-def told(
-    *replies: str, persona: str = "ada", opening: str | None = None, agent: str = MINE
-) -> Episode:
+def told(*replies, persona="ada", opening=None, agent=MINE):
     turns = tuple(Turn(reply, Appraisal(0, "", ()), 50, 0.0, None, "Hm.") for reply in replies)
     story = opening or f"I am {persona}."
     return Episode(
@@ -43,11 +41,11 @@ def told(
     )
 
 
-def printed(watched: AnomalyReport) -> str:
+def printed(watched):
     console = Console(file=io.StringIO(), width=400, color_system=None)
     for line in format_alerts(watched):
         console.print(line)
-    return console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+    return console.file.getvalue()
 
 
 def test_who_says_the_same_to_everybody_is_marked_with_the_two_most_alike_replies(field):
@@ -135,7 +133,7 @@ def test_bench_and_report_print_alarms_and_put_them_into_json(tmp_path):
         " going through this.'\n"
     )
 
-    def rlver(*words: str) -> str:
+    def rlver(*words):
         done = run_command(*words, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -1,7 +1,5 @@
 """Dialogues appraised again by another user."""
 
-from typing import Any
-
 from rlver_gym.core.dialogue import Appraisal
 from rlver_gym.core.user import Scene
 from rlver_gym.environment.rescore import reappraise, reappraise_texts
@@ -18,7 +16,7 @@ REPLIES = (
 )
 
 
-def hold(card: Any, persona_id: str) -> EmpathySession:
+def hold(card, persona_id):
     session = EmpathySession(EmbeddedUser(), library().get(persona_id), card, seed=3)
     session.start()
     for reply in REPLIES:
@@ -39,7 +37,7 @@ def test_the_same_user_feels_what_it_felt(card):
 class Leaving(EmbeddedUser):
     """Takes everything badly, and fails for a boat."""
 
-    def appraise(self, scene: Any, emotion: int, dialogue: Any) -> Appraisal:
+    def appraise(self, scene, emotion, dialogue):
         if "boat" in dialogue.utterance:
             raise UserFailed("no boats")
         return Appraisal(-10, "", ())

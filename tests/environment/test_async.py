@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
@@ -15,16 +14,13 @@ import pytest
 from gymnasium.utils.env_checker import data_equivalence
 
 from rlver_gym.agents import make_agent
-from rlver_gym.core.agent import Agent
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Appraisal, Dialogue, Message
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import arollout, rollout, run_episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
-from rlver_gym.users import EmbeddedUser, Scene
+from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import (
     DialogueError,
     ServerUnreachable,
@@ -41,12 +37,12 @@ WORDS = ["What happened?", "That must hurt.", "", "You managed that well.", "Tel
 class Patient(EmbeddedUser):
     """Feels as the embedded user does, after a while. Counts how many dialogues wait at once."""
 
-    def __init__(self, wait_s: float = 0.002) -> None:
+    def __init__(self, wait_s=0.002):
         super().__init__()
         self.wait_s = wait_s
         self.waiting = self.most = 0
 
-    async def _wait(self) -> None:
+    async def _wait(self):
         self.waiting += 1
         self.most = max(self.most, self.waiting)
         try:
@@ -54,17 +50,15 @@ class Patient(EmbeddedUser):
         finally:
             self.waiting -= 1
 
-    async def aopen(self, scene: Scene, emotion: int) -> str:
+    async def aopen(self, scene, emotion):
         await self._wait()
         return self.open(scene, emotion)
 
-    async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+    async def aappraise(self, scene, emotion, dialogue):
         await self._wait()
         return self.appraise(scene, emotion, dialogue)
 
-    async def aspeak(
-        self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal
-    ) -> str:
+    async def aspeak(self, scene, emotion, dialogue, appraisal):
         await self._wait()
         return self.speak(scene, emotion, dialogue, appraisal)
 
@@ -72,23 +66,21 @@ class Patient(EmbeddedUser):
 class Breaking(Patient):
     """Raises `error` in the appraisal of one utterance, as often as there are errors."""
 
-    def __init__(self, at: str, *errors: Exception) -> None:
+    def __init__(self, at, *errors):
         super().__init__()
         self.at, self.errors = at, list(errors)
 
-    async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+    async def aappraise(self, scene, emotion, dialogue):
         if dialogue.utterance == self.at and self.errors:
             raise self.errors.pop(0)
         return await super().aappraise(scene, emotion, dialogue)
 
 
-def session(user: EmbeddedUser, seed: int = 0) -> EmpathySession:
+def session(user, seed=0):
     return EmpathySession(user, library().get(IDS[seed % len(IDS)]), CARD, seed)
 
 
-def pairs(
-    user: EmbeddedUser, count: int, agent: str = "listener"
-) -> Iterator[tuple[EmpathySession, Agent]]:
+def pairs(user, count, agent="listener"):
     return (
         (session(user, seed), make_agent(agent, library().get(IDS[0]), seed))
         for seed in range(count)
@@ -96,7 +88,7 @@ def pairs(
 
 
 @cache
-def one_by_one() -> list[Episode]:
+def one_by_one():
     return [run_episode(*pair).snapshot() for pair in pairs(EmbeddedUser(), 6)]
 
 
@@ -109,7 +101,7 @@ def test_a_user_that_waits_gives_the_same_dialogue():
 
 
 def test_reply_works_inside_a_running_event_loop_and_from_threads():
-    async def notebook() -> str:
+    async def notebook():
         return session(Patient()).start()
 
     with ThreadPoolExecutor(1) as pool:
@@ -125,7 +117,7 @@ def test_areply_never_needs_an_event_loop_for_a_user_that_does_not_wait():
 
 
 def test_two_replies_at_once_in_one_dialogue_are_refused():
-    async def both() -> list[object]:
+    async def both():
         one = session(Patient())
         await one.astart()
         said = await asyncio.gather(
@@ -142,7 +134,7 @@ def test_of_two_steps_at_once_from_two_threads_one_is_taken():
     env.reset(seed=0)
     raised: list[Exception] = []
 
-    def step(words: str) -> None:
+    def step(words):
         try:
             env.step(words)
         except DialogueError as error:
@@ -166,11 +158,11 @@ def test_a_lost_server_leaves_the_dialogue_where_it_was():
 
 
 class Speechless(Patient):
-    def __init__(self, *personas: str) -> None:
+    def __init__(self, *personas):
         super().__init__()
         self.personas = personas
 
-    async def aopen(self, scene: Scene, emotion: int) -> str:
+    async def aopen(self, scene, emotion):
         if scene.persona.id in self.personas:
             raise UserFailed("no first words")
         return await super().aopen(scene, emotion)
@@ -217,7 +209,7 @@ def test_one_environment_tells_a_dialogue_that_never_began_as_any_other_that_fai
 
 
 def test_astep_and_areset_are_step_and_reset():
-    async def awaited() -> list[object]:
+    async def awaited():
         env = EmpathyEnv(user=Patient())
         return [await env.areset(seed=4), *[await env.astep(words) for words in WORDS]]
 
@@ -228,7 +220,7 @@ def test_astep_and_areset_are_step_and_reset():
 
 def test_the_spread_of_several_judgements_is_told():
     class Unsure(EmbeddedUser):
-        def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+        def appraise(self, scene, emotion, dialogue):
             return super().appraise(scene, emotion, dialogue)._replace(spread=1.5)
 
     env = EmpathyEnv(user=Unsure(), info="privileged")
@@ -279,7 +271,7 @@ def test_a_slow_dialogue_holds_no_other_up():
     class FirstIsSlow(Patient):
         done = 0
 
-        async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+        async def aappraise(self, scene, emotion, dialogue):
             if scene.seed == 0:
                 while self.done < turns:
                     await asyncio.sleep(0.001)
@@ -291,7 +283,7 @@ def test_a_slow_dialogue_holds_no_other_up():
 
 
 def test_rollouts_work_inside_a_running_event_loop():
-    async def notebook() -> tuple[list[object], list[object]]:
+    async def notebook():
         blocking = [one.snapshot() for one in rollout(pairs(Patient(), 6))]
         return blocking, [one.snapshot() async for one in arollout(pairs(Patient(), 6))]
 
@@ -301,19 +293,19 @@ def test_rollouts_work_inside_a_running_event_loop():
 class Stops:
     """Says in the sixth dialogue what its user breaks off at."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed):
         self.seed = seed
 
-    def reply(self, messages: Sequence[Message]) -> str:
+    def reply(self, messages):
         return "Stop." if self.seed == 5 and len(messages) > 5 else "Tell me more."
 
 
-def lose_the_server() -> Iterator[tuple[EmpathySession, Agent]]:
+def lose_the_server():
     user = Breaking("Stop.", ServerUnreachable("gone"))
     return ((session(user, seed), Stops(seed)) for seed in range(6))
 
 
-def lose_the_source() -> Iterator[tuple[EmpathySession, Agent]]:
+def lose_the_source():
     yield from pairs(Patient(), 5)
     raise UtteranceError("no more")
 
@@ -331,7 +323,7 @@ def test_an_error_in_a_dialogue_or_in_their_source_comes_in_its_place(source, er
 @pytest.mark.parametrize("raised", [StopIteration(), SystemExit(3), KeyError("lost")])
 def test_whatever_an_agent_raises_ends_the_rollout_and_not_the_event_loop(raised):
     class Raises:
-        def reply(self, messages: Sequence[Message]) -> str:
+        def reply(self, messages):
             raise raised
 
     with pytest.raises((RuntimeError, KeyError)):
@@ -342,10 +334,10 @@ def test_whatever_an_agent_raises_ends_the_rollout_and_not_the_event_loop(raised
 @pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt()])
 @pytest.mark.parametrize("is_inner", [False, True])
 def test_an_exit_in_work_on_the_background_loop_is_an_error_and_others_go_on(is_inner, raised):
-    async def leave() -> None:
+    async def leave():
         raise raised
 
-    async def gather() -> None:
+    async def gather():
         await asyncio.gather(leave(), asyncio.sleep(0.01))
 
     other = BackgroundWork(asyncio.sleep(0.05, "done"))
@@ -390,7 +382,7 @@ def test_agents_that_block_are_asked_one_at_a_time_and_may_wait_for_the_loop():
     class Blocks:
         busy = 0
 
-        def reply(self, messages: Sequence[Message]) -> str:
+        def reply(self, messages):
             Blocks.busy += 1
             assert Blocks.busy == 1
             other = session(Patient(0.0))
@@ -406,10 +398,10 @@ def test_agents_that_wait_answer_at_once():
     class Waits:
         waiting = most = 0
 
-        def reply(self, messages: Sequence[Message]) -> str:
+        def reply(self, messages):
             raise AssertionError
 
-        async def areply(self, messages: Sequence[Message]) -> str:
+        async def areply(self, messages):
             Waits.waiting += 1
             Waits.most = max(Waits.most, Waits.waiting)
             await asyncio.sleep(0.01)

@@ -1,7 +1,5 @@
 """The belief channel: what the agent takes the person to feel and need, beside the mood."""
 
-from typing import Any
-
 import gymnasium as gym
 import pytest
 
@@ -20,7 +18,7 @@ PERSONA = "noor-the-old-dog"  # whose need is deep_empathy
 MIXED = {"praise": 0.75, "motives": 0.25}
 
 
-def make(**options: Any) -> BeliefChannel:
+def make(**options):
     env = BeliefChannel(gym.make("RLVER-Empathy-v0", persona=PERSONA), **options)
     env.reset(seed=0)
     return env

@@ -21,18 +21,18 @@ from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.env import EmpathyEnv, EnvState
 from rlver_gym.environment.episode import Episode
 from rlver_gym.library.personas import library
-from rlver_gym.users import EmbeddedUser, Scene
+from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import CardError, DialogueError, UnknownName
 
 WORDS = ["It sounds as if that weighs on you.", "What happened then?", "You did that with care."]
 WORDS += ["", "Everything will be fine."]
 
 
-def rollout(env: gym.Env[str, str], seed: int, steps: int = 20) -> list[object]:
+def rollout(env, seed, steps=20):
     seen: list[object] = [env.reset(seed=seed)]
     for number in range(steps):
         seen.append(env.step(WORDS[number % len(WORDS)]))
-        if seen[-1][2]:  # pyright: ignore[reportIndexIssue]
+        if seen[-1][2]:
             seen.append(env.reset())
     return seen
 
@@ -121,7 +121,7 @@ def test_rendering_tells_the_dialogue_and_takes_no_markup(capsys):
 )
 def test_wrong_arguments_get_a_named_error(kwargs, error):
     with pytest.raises(error):
-        EmpathyEnv(**kwargs)  # pyright: ignore[reportArgumentType]
+        EmpathyEnv(**kwargs)
 
 
 def test_wrong_order_gets_a_named_error():
@@ -138,7 +138,7 @@ def test_wrong_order_gets_a_named_error():
         env.step("hello")
     for options in ({"person": "x"}, {"persona": 3}, {"persona": ""}, ["persona"], "persona"):
         with pytest.raises(UnknownName, match=r"option|persona"):
-            env.reset(options=options)  # pyright: ignore[reportArgumentType]
+            env.reset(options=options)
 
 
 def test_a_card_object_makes_an_environment():
@@ -150,10 +150,10 @@ def test_a_card_object_makes_an_environment():
 
 
 class FailsToSpeak(FailsInTurn):
-    def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+    def appraise(self, scene, emotion, dialogue):
         return EmbeddedUser().appraise(scene, emotion, dialogue)
 
-    def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
+    def speak(self, scene, emotion, dialogue, appraisal):
         self._fail_in(len(dialogue.turns) + 1, scene)
         return super().speak(scene, emotion, dialogue, appraisal)
 
@@ -172,7 +172,7 @@ def test_a_user_that_fails_ends_the_dialogue_without_a_score(user, env_id):
     assert "the server is away" in info["reasons"][0]["note"]
     with pytest.raises(DialogueError, match="over"):
         env.unwrapped.step("Hello?")
-    (score,) = score_agents([Episode.of(env.unwrapped.session, "me")])  # pyright: ignore[reportAttributeAccessIssue]
+    (score,) = score_agents([Episode.of(env.unwrapped.session, "me")])
     assert score.failed == 1
 
 
@@ -184,15 +184,15 @@ def test_what_is_no_user_and_no_state_is_named():
     env.reset(seed=0)
     for state in (3, None, ("a", 1)):
         with pytest.raises(DialogueError, match="save_state"):
-            env.restore(state)  # pyright: ignore[reportArgumentType]
+            env.restore(state)
         with pytest.raises(DialogueError, match="snapshot"):
-            env.session.restore(state)  # pyright: ignore[reportArgumentType]
+            env.session.restore(state)
 
 
 Damage = Callable[[Any], EnvState]
 
 
-def _talked() -> EmpathyEnv:
+def _talked():
     env = EmpathyEnv("RLVER-Empathy-v0")
     env.reset(seed=5, options={"persona": "elias-the-old-dog"})
     env.step(WORDS[0])
@@ -200,16 +200,16 @@ def _talked() -> EmpathyEnv:
     return env
 
 
-def state(**fields: Any) -> Damage:
+def state(**fields):
     return lambda state: state._replace(**fields)
 
 
-def snapshot(**fields: Any) -> Damage:
+def snapshot(**fields):
     return lambda state: state._replace(snapshot=state.snapshot._replace(**fields))
 
 
-def last_turn(**fields: Any) -> Damage:
-    def damage(state: EnvState) -> EnvState:
+def last_turn(**fields):
+    def damage(state):
         opening, turns = state.snapshot.dialogue.opening, state.snapshot.dialogue.turns
         dialogue = Dialogue(opening, (*turns[:-1], turns[-1]._replace(**fields)))
         return state._replace(snapshot=state.snapshot._replace(dialogue=dialogue))
@@ -217,12 +217,12 @@ def last_turn(**fields: Any) -> Damage:
     return damage
 
 
-def add_utterance(state: EnvState) -> EnvState:
+def add_utterance(state):
     dialogue = state.snapshot.dialogue.with_utterance("hello")
     return state._replace(snapshot=state.snapshot._replace(dialogue=dialogue))
 
 
-def out_of_bounds(state: EnvState) -> EnvState:
+def out_of_bounds(state):
     """All that follows from an appraisal that nobody gives fits it."""
     emotion = state.snapshot.dialogue.turns[-2].emotion + 20
     bad = last_turn(appraisal=Appraisal(20, "", ()), emotion=emotion, reward=20.0)(state)
@@ -250,7 +250,7 @@ DAMAGES: dict[str, Damage] = {
     "an end that did not come": snapshot(outcome=Outcome.LEFT),
     "a dialogue that is none": snapshot(dialogue="hello"),
     "no dialogue": snapshot(dialogue=None),
-    "a turn that is none": snapshot(dialogue=Dialogue("hello", (("a", "b"),))),  # pyright: ignore[reportArgumentType]
+    "a turn that is none": snapshot(dialogue=Dialogue("hello", (("a", "b"),))),
     "another emotion": last_turn(emotion=99),
     "another reward": last_turn(reward=10.0),
     "an appraisal that is none": last_turn(appraisal=None),

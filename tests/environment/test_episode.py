@@ -1,8 +1,6 @@
 """The record of a dialogue as a line of JSON: read back as it was, or refused in words."""
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -17,13 +15,13 @@ def line(session):
     return Episode.of(session, "me").to_json()
 
 
-def refusal(line: str) -> str:
+def refusal(line):
     with pytest.raises(RunError) as error:
         Episode.from_json(line, "episodes.jsonl, line 3")
     return str(error.value)
 
 
-def edit(line: str, change: Callable[[dict[str, Any]], object]) -> str:
+def edit(line, change):
     record = json.loads(line)
     change(record)
     return json.dumps(record)

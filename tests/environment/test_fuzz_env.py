@@ -1,7 +1,6 @@
 """What always holds in dialogues of any length, with gibberish in them, saved at any turn."""
 
 from collections import Counter
-from typing import Any
 
 import pytest
 from fuzzing import effort
@@ -28,7 +27,7 @@ NOISE = st.one_of(
 
 
 @st.composite
-def env_cards(draw: st.DrawFn) -> EnvCard:
+def env_cards(draw):
     """Any protocol that a card can state."""
     start = draw(st.integers(1, 99))
     return EnvCard.model_validate(
@@ -46,7 +45,7 @@ def env_cards(draw: st.DrawFn) -> EnvCard:
 
 
 @st.composite
-def plays(draw: st.DrawFn) -> dict[str, Any]:
+def plays(draw):
     """A card, somebody, an agent, what is said in its place, and when the state is saved."""
     return {
         "card": draw(env_cards()),
@@ -58,9 +57,7 @@ def plays(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-def check_play(
-    card: EnvCard, persona: str, agent: str, noise: dict[int, str], seed: int, save_at: int
-) -> str:
+def check_play(card, persona, agent, noise, seed, save_at):
     """Play, check every turn, play again from the saved state and the start; gives the outcome."""
     env, twin = (EmpathyEnv(card, persona=persona, info="privileged") for _ in range(2))
     supporter = make_agent(agent, library().get(persona))
@@ -90,9 +87,7 @@ def check_play(
     return last["outcome"]
 
 
-def check_step(
-    card: EnvCard, said: str, step: tuple[Any, ...], before: dict[str, Any], turn: int
-) -> None:
+def check_step(card, said, step, before, turn):
     reply, reward, terminated, truncated, info = step
     emotion, change = info["emotion"], info["change"]
     assert reply
@@ -113,7 +108,7 @@ def test_dialogues_hold_what_is_promised_and_reach_every_end(examples):
     ends: Counter[str] = Counter()
 
     @given(plays())
-    def play(one: dict[str, Any]) -> None:
+    def play(one):
         ends[check_play(**one)] += 1
 
     examples(play)()
@@ -129,7 +124,7 @@ def test_dialogues_hold_what_is_promised_and_reach_every_end(examples):
 
 
 @st.composite
-def vector_plays(draw: st.DrawFn) -> dict[str, Any]:
+def vector_plays(draw):
     """Some dialogues side by side, and what is said to each, turn by turn."""
     count = draw(st.integers(1, 3))
     words = st.sampled_from(["What happened?", "That was hard on you, all alone."])
@@ -142,9 +137,7 @@ def vector_plays(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-def check_vector(
-    card: EnvCard, mode: AutoresetMode, rows: list[tuple[str, ...]], seed: int
-) -> None:
+def check_vector(card, mode, rows, seed):
     count = len(rows[0])
     together = EmpathyVectorEnv(
         count, card=card, split="demo", autoreset_mode=mode, info="privileged"
@@ -172,7 +165,7 @@ def check_vector(
 @effort(few=40, many=3000)
 def test_dialogues_side_by_side_are_what_each_is_alone(examples):
     @given(vector_plays())
-    def holds(one: dict[str, Any]) -> None:
+    def holds(one):
         check_vector(**one)
 
     examples(holds)()

@@ -32,11 +32,11 @@ PERSONA = "noor-the-old-dog"
 
 
 class Writing(EmbeddedUser):
-    def speak(self, scene: Any, emotion: int, dialogue: Any, appraisal: Any) -> Any:
+    def speak(self, scene, emotion, dialogue, appraisal):
         return Reply("\x00 naïve 你好 👩‍👩‍👧 \U0010ffff می‌خواهم")
 
 
-def play_vector(mode: str | None, steps: int = 12, **options: Any) -> list[Any]:
+def play_vector(mode, steps=12, **options):
     """Everything that two dialogues side by side give, beyond the end of both."""
     env = gym.make_vec("RLVER-Empathy-v0", num_envs=2, vectorization_mode=mode, **options)
     seen: list[Any] = [env.reset(seed=3)[0]]
@@ -223,7 +223,7 @@ def test_a_step_before_reset_raises_gymnasiums_error(env_id):
     many = gym.make_vec(env_id, num_envs=2)
     inner = gym.make(env_id, disable_env_checker=True)
     while not isinstance(inner, wrappers.OrderEnforcing) and inner is not inner.unwrapped:
-        inner = inner.env  # pyright: ignore[reportAttributeAccessIssue]
+        inner = inner.env
     action, actions = (3, np.array([1, 1])) if "Strategy" in env_id else ("Hello", ("Hello",) * 2)
     for env, said in ((gym.make(env_id), action), (inner.unwrapped, "Hello"), (many, actions)):
         with pytest.raises(ResetNeeded):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
@@ -40,21 +40,21 @@ QUIET_S = 0.3
 class SlowServer:
     """The embedded user's answers; while it is slow, from some request on none is answered."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.answers_left: float = float("inf")
         self.server = ChatServer(EmbeddedAnswers(), latency_s=self._latency_s)
         self.options = {"user": "openai:m", "base_url": self.server.base_url, "timeout_s": 60}
 
-    def _latency_s(self, body: Any) -> float:
+    def _latency_s(self, body):
         self.answers_left -= 1
         return 0.0 if self.answers_left >= 0 else 60.0
 
     @contextmanager
-    def interrupted_after(self, answers: int) -> Iterator[None]:
+    def interrupted_after(self, answers):
         """A block in which Ctrl-C comes once so many answers were given and no more are."""
         self.answers_left = answers
 
-        def interrupt() -> None:
+        def interrupt():
             known, since = len(self.server.requests), time.monotonic()
             while time.monotonic() - since < QUIET_S * slack() or self.answers_left >= 0:
                 time.sleep(0.02)
@@ -88,13 +88,13 @@ def nothing_is_left_unseen(caplog):
     assert not [record.getMessage() for record in caplog.records if record.name == "asyncio"]
 
 
-def make(slow: SlowServer, kind: str) -> Any:
+def make(slow, kind):
     if kind == "single":
         return gym.make("RLVER-Empathy-v0", **slow.options)
     return gym.make_vec("RLVER-Empathy-v0", num_envs=3, **slow.options)
 
 
-def step(env: Any, kind: str) -> Any:
+def step(env, kind):
     return env.step(SAY[0] if kind == "single" else SAY)
 
 

@@ -36,7 +36,7 @@ def make_options(request):
         yield {"user": "openai:any", "base_url": server.base_url, **words}
 
 
-def make(options, **more) -> EmpathyEnv:
+def make(options, **more):
     env = gym.make("RLVER-Empathy-v0", info="privileged", **options, **more).unwrapped
     assert isinstance(env, EmpathyEnv)
     return env
@@ -98,7 +98,7 @@ def test_replies_to_another_moment_and_unusable_ones_are_refused():
     appraised = env.appraise_replies(REPLIES)
     assert pickle.loads(pickle.dumps(appraised)) == appraised
     with pytest.raises(UtteranceError):
-        env.appraise_replies(["fine", 3])  # pyright: ignore[reportArgumentType]
+        env.appraise_replies(["fine", 3])
     with pytest.raises(IndexError):
         env.step_from(appraised, 7)
     env.step("Hm.")
@@ -159,9 +159,9 @@ def test_many_dialogues_appraise_at_once_and_go_on_from_their_own_choice(make_op
         env.reset(seed=7 + number // 2)
     over = [False] * 4
     for turn in range(10):
-        appraised = vector.appraise_replies([REPLIES] * 4)  # pyright: ignore
+        appraised = vector.appraise_replies([REPLIES] * 4)
         indices = [(turn + number) % 3 for number in range(4)]
-        _, rewards, terminated, _, _ = vector.step_from(appraised, indices)  # pyright: ignore
+        _, rewards, terminated, _, _ = vector.step_from(appraised, indices)
         for number, env in enumerate(singles):
             if appraised[number] is None:
                 assert rewards[number] == 0
@@ -181,7 +181,7 @@ def test_side_by_side_takes_two_requests_a_turn_however_many_replies(tmp_path):
         vector = gym.make_vec("RLVER-Empathy-v0", num_envs=16, **options)
         vector.reset(seed=0)
         for _ in range(2):
-            appraised = vector.appraise_replies([[*REPLIES, "Oh.", "And?", "Hm."]] * 16)  # pyright: ignore
-            vector.step_from(appraised, [0] * 16)  # pyright: ignore
+            appraised = vector.appraise_replies([[*REPLIES, "Oh.", "And?", "Hm."]] * 16)
+            vector.step_from(appraised, [0] * 16)
         assert len(server.requests) == 2 * 16 * 2
         assert server.max_concurrent_calls >= 16

@@ -10,7 +10,7 @@ import pytest
 
 import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.agents import is_async_agent, make_agent
-from rlver_gym.agents.needs import NeedReader, get_leave_one_out_reader, get_need_reader
+from rlver_gym.agents.needs import get_leave_one_out_reader, get_need_reader
 from rlver_gym.agents.quoting import rank_by_recency
 from rlver_gym.agents.strategies import STRATEGIES, Strategy, compose_utterance
 from rlver_gym.core.cards import env_card
@@ -49,18 +49,16 @@ class Recorded(gym.Env[str, str]):
 
     action_space, observation_space = Utterance(4000), Utterance(4000)
 
-    def __init__(self, lines: list[str]) -> None:
+    def __init__(self, lines):
         self.lines = lines
         self.heard: list[str] = []
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.heard = []
         return self.lines[0], {}
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(self, action):
         self.heard.append(action)
         return self.lines[len(self.heard)], 0.0, len(self.heard) == len(self.lines) - 1, False, {}
 
@@ -71,7 +69,7 @@ LINES = [
 ]
 
 
-def dialogue(env: gym.Env[Any, Any], seed: int | None, actions: list[int]) -> list[Any]:
+def dialogue(env, seed, actions):
     seen, info = env.reset(seed=seed)
     steps: list[Any] = [(seen.tolist(), info.get("persona"))]
     for action in actions:
@@ -82,7 +80,7 @@ def dialogue(env: gym.Env[Any, Any], seed: int | None, actions: list[int]) -> li
     return steps
 
 
-def openings() -> list[list[Message]]:
+def openings():
     env = gym.make("RLVER-Empathy-v0")
     return [
         [Message("user", env.reset(seed=0, options={"persona": persona})[0])]
@@ -103,7 +101,7 @@ def test_it_passes_stable_baselines3s_checker():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         checker.check_env(gym.make("RLVER-Strategy-v0"))
-        checker.check_env(gym.make_vec("RLVER-Strategy-v0", num_envs=1).envs[0])  # pyright: ignore[reportAttributeAccessIssue]
+        checker.check_env(gym.make_vec("RLVER-Strategy-v0", num_envs=1).envs[0])
 
 
 def test_the_same_seed_and_choices_give_the_same_dialogue():
@@ -137,7 +135,7 @@ def test_both_wrappers_work_alone_on_any_text_environment():
     speaking.reset(seed=0)
     *_, info = speaking.step(STRATEGIES.index(Strategy.PRAISE))
     assert info["strategy"] == "praise"
-    assert speaking.unwrapped.heard == [info["utterance"]]  # pyright: ignore[reportAttributeAccessIssue]
+    assert speaking.unwrapped.heard == [info["utterance"]]
     seeing = TalkFeatures(Recorded(LINES), turns=4, emotion=False)
     seen, _ = seeing.reset(seed=0)
     assert seeing.observation_space.contains(seen)
@@ -168,7 +166,7 @@ def test_the_emotion_is_seen_only_when_the_card_says_so():
 
 @pytest.mark.parametrize("strategy", ACTS)
 def test_each_strategy_is_heard_as_what_it_is(strategy):
-    def share_heard(said: Strategy) -> float:
+    def share_heard(said):
         heard = []
         for number, messages in enumerate(openings()):
             shares = compute_act_shares([compose_utterance(said, messages, number)])
@@ -221,10 +219,10 @@ def test_words_and_vector_come_from_what_was_said_alone():
         assert [step[part] for step in blind[begin:]] == [step[part] for step in known[begin:]]
 
 
-def read_right(read: NeedReader, split: str) -> float:
+def read_right(read, split):
     """The share of hints that a reader takes for the need that they hint at."""
     shelf = library()
-    personas = [shelf.get(persona) for persona in shelf.ids(split)]  # pyright: ignore[reportArgumentType]
+    personas = [shelf.get(persona) for persona in shelf.ids(split)]
     lines = {(line, one.need) for one in personas for line in one.situation.hints.of(one.need)}
     return sum(read.need([line])[0] is need for line, need in lines) / len(lines)
 

@@ -14,7 +14,7 @@ from rlver_gym.util.errors import DialogueError, UtteranceError
 WORDS = ["What happened?", "That must hurt.", "", "You managed that well.", "Tell me more."]
 
 
-def words(step: int, count: int) -> tuple[str, ...]:
+def words(step, count):
     return tuple(WORDS[(step + number) % len(WORDS)] for number in range(count))
 
 
@@ -116,7 +116,7 @@ def test_an_ended_dialogue_ignores_its_action_where_the_next_step_resets_it():
     env.reset(seed=0)
     while not env.step(("What happened?", ""))[2][1]:
         pass
-    env.step(("And then?", None))  # pyright: ignore[reportArgumentType]
+    env.step(("And then?", None))
 
 
 def test_seeds_of_numpy_are_seeds():

@@ -1,8 +1,5 @@
 """Worlds: the same people, who take in, show and do other things."""
 
-from collections.abc import Callable
-from typing import Any
-
 import gymnasium as gym
 import pytest
 import yaml
@@ -12,7 +9,7 @@ from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.sycophancy import count_sycophantic_replies
 from rlver_gym.bench.verify import verify
-from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.cards import env_card
 from rlver_gym.core.user import Scene
 from rlver_gym.core.world import MOVES, World
 from rlver_gym.environment.adaptive import AdaptiveDifficulty
@@ -32,11 +29,11 @@ PEOPLE = ("theo-by-thirty", "bea-three-dates", "paul-day-forty", "lucia-day-fort
 LISTENING = "That sounds hard. What was that like for you?"
 
 
-def card(**world: Any) -> EnvCard:
+def card(**world):
     return env_card("SAGE-Sentient-v0").model_copy(update={"world": World(**world)})
 
 
-def hold(where: EnvCard, persona: str, say: Callable[[str], str], seed: int = 0) -> EmpathySession:
+def hold(where, persona, say, seed=0):
     session = EmpathySession(EmbeddedUser(), library().get(persona), where, seed)
     line = session.start()
     while session.outcome is None:
@@ -44,7 +41,7 @@ def hold(where: EnvCard, persona: str, say: Callable[[str], str], seed: int = 0)
     return session
 
 
-def codes(session: EmpathySession) -> list[list[str]]:
+def codes(session):
     """By turn, what the world added."""
     return [
         [one.code.removeprefix("world:") for one in turn.appraisal.reasons if "world:" in one.code]
@@ -81,7 +78,7 @@ def test_the_points_of_a_world_are_reasons_and_add_up():
 
 
 def test_who_warms_less_readily_ends_lower():
-    def final(persona: str, warming: float) -> int:
+    def final(persona, warming):
         known = library().get(persona)
         session = EmpathySession(EmbeddedUser(), known, card(warming=warming), 0)
         return run_episode(session, make_agent("oracle", known, 0)).emotion
@@ -130,7 +127,7 @@ def test_moves_are_drawn_by_seed_and_never_twice_while_there_are_others():
     assert {move for plan in plans for move in plan.values()} == set(MOVES)
 
 
-def friend(answer: str) -> Callable[[str], str]:
+def friend(answer):
     """Listens, and answers so where it is asked to agree."""
     asking = ("isn't it?", "don't you?", "no?", "wouldn't you?")
     return lambda line: answer if line.endswith(asking) else LISTENING
@@ -192,7 +189,7 @@ def test_difficulty_follows_success_and_is_kept_in_checkpoints():
     assert info["warming"] == env.warming == pytest.approx(1.1)
     other.set_state(env.state())
     assert other.reset(seed=2)[1]["warming"] == pytest.approx(1.1)
-    assert other.unwrapped.card.world.warming == pytest.approx(1.1)  # pyright: ignore[reportAttributeAccessIssue]
+    assert other.unwrapped.card.world.warming == pytest.approx(1.1)
     for _ in range(3):
         other._adapt(True)
     assert other.warming == pytest.approx(0.8)

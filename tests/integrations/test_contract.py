@@ -3,7 +3,6 @@
 import importlib
 import os
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from integrations.drivers import gymnasium
@@ -46,7 +45,7 @@ def driver(request):
         pytest.skip(f"{request.param} is not installed: {error}")
 
 
-def name_of(driver: ModuleType) -> str:
+def name_of(driver):
     return driver.__name__.rpartition(".")[2]
 
 

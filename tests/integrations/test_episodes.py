@@ -88,7 +88,7 @@ def test_nothing_can_be_said_before_the_beginning_or_after_the_end():
 def test_an_episode_can_begin_again_and_is_the_same_on_an_event_loop():
     episode = EpisodeHost().episode(SPEC)
 
-    async def play() -> list[float]:
+    async def play():
         await episode.abegin()
         for _ in range(3):
             await episode.asay("That sounds hard. What did you do?")

@@ -3,7 +3,6 @@ import math
 import subprocess
 import sys
 from importlib.metadata import entry_points
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from failing import FailsInTurn
 from inspect_ai import Task, score
 from inspect_ai import eval as run_eval
 from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog, read_eval_log
+from inspect_ai.log import read_eval_log
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.solver import generate
 from integrations.drivers import gymnasium
@@ -48,14 +47,14 @@ def scripted():
     return get_model("mockllm/model", custom_outputs=speak)
 
 
-def run(tmp_path: Path, task: Task, **options) -> EvalLog:
+def run(tmp_path, task, **options):
     options = {"model": scripted(), **options}
     (log,) = run_eval(task, log_dir=str(tmp_path), display="none", **options)
     gc.collect()  # it leaves streams open, which warn when they are collected
     return read_eval_log(log.location)
 
 
-def metric(log: EvalLog, name: str) -> float:
+def metric(log, name):
     assert log.results
     return log.results.scores[0].metrics[name].value
 

@@ -74,7 +74,7 @@ def test_a_missing_package_can_be_caught_as_python_and_as_rlver_gym_say():
         pytest.raises(MissingExtra, match=r"No module named 'no_such_thing'\. Install") as error,
         needs_extra("trl"),
     ):
-        import no_such_thing  # noqa: F401  # pyright: ignore[reportMissingImports]
+        import no_such_thing  # noqa: F401
     assert isinstance(error.value, ModuleNotFoundError)
     assert isinstance(error.value, RlverError)
     assert error.value.name == "no_such_thing"
@@ -82,10 +82,10 @@ def test_a_missing_package_can_be_caught_as_python_and_as_rlver_gym_say():
 
 def test_a_version_that_does_not_fit_is_told_too():
     with pytest.raises(MissingExtra, match="cannot import name 'never'"), needs_extra("trl"):
-        from json import never  # noqa: F401  # pyright: ignore[reportAttributeAccessIssue]
+        from json import never  # noqa: F401
 
 
 def test_a_module_of_our_own_that_is_missing_is_no_missing_extra():
     with pytest.raises(ModuleNotFoundError) as error, needs_packages("Install it"):
-        import rlver_gym.never  # noqa: F401  # pyright: ignore[reportMissingImports]
+        import rlver_gym.never  # noqa: F401
     assert not isinstance(error.value, MissingExtra)

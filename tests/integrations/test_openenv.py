@@ -11,7 +11,6 @@ pytest.importorskip("openenv")
 
 import requests
 from failing import FailsInTurn
-from fastapi import FastAPI
 from integrations.drivers.openenv import serve
 from integrations.scripted import UTTERANCES, find_private, hold_episode
 from openenv.cli.__main__ import app as command_line
@@ -28,7 +27,7 @@ from typer.testing import CliRunner
 from websockets.sync.client import connect
 
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.integrations.episodes import EpisodeHost, TextEpisode
+from rlver_gym.integrations.episodes import EpisodeHost
 from rlver_gym.integrations.openenv import (
     EmpathyAction,
     EmpathyClient,
@@ -48,15 +47,15 @@ PERSONA = library().ids("train")[3]
 SECRET = "amina is afraid of the letter"
 
 
-def episode(seed: int = 5, persona: str = PERSONA, **options) -> TextEpisode:
+def episode(seed=5, persona=PERSONA, **options):
     return hold_episode(persona, seed, **options)
 
 
-def say(client, utterance: str):
+def say(client, utterance):
     return client.step(EmpathyAction(message=utterance))
 
 
-def exchange(socket, kind: str, **data) -> dict:
+def exchange(socket, kind, **data):
     socket.send(json.dumps({"type": kind, "data": data}))
     return json.loads(socket.recv())
 
@@ -113,7 +112,7 @@ def test_a_reset_that_cannot_be_followed_is_refused_with_the_remedy(client, opti
 
 
 def test_tasks_and_splits_are_listed_and_met(url, client):
-    def ask(path: str, **body) -> dict:
+    def ask(path, **body):
         return requests.post(f"{url}/rlver_gym/{path}", json=body).json()
 
     splits = requests.get(f"{url}/rlver_gym/splits").json()
@@ -133,7 +132,7 @@ def test_tasks_and_splits_are_listed_and_met(url, client):
 @pytest.mark.parametrize("split", [None, "test"])
 def test_the_seed_draws_the_persona_that_gymnasium_draws(client, split):
     for seed in range(5):
-        env = EmpathyEnv(split=split)  # pyright: ignore[reportArgumentType]
+        env = EmpathyEnv(split=split)
         _, info = env.reset(seed=seed)
         client.reset(split=split, seed=seed)
         assert client.state().persona == info["persona"]
@@ -145,7 +144,7 @@ def test_the_seed_draws_the_persona_that_gymnasium_draws(client, split):
 def test_64_sessions_at_once_give_what_each_gives_alone(url):
     people = library().ids("train")
 
-    async def play(number: int, all_began: asyncio.Barrier) -> list[float]:
+    async def play(number, all_began):
         async with EmpathyClient(base_url=url) as env:
             await env.reset(persona=people[number], seed=number)
             await all_began.wait()
@@ -153,14 +152,14 @@ def test_64_sessions_at_once_give_what_each_gives_alone(url):
             await all_began.wait()
         return rewards
 
-    async def one_more(all_began: asyncio.Barrier) -> None:
+    async def one_more(all_began):
         await all_began.wait()
         with pytest.raises(RuntimeError, match="CAPACITY_REACHED"):
             async with EmpathyClient(base_url=url) as env:
                 await env.reset()
         await all_began.wait()
 
-    async def play_all() -> list:
+    async def play_all():
         barrier = asyncio.Barrier(65)
         return await asyncio.gather(*(play(one, barrier) for one in range(64)), one_more(barrier))
 
@@ -205,7 +204,7 @@ def recorded(request, monkeypatch):
     monkeypatch.setenv("ENABLE_WEB_INTERFACE", request.param)
     monkeypatch.setenv("GRADIO_ANALYTICS_ENABLED", "False")
 
-    async def make() -> FastAPI:
+    async def make():
         return make_app()
 
     # On a loop: without one, gradio makes several, and closes none.
@@ -219,7 +218,7 @@ def recorded(request, monkeypatch):
 
         await app(scope, receive, send if scope["type"] == "lifespan" else record)
 
-    with serve(recording) as address:  # pyright: ignore[reportArgumentType]
+    with serve(recording) as address:
         yield address, sent
 
 

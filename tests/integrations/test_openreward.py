@@ -40,7 +40,7 @@ def recorded():
 
         await app(scope, receive, record if scope["type"] == "http" else send)
 
-    server.app = recording  # pyright: ignore[reportAttributeAccessIssue]
+    server.app = recording
     with serve(server) as url:
         yield url, sent
 

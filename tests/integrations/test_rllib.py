@@ -25,7 +25,7 @@ pytestmark = [
 START = env_card("RLVER-Empathy-v0").start
 
 
-def make_config(env_config: dict[str, object]) -> PPOConfig:
+def make_config(env_config):
     return (
         PPOConfig()
         .environment("strategy", env_config=env_config)

@@ -77,7 +77,7 @@ def test_trl_and_our_own_learner_have_the_same_tokens_masks_and_rewards(tmp_path
 def test_the_columns_reach_the_reward_functions_and_the_weights_move(tmp_path):
     seen: dict[str, Any] = {}
 
-    def first_turn(turn_rewards: list[list[float]], **columns: Any) -> list[float]:
+    def first_turn(turn_rewards, **columns):
         seen.update(columns)
         return [rewards[0] for rewards in turn_rewards]
 
@@ -109,7 +109,7 @@ def test_a_dialogue_that_broke_off_is_nothing_to_learn_from(tmp_path):
 
 def test_where_a_server_gave_no_log_probabilities_there_is_nothing_to_learn_from(tmp_path):
     class WithoutLogprobs(Reciting):
-        def sample(self, prompts: Any, sampling: Any) -> list[Completion]:
+        def sample(self, prompts, sampling):
             drawn = super().sample(prompts, sampling)
             return [Completion(one.ids, [float("nan")] * len(one.ids)) for one in drawn]
 

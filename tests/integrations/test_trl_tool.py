@@ -1,9 +1,7 @@
 """TRL's environment_factory: the dialogue as a tool that a policy calls, through TRL's own loop."""
 
 import json
-from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import torch
 from tiny_trainer import TOOL_TEMPLATE, TRL_MARKS, batch_of, make_trainer
@@ -39,13 +37,13 @@ def test_trl_lets_a_policy_speak_through_the_tool(tmp_path):
 class Calling:
     """In place of a model: calls the tool with one utterance after the other, then says goodbye."""
 
-    def __init__(self, tokenizer: Any, utterances: Sequence[str]) -> None:
+    def __init__(self, tokenizer, utterances):
         self.tokenizer = tokenizer
         self.calls = [
             json.dumps({"name": "say", "arguments": {"message": one}}) for one in utterances
         ]
 
-    def __call__(self, input_ids: torch.Tensor, **rest: Any) -> torch.Tensor:
+    def __call__(self, input_ids, **rest):
         text = f"<tool_call>\n{self.calls.pop(0)}\n</tool_call>" if self.calls else "Goodbye."
         new = torch.tensor(self.tokenizer(f"{text}<|im_end|>")["input_ids"])
         return torch.cat([input_ids, new.expand(len(input_ids), -1)], dim=1)

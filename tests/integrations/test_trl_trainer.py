@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -79,7 +78,7 @@ def test_rows_that_are_shuffled_within_a_batch_are_refused(tmp_path, monkeypatch
 
 
 def test_a_group_may_be_spread_over_processes(monkeypatch):
-    def two_processes(others: list[str]) -> None:
+    def two_processes(others):
         gather = lambda items: [*items, *others]  # noqa: E731
         monkeypatch.setattr("rlver_gym.integrations.trl_trainer.gather_object", gather)
 
@@ -111,11 +110,11 @@ def test_two_processes_share_a_group_and_learn_from_it(tmp_path):
     assert one["weights"] == other["weights"] != one["before"]
 
 
-def train_in_two_processes(folder: Path) -> None:
+def train_in_two_processes(folder):
     """A step in which the four dialogues of a group are played by two processes."""
     rollout, seen = Rollout(max_reply_tokens=8), {}
 
-    def remember(prompts: Any, trainer: Any) -> Any:
+    def remember(prompts, trainer):
         seen.update(rollout(prompts, trainer))
         return dict(seen)
 
@@ -139,14 +138,14 @@ def train_in_two_processes(folder: Path) -> None:
     (folder / f"{rank}.json").write_text(json.dumps(found))
 
 
-def _sum_weights(trainer: Any) -> float:
+def _sum_weights(trainer):
     return sum(float(weight.double().abs().sum()) for weight in trainer.model.parameters())
 
 
 # Settings
 
 
-def make_settings(has_vllm: bool = False, zero_stage: int = 0, fsdp: bool = False) -> Any:
+def make_settings(has_vllm=False, zero_stage=0, fsdp=False):
     plugin = SimpleNamespace(zero_stage=zero_stage) if zero_stage else None
     return SimpleNamespace(
         args=SimpleNamespace(min_p=None, repetition_penalty=1.0, generation_kwargs=None),
@@ -172,11 +171,11 @@ def test_shards_are_refused_only_where_the_trainers_own_model_samples(sharded):
 class Engine:
     """What TRL asks of vLLM's LLM, with the trainer's model."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model):
         self.sampler = ModelSampler(model)
         self.calls: list[tuple[list[int], list[int]]] = []
 
-    def generate(self, prompts: Any, sampling_params: Any, use_tqdm: bool) -> list[Any]:
+    def generate(self, prompts, sampling_params, use_tqdm):
         given = [one["prompt_token_ids"] for one in prompts]
         sampling = Sampling(
             sampling_params.max_tokens,
@@ -194,7 +193,7 @@ class Engine:
 
 
 class _Output:
-    def __init__(self, drawn: Any) -> None:
+    def __init__(self, drawn):
         self.token_ids = drawn.ids
         self.logprobs = [
             {token: SimpleNamespace(logprob=logprob, rank=1)}
@@ -202,7 +201,7 @@ class _Output:
         ]
 
 
-def use_vllm(trainer: Any, mode: str, vllm: Any) -> list[int]:
+def use_vllm(trainer, mode, vllm):
     """As TRL's constructor leaves it; gives the steps at which TRL handed the weights over."""
     synced: list[int] = []
     vllm.sync_weights = lambda: synced.append(trainer.state.global_step)
@@ -211,7 +210,7 @@ def use_vllm(trainer: Any, mode: str, vllm: Any) -> list[int]:
     return synced
 
 
-def check_tokens(trainer: Any, calls: list[tuple[list[int], list[int]]]) -> None:
+def check_tokens(trainer, calls):
     """What is learned is what vLLM sampled, token by token, and its log-probabilities are kept."""
     rows = next(iter(trainer.get_train_dataloader()))
     scored = trainer._generate_and_score_completions(rows)
@@ -247,7 +246,7 @@ def test_a_vllm_server_is_asked_where_trl_asks_it(base_url):
     assert (sampler.base_url, sampler.model) == ("http://127.0.0.1:1/v1", "tiny")
 
 
-def make_colocated(trainer: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Any:
+def make_colocated(trainer, monkeypatch, **options):
     """TRL's own object around an engine that is not vLLM."""
     monkeypatch.setattr(VLLMGeneration, "_init_vllm", lambda self: None)
     monkeypatch.setattr(vllm_generation, "SamplingParams", SimpleNamespace, raising=False)

@@ -21,7 +21,6 @@ from rlver_gym.bench.plan import BenchPlan, Case
 from rlver_gym.bench.run import run_case
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.integrations.episodes import TextEpisode
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer
@@ -34,12 +33,12 @@ SEED = 12345
 FAILING = "failing:FailsInTurn"
 
 
-def make_env(**config) -> vf.Env:
+def make_env(**config):
     taskset = {"id": "rlver-empathy", **config.pop("taskset", {})}
     return vf.load_environment(vf.resolve_env_config({"taskset": taskset, **config}))
 
 
-def expected_episode(utterances=LONG, seed: int = SEED) -> TextEpisode:
+def expected_episode(utterances=LONG, seed=SEED):
     return hold_episode(PERSONA, seed, utterances)
 
 
@@ -159,7 +158,7 @@ def test_the_chat_harness_says_that_it_uses_no_sandbox():
         asyncio.run(harness.setup(make_runtime(vf.DockerConfig())))
 
 
-def vf_command(name: str, *words: str, folder: Path) -> str:
+def vf_command(name, *words, folder):
     """What a command of verifiers prints. It pushes nothing anywhere."""
     tools = Path(sys.executable).parent
     env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "PYTHONWARNINGS": "ignore"}
@@ -169,7 +168,7 @@ def vf_command(name: str, *words: str, folder: Path) -> str:
     return done.stdout + done.stderr
 
 
-def vf_eval(server: ChatServer, folder: Path, *words: str) -> str:
+def vf_eval(server, folder, *words):
     return vf_command(
         "vf-eval",
         *("rlver-empathy", "--model", "listener", "--client.base-url", server.base_url),
@@ -179,7 +178,7 @@ def vf_eval(server: ChatServer, folder: Path, *words: str) -> str:
     )
 
 
-def bench_score(server: ChatServer) -> float:
+def bench_score(server):
     """What `rlver-gym bench --agent openai:listener` gives for the dialogue of `reset(seed=SEED)`.
 
     The benchmark numbers its dialogues: its seed is the user's, which `reset` draws with its own.

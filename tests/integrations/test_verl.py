@@ -50,7 +50,7 @@ def tokenizer():
     return load_tokenizer("tiny")
 
 
-def run_loop(server, tokenizer, *overrides, row=ROW, **options) -> Any:
+def run_loop(server, tokenizer, *overrides, row=ROW, **options):
     async def run():
         loop = make_loop(server, make_config(*overrides), tokenizer, **options)
         return await loop.run(SAMPLING, raw_prompt=row["prompt"], extra_info=row["extra_info"])
@@ -153,14 +153,14 @@ def test_a_token_has_its_turns_return_against_those_of_the_group_at_the_same_tur
     assert torch.allclose(found.batch["advantages"], torch.tensor(expected).float(), atol=1e-4)
 
 
-def write_dataset(folder: Path, specs, config):
+def write_dataset(folder, specs, config):
     import pandas
 
     pandas.DataFrame(dataset_rows(specs)).to_parquet(folder / "train.parquet")
     return RLHFDataset(str(folder / "train.parquet"), load_tokenizer("tiny"), config.data)
 
 
-def worker_config(folder: Path, *overrides: str):
+def worker_config(folder, *overrides):
     loop = {
         "name": "rlver_empathy",
         "_target_": "rlver_gym.integrations.verl.EmpathyAgentLoop",
@@ -220,7 +220,7 @@ def test_verls_manager_puts_groups_into_its_queue_and_its_trainer_finds_their_ad
     assert rows[0]["prompts"] != rows[-1]["prompts"]
 
 
-def play_groups(folder: Path) -> None:
+def play_groups(folder):
     """Two prompts with three dialogues each, through verl's manager, queue and trainer."""
     import ray
     import transfer_queue

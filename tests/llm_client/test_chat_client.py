@@ -6,7 +6,6 @@ import os
 import pickle
 import traceback
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 from asking import KEY, ask, request, settle
@@ -29,9 +28,7 @@ SECRET = "my sister stole the inheritance"
 SCHEMA = {"type": "object", "properties": {"change": {"type": "integer"}}, "required": ["change"]}
 
 
-def failed(
-    url: str, kind: type[ChatError] = ChatError, *, fields: Any = None, **settings: Any
-) -> str:
+def failed(url, kind=ChatError, *, fields=None, **settings):
     (result,) = ask(url, request(**(fields or {})), **settings)
     assert type(result) is kind, result
     return str(result)
@@ -111,7 +108,7 @@ def test_a_server_that_was_never_there_is_one_clear_error():
 
 
 def test_a_server_that_died_stops_the_run_after_a_while_instead_of_failing_every_dialogue():
-    async def ask_on() -> list[type[object]]:
+    async def ask_on():
         client = ChatClient(ChatSettings(base_url=server.base_url, attempts=2), random=lambda: 0.0)
         assert (await client.complete(request())).text == "x"
         server.stop()
@@ -191,7 +188,7 @@ def test_everybody_who_means_the_same_server_shares_one_client_from_any_thread_l
         settings = ChatSettings(base_url=server.base_url)
         line = connect(settings)
 
-        async def inside_a_running_loop() -> str:
+        async def inside_a_running_loop():
             return (await line.complete(request("loop"))).text + wait_for(
                 connect(settings).complete(request("blocking"))
             ).text
@@ -225,7 +222,7 @@ def test_a_forked_process_has_connections_of_its_own():
 
 
 def test_neither_key_nor_words_are_in_errors_tracebacks_logs_or_printed_values(caplog):
-    def talkative(body: dict[str, object]) -> str:
+    def talkative(body):
         raise RuntimeError(f"Incorrect API key {KEY} for {body['messages']}")
 
     shown: list[object] = [request(SECRET), request(SECRET).messages]
@@ -254,11 +251,11 @@ def test_reasons_are_counted_except_for_waiting():
     assert summarise_failures(failures) == "busy; b (2×)"
 
 
-def body_of(choice: dict[str, object]) -> bytes:
+def body_of(choice):
     return json.dumps({"choices": [choice]}).encode()
 
 
-def read_body(choice: dict[str, object]) -> ChatAnswer | Failure:
+def read_body(choice):
     return wire.parse_answer(body_of(choice), "application/json").result
 
 
@@ -277,7 +274,7 @@ def test_text_in_parts_is_an_answer_without_its_thoughts(message):
     assert answer == ChatAnswer("hi", "stop", 0, 0)
 
 
-def no_answer(content: object, ending: str | None = None, **message: object) -> bytes:
+def no_answer(content, ending=None, **message):
     return body_of({"message": {"content": content, **message}, "finish_reason": ending})
 
 
@@ -322,12 +319,12 @@ def test_half_a_character_at_the_end_of_an_answer_is_mended():
     assert answer.text == "I hear you \ufffd"
 
 
-def stream(*events: object, done: bool = True) -> bytes:
+def stream(*events, done=True):
     lines = [f"data: {json.dumps(event)}" for event in events] + ["data: [DONE]"] * done
     return "\n\n".join((": ping", *lines, "")).encode()
 
 
-def delta(content: object, **rest: object) -> dict[str, object]:
+def delta(content, **rest):
     return {"choices": [{"index": 0, "delta": {"content": content}, "finish_reason": None} | rest]}
 
 

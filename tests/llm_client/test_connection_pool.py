@@ -6,14 +6,12 @@ import json
 import logging
 import pickle
 import time
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import asking
 import openai
 import pytest
-from asking import KEY, Ending, listening
+from asking import KEY, listening
 from hostile_bodies import MODES
 from hostile_server import HostileServer
 from hypothesis import given
@@ -31,7 +29,7 @@ from rlver_gym.llm_client.settings import (
 )
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer
-from rlver_gym.testing.http import Connection, Request
+from rlver_gym.testing.http import Request
 from rlver_gym.util.errors import ChatError, ServerRefused
 from rlver_gym.util.event_loop import wait_for
 
@@ -45,13 +43,11 @@ FULL = ChatRequest(
 
 
 @contextmanager
-def answering(
-    status: int, body: object, headers: Mapping[str, str]
-) -> Iterator[tuple[str, list[Request]]]:
+def answering(status, body, headers):
     """The address of a server that gives this answer to everything, and the requests that came."""
     requests: list[Request] = []
 
-    async def handle(request: Request, connection: Connection) -> None:
+    async def handle(request, connection):
         requests.append(request)
         connection.send(status, body, headers=headers)
 
@@ -59,7 +55,7 @@ def answering(
         yield url, requests
 
 
-def ask(url: str, times: int = 1, request: ChatRequest = FULL, **options: Any) -> list[Ending]:
+def ask(url, times=1, request=FULL, **options):
     options = {"api_key": KEY, "timeout_s": 5, **options}
     return asking.ask(url, *[request] * times, in_turn=True, **options)
 
@@ -109,7 +105,7 @@ def test_a_field_that_no_request_can_do_without_is_not_left_out(field):
 
 
 def test_each_optional_field_is_left_out_once_and_that_is_an_attempt():
-    async def blame(request: Request, connection: Connection) -> None:
+    async def blame(request, connection):
         bodies.append(json.loads(request.body))
         left = [field for field in sorted(refusals.OPTIONAL) if field in bodies[-1]]
         if not left:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,10 +10,8 @@ from faulty_server import ALL, Faults, FaultyServer
 from machine import slack
 
 from rlver_gym.agents import make_agent
-from rlver_gym.core.agent import Agent
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.user import SentientUser
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import arollout
 from rlver_gym.environment.session import EmpathySession
@@ -41,16 +38,14 @@ class Storm(NamedTuple):
     faults: dict[str, int]
 
 
-def pairs(users: Sequence[SentientUser], count: int) -> Iterator[tuple[EmpathySession, Agent]]:
+def pairs(users, count):
     for number in range(count):
         persona = library().get(PEOPLE[number % len(PEOPLE)])
         session = EmpathySession(users[number % len(users)], persona, CARD, number)
         yield session, make_agent("listener", persona, number)
 
 
-def storm(
-    count: int, *, attempt_timeout_s: float, clients: int = 1, seed: int = 3, rate: float = 0.3
-) -> Storm:
+def storm(count, *, attempt_timeout_s, clients=1, seed=3, rate=0.3):
     """So many dialogues at once with a server of which 30 % of the calls fail (`rate`), in every
     way that servers do.
 
@@ -71,7 +66,7 @@ def storm(
         settings = [usual.model_copy(update={"timeout_s": each}) for each in deadlines]
         users = [make_user("openai:m", **dict(each)) for each in settings]
 
-        async def held() -> list[Episode]:
+        async def held():
             dialogues = arollout(pairs(users, count), concurrency=count)
             return [Episode.of(session, "listener") async for session in dialogues]
 
@@ -80,14 +75,14 @@ def storm(
         return Storm(episodes, spent, server.requests, server.faults_served)
 
 
-def step_of(body: dict[str, Any]) -> str:
+def step_of(body):
     """What a call asks for; "repair" when it asks anew."""
     if len(body["messages"]) > 2:
         return "repair"
     return json.loads(body["messages"][1]["content"].split("\n")[-1])["step"]
 
 
-def check(found: Storm, count: int) -> None:
+def check(found, count):
     assert [episode.seed for episode in found.episodes] == list(range(count))
     failed = [episode for episode in found.episodes if episode.outcome is Outcome.FAILED]
     assert None not in {episode.outcome for episode in found.episodes}
@@ -104,7 +99,7 @@ def check(found: Storm, count: int) -> None:
     _counts_agree(found)
 
 
-def _counts_agree(found: Storm) -> None:
+def _counts_agree(found):
     """What the client counted, the server saw and the dialogues hold are the same calls."""
     turns = [
         turn for episode in found.episodes for turn in episode.turns if turn.utterance

@@ -5,7 +5,6 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fuzzing import assert_clear, damaged_bytes, effort
@@ -40,19 +39,19 @@ def whole(tmp_path_factory):
     return path.read_bytes()
 
 
-def same(result: ChatAnswer | ChatError, recorded: ChatAnswer | ChatError) -> bool:
+def same(result, recorded):
     if isinstance(result, ChatError) or isinstance(recorded, ChatError):
         return type(result) is type(recorded) and str(result) == str(recorded)
     return result == recorded and list(map(type, result)) == list(map(type, recorded))
 
 
-def check_error(error: CacheError) -> None:
+def check_error(error):
     """Fit to show, short, and without what a model said in confidence."""
     assert_clear(error, max_chars=1000)
     assert SECRET[:12] not in str(error)
 
 
-def check_well_formed(result: object) -> None:
+def check_well_formed(result):
     """Whatever a cache gives has the types that a server's answer has."""
     if isinstance(result, ChatAnswer):
         json.dumps(result, ensure_ascii=False).encode()
@@ -64,7 +63,7 @@ def check_well_formed(result: object) -> None:
         assert str(result) == printable(str(result))
 
 
-def open_cache(path: Path) -> ResponseCache | None:
+def open_cache(path):
     try:
         return ResponseCache(path, must_exist=True)
     except CacheError as error:
@@ -72,7 +71,7 @@ def open_cache(path: Path) -> ResponseCache | None:
         return None
 
 
-def check_prune(cache: ResponseCache) -> None:
+def check_prune(cache):
     """What is damaged is listed and can be taken out, or the file as a whole is refused."""
     try:
         cache.delete(cache.damaged_keys())
@@ -83,7 +82,7 @@ def check_prune(cache: ResponseCache) -> None:
         check_error(error)
 
 
-def write(path: Path, data: bytes) -> None:
+def write(path, data):
     for suffix in ("-wal", "-shm", "-journal"):
         Path(f"{path}{suffix}").unlink(missing_ok=True)
     path.unlink(missing_ok=True)
@@ -104,7 +103,7 @@ def test_any_other_byte_gives_no_other_answer(whole, tmp_path, examples):
     path = tmp_path / "response_cache.sqlite"
 
     @given(damaged_bytes(whole))
-    def holds(data: bytes) -> None:
+    def holds(data):
         write(path, data)
         if not (cache := open_cache(path)):
             return
@@ -135,7 +134,7 @@ VALUES = (
 
 
 @st.composite
-def edits(draw: st.DrawFn) -> tuple[str, dict[str, Any], bool]:
+def edits(draw):
     """Which row, which columns become what, and whether with a checksum that fits."""
     changed = draw(
         st.dictionaries(st.sampled_from(Row._fields[1:]), VALUES, min_size=1, max_size=3)
@@ -143,7 +142,7 @@ def edits(draw: st.DrawFn) -> tuple[str, dict[str, Any], bool]:
     return draw(st.sampled_from(list(BY_KEY))), changed, draw(st.booleans())
 
 
-def edit(path: Path, key: str, changed: dict[str, Any], signed: bool) -> bool:
+def edit(path, key, changed, signed):
     """Change a row as any SQLite program can. Whether the file took it."""
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA journal_mode = DELETE")
@@ -171,7 +170,7 @@ def test_any_other_value_is_refused_or_at_least_well_formed(whole, tmp_path, exa
     path = tmp_path / "response_cache.sqlite"
 
     @given(edits())
-    def holds(change: tuple[str, dict[str, Any], bool]) -> None:
+    def holds(change):
         key, changed, signed = change
         write(path, whole)
         if not edit(path, key, changed, signed) or not (cache := open_cache(path)):
@@ -179,7 +178,7 @@ def test_any_other_value_is_refused_or_at_least_well_formed(whole, tmp_path, exa
         try:
             result = cache.get(key)
             check_well_formed(result)
-            assert signed or same(result, BY_KEY[key])  # pyright: ignore[reportArgumentType]
+            assert signed or same(result, BY_KEY[key])
         except CacheError as error:
             check_error(error)
         finally:

@@ -18,7 +18,7 @@ from rlver_gym.llm_client.refusals import Failure
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing.chat_server import completion, error
-from rlver_gym.testing.http import Connection, Request
+from rlver_gym.testing.http import Request
 from rlver_gym.util.errors import ChatError
 from rlver_gym.util.terminal import printable
 
@@ -64,13 +64,13 @@ WAITS = (
 )
 
 
-def check_message(message: str) -> None:
+def check_message(message):
     """What is shown of a server's words: bounded and printable."""
     assert len(message) < LONGEST_MESSAGE
     assert str(ChatError(message)) == printable(str(ChatError(message)))
 
 
-def check_result(result: object) -> None:
+def check_result(result):
     """An answer that can be used and kept, or why there is none."""
     if isinstance(result, ChatAnswer):
         assert result.text.strip()
@@ -106,7 +106,7 @@ def test_any_body_is_an_answer_or_a_failure(examples):
 @effort(few=40, many=10_000)
 def test_any_http_error_is_a_failure_that_can_be_shown(examples):
     @given(STATUSES | st.integers(100, 999), BODIES, st.dictionaries(st.just("retry-after"), WAITS))
-    def holds(status: int, body: bytes, headers: dict[str, str]) -> None:
+    def holds(status, body, headers):
         failure = refusals.classify_http_error(status, body, headers)
         assert isinstance(failure, Failure)
         check_result(failure)
@@ -124,7 +124,7 @@ class Response(NamedTuple):
     length: int | None
     """What Content-Length claims; None leaves it out."""
 
-    def sent(self) -> bytes:
+    def sent(self):
         lines = [f"HTTP/1.1 {self.status} x", *map(": ".join, self.headers)]
         lines += [] if self.length is None else [f"Content-Length: {self.length}"]
         return "\r\n".join([*lines, "", ""]).encode("utf-8", "replace") + self.body
@@ -141,7 +141,7 @@ HEADERS = {
 
 
 @st.composite
-def responses(draw: st.DrawFn) -> Response:
+def responses(draw):
     """A response, most often one that can be read as HTTP."""
     body = draw(BODIES)
     fields = st.sampled_from([(name, value) for name in HEADERS for value in HEADERS[name]])
@@ -153,17 +153,17 @@ def responses(draw: st.DrawFn) -> Response:
 class OddServer:
     """Sends whatever it is told to, and notes what it was asked."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.response = Response(200, (), b"", None)
         self.requests: list[Request] = []
 
-    async def __call__(self, request: Request, connection: Connection) -> None:
+    async def __call__(self, request, connection):
         self.requests.append(request)
         connection.write(self.response.sent())
-        connection._transport.close()  # pyright: ignore[reportPrivateUsage] (what is under way is still sent)
+        connection._transport.close()
 
 
-async def no_sleep(_: float) -> None:
+async def no_sleep(_):
     """Waiting is counted, not done."""
 
 
@@ -173,7 +173,7 @@ def test_a_client_survives_any_response_and_goes_nowhere_else(examples):
     with listening(server) as url, asyncio.Runner() as runner:
 
         @given(responses())
-        def holds(response: Response) -> None:
+        def holds(response):
             server.response = response
             server.requests.clear()
             result = runner.run(asyncio.wait_for(settle(client, ASKED), 15 * slack()))

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import pytest
@@ -66,7 +65,7 @@ class Ending(NamedTuple):
     """Attempts that the client counted."""
 
 
-async def end_of(server: HostileServer, mode: str) -> Ending:
+async def end_of(server, mode):
     """Ask with every field that can be blamed; then once more, for which there is no budget."""
     settings = ChatSettings(
         base_url=server.base_url(mode),
@@ -88,13 +87,13 @@ async def end_of(server: HostileServer, mode: str) -> Ending:
     return Ending(mode, result, took_s, client.spending.spent.attempts)
 
 
-def endings(server: HostileServer, modes: Iterable[str]) -> list[Ending]:
+def endings(server, modes):
     """The endings of these modes, a few of them at once."""
 
-    async def run() -> list[Ending]:
+    async def run():
         places = asyncio.Semaphore(AT_ONCE)
 
-        async def one(mode: str) -> Ending:
+        async def one(mode):
             async with places:
                 return await end_of(server, mode)
 
@@ -103,7 +102,7 @@ def endings(server: HostileServer, modes: Iterable[str]) -> list[Ending]:
     return asyncio.run(run())
 
 
-def faults(ending: Ending, requests: int) -> Iterator[str]:
+def faults(ending, requests):
     text = str(ending.result)
     if not isinstance(ending.result, ChatAnswer | ChatError):
         yield f"ended as {type(ending.result).__name__}"
@@ -125,7 +124,7 @@ def faults(ending: Ending, requests: int) -> Iterator[str]:
             yield "says too much"
 
 
-def check(server: HostileServer, modes: list[str], caplog: pytest.LogCaptureFixture) -> None:
+def check(server, modes, caplog):
     with caplog.at_level(logging.INFO):
         ended = {ending.mode: ending for ending in endings(server, modes)}
         # A busy machine may not have connected in time.

@@ -5,12 +5,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import Any
+from collections.abc import Awaitable
 
 import pytest
-from asking import Ending, request, settle
+from asking import request, settle
 from commands import run_command
 from hostile_run import edit_manifest
 
@@ -38,13 +36,13 @@ PEOPLE = library().ids("demo")[::2][:2]
 class Time:
     """A clock that only sleeping moves."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = 0.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
-    async def sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds):
         self.now += seconds
         await asyncio.sleep(0.05 if self.now < 5 else 0)  # answers under way come in real time
 
@@ -52,27 +50,25 @@ class Time:
 class Flaky:
     """Answers "fine", but for the times and dialogues in which it has to fail."""
 
-    def __init__(self, fails: Callable[[float, str], Refused | None]) -> None:
+    def __init__(self, fails):
         self.fails, self.clock, self.asked_at = fails, Time(), list[float]()
 
-    def __call__(self, body: dict[str, Any]) -> str:
+    def __call__(self, body):
         self.asked_at.append(self.clock())
         if (refused := self.fails(self.clock(), body["messages"][0]["content"])) is not None:
             raise refused
         return "fine"
 
 
-async def settle_in(dialogue: int, client: ChatClient) -> Ending:
+async def settle_in(dialogue, client):
     REQUEST_ORIGIN.set(RequestOrigin(dialogue))
     return await settle(client, request(dialogue))
 
 
-def ask(
-    flaky: Flaky, *dialogues: int, notices: list[str] | None = None, **settings: Any
-) -> list[Ending]:
+def ask(flaky, *dialogues, notices=None, **settings):
     """What a request for each dialogue comes to, all at once, after one that was answered."""
 
-    async def ask_all() -> list[Ending]:
+    async def ask_all():
         chat = ChatSettings.model_validate({"base_url": server.base_url, "attempts": 2, **settings})
         client = ChatClient(chat, clock=flaky.clock, sleep=flaky.clock.sleep, random=lambda: 0.5)
         client.outage.on_change = (notices if notices is not None else []).append
@@ -86,7 +82,7 @@ def ask(
         return asyncio.run(ask_all())
 
 
-def until(end_s: float, error: Callable[[], Refused]) -> Callable[[float, str], Refused | None]:
+def until(end_s, error):
     return lambda now, words: error() if words != "-1" and now < end_s else None
 
 
@@ -131,7 +127,7 @@ def test_a_server_that_asks_to_wait_for_some_minutes_is_left_alone_till_then():
 
 
 def test_a_server_that_fails_from_the_first_request_on_is_not_waited_for(tmp_path):
-    def sick(body: dict[str, Any]) -> str:
+    def sick(body):
         raise Refused(500, "out of memory")
 
     with ChatServer(sick) as server, open_run(plan(server), tmp_path) as under_way:
@@ -155,7 +151,7 @@ def test_one_dialogue_that_always_fails_is_no_outage():
 
 def test_answers_that_cannot_be_used_are_no_outage():
     class Empty(Flaky):
-        def __call__(self, body: dict[str, Any]) -> str:
+        def __call__(self, body):
             super().__call__(body)
             return "fine" if body["messages"][0]["content"] == "-1" else " "
 
@@ -178,7 +174,7 @@ def test_answers_that_cannot_be_used_are_no_outage():
 def test_who_asks_after_an_outage_was_given_up_finds_out_at_once_whether_it_is_over(
     down, max_wait_s, later
 ):
-    async def ask_again_and_again() -> list[list[type]]:
+    async def ask_again_and_again():
         settings = ChatSettings(base_url=server.base_url, attempts=1, max_wait_s=max_wait_s)
         client = ChatClient(settings, clock=flaky.clock, sleep=flaky.clock.sleep)
         await client.complete(request(-1))
@@ -207,7 +203,7 @@ def test_who_asks_after_a_dialogue_asks_for_none(session):
     assert REQUEST_ORIGIN.get() is None
 
 
-def plan(server: ChatServer, **chat: Any) -> BenchPlan:
+def plan(server, **chat):
     chat = {"base_url": server.base_url, "attempts": 2, **chat}
     usual = {"agents": ("listener",), "user": "openai:user", "persona_ids": PEOPLE, "seeds": 1}
     return BenchPlan.model_validate({**usual, "chat": chat})
@@ -226,7 +222,7 @@ def test_a_run_stopped_by_an_outage_keeps_what_it_has_and_ends_like_any_other(
 ):
     calls = 0
 
-    def then_down(body: dict[str, Any]) -> str:
+    def then_down(body):
         nonlocal calls
         calls += 1
         if calls > 10:
@@ -259,7 +255,7 @@ def test_dialogues_that_failed_are_held_again_and_the_file_is_in_the_plans_order
     name = library().get(PEOPLE[1]).person.name
     sick = True
 
-    def half(body: dict[str, Any]) -> str:
+    def half(body):
         return "?" if sick and name in body["messages"][0]["content"] else ANSWERS(body)
 
     with ChatServer(half) as server:
@@ -283,14 +279,7 @@ def test_dialogues_that_failed_are_held_again_and_the_file_is_in_the_plans_order
 AGENTS = ("comfort", "listener", "adaptive", "oracle")
 
 
-def bench(
-    server: ChatServer,
-    folder: Path,
-    *words: str,
-    people: int = 24,
-    seeds: int = 2,
-    in_process: bool = False,
-) -> subprocess.CompletedProcess[str]:
+def bench(server, folder, *words, people=24, seeds=2, in_process=False):
     command = f"bench --user openai:user --base-url {server.base_url} --seeds {seeds}".split()
     command += ["--out", str(folder), *words]
     for agent in AGENTS:
@@ -307,11 +296,11 @@ def bench(
 class Breaking:
     """Answers as the embedded user does, but for a while after so many calls."""
 
-    def __init__(self, after: int, refused: Callable[[], Refused], for_s: float) -> None:
+    def __init__(self, after, refused, for_s):
         self.after, self.refused, self.for_s = after, refused, for_s
         self.calls, self.began, self.is_healthy = 0, None, False
 
-    async def __call__(self, body: dict[str, Any]) -> str:
+    async def __call__(self, body):
         self.calls += 1
         if self.calls > self.after and not self.is_healthy:
             self.began = self.began or time.monotonic()

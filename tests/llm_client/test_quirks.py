@@ -1,7 +1,7 @@
 """Quirks of real servers, whole or as a stream: words are read, or the server's own words told."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -17,7 +17,6 @@ from rlver_gym.core.user import Scene
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.settings import ChatSettings
-from rlver_gym.testing.http import Connection, Request
 from rlver_gym.users.llm import LLMOptions, LLMUser
 from rlver_gym.util.errors import AgentFailed, ServerRefused, UserFailed
 
@@ -25,7 +24,7 @@ SAID = (Message("user", "I lost my job."), Message("agent", "I hear you."))
 SCENE = Scene(library().get(library().ids("demo")[0]), env_card("RLVER-Empathy-v0"), 0)
 
 
-def fit(schema: dict[str, Any]) -> Any:
+def fit(schema):
     """A value that a schema allows: of a number 3, or else the first."""
     if "enum" in schema:
         return 3 if 3 in schema["enum"] else schema["enum"][0]
@@ -35,7 +34,7 @@ def fit(schema: dict[str, Any]) -> Any:
     }
 
 
-def answer(body: dict[str, Any]) -> str:
+def answer(body):
     form = body.get("response_format")
     return json.dumps(fit(form["json_schema"]["schema"])) if form else "I hear you."
 
@@ -54,10 +53,10 @@ class Quirk(NamedTuple):
     """Whether the run is stopped, not this dialogue alone."""
 
 
-def changed(**fields: Any) -> Callable[[dict[str, Any], dict[str, Any]], Any]:
+def changed(**fields):
     """Those of the completion; with `message` or `choice` of these."""
 
-    def change(whole: dict[str, Any], message: dict[str, Any]) -> Any:
+    def change(whole, message):
         message |= fields.get("message", {})
         whole["choices"][0] |= fields.get("choice", {})
         return whole | {name: one for name, one in fields.items() if name not in SINGLE}
@@ -68,8 +67,8 @@ def changed(**fields: Any) -> Callable[[dict[str, Any], dict[str, Any]], Any]:
 SINGLE = ("message", "choice")
 
 
-def without(*names: str) -> Callable[[dict[str, Any], dict[str, Any]], Any]:
-    def change(whole: dict[str, Any], message: dict[str, Any]) -> Any:
+def without(*names):
+    def change(whole, message):
         for part in (message, whole["choices"][0], whole):
             for name in names:
                 part.pop(name, None)
@@ -78,8 +77,8 @@ def without(*names: str) -> Callable[[dict[str, Any], dict[str, Any]], Any]:
     return change
 
 
-def parts(kind: str, *before: dict[str, Any]) -> Callable[[dict[str, Any], dict[str, Any]], Any]:
-    def change(whole: dict[str, Any], message: dict[str, Any]) -> Any:
+def parts(kind, *before):
+    def change(whole, message):
         part = {"type": kind, "text": message["content"]}
         message["content"] = [*before, part] if before else part
         return whole
@@ -87,20 +86,20 @@ def parts(kind: str, *before: dict[str, Any]) -> Callable[[dict[str, Any], dict[
     return change
 
 
-def as_text(whole: dict[str, Any], message: dict[str, Any]) -> Any:
+def as_text(whole, message):
     return whole | {"choices": [{"text": message["content"], "index": 0, "finish_reason": "stop"}]}
 
 
-def thinking_aloud(whole: dict[str, Any], message: dict[str, Any]) -> Any:
+def thinking_aloud(whole, message):
     message["content"] = f"<think>Who is that?</think>\n\n{message['content']}"
     return whole
 
 
-def instead(status: int = 200, *, told: str, stops: bool = False, **body: Any) -> Quirk:
+def instead(status=200, *, told, stops=False, **body):
     return Quirk(lambda whole, message: body, status=status, told=told, stops=stops)
 
 
-def put(before: str) -> Callable[[str], str]:
+def put(before):
     """Write raw JSON at the beginning of the completion."""
     return lambda text: text.replace("{", "{" + before + ", ", 1)
 
@@ -155,7 +154,7 @@ QUIRKS = {
 }
 
 
-def send(quirk: Quirk, is_stream: bool, body: dict[str, Any], connection: Connection) -> None:
+def send(quirk, is_stream, body, connection):
     message = {"role": "assistant", "content": answer(body)}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     usage = {"prompt_tokens": 9, "completion_tokens": 9}
@@ -174,24 +173,24 @@ def send(quirk: Quirk, is_stream: bool, body: dict[str, Any], connection: Connec
 
 
 @contextmanager
-def serving(quirk: Quirk, is_stream: bool) -> Iterator[ChatSettings]:
-    async def handle(request: Request, connection: Connection) -> None:
+def serving(quirk, is_stream):
+    async def handle(request, connection):
         send(quirk, is_stream, json.loads(request.body), connection)
 
     with listening(handle) as url:
         yield ChatSettings(base_url=url, attempts=1)
 
 
-def ask_agent(settings: ChatSettings) -> object:
+def ask_agent(settings):
     return OpenAIChat("m", chat=settings).reply(SAID[:1])
 
 
-def ask_user(settings: ChatSettings) -> object:
+def ask_user(settings):
     user = LLMUser(connect(settings), "m", LLMOptions())
     return user.appraise(SCENE, 40, Dialogue(SAID[0].text).with_utterance(SAID[1].text)).change
 
 
-def ask_judge(settings: ChatSettings) -> object:
+def ask_judge(settings):
     judge = Judge(connect(settings), "m", LLMOptions())
     (judged,) = judge.judge([JudgeInput("1", "a", "p", 50.0, SAID)])
     if judged.failure:

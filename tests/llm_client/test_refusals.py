@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -17,29 +16,28 @@ from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.llm_client.wire import parse_answer
-from rlver_gym.testing.http import Connection, Request
 from rlver_gym.util.errors import ChatError, ServerRefused
 
 SCHEMA = {"type": "object", "properties": {"change": {"type": "integer"}}}
 
 
-def error(message: str, **more: Any) -> dict[str, Any]:
+def error(message, **more):
     return {"error": {"message": message, **more}}
 
 
-def mistral(message: object, code: object = None) -> dict[str, Any]:
+def mistral(message, code=None):
     return {"object": "error", "message": message, "type": "invalid_request_error", "code": code}
 
 
-def gemini(message: str, code: int = 400, status: str = "INVALID_ARGUMENT") -> list[Any]:
+def gemini(message, code=400, status="INVALID_ARGUMENT"):
     return [{"error": {"code": code, "message": message, "status": status}}]
 
 
-def openrouter(message: str, code: int, raw: object) -> dict[str, Any]:
+def openrouter(message, code, raw):
     return error(message, code=code, metadata={"raw": raw, "provider_name": "P"})
 
 
-def of_object(message: str) -> dict[str, Any]:
+def of_object(message):
     return {"object": "error", "message": message}
 
 
@@ -158,12 +156,12 @@ WAITS = [
 ]
 
 
-def cases(forms: list[tuple[str, int, Any]]) -> Any:
+def cases(forms):
     names = [f"{name}-{number}" for number, (name, *_) in enumerate(forms)]
     return pytest.mark.parametrize(("status", "body"), [form[1:] for form in forms], ids=names)
 
 
-def classify(status: int, body: Any, *texts: str) -> Any:
+def classify(status, body, *texts):
     content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
     return classify_http_error(status, content, {}, texts)
 
@@ -241,7 +239,7 @@ def test_an_error_is_quoted_wherever_it_stands(body, says):
     assert says in show_failure(classify(400, body))
 
 
-def base(code: int, message: str) -> dict[str, Any]:
+def base(code, message):
     return {"choices": None, "base_resp": {"status_code": code, "status_msg": message}}
 
 
@@ -304,7 +302,7 @@ def test_an_error_is_told_and_decides_wherever_it_stands_in_a_body_of_200(
     ],
 )
 def test_what_complains_of_nothing_beside_an_answer_is_no_error(beside):
-    def read(message: dict[str, Any]) -> Any:
+    def read(message):
         return parse_answer(json.dumps({"choices": [{"message": message}], **beside}).encode(), "")
 
     assert read({"content": "I hear you."}).result.text == "I hear you."
@@ -324,10 +322,10 @@ def test_what_a_body_of_200_repeats_of_the_dialogue_stops_nothing():
 
 
 class Server:
-    def __init__(self, decide: Callable[[dict[str, Any]], tuple[int, Any] | None]) -> None:
+    def __init__(self, decide):
         self.decide, self.bodies = decide, list[dict[str, Any]]()
 
-    async def __call__(self, request: Request, connection: Connection) -> None:
+    async def __call__(self, request, connection):
         self.bodies.append(json.loads(request.body))
         refused = self.decide(self.bodies[-1])
         if refused is None:
@@ -338,12 +336,12 @@ class Server:
             connection.send(*refused)
 
 
-def request(words: str, **more: Any) -> ChatRequest:
+def request(words, **more):
     messages = (ChatMessage("system", "be kind"), ChatMessage("user", words))
     return ChatRequest("m", messages, **{"seed": 1, "max_tokens": 9, "schema": SCHEMA, **more})
 
 
-def last_words(body: dict[str, Any]) -> str:
+def last_words(body):
     return body["messages"][-1]["content"]
 
 
@@ -396,7 +394,7 @@ def test_other_answers_speak_for_no_other_settings_and_no_account(is_refused, re
 def test_a_run_that_goes_on_knows_from_its_cache_that_the_model_has_answered(tmp_path):
     server = Server(lambda body: (400, error("not these")) if last_words(body) == "1" else None)
 
-    async def ask_anew(words: str) -> Any:
+    async def ask_anew(words):
         chat = ChatClient(ChatSettings(base_url=url))
         with closing(ResponseCache(tmp_path / "response_cache.sqlite")) as cache:
             result = await settle(CachingClient(chat, cache), request(words))
@@ -421,7 +419,7 @@ def test_a_field_that_is_named_is_left_out_and_that_is_remembered(status, body):
 
 @cases(SYSTEM_ROLE)
 def test_a_system_role_that_is_not_taken_is_folded_into_the_first_message(status, body):
-    def decide(sent: dict[str, Any]) -> tuple[int, Any] | None:
+    def decide(sent):
         roles = [message["role"] for message in sent["messages"]]
         is_alternating = roles == ["user", "assistant"] * (len(roles) // 2) + ["user"]
         return None if is_alternating else (status, body)

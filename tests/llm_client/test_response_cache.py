@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from asking import KEY, ask_chat
@@ -25,22 +24,22 @@ from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.util.errors import BudgetSpent, CacheError, ChatError, NotInCache, ServerUnreachable
 
 
-def request(words: object = "hello", model: str = "m") -> ChatRequest:
+def request(words="hello", model="m"):
     return ChatRequest(model, (ChatMessage("user", str(words)),), seed=1)
 
 
-def answer(text: str) -> ChatAnswer:
+def answer(text):
     return ChatAnswer(text, "stop", 3, 4)
 
 
 class Counting:
     """A chat that says how often it was asked, after a moment in which others can ask too."""
 
-    def __init__(self, error: Exception | None = None) -> None:
+    def __init__(self, error=None):
         self.asked = 0
         self.error = error
 
-    async def complete(self, request: ChatRequest) -> ChatAnswer:
+    async def complete(self, request):
         self.asked += 1
         number = self.asked
         await asyncio.sleep(0.01)
@@ -63,14 +62,14 @@ def full(path):
     return cache
 
 
-def texts(results: list[ChatAnswer | BaseException]) -> list[str]:
+def texts(results):
     return [
         result.text if isinstance(result, ChatAnswer) else f"{type(result).__name__}: {result}"
         for result in results
     ]
 
 
-def edit(path: Path, statement: str) -> None:
+def edit(path, statement):
     with closing(sqlite3.connect(path)) as db, db:
         assert db.execute(statement).rowcount == 1
 
@@ -78,7 +77,7 @@ def edit(path: Path, statement: str) -> None:
 def test_a_run_is_repeated_without_its_server_failures_included(path):
     requests = [request(at) for at in range(20)]
 
-    def run(settings: ChatSettings) -> list[str]:
+    def run(settings):
         return texts(ask_chat(connect(settings), *requests))
 
     faults = Faults(0.5, only={"server_error", "truncated", "refusal"}, seed=1)
@@ -157,7 +156,7 @@ def test_equal_requests_are_asked_once_even_at_the_same_time(path):
 
 
 def test_one_who_gives_up_takes_nothing_from_the_others(path):
-    async def play() -> str:
+    async def play():
         caching = CachingClient(Counting(), ResponseCache(path))
         first, second = (asyncio.create_task(caching.complete(request())) for _ in range(2))
         await asyncio.sleep(0)
@@ -169,10 +168,10 @@ def test_one_who_gives_up_takes_nothing_from_the_others(path):
 
 def test_an_error_that_nobody_waits_for_any_more_is_not_printed(path, caplog):
     class Full(ResponseCache):
-        def put(self, *_: object, **__: object) -> ChatAnswer:
+        def put(self, *_, **__):
             raise CacheError("the disk is full")
 
-    async def play() -> None:
+    async def play():
         waiting = asyncio.create_task(CachingClient(Counting(), Full(path)).complete(request()))
         await asyncio.sleep(0)
         waiting.cancel()
@@ -259,7 +258,7 @@ for at in range(count):
 """
 
 
-def start_writer(path: Path, who: str, count: int) -> subprocess.Popen[str]:
+def start_writer(path, who, count):
     command = [sys.executable, "-c", WRITER, str(path), who, str(count)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -321,7 +320,7 @@ def test_prune_forgets_exactly_what_it_was_told(full, path):
     full.close()
     edit(path, f"UPDATE answers SET answer = 'x' WHERE key = '{request('one').key}'")
 
-    def left(*options: object) -> int:
+    def left(*options):
         invoke_well("cache", "prune", path, *options)
         return len(list(ResponseCache(path).rows()))
 

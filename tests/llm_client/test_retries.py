@@ -2,7 +2,6 @@
 
 import asyncio
 from itertools import count
-from typing import Any
 
 import pytest
 from asking import request, settle
@@ -25,7 +24,7 @@ def server():
     """Fails as the words of the request say: "429:7 500 200"; then it answers."""
     asked: dict[str, int] = {}
 
-    def answer(body: dict[str, Any]) -> str:
+    def answer(body):
         words = body["messages"][0]["content"]
         at = asked[words] = asked.get(words, -1) + 1
         step = words.split()[at + 1 :][:1]
@@ -38,16 +37,14 @@ def server():
         yield running
 
 
-def try_it(
-    server: ChatServer, words: str, drawn: float = 1.0, **settings: Any
-) -> tuple[str, list[float]]:
+def try_it(server, words, drawn=1.0, **settings):
     """The answer (how many attempts it took) or the error, and the waits between the attempts."""
     waits: list[float] = []
 
-    async def sleep(seconds: float) -> None:
+    async def sleep(seconds):
         waits.append(seconds)
 
-    async def ask() -> str:
+    async def ask():
         chat = ChatSettings.model_validate({"base_url": server.base_url, **settings})
         client = ChatClient(chat, sleep=sleep, random=lambda: drawn)
         result = await settle(client, request(f"{next(NUMBERS)} {words}"))

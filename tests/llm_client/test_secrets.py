@@ -4,11 +4,8 @@ import copy
 import json
 import os
 import pickle
-import subprocess
 import traceback
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import gymnasium as gym
 import pytest
@@ -40,7 +37,7 @@ PEOPLE = library().ids("test")[:2]
 ANSWERS = EmbeddedAnswers(card="SAGE-Sentient-v0")
 
 
-def answer(body: dict[str, Any]) -> str:
+def answer(body):
     """The embedded user's answers, marked in all texts; an agent says what is meant for a judge."""
     if "response_format" not in body:
         return f"{INJECTED} {ANSWERED}"
@@ -49,17 +46,17 @@ def answer(body: dict[str, Any]) -> str:
     return json.dumps(said | {name: f"{said[name]} {ANSWERED}" for name in texts})
 
 
-def broken(body: dict[str, Any]) -> str:
+def broken(body):
     """An agent that works, and a user whose every answer is unusable."""
     return f"{ANSWERED} {{" if "response_format" in body else INJECTED
 
 
-def complaining(body: dict[str, Any]) -> str:
+def complaining(body):
     """A server that puts the key, the prompt and its own thoughts into its errors."""
     raise RuntimeError(f"Incorrect API key {KEY} for {body['messages']}")
 
 
-def bench(server: ChatServer, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+def bench(server, folder, *more):
     address = server.base_url.replace("http://", f"http://me:{KEY}@")
     command = "bench --user openai:u --agent openai:a --seeds 1 --base-url".split()
     command += [address, "--out", str(folder), *more]
@@ -68,7 +65,7 @@ def bench(server: ChatServer, folder: Path, *more: str) -> subprocess.CompletedP
     return run_command(*command, env=os.environ | {"OPENAI_API_KEY": KEY})
 
 
-def written(folder: Path) -> dict[str, bytes]:
+def written(folder):
     files = (path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
@@ -143,7 +140,7 @@ def test_thoughts_of_a_model_that_says_nothing_are_not_told():
     assert ANSWERED not in str(error.value)
 
 
-def made_env(user: Any) -> gym.Env[str, str]:
+def made_env(user):
     return gym.make("RLVER-Empathy-v0", user=user, persona=PEOPLE[0])
 
 

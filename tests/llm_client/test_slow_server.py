@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from asking import Ending, listening, request, settle
+from asking import listening, request, settle
 
 from rlver_gym.llm_client import transport
 from rlver_gym.llm_client.client import ChatClient
@@ -16,24 +16,21 @@ from rlver_gym.llm_client.spending import Spent
 from rlver_gym.llm_client.values import ChatAnswer
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.chat_server import Refused
-from rlver_gym.testing.http import Connection, Request
 from rlver_gym.util.errors import BudgetSpent, ServerRefused, ServerUnreachable
 from rlver_gym.util.request_origin import REQUEST_ORIGIN, RequestOrigin
 
 GOOD: dict[str, Any] = {"choices": [{"message": {"content": "I hear you."}}]}
 
 
-def ask(
-    url: str, count: int, apart_s: float = 0.0, **settings: Any
-) -> tuple[list[Ending], ChatClient]:
+def ask(url, count, apart_s=0.0, **settings):
     """`apart_s`: between one request and the next, so that they arrive as they were sent."""
 
-    async def ask_in(dialogue: int, client: ChatClient) -> Ending:
+    async def ask_in(dialogue, client):
         REQUEST_ORIGIN.set(RequestOrigin(dialogue))
         await asyncio.sleep(apart_s * dialogue)
         return await settle(client, request(dialogue))
 
-    async def ask_all() -> tuple[list[Ending], ChatClient]:
+    async def ask_all():
         client = ChatClient(ChatSettings.model_validate({"base_url": url, **settings}))
         results = await asyncio.gather(*[ask_in(number, client) for number in range(count)])
         await client.close()
@@ -51,7 +48,7 @@ def test_a_server_that_answers_one_at_a_time_fails_nobody():
 
 
 def test_a_request_that_hangs_alone_is_given_up_and_says_which_options_to_change():
-    async def one_hangs(body: dict[str, Any]) -> str:
+    async def one_hangs(body):
         if body["messages"][0]["content"] == "3":
             await asyncio.sleep(60)
         return "fine"
@@ -67,7 +64,7 @@ def test_a_request_that_hangs_alone_is_given_up_and_says_which_options_to_change
 
 @pytest.mark.parametrize("usage", [None, {}, "?", {"prompt_tokens": 0, "completion_tokens": 0}])
 def test_a_budget_binds_where_the_server_counts_nothing_and_the_summary_says_so(usage):
-    async def answer(request: Request, connection: Connection) -> None:
+    async def answer(request, connection):
         connection.send(200, GOOD if usage == "?" else {**GOOD, "usage": usage})
 
     prices = Prices(prompt=1e6, completion=1e6)
@@ -92,7 +89,7 @@ def test_what_the_server_counts_is_no_estimate():
 def test_one_hostile_wait_is_not_believed_and_its_request_is_asked_again():
     asked: list[str] = []
 
-    async def answer(body: dict[str, Any]) -> str:
+    async def answer(body):
         asked.append(words := body["messages"][0]["content"])
         if words == "2" and asked.count("2") == 1:
             await asyncio.sleep(0.2)

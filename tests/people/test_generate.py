@@ -2,8 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -18,7 +16,7 @@ RUTH = yaml.safe_load((ROOT / "examples/people/ruth-and-the-choir.yaml").read_te
 TOLD = "title timeline people tried now openings facts".split()
 
 
-def story(**changes: Any) -> dict[str, Any]:
+def story(**changes):
     wish = {"hints": RUTH["hints"], "meets": RUTH["meets"]}
     return {
         **{name: RUTH[name] for name in TOLD},
@@ -30,14 +28,12 @@ def story(**changes: Any) -> dict[str, Any]:
     }
 
 
-def person(name: str) -> dict[str, Any]:
+def person(name):
     fields = {one: RUTH[one] for one in "age gender work disposition traits speaks".split()}
     return {**fields, "name": name, "home": "a flat in Leeds", "life": "retired", "typing": "quick"}
 
 
-def generate(
-    folder: Path, answers: list[str], *topics: str, kind: str = "story"
-) -> tuple[Any, Any]:
+def generate(folder, answers, *topics, kind="story"):
     (folder / "topics.txt").write_text("\n".join(topics), encoding="utf-8")
     with ChatServer(answers) as server:
         asked = ["personas", "generate", str(folder / "mine"), "--from", str(folder / "topics.txt")]

@@ -1,12 +1,11 @@
 """Checkpoints and the files of a training run: whole or not there."""
 
 import json
-from pathlib import Path
 
 from rlver_gym.policy.checkpoints import Checkpoints
 
 
-def _one(path: Path) -> None:
+def _one(path):
     (path / "weights").write_text("w" * 100)
 
 

@@ -1,8 +1,6 @@
 """What a warm start learns from, and what a tiny model brings along."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -70,7 +68,7 @@ def test_a_policy_that_thinks_learns_plans_and_one_that_does_not_never_reads_the
     assert said.startswith("<think>They have more to say.</think>Everything?")
 
 
-def taught(model: Path, out: Path, told: list[Demonstration], **how: Any) -> list[float]:
+def taught(model, out, told, **how):
     """The losses of the steps of a warm start that is written to `out`."""
     values = {"model": str(model), "lr": 3e-3, "held_out": 0, **how}
     teach(make_sft_config(values, "the test"), told, out)
@@ -149,12 +147,12 @@ def test_no_logits_are_made_but_of_what_is_learned_and_gradients_skip_the_entrop
     assert with_gradient == [False]
 
 
-def written(path: Path, *rows: dict) -> Path:
+def written(path, *rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
 
-def chat(*texts: str) -> list[dict[str, str]]:
+def chat(*texts):
     return [
         {"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)
     ]

@@ -53,16 +53,16 @@ REFUSED = {
 }
 
 
-def write_model(name: str, sizes: dict[str, int], folder: Path) -> Path:
+def write_model(name, sizes, folder):
     """A model of that class with random weights."""
     family: type[PreTrainedModel] = getattr(transformers, name)
     torch.manual_seed(0)
-    family(family.config_class(**sizes)).save_pretrained(folder)  # pyright: ignore[reportOptionalCall]
+    family(family.config_class(**sizes)).save_pretrained(folder)
     TOKENIZER.save_pretrained(folder)
     return folder
 
 
-def make_config(folder: Path) -> TrainConfig:
+def make_config(folder):
     few = {"iterations": 1, "dialogues": 2, "group_size": 2, "eval_every": 0}
     return TrainConfig(model=str(folder), max_reply_tokens=4, max_tokens=1024, lr=1e-3, **few)
 
@@ -88,52 +88,52 @@ def test_a_family_that_cannot_be_sampled_from_is_refused_in_words(name, one_thre
 
 
 class _Code:
-    def __reduce__(self) -> tuple[Callable[..., object], tuple[str]]:
+    def __reduce__(self):
         return os.mkdir, ("ran",)
 
 
-def edit_json(name: str, **values: object) -> Callable[[Path], object]:
-    def edit(folder: Path) -> None:
+def edit_json(name, **values):
+    def edit(folder):
         path = folder / name
         path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values))
 
     return edit
 
 
-def remove(name: str) -> Callable[[Path], object]:
+def remove(name):
     return lambda folder: (folder / name).unlink()
 
 
-def write(name: str, data: bytes) -> Callable[[Path], object]:
+def write(name, data):
     return lambda folder: (folder / name).write_bytes(data)
 
 
-def put_pipe(name: str) -> Callable[[Path], object]:
-    def put(folder: Path) -> None:
+def put_pipe(name):
+    def put(folder):
         (folder / name).unlink(missing_ok=True)
         os.mkfifo(folder / name)
 
     return put
 
 
-def bring_code(folder: Path) -> None:
+def bring_code(folder):
     own = {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}
     edit_json("config.json", auto_map=own, model_type="own")(folder)
     (folder / "own.py").write_text("import os\nos.mkdir('ran')\n", encoding="utf-8")
 
 
-def pickle_code(folder: Path) -> None:
+def pickle_code(folder):
     (folder / "model.safetensors").unlink()
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps(_Code(), protocol=2))
 
 
-def drop_tensor(folder: Path) -> None:
+def drop_tensor(folder):
     path = folder / "model.safetensors"
     weights = {name: one for name, one in load_file(path).items() if "q_proj.weight" not in name}
     save_file(weights, path, {"format": "pt"})
 
 
-def quantize(method: str, **options: object) -> Callable[[Path], object]:
+def quantize(method, **options):
     return edit_json("config.json", quantization_config={"quant_method": method, **options})
 
 

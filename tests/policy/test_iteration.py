@@ -3,7 +3,6 @@
 import copy
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +31,7 @@ from rlver_gym.policy.models.trajectory import ignore_progress
 from rlver_gym.util.errors import TrainingError
 
 
-def make_options(**options: Any) -> TrainConfig:
+def make_options(**options):
     """Two steps an iteration, no reference and no sampler of its own unless told otherwise."""
     return TrainConfig(
         **{"kl": 0.0, "minibatches": 2, "dtype": "float32", "max_sampler_kl": None, **options}

@@ -1,7 +1,6 @@
 """A reward of one's own beside the environment's."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,33 +30,33 @@ SMALL: dict[str, Any] = {
 LAST_WORDS = 3
 
 
-def count_letters(reply: RewardedReply) -> int:
+def count_letters(reply):
     """A hundred points a letter."""
     SEEN.append(reply)
     return 100 * len(reply.text)
 
 
-def exits(reply: RewardedReply) -> float:
+def exits(reply):
     raise SystemExit("no money")
 
 
-def give_text(reply: RewardedReply) -> str:
+def give_text(reply):
     return "a lot"
 
 
-def give_nan(reply: RewardedReply) -> float:
+def give_nan(reply):
     return float("nan")
 
 
-async def wait_for_it(reply: RewardedReply) -> float:
+async def wait_for_it(reply):
     return 0.0
 
 
-def need_more(reply: RewardedReply, more: int) -> float:
+def need_more(reply, more):
     return 0.0
 
 
-def collect(model: Path, **changes: Any) -> list[Any]:
+def collect(model, **changes):
     SEEN.clear()
     values = SMALL | {"model": str(model), "reward": "test_own_reward:count_letters"} | changes
     if values.get("eval_every") == 0:

@@ -2,16 +2,14 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 from transformers import AutoTokenizer
 
-from rlver_gym.agents import Agent, agent_maker, agent_pin, is_async_agent
+from rlver_gym.agents import agent_maker, agent_pin, is_async_agent
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Message
 from rlver_gym.environment.episode import Episode
@@ -131,7 +129,7 @@ def test_a_model_of_the_hub_that_is_here_needs_no_network(tiny_folder, tmp_path,
     (tmp_path / "config.json").write_text("{}")
     asked = []
 
-    def find_snapshot(name: str, local_files_only: bool) -> str:
+    def find_snapshot(name, local_files_only):
         asked.append((name, local_files_only))
         return str(cached[name])
 
@@ -205,15 +203,13 @@ def test_a_model_answers_many_dialogues_in_batches_and_as_it_would_alone(
     counts: list[int] = []
     plain = ModelSampler.sample
 
-    def counted(
-        self: ModelSampler, prompts: Sequence[Prompt], sampling: Sampling
-    ) -> list[Completion]:
+    def counted(self, prompts, sampling):
         counts.append(len(prompts))
         return plain(self, prompts, sampling)
 
     monkeypatch.setattr(ModelSampler, "sample", counted)
 
-    def dialogues() -> list[tuple[EmpathySession, Agent]]:
+    def dialogues():
         chosen = [library().get(one) for one in people]
         return [
             (EmpathySession(EmbeddedUser(), one, card, seed), make(one, seed))
@@ -237,18 +233,18 @@ def test_the_event_loop_goes_on_while_a_model_answers_and_an_agent_outlives_its_
     agent, others_went_on = HFAgent(str(tmp_path)), threading.Event()
     plain = ModelSampler.sample
 
-    def slow(self: ModelSampler, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+    def slow(self, prompts, sampling):
         assert others_went_on.wait(timeout=60), "the event loop stood still"
         return plain(self, prompts, sampling)
 
     monkeypatch.setattr(ModelSampler, "sample", slow)
 
-    async def give_up() -> None:
+    async def give_up():
         asked = asyncio.ensure_future(agent.areply([Message("user", "Hi.")]))
         await asyncio.sleep(0)
         asked.cancel()
 
-    async def ask() -> str:
+    async def ask():
         asked = asyncio.ensure_future(agent.areply([Message("user", "Hi.")]))
         await asyncio.sleep(0.1)
         others_went_on.set()
@@ -265,7 +261,7 @@ def test_who_stops_waiting_while_a_batch_is_sampled_keeps_nobody_from_an_answer(
     agent, sampling, given_up = HFAgent(str(tiny_folder)), threading.Event(), threading.Event()
     plain = ModelSampler.sample
 
-    def slow(self: ModelSampler, prompts: Sequence[Prompt], how: Sampling) -> list[Completion]:
+    def slow(self, prompts, how):
         sampling.set()
         assert given_up.wait(timeout=60)
         if is_broken:
@@ -274,7 +270,7 @@ def test_who_stops_waiting_while_a_batch_is_sampled_keeps_nobody_from_an_answer(
 
     monkeypatch.setattr(ModelSampler, "sample", slow)
 
-    async def ask() -> list[str | BaseException]:
+    async def ask():
         asked = [asyncio.ensure_future(agent.areply([Message("user", "Hi.")])) for _ in range(3)]
         assert await asyncio.to_thread(sampling.wait, 60)
         asked[0].cancel()
@@ -292,7 +288,7 @@ def test_a_dialogue_goes_on_from_what_is_kept_of_it_and_says_what_it_says_anew(
     fed: list[int] = []
     feed = ModelSampler._feed
 
-    def count(self: ModelSampler, new: list[Sequence[int]], kept: list[int], row: int) -> Tensor:
+    def count(self, new, kept, row):
         fed.append(sum(map(len, new)))
         return feed(self, new, kept, row)
 
@@ -300,7 +296,7 @@ def test_a_dialogue_goes_on_from_what_is_kept_of_it_and_says_what_it_says_anew(
     dialogues = [[Message("user", f"My {who} has not talked to me for days.")] for who in people]
     agent, anew = (HFAgent(str(tiny_folder), options={"max_reply_tokens": 8}) for _ in range(2))
 
-    async def ask(which: Sequence[int]) -> list[str]:
+    async def ask(which):
         return await asyncio.gather(*(agent.areply(dialogues[at]) for at in which))
 
     for which, share in (([0, 1, 2], 1), ([2, 0, 1], 0.4), ([1], 0.4), ([0, 3, 2, 1], 0.7)):
@@ -353,7 +349,7 @@ def test_a_thought_without_words_is_no_reply_and_silence_is_one(tiny_folder, mon
     tokenizer = load_tokenizer(str(tiny_folder))
     (end,) = tokenizer("<|im_end|>")["input_ids"]
 
-    def reply(text: str, ended: bool) -> str:
+    def reply(text, ended):
         ids = [*tokenizer(text)["input_ids"], *[end] * ended]
         monkeypatch.setattr(
             agent._sampler, "sample", lambda *_: [Completion(ids, [-1.0] * len(ids))]

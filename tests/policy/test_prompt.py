@@ -1,8 +1,6 @@
 """The prompt of a policy: the same in training, sampling and the benchmark."""
 
 import json
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +17,7 @@ from rlver_gym.policy.config import make_config
 from rlver_gym.policy.learner import make_learner
 from rlver_gym.policy.models.agent import HFAgent, ReplyConfig
 from rlver_gym.policy.models.model import load_tokenizer
-from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
+from rlver_gym.policy.models.sampler import ModelSampler
 from rlver_gym.policy.models.tiny_model import build_tiny_model
 from rlver_gym.policy.run_sft import teach
 from rlver_gym.policy.run_training import run_training
@@ -47,13 +45,13 @@ def model(one_thread, tmp_path_factory):
     return folder
 
 
-def put(folder: Path, reply_config: ReplyConfig | None) -> None:
+def put(folder, reply_config):
     (folder / "rlver_gym.json").unlink(missing_ok=True)
     if reply_config is not None:
         reply_config.write(folder)
 
 
-def as_messages(users: Sequence[str], replies: Sequence[str]) -> list[Message]:
+def as_messages(users, replies):
     lines = [Message("user", users[0])]
     for reply, user in zip(replies, users[1:], strict=True):
         lines += [Message("agent", reply), Message("user", user)]
@@ -80,7 +78,7 @@ def test_train_sample_and_agent_send_the_same_tokens_for_the_same_dialogue(
     agent = HFAgent(str(model), options=system)
     assert learner.config.prompt == agent.reply_config.system == prompt
 
-    def sent_by_agent(users: Sequence[str], replies: Sequence[str]) -> list[int]:
+    def sent_by_agent(users, replies):
         return agent._prompt(as_messages(users, replies))[0]
 
     for trajectory in learner.collect():
@@ -94,9 +92,7 @@ def test_train_sample_and_agent_send_the_same_tokens_for_the_same_dialogue(
     drawn: list[list[int]] = []
     sample = ModelSampler.sample
 
-    def record(
-        self: ModelSampler, prompts: Sequence[Prompt], sampling: Sampling
-    ) -> list[Completion]:
+    def record(self, prompts, sampling):
         drawn.extend(list(one.ids) for one in prompts)
         return sample(self, prompts, sampling)
 

@@ -67,7 +67,7 @@ def test_replies_that_readers_liked_become_likelier(algo, tiny_folder):
     rollouts = pack_rollouts(learner.rated)
     tokens = rollouts.tokens
 
-    def score() -> np.ndarray:
+    def score():
         with torch.no_grad():
             logprob_BT = learner.models.actor(tokens.id_BT, tokens.action_mask_BT).logprob_BT
         return np.bincount(tokens.reply_S, tokens.at_actions(logprob_BT)) / rollouts.tokens_R

@@ -2,7 +2,6 @@
 
 import json
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.library.personas import library
 from rlver_gym.policy.config import make_config
 from rlver_gym.policy.iteration import train
-from rlver_gym.policy.learner import Learner, make_learner
+from rlver_gym.policy.learner import make_learner
 from rlver_gym.policy.models.model import find_causal_lm
 from rlver_gym.users.reader import ReaderUser
 from rlver_gym.users.reader_states import LAYOUT, NUM_KINDS, FrozenStates
@@ -58,7 +57,7 @@ def head(tmp_path, tiny_folder):
     return tmp_path / "head.npz"
 
 
-def learn(model: Path, head: Path, **more: Any) -> Learner:
+def learn(model, head, **more):
     values = SMALL | {"model": str(model), "env_options": {"user": f"reader:{head}"}, **more}
     return make_learner(make_config(values, "the test"))
 

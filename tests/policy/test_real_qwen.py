@@ -2,14 +2,12 @@
 
 import json
 import sys
-from typing import Any
 
 import pytest
 from paths import ROOT
 
 from research.real_qwen import folds, memory
 from rlver_gym.policy.learner import Learner, make_learner
-from rlver_gym.policy.models.actor import TokenScores
 from rlver_gym.util.errors import TrainingError
 
 OWN = ROOT / "recordings" / "en" / "samples" / "own"
@@ -22,13 +20,13 @@ def test_folds_that_are_done_and_the_model_before_are_not_computed_again(
     made: list[Learner] = []
     asked_before: list[int] = []
 
-    def make_small(config: folds.TrainConfig) -> Learner:
+    def make_small(config):
         learner = make_learner(config)
         learner.rated = learner.rated[::12]
         before = learner.models.reference
         assert before
 
-        def score(*given: Any) -> TokenScores:
+        def score(*given):
             asked_before.append(len(given[0]))
             return before(*given)
 
@@ -38,7 +36,7 @@ def test_folds_that_are_done_and_the_model_before_are_not_computed_again(
 
     monkeypatch.setattr(folds, "make_learner", make_small)
 
-    def run(name: str, *options: str) -> list[str]:
+    def run(name, *options):
         made.clear()
         asked_before.clear()
         given = [str(tiny_folder), str(OWN), "--folds", "2", "--dtype", "float32"]

@@ -2,8 +2,6 @@
 
 import json
 import random
-from collections.abc import Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,8 +11,8 @@ from paths import ROOT
 
 from rlver_gym.bench.export.demonstrations import generate_demonstrations
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Appraisal, Message
-from rlver_gym.core.user import Scene, SentientUser
+from rlver_gym.core.dialogue import Appraisal
+from rlver_gym.core.user import Scene
 from rlver_gym.corpora.corpus import Corpus
 from rlver_gym.environment.make import make_for_loop
 from rlver_gym.environment.rescore import reappraise_texts
@@ -58,12 +56,12 @@ SMALL: dict[str, Any] = {
 class Whimsical(EmbeddedUser):
     """Feels by the length of what is said."""
 
-    def appraise(self, scene: Any, emotion: int, dialogue: Any) -> Appraisal:
+    def appraise(self, scene, emotion, dialogue):
         return Appraisal(len(dialogue.utterance) % 7 - 3, "", ())
 
 
 class Absent(EmbeddedUser):
-    def appraise(self, scene: Any, emotion: int, dialogue: Any) -> Appraisal:
+    def appraise(self, scene, emotion, dialogue):
         raise UserFailed("gone")
 
 
@@ -72,7 +70,7 @@ class Bribed(EmbeddedUser):
 
     more = 7
 
-    def appraise(self, scene: Any, emotion: int, dialogue: Any) -> Appraisal:
+    def appraise(self, scene, emotion, dialogue):
         plain = super().appraise(scene, emotion, dialogue)
         more = self.more if BRIBE in dialogue.utterance else 0
         return Appraisal(min(10, plain.change + more), plain.thought, plain.reasons)
@@ -85,7 +83,7 @@ class Corrupt(Bribed):
 class Generous(EmbeddedUser):
     """The embedded user, but for a point more for everything."""
 
-    def appraise(self, scene: Any, emotion: int, dialogue: Any) -> Appraisal:
+    def appraise(self, scene, emotion, dialogue):
         plain = super().appraise(scene, emotion, dialogue)
         return Appraisal(min(10, plain.change + 1), plain.thought, plain.reasons)
 
@@ -102,7 +100,7 @@ SAYINGS = (
 )
 
 
-def hold_dialogues(user: SentientUser, share: float) -> list[Trajectory]:
+def hold_dialogues(user, share):
     """Sixteen dialogues of a policy that says the piece of advice in such a share of its turns."""
     rng, card, people = np.random.default_rng(0), env_card("RLVER-Empathy-v0"), library()
     played = []
@@ -160,7 +158,7 @@ def test_the_alarm_rings_in_time_for_a_bribe_and_not_for_generosity(payer, warns
         assert at_end > before - 5
 
 
-def read_recorded(supporter: str) -> list[Reading]:
+def read_recorded(supporter):
     """Dialogues of a real policy: by the readers who rated them, and by the embedded user."""
     card, corpus = env_card("RLVER-Empathy-v0"), Corpus(ROOT / "recordings/en/samples/test")
     replies = [x for x in corpus.rated_replies() if x.place.startswith(f"d-{supporter}-")]
@@ -201,7 +199,7 @@ def test_the_run_that_readers_prefer_is_not_ended_by_who_cannot_tell_its_replies
     assert "does not say which one errs" in describe_agreement(config, start, metrics)
 
 
-def make_reading(who: str, paid: list[float], read: list[float], final: float = 0) -> Reading:
+def make_reading(who, paid, read, final=0):
     return Reading(who, final, 2 * final, np.array(paid), np.array(read))
 
 
@@ -243,13 +241,13 @@ def test_a_gap_is_since_the_start_and_has_an_interval_over_people(start, now, ga
         assert (found.high > found.low) == (spread > 0)
 
 
-def small_run(folder: Path, model: Path, resume: bool = False, **changes: Any) -> Path:
+def small_run(folder, model, resume=False, **changes):
     config = make_config({"model": str(model)} | SMALL | changes, "the test")
     return run_training(config, out=folder, resume=resume)
 
 
 class Habits:
-    def reply(self, messages: Sequence[Message]) -> str:
+    def reply(self, messages):
         return random.Random(str(messages)).choice(SAYINGS)
 
 
@@ -297,11 +295,11 @@ def test_a_reference_that_fails_at_all_dialogues_stops_nothing(tiny_folder, tmp_
 
 def test_dialogues_are_sampled_evenly_from_those_that_count():
     class One:
-        def __init__(self, number: int) -> None:
+        def __init__(self, number):
             self.number, self.valid = number, number != 0
 
     dialogues: Any = [One(number) for number in range(9)]
-    chosen: list[Any] = sample_dialogues(dialogues, 4)  # pyright: ignore[reportAssignmentType]
+    chosen: list[Any] = sample_dialogues(dialogues, 4)
     assert [one.number for one in chosen] == [1, 3, 5, 7]
     assert len(sample_dialogues(dialogues, 100)) == 8
     assert sample_dialogues(dialogues[:1], 4) == []
@@ -325,7 +323,7 @@ def test_a_reference_that_would_say_nothing_is_refused(options, says):
 def test_without_cards_there_is_nothing_to_appraise_by(tiny_folder):
     config = make_config({"model": str(tiny_folder)} | SMALL, "the test")
     learner = make_learner(config)
-    learner.envs = [_NoCards()]  # pyright: ignore[reportAttributeAccessIssue]
+    learner.envs = [_NoCards()]
     with pytest.raises(TrainingError, match="no persona and env cards on this machine"):
         folders.RewardOveroptimisationCheck(learner)
 

@@ -3,7 +3,6 @@ token.
 """
 
 import pytest
-from transformers import PreTrainedTokenizerBase
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.corpora.demonstrations import Demonstration
@@ -52,7 +51,7 @@ FAMILIES = {
 HEADERS = ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
 
 
-def tokenizer_of(template: str) -> PreTrainedTokenizerBase:
+def tokenizer_of(template):
     tokenizer = build_tokenizer(["hello there, how are you today"] * 5, 300)
     if template is LLAMA_3:
         tokenizer.add_special_tokens(
@@ -67,9 +66,7 @@ def family(request):
     return request.param, tokenizer_of(FAMILIES[request.param])
 
 
-def two_turns(
-    renderer: Renderer, first: list[int], second: list[int]
-) -> tuple[list[int], list[bool]]:
+def two_turns(renderer, first, second):
     """The ids of a dialogue in which the policy said these, and which of them it said."""
     ids = renderer.opening("Hi.")
     said = [False] * len(ids)
@@ -323,7 +320,7 @@ def test_control_tokens_in_what_is_learned_are_words(template, style):
 )
 def test_a_template_that_is_of_no_use_is_refused_with_the_remedy(template, told):
     with pytest.raises(TrainingError, match=told):
-        Renderer(tokenizer_of(template), "Be kind.")  # pyright: ignore[reportArgumentType]
+        Renderer(tokenizer_of(template), "Be kind.")
 
 
 def test_a_template_that_does_not_end_is_given_up(monkeypatch):

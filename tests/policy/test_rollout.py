@@ -6,9 +6,7 @@ import itertools
 import math
 import threading
 import time
-from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
 
 import gymnasium as gym
 import pytest
@@ -27,7 +25,7 @@ from rlver_gym.policy.models.rollout import (
     raise_if_all_failed,
 )
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
-from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine
+from rlver_gym.policy.models.trajectory import TranscriptLine
 from rlver_gym.util.errors import TrainingError, UserFailed
 
 
@@ -38,17 +36,15 @@ class Counting(gym.Env[str, str]):
 
     action_space = observation_space = Utterance(1000)
 
-    def __init__(self, fails_at: int | None = None) -> None:
+    def __init__(self, fails_at=None):
         self.fails_at = fails_at
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.turn, self.heard = 0, []
         return f"seed {seed}", {}
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(self, action):
         self.turn += 1
         self.heard.append(action)
         failed = self.turn == self.fails_at
@@ -66,7 +62,7 @@ class Locked(ModelSampler):
 
     lock = threading.Lock()
 
-    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+    def sample(self, prompts, sampling):
         with self.lock:
             return super().sample(prompts, sampling)
 
@@ -76,17 +72,17 @@ class Scripted:
 
     at_once = None
 
-    def __init__(self, turns: Sequence[Sequence[int]]) -> None:
+    def __init__(self, turns):
         self.turns = turns
         self.asked: list[list[Prompt]] = []
         self.forgot = 0
 
-    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+    def sample(self, prompts, sampling):
         ids = list(self.turns[len(self.asked)])
         self.asked.append(list(prompts))
         return [Completion(ids, [-1.0 - i for i in range(len(ids))]) for _ in prompts]
 
-    def forget(self) -> None:
+    def forget(self):
         self.forgot += 1
 
 
@@ -100,31 +96,25 @@ def thinking(direct):
     return Renderer(direct.tokenizer, "Be kind.", "think")
 
 
-def ids_of(renderer: Renderer, text: str, ended: bool = True) -> list[int]:
+def ids_of(renderer, text, ended=True):
     return [*renderer.tokenizer(text)["input_ids"], *[renderer.end_of_turn] * ended]
 
 
-def play_all(
-    sampler: Any,
-    renderer: Renderer,
-    envs: Sequence[gym.Env[str, str]],
-    specs: Sequence[ResetSpec] = (ResetSpec(0, 5, 2), ResetSpec(1, 6, 2)),
-    reply_tokens: int = 20,
-    **how: Any,
-) -> list[Trajectory]:
+SPECS = (ResetSpec(0, 5, 2), ResetSpec(1, 6, 2))
+
+
+def play_all(sampler, renderer, envs, specs=SPECS, reply_tokens=20, **how):
     how = {"draw_seed": 0, "max_tokens": 4000, **how}
     sampling = Sampling(reply_tokens, renderer.stop_ids)
     return collect_rollouts(sampler, renderer, sampling, envs, specs[: len(envs)], **how)
 
 
-def play(
-    renderer: Renderer, turns: Sequence[Sequence[int]], env: gym.Env[str, str], **how: Any
-) -> Trajectory:
+def play(renderer, turns, env, **how):
     (played,) = play_all(Scripted(turns), renderer, [env], **how)
     return played
 
 
-def said(renderer: Renderer, played: Trajectory) -> list[list[tuple[str, int]]]:
+def said(renderer, played):
     """What was said in each sequence, with the turn it belongs to."""
     return [
         [
@@ -211,7 +201,7 @@ def test_a_dialogue_that_outgrows_the_context_ends_early_and_is_marked(style, di
 @pytest.mark.parametrize("bad", [math.nan, -math.inf, math.inf])
 def test_a_dialogue_whose_sampler_lost_a_log_probability_is_left_out_and_counted(direct, bad):
     class Lossy(Scripted):
-        def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        def sample(self, prompts, sampling):
             return [
                 one._replace(logprobs=[bad, *one.logprobs[1:]]) if prompt.dialogue == 1 else one
                 for prompt, one in zip(prompts, super().sample(prompts, sampling), strict=True)
@@ -241,11 +231,11 @@ class SlowForOne(Scripted):
 
     at_once = 4
 
-    def __init__(self, ids: Sequence[int], over: threading.Event) -> None:
+    def __init__(self, ids, over):
         super().__init__([])
         self.ids, self.over = ids, over
 
-    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+    def sample(self, prompts, sampling):
         if prompts[0].dialogue == 0:
             assert self.over.wait(timeout=60), "the second dialogue waits for the first"
         return [Completion(list(self.ids), [-1.0] * len(self.ids)) for _ in prompts]
@@ -255,7 +245,7 @@ def test_dialogues_with_a_server_do_not_wait_for_each_other(direct):
     over = threading.Event()
 
     class Telling(Counting):
-        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        def step(self, action):
             found = super().step(action)
             if found[2]:
                 over.set()
@@ -272,11 +262,11 @@ def test_what_goes_wrong_in_one_dialogue_with_a_server_ends_all(direct):
     over.set()
 
     class Broken(Counting):
-        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        def step(self, action):
             raise UserFailed("no answer")
 
     class Endless(Counting):
-        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        def step(self, action):
             steps.append(1)
             time.sleep(0.01)
             return "Go on.", 0.0, len(steps) > 2_000, False, {}
@@ -291,7 +281,7 @@ def test_slow_users_wait_side_by_side_and_change_nothing(tiny_folder, direct):
     meeting = threading.Barrier(3, timeout=60)
 
     class Slow(Counting):
-        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        def step(self, action):
             if self.turn == 0:
                 meeting.wait()  # passes only when three step at the same time
             return super().step(action)
@@ -310,14 +300,12 @@ def test_slow_users_wait_side_by_side_and_change_nothing(tiny_folder, direct):
         assert left.sequences[0].logprob_T == pytest.approx(right.sequences[0].logprob_T, abs=1e-4)
 
 
-def batch_sizes_with(
-    envs: Sequence[gym.Env[str, str]], tiny_folder: Any, direct: Renderer
-) -> list[int]:
+def batch_sizes_with(envs, tiny_folder, direct):
     """How many replies were sampled at once, batch by batch."""
     sizes = []
 
     class Watched(ModelSampler):
-        def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        def sample(self, prompts, sampling):
             sizes.append(len(prompts))
             return super().sample(prompts, sampling)
 
@@ -334,7 +322,7 @@ def test_replies_to_users_who_answer_soon_after_the_first_are_sampled_in_one_bat
     monkeypatch.setattr(rollout, "_GATHER_S", 60.0)
 
     class Later(Counting):
-        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        def step(self, action):
             time.sleep(0.05)
             return super().step(action)
 
@@ -345,14 +333,14 @@ def test_nobody_waits_long_for_a_slow_user(tiny_folder, direct):
     is_over = threading.Event()
 
     class Quick(Counting):
-        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        def step(self, action):
             found = super().step(action)
             if found[2]:
                 is_over.set()
             return found
 
     class Slow(Counting):
-        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        def step(self, action):
             assert is_over.wait(60)  # answers once the other's dialogue has ended
             return super().step(action)
 
@@ -381,9 +369,7 @@ def test_the_sampler_forgets_before_and_after(direct):
     assert sampler.forgot == 2
 
 
-def three_ways(
-    tiny_folder, direct: Renderer, candidates: int, sampler_class=ModelSampler, at_once=None
-) -> list[Trajectory]:
+def three_ways(tiny_folder, direct, candidates, sampler_class=ModelSampler, at_once=None):
     sampler = sampler_class(load_model(str(tiny_folder)))
     sampler.at_once = at_once
     envs = [gym.make("RLVER-Empathy-v0") for _ in range(3)]
@@ -398,7 +384,7 @@ def test_of_several_candidates_the_best_is_said_and_the_dialogue_goes_on_from_it
     tried: list[list[str]] = []
 
     class Noting(ModelSampler):
-        def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        def sample(self, prompts, sampling):
             drawn = super().sample(prompts, sampling)
             tried.extend(
                 [direct.parse(one.ids).text for one in drawn[first : first + 4]]
@@ -452,7 +438,7 @@ def test_candidates_need_an_environment_that_can_go_back(direct):
 class Rewinding(Counting):
     """Pays by the first letter of what was said, and fails for an x; can go back."""
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(self, action):
         text, _, over, _, info = super().step(action)
         reward = {"a": 6.0, "b": 2.0, "c": 1.0}.get(action[:1], -3.0)
         failed = action.startswith("x")
@@ -464,17 +450,17 @@ class Rewinding(Counting):
             info | ({"valid": False} if failed else {}),
         )
 
-    def save_state(self) -> tuple[int, list[str]]:
+    def save_state(self):
         return self.turn, list(self.heard)
 
-    def restore(self, state: tuple[int, list[str]]) -> None:
+    def restore(self, state):
         self.turn, self.heard = state[0], list(state[1])
 
 
 class Several(Scripted):
     """Says other things to each of the prompts of a turn."""
 
-    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+    def sample(self, prompts, sampling):
         self.asked.append(list(prompts))
         return [Completion(list(ids), [-1.0] * len(ids)) for ids in self.turns]
 
@@ -514,21 +500,21 @@ def test_a_reply_drawn_by_lot_goes_on_where_that_is_asked_for(direct):
 class SideBySide(Rewinding):
     """Says what replies would earn, all in one request, and goes on from one."""
 
-    def __init__(self, fails: bool = False) -> None:
+    def __init__(self, fails=False):
         super().__init__()
         self.asked: list[list[str]] = []
         self.fails = fails
 
-    def save_state(self) -> tuple[int, list[str]]:
+    def save_state(self):
         raise NotImplementedError
 
-    def appraise_replies(self, texts: Sequence[str]) -> Any:
+    def appraise_replies(self, texts):
         if self.fails:
             raise UserFailed("the server is gone")
         self.asked.append(list(texts))
         return SimpleNamespace(texts=texts, rewards=tuple(float(ord(x[0]) - 97) for x in texts))
 
-    def step_from(self, appraised: Any, index: int) -> Any:
+    def step_from(self, appraised, index):
         return self.step(appraised.texts[index])
 
 

@@ -3,7 +3,6 @@ what the run does.
 """
 
 import hashlib
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +14,6 @@ from rlver_gym.corpora.corpus import Corpus
 from rlver_gym.policy import evaluate, learner, run_training
 from rlver_gym.policy.config import make_config
 from rlver_gym.policy.learning import micro_batches, steps
-from rlver_gym.policy.models.own_reward import RewardedReply
 from rlver_gym.policy.models.tiny_model import build_tiny_model
 from rlver_gym.util.errors import RlverError, TrainingError
 
@@ -103,7 +101,7 @@ SAME = {("a corpus", "compare"), ("a corpus alone", "compare")}
 """Replies are what a corpus compares anyway."""
 
 
-def count_letters(reply: RewardedReply) -> float:
+def count_letters(reply):
     return float(len(reply.text))
 
 
@@ -118,11 +116,11 @@ def model(one_thread, tmp_path_factory):
     return str(folder)
 
 
-def note_calls(patch: pytest.MonkeyPatch, seen: list[Any], module: Any, name: str) -> None:
+def note_calls(patch, seen, module, name):
     """What a function of the module is called with, as far as it is plain."""
     do = getattr(module, name)
 
-    def note(*given: Any, **named: Any) -> Any:
+    def note(*given, **named):
         values = [*enumerate(given), *named.items()]
         seen.append((name, [pair for pair in values if isinstance(pair[1], int | str)]))
         return do(*given, **named)
@@ -130,7 +128,7 @@ def note_calls(patch: pytest.MonkeyPatch, seen: list[Any], module: Any, name: st
     patch.setattr(module, name, note)
 
 
-def trace(values: dict[str, Any], folder: Path) -> str:
+def trace(values, folder):
     """What a run leaves, and what shows in no file; or why there was none."""
     seen: list[Any] = []
     with pytest.MonkeyPatch.context() as patch:
@@ -159,7 +157,7 @@ def trace(values: dict[str, Any], folder: Path) -> str:
     return f"{left} {seen}"
 
 
-def is_refused(values: dict[str, Any]) -> bool:
+def is_refused(values):
     try:
         make_config(values, "the test")
     except TrainingError:

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 import torch
 from completions import JsonHandler, completion
-from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from transformers import Cache, Gemma3ForCausalLM, Gemma3TextConfig, PreTrainedModel
+from transformers import Gemma3ForCausalLM, Gemma3TextConfig
 
 from rlver_gym.policy.models.model import load_model, make_bf16_copy
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling, pick_tokens
@@ -36,7 +35,7 @@ def model(tiny_folder):
 
 
 @torch.no_grad()
-def alone(model: PreTrainedModel, ids: list[int], sampling: Sampling) -> Completion:
+def alone(model, ids, sampling):
     """The greedy reply without batch and without cache."""
     ids, start, logprobs = list(ids), len(ids), []
     while len(ids) - start < sampling.max_tokens:
@@ -48,11 +47,11 @@ def alone(model: PreTrainedModel, ids: list[int], sampling: Sampling) -> Complet
     return Completion(ids[start:], logprobs)
 
 
-def words(count: int, seed: int) -> list[int]:
+def words(count, seed):
     return np.random.default_rng(seed).integers(3, 600, count).tolist()
 
 
-def same(drawn: Completion, expected: Completion) -> bool:
+def same(drawn, expected):
     return drawn.ids == expected.ids and np.allclose(drawn.logprobs, expected.logprobs, atol=1e-4)
 
 
@@ -74,13 +73,13 @@ def test_ragged_dialogues_with_kept_caches_equal_each_alone_read_from_scratch(
     assert len(lengths) > 3, "some replies end early, others are cut"
 
 
-def count_fed(model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def count_fed(model, monkeypatch):
     """How many tokens pass through the model, pass by pass."""
     fed: list[int] = []
     trunk = model.base_model
     run = trunk.forward
 
-    def forward(input_ids: Tensor, **rest: Any) -> Any:
+    def forward(input_ids, **rest):
         fed.append(input_ids.numel())
         return run(input_ids=input_ids, **rest)
 
@@ -122,14 +121,12 @@ def test_a_model_takes_its_cache_by_the_name_of_its_transformers_version(model, 
     expected = alone(model, ids, GREEDY)
     (now,) = {"cache", "past_key_values"} & set(inspect.signature(type(trunk).forward).parameters)
 
-    class TakesCache(type(trunk)):  # pyright: ignore[reportUntypedBaseClass]
-        def forward(self, input_ids: Tensor, cache: Cache | None = None, **rest: Any) -> Any:
+    class TakesCache(type(trunk)):
+        def forward(self, input_ids, cache=None, **rest):
             return super().forward(input_ids, **{now: cache}, **rest)
 
     class TakesPastKeyValues(TakesCache):
-        def forward(
-            self, input_ids: Tensor, past_key_values: Cache | None = None, **rest: Any
-        ) -> Any:
+        def forward(self, input_ids, past_key_values=None, **rest):
             return super().forward(input_ids, past_key_values, **rest)
 
     kinds = {"cache": TakesCache, "past_key_values": TakesPastKeyValues}
@@ -201,7 +198,7 @@ def test_layers_that_do_not_look_at_everything_are_refused():
 class _Casts(TorchDispatchMode):
     """Counts how often a weight is cast."""
 
-    def __init__(self, model: PreTrainedModel) -> None:
+    def __init__(self, model):
         super().__init__()
         self.weights = {weight.data_ptr() for weight in model.parameters() if weight.dim() > 1}
         self.count = 0
@@ -252,7 +249,7 @@ def test_a_copy_in_half_precision_follows_the_weights(model):
 
 
 @torch.no_grad()
-def scale_adapters(model: PreTrainedModel, scale: float) -> None:
+def scale_adapters(model, scale):
     torch.manual_seed(0)
     for name, weight in model.named_parameters():
         if "lora_" in name:
@@ -267,7 +264,7 @@ def test_a_copy_of_a_model_with_adapters_has_them_merged_in_and_follows_them():
     sampling = Sampling(6, frozenset(), temperature=0.0)
     prompts = [Prompt(number, words(9, number), 0) for number in range(4)]
 
-    def merged() -> PreTrainedModel:
+    def merged():
         return make_bf16_copy(copy.deepcopy(learning).merge_and_unload())
 
     before = sampler.sample(prompts, sampling)
@@ -293,7 +290,7 @@ class Server(JsonHandler):
     asked: ClassVar[list[dict[str, Any]]] = []
     answer: ClassVar[dict[str, Any]] = {}
 
-    def answered(self, asked: dict[str, Any]) -> tuple[int, Any]:
+    def answered(self, asked):
         self.asked.append(asked)
         start = asked["prompt"][-1]
         ids = range(start + 1, start + 1 + asked["max_tokens"])

@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from rlver_gym.policy.checkpoints import load, save
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.iteration import train
-from rlver_gym.policy.learner import Learner, make_learner
+from rlver_gym.policy.learner import make_learner
 
 SMALL: dict[str, Any] = {
     "iterations": 2,
@@ -24,7 +23,7 @@ SMALL: dict[str, Any] = {
 }
 
 
-def make_weights(learner: Learner) -> dict[str, Tensor]:
+def make_weights(learner):
     return {name: one.detach().clone() for name, one in learner.models.actor.named_parameters()}
 
 

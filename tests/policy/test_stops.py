@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -59,7 +58,7 @@ def model(one_thread, tmp_path_factory):
     return str(folder)
 
 
-def make_small(model: str, algo: str) -> TrainConfig:
+def make_small(model, algo):
     own: dict[str, Any] = {"critic_knows": "persona", "group_size": 4} if algo == "ppo" else {}
     return TrainConfig(model=model, algo=algo, **SMALL | own)
 
@@ -85,7 +84,7 @@ def copy(whole, tmp_path):
     return Path(shutil.copytree(whole, tmp_path / "copy"))
 
 
-def read_traces(folder: Path) -> dict[str, bytes]:
+def read_traces(folder):
     """What the seed decides in a run's folder."""
     names = ("metrics.jsonl", "evaluations.jsonl", "dialogues.md", "model/model.safetensors")
     last = [f"checkpoints/000003/{name}" for name in ("learner.safetensors", "state.json")]
@@ -187,7 +186,7 @@ def test_nothing_that_lies_in_the_folder_is_overwritten_unasked(name, config, tm
         run_training(config, out=tmp_path / "none", resume=True)
 
 
-def run_command(*words: object) -> tuple[int, str]:
+def run_command(*words):
     result = CliRunner().invoke(app, [str(word) for word in words])
     return result.exit_code, f"{result.exception} {result.output}"
 
@@ -287,7 +286,7 @@ TALK = [
 ]
 
 
-def teach_small(model: str, out: Path, resume: bool = False, **changes: Any) -> None:
+def teach_small(model, out, resume=False, **changes):
     values = {"model": model, "epochs": 3, "lr": 1e-2, "held_out": 0.2, "save_every": 2}
     run_sft.teach(make_sft_config(values | changes, "the test"), TALK, out, resume=resume)
 
@@ -300,7 +299,7 @@ def taught(model, tmp_path_factory):
     return folder
 
 
-def read_all(folder: Path) -> dict[str, bytes]:
+def read_all(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
@@ -426,7 +425,7 @@ def test_no_secret_reaches_a_file_by_any_option(kind, secret, tmp_path):
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-def start(*words: object) -> subprocess.Popen[bytes]:
+def start(*words):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
     with heeding_ctrl_c():
         return subprocess.Popen(
@@ -437,11 +436,11 @@ def start(*words: object) -> subprocess.Popen[bytes]:
         )
 
 
-def count_lines(path: Path) -> int:
+def count_lines(path):
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def stop_at(number: int, words: list[object], is_ripe: Callable[[], bool], wait_s: float) -> str:
+def stop_at(number, words, is_ripe, wait_s):
     """What the process printed at last, which was stopped so long after the moment was ripe."""
     process = start(*words)
     while process.poll() is None and not is_ripe():

@@ -647,7 +647,7 @@ def test_the_config_decides_the_algorithm():
     assert (config.advantage_config.kind, config.advantage_config.scale) == ("reply", False)
 
 
-def _talk(*lines: tuple[str, str]) -> Trajectory:
+def _talk(*lines):
 
     return Trajectory(
         0,

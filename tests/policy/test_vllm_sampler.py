@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings(
 class Vllm(ThreadingHTTPServer):
     """One base model and the adapters that it was told to load, one request at a time."""
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.model = model
         self.lock = threading.Lock()
@@ -39,10 +39,10 @@ class Vllm(ThreadingHTTPServer):
         self.keys: set[str] = set()
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"http://127.0.0.1:{self.server_port}/v1"
 
-    def answer(self, path: str, asked: dict) -> tuple[int, dict | str]:
+    def answer(self, path, asked):
         if path == "/v1/load_lora_adapter":
             self.told.append(("load", asked["lora_name"]))
             if asked["lora_name"] in self.adapters:
@@ -81,7 +81,7 @@ class Vllm(ThreadingHTTPServer):
 class _Handler(JsonHandler):
     server: Vllm
 
-    def answered(self, asked: dict) -> tuple[int, dict | str]:
+    def answered(self, asked):
         with self.server.lock:
             self.server.keys.add(self.headers["Authorization"])
             return self.server.answer(self.path, asked)
@@ -105,7 +105,7 @@ def vllm(model):
         thread.join()
 
 
-def config(model: str, address: str | None, folder: Path | None, **others: object) -> TrainConfig:
+def config(model, address, folder, **others):
     return TrainConfig.model_validate(
         {
             "model": model,

@@ -3,8 +3,6 @@
 import configparser
 import re
 from collections import defaultdict
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
@@ -30,7 +28,7 @@ OTHERS = {
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*(?:\.[\w.-]+)?")
 
 
-def list_options() -> Iterator[tuple[str, Any]]:
+def list_options():
     for command in COMMANDS.values():
         for parameter in command.params:
             for option in (*parameter.opts, *parameter.secondary_opts):
@@ -42,7 +40,7 @@ for _name, _parameter in list_options():
     PARAMETERS[_name].append(_parameter)
 
 
-def list_choices(parameter: Any) -> set[str]:
+def list_choices(parameter):
     """What an option takes, where that is one of several words."""
     annotation = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
     told = re.search(r"One of: ([^.]+)\.", parameter.help or "")
@@ -52,12 +50,12 @@ def list_choices(parameter: Any) -> set[str]:
     return {str(choice) for kind in kinds for choice in get_args(kind)}
 
 
-def find_default(parameter: Any) -> str:
+def find_default(parameter):
     told = re.search(r"\[default: ([^\]]+)\]", parameter.help or "")
     return told[1] if told else str(parameter.default)
 
 
-def spans(page: Path) -> list[str]:
+def spans(page):
     """Spans of code in the prose."""
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.M)
     return re.findall(r"`([^`\n]+)`", text)

@@ -25,7 +25,7 @@ HOSTS_OWN = ".github/"
 """What the source distribution leaves out."""
 
 
-def files_of_the_tree() -> dict[str, str]:
+def files_of_the_tree():
     """Every file of the package: its path in the wheel, and in the tree."""
     return {
         f"{inside}/{path.relative_to(ROOT / folder).as_posix()}": path.relative_to(ROOT).as_posix()
@@ -37,7 +37,7 @@ def files_of_the_tree() -> dict[str, str]:
     }
 
 
-def git(*words: str) -> list[str]:
+def git(*words):
     """What git lists; skips where there is no git, or no repository of this project."""
     if not (ROOT / ".git").exists() or not shutil.which("git"):
         pytest.skip("needs the repository")

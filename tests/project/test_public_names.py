@@ -19,7 +19,7 @@ from rlver_gym import (
 )
 
 
-def run_python(code: str) -> str:
+def run_python(code):
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     return done.stdout
 

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 import unicodedata
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,19 +51,19 @@ class Block(NamedTuple):
     shown: str
 
 
-def text_of(page: str) -> str:
+def text_of(page):
     return (DOCS / f"{page}.md").read_text(encoding="utf-8")
 
 
-def blocks_of(page: str) -> list[Block]:
+def blocks_of(page):
     return [Block(*block.groups(default="")) for block in BLOCK.finditer(text_of(page))]
 
 
-def without_code(text: str) -> str:
+def without_code(text):
     return re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
-def anchors_of(page: Path) -> set[str]:
+def anchors_of(page):
     """What links can lead to within a page: headings as Python-Markdown names them, objects."""
     text = without_code(page.read_text(encoding="utf-8"))
     anchors = set(re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE))
@@ -75,20 +74,20 @@ def anchors_of(page: Path) -> set[str]:
     return anchors
 
 
-def pages_in(nav: Any) -> Iterator[str]:
+def pages_in(nav):
     if isinstance(nav, str):
         yield nav
     for part in nav.values() if isinstance(nav, dict) else nav if isinstance(nav, list) else ():
         yield from pages_in(part)
 
 
-def write_block(block: Block, folder: Path) -> None:
+def write_block(block, folder):
     path = folder / block.title
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(block.code, encoding="utf-8")
 
 
-def assert_shown(block: Block, output: str) -> None:
+def assert_shown(block, output):
     printed = " ".join(output.split())
     for line in block.shown.splitlines():
         assert " ".join(line.split()) in printed, output

@@ -55,7 +55,7 @@ RUDE = ("Shut up, you are pathetic.",)
 def remote(serve):
     made: list[gym.Env[Any, Any]] = []
 
-    def make(env_id: str = "RLVER-Empathy-v0", *, server: Any = None, **options: Any) -> Any:
+    def make(env_id="RLVER-Empathy-v0", *, server=None, **options):
         options.setdefault("url", (server or serve()).url)
         made.append(gym.make(env_id, **options))
         return made[-1]
@@ -65,7 +65,7 @@ def remote(serve):
         env.close()
 
 
-def rollout(env: Any, seed: int, words: tuple[str, ...], options: Any = None) -> list[Any]:
+def rollout(env, seed, words, options=None):
     """Two episodes, the second without a seed."""
     seen: list[Any] = [env.reset(seed=seed, options=options)]
     for _ in range(2):
@@ -77,7 +77,7 @@ def rollout(env: Any, seed: int, words: tuple[str, ...], options: Any = None) ->
     return seen
 
 
-def public(seen: list[Any]) -> list[Any]:
+def public(seen):
     hidden = EmpathyEnv.privileged_info
     return [
         (*one[:-1], {name: value for name, value in one[-1].items() if name not in hidden})
@@ -122,7 +122,7 @@ def test_replies_are_appraised_and_one_is_said_as_on_this_machine(serve, remote,
 
 
 class Picky(EmbeddedUser):
-    def appraise(self, scene: Any, emotion: int, dialogue: Any) -> Any:
+    def appraise(self, scene, emotion, dialogue):
         if dialogue.utterance == "bad":
             raise UserFailed("no idea")
         return super().appraise(scene, emotion, dialogue)
@@ -357,14 +357,14 @@ def test_dialogues_beside_each_other_wait_at_once_on_64_connections(serve):
 class Cutting:
     """A proxy that refuses a connection, breaks off two at either end, and passes the fourth on."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port):
         self.upstream = port
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         self.cuts = 0
         threading.Thread(target=self.run, daemon=True).start()
 
-    def run(self) -> None:
+    def run(self):
         for number in itertools.cycle((1, 2, 3, 4)):
             try:
                 client, _ = self.listener.accept()
@@ -382,7 +382,7 @@ class Cutting:
                     answer = self.read(server)
                     client.sendall(answer[:40] if number == 3 else answer)
 
-    def read(self, connection: socket.socket) -> bytes:
+    def read(self, connection):
         head = b""
         while b"\r\n\r\n" not in head:
             if not (part := connection.recv(65_536)):
@@ -433,7 +433,7 @@ def test_a_step_leaves_the_event_loop_free_and_a_cancelled_one_is_taken_once(ser
     user = Slow()
     env = remote(server=serve(users={"slow": user}), timeout_s=20.0, patience_s=0.0).unwrapped
 
-    async def play() -> Any:
+    async def play():
         await env.areset(seed=0)
         step, ticks = asyncio.create_task(env.astep(WORDS[0])), 0
         while ticks < 20 or not user.asked:
@@ -554,7 +554,7 @@ def test_closing_waits_for_what_another_dialogue_asks_on_the_same_connection(
 
 @pytest.mark.parametrize("mode", [None, "sync", "async", "vector_entry_point"])
 def test_every_vectorization_mode_gives_the_texts_of_this_machine(serve, mode):
-    def play(**options: Any) -> list[Any]:
+    def play(**options):
         env = gym.make_vec("RLVER-Empathy-v0", num_envs=2, **options)
         seen: list[Any] = [env.reset(seed=3)[0]]
         for turn in range(11):

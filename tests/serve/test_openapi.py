@@ -43,7 +43,7 @@ def test_every_field_of_the_requests_is_described(schema):
         assert [field for field, kind in fields.items() if "description" not in str(kind)] == []
 
 
-def granted_operations(har: Path, operations: set[tuple[str, str]]) -> set[tuple[str, str]]:
+def granted_operations(har, operations):
     """Method and path of the operations that a recorded run had an answer 2xx of."""
     granted = set()
     for entry in json.loads(har.read_text(encoding="utf-8"))["log"]["entries"]:

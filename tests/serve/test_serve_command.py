@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,7 +28,7 @@ SERVICES = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["
 
 
 @contextmanager
-def running(command: list[str], **env: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def running(command, **env):
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -151,7 +150,7 @@ def test_the_containers_start_commands_that_there_are():
     text = (ROOT / "Containerfile").read_text(encoding="utf-8")
     copied = re.findall(r"^COPY (.+) \S+$", text, re.MULTILINE)
     assert all((ROOT / name).exists() for names in copied for name in names.split())
-    params = get_command(app).commands["serve"].params  # pyright: ignore
+    params = get_command(app).commands["serve"].params
     known = {option for parameter in params for option in parameter.opts}
     words = SERVICES["server"]["command"]
     assert words[0] == "serve"

@@ -10,7 +10,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from http.client import HTTPConnection, HTTPException
-from typing import Any
 
 import pytest
 
@@ -32,7 +31,7 @@ WORDS = "That sounds hard. What happened then?"
 class Slow(EmbeddedUser):
     """Appraises when it is let go on, and counts how often it was asked."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.may_go_on = threading.Event()
         self.asked = 0
@@ -49,7 +48,7 @@ class Slow(EmbeddedUser):
     async def aspeak(self, scene, emotion, dialogue, appraisal):
         return self.speak(scene, emotion, dialogue, appraisal)
 
-    def wait_until_asked(self, times: int = 1) -> None:
+    def wait_until_asked(self, times=1):
         for _ in range(2_000):
             if self.asked >= times:
                 return
@@ -57,7 +56,7 @@ class Slow(EmbeddedUser):
         raise AssertionError("it was never asked")
 
 
-def assert_problem(answer: Any, status: int, kind: str) -> dict[str, Any]:
+def assert_problem(answer, status, kind):
     assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
     assert answer.body["type"] == f"urn:rlver-gym:{kind}"
     assert answer.body["status"] == status
@@ -67,7 +66,7 @@ def assert_problem(answer: Any, status: int, kind: str) -> dict[str, Any]:
     return answer.body
 
 
-def send_and_die(port: int, path: str, body: dict[str, Any]) -> None:
+def send_and_die(port, path, body):
     """Send a whole request and break the connection off, without waiting for an answer."""
     content = json.dumps(body).encode()
     with socket.create_connection(("127.0.0.1", port)) as connection:
@@ -123,7 +122,7 @@ def test_environments_and_health(serve, caller):
 def test_answers_on_a_kept_connection_wait_for_no_acknowledgement(plain, caller):
     call = caller(plain)
 
-    def measure_s() -> float:
+    def measure_s():
         began = time.perf_counter()
         call("GET", "/healthz")
         return time.perf_counter() - began
@@ -319,7 +318,7 @@ def test_a_web_page_of_another_host_is_403(serve, caller):
      "169.254.1.1", "[2001:db8::1]:{port}", "x", "127.0.0.1@evil.example", "["],
 )  # fmt: skip
 def test_a_name_that_only_resolves_to_this_machine_is_403(plain, caller, host):
-    def count_episodes() -> list[str]:
+    def count_episodes():
         return re.findall(r"rlver_gym_episodes_total \d+", caller(plain)("GET", "/metrics").body)
 
     host, before = host.format(port=plain.port), count_episodes()
@@ -344,7 +343,7 @@ def test_with_a_token_a_proxy_may_use_its_own_name(serve, caller):
 HALF = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: "
 
 
-def is_closed(connection: socket.socket, within_s: float = 10) -> bool:
+def is_closed(connection, within_s=10):
     connection.settimeout(within_s)
     try:
         while connection.recv(4_096):  # the rest of an answer

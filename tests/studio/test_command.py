@@ -35,7 +35,7 @@ def test_the_printed_address_opens_it_until_ctrl_c(shared):
     assert process.returncode == 130
 
 
-def fail_to_start(*words: object) -> str:
+def fail_to_start(*words):
     done = run_command("studio", *map(str, words))
     assert done.returncode == 2
     return " ".join(done.stderr.split())

@@ -12,9 +12,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
 from http.client import HTTPException
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from full_disk import files_of_at_most
@@ -27,7 +25,7 @@ from rlver_gym.util.json_lines import open_locked, write_lines
 KEY = "echo/gus-the-flatmate/0"
 
 
-def asks(studio: Client) -> dict[str, tuple[Path, str, dict[str, Any]]]:
+def asks(studio):
     """For everything that is kept its file, and a request that adds a line to it."""
     mine = {"run": studio.run, "rater": "Ann"}
     name, pair = (studio.get(one, **mine)["next"]["name"] for one in ("rate", "pair"))
@@ -94,7 +92,7 @@ def test_a_studio_that_is_stopped_has_kept_what_it_acknowledged(held, tmp_path, 
         port, token = re.findall(r":(\d+)/\?token=(\S+)", process.stdout.readline())[0]
         client = Client(SimpleNamespace(port=int(port), token=token), run, tmp_path)
 
-        def write_notes(turn: int) -> int:
+        def write_notes(turn):
             fields = {"run": "run", "dialogue": KEY, "turn": turn}
             number = 0
             with suppress(OSError, HTTPException):

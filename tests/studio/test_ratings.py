@@ -16,7 +16,7 @@ from rlver_gym.util.errors import RunError
 from rlver_gym.util.reliability import intraclass_correlation, krippendorff_alpha
 
 
-def rate_next(studio, rater: str, changes) -> str:
+def rate_next(studio, rater, changes):
     """Rate the next dialogue whole; gives its hidden name."""
     one = studio.get("rate", run=studio.run, rater=rater)["next"]
     whole = {"run": studio.run, "rater": rater, "name": one["name"], "fit": 1}
@@ -81,7 +81,7 @@ def test_agents_have_names_for_a_rater_who_has_no_more_to_rate(studio):
 
 
 def test_the_agreement_is_that_of_the_ratings(studio):
-    def opinion(shift: int):
+    def opinion(shift):
         return lambda name, turn: (int(name, 16) + 3 * turn * shift) % 9 - 4
 
     for rater, shift in (("Ann", 1), ("Bo", 2)):

@@ -12,7 +12,6 @@ from rlver_gym.bench.run import run as hold
 from rlver_gym.bench.score import score_agents
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue
-from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.environment.snapshot import Snapshot
 from rlver_gym.library.personas import library
@@ -26,7 +25,7 @@ from rlver_gym.util.errors import DialogueError
 AGENTS_OF_OTHERS = ["human", "openai:gpt", "hf:/tmp/model", "os:system", "strategy:none", "x"]
 
 
-def episode_of(studio, key: str) -> Episode:
+def episode_of(studio, key):
     return {"/".join(map(str, one.key)): one for one in read_episodes(studio.folder)}[key]
 
 

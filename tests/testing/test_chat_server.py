@@ -5,7 +5,6 @@ import json
 import re
 import socket
 import threading
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 import openai
 import pytest
-from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.chat import ChatCompletion
 
 import rlver_gym
 from rlver_gym.llm_client.transport import http
@@ -34,10 +33,8 @@ def nothing_left():
     assert not set(threading.enumerate()) - before
 
 
-def using(
-    server: ChatServer, work: Callable[[openai.AsyncOpenAI], Awaitable[Any]], **options: Any
-) -> Any:
-    async def run() -> Any:
+def using(server, work, **options):
+    async def run():
         usual = {"base_url": server.base_url, "api_key": "any", "max_retries": 0}
         usual |= {"timeout": GENEROUS_S}
         usual["http_client"] = openai.DefaultAsyncHttpxClient(verify=TRUST)
@@ -50,25 +47,23 @@ def using(
 ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "My dog died."}]}
 
 
-async def say(
-    client: openai.AsyncOpenAI, text: str = "My dog died.", **options: Any
-) -> ChatCompletion:
+async def say(client, text="My dog died.", **options):
     return await client.chat.completions.create(**body(text), **options)
 
 
-def said(server: ChatServer, text: str = "My dog died.", **options: Any) -> str | None:
+def said(server, text="My dog died.", **options):
     return using(server, lambda client: say(client, text, **options)).choices[0].message.content
 
 
-def port(server: ChatServer) -> int:
+def port(server):
     return int(server.base_url.removesuffix("/v1").rpartition(":")[2])
 
 
-def body(text: str) -> dict[str, Any]:
+def body(text):
     return {"model": "m", "messages": [{"role": "user", "content": text}]}
 
 
-def exchange(server: ChatServer, sent: bytes) -> bytes:
+def exchange(server, sent):
     """All that comes back for these bytes, until the server closes."""
     with socket.create_connection(("127.0.0.1", port(server)), timeout=GENEROUS_S) as sock:
         sock.sendall(sent)
@@ -86,7 +81,7 @@ def test_the_official_client_gets_a_completion():
 
 
 def test_it_lists_models_and_says_that_it_is_up():
-    async def names(client: openai.AsyncOpenAI) -> list[str]:
+    async def names(client):
         return [model.id async for model in client.models.list()]
 
     with ChatServer("", models=("small", "large")) as server:
@@ -151,12 +146,12 @@ def test_what_it_cannot_do_it_refuses():
             using(server, say, base_url=server.base_url.removesuffix("/v1"))
 
 
-async def streamed(client: openai.AsyncOpenAI, **options: Any) -> list[ChatCompletionChunk]:
+async def streamed(client, **options):
     chunks = await client.chat.completions.create(**ASKED, stream=True, **options)
     return [chunk async for chunk in chunks]
 
 
-async def assembled(client: openai.AsyncOpenAI) -> str:
+async def assembled(client):
     """What the official client makes of a stream: how it ended, and the text or the refusal."""
     async with client.chat.completions.stream(**ASKED) as stream:
         (choice,) = (await stream.get_final_completion()).choices
@@ -203,10 +198,10 @@ def test_a_script_is_said_in_order_and_then_used_up():
 
 
 def test_a_function_answers_each_body():
-    def shout(body: dict[str, Any]) -> str:
+    def shout(body):
         return body["messages"][-1]["content"].upper()
 
-    async def slowly(body: dict[str, Any]) -> str:
+    async def slowly(body):
         await asyncio.sleep(0)
         return shout(body)
 
@@ -234,7 +229,7 @@ def test_only_the_right_key_is_let_in():
 
 
 def test_schemas_are_seen_or_ignored():
-    def form(body: dict[str, Any]) -> str:
+    def form(body):
         return body.get("response_format", {}).get("type", "free text")
 
     with ChatServer(form) as server:
@@ -254,16 +249,16 @@ def test_a_server_can_know_no_schemas(schemas, error):
             said(server, response_format=SCHEMA)
 
 
-async def at_once(client: openai.AsyncOpenAI, calls: int) -> list[ChatCompletion | BaseException]:
+async def at_once(client, calls):
     return await asyncio.gather(
         *(say(client, str(call)) for call in range(calls)), return_exceptions=True
     )
 
 
-def patient(capacity: int, calls: int) -> ChatServer:
+def patient(capacity, calls):
     """A server that answers nobody before so many calls have come."""
 
-    async def answer(_: dict[str, Any]) -> str:
+    async def answer(_):
         while len(server.requests) < calls:
             await asyncio.sleep(0.001)
         return "yes"
@@ -302,7 +297,7 @@ def test_stopping_frees_the_port_and_breaks_off_what_is_under_way():
     with ChatServer("", latency_s=3600) as server:
         taken = port(server)
 
-        async def stopped_meanwhile(client: openai.AsyncOpenAI) -> ChatCompletion:
+        async def stopped_meanwhile(client):
             call = asyncio.create_task(say(client))
             while not server.requests:
                 await asyncio.sleep(0.001)
@@ -334,13 +329,13 @@ def test_arguments_that_cannot_be_meant_are_named():
     with pytest.raises(ValueError, match="capacity"):
         ChatServer("", capacity=0)
     with pytest.raises(ValueError, match="schemas"):
-        ChatServer("", schemas="ignore")  # pyright: ignore[reportArgumentType]
+        ChatServer("", schemas="ignore")
 
 
 def test_a_scripted_chat_answers_without_a_network():
     asked = ChatRequest("m", (ChatMessage("user", "My dog died."),))
 
-    def ask(chat: ScriptedChat) -> ChatAnswer:
+    def ask(chat):
         return asyncio.run(chat.complete(asked))
 
     chat = ScriptedChat(["I am sorry.", ChatError("as scripted")])

@@ -7,8 +7,8 @@ import pytest
 
 from rlver_gym.agents import make_agent
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Appraisal, ReasonCode, Turn
-from rlver_gym.core.persona import HiddenNeed, Persona
+from rlver_gym.core.dialogue import ReasonCode
+from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.words import is_short, sentences, stems
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
@@ -24,9 +24,7 @@ WELCOME = "Ten days, and your feet still know where he used to lie. I'm so sorry
 """What Elias (the persona of `conftest`) is glad to hear."""
 
 
-def held(
-    persona_id: str, agent: str, seed: int = 0, env: str = "SAGE-Sentient-v0"
-) -> EmpathySession:
+def held(persona_id, agent, seed=0, env="SAGE-Sentient-v0"):
     persona = library().get(persona_id)
     session = EmpathySession(EmbeddedUser(), persona, env_card(env), seed)
     supporter = make_agent(agent, persona, seed)
@@ -36,7 +34,7 @@ def held(
     return session
 
 
-def first_turn(persona: Persona, utterance: str, need: HiddenNeed | None = None) -> Turn:
+def first_turn(persona, utterance, need=None):
     if need:
         persona = persona.model_copy(
             update={"need": need, "id": f"{persona.id}-{need.value.replace('_', '-')}"}
@@ -275,7 +273,7 @@ def test_half_a_heap_costs_half(persona):
     assert mixed.change < first_turn(persona, whole).appraisal.change
 
 
-def points_for(code: str, appraisal: Appraisal) -> float:
+def points_for(code, appraisal):
     return sum(reason.points for reason in appraisal.reasons if reason.code == code)
 
 
@@ -339,7 +337,7 @@ def test_anchors_are_found_as_a_plain_search_finds_them(persona_id):
         }
 
 
-def _is_hit(groups: list[list[str]], spoken: tuple[tuple[str, ...], ...]) -> bool:
+def _is_hit(groups, spoken):
     """Whether all word groups but one (all of two) stand in two neighbouring sentences.
 
     Words are stems already.

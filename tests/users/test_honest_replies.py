@@ -36,7 +36,7 @@ HONEST: dict[str, list[str]] = json.loads(
 )
 
 
-def begun(persona_id: str, need: str | None = None) -> EmpathySession:
+def begun(persona_id, need=None):
     persona = library().get(persona_id)
     if need:
         persona = persona.model_copy(update={"need": HiddenNeed(need)})
@@ -46,7 +46,7 @@ def begun(persona_id: str, need: str | None = None) -> EmpathySession:
 
 
 @cache
-def in_order(half: str) -> dict[str, list[float]]:
+def in_order(half):
     """By need, of each pair whether the better reply earns more: 1, or 0, and a half when both earn
     the same.
     """
@@ -121,7 +121,7 @@ def test_what_people_write_hangs_together_and_stirred_it_does_not():
     assert sum(_is_broken(part) for part in stirred) / len(stirred) > 0.4
 
 
-def _is_broken(sentence: str) -> bool:
+def _is_broken(sentence):
     heard, story = hear(sentence), frozenset[str]()
     return len(heard.words) >= FEWEST and (
         find_garble(heard, story, weigh_salad(heard, story), []) > 0

@@ -28,7 +28,7 @@ SAID = (
 )
 
 
-def make_payer(change: int) -> ScriptedChat:
+def make_payer(change):
     judged = {"took_up": "point", "wrong": "", "again": "", "new": "", "thought": "Hm."}
     return ScriptedChat(json.dumps(judged | {"feeling": "Tired.", "change": change}))
 
@@ -62,7 +62,7 @@ def test_the_words_are_the_embedded_user_s_at_the_emotion_that_the_model_led_to(
 
 
 def test_an_equal_seed_says_the_same_and_the_emotion_moves_the_words(persona, card):
-    def hold(change: int, seed: int) -> list[str]:
+    def hold(change, seed):
         user = LLMUser(make_payer(change), "m", LLMOptions(speaker="embedded"))
         session = EmpathySession(user, persona, card, seed=seed)
         return [session.start(), *(session.reply(text).reply for text in SAID[:3])]
@@ -101,7 +101,7 @@ def test_who_has_no_words_fails_before_anything_is_asked(language, card):
 
 
 def test_another_embedded_user_is_another_version(monkeypatch):
-    def versions() -> list[str]:
+    def versions():
         options = LLMOptions(), LLMOptions(speaker="embedded")
         return [LLMUser(ScriptedChat([]), "m", each).version for each in options]
 

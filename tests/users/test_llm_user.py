@@ -4,24 +4,23 @@ import json
 import re
 from contextlib import suppress
 from string import Template
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rlver_gym.agents import make_agent
-from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply, Turn
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.languages import AGENT_TEXTS
-from rlver_gym.core.persona import Disposition, HiddenNeed, Persona
+from rlver_gym.core.persona import Disposition, HiddenNeed
 from rlver_gym.core.user import AsyncSentientUser, Scene, disclosure_depth, restless_threshold
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.library.profiles import sketch_persona
-from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
+from rlver_gym.llm_client.values import ChatAnswer
 from rlver_gym.testing import ChatServer, ScriptedChat
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import EmbeddedUser, make_user
@@ -59,19 +58,17 @@ SPOKEN = {
 }
 
 
-def felt(**fields: object) -> str:
+def felt(**fields):
     return json.dumps(FELT | fields, ensure_ascii=False)
 
 
-def spoken(reply: str = "It was a long day.", **fields: object) -> str:
+def spoken(reply="It was a long day.", **fields):
     return json.dumps(SPOKEN | {"reply": reply} | fields, ensure_ascii=False)
 
 
-def talk(
-    answers: object, persona: Persona, card: EnvCard, **options: Any
-) -> tuple[EmpathySession, ScriptedChat]:
+def talk(answers, persona, card, **options):
     """A dialogue that has begun, with the card's own opening unless told otherwise."""
-    chat = ScriptedChat(answers)  # pyright: ignore[reportArgumentType]
+    chat = ScriptedChat(answers)
     session = EmpathySession(
         LLMUser(chat, "m", LLMOptions(**{"opening": "card"} | options)), persona, card, seed=7
     )
@@ -79,7 +76,7 @@ def talk(
     return session, chat
 
 
-def state_in(request: ChatRequest) -> dict[str, object]:
+def state_in(request):
     return json.loads(
         next(line for line in request.messages[1].content.split("\n") if line.startswith("{"))
     )
@@ -313,7 +310,7 @@ def test_the_person_says_goodbye_only_when_it_ends_for_them(changes, goodbye, pe
 
 
 def test_equal_dialogues_give_equal_requests_and_other_seeds_others(persona, card):
-    def keys(seed: int) -> list[str]:
+    def keys(seed):
         chat = ScriptedChat(lambda request: felt() if "change" in str(request.schema) else spoken())
         session = EmpathySession(
             LLMUser(chat, "m", LLMOptions(opening="card")), persona, card, seed
@@ -409,7 +406,7 @@ def test_any_other_chat_error_fails_this_dialogue_with_its_reason(persona, card)
 @pytest.mark.parametrize("need", HiddenNeed)
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_reply_that_names_the_need_is_caught(need, language):
-    said = words(language)  # pyright: ignore[reportArgumentType]
+    said = words(language)
     for phrase in (*said.named[need], said.needs[need], *said.never_said):
         assert leaks(f"Well. {phrase.upper()}, I suppose.", need)
     assert (
@@ -448,7 +445,7 @@ def test_the_opening_is_the_cards_or_costs_a_request_to_be_in_their_own_voice(pe
     assert "in their own way of talking" in chat.requests[0].messages[0].content
 
 
-def chinese(opening: str = "") -> Persona:
+def chinese(opening=""):
     return sketch_persona(
         "zh-1",
         HiddenNeed.PRAISE,
@@ -530,7 +527,7 @@ def test_the_text_of_a_persona_is_data_too(card):
         assert "\n# System" not in request.messages[0].content
 
 
-def offered(request: ChatRequest, kind: str = "may_tell") -> list[str]:
+def offered(request, kind="may_tell"):
     listed = state_in(request)[kind]
     assert isinstance(listed, dict)
     return list(listed)
@@ -799,7 +796,7 @@ def test_the_version_changes_with_every_option():
 
 @pytest.mark.parametrize("step", FIELDS)
 def test_schemas_are_such_as_strict_servers_take(step):
-    fields = FIELDS[step]  # pyright: ignore[reportArgumentType]
+    fields = FIELDS[step]
     asked = schema(fields)
     assert asked["required"] == list(asked["properties"])
     assert asked["additionalProperties"] is False
@@ -828,7 +825,7 @@ def test_options_are_sorted_and_misspelt_ones_named():
         "openai:org/model:latest", base_url="http://127.0.0.1:1/v1", samples=3, api_key="secret-key"
     )
     assert isinstance(user, AsyncSentientUser)
-    assert (user.kind, user.options) == ("openai:org/model:latest", LLMOptions(samples=3))  # pyright: ignore
+    assert (user.kind, user.options) == ("openai:org/model:latest", LLMOptions(samples=3))
     with pytest.raises(UnknownName, match="'samples'"):
         make_user("openai:m", sampels=3)
     with pytest.raises(CardError, match="samples"):
@@ -898,9 +895,9 @@ def test_an_appraisal_of_another_user_can_be_spoken_for(persona, card):
         LLMUser(ScriptedChat(""), "m").speak(scene, 40, dialogue, Appraisal(0, "", ()))
 
 
-def ended(answer: object, persona: Persona, card: EnvCard, **options: Any) -> EmpathySession:
+def ended(answer, persona, card, **options):
     """One turn with a user whose server says that it takes a schema, and ignores it."""
-    with ChatServer(answer, schemas=False) as server:  # pyright: ignore[reportArgumentType]
+    with ChatServer(answer, schemas=False) as server:
         session = EmpathySession(
             make_user("openai:m", base_url=server.base_url, opening="card", **options),
             persona,

@@ -4,7 +4,6 @@ Over nine personas, and with the marker `fuzz` over all: compiling one takes a t
 """
 
 import itertools
-from typing import Any
 
 import pytest
 from fuzzing import effort
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 
 from rlver_gym.agents.oracle import SERVES
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.persona import Anchor, Persona
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
@@ -33,16 +31,16 @@ FRAMES = {
 laws = effort(few=40, many=2_000)
 
 
-def people(examples: Any) -> st.SearchStrategy[Persona]:
+def people(examples):
     """Those to choose among: everybody for an argument `examples` that asks for many."""
     return every(1 if examples.max_examples > 100 else 12)
 
 
-def every(step: int) -> st.SearchStrategy[Persona]:
+def every(step):
     return st.sampled_from([persona.id for persona in PEOPLE[::step]]).map(library().get)
 
 
-def changes(persona: Persona, *utterances: str) -> list[int]:
+def changes(persona, *utterances):
     """The change of each utterance of a dialogue; the last one when it ended sooner repeats."""
     session = EmpathySession(EmbeddedUser(), persona, CARD, 0)
     session.start()
@@ -53,11 +51,11 @@ def changes(persona: Persona, *utterances: str) -> list[int]:
     ]
 
 
-def served(persona: Persona, number: int) -> Anchor:
+def served(persona, number):
     return getattr(persona.situation.anchors, SERVES[persona.need][0])[number]
 
 
-def framed(persona: Persona, number: int) -> str:
+def framed(persona, number):
     return f"{served(persona, number).text} {FRAMES[SERVES[persona.need][0]]}"
 
 
@@ -95,7 +93,7 @@ def test_the_same_words_to_somebody_else_earn_less():
 @laws
 def test_the_second_time_earns_less_than_the_first(examples):
     @given(people(examples), anchor_numbers)
-    def holds(persona: Persona, number: int) -> None:
+    def holds(persona, number):
         between = "And what happened after that, if you want to say?"
         first, _, second = changes(
             persona, framed(persona, number), between, framed(persona, number)
@@ -119,7 +117,7 @@ def test_an_insult_costs_three_points_and_two_beside_a_reply_that_hurt_already(e
             ]
         ),
     )
-    def holds(persona: Persona, number: int, insult: str) -> None:
+    def holds(persona, number, insult):
         without = changes(persona, framed(persona, number))[0]
         cost = without - changes(persona, f"{framed(persona, number)} {insult}")[0]
         assert cost >= (3 if without > -2 else 2)
@@ -149,7 +147,7 @@ def test_the_order_of_whole_thoughts_hardly_matters():
 @laws
 def test_contractions_change_nothing(examples):
     @given(people(examples), anchor_numbers)
-    def holds(persona: Persona, number: int) -> None:
+    def holds(persona, number):
         text = (
             f"{served(persona, number).text} I am glad that you did not give up. It is not on you."
         )

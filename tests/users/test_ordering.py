@@ -6,7 +6,6 @@ from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.score import compute_paired_difference, compute_persona_finals, score_agents
 from rlver_gym.core.cards import env_card
-from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
@@ -21,7 +20,7 @@ def episodes(tmp_path_factory):
     return list(run(BenchPlan(), tmp_path_factory.mktemp("run")))
 
 
-def mean(episodes: list[Episode], agent: str, need: str | None = None) -> float:
+def mean(episodes, agent, need=None):
     finals = [
         episode.final
         for episode in episodes
@@ -30,7 +29,7 @@ def mean(episodes: list[Episode], agent: str, need: str | None = None) -> float:
     return sum(finals) / len(finals)
 
 
-def mean_change(episodes: list[Episode], agent: str, need: str) -> float:
+def mean_change(episodes, agent, need):
     """Of a reply: where two agents are left by everybody, their final emotions say only how far
     below the threshold the last change fell.
     """

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from commands import run_command
@@ -19,7 +18,6 @@ from rlver_gym.bench.run import open_run
 from rlver_gym.bench.verify import verify
 from rlver_gym.cli.servers import parse_seconds
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.environment.episode import Episode
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer
@@ -107,17 +105,13 @@ def own(tmp_path_factory):
     sys.path.remove(str(folder))
 
 
-def hold(
-    folder: Path, *agents: str, user: str = "embedded", timeout_s: float | None = 30.0
-) -> list[Episode]:
+def hold(folder, *agents, user="embedded", timeout_s=30.0):
     plan = BenchPlan(agents=agents, user=user, persona_ids=(PERSONA,), seeds=1)
     with open_run(plan, folder, agent_timeout_s=timeout_s) as under_way:
         return list(under_way.run_missing())
 
 
-def bench(
-    folder: Path, out: Path, *words: str, in_process: bool = True
-) -> subprocess.CompletedProcess[str]:
+def bench(folder, out, *words, in_process=True):
     """The command, started in the folder; `in_process`: in this process, not in one of its own."""
     command = ["bench", "--persona", PERSONA, "--seeds", "1", "--out", str(out), *words]
     env = os.environ | {"COLUMNS": "300"}
@@ -245,7 +239,7 @@ def test_an_agent_that_blocks_keeps_no_other_dialogue_from_beginning(own, tmp_pa
     came: list[tuple[float, str]] = []
     answers = EmbeddedAnswers(card="SAGE-Sentient-v0")
 
-    def noted(body: dict[str, object]) -> str:
+    def noted(body):
         came.append((time.monotonic(), str(body["messages"])))
         return answers(body)
 
@@ -282,10 +276,10 @@ def test_code_is_called_in_one_thread_of_its_own_until_it_is_abandoned():
 
 
 def test_a_loop_that_is_only_slow_is_not_abandoned_and_one_that_is_blocked_is():
-    async def block() -> None:
+    async def block():
         time.sleep(60)
 
-    async def both() -> None:
+    async def both():
         code = CodeRunner(0.5)
         with pytest.raises(CodeTimeout):
             await code.acall(asyncio.sleep, 60)
@@ -302,7 +296,7 @@ def test_a_loop_that_is_only_slow_is_not_abandoned_and_one_that_is_blocked_is():
 
 def test_an_error_is_described_whatever_it_does_when_printed():
     class Wild(BaseException):
-        def __str__(self) -> str:
+        def __str__(self):
             raise SystemExit
 
     assert describe_error(Wild()) == "Wild: its message cannot be printed"

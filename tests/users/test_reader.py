@@ -5,7 +5,6 @@ with the embedded user, records and what is refused.
 import json
 import shutil
 import sys
-from pathlib import Path
 from typing import Any
 
 import extract_states
@@ -26,19 +25,18 @@ from rlver_gym.bench.verify import verify
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.user import Moment, Scene
-from rlver_gym.corpora.corpus import RatedReply
 from rlver_gym.environment.rescore import reappraise
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser, is_shipped_user, make_user
 from rlver_gym.users.reader import Head, ReaderUser, Reading, doubt
-from rlver_gym.users.reader_states import FrozenStates, Place
+from rlver_gym.users.reader_states import FrozenStates
 from rlver_gym.util.errors import UnknownName, UserFailed
 
 CARD = env_card("RLVER-Empathy-v0")
 LAYERS, WIDTH = 3, 16
 
 
-def make_base(folder: Path, seed: int = 0) -> Path:
+def make_base(folder, seed=0):
     """A causal model of three narrow layers with random weights, that spells every word."""
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     marks = ["<|endoftext|>", "<|im_end|>"]
@@ -117,7 +115,7 @@ def user(head, base):
     return ReaderUser(head, base=str(base), device="cpu", dtype="float32")
 
 
-def lay_out(states: FrozenStates, replies: list[RatedReply]) -> list[Place]:
+def lay_out(states, replies):
     return [states.lay_out(library().get(one.persona), one.dialogue) for one in replies]
 
 
@@ -139,7 +137,7 @@ def test_states_are_those_of_one_pass_over_everything(states, replies):
 
 
 def test_a_reply_is_read_the_same_alone_beside_others_and_turn_by_turn(base, replies):
-    def fresh() -> FrozenStates:
+    def fresh():
         return FrozenStates.load(str(base), (1, LAYERS), "cpu", "float32")
 
     together, step_by_step = fresh(), fresh()

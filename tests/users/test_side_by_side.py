@@ -3,41 +3,37 @@
 import asyncio
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
-from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Moment, Scene, aappraise_many
-from rlver_gym.llm_client.values import ChatRequest
 from rlver_gym.testing import ScriptedChat
 from rlver_gym.users.llm import LLMOptions, LLMUser
 from rlver_gym.users.llm.prompts import words
 from rlver_gym.util.errors import UserFailed
 
 
-def judgement(change: int) -> dict[str, Any]:
+def judgement(change):
     return {"meant_for": "person", "took_up": "point", "thought": "Hm.", "change": change}
 
 
-def state_in(request: ChatRequest) -> dict[str, Any]:
+def state_in(request):
     lines = request.messages[1].content.split("\n")
     return json.loads(next(line for line in lines if line.startswith("{")))
 
 
-def judged(**changes: int) -> str:
+def judged(**changes):
     """An answer that judges several replies."""
     return json.dumps({key: judgement(change) for key, change in changes.items()})
 
 
-def moments_of(texts: list[str], persona: Persona, card: EnvCard) -> list[Moment]:
+def moments_of(texts, persona, card):
     scene, dialogue = Scene(persona, card, 0), Dialogue("Hi.")
     return [Moment(scene, 40, dialogue.with_utterance(text)) for text in texts]
 
 
-def change_by_length(request: ChatRequest) -> str:
+def change_by_length(request):
     replies = state_in(request)["replies"]
     return judged(**{letter: len(text) for letter, text in replies.items()})
 
@@ -149,10 +145,10 @@ def test_when_one_moment_fails_the_others_are_asked_for_no_longer(persona, card)
             asked.append(dialogue.utterance)
             return Appraisal(0, "", ())
 
-    async def appraise() -> None:
+    async def appraise():
         moments = moments_of(["a", "bad", "b"], persona, card)
         with pytest.raises(UserFailed):
-            await aappraise_many(Slow(), moments)  # pyright: ignore[reportArgumentType]
+            await aappraise_many(Slow(), moments)
         await asyncio.sleep(0.2)
 
     asyncio.run(appraise())

@@ -24,7 +24,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     path = tmp_path / "out.json"
     path.write_text("before", encoding="utf-8")
 
-    def full(descriptor: int) -> None:
+    def full(descriptor):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
@@ -60,11 +60,11 @@ def test_a_folder_whose_exchange_broke_off_half_way_is_there_again(
 ):
     path, rename = tmp_path / "model", Path.rename
 
-    def write(text: str) -> None:
+    def write(text):
         with write_folder(path, RunError) as draft:
             (draft / "weights").write_text(text, encoding="utf-8")
 
-    def break_off(source: Path, target: Path) -> Path:
+    def break_off(source, target):
         if source.name == ".model.part":
             raise KeyboardInterrupt
         return rename(source, target)

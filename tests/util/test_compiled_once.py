@@ -18,12 +18,12 @@ def test_a_copy_that_differs_elsewhere_shares_what_was_compiled_of_its_parts():
     compiled: list[str] = []
 
     @cache_by_parts("person", "situation")
-    def whole(card: Card) -> int:
+    def whole(card):
         compiled.append(card.need)
         return len(compiled)
 
     @cache_by_parts("person")
-    def of_person(card: Card) -> str:
+    def of_person(card):
         return card.person[0]
 
     first = Card(["Mei"], ["the retake"])
@@ -40,7 +40,7 @@ def test_without_parts_each_card_is_compiled_by_itself():
     count: list[Card] = []
 
     @cache_by_identity
-    def number(card: Card) -> int:
+    def number(card):
         count.append(card)
         return len(count)
 

@@ -4,7 +4,6 @@ import json
 import logging
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from full_disk import files_of_at_most
@@ -15,7 +14,7 @@ from rlver_gym.util.json_lines import append_json, append_lines, open_locked, re
 NAME = "ratings.jsonl"
 
 
-def values(folder: Path) -> list[dict[str, object]]:
+def values(folder):
     return [value for _, value in read_json_lines(folder, NAME)]
 
 
@@ -23,7 +22,7 @@ def values(folder: Path) -> list[dict[str, object]]:
 def test_a_full_disk_loses_nothing_acknowledged_and_leaves_no_part_of_a_line(tmp_path, size):
     kept = []
 
-    def fill_disk() -> None:
+    def fill_disk():
         for number in range(100):
             pair = {"number": number, "text": "ä" * 5}, {"more": number}
             append_json(tmp_path, NAME, *pair)

@@ -26,7 +26,7 @@ print(usual, faults())
 """
 
 
-def without_settings() -> dict[str, str]:
+def without_settings():
     """The environment, but for what decides about threads and memory."""
     return {
         key: value for key, value in os.environ.items() if not key.startswith(("OMP_", "MALLOC_"))

@@ -44,7 +44,7 @@ class Shouting(EmbeddedUser):
 
 @pytest.mark.parametrize("mode", ["human", "ansi"])
 def test_an_environment_shows_hostile_words_and_obeys_none(mode, capsys):
-    env = EmpathyEnv(user=Shouting(), render_mode=mode)  # pyright: ignore[reportArgumentType]
+    env = EmpathyEnv(user=Shouting(), render_mode=mode)
     env.reset(seed=0)
     env.step(ESCAPES)
     shown = capsys.readouterr().out if mode == "human" else str(env.render())
@@ -61,7 +61,7 @@ def test_a_person_at_the_keyboard_sees_hostile_words_and_no_commands(capsys, mon
     assert "[/nope]" in shown
 
 
-def _calls() -> list[tuple[str, ast.Call, str]]:
+def _calls():
     folder = Path(rlver_gym.__file__).parent
     return [
         (str(path.relative_to(folder)), node, node.func.id)
