@@ -259,21 +259,6 @@ def read_body(choice):
     return wire.parse_answer(body_of(choice), "application/json").result
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        {"content": [{"type": "text", "text": "hi"}]},
-        {"content": [{"type": "text", "text": "h"}, "i"]},
-        {"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "hi"}]},
-        {"content": {"type": "text", "text": "hi"}},
-        {"content": "hi", "reasoning_content": "hm"},
-    ],
-)
-def test_text_in_parts_is_an_answer_without_its_thoughts(message):
-    answer = read_body({"message": message, "finish_reason": "stop"})
-    assert answer == ChatAnswer("hi", "stop", 0, 0)
-
-
 def no_answer(content, ending=None, **message):
     return body_of({"message": {"content": content, **message}, "finish_reason": ending})
 

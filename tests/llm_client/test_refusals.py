@@ -154,6 +154,7 @@ WAITS = [
     ("deepseek", 503, error("Service is too busy")),
     ("anybody", 429, ""),
 ]
+FAILED = [("anybody", status, "<html>") for status in (408, 409, 425, 500, 502, 504)]
 
 
 def cases(forms):
@@ -166,17 +167,31 @@ def classify(status, body, *texts):
     return classify_http_error(status, content, {}, texts)
 
 
-@cases(ACCOUNT)
-def test_a_key_and_a_credit_are_of_the_account(status, body):
-    found = classify(status, body)
-    assert (found.kind, found.scope, found.blames) == (Kind.REFUSED, Scope.ACCOUNT, frozenset())
-    assert "credit" in found.remedy or "OPENAI_API_KEY" in found.remedy
+def tables(*verdicts):
+    """The forms of several tables, each with what they come to."""
+    rows = [(*form, *verdict) for forms, *verdict in verdicts for form in forms]
+    names = [f"{name}-{status}-{number}" for number, (name, status, *_) in enumerate(rows)]
+    return pytest.mark.parametrize(
+        ("status", "body", "kind", "scope"), [row[1:] for row in rows], ids=names
+    )
 
 
-@cases(TOO_LONG + FILTERED)
-def test_what_is_too_long_or_filtered_is_of_the_dialogue(status, body):
+@tables(
+    (ACCOUNT, Kind.REFUSED, Scope.ACCOUNT),
+    (TOO_LONG, Kind.UNUSABLE, Scope.DIALOGUE),
+    (FILTERED, Kind.UNUSABLE, Scope.DIALOGUE),
+    (OF_MODEL, Kind.REFUSED, Scope.MODEL),
+    (WAITS, Kind.BUSY, None),
+    (FAILED, Kind.BROKEN, None),
+)
+def test_a_refusal_is_of_the_account_the_dialogue_the_model_or_of_the_moment(
+    status, body, kind, scope
+):
     found = classify(status, body)
-    assert (found.kind, found.scope) == (Kind.UNUSABLE, Scope.DIALOGUE)
+    assert (found.kind, found.scope) == (kind, scope)
+    if scope is Scope.ACCOUNT:
+        assert not found.blames
+        assert "credit" in found.remedy or "OPENAI_API_KEY" in found.remedy
 
 
 @cases(FIELDS)
@@ -187,27 +202,6 @@ def test_a_field_that_a_message_names_is_of_the_request(status, body):
     assert found.blames <= {"temperature", "max_tokens", "seed", "response_format"}
     named = json.dumps(body).replace("maxTokens", "max_tokens")
     assert all(field in named.replace("grammar", "response_format") for field in found.blames)
-
-
-@cases(SYSTEM_ROLE)
-def test_a_system_role_that_is_not_taken_is_of_the_request(status, body):
-    assert classify(status, body).blames == {"system"}
-
-
-@cases(OF_MODEL)
-def test_a_name_that_is_not_served_is_of_the_model(status, body):
-    failure = classify(status, body)
-    assert (failure.kind, failure.scope) == (Kind.REFUSED, Scope.MODEL)
-
-
-@cases(WAITS)
-def test_who_has_to_wait_is_not_refused(status, body):
-    assert classify(status, body).kind is Kind.BUSY
-
-
-@pytest.mark.parametrize("status", [408, 409, 425, 500, 502, 504])
-def test_a_server_that_failed_is_asked_again(status):
-    assert classify(status, "<html>").kind is Kind.BROKEN
 
 
 def test_what_an_error_repeats_of_the_dialogue_decides_nothing():

@@ -100,6 +100,13 @@ def test_a_broken_format_costs_a_dialogue_or_a_reply_its_gains_and_none_of_its_l
         # a floor keeps small differences small: 7/8 of a point over a floor of one point
         ([3, 3, 3, 3, 3, 3, 3, 4], [0] * 8, {"min_std": 1.0}, [-0.125] * 7 + [0.875]),
         ([0, 50], [0, 0], {"min_std": 1.0}, [-1, 1]),
+        # replies to three moments, 3, -1, 3, 0 and 2, 1 and one alone: no spread divides
+        (
+            [3, -1, 3, 0, 2, 1, 9],
+            [0, 0, 0, 0, 1, 1, 2],
+            {"scale": False},
+            [1.75, -2.25, 1.75, -1.25, 0.5, -0.5, 0],
+        ),
     ],
 )
 def test_values_against_those_with_the_same_key(values, keys, how, wanted):
@@ -141,10 +148,6 @@ def test_a_turn_against_its_group(compute, how, wanted):
 # Moment 0: 3, -1, 3, 0; moment 1: 2, 1; moment 2: one reply alone.
 TRIED = np.array([3.0, -1.0, 3.0, 0.0, 2.0, 1.0, 9.0]), np.array([0, 0, 0, 0, 1, 1, 2])
 ALL = np.ones(7, dtype=bool)
-
-
-def test_replies_to_one_moment_stand_against_their_mean_and_no_spread_divides():
-    assert group_relative(*TRIED, scale=False) == near([1.75, -2.25, 1.75, -1.25, 0.5, -0.5, 0])
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,11 @@ def talk(answers, persona, card, **options):
     return session, chat
 
 
+def turns(*changes):
+    """What a model answers in turns that change the emotion so."""
+    return [text for change in changes for text in (felt(change=change), spoken())]
+
+
 def state_in(request):
     return json.loads(
         next(line for line in request.messages[1].content.split("\n") if line.startswith("{"))
@@ -286,7 +291,7 @@ def test_the_change_never_leaves_the_scale(persona, card):
 
 
 def test_the_answer_is_asked_for_with_the_emotion_after_the_appraisal(persona, card):
-    session, chat = talk([felt(change=-10), spoken(), felt(), spoken()], persona, card)
+    session, chat = talk(turns(-10, 3), persona, card)
     session.reply("Get over it.")
     session.reply("Sorry.")
     states = [state_in(request) for request in chat.requests[1::2]]
@@ -301,9 +306,7 @@ def test_the_answer_is_asked_for_with_the_emotion_after_the_appraisal(persona, c
     ("changes", "goodbye"), [([10] * 6, "content"), ([-10] * 4, "left"), ([1], None)]
 )
 def test_the_person_says_goodbye_only_when_it_ends_for_them(changes, goodbye, persona, card):
-    session, chat = talk(
-        [text for change in changes for text in (felt(change=change), spoken())], persona, card
-    )
+    session, chat = talk(turns(*changes), persona, card)
     for number in range(len(changes)):
         session.reply(f"Words number {number}.")
     assert state_in(chat.requests[-1])["goodbye"] == goodbye
@@ -557,7 +560,7 @@ def test_a_record_keeps_what_was_told_and_replays_to_the_same_requests(persona, 
         spoken("So.", told=[first]),
         felt(change=-10),
         spoken(told=None),
-        *[felt(change=-10), spoken()] * 3,
+        *turns(-10, -10, -10),
     ]
     session, chat = talk(answers, persona, card)
     while session.outcome is None:
@@ -587,11 +590,7 @@ def test_any_value_for_what_was_told_is_an_answer(told, persona, card):
 
 
 def test_only_what_trust_allows_now_is_offered_in_the_cards_order(persona, card):
-    session, chat = talk(
-        [text for change in (-1, 5, 10, 10, 10) for text in (felt(change=change), spoken())],
-        persona,
-        card,
-    )
+    session, chat = talk(turns(-1, 5, 10, 10, 10), persona, card)
     while len(session.dialogue.turns) < 5:
         session.reply("Hello.")
     ids = {one.id: one.depth for one in persona.situation.disclosures}
@@ -603,7 +602,7 @@ def test_only_what_trust_allows_now_is_offered_in_the_cards_order(persona, card)
 def test_a_disclosure_that_is_asked_for_is_offered_before_its_turn(card):
     one = library().get("mei-the-retake")
     assert "twelve-minutes" not in [item.id for item in one.situation.disclosures[:4]]
-    session, chat = talk([felt(change=10), spoken()] * 3, one, card)
+    session, chat = talk(turns(10, 10, 10), one, card)
     for said in (
         "Hello.",
         "Hello.",
@@ -685,9 +684,7 @@ def test_moods_are_fine_worded_with_the_disposition_and_never_name_a_feeling_for
 def test_people_say_that_they_are_going_each_at_their_own_threshold(kind, card):
     one = next(one for one in map(library().get, library().ids()) if one.person.disposition is kind)
     below = restless_threshold(kind)
-    session, chat = talk(
-        [text for change in (-10, -10, -5) for text in (felt(change=change), spoken())], one, card
-    )
+    session, chat = talk(turns(-10, -10, -5), one, card)
     for _ in range(3):
         session.reply("Hm.")
     assert [state_in(request)["goodbye"] for request in chat.requests[1::2]] == [
@@ -700,11 +697,8 @@ def test_people_say_that_they_are_going_each_at_their_own_threshold(kind, card):
 def test_the_speaking_step_sees_the_change_as_made_and_neither_checks_nor_thought(
     language, persona, card
 ):
-    answers = [
-        text for change in (10, 10, 10, 10, 10, 8) for text in (felt(change=change), spoken())
-    ]
     session, chat = talk(
-        [json.dumps({"reply": "So."}), *answers],
+        [json.dumps({"reply": "So."}), *turns(10, 10, 10, 10, 10, 8)],
         persona,
         card.model_copy(update={"start": 46}),
         language=language,
@@ -805,6 +799,9 @@ def test_schemas_are_such_as_strict_servers_take(step):
     bounded = schema(fields, 99)["properties"]
     assert bounded.get("told", {"maxItems": 12})["maxItems"] == 12
     assert bounded["reply" if "reply" in fields else "thought"]["maxLength"] == 99
+    points = {"type": "integer", "minimum": -10, "maximum": 10}
+    assert bounded.pop("change", points) == points
+    assert {kind.get("maxLength", 99) for kind in bounded.values()} == {99}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -932,9 +929,3 @@ def test_a_server_that_silently_ignores_schemas_is_caught_where_it_does_not(answ
     )
     assert "asked twice" in turn.appraisal.reasons[0].note
     assert turn.appraisal.reasons[1] == ("answer", 0.0, answer)
-
-
-def test_limits_for_small_models_bound_every_value_in_the_schema():
-    fields = schema(FIELDS["both"], 80)["properties"]
-    assert fields["change"] == {"type": "integer", "minimum": -10, "maximum": 10}
-    assert {kind.get("maxLength", 80) for name, kind in fields.items() if name != "change"} == {80}
