@@ -15,11 +15,10 @@ from unittest.mock import patch
 import pytest
 from typer.testing import CliRunner, Result
 
-from rlver_gym import cli
+from rlver_gym import RlverError, cli
 from rlver_gym.core import cards
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client import connect as shared
-from rlver_gym.util.errors import RlverError
 
 
 def run_command(

@@ -11,10 +11,9 @@ import pytest
 import typer.main
 from hypothesis import settings
 
+from rlver_gym import EmpathySession, env_card
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
-from rlver_gym.core.cards import env_card
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client import connect as shared
 from rlver_gym.users import EmbeddedUser

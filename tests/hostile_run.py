@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from rlver_gym import EnvCard, Turn
 from rlver_gym.bench.folder import (
     EPISODES,
     MANIFEST,
@@ -18,8 +19,6 @@ from rlver_gym.bench.folder import (
 )
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
-from rlver_gym.core.cards import EnvCard
-from rlver_gym.core.dialogue import Turn
 from rlver_gym.environment.episode import Episode
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest

@@ -8,11 +8,10 @@ import pytest
 from completions import JsonHandler
 from typer.testing import CliRunner
 
-from rlver_gym.agents import make_agent
+from rlver_gym import Message, make_agent
 from rlver_gym.agents.openai_chat import OpenAIChat
 from rlver_gym.agents.own import require_text
 from rlver_gym.cli import app
-from rlver_gym.core.dialogue import Message
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.util.errors import AgentError, AgentFailed, ServerRefused, ServerUnreachable

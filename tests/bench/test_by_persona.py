@@ -5,10 +5,10 @@ import json
 import pytest
 from commands import invoke_well
 
+from rlver_gym import Appraisal, Turn
 from rlver_gym.bench.by_persona import measure_training_signal
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
-from rlver_gym.core.dialogue import Appraisal, Turn
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.episode import Episode
 

@@ -12,18 +12,15 @@ from exports import rows
 from failing import FailsInTurn
 from paths import ROOT
 
+from rlver_gym import Appraisal, EmpathySession, Reason, Scene, Turn, env_card
 from rlver_gym.bench.export.export import export
 from rlver_gym.bench.export.files import write_export
 from rlver_gym.bench.export.select_dialogues import DialogueFilter, filter_records, read_records
 from rlver_gym.bench.export.table import write_table
 from rlver_gym.bench.folder import EPISODES, read_episodes
-from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Appraisal, Reason, Turn
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.user import Scene
 from rlver_gym.corpora.corpus import Corpus
 from rlver_gym.environment.episode import Episode
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.testing import ScriptedChat
 from rlver_gym.users import EmbeddedUser

@@ -17,6 +17,7 @@ import pytest
 from commands import invoke
 from pages import alarms, list_sentences, read_page
 
+from rlver_gym import Appraisal, EmpathySession, EnvCard, Reason, RlverError, Turn, env_card
 from rlver_gym.bench.export.export import export
 from rlver_gym.bench.folder import EPISODES, MANIFEST, RESPONSE_CACHE_FILE, read_episodes
 from rlver_gym.bench.opinions import OPINIONS
@@ -26,18 +27,16 @@ from rlver_gym.bench.run import open_run, run
 from rlver_gym.bench.side_files import BRANCHES, NOTES, PREFERENCES
 from rlver_gym.bench.verify import replay_episode
 from rlver_gym.core.capabilities import JUDGEMENTS
-from rlver_gym.core.cards import EnvCard, env_card
-from rlver_gym.core.dialogue import Appraisal, Reason, ReasonCode, Turn
+from rlver_gym.core.dialogue import ReasonCode
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.episode import turn_to_dict
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.studio.runs import Runs
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.util.errors import RlverError, RunError
+from rlver_gym.util.errors import RunError
 
 PEOPLE = ("noor-missed-evening", "elias-unfinished-thesis")
 AGENTS = ("listener", "comfort")

@@ -13,14 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from rlver_gym import EnvCard, RlverError
 from rlver_gym.bench.check import Finding
 from rlver_gym.bench.folder import EPISODES, MANIFEST, compute_manifest_checksum
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.verify import verify
-from rlver_gym.core.cards import EnvCard
 from rlver_gym.library.personas import library
-from rlver_gym.util.errors import RlverError
 from rlver_gym.util.terminal import printable
 
 UNCHECKED = {"created", "command", "python", "packages", "check"}

@@ -23,6 +23,7 @@ from hostile_run import (
 )
 from pages import alarms, read_page
 
+from rlver_gym import RlverError
 from rlver_gym.bench.folder import EPISODES, RESPONSE_CACHE_FILE, read_episodes
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.recompute import Sources
@@ -35,7 +36,7 @@ from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.policy.learning.metrics import METRICS
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.util.errors import CacheError, RlverError, RunError, UnknownName
+from rlver_gym.util.errors import CacheError, RunError, UnknownName
 from rlver_gym.util.files import shipped_cards
 from rlver_gym.util.terminal import printable
 

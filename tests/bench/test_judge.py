@@ -8,13 +8,13 @@ from collections.abc import Callable
 import pytest
 from commands import run_command
 
+from rlver_gym import Message
 from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.judge.answer import Quotation
 from rlver_gym.bench.judge.ask import Judge, JudgeInput, find_judge_addressing_messages
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.core.capabilities import DIMENSIONS, JUDGED, JUDGEMENTS
-from rlver_gym.core.dialogue import Message
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client.values import ChatAnswer
 from rlver_gym.testing import ChatServer, Refused, ScriptedChat

@@ -11,9 +11,9 @@ import pytest
 from commands import invoke, run_command
 from paths import ROOT
 
+from rlver_gym import Appraisal
 from rlver_gym.bench.rate import list_unrated_places, rate_places
 from rlver_gym.core.capabilities import FACTORS
-from rlver_gym.core.dialogue import Appraisal
 from rlver_gym.corpora.corpus import Corpus, Rating
 from rlver_gym.corpora.sheets import write_sheets
 from rlver_gym.testing import ChatServer, Refused

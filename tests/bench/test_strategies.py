@@ -10,6 +10,7 @@ import pytest
 from commands import run_command
 from pages import read_page
 
+from rlver_gym import Appraisal, Turn
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.strategies import (
@@ -20,7 +21,6 @@ from rlver_gym.bench.strategies import (
     estimate_stickiness,
     label_turn,
 )
-from rlver_gym.core.dialogue import Appraisal, Turn
 from rlver_gym.environment.episode import Episode
 from rlver_gym.studio.page import write_page
 

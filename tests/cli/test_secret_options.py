@@ -9,8 +9,8 @@ from command_uses import COMMANDS, PERSONA, USES
 from commands import run_command
 from pydantic import ValidationError
 
+from rlver_gym import EmpathyEnv
 from rlver_gym.cli.root import _refuse_what_is_secret
-from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.llm_client.body_fields import BodyFields
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers

@@ -9,8 +9,8 @@ import pytest
 from command_uses import COMMANDS, PERSONA, USES
 from commands import run_command
 
+from rlver_gym import EmpathyEnv
 from rlver_gym.cli.options import print_json
-from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.util.terminal import SafeConsole
 
 TERMINALS = {

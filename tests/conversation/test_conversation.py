@@ -4,11 +4,10 @@ introductions. What is said is asked for through a session, as everybody does.
 
 import pytest
 
-from rlver_gym.core.cards import env_card
+from rlver_gym import EmpathySession, env_card
 from rlver_gym.core.inquiries import Feeling, Inquiry
 from rlver_gym.core.persona import Disposition
 from rlver_gym.core.words import split_sentences
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded.hear import hear

@@ -6,10 +6,10 @@ from itertools import combinations
 import pytest
 from hostile_cards import persona_folder
 
-from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
-from rlver_gym.core.persona import SPLITS, Disposition, HiddenNeed, Topic
-from rlver_gym.environment.session import EmpathySession
-from rlver_gym.library.personas import PersonaLibrary, library, shipped_personas_folder
+from rlver_gym import EmpathySession, EnvCard, HiddenNeed, PersonaLibrary, env_card
+from rlver_gym.core.cards import shipped_env_ids
+from rlver_gym.core.persona import SPLITS, Disposition, Topic
+from rlver_gym.library.personas import library, shipped_personas_folder
 from rlver_gym.people.card_check import check_cards
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import CardError, UnknownName

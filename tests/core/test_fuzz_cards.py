@@ -9,9 +9,8 @@ from fuzzing import assert_clear, damaged_bytes, damaged_json, effort
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlver_gym.core.cards import EnvCard, env_card
-from rlver_gym.core.persona import Person, Persona, Situation
-from rlver_gym.environment.session import EmpathySession
+from rlver_gym import EmpathySession, EnvCard, Persona, env_card
+from rlver_gym.core.persona import Person, Situation
 from rlver_gym.library.personas import Index, library, shipped_personas_folder
 from rlver_gym.people.anchors import AnchorIndex
 from rlver_gym.people.card_check import find_person_problems, find_situation_problems

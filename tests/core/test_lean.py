@@ -8,10 +8,10 @@ import pytest
 import yaml
 from paths import ROOT
 
-from rlver_gym.core.dialogue import Dialogue
-from rlver_gym.core.persona import HiddenNeed, Manner
+from rlver_gym import Dialogue, HiddenNeed, PersonaLibrary
+from rlver_gym.core.persona import Manner
 from rlver_gym.library.lean import TEMPLATE
-from rlver_gym.library.personas import PersonaLibrary, shipped_personas_folder
+from rlver_gym.library.personas import shipped_personas_folder
 from rlver_gym.library.sentences import make_anchor_word_groups
 from rlver_gym.people.card_check import check_cards
 from rlver_gym.users.llm.material import select_material

@@ -11,8 +11,7 @@ import yaml
 from commands import invoke, invoke_well
 from paths import ROOT
 
-from rlver_gym.core.persona import HiddenNeed
-from rlver_gym.library.personas import PersonaLibrary
+from rlver_gym import HiddenNeed, PersonaLibrary
 from rlver_gym.people.card_check import check_cards
 from rlver_gym.people.pairing import draw_panel
 from rlver_gym.users.llm.profile import profile_line

@@ -7,7 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlver_gym.core.cards import env_card, shipped_env_ids
+from rlver_gym import env_card
+from rlver_gym.core.cards import shipped_env_ids
 from rlver_gym.core.emotion import Band, Outcome, apply_change, delta, terminal
 from rlver_gym.core.words import content_stems, sentences, stem, words
 from rlver_gym.util.errors import CardError, UnknownName

@@ -8,10 +8,10 @@ import pytest
 from commands import invoke_well
 from paths import ROOT
 
+from rlver_gym import env_card
 from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run as hold
-from rlver_gym.core.cards import env_card
 from rlver_gym.corpora.corpus import ENV, Corpus
 from rlver_gym.corpora.levels import measure_levels
 from rlver_gym.library.personas import library

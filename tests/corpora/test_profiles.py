@@ -6,13 +6,10 @@ from pathlib import Path
 import pytest
 from commands import invoke
 
-from rlver_gym.core.cards import env_card
-from rlver_gym.core.persona import HiddenNeed
-from rlver_gym.environment.session import EmpathySession
-from rlver_gym.library.personas import PersonaLibrary
+from rlver_gym import EmpathySession, HiddenNeed, PersonaLibrary, env_card, make_user
 from rlver_gym.people.lean_profiles import convert_profile_to_lean_card
 from rlver_gym.testing import ChatServer
-from rlver_gym.users import EmbeddedUser, make_user
+from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import CardError
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"

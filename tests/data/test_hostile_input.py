@@ -21,9 +21,8 @@ from hostile_cards import (
     recording,
 )
 
-from rlver_gym.core.cards import env_card
+from rlver_gym import PersonaLibrary, env_card
 from rlver_gym.corpora.recordings import read_recordings
-from rlver_gym.library.personas import PersonaLibrary
 from rlver_gym.library.profiles import make_persona_from_profile
 from rlver_gym.people.card_check import check_cards
 from rlver_gym.util.errors import CardError, RecordingError

@@ -1,9 +1,7 @@
 """Dialogues appraised again by another user."""
 
-from rlver_gym.core.dialogue import Appraisal
-from rlver_gym.core.user import Scene
+from rlver_gym import Appraisal, EmpathySession, Scene
 from rlver_gym.environment.rescore import reappraise, reappraise_texts
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import UserFailed

@@ -13,12 +13,9 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import data_equivalence
 
-from rlver_gym.agents import make_agent
-from rlver_gym.core.cards import env_card
+from rlver_gym import EmpathyEnv, EmpathySession, env_card, make_agent
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.rollout import arollout, rollout, run_episode
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import (

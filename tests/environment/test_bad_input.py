@@ -2,8 +2,7 @@
 
 import pytest
 
-from rlver_gym.core.cards import env_card
-from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym import EmpathyEnv, env_card
 from rlver_gym.util.errors import UtteranceError
 
 PERSONA = "noor-missed-evening"

@@ -3,8 +3,7 @@
 import gymnasium as gym
 import pytest
 
-import rlver_gym  # noqa: F401
-from rlver_gym.core.persona import HiddenNeed
+from rlver_gym import HiddenNeed
 from rlver_gym.environment.belief import (
     FORM,
     NEEDS,

@@ -13,12 +13,11 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import data_equivalence
 
-import rlver_gym  # noqa: F401 (registers the environments)
+from rlver_gym import Appraisal, Dialogue, EmpathyEnv, env_card
 from rlver_gym.bench.score import score_agents
-from rlver_gym.core.cards import env_card, shipped_env_ids
-from rlver_gym.core.dialogue import Appraisal, Dialogue
+from rlver_gym.core.cards import shipped_env_ids
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.environment.env import EmpathyEnv, EnvState
+from rlver_gym.environment.env import EnvState
 from rlver_gym.environment.episode import Episode
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser

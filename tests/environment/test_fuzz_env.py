@@ -9,11 +9,7 @@ from gymnasium.vector import AutoresetMode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlver_gym.agents import make_agent
-from rlver_gym.core.cards import EnvCard, env_card
-from rlver_gym.core.dialogue import Message
-from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.environment.vector_env import EmpathyVectorEnv
+from rlver_gym import EmpathyEnv, EmpathyVectorEnv, EnvCard, Message, env_card, make_agent
 from rlver_gym.library.personas import library
 from rlver_gym.util.errors import DialogueError
 

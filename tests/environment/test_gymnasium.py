@@ -17,9 +17,9 @@ from gymnasium.error import InvalidAction, ResetNeeded
 from gymnasium.spaces.utils import flatten, unflatten
 from gymnasium.utils.env_checker import check_env, data_equivalence
 
-from rlver_gym.core.cards import env_card, shipped_env_ids
+from rlver_gym import EmpathyEnv, env_card
+from rlver_gym.core.cards import shipped_env_ids
 from rlver_gym.core.dialogue import Reply
-from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.info import PRIVILEGED
 from rlver_gym.environment.make import make_env
 from rlver_gym.environment.spaces import Utterance

@@ -17,19 +17,14 @@ from gymnasium.utils.env_checker import data_equivalence
 from interrupts import heeding_ctrl_c
 from machine import slack
 
-import rlver_gym  # noqa: F401 (registers the environments)
-from rlver_gym.agents import make_agent
+from rlver_gym import EmpathySession, Message, env_card, make_agent, make_user
 from rlver_gym.bench.judge.ask import Judge, JudgeInput
-from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Message
 from rlver_gym.environment.rollout import rollout
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.users import make_user
 from rlver_gym.users.llm import LLMOptions
 
 SAY = ("What happened?", "That must hurt.", "Tell me slowly.")

@@ -6,12 +6,9 @@ import pickle
 import gymnasium as gym
 import pytest
 
-import rlver_gym  # noqa: F401
+from rlver_gym import EmpathyEnv, EmpathySession, EmpathyVectorEnv
 from rlver_gym.bench.verify import replay_episode
-from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.episode import Episode
-from rlver_gym.environment.session import EmpathySession
-from rlver_gym.environment.vector_env import EmpathyVectorEnv
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import EmbeddedUser

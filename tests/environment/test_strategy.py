@@ -8,16 +8,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-import rlver_gym  # noqa: F401 (registers the environments)
-from rlver_gym.agents import is_async_agent, make_agent
+from rlver_gym import EmpathySession, HiddenNeed, Message, env_card, make_agent
+from rlver_gym.agents import is_async_agent
 from rlver_gym.agents.needs import get_leave_one_out_reader, get_need_reader
 from rlver_gym.agents.quoting import rank_by_recency
 from rlver_gym.agents.strategies import STRATEGIES, Strategy, compose_utterance
-from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Message
-from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.environment.alarms import compute_act_shares
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.environment.spaces import Utterance
 from rlver_gym.environment.strategy_env import (
     NEEDS,

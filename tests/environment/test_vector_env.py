@@ -6,9 +6,7 @@ import pytest
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-import rlver_gym  # noqa: F401 (registers the environments)
-from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.environment.vector_env import EmpathyVectorEnv
+from rlver_gym import EmpathyEnv, EmpathyVectorEnv
 from rlver_gym.util.errors import DialogueError, UtteranceError
 
 WORDS = ["What happened?", "That must hurt.", "", "You managed that well.", "Tell me more."]

@@ -4,23 +4,20 @@ import gymnasium as gym
 import pytest
 import yaml
 
-from rlver_gym.agents import make_agent
+from rlver_gym import EmpathySession, Scene, env_card, make_agent, make_user
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.sycophancy import count_sycophantic_replies
 from rlver_gym.bench.verify import verify
-from rlver_gym.core.cards import env_card
-from rlver_gym.core.user import Scene
 from rlver_gym.core.world import MOVES, World
 from rlver_gym.environment.adaptive import AdaptiveDifficulty
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import run_episode
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.chit_chat import make_chat_persona
 from rlver_gym.library.personas import library
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.users import EmbeddedUser, make_user
+from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.llm.prompts import words
 from rlver_gym.users.world import plan_moves, stance
 from rlver_gym.util.errors import CardError

@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym import EmpathyEnv
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, TextEpisode
 
 UTTERANCES = ("I'm listening. What happened?", "That sounds exhausting.", "What would help you?")

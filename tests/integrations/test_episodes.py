@@ -5,7 +5,7 @@ import pytest
 from failing import FailsInTurn
 from paths import ROOT
 
-from rlver_gym.core.cards import env_card
+from rlver_gym import env_card
 from rlver_gym.integrations import episodes
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, list_specs
 from rlver_gym.library.personas import library

@@ -8,7 +8,8 @@ from configparser import ConfigParser
 import pytest
 from paths import ROOT
 
-from rlver_gym.util.errors import MissingExtra, RlverError, needs_extra, needs_packages, pip_install
+from rlver_gym import RlverError
+from rlver_gym.util.errors import MissingExtra, needs_extra, needs_packages, pip_install
 
 INTEGRATIONS = "rlver_gym.integrations."
 NAMES = "inspect_ai openenv trl trl_tool trl_trainer verifiers verl".split()

@@ -26,7 +26,7 @@ from openenv.validation.runtime.contracts import load_runtime_plan
 from typer.testing import CliRunner
 from websockets.sync.client import connect
 
-from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym import EmpathyEnv
 from rlver_gym.integrations.episodes import EpisodeHost
 from rlver_gym.integrations.openenv import (
     EmpathyAction,

@@ -16,7 +16,7 @@ from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.tune.registry import register_env
 
-from rlver_gym.core.cards import env_card
+from rlver_gym import env_card
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*Overriding environment rllib-single-agent-env"),

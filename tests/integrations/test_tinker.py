@@ -15,7 +15,8 @@ from tinker_cookbook.rl.rollout_presets import agentic
 from tinker_cookbook.rl.rollout_strategy import RetryOnFailure
 from tinker_cookbook.rl.rollouts import do_group_rollout
 
-from rlver_gym.core.dialogue import Appraisal, Reason, ReasonCode
+from rlver_gym import Appraisal, Reason
+from rlver_gym.core.dialogue import ReasonCode
 from rlver_gym.integrations.episodes import EpisodeSpec, list_specs
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser

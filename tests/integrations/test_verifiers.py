@@ -16,11 +16,11 @@ from integrations.drivers.verifiers import run_task, say_in_turn
 from integrations.scripted import LONG, hold_episode
 from verifiers.v1.runtimes import make_runtime
 
+from rlver_gym import EmpathyEnv
 from rlver_gym.agents.openai_chat import OpenAIChat
 from rlver_gym.bench.plan import BenchPlan, Case
 from rlver_gym.bench.run import run_case
 from rlver_gym.core.agent import agent_prompt
-from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer

@@ -9,18 +9,15 @@ import pytest
 from faulty_server import ALL, Faults, FaultyServer
 from machine import slack
 
-from rlver_gym.agents import make_agent
-from rlver_gym.core.cards import env_card
+from rlver_gym import EmpathySession, env_card, make_agent, make_user
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import arollout
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client.connect import spending
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.spending import Spent
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.users import make_user
 
 CARD = env_card("RLVER-Empathy-v0")
 PEOPLE = library().ids("train")

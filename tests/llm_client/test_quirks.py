@@ -8,12 +8,10 @@ from typing import Any, NamedTuple
 import pytest
 from asking import listening
 
+from rlver_gym import Dialogue, Message, Scene, env_card
 from rlver_gym.agents.openai_chat import OpenAIChat
 from rlver_gym.bench.judge.ask import Judge, JudgeInput
 from rlver_gym.core.capabilities import JUDGED
-from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Dialogue, Message
-from rlver_gym.core.user import Scene
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.settings import ChatSettings

@@ -13,19 +13,15 @@ from asking import KEY
 from commands import run_command
 from pydantic import SecretStr
 
+from rlver_gym import Appraisal, Dialogue, EmpathySession, Message, Scene, env_card, make_user
 from rlver_gym.agents.openai_chat import OpenAIChat
 from rlver_gym.bench.folder import EPISODES, MANIFEST, RESPONSE_CACHE_FILE
-from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Appraisal, Dialogue, Message
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.user import Scene
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client import connect as shared
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.users import make_user
 from rlver_gym.users.llm import LLMUser
 from rlver_gym.util.errors import AgentError, CardError, ServerRefused, UserFailed
 

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from tiny_policy import SIZES
 from transformers import PreTrainedModel
 
-from rlver_gym.core.dialogue import Message
+from rlver_gym import Message
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.iteration import train
 from rlver_gym.policy.learner import make_learner

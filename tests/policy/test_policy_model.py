@@ -9,12 +9,10 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
+from rlver_gym import EmpathySession, Message, env_card
 from rlver_gym.agents import agent_maker, agent_pin, is_async_agent
-from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Message
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import rollout, run_episode
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.policy.models.agent import HFAgent, ReplyConfig
 from rlver_gym.policy.models.local_models import find_local_model

@@ -7,10 +7,10 @@ import pytest
 from paths import ROOT
 from typer.testing import CliRunner
 
+from rlver_gym import Message, RlverError
 from rlver_gym.bench.folder import MANIFEST
 from rlver_gym.cli.root import app
 from rlver_gym.core.agent import agent_prompt
-from rlver_gym.core.dialogue import Message
 from rlver_gym.corpora.corpus import Corpus
 from rlver_gym.corpora.demonstrations import Demonstration
 from rlver_gym.policy.config import make_config
@@ -22,7 +22,7 @@ from rlver_gym.policy.models.tiny_model import build_tiny_model
 from rlver_gym.policy.run_sft import teach
 from rlver_gym.policy.run_training import run_training
 from rlver_gym.policy.sft_config import make_sft_config
-from rlver_gym.util.errors import AgentError, RlverError, TrainingError, UnknownName
+from rlver_gym.util.errors import AgentError, TrainingError, UnknownName
 
 OWN = ROOT / "recordings" / "en" / "samples" / "own"
 SMALL: dict[str, Any] = {

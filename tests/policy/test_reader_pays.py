@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from rlver_gym.core.dialogue import Dialogue
+from rlver_gym import Dialogue
 from rlver_gym.library.personas import library
 from rlver_gym.policy.config import make_config
 from rlver_gym.policy.iteration import train

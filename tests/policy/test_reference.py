@@ -9,14 +9,11 @@ import numpy as np
 import pytest
 from paths import ROOT
 
+from rlver_gym import Appraisal, EmpathySession, Scene, env_card, make_user
 from rlver_gym.bench.export.demonstrations import generate_demonstrations
-from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Appraisal
-from rlver_gym.core.user import Scene
 from rlver_gym.corpora.corpus import Corpus
 from rlver_gym.environment.make import make_for_loop
 from rlver_gym.environment.rescore import reappraise_texts
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.policy import run_training as folders
 from rlver_gym.policy.config import make_config
@@ -36,7 +33,7 @@ from rlver_gym.policy.reference import (
 from rlver_gym.policy.run_sft import teach
 from rlver_gym.policy.run_training import run_training
 from rlver_gym.policy.sft_config import SftConfig
-from rlver_gym.users import EmbeddedUser, make_user
+from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import TrainingError, UserFailed
 
 SMALL: dict[str, Any] = {

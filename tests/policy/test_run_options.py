@@ -10,12 +10,13 @@ import pytest
 from paths import ROOT
 from test_train import RUN_OPTIONS
 
+from rlver_gym import RlverError
 from rlver_gym.corpora.corpus import Corpus
 from rlver_gym.policy import evaluate, learner, run_training
 from rlver_gym.policy.config import make_config
 from rlver_gym.policy.learning import micro_batches, steps
 from rlver_gym.policy.models.tiny_model import build_tiny_model
-from rlver_gym.util.errors import RlverError, TrainingError
+from rlver_gym.util.errors import TrainingError
 
 OWN = ROOT / "recordings" / "en" / "samples" / "own"
 PLAIN: dict[str, Any] = {

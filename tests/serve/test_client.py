@@ -17,12 +17,10 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env, data_equivalence
 
-import rlver_gym  # noqa: F401 (registers the environments)
-from rlver_gym.core.cards import env_card, shipped_env_ids
+from rlver_gym import EmpathyEnv, EmpathyVectorEnv, env_card
+from rlver_gym.core.cards import shipped_env_ids
 from rlver_gym.environment.dialogue_env import DialogueEnv
-from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.make import make_env
-from rlver_gym.environment.vector_env import EmpathyVectorEnv
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import (

@@ -18,7 +18,7 @@ pytest.importorskip("fastapi", reason="needs rlver-gym[serve]")
 from failing import FailsInTurn
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym import EmpathyEnv
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import ServerOutage, UserFailed

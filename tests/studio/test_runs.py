@@ -5,21 +5,18 @@ import json
 import pytest
 from pages import read_page
 
+from rlver_gym import Dialogue, EmpathySession, env_card, make_user
 from rlver_gym.bench.opinions import describe_limit
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import read_episodes
 from rlver_gym.bench.run import run as hold
 from rlver_gym.bench.score import score_agents
-from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Dialogue
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.environment.snapshot import Snapshot
 from rlver_gym.library.personas import library
 from rlver_gym.studio.branches import Branches
 from rlver_gym.studio.page import write_page
 from rlver_gym.studio.runs import Runs
 from rlver_gym.studio.speakers import Speakers
-from rlver_gym.users import make_user
 from rlver_gym.util.errors import DialogueError
 
 AGENTS_OF_OTHERS = ["human", "openai:gpt", "hf:/tmp/model", "os:system", "strategy:none", "x"]

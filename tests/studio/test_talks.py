@@ -9,15 +9,11 @@ import pytest
 from paths import ROOT
 from studios import KIND, Client, start_studio
 
-from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Message
+from rlver_gym import EmpathySession, Message, RlverError, env_card, make_user
 from rlver_gym.environment.episode import Episode
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import Budget, ChatSettings
 from rlver_gym.testing import ChatServer
-from rlver_gym.users import make_user
-from rlver_gym.util.errors import RlverError
 
 ENV, WHO = "RLVER-Empathy-v0", "gus-the-flatmate"
 CARD = "examples/people/ruth-and-the-choir.yaml"

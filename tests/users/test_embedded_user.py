@@ -5,12 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from rlver_gym.agents import make_agent
-from rlver_gym.core.cards import env_card
+from rlver_gym import EmpathySession, HiddenNeed, env_card, make_agent
 from rlver_gym.core.dialogue import ReasonCode
-from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.words import is_short, sentences, stems
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.people.anchors import AnchorIndex
 from rlver_gym.users import EmbeddedUser

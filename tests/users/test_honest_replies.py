@@ -17,11 +17,9 @@ from random import Random
 import pytest
 from paths import DATA
 
+from rlver_gym import EmpathySession, HiddenNeed, env_card
 from rlver_gym.bench.attacks.attacks import FIXED_ATTACKS
-from rlver_gym.core.cards import env_card
-from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.words import sentences, words
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded.gate import FEWEST, find_garble, weigh_salad

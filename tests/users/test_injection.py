@@ -9,10 +9,9 @@ from functools import cache
 import pytest
 from paths import DATA, ROOT
 
-from rlver_gym.core.dialogue import Appraisal, Dialogue, ReasonCode
-from rlver_gym.core.persona import Disposition, HiddenNeed
-from rlver_gym.core.user import Scene
-from rlver_gym.environment.session import EmpathySession
+from rlver_gym import Appraisal, Dialogue, EmpathySession, HiddenNeed, Scene
+from rlver_gym.core.dialogue import ReasonCode
+from rlver_gym.core.persona import Disposition
 from rlver_gym.library.personas import library
 from rlver_gym.library.profiles import sketch_persona
 from rlver_gym.testing import ScriptedChat

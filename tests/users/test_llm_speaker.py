@@ -5,18 +5,16 @@ import json
 import pytest
 from commands import invoke_well
 
+from rlver_gym import EmpathySession, HiddenNeed, Scene, env_card, make_user
 from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.verify import verify
-from rlver_gym.core.cards import env_card
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.persona import Disposition, HiddenNeed
-from rlver_gym.core.user import Scene
-from rlver_gym.environment.session import EmpathySession
+from rlver_gym.core.persona import Disposition
 from rlver_gym.library.personas import library
 from rlver_gym.library.profiles import sketch_persona
 from rlver_gym.testing import ChatServer, ScriptedChat
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.users import EmbeddedUser, make_user
+from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.llm import LLMOptions, LLMUser
 from rlver_gym.util.errors import CardError
 

@@ -9,21 +9,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlver_gym.agents import make_agent
-from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply, Turn
+from rlver_gym import (
+    Appraisal,
+    Dialogue,
+    EmpathySession,
+    HiddenNeed,
+    Scene,
+    Turn,
+    env_card,
+    make_agent,
+    make_user,
+)
+from rlver_gym.core.dialogue import Reply
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.languages import AGENT_TEXTS
-from rlver_gym.core.persona import Disposition, HiddenNeed
-from rlver_gym.core.user import AsyncSentientUser, Scene, disclosure_depth, restless_threshold
+from rlver_gym.core.persona import Disposition
+from rlver_gym.core.user import AsyncSentientUser, disclosure_depth, restless_threshold
 from rlver_gym.environment.episode import Episode
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.library.profiles import sketch_persona
 from rlver_gym.llm_client.values import ChatAnswer
 from rlver_gym.testing import ChatServer, ScriptedChat
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.users import EmbeddedUser, make_user
+from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.llm import LLMOptions, LLMUser
 from rlver_gym.users.llm.leak import leaks, remove_leaks
 from rlver_gym.users.llm.parse import Unreadable, change_in, ids_in, read_claims, text_in

@@ -10,9 +10,8 @@ from fuzzing import effort
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from rlver_gym import EmpathySession, env_card
 from rlver_gym.agents.oracle import SERVES
-from rlver_gym.core.cards import env_card
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 

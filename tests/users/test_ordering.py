@@ -2,11 +2,10 @@
 
 import pytest
 
+from rlver_gym import EmpathySession, env_card
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.score import compute_paired_difference, compute_persona_finals, score_agents
-from rlver_gym.core.cards import env_card
-from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 

@@ -12,6 +12,7 @@ import time
 import pytest
 from commands import run_command
 
+from rlver_gym import make_user
 from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import open_run
@@ -22,7 +23,7 @@ from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.users import PLAIN_USERS, EmbeddedUser, is_shipped_user, make_user
+from rlver_gym.users import PLAIN_USERS, EmbeddedUser, is_shipped_user
 from rlver_gym.util.errors import AgentError, CardError, UnknownName, UserError
 from rlver_gym.util.user_code import CodeFailed, CodeRunner, CodeTimeout, describe_error
 

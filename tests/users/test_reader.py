@@ -17,17 +17,16 @@ from extract_states import StatesFile, extract, list_units
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2Model
 
+from rlver_gym import Dialogue, Scene, env_card, make_user
 from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.verdict import summarize_verification
 from rlver_gym.bench.verify import verify
-from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Dialogue
-from rlver_gym.core.user import Moment, Scene
+from rlver_gym.core.user import Moment
 from rlver_gym.environment.rescore import reappraise
 from rlver_gym.library.personas import library
-from rlver_gym.users import EmbeddedUser, is_shipped_user, make_user
+from rlver_gym.users import EmbeddedUser, is_shipped_user
 from rlver_gym.users.reader import Head, ReaderUser, Reading, doubt
 from rlver_gym.users.reader_states import FrozenStates
 from rlver_gym.util.errors import UnknownName, UserFailed

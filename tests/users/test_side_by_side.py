@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
-from rlver_gym.core.user import Moment, Scene, aappraise_many
+from rlver_gym import Appraisal, Dialogue, Scene, Turn
+from rlver_gym.core.user import Moment, aappraise_many
 from rlver_gym.testing import ScriptedChat
 from rlver_gym.users.llm import LLMOptions, LLMUser
 from rlver_gym.users.llm.prompts import words

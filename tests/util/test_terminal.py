@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 import rlver_gym
+from rlver_gym import Appraisal, EmpathyEnv, Message, Reason
 from rlver_gym.agents.human import Human
-from rlver_gym.core.dialogue import Appraisal, Message, Reason
-from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.terminal import format_count, printable
 

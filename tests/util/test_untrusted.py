@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlver_gym.util.errors import CardError, RlverError
+from rlver_gym import RlverError
+from rlver_gym.util.errors import CardError
 from rlver_gym.util.files import path_inside, read_bytes, read_lines, read_text
 from rlver_gym.util.json_text import dump_json, parse_json, parse_wire_json
 from rlver_gym.util.terminal import SafeConsole, one_line, printable

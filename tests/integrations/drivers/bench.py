@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import gymnasium as gym
 from integrations.drivers import Played
 
+from rlver_gym import Message
 from rlver_gym.bench.plan import BenchPlan, Case
 from rlver_gym.bench.run import run_case
-from rlver_gym.core.dialogue import Message
 
 
 class Reciting:

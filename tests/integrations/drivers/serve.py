@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from integrations.drivers import Played, gymnasium
 
+from rlver_gym import make_user
 from rlver_gym.serve.server import EpisodeServer
-from rlver_gym.users import make_user
 
 
 def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
