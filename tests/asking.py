@@ -1,14 +1,14 @@
 """Requests to chat servers, and servers of one function, for tests of what asks them."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.testing.http import Handle, Listener
+from rlver_gym.testing.http import Connection, Handle, Listener, Request
 
 KEY = "sk-planted-0123456789abcdef"
 Ending = ChatAnswer | BaseException
@@ -23,6 +23,17 @@ def listening(handle: Handle) -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.port}/v1"
     finally:
         listener.stop()
+
+
+@contextmanager
+def answering(answer: Callable[[Request], tuple[int, Any]]) -> Iterator[str]:
+    """The address of a server that answers each request with a status and with JSON."""
+
+    async def handle(request: Request, connection: Connection) -> None:
+        connection.send(*answer(request))
+
+    with listening(handle) as url:
+        yield url
 
 
 def request(words: object = "hello", **fields: Any) -> ChatRequest:

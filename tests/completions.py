@@ -1,27 +1,6 @@
-"""Servers on loopback that speak as vLLM's /v1/completions does."""
+"""What vLLM's /v1/completions answers."""
 
-import json
-from http.server import BaseHTTPRequestHandler
 from typing import Any
-
-
-class JsonHandler(BaseHTTPRequestHandler):
-    def answered(self, asked: dict[str, Any]) -> tuple[int, Any]:
-        raise NotImplementedError
-
-    def do_POST(self) -> None:
-        status, answer = self.answered(
-            json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        )
-        body = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
 
 
 def completion(

@@ -32,6 +32,18 @@ FAMILIES = {
 }
 
 
+SHORT = {
+    "iterations": 1,
+    "dialogues": 2,
+    "group_size": 2,
+    "max_reply_tokens": 8,
+    "max_tokens": 1024,
+    "lr": 1e-2,
+    "eval_every": 0,
+}
+"""Options of a run of one iteration with one group, whom nobody evaluates."""
+
+
 def tiny(family="qwen2, tied", seed=0):
     torch.manual_seed(seed)
     made, config = FAMILIES[family]

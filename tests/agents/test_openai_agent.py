@@ -1,11 +1,10 @@
 """The OpenAI agent against servers that misbehave: each is one AgentError."""
 
-from http.server import ThreadingHTTPServer
-from threading import Thread
-from typing import Any
+import json
+from types import SimpleNamespace
 
 import pytest
-from completions import JsonHandler
+from asking import answering
 from typer.testing import CliRunner
 
 from rlver_gym import Message, make_agent
@@ -20,26 +19,19 @@ HELLO = (Message("user", "My dog died."),)
 ONCE = ChatSettings(attempts=1)
 
 
-class Server(ThreadingHTTPServer):
-    answer: Any
-    body: dict[str, Any]
-
-
-class Handler(JsonHandler):
-    def answered(self, asked):
-        assert isinstance(self.server, Server)
-        self.server.body = asked
-        return 200, self.server.answer
-
-
 @pytest.fixture
 def server(monkeypatch):
-    with Server(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
+    """Gives its `answer` to every request, and keeps the last one's `body`."""
+    server = SimpleNamespace(answer=None, body=None)
+
+    def answer(request):
+        server.body = json.loads(request.body)
+        return 200, server.answer
+
+    with answering(answer) as url:
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
         monkeypatch.setenv("OPENAI_API_KEY", "x")
         yield server
-        server.shutdown()
 
 
 def completion(content, ended="stop"):

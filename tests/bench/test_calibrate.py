@@ -2,7 +2,6 @@
 
 import json
 from statistics import fmean
-from typing import Any
 
 import pytest
 from commands import invoke
@@ -38,7 +37,7 @@ def calibrate(judge):
         system = request.messages[0].content.split("\n")
         persona = next(lines[line] for line in system if line in lines)
         lines_told = request.messages[1].content.split("\n")
-        state: dict[str, Any] = json.loads(next(x for x in lines_told if x.startswith("{")))
+        state = json.loads(next(x for x in lines_told if x.startswith("{")))
         said = state.get("replies") or {
             str(line["number"]): line["text"] for line in state["conversation"] if "number" in line
         }

@@ -10,7 +10,7 @@ from paths import ROOT
 
 from rlver_gym.bench.export.export import ExportOptions, export
 from rlver_gym.bench.export.select_dialogues import DialogueFilter
-from rlver_gym.corpora.corpus import Corpus, RatedReply
+from rlver_gym.corpora.corpus import Corpus
 from rlver_gym.util.errors import RecordingError, RunError
 
 TRAIN = ROOT / "recordings" / "en" / "train"
@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def rated(folder):
     """By the person's last words and the reply."""
-    found: dict[tuple[str, str], list[RatedReply]] = {}
+    found = {}
     for one in Corpus(folder).rated_replies():
         found.setdefault((one.dialogue.user_lines[-1], one.text), []).append(one)
     return found
@@ -64,7 +64,7 @@ def test_emotion_is_what_the_readers_changes_add_up_to(folder, tmp_path):
 @pytest.mark.slow
 def test_pairs_are_two_replies_to_one_moment_by_what_readers_gave_them(tmp_path):
     """Where an earlier turn of a moment is a rated reply of another, only the rating counts."""
-    changes: dict[tuple[str, tuple[str, ...], str], list[float]] = {}
+    changes = {}
     for one in Corpus(TRAIN).rated_replies():
         said = tuple(message.text for message in one.dialogue.messages())
         changes.setdefault((one.persona, said[:-1], said[-1]), []).append(round(one.mean("change")))
@@ -80,7 +80,7 @@ def test_pairs_are_two_replies_to_one_moment_by_what_readers_gave_them(tmp_path)
         assert told["margin"] >= 8
 
 
-def test_the_least_change_chooses_replies_and_roles_leave_machines_out(folder, rated, tmp_path):
+def test_the_least_change_chooses_replies_and_roles_leave_machines_out(folder, tmp_path):
     rows = exported(folder, "sft", tmp_path, min_change=5, roles=True)
     corpus = Corpus(folder)
     moments = {reply.text for moment in corpus.moments for reply in moment.replies}

@@ -7,11 +7,9 @@ import json
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 from commands import invoke
@@ -49,7 +47,7 @@ class Bent:
     def __init__(self, folder):
         self.folder = folder
         self.episodes = read_episodes(folder)
-        self.manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        self.manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         self.has_new_checksum = True
         self.end = ""
 
@@ -90,7 +88,7 @@ def worst(run):
 
 
 def swap_agents(run):
-    other: dict[str, str] = dict(zip(AGENTS, reversed(AGENTS), strict=True))
+    other = dict(zip(AGENTS, reversed(AGENTS), strict=True))
     run.episodes = [one._replace(agent=other[one.agent]) for one in run.episodes]
 
 
@@ -247,7 +245,7 @@ def rate(turn, change):
 
 NOT_PLANNED = "the plan has no such episode"
 CHANGED = "it was changed after it was written"
-FORGED: dict[str, tuple[Callable[[Bent], object], str]] = {
+FORGED = {
     "cut at the best moment": (cut_at_the_best_moment, "it is cut off after"),
     "cut, and called content": (cut_and_call_content, "outcome is recorded as 'content'"),
     "no turns at all": (change_first(turns=()), "0 turns"),

@@ -5,7 +5,6 @@ import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fuzzing import as_json, damaged_bytes, damaged_json, effort, json_values, paths
@@ -141,7 +140,7 @@ def damaged_manifests(draw, whole):
     everywhere = st.sampled_from([path for path in paths(whole) if path])
     likely = st.sampled_from([("plan", "user"), ("plan", "env"), ("persona_folder",)])
     *above, last = draw(likely | everywhere)
-    parent: Any = (manifest := json.loads(json.dumps(whole)))
+    parent = (manifest := json.loads(json.dumps(whole)))
     for key in above:
         parent = parent[key]
     parent[last] = draw(st.sampled_from(names))

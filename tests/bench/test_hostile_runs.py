@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import sqlite3
+import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -46,8 +47,8 @@ PAGE = "report.html"
 FORMATS = ("openai", "sharegpt", "sft", "dpo", "hf")
 PLAN = BenchPlan(agents=("comfort",), seeds=1, persona_ids=("noor-missed-evening",))
 _ACTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect")
-_watched: list[str] = []
-_watching: list[str] = []
+_watched = []
+_watching = []
 """The folder in which nothing may be opened, while a test looks."""
 
 
@@ -345,9 +346,7 @@ def test_a_cache_that_leads_out_of_the_folder_is_not_opened(tmp_path, outside, w
     assert list(verify(tmp_path / "run", outside / "cache")) == [None]
 
 
-def test_the_bait_itself_would_be_found(outside, tmp_path, watched):
-    import subprocess
-
+def test_the_bait_itself_would_be_found(outside, watched):
     _watching.append(str(outside))
     subprocess.run(command_at(outside), check=True)
     (outside / "executed").read_bytes()
@@ -373,7 +372,7 @@ def test_curves_are_drawn_from_sound_metrics_and_into_the_folder_alone(tmp_path,
     assert "leads out of the folder" in str(invoke("report", folder).exception)
 
 
-def test_splits_of_a_run_with_its_own_cards_are_known_when_the_cards_are_named(folder, tmp_path):
+def test_splits_of_a_run_with_its_own_cards_are_known_when_the_cards_are_named(folder):
     edit_manifest(folder, lambda there: there.update(persona_folder="/somewhere"))
     result = invoke("export", folder, "--to", "sft", "--split", "demo")
     assert "name them with --personas DIR" in str(result.exception)

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from collections.abc import Callable
 
 import pytest
 from commands import run_command
@@ -168,7 +167,7 @@ class Colleague:
     """A judge on a server: 4 for who speaks, 2 for who says nothing, one more at times."""
 
     def __init__(self):
-        self.fails: Callable[[str], bool] = lambda text: False
+        self.fails = lambda text: False
 
     def __call__(self, body):
         said = json.loads(body["messages"][1]["content"].split("\n")[-1])["conversation"]

@@ -5,16 +5,14 @@ import os
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 import zlib
 from contextlib import closing
-from http.server import ThreadingHTTPServer
 from statistics import fmean
 
 import pytest
+from asking import answering
 from commands import invoke, invoke_well
-from completions import JsonHandler
 from pages import read_page
 
 from rlver_gym.bench.costs import estimate_requests_and_tokens
@@ -83,34 +81,24 @@ def test_a_recorded_benchmark_runs_again_byte_for_byte_without_its_server(record
     assert not (tmp_path / RESPONSE_CACHE_FILE).exists()
 
 
-class Cutting(JsonHandler):
+def cut_some(request, ended):
     """One in 24 of the user's answers is cut, however often it is asked for: a whole object, a
     change that nobody gave.
     """
-
-    cut = "length"
-
-    def answered(self, asked):
-        draw = zlib.crc32(json.dumps(asked["messages"][:2]).encode())
-        if asked["model"] == "user" and draw % 24 == 0:
-            text, ended = '{"change": 97, "reply": "I told him"}', self.cut
-        else:
-            text, ended = ANSWERS(asked), "stop"
-        answer = {"message": {"content": text}, "finish_reason": ended}
-        return 200, {"choices": [answer], "usage": None}
+    asked, text = json.loads(request.body), '{"change": 97, "reply": "I told him"}'
+    draw = zlib.crc32(json.dumps(asked["messages"][:2]).encode())
+    if asked["model"] != "user" or draw % 24:
+        text, ended = ANSWERS(asked), "stop"
+    return 200, {"choices": [{"message": {"content": text}, "finish_reason": ended}], "usage": None}
 
 
 @pytest.mark.parametrize("ended", ["length", "error"])
 def test_answers_that_were_cut_are_no_reward_and_the_run_verifies_from_what_was_recorded(
-    ended, tmp_path, monkeypatch
+    ended, tmp_path
 ):
-    monkeypatch.setattr(Cutting, "cut", ended)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Cutting) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/v1"
+    with answering(lambda request: cut_some(request, ended)) as url:
         chat = {"base_url": url, "attempts": 1}
         episodes = list(run(plan(None, chat=chat, agents=("listener",), seeds=2), tmp_path))
-        server.shutdown()
     turns = [turn for episode in episodes for turn in episode.turns]
     assert len(turns) > 20
     assert "I told him" not in {turn.reply for turn in turns}

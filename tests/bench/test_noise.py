@@ -163,7 +163,7 @@ class SeededAnswers:
     """A user whose lines hang on the seed of the request, as a language model's do."""
 
     def __init__(self):
-        self.seeds: list[int] = []
+        self.seeds = []
         people = tuple(map(library().get, PEOPLE))
         self._make = lru_cache(
             lambda seed: EmbeddedAnswers(people, card="SAGE-Sentient-v0", seed=seed)

@@ -151,7 +151,7 @@ def test_a_model_reads_each_dialogue_in_one_request_and_is_paid_once(own_folder)
 
 
 def test_a_killed_command_asks_only_for_what_was_not_answered(own_folder):
-    answered: list[str] = []
+    answered = []
     answers = EmbeddedAnswers()
 
     async def answer(body):

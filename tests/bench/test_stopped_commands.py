@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any
 
 import pytest
 from interrupts import heeding_ctrl_c
@@ -42,7 +41,7 @@ class Answers:
 
 def start(place, words):
     command = [sys.executable, "-m", "rlver_gym", *words]
-    streams: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with heeding_ctrl_c():
         return subprocess.Popen(command, cwd=place, **streams)
 

@@ -4,7 +4,6 @@ import itertools
 import re
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 import typer
@@ -71,7 +70,7 @@ def test_a_shell_can_complete_commands():
 
 
 def test_the_list_of_commands_shows_what_each_says_of_itself():
-    root: Any = typer.main.get_command(app)
+    root = typer.main.get_command(app)
     listed = " ".join("\n".join(shown("", 4000)).split())
     for name, command in root.commands.items():
         first = " ".join(command.help.split("\n\n")[0].split())

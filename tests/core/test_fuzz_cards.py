@@ -2,7 +2,6 @@
 
 import json
 from functools import lru_cache
-from pathlib import Path
 
 import yaml
 from fuzzing import assert_clear, damaged_bytes, damaged_json, effort
@@ -18,10 +17,9 @@ from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import CardError
 from rlver_gym.util.field_errors import parse_card
 from rlver_gym.util.files import shipped_cards
-from rlver_gym.util.frozen import Frozen
 from rlver_gym.util.yaml_file import parse_yaml
 
-KINDS: dict[type[Frozen], Path] = {
+KINDS = {
     Person: shipped_personas_folder() / "people" / "noor.yaml",
     Situation: shipped_personas_folder() / "situations" / "the-old-dog.yaml",
     Index: shipped_personas_folder() / "index.yaml",

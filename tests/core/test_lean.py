@@ -1,7 +1,6 @@
 """Lean cards: a person and a situation in one short file."""
 
 import random
-from typing import Any
 
 import gymnasium as gym
 import pytest
@@ -25,7 +24,7 @@ RUTH = EXAMPLES / "ruth-and-the-choir.yaml"
 
 def talk(persona, *utterances, personas=EXAMPLES, **options):
     """What the person says, the opening first."""
-    env: Any = gym.make("RLVER-Empathy-v0", persona=persona, personas=str(personas), **options)
+    env = gym.make("RLVER-Empathy-v0", persona=persona, personas=str(personas), **options)
     lines = [env.reset(seed=1)[0]]
     for one in utterances:
         observation, _, terminated, _, _ = env.step(one)
@@ -83,7 +82,7 @@ def test_asked_for_nothing_they_tell_their_story_in_its_order(card):
 def test_what_meets_the_need_lifts_them_and_commonplaces_do_not(card):
     def final(*utterances):
         options = {"persona": RUTH.stem, "personas": str(RUTH), "info": "privileged"}
-        env: Any = gym.make("RLVER-Empathy-v0", **options)
+        env = gym.make("RLVER-Empathy-v0", **options)
         env.reset(seed=1)
         return [env.step(one)[4]["emotion"] for one in utterances][-1]
 

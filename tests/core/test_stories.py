@@ -2,8 +2,6 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
 
 import gymnasium as gym
 import pytest
@@ -22,7 +20,6 @@ RUTH = ROOT / "examples" / "people" / "ruth-and-the-choir.yaml"
 DEV = ROOT / "examples" / "people" / "dev-and-the-van.yaml"
 PERSON = "name age gender work disposition traits speaks".split()
 STORY = "title timeline people tried now openings facts".split()
-Edit = Callable[[dict[str, Any]], object]
 
 
 def card(path):
@@ -70,7 +67,7 @@ def test_a_library_is_paired_within_its_splits_and_plays(folder):
     shelf = PersonaLibrary(folder)
     assert shelf.ids("train") == ("ada-story-0", "ruth-story-0")
     assert shelf.ids("test") == ("dev-story-1",)
-    env: Any = gym.make("RLVER-Empathy-v0", personas=str(folder), info="privileged")
+    env = gym.make("RLVER-Empathy-v0", personas=str(folder), info="privileged")
     _, info = env.reset(seed=0, options={"persona": "ruth-story-0"})
     assert (info["persona"], info["hidden_need"]) == ("ruth-story-0", "deep_empathy")
     assert "second row" in env.step("What do you sing?")[0]
@@ -91,7 +88,7 @@ def test_the_shipped_library_is_sound_and_balanced():
 
 
 def test_the_library_is_asked_for_by_name_in_an_environment_and_a_run(tmp_path):
-    env: Any = gym.make("RLVER-Empathy-v0", personas="library", info="privileged")
+    env = gym.make("RLVER-Empathy-v0", personas="library", info="privileged")
     _, info = env.reset(seed=0)
     assert info["persona"] in PersonaLibrary("library").pairings
     asked = ["bench", "--personas", "library", "--panel", "2", "--split", "train", "--seeds", "1"]
@@ -211,13 +208,13 @@ def test_a_panel_is_balanced_and_always_the_same():
 )
 def test_people_type_as_their_card_says(folder, typing, said):
     edit(folder / "people" / "ruth.yaml", lambda one: one.update(typing=typing))
-    env: Any = gym.make("RLVER-Empathy-v0", personas=str(folder), persona="ruth-story-0")
+    env = gym.make("RLVER-Empathy-v0", personas=str(folder), persona="ruth-story-0")
     env.reset(seed=0)
     assert env.step("What do you sing? How old is Julian?")[0].startswith(said)
 
 
 def test_who_types_tersely_says_little_and_nothing_twice(folder):
-    env: Any = gym.make("RLVER-Empathy-v0", personas=str(folder), persona="ada-story-0")
+    env = gym.make("RLVER-Empathy-v0", personas=str(folder), persona="ada-story-0")
     lines = [env.reset(seed=3)[0]]
     for asked in ("What happened?", "And then?", "Go on.", "Tell me more.", "How is Edda?"):
         lines.append(env.step(asked)[0])

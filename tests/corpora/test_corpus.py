@@ -51,7 +51,7 @@ def test_what_trained_policies_said_stands_apart_and_is_rated_whole(splits):
 
 
 def test_whole_dialogues_are_rated_on_every_capability_by_two_readers():
-    rated: dict[tuple[str, str], set[str]] = {}
+    rated = {}
     path = ROOT / "research" / "capabilities" / "ratings.jsonl"
     for line in path.read_text(encoding="utf-8").splitlines():
         one = json.loads(line)
@@ -98,11 +98,11 @@ def test_samples_of_policies_and_talk_are_rated_whole_and_those_for_test_people_
 
 
 def test_the_rated_dialogues_of_policies_end_where_the_docs_say():
-    changes: dict[tuple[str, str], list[float]] = {}
+    changes = {}
     for one in Corpus(SHIPPED / "samples" / "test").rated_replies():
         if one.place.startswith("d-"):
             changes.setdefault((one.supporter, one.place), []).append(one.mean("change"))
-    finals: dict[str, list[float]] = {}
+    finals = {}
     for (supporter, _), said in changes.items():
         emotion = 40.0
         for change in said:
@@ -142,9 +142,9 @@ def test_ordinary_talk_ends_where_the_docs_say(folder, page):
 def test_best_of_n_gains_with_readers_what_the_docs_say():
     folder = SHIPPED / "samples" / "test"
     change = {one.id: one.mean("change") for one in Corpus(folder).rated_replies()}
-    gains: dict[str, list[float]] = {}
+    gains = {}
     for moment in lines(folder / "moments.jsonl"):
-        by: dict[str, list[float]] = {}
+        by = {}
         for reply in moment["replies"]:
             for name in reply.get("chosen_by", []):
                 by.setdefault(name, []).append(change[reply["id"]])
@@ -243,7 +243,7 @@ def test_a_user_that_feels_what_readers_feel_agrees_with_them(splits):
 
 def test_knowing_who_speaks_is_no_agreement_within_a_dialogue(splits):
     rated = splits["test"].rated_replies()
-    means: dict[str, list[float]] = {}
+    means = {}
     for one in rated:
         means.setdefault(one.place, []).append(one.mean("change"))
     places = {name: sum(values) / len(values) for name, values in means.items()}

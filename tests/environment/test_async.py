@@ -129,7 +129,7 @@ def test_two_replies_at_once_in_one_dialogue_are_refused():
 def test_of_two_steps_at_once_from_two_threads_one_is_taken():
     env = EmpathyEnv(user=Patient(0.2))
     env.reset(seed=0)
-    raised: list[Exception] = []
+    raised = []
 
     def step(words):
         try:

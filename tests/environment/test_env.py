@@ -28,19 +28,12 @@ WORDS += ["", "Everything will be fine."]
 
 
 def rollout(env, seed, steps=20):
-    seen: list[object] = [env.reset(seed=seed)]
+    seen = [env.reset(seed=seed)]
     for number in range(steps):
         seen.append(env.step(WORDS[number % len(WORDS)]))
         if seen[-1][2]:
             seen.append(env.reset())
     return seen
-
-
-@pytest.mark.parametrize("env_id", shipped_env_ids())
-def test_seeded_rollouts_are_equal(env_id):
-    a, b = rollout(gym.make(env_id), 7), rollout(gym.make(env_id), 7)
-    assert data_equivalence(a, b)
-    assert not data_equivalence(a, rollout(gym.make(env_id), 8))
 
 
 def test_a_pickled_environment_goes_on_the_same():
@@ -53,11 +46,13 @@ def test_a_pickled_environment_goes_on_the_same():
 
 
 @pytest.mark.parametrize("env_id", shipped_env_ids())
-def test_the_spec_survives_json(env_id):
+def test_the_spec_survives_json_and_equal_seeds_give_equal_rollouts(env_id):
     env = gym.make(env_id, split="demo", user="embedded")
     spec = EnvSpec.from_json(env.spec.to_json())
     assert spec == env.spec
-    assert data_equivalence(rollout(gym.make(spec), 1), rollout(env, 1))
+    played = rollout(env, 1)
+    assert data_equivalence(rollout(gym.make(spec), 1), played)
+    assert not data_equivalence(rollout(gym.make(spec), 2), played)
 
 
 def test_info_explains_the_turn_and_is_json():
@@ -229,7 +224,7 @@ def out_of_bounds(state):
 
 
 RANDOM = np.random.PCG64(0).state
-DAMAGES: dict[str, Damage] = {
+DAMAGES = {
     "no random state": state(random=None),
     "an empty random state": state(random={}),
     "another generator": state(random=dict(np.random.MT19937(0).state)),

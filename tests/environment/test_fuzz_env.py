@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlver_gym import EmpathyEnv, EmpathyVectorEnv, EnvCard, Message, env_card, make_agent
+from rlver_gym import EmpathyEnv, EmpathyVectorEnv, EnvCard, env_card, make_agent
 from rlver_gym.library.personas import library
 from rlver_gym.util.errors import DialogueError
 
@@ -64,7 +64,7 @@ def check_play(card, persona, agent, noise, seed, save_at):
         turn = len(said)
         if turn <= save_at:
             state, saved_at = env.save_state(), turn
-        heard: tuple[Message, ...] = tuple(env.session.dialogue.messages())
+        heard = tuple(env.session.dialogue.messages())
         said.append(noise[turn] if turn in noise else supporter.reply(heard))
         seen.append(env.step(said[-1]))
         over = seen[-1][2]
@@ -101,7 +101,7 @@ def check_step(card, said, step, before, turn):
 
 @effort(few=40, many=3000)
 def test_dialogues_hold_what_is_promised_and_reach_every_end(examples):
-    ends: Counter[str] = Counter()
+    ends = Counter()
 
     @given(plays())
     def play(one):

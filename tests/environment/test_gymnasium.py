@@ -6,7 +6,6 @@ import sys
 import warnings
 from functools import partial
 from inspect import signature
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -16,6 +15,7 @@ from gymnasium import wrappers
 from gymnasium.error import InvalidAction, ResetNeeded
 from gymnasium.spaces.utils import flatten, unflatten
 from gymnasium.utils.env_checker import check_env, data_equivalence
+from test_async import Patient
 
 from rlver_gym import EmpathyEnv, env_card
 from rlver_gym.core.cards import shipped_env_ids
@@ -39,7 +39,7 @@ class Writing(EmbeddedUser):
 def play_vector(mode, steps=12, **options):
     """Everything that two dialogues side by side give, beyond the end of both."""
     env = gym.make_vec("RLVER-Empathy-v0", num_envs=2, vectorization_mode=mode, **options)
-    seen: list[Any] = [env.reset(seed=3)[0]]
+    seen = [env.reset(seed=3)[0]]
     for turn in range(steps):
         texts, *numbers, _ = env.step((SAY[turn % 3], SAY[(turn + 1) % 3]))
         seen.append((tuple(texts), *(one.tolist() for one in numbers)))
@@ -98,7 +98,7 @@ def test_every_id_passes_gymnasiums_checker(env_id, options):
             check_env(env, skip_render_check=True)
 
 
-WRAPPERS: dict[str, Any] = {
+WRAPPERS = {
     "flatten": wrappers.FlattenObservation,
     "time limit": lambda env: wrappers.TimeLimit(env, 3),
     "time aware": lambda env: wrappers.TimeAwareObservation(wrappers.TimeLimit(env, 9)),
@@ -155,7 +155,7 @@ def test_vectors_and_the_strategy_view_hide_it_too():
         ("RLVER-Empathy-v0", ("Shut up.",) * 2, {"autoreset_mode": "SameStep"}),
         ("RLVER-Strategy-v0", np.array([3, 3]), {"vectorization_mode": "sync"}),
     ):
-        env: Any = gym.make_vec(env_id, num_envs=2, **options)
+        env = gym.make_vec(env_id, num_envs=2, **options)
         _, infos = env.reset(seed=0)
         names = set(infos)
         for _ in range(9):
@@ -209,9 +209,7 @@ def test_when_one_of_many_fails_no_dialogue_has_moved():
 
 
 def test_a_language_model_makes_the_spec_nondeterministic():
-    from test_async import Patient
-
-    model: dict[str, Any] = {"user": "openai:any", "base_url": "http://127.0.0.1:9/v1"}
+    model = {"user": "openai:any", "base_url": "http://127.0.0.1:9/v1"}
     for env_id in ("RLVER-Empathy-v0", "RLVER-Strategy-v0"):
         specs = [gym.make(env_id, **one).spec for one in ({}, {"user": Patient()}, model)]
         assert [spec and spec.nondeterministic for spec in specs] == [False, True, True]

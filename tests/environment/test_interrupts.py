@@ -7,9 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import contextmanager
-from typing import Any
 
 import gymnasium as gym
 import pytest
@@ -36,7 +34,7 @@ class SlowServer:
     """The embedded user's answers; while it is slow, from some request on none is answered."""
 
     def __init__(self):
-        self.answers_left: float = float("inf")
+        self.answers_left = float("inf")
         self.server = ChatServer(EmbeddedAnswers(), latency_s=self._latency_s)
         self.options = {"user": "openai:m", "base_url": self.server.base_url, "timeout_s": 60}
 
@@ -93,7 +91,7 @@ def step(env, kind):
     return env.step(SAY[0] if kind == "single" else SAY)
 
 
-CALLS: dict[str, Callable[[Any, str], Any]] = {
+CALLS = {
     "step": step,
     "reset": lambda env, kind: env.reset(),
     "reset with a seed": lambda env, kind: env.reset(seed=8),
@@ -125,7 +123,7 @@ def test_an_interrupted_first_reset_has_begun_nothing(slow):
 
 
 def test_an_interrupt_of_a_program_on_an_event_loop_moves_no_dialogue(slow):
-    env: Any = make(slow, "single").unwrapped
+    env = make(slow, "single").unwrapped
     env.reset(seed=3)
     before = env.session.snapshot()
     with slow.interrupted_after(1):

@@ -172,7 +172,7 @@ def test_many_dialogues_appraise_at_once_and_go_on_from_their_own_choice(make_op
     assert turn > 2
 
 
-def test_side_by_side_takes_two_requests_a_turn_however_many_replies(tmp_path):
+def test_side_by_side_takes_two_requests_a_turn_however_many_replies():
     with ChatServer(EmbeddedAnswers(), latency_s=0.1) as server:
         options = {"user": "openai:any", "base_url": server.base_url, "opening": "card"}
         vector = gym.make_vec("RLVER-Empathy-v0", num_envs=16, **options)

@@ -2,7 +2,6 @@
 
 import pickle
 import warnings
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -47,7 +46,7 @@ class Recorded(gym.Env[str, str]):
 
     def __init__(self, lines):
         self.lines = lines
-        self.heard: list[str] = []
+        self.heard = []
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -67,7 +66,7 @@ LINES = [
 
 def dialogue(env, seed, actions):
     seen, info = env.reset(seed=seed)
-    steps: list[Any] = [(seen.tolist(), info.get("persona"))]
+    steps = [(seen.tolist(), info.get("persona"))]
     for action in actions:
         seen, reward, over, _, info = env.step(action)
         steps.append((seen.tolist(), reward, info["utterance"]))

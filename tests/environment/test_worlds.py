@@ -209,7 +209,7 @@ CHAT = {
 @pytest.mark.parametrize("shelf", ["en", "library"])
 def test_in_chit_chat_interest_wins_and_nobody_has_a_burden(shelf):
     where, known = env_card("RLVER-ChitChat-v0"), library(None if shelf == "en" else shelf)
-    finals: dict[str, int] = dict.fromkeys(CHAT, 0)
+    finals = dict.fromkeys(CHAT, 0)
     for one in known.ids("train")[:60:15]:
         for name, lines in CHAT.items():
             session = EmpathySession(EmbeddedUser(), known.get(one), where, 2)

@@ -1,7 +1,5 @@
 """TRL's GRPOTrainer with our rollout_func: dialogues, tokens, masks, rewards as our learner's."""
 
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -75,7 +73,7 @@ def test_trl_and_our_own_learner_have_the_same_tokens_masks_and_rewards(tmp_path
 
 
 def test_the_columns_reach_the_reward_functions_and_the_weights_move(tmp_path):
-    seen: dict[str, Any] = {}
+    seen = {}
 
     def first_turn(turn_rewards, **columns):
         seen.update(columns)

@@ -173,7 +173,7 @@ class Engine:
 
     def __init__(self, model):
         self.sampler = ModelSampler(model)
-        self.calls: list[tuple[list[int], list[int]]] = []
+        self.calls = []
 
     def generate(self, prompts, sampling_params, use_tqdm):
         given = [one["prompt_token_ids"] for one in prompts]
@@ -203,7 +203,7 @@ class _Output:
 
 def use_vllm(trainer, mode, vllm):
     """As TRL's constructor leaves it; gives the steps at which TRL handed the weights over."""
-    synced: list[int] = []
+    synced = []
     vllm.sync_weights = lambda: synced.append(trainer.state.global_step)
     trainer.use_vllm, trainer.vllm_mode, trainer.vllm_generation = True, mode, vllm
     trainer._last_loaded_step = -1

@@ -12,7 +12,6 @@ import time
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -250,7 +249,7 @@ def play_groups(folder):
         agent_loop_manager=AgentLoopManagerTQ.create(config=config, llm_client=ModelServer()),
     )
     PPOTrainer._submit_batch_to_rollout(trainer, batch)
-    found: dict[str, dict[str, Any]] = {}
+    found = {}
     while sum(one.get("status") in ("finished", "failure") for one in found.values()) < 2:
         time.sleep(0.5)
         found = transfer_queue.kv_list("train")["train"]

@@ -112,7 +112,7 @@ def test_a_server_that_died_stops_the_run_after_a_while_instead_of_failing_every
         client = ChatClient(ChatSettings(base_url=server.base_url, attempts=2), random=lambda: 0.0)
         assert (await client.complete(request())).text == "x"
         server.stop()
-        kinds: list[type[object]] = [type(await settle(client, request(at))) for at in range(8)]
+        kinds = [type(await settle(client, request(at))) for at in range(8)]
         await client.close()
         return kinds
 
@@ -225,7 +225,7 @@ def test_neither_key_nor_words_are_in_errors_tracebacks_logs_or_printed_values(c
     def talkative(body):
         raise RuntimeError(f"Incorrect API key {KEY} for {body['messages']}")
 
-    shown: list[object] = [request(SECRET), request(SECRET).messages]
+    shown = [request(SECRET), request(SECRET).messages]
     for answer, right in ((talkative, None), ("x", "right")):
         with ChatServer(answer, api_key=right) as server:
             settings = ChatSettings(

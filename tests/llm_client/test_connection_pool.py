@@ -29,7 +29,6 @@ from rlver_gym.llm_client.settings import (
 )
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer
-from rlver_gym.testing.http import Request
 from rlver_gym.util.errors import ChatError, ServerRefused
 from rlver_gym.util.event_loop import wait_for
 
@@ -45,7 +44,7 @@ FULL = ChatRequest(
 @contextmanager
 def answering(status, body, headers):
     """The address of a server that gives this answer to everything, and the requests that came."""
-    requests: list[Request] = []
+    requests = []
 
     async def handle(request, connection):
         requests.append(request)
@@ -113,7 +112,7 @@ def test_each_optional_field_is_left_out_once_and_that_is_an_attempt():
         error = {"message": "no", "code": "unsupported_parameter", "param": left[0]}
         return connection.send(400, {"error": error})
 
-    bodies: list[dict[str, object]] = []
+    bodies = []
     with listening(blame) as url:
         (error,) = ask(url, attempts=4)
         assert type(error) is ServerRefused

@@ -17,7 +17,7 @@ from rlver_gym.util.errors import CacheError, ChatError
 from rlver_gym.util.terminal import printable
 
 SECRET = "my sister stole the inheritance"
-RECORDED: dict[ChatRequest, ChatAnswer | ChatError] = {
+RECORDED = {
     ChatRequest("m", (ChatMessage("user", f"question {number}"),), seed=number): (
         ChatAnswer(f"{SECRET} {number} – grüße 🙂", "stop", 3 + number, 4)
         if number % 3

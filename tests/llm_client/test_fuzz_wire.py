@@ -18,7 +18,6 @@ from rlver_gym.llm_client.refusals import Failure
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing.chat_server import completion, error
-from rlver_gym.testing.http import Request
 from rlver_gym.util.errors import ChatError
 from rlver_gym.util.terminal import printable
 
@@ -155,7 +154,7 @@ class OddServer:
 
     def __init__(self):
         self.response = Response(200, (), b"", None)
-        self.requests: list[Request] = []
+        self.requests = []
 
     async def __call__(self, request, connection):
         self.requests.append(request)

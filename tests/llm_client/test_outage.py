@@ -87,7 +87,7 @@ def until(end_s, error):
 
 
 def test_an_outage_is_waited_for_and_everybody_is_answered():
-    notices: list[str] = []
+    notices = []
     flaky = Flaky(until(100.0, lambda: Refused(502, "Bad gateway")))
     results = ask(flaky, *range(10), notices=notices)
     assert [result.text for result in results if isinstance(result, ChatAnswer)] == ["fine"] * 10
@@ -118,7 +118,7 @@ def test_a_server_that_asks_to_wait_longer_than_allowed_is_not_waited_for_at_all
 
 
 def test_a_server_that_asks_to_wait_for_some_minutes_is_left_alone_till_then():
-    notices: list[str] = []
+    notices = []
     flaky = Flaky(until(300.0, lambda: Refused(429, "Slow down", retry_after_s=300.0)))
     results = ask(flaky, *range(5), notices=notices)
     assert all(isinstance(result, ChatAnswer) for result in results)
@@ -131,7 +131,7 @@ def test_a_server_that_fails_from_the_first_request_on_is_not_waited_for(tmp_pat
         raise Refused(500, "out of memory")
 
     with ChatServer(sick) as server, open_run(plan(server), tmp_path) as under_way:
-        notices: list[str] = []
+        notices = []
         under_way.on_outage(notices.append)
         with pytest.raises(
             ServerOutage,

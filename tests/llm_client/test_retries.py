@@ -22,7 +22,7 @@ FAILURES, NUMBERS = st.tuples(STATUSES, st.none() | WAITS), count()
 @pytest.fixture(scope="module")
 def server():
     """Fails as the words of the request say: "429:7 500 200"; then it answers."""
-    asked: dict[str, int] = {}
+    asked = {}
 
     def answer(body):
         words = body["messages"][0]["content"]
@@ -39,7 +39,7 @@ def server():
 
 def try_it(server, words, drawn=1.0, **settings):
     """The answer (how many attempts it took) or the error, and the waits between the attempts."""
-    waits: list[float] = []
+    waits = []
 
     async def sleep(seconds):
         waits.append(seconds)

@@ -118,7 +118,7 @@ def test_no_traceback_of_a_user_or_agent_holds_the_key_and_no_message_a_word(say
         user, agent = make_user("openai:u", **dict(settings)), OpenAIChat("a", chat=settings)
         with pytest.raises(UserFailed) as failed:
             user.speak(scene, 40, Dialogue("Hi.").with_utterance(INJECTED), Appraisal(0, "", ()))
-        errors: list[BaseException] = [failed.value]
+        errors = [failed.value]
         if says is complaining:
             with pytest.raises(AgentError) as refused:
                 agent.reply([Message("user", INJECTED)])

@@ -4,7 +4,6 @@ way: nothing fails that only needs patience, and what fails names its remedy.
 
 import asyncio
 import time
-from typing import Any
 
 import pytest
 from asking import listening, request, settle
@@ -19,7 +18,7 @@ from rlver_gym.testing.chat_server import Refused
 from rlver_gym.util.errors import BudgetSpent, ServerRefused, ServerUnreachable
 from rlver_gym.util.request_origin import REQUEST_ORIGIN, RequestOrigin
 
-GOOD: dict[str, Any] = {"choices": [{"message": {"content": "I hear you."}}]}
+GOOD = {"choices": [{"message": {"content": "I hear you."}}]}
 
 
 def ask(url, count, apart_s=0.0, **settings):
@@ -87,7 +86,7 @@ def test_what_the_server_counts_is_no_estimate():
 
 
 def test_one_hostile_wait_is_not_believed_and_its_request_is_asked_again():
-    asked: list[str] = []
+    asked = []
 
     async def answer(body):
         asked.append(words := body["messages"][0]["content"])

@@ -1,7 +1,6 @@
 """Stories and people that a language model writes: a real server on loopback in its role."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 import yaml
@@ -78,7 +77,7 @@ def test_the_same_command_goes_on_and_asks_for_nothing_twice(tmp_path):
 
 
 def test_people_are_written_and_no_name_twice(tmp_path):
-    names: Iterator[str] = iter(["Ada", "Ada", "Bo"])
+    names = iter(["Ada", "Ada", "Bo"])
     answers = [json.dumps(person(name)) for name in names]
     done, _ = generate(tmp_path, answers, "a diver", "a clerk", kind="person")
     assert done.exit_code == 0, done.output

@@ -131,12 +131,12 @@ def test_no_logits_are_made_but_of_what_is_learned_and_gradients_skip_the_entrop
     renderer = Renderer(load_tokenizer(str(tiny_folder)), "Be kind.")
     told = tokenize_demonstration(HEARD._replace(only_last=True), renderer)
     learner = SupervisedLearner(Actor(model), [told], epochs=1, lr=1e-3)
-    logits: list[torch.Size] = []
+    logits = []
     head = model.get_output_embeddings()
     assert head
     head.register_forward_hook(lambda _, __, out: logits.append(out.shape))
     softmax = torch.Tensor.softmax
-    with_gradient: list[bool] = []
+    with_gradient = []
     monkeypatch.setattr(
         torch.Tensor,
         "softmax",

@@ -6,15 +6,13 @@ import json
 import os
 import pickle
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from tiny_policy import SIZES
-from transformers import PreTrainedModel
+from tiny_policy import SHORT, SIZES
 
 from rlver_gym import Message
 from rlver_gym.policy.config import TrainConfig
@@ -22,7 +20,7 @@ from rlver_gym.policy.iteration import train
 from rlver_gym.policy.learner import make_learner
 from rlver_gym.policy.models.agent import HFAgent, fingerprint_model
 from rlver_gym.policy.models.model import load_model
-from rlver_gym.policy.models.tiny_model import build_tiny_model, build_tokenizer
+from rlver_gym.policy.models.tiny_model import build_tokenizer
 from rlver_gym.util.errors import AgentError, TrainingError
 
 TOKENIZER = build_tokenizer(["hello there, how are you today"] * 5, 300)
@@ -55,7 +53,7 @@ REFUSED = {
 
 def write_model(name, sizes, folder):
     """A model of that class with random weights."""
-    family: type[PreTrainedModel] = getattr(transformers, name)
+    family = getattr(transformers, name)
     torch.manual_seed(0)
     family(family.config_class(**sizes)).save_pretrained(folder)
     TOKENIZER.save_pretrained(folder)
@@ -63,8 +61,7 @@ def write_model(name, sizes, folder):
 
 
 def make_config(folder):
-    few = {"iterations": 1, "dialogues": 2, "group_size": 2, "eval_every": 0}
-    return TrainConfig(model=str(folder), max_reply_tokens=4, max_tokens=1024, lr=1e-3, **few)
+    return TrainConfig(**SHORT | {"model": str(folder), "max_reply_tokens": 4, "lr": 1e-3})
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -137,7 +134,7 @@ def quantize(method, **options):
     return edit_json("config.json", quantization_config={"quant_method": method, **options})
 
 
-DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+DAMAGES = {
     "code of its own": (bring_code, "contains custom code"),
     "weights that are code": (pickle_code, "pickled, which can hold code"),
     "weights that are none": (write("model.safetensors", b"\xff" * 99), "header too large"),
@@ -168,18 +165,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def whole(one_thread, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("whole") / "tiny"
-    build_tiny_model(folder, hidden=32, layers=1, vocab=400)
-    return folder
-
-
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", DAMAGES)
-def test_a_damaged_or_hostile_model_is_an_error_in_words(name, whole, tmp_path, monkeypatch):
+def test_a_damaged_or_hostile_model_is_an_error_in_words(name, model, tmp_path, monkeypatch):
     damage, says = DAMAGES[name]
-    folder = Path(shutil.copytree(whole, tmp_path / "model"))
+    folder = Path(shutil.copytree(model, tmp_path / "model"))
     damage(folder)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(AgentError, match=says) as error:
@@ -188,16 +178,16 @@ def test_a_damaged_or_hostile_model_is_an_error_in_words(name, whole, tmp_path, 
     assert not (tmp_path / "ran").exists()
 
 
-def test_pickled_weights_that_are_tensors_are_read(whole, tmp_path):
-    folder = Path(shutil.copytree(whole, tmp_path / "model"))
+def test_pickled_weights_that_are_tensors_are_read(model, tmp_path):
+    folder = Path(shutil.copytree(model, tmp_path / "model"))
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    assert load_model(str(folder)).num_parameters() == load_model(str(whole)).num_parameters()
+    assert load_model(str(folder)).num_parameters() == load_model(model).num_parameters()
 
 
 @pytest.mark.timeout(60)
-def test_a_pipe_is_not_waited_for_when_a_model_is_pinned(whole, tmp_path):
-    folder = Path(shutil.copytree(whole, tmp_path / "model"))
+def test_a_pipe_is_not_waited_for_when_a_model_is_pinned(model, tmp_path):
+    folder = Path(shutil.copytree(model, tmp_path / "model"))
     put_pipe("extra.safetensors")(folder)
     with pytest.raises(AgentError, match="it is a pipe"):
         fingerprint_model(str(folder))

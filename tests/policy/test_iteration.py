@@ -80,8 +80,7 @@ def gradients(module):
     }
 
 
-@pytest.mark.parametrize("thinks", [False, True])
-def test_what_was_tried_stands_before_what_was_said_and_is_a_reply_of_its_own(thinks):
+def test_what_was_tried_stands_before_what_was_said_and_is_a_reply_of_its_own():
     dialogue = trying(np.random.default_rng(0), turns=2, tried=2)
     rollouts = pack_rollouts([dialogue, played(np.random.default_rng(1), turns=1)])
     assert rollouts.tokens.reply_BT.amax(1).tolist() == [2, 3, 0, 4, 5, 1, 6]

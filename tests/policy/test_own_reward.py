@@ -1,7 +1,6 @@
 """A reward of one's own beside the environment's."""
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,13 +10,13 @@ from test_stops import run_command
 from rlver_gym.policy.config import make_config
 from rlver_gym.policy.learner import make_learner
 from rlver_gym.policy.learning.rollouts import pack_rollouts
-from rlver_gym.policy.models.own_reward import OwnReward, RewardedReply
+from rlver_gym.policy.models.own_reward import OwnReward
 from rlver_gym.policy.run_training import run_training
 from rlver_gym.util.errors import TrainingError
 
 OWN = ROOT / "recordings" / "en" / "samples" / "own"
-SEEN: list[RewardedReply] = []
-SMALL: dict[str, Any] = {
+SEEN = []
+SMALL = {
     "iterations": 1,
     "dialogues": 4,
     "group_size": 2,

@@ -172,9 +172,13 @@ def test_adapters_learn_and_nothing_below_them(tiny_folder):
     assert len(drawn.ids) == 3
 
 
+def export(tiny_folder, folder):
+    model = load_model(str(tiny_folder), device="cpu")
+    export_model(model, load_tokenizer(str(tiny_folder)), folder)
+
+
 def test_a_model_sits_opposite_the_user(tiny_folder, tmp_path, persona):
-    model, tokenizer = load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder))
-    export_model(model, tokenizer, tmp_path)
+    export(tiny_folder, tmp_path)
     ReplyConfig(system="Be brief.", style="think", max_reply_tokens=6).write(tmp_path)
     agent = agent_maker(f"hf:{tmp_path}")(persona, 0)
     messages = [Message("user", "Hi."), Message("agent", "Hello."), Message("user", "Bye.")]
@@ -189,16 +193,14 @@ def test_a_model_sits_opposite_the_user(tiny_folder, tmp_path, persona):
 def test_a_model_answers_many_dialogues_in_batches_and_as_it_would_alone(
     tiny_folder, tmp_path, monkeypatch
 ):
-    export_model(
-        load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path
-    )
+    export(tiny_folder, tmp_path)
     ReplyConfig(system="Be brief.", max_reply_tokens=8, temperature=1.0).write(tmp_path)
     make, card, people = (
         agent_maker(f"hf:{tmp_path}"),
         env_card("RLVER-Empathy-v0"),
         library().ids("demo")[:4],
     )
-    counts: list[int] = []
+    counts = []
     plain = ModelSampler.sample
 
     def counted(self, prompts, sampling):
@@ -225,9 +227,7 @@ def test_a_model_answers_many_dialogues_in_batches_and_as_it_would_alone(
 def test_the_event_loop_goes_on_while_a_model_answers_and_an_agent_outlives_its_loop(
     tiny_folder, tmp_path, monkeypatch
 ):
-    export_model(
-        load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path
-    )
+    export(tiny_folder, tmp_path)
     agent, others_went_on = HFAgent(str(tmp_path)), threading.Event()
     plain = ModelSampler.sample
 
@@ -283,7 +283,7 @@ def test_who_stops_waiting_while_a_batch_is_sampled_keeps_nobody_from_an_answer(
 def test_a_dialogue_goes_on_from_what_is_kept_of_it_and_says_what_it_says_anew(
     tiny_folder, monkeypatch
 ):
-    fed: list[int] = []
+    fed = []
     feed = ModelSampler._feed
 
     def count(self, new, kept, row):
@@ -327,9 +327,7 @@ def test_rows_of_dialogues_are_dropped_when_there_are_too_many(tiny_folder):
 
 
 def test_a_model_that_is_sampled_draws_by_the_seed_of_its_dialogue(tiny_folder, tmp_path, persona):
-    export_model(
-        load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path
-    )
+    export(tiny_folder, tmp_path)
     replies = {}
     for temperature in (0.0, 1.0):
         ReplyConfig(system="Be brief.", max_reply_tokens=8, temperature=temperature).write(tmp_path)

@@ -1,13 +1,12 @@
 """The prompt of a policy: the same in training, sampling and the benchmark."""
 
 import json
-from typing import Any
 
 import pytest
 from paths import ROOT
 from typer.testing import CliRunner
 
-from rlver_gym import Message, RlverError
+from rlver_gym import Message
 from rlver_gym.bench.folder import MANIFEST
 from rlver_gym.cli.root import app
 from rlver_gym.core.agent import agent_prompt
@@ -25,7 +24,7 @@ from rlver_gym.policy.sft_config import make_sft_config
 from rlver_gym.util.errors import AgentError, TrainingError, UnknownName
 
 OWN = ROOT / "recordings" / "en" / "samples" / "own"
-SMALL: dict[str, Any] = {
+SMALL = {
     "iterations": 1,
     "dialogues": 2,
     "group_size": 2,
@@ -58,7 +57,7 @@ def as_messages(users, replies):
     return lines
 
 
-CASES: dict[str, tuple[ReplyConfig | None, dict[str, Any], str]] = {
+CASES = {
     "a folder that says nothing": (None, {}, agent_prompt()),
     "a folder with a prompt": (BRIEF, {}, "Be brief."),
     "a folder in another language": (ZH, {}, agent_prompt("zh")),
@@ -89,7 +88,7 @@ def test_train_sample_and_agent_send_the_same_tokens_for_the_same_dialogue(
             sent = sequence.id_T[: sequence.action_mask_T.argmax()].tolist()
             assert sent == sent_by_agent(users[: turn + 1], replies[:turn])
 
-    drawn: list[list[int]] = []
+    drawn = []
     sample = ModelSampler.sample
 
     def record(self, prompts, sampling):
@@ -146,7 +145,7 @@ def test_the_prompt_of_a_warm_start_is_that_of_its_training_and_of_what_was_trai
         run_training(config, out=out, resume=True)
 
 
-REFUSED: dict[str, tuple[ReplyConfig | str, dict[str, Any], type[RlverError], str]] = {
+REFUSED = {
     "for another style": (BRIEF, {"style": "think"}, TrainingError, "lost with style think"),
     "in another language": (BRIEF, {"language": "zh"}, TrainingError, "language zh"),
     "two prompts": (

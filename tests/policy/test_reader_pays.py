@@ -2,11 +2,10 @@
 
 import json
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
-from torch import nn
+from tiny_policy import SHORT
 
 from rlver_gym import Dialogue
 from rlver_gym.library.personas import library
@@ -18,16 +17,6 @@ from rlver_gym.users.reader import ReaderUser
 from rlver_gym.users.reader_states import LAYOUT, NUM_KINDS, FrozenStates
 from rlver_gym.util.errors import TrainingError, UnknownName
 from rlver_gym.util.model_cache import SHARED
-
-SMALL: dict[str, Any] = {
-    "iterations": 1,
-    "dialogues": 2,
-    "group_size": 2,
-    "max_reply_tokens": 8,
-    "max_tokens": 1024,
-    "lr": 1e-2,
-    "eval_every": 0,
-}
 
 
 @pytest.fixture
@@ -58,7 +47,7 @@ def head(tmp_path, tiny_folder):
 
 
 def learn(model, head, **more):
-    values = SMALL | {"model": str(model), "env_options": {"user": f"reader:{head}"}, **more}
+    values = SHORT | {"model": str(model), "env_options": {"user": f"reader:{head}"}, **more}
     return make_learner(make_config(values, "the test"))
 
 
@@ -69,7 +58,7 @@ def test_the_reader_is_the_policy_without_its_adapters(tiny_folder, head, monkey
     base = ReaderUser(head, base=str(tiny_folder), device="cpu", dtype="float32").read(asked)
     monkeypatch.setattr(FrozenStates, "load", lambda *_: pytest.fail("a second model is loaded"))
     learner = learn(tiny_folder, head, lora_rank=4)
-    decoder: nn.Module = find_causal_lm(learner.models.actor.model).get_decoder()
+    decoder = find_causal_lm(learner.models.actor.model).get_decoder()
     (iteration,) = train(learner)
     assert iteration.metrics
     adapters = [x for name, x in decoder.named_parameters() if "lora_B" in name]

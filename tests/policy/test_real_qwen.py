@@ -7,7 +7,7 @@ import pytest
 from paths import ROOT
 
 from research.real_qwen import folds, memory
-from rlver_gym.policy.learner import Learner, make_learner
+from rlver_gym.policy.learner import make_learner
 from rlver_gym.util.errors import TrainingError
 
 OWN = ROOT / "recordings" / "en" / "samples" / "own"
@@ -17,8 +17,8 @@ def test_folds_that_are_done_and_the_model_before_are_not_computed_again(
     tiny_folder, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setitem(folds.SETTINGS, "max_tokens", 3000)  # the tiny tokenizer's are shorter
-    made: list[Learner] = []
-    asked_before: list[int] = []
+    made = []
+    asked_before = []
 
     def make_small(config):
         learner = make_learner(config)

@@ -3,7 +3,6 @@
 import json
 import random
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +35,7 @@ from rlver_gym.policy.sft_config import SftConfig
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import TrainingError, UserFailed
 
-SMALL: dict[str, Any] = {
+SMALL = {
     "iterations": 4,
     "dialogues": 4,
     "group_size": 2,
@@ -136,7 +135,7 @@ SHARES = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 def test_the_alarm_rings_in_time_for_a_bribe_and_not_for_generosity(payer, warns, ends):
     values = SMALL | {"dialogues": 16, "reference": "embedded", "env_options": {"user": payer}}
     config = make_config(values | {"stop_on_gap": 8}, "the test")
-    learner: Any = SimpleNamespace(config=config, reference_start=None)
+    learner = SimpleNamespace(config=config, reference_start=None)
     learner.envs = [make_for_loop("RLVER-Empathy-v0", user=payer)]
     check = RewardOveroptimisationCheck(learner)
     warned, ended, scores = [], [], []
@@ -274,7 +273,7 @@ def test_a_policy_that_learns_a_bribe_is_stopped_in_time_and_goes_on_when_told(t
 
 def test_it_is_asked_every_few_iterations_at_first_and_at_last():
     few = {"iterations": 5, "reference": "reader", "reference_every": 3}
-    asked: Any = SimpleNamespace(config=make_config(few, "the test"))
+    asked = SimpleNamespace(config=make_config(few, "the test"))
     assert [
         number for number in range(1, 6) if RewardOveroptimisationCheck.is_due(asked, number)
     ] == [1, 3, 5]
@@ -295,8 +294,8 @@ def test_dialogues_are_sampled_evenly_from_those_that_count():
         def __init__(self, number):
             self.number, self.valid = number, number != 0
 
-    dialogues: Any = [One(number) for number in range(9)]
-    chosen: list[Any] = sample_dialogues(dialogues, 4)
+    dialogues = [One(number) for number in range(9)]
+    chosen = sample_dialogues(dialogues, 4)
     assert [one.number for one in chosen] == [1, 3, 5, 7]
     assert len(sample_dialogues(dialogues, 100)) == 8
     assert sample_dialogues(dialogues[:1], 4) == []

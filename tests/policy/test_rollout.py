@@ -24,7 +24,7 @@ from rlver_gym.policy.models.rollout import (
     make_grouped_reset_specs,
     raise_if_all_failed,
 )
-from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
+from rlver_gym.policy.models.sampler import Completion, ModelSampler, Sampling
 from rlver_gym.policy.models.trajectory import TranscriptLine
 from rlver_gym.util.errors import TrainingError, UserFailed
 
@@ -74,7 +74,7 @@ class Scripted:
 
     def __init__(self, turns):
         self.turns = turns
-        self.asked: list[list[Prompt]] = []
+        self.asked = []
         self.forgot = 0
 
     def sample(self, prompts, sampling):
@@ -381,7 +381,7 @@ def three_ways(tiny_folder, direct, candidates, sampler_class=ModelSampler, at_o
 def test_of_several_candidates_the_best_is_said_and_the_dialogue_goes_on_from_it(
     tiny_folder, direct
 ):
-    tried: list[list[str]] = []
+    tried = []
 
     class Noting(ModelSampler):
         def sample(self, prompts, sampling):
@@ -502,7 +502,7 @@ class SideBySide(Rewinding):
 
     def __init__(self, fails=False):
         super().__init__()
-        self.asked: list[list[str]] = []
+        self.asked = []
         self.fails = fails
 
     def save_state(self):

@@ -4,7 +4,6 @@ what the run does.
 
 import hashlib
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from paths import ROOT
@@ -15,11 +14,10 @@ from rlver_gym.corpora.corpus import Corpus
 from rlver_gym.policy import evaluate, learner, run_training
 from rlver_gym.policy.config import make_config
 from rlver_gym.policy.learning import micro_batches, steps
-from rlver_gym.policy.models.tiny_model import build_tiny_model
 from rlver_gym.util.errors import TrainingError
 
 OWN = ROOT / "recordings" / "en" / "samples" / "own"
-PLAIN: dict[str, Any] = {
+PLAIN = {
     "iterations": 2,
     "dialogues": 6,
     "group_size": 2,
@@ -29,9 +27,9 @@ PLAIN: dict[str, Any] = {
     "save_every": 1,
     "show_every": 1,
 }
-CORPUS: dict[str, Any] = {"corpus": str(OWN), "group_size": 4, "max_tokens": 4096}
-EVALUATED: dict[str, Any] = {"eval_every": 1, "eval_dialogues": 2}
-CONTEXTS: dict[str, dict[str, Any]] = {
+CORPUS = {"corpus": str(OWN), "group_size": 4, "max_tokens": 4096}
+EVALUATED = {"eval_every": 1, "eval_dialogues": 2}
+CONTEXTS = {
     "dialogues": EVALUATED,
     "nobody evaluated": {"eval_every": 0},
     "a corpus": CORPUS | EVALUATED,
@@ -39,7 +37,7 @@ CONTEXTS: dict[str, dict[str, Any]] = {
 }
 WATCHING = {"eval_every", "eval_dialogues", "eval_options", "stop_on_alarm", "env", "env_options"}
 """What has another meaning where nobody is evaluated."""
-CHANGES: dict[str, dict[str, Any]] = {
+CHANGES = {
     "env": {"env": "RLVER-Challenging-v0"},
     "env_options": {"env_options": {"user": "test_reference:Whimsical"}},
     "style": {"style": "think"},
@@ -85,7 +83,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "target_kl": {"target_kl": 1e-9},
     "reward": {"reward": "test_run_options:count_letters"},
 }
-NEEDS: dict[str, dict[str, Any]] = {
+NEEDS = {
     "critic_lr": {"algo": "ppo", "group_size": 4},
     "critic_knows": {"algo": "ppo", "group_size": 4},
     "next_reply": {"compare": "replies"},
@@ -110,13 +108,6 @@ def test_the_walk_goes_over_every_option_of_a_run():
     assert CHANGES.keys() | {"model", "corpus"} == RUN_OPTIONS
 
 
-@pytest.fixture(scope="module")
-def model(one_thread, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    build_tiny_model(folder, hidden=32, layers=1, vocab=400)
-    return str(folder)
-
-
 def note_calls(patch, seen, module, name):
     """What a function of the module is called with, as far as it is plain."""
     do = getattr(module, name)
@@ -131,7 +122,7 @@ def note_calls(patch, seen, module, name):
 
 def trace(values, folder):
     """What a run leaves, and what shows in no file; or why there was none."""
-    seen: list[Any] = []
+    seen = []
     with pytest.MonkeyPatch.context() as patch:
         for module, name in (
             (learner, "collect_rollouts"),

@@ -4,15 +4,14 @@ re-reading everything each time.
 
 import copy
 import inspect
+import json
 import math
-import threading
-from http.server import ThreadingHTTPServer
-from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
-from completions import JsonHandler, completion
+from asking import answering
+from completions import completion
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig
 
@@ -75,7 +74,7 @@ def test_ragged_dialogues_with_kept_caches_equal_each_alone_read_from_scratch(
 
 def count_fed(model, monkeypatch):
     """How many tokens pass through the model, pass by pass."""
-    fed: list[int] = []
+    fed = []
     trunk = model.base_model
     run = trunk.forward
 
@@ -175,7 +174,7 @@ def test_the_highest_chance_never_gives_an_impossible_token():
     assert int(token) < 500
 
 
-def test_a_model_that_broke_is_not_sampled_from(model):
+def test_a_model_that_broke_is_not_sampled_from():
     with pytest.raises(TrainingError, match="not finite"):
         pick_tokens(torch.tensor([[0.0, torch.nan]]), torch.tensor([0.5]), Sampling(1, frozenset()))
 
@@ -284,40 +283,35 @@ def test_sampling_leaves_the_model_in_the_mode_it_was_in(model):
     model.eval()
 
 
-class Server(JsonHandler):
+class Server:
     """Completes token ids with the ids that follow them, as vLLM would."""
 
-    asked: ClassVar[list[dict[str, Any]]] = []
-    answer: ClassVar[dict[str, Any]] = {}
+    def __init__(self):
+        self.asked, self.other = [], {}
 
-    def answered(self, asked):
-        self.asked.append(asked)
+    def __call__(self, request):
+        self.asked.append(asked := json.loads(request.body))
         start = asked["prompt"][-1]
         ids = range(start + 1, start + 1 + asked["max_tokens"])
         stop = next((i for i, one in enumerate(ids) if one in asked["stop_token_ids"]), None)
         ids = list(ids)[: None if stop is None else stop + 1]
-        return 200, completion(
-            ids, [-0.5] * len(ids), "length" if stop is None else "stop", self.answer
-        )
+        ended = "length" if stop is None else "stop"
+        return 200, completion(ids, [-0.5] * len(ids), ended, self.other)
 
 
 @pytest.fixture
 def server():
-    Server.asked, Server.answer = [], {}
-    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as listening:
-        thread = threading.Thread(target=listening.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{listening.server_port}/v1"
-        listening.shutdown()
-        thread.join()
+    server = Server()
+    with answering(server) as server.url:
+        yield server
 
 
 def test_a_server_is_sampled_from_with_ids_alone(server):
-    sampler = ServerSampler(server, "m", seeded=True)
+    sampler = ServerSampler(server.url, "m", seeded=True)
     sampling = Sampling(4, frozenset({12}), temperature=0.7, top_k=5)
     drawn = sampler.sample([Prompt(0, [3, 10], 1), Prompt(1, [40], 2)], sampling)
     assert drawn == [Completion([11, 12], [-0.5] * 2), Completion([41, 42, 43, 44], [-0.5] * 4)]
-    asked = sorted(Server.asked, key=lambda one: one["seed"])
+    asked = sorted(server.asked, key=lambda one: one["seed"])
     assert [one["prompt"] for one in asked] == [[3, 10], [40]]
     assert {
         (one["temperature"], one["top_k"], one["return_tokens_as_token_ids"]) for one in asked
@@ -332,8 +326,8 @@ def test_a_server_is_sampled_from_with_ids_alone(server):
         ) == (1, 0, 0, 0)
         assert one["ignore_eos"], "what ends a reply is the learner's to say"
     sampler.forget()
-    ServerSampler(server, "m").sample([Prompt(0, [3, 10], 1)], sampling)
-    assert "seed" not in Server.asked[-1], (
+    ServerSampler(server.url, "m").sample([Prompt(0, [3, 10], 1)], sampling)
+    assert "seed" not in server.asked[-1], (
         "a seed of its own keeps vLLM from drawing a batch at once"
     )
 
@@ -353,17 +347,17 @@ def test_a_server_is_sampled_from_with_ids_alone(server):
     ],
 )
 def test_a_server_whose_answers_cannot_be_learned_from_is_refused(server, answer, told):
-    Server.answer = answer
+    server.other = answer
     with pytest.raises(TrainingError, match=told):
-        ServerSampler(server, "m").sample([Prompt(0, [3], 1)], Sampling(4, frozenset({12})))
+        ServerSampler(server.url, "m").sample([Prompt(0, [3], 1)], Sampling(4, frozenset({12})))
 
 
 def test_a_log_probability_that_a_server_lost_ends_no_training(server):
     for lost in (None, math.nan):
-        Server.answer = {
+        server.other = {
             "logprobs": {"tokens": ["token_id:5", "token_id:6"], "token_logprobs": [-1.0, lost]}
         }
-        (drawn,) = ServerSampler(server, "m").sample(
+        (drawn,) = ServerSampler(server.url, "m").sample(
             [Prompt(0, [3], 1)], Sampling(4, frozenset({12}))
         )
         assert (drawn.ids, drawn.logprobs[0]) == ([5, 6], -1.0)

@@ -12,9 +12,9 @@ import sys
 import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
+import torch
 from interrupts import end_in, heeding_ctrl_c
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
@@ -35,7 +35,7 @@ from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.json_lines import open_locked
 from rlver_gym.util.stop import StopRequested, StopSignals, handle_stops
 
-SMALL: dict[str, Any] = {
+SMALL = {
     "iterations": 3,
     "dialogues": 2,
     "group_size": 2,
@@ -59,7 +59,7 @@ def model(one_thread, tmp_path_factory):
 
 
 def make_small(model, algo):
-    own: dict[str, Any] = {"critic_knows": "persona", "group_size": 4} if algo == "ppo" else {}
+    own = {"critic_knows": "persona", "group_size": 4} if algo == "ppo" else {}
     return TrainConfig(model=model, algo=algo, **SMALL | own)
 
 
@@ -264,8 +264,6 @@ def test_a_second_process_on_the_same_folder_is_refused(resume, copy, tmp_path, 
 
 @pytest.mark.parametrize("name", ["learner.safetensors", "optimizer.pt"])
 def test_a_checkpoint_that_lacks_a_tensor_names_it(name, copy, config):
-    import torch
-
     folder = copy / "checkpoints" / "000003"
     lost = "actor.model.model.norm.weight"
     if name == "optimizer.pt":
@@ -464,8 +462,8 @@ def test_stops_at_random_moments_change_nothing(algo, stops, model, tmp_path):
     values = make_small(model, algo).model_dump(exclude_unset=True)
     few = values | {"iterations": 2 * stops, "save_every": 3, "eval_every": 4}
     fields = [f"--{name.replace('_', '-')}={value}" for name, value in few.items()]
-    command: list[object] = ["train", *fields, "--out"]
-    taught: list[object] = ["sft", "--model", model, "--dialogues", 60, "--epochs", 2]
+    command = ["train", *fields, "--out"]
+    taught = ["sft", "--model", model, "--dialogues", 60, "--epochs", 2]
     taught += ["--held-out", 0.1, "--save-every", 4, "--out"]
     for name, words in (("train", command), ("sft", taught)):
         _, errors = start(*words, tmp_path / f"whole-{name}").communicate(timeout=600)

@@ -4,7 +4,6 @@ import copy
 import json
 import re
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,13 +11,17 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from full_disk import files_of_at_most
 from pages import read_page
 from safetensors.torch import load_file
 from tiny_policy import played, tiny, trying
 from typer.testing import CliRunner
 
+from rlver_gym.cli.root import app
+from rlver_gym.cli.train import build_config, spell_flag
 from rlver_gym.environment.alarms import find_alerts
 from rlver_gym.library.personas import library
+from rlver_gym.policy import run_training as runs
 from rlver_gym.policy.checkpoints import Checkpoints, load, save
 from rlver_gym.policy.config import (
     FIELDS,
@@ -50,7 +53,6 @@ from rlver_gym.policy.learning.rollouts import pack_rollouts
 from rlver_gym.policy.learning.steps import make_optimizer, take_steps
 from rlver_gym.policy.models.actor import Actor, Critic, Models
 from rlver_gym.policy.models.sampler import Completion
-from rlver_gym.policy.models.tiny_model import build_tiny_model
 from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine, ignore_progress
 from rlver_gym.policy.run_training import run_training
 from rlver_gym.studio.page import write_page
@@ -72,14 +74,6 @@ SMALL = {
 GROUPS = SMALL | {"group_size": 2}
 UNWATCHED = {"eval_every": 0, "eval_dialogues": 24}
 """Nobody is evaluated."""
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    torch.set_num_threads(1)
-    folder = tmp_path_factory.mktemp("tiny")
-    build_tiny_model(folder, hidden=32, layers=1, vocab=400)
-    return str(folder)
 
 
 @pytest.mark.parametrize("algo", ["ppo", "grpo", "dpo"])
@@ -226,22 +220,13 @@ def test_a_resumed_run_shows_no_dialogue_twice(model, tmp_path):
     assert shown == [f"## Iteration {number}" for number in (1, 1, 2, 2, 3, 3)]
 
 
-@pytest.mark.skipif(
-    sys.platform != "linux", reason="a limit on the size of files stands for the full disk"
-)
 def test_a_disk_without_room_for_the_weights_leaves_the_old_checkpoint(model, tmp_path):
-    import resource
-
     learner = make_learner(TrainConfig(model=model, **(GROUPS | UNWATCHED)))
     kept = Checkpoints(tmp_path)
     kept.write(1, lambda path: save(learner, path))
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
-    try:
-        with pytest.raises(TrainingError, match=r"cannot be written.*000001, is intact"):
-            kept.write(2, lambda path: save(learner, path))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    says = r"cannot be written.*000001, is intact"
+    with files_of_at_most(10_000), pytest.raises(TrainingError, match=says):
+        kept.write(2, lambda path: save(learner, path))
     assert [path.name for path in tmp_path.iterdir()] == ["000001"]
     load(learner, tmp_path / "000001")
 
@@ -298,22 +283,17 @@ def test_the_reference_is_the_model_as_it_was_at_the_start(model):
     ],
 )
 def test_bad_input_is_named(options, says, tmp_path):
-    from rlver_gym.cli.root import app
-
     result = CliRunner().invoke(app, ["train", "--out", str(tmp_path / "run"), *options])
     assert result.exit_code != 0
     assert says in str(result.exception) + result.output
 
 
-@pytest.mark.parametrize("preset", ["quick"])
-def test_a_preset_of_the_tiny_model_names_the_two_commands_when_no_model_is_given(preset, tmp_path):
-    from rlver_gym.cli.root import app
-
-    result = CliRunner().invoke(app, ["train", "--config", preset, "--out", str(tmp_path / "run")])
+def test_a_preset_of_the_tiny_model_names_the_two_commands_when_no_model_is_given(tmp_path):
+    result = CliRunner().invoke(app, ["train", "--config", "quick", "--out", str(tmp_path / "run")])
     says = str(result.exception)
     (demonstration,) = re.findall(r"rlver-gym sft (--out runs/warm .*?)\. Then", says)
-    assert demonstration in (PRESETS / f"{preset}.yaml").read_text()
-    assert f"rlver-gym train --config {preset} --model runs/warm" in says
+    assert demonstration in (PRESETS / "quick.yaml").read_text()
+    assert "rlver-gym train --config quick --model runs/warm" in says
     assert not (tmp_path / "run").exists()
 
 
@@ -367,8 +347,6 @@ def test_a_sampler_is_compared_with_the_learner_as_soon_as_the_policy_learns(mod
 
 
 def test_an_alarm_is_shown_and_ends_a_run_that_asks_for_it(model, tmp_path, capsys, monkeypatch):
-    from rlver_gym.policy import run_training as runs
-
     def alarmed(learner):
         return evaluate(learner)._replace(alarms=["says the same to everybody."])
 
@@ -545,8 +523,6 @@ def test_an_option_that_decides_nothing_is_an_error(options, name):
 @pytest.mark.parametrize("preset", sorted(path.stem for path in PRESETS.glob("*.yaml")))
 @pytest.mark.parametrize("algo", ["ppo", "grpo", "rloo", "rft", "dpo"])
 def test_a_preset_goes_with_every_algorithm(preset, algo):
-    from rlver_gym.cli.train import build_config
-
     config = build_config(preset, {"algo": algo})
     assert config.algo == algo
     assert config.group > 1 or algo in ("ppo", "rft", "dpo")
@@ -572,8 +548,6 @@ def test_a_section_of_a_file_holds_nothing_but_its_own_fields(section, tmp_path)
 
 
 def test_a_number_that_a_preset_gives_can_be_taken_away():
-    from rlver_gym.cli.train import build_config
-
     assert build_config("quick", {}).target_kl == 0.1
     assert build_config("quick", {"target_kl": "none"}).target_kl is None
     assert build_config("quick", {"target_kl": "0.2", "clip_low": "1e-1"}).target_kl == 0.2
@@ -581,8 +555,6 @@ def test_a_number_that_a_preset_gives_can_be_taken_away():
 
 
 def test_a_server_that_a_file_names_can_be_taken_away(tmp_path):
-    from rlver_gym.cli.train import build_config
-
     (tmp_path / "run.yaml").write_text(
         "vllm: http://127.0.0.1:9/v1\nvllm_folder: /shared\nlora_rank: 8\n"
     )
@@ -603,9 +575,6 @@ def test_runs_of_one_name_are_drawn_apart(tmp_path):
 
 
 def test_every_field_is_an_option_with_a_help_text():
-    from rlver_gym.cli.root import app
-    from rlver_gym.cli.train import spell_flag
-
     shown = CliRunner().invoke(app, ["train", "--help-all"], env={"COLUMNS": "200"}).output
     assert "runs/train-ALGO-STYLE-MODEL-SEED" in " ".join(shown.split())
     assert folder_name(TrainConfig(model="runs/warm", seed=3)) == "train-grpo-direct-warm-3"

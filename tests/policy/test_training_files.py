@@ -4,11 +4,10 @@ never code from a config.
 
 import json
 import os
-from collections.abc import Callable
 
 import pytest
 
-from rlver_gym.policy.checkpoints import Checkpoints
+from rlver_gym.policy.checkpoints import Checkpoints, read_state
 from rlver_gym.policy.config import (
     list_presets,
     make_config,
@@ -169,7 +168,7 @@ def test_own_users_that_are_no_code_stand_in_a_config(tmp_path):
     assert config.env_options["user"] == "openai:MODEL"
 
 
-EDITS: dict[str, Callable[[dict], object]] = {
+EDITS = {
     "a list": lambda state: [state],
     "no iteration": lambda state: {
         name: value for name, value in state.items() if name != "iteration"
@@ -184,9 +183,6 @@ EDITS: dict[str, Callable[[dict], object]] = {
 
 @pytest.mark.parametrize("name", EDITS)
 def test_an_edited_checkpoint_is_named_with_its_remedy(tmp_path, name):
-    pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
-    from rlver_gym.policy.checkpoints import read_state
-
     state = {
         "iteration": 7,
         "version": "0.1.0",

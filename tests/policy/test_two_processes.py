@@ -23,7 +23,6 @@ from rlver_gym.policy.learning.steps import make_optimizer, take_steps
 from rlver_gym.policy.models import actor as actor_module
 from rlver_gym.policy.models import distributed
 from rlver_gym.policy.models.actor import Actor, Critic, Models
-from rlver_gym.policy.models.tiny_model import build_tiny_model
 from rlver_gym.policy.models.trajectory import ignore_progress
 
 TOKENS = 100
@@ -132,9 +131,7 @@ def left_unexplained(metrics):
 
 
 @pytest.mark.slow
-def test_a_run_of_two_processes_leaves_the_folder_that_one_leaves(tmp_path):
-    model = tmp_path / "tiny"
-    build_tiny_model(model, hidden=32, layers=1, vocab=400)
+def test_a_run_of_two_processes_leaves_the_folder_that_one_leaves(model, tmp_path):
     few = (
         f"train --model {model} --iterations 2 --dialogues 4 --algo ppo --critic-knows persona"
         " --max-reply-tokens 8 --eval-every 1 --eval-dialogues 2 --save-every 1 --show-every 1"
@@ -162,9 +159,7 @@ def test_a_run_of_two_processes_leaves_the_folder_that_one_leaves(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_give_the_warm_start_that_one_gives(tmp_path):
-    model = tmp_path / "tiny"
-    build_tiny_model(model, hidden=32, layers=1, vocab=400)
+def test_two_processes_give_the_warm_start_that_one_gives(model, tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     said = {}
     for number, folder in ((1, one), (2, two)):
@@ -177,7 +172,7 @@ def test_two_processes_give_the_warm_start_that_one_gives(tmp_path):
     assert said[two] == said[one]
     assert left_in(two) == left_in(one)
     weights, together = (load_file(folder / "model.safetensors") for folder in (one, two))
-    begun = load_file(model / "model.safetensors")
+    begun = load_file(f"{model}/model.safetensors")
     for name, weight in weights.items():
         assert torch.allclose(together[name], weight, atol=1e-4), name
     assert any(

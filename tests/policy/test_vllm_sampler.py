@@ -3,14 +3,12 @@ asked of vLLM with a real model and real adapters; vLLM itself wants a GPU.
 """
 
 import json
-import threading
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-import torch
+from asking import answering
 from commands import run_processes
-from completions import JsonHandler, completion
+from completions import completion
 
 peft = pytest.importorskip("peft", reason="adapters need peft: pip install '.[lora]'")
 from rlver_gym.policy.config import TrainConfig, make_config
@@ -18,7 +16,6 @@ from rlver_gym.policy.iteration import train
 from rlver_gym.policy.learner import make_learner
 from rlver_gym.policy.models.model import load_model
 from rlver_gym.policy.models.sampler import ModelSampler, Prompt, Sampling
-from rlver_gym.policy.models.tiny_model import build_tiny_model
 from rlver_gym.util.errors import TrainingError
 
 pytestmark = pytest.mark.filterwarnings(
@@ -27,20 +24,18 @@ pytestmark = pytest.mark.filterwarnings(
 """What peft asks transformers 5.23 for."""
 
 
-class Vllm(ThreadingHTTPServer):
+class Vllm:
     """One base model and the adapters that it was told to load, one request at a time."""
 
     def __init__(self, model):
-        super().__init__(("127.0.0.1", 0), _Handler)
         self.model = model
-        self.lock = threading.Lock()
-        self.adapters: dict[str, ModelSampler] = {}
-        self.told: list[tuple[str, str]] = []
-        self.keys: set[str] = set()
+        self.adapters = {}
+        self.told = []
+        self.keys = set()
 
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_port}/v1"
+    def __call__(self, request):
+        self.keys.add(request.headers.get("authorization"))
+        return self.answer(request.path, json.loads(request.body))
 
     def answer(self, path, asked):
         if path == "/v1/load_lora_adapter":
@@ -78,31 +73,11 @@ class Vllm(ThreadingHTTPServer):
         )
 
 
-class _Handler(JsonHandler):
-    server: Vllm
-
-    def answered(self, asked):
-        with self.server.lock:
-            self.server.keys.add(self.headers["Authorization"])
-            return self.server.answer(self.path, asked)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    torch.set_num_threads(1)
-    folder = tmp_path_factory.mktemp("tiny")
-    build_tiny_model(folder, hidden=32, layers=1, vocab=400)
-    return str(folder)
-
-
 @pytest.fixture
 def vllm(model):
-    with Vllm(model) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+    vllm = Vllm(model)
+    with answering(vllm) as vllm.url:
+        yield vllm
 
 
 def config(model, address, folder, **others):

@@ -3,7 +3,7 @@
 import configparser
 import re
 from collections import defaultdict
-from typing import Any, Literal, get_args, get_origin
+from typing import Literal, get_args, get_origin
 
 import pytest
 from command_uses import COMMANDS
@@ -35,7 +35,7 @@ def list_options():
                 yield option, parameter
 
 
-PARAMETERS: dict[str, list[Any]] = defaultdict(list)
+PARAMETERS = defaultdict(list)
 for _name, _parameter in list_options():
     PARAMETERS[_name].append(_parameter)
 

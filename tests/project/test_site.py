@@ -17,7 +17,7 @@ import time
 import unicodedata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -148,7 +148,7 @@ def test_commands_on_a_page_have_these_options(page):
     code = re.sub(r"\\\n *", "", text_of(page))
     for line in re.findall(r"^ *rlver-gym .+|`rlver-gym [^`]+`", code, re.MULTILINE):
         words = line.strip(" `").split()[1:]
-        command: Any = get_command(app)
+        command = get_command(app)
         while words and words[0] in getattr(command, "commands", {}):
             command = command.commands[words.pop(0)]
         known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
@@ -180,7 +180,7 @@ def test_everything_on_a_page_runs_in_order(page, tmp_path):
         pytest.skip(f"needs: pip install '.[{extra}]'")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     env = {**os.environ, "PATH": path, "COLUMNS": "200", "OPENAI_API_KEY": ""}
-    beside: list[subprocess.Popen[bytes]] = []
+    beside = []
     try:
         for block in blocks_of(page):
             if block.how == "not run":

@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 import warnings
-from typing import Any
 
 import gymnasium as gym
 import pytest
@@ -16,12 +15,14 @@ from failing import FailsInTurn
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env, data_equivalence
+from test_server import Slow
 
 from rlver_gym import EmpathyEnv, EmpathyVectorEnv, env_card
 from rlver_gym.core.cards import shipped_env_ids
 from rlver_gym.environment.dialogue_env import DialogueEnv
 from rlver_gym.environment.make import make_env
 from rlver_gym.library.personas import library
+from rlver_gym.testing import ChatServer
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import (
     CardError,
@@ -51,7 +52,7 @@ RUDE = ("Shut up, you are pathetic.",)
 
 @pytest.fixture
 def remote(serve):
-    made: list[gym.Env[Any, Any]] = []
+    made = []
 
     def make(env_id="RLVER-Empathy-v0", *, server=None, **options):
         options.setdefault("url", (server or serve()).url)
@@ -65,7 +66,7 @@ def remote(serve):
 
 def rollout(env, seed, words, options=None):
     """Two episodes, the second without a seed."""
-    seen: list[Any] = [env.reset(seed=seed, options=options)]
+    seen = [env.reset(seed=seed, options=options)]
     for _ in range(2):
         over, turn = False, 0
         while not over:
@@ -179,7 +180,7 @@ def test_gymnasiums_checker_passes_with_warnings_as_errors(serve, remote):
         check_env(remote(server=server, render_mode="ansi").unwrapped)
 
 
-def test_the_strategy_view_is_equal_too(serve, remote):
+def test_the_strategy_view_is_equal_too(remote):
     here, there = gym.make("RLVER-Strategy-v0"), remote("RLVER-Strategy-v0")
     for env in (here, there):
         env.reset(seed=2)
@@ -309,8 +310,6 @@ def test_a_server_that_is_not_there_is_named_soon():
 
 
 def test_another_kind_of_server_is_recognised():
-    from rlver_gym.testing import ChatServer
-
     with ChatServer("x") as server, pytest.raises(ServerRefused, match="not as rlver-gym serve"):
         make_env(url=server.base_url.removesuffix("/v1"))
 
@@ -339,8 +338,6 @@ def test_a_full_server_is_waited_for_and_then_named(serve, remote):
 
 
 def test_dialogues_beside_each_other_wait_at_once_on_64_connections(serve):
-    from test_server import Slow
-
     user = Slow()
     server = serve(users={"slow": user}, max_connections=64)
     envs = EmpathyVectorEnv(num_envs=70, url=server.url)
@@ -409,8 +406,6 @@ def test_refused_and_dropped_connections_change_nothing(serve, remote):
 
 
 def test_a_step_that_timed_out_can_be_taken_again_and_is_taken_once(serve, remote):
-    from test_server import Slow
-
     user = Slow()
     env = remote(server=serve(users={"slow": user}))
     env.reset(seed=0)
@@ -426,8 +421,6 @@ def test_a_step_that_timed_out_can_be_taken_again_and_is_taken_once(serve, remot
 
 
 def test_a_step_leaves_the_event_loop_free_and_a_cancelled_one_is_taken_once(serve, remote):
-    from test_server import Slow
-
     user = Slow()
     env = remote(server=serve(users={"slow": user}), timeout_s=20.0, patience_s=0.0).unwrapped
 
@@ -530,8 +523,6 @@ def test_a_step_of_many_that_failed_gives_the_same_when_it_is_taken_again(serve)
 def test_closing_waits_for_what_another_dialogue_asks_on_the_same_connection(
     serve, caller, monkeypatch
 ):
-    from test_server import Slow
-
     monkeypatch.setattr("rlver_gym.environment.remote._MAX_CONNECTIONS", 1)
     user = Slow()
     server = serve(users={"slow": user})
@@ -554,7 +545,7 @@ def test_closing_waits_for_what_another_dialogue_asks_on_the_same_connection(
 def test_every_vectorization_mode_gives_the_texts_of_this_machine(serve, mode):
     def play(**options):
         env = gym.make_vec("RLVER-Empathy-v0", num_envs=2, **options)
-        seen: list[Any] = [env.reset(seed=3)[0]]
+        seen = [env.reset(seed=3)[0]]
         for turn in range(11):
             texts, *numbers, _ = env.step((WORDS[turn % 7], WORDS[(turn + 1) % 7]))
             seen.append((tuple(texts), *(one.tolist() for one in numbers)))

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -39,7 +38,7 @@ def test_the_token_is_asked_for_where_it_is_needed(schema):
 
 def test_every_field_of_the_requests_is_described(schema):
     for name in ("EpisodeRequest", "StepRequest"):
-        fields: dict[str, Any] = schema["components"]["schemas"][name]["properties"]
+        fields = schema["components"]["schemas"][name]["properties"]
         assert [field for field, kind in fields.items() if "description" not in str(kind)] == []
 
 

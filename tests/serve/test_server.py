@@ -536,9 +536,7 @@ def test_a_user_that_failed_makes_an_episode_that_is_no_score(serve, caller):
         (KeyError("secret in a traceback"), 500, "server-error"),
     ],
 )
-def test_after_an_error_the_same_request_can_be_sent_again(
-    serve, caller, error, status, kind, caplog
-):
+def test_after_an_error_the_same_request_can_be_sent_again(serve, caller, error, status, kind):
     call = caller(serve(users={"bad": FailsInTurn(1, error, times=1)}))
     episode = call.begin()["episode_id"]
     problem = assert_problem(call.step(episode, 1, WORDS, "a"), status, kind)
@@ -567,7 +565,7 @@ def test_metrics_count_what_happened(serve, caller):
     assert values["rlver_gym_turns_under_way",] == 0
 
 
-def test_the_token_is_in_no_log_and_no_answer(serve, caller, caplog, capfd, monkeypatch):
+def test_the_token_is_in_no_log_and_no_answer(serve, caller, caplog, capfd):
     caplog.set_level(0)
     server = serve(token=TOKEN, users={"bad": FailsInTurn(1, KeyError("x"))})
     call = caller(server, TOKEN)

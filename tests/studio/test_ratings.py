@@ -87,7 +87,7 @@ def test_the_agreement_is_that_of_the_ratings(studio):
     for rater, shift in (("Ann", 1), ("Bo", 2)):
         for _ in range(3):
             rate_next(studio, rater, opinion(shift))
-    rows: dict[tuple[str, int], dict[str, int]] = {}
+    rows = {}
     for line in map(json.loads, (studio.folder / "ratings.jsonl").read_text().splitlines()):
         place = rows.setdefault((line["dialogue"], line["turn"]), {})
         place[line["rater"]] = line["change"]

@@ -155,7 +155,7 @@ def test_a_fault_of_somebody_s_own_agent_is_told_on_the_page(tmp_path, monkeypat
         agent.reply(())
 
 
-def test_a_model_of_the_studio_is_bound_by_a_budget_as_in_a_benchmark(tmp_path):
+def test_a_model_of_the_studio_is_bound_by_a_budget_as_in_a_benchmark():
     speakers = pytest.importorskip("rlver_gym.studio.speakers")
     with ChatServer("I hear you.") as model:
         chat = ChatSettings(base_url=model.base_url, budget=Budget(calls=1))

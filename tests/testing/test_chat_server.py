@@ -8,7 +8,6 @@ import threading
 from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
 
 import openai
 import pytest
@@ -44,7 +43,7 @@ def using(server, work, **options):
     return asyncio.run(run())
 
 
-ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "My dog died."}]}
+ASKED = {"model": "m", "messages": [{"role": "user", "content": "My dog died."}]}
 
 
 async def say(client, text="My dog died.", **options):
@@ -208,7 +207,7 @@ def test_a_function_answers_each_body():
     for function in (shout, slowly):
         with ChatServer(function) as server:
             assert said(server, "hello") == "HELLO"
-    wrong: dict[str, Any] = {
+    wrong = {
         "KeyError": lambda body: body["nothing"],
         "has to be a str, not int": lambda _: 3,
     }
@@ -283,7 +282,7 @@ def test_calls_beyond_the_capacity_wait_where_that_is_asked_for():
 
 
 def test_a_call_that_the_client_gave_up_frees_its_place():
-    options: dict[str, Any] = {"capacity": 1, "retry_after_s": 0.01}
+    options = {"capacity": 1, "retry_after_s": 0.01}
     with ChatServer(
         "yes", latency_s=lambda body: 3600 * ("slow" in str(body)), **options
     ) as server:

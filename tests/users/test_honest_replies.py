@@ -29,9 +29,7 @@ PAIRS = [
     json.loads(line)
     for line in (DATA / "expectations_en.jsonl").read_text(encoding="utf-8").splitlines()
 ]
-HONEST: dict[str, list[str]] = json.loads(
-    (DATA / "honest_replies_en.json").read_text(encoding="utf-8")
-)
+HONEST = json.loads((DATA / "honest_replies_en.json").read_text(encoding="utf-8"))
 
 
 def begun(persona_id, need=None):
@@ -48,7 +46,7 @@ def in_order(half):
     """By need, of each pair whether the better reply earns more: 1, or 0, and a half when both earn
     the same.
     """
-    found: dict[str, list[float]] = {}
+    found = {}
     for pair in (pair for pair in PAIRS if pair["half"] == half):
         session = begun(pair["persona"], pair.get("need"))
         for utterance in pair["before"]:

@@ -7,6 +7,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -237,7 +238,7 @@ def test_a_user_of_ones_own_that_is_well_is_what_it_is_without_a_guard(own, tmp_
 
 
 def test_an_agent_that_blocks_keeps_no_other_dialogue_from_beginning(own, tmp_path):
-    came: list[tuple[float, str]] = []
+    came = []
     answers = EmbeddedAnswers(card="SAGE-Sentient-v0")
 
     def noted(body):
@@ -263,8 +264,6 @@ def test_an_agent_that_blocks_keeps_no_other_dialogue_from_beginning(own, tmp_pa
 
 
 def test_code_is_called_in_one_thread_of_its_own_until_it_is_abandoned():
-    import threading
-
     code = CodeRunner(0.5)
     names = {code.call(threading.get_ident) for _ in range(3)}
     assert len(names) == 1

@@ -5,7 +5,6 @@ with the embedded user, records and what is refused.
 import json
 import shutil
 import sys
-from typing import Any
 
 import extract_states
 import fit_reader
@@ -275,7 +274,7 @@ def test_a_change_is_both_opinions_and_the_worse_one_where_it_is_far(user, repli
 
 def test_many_are_appraised_in_one_batch_as_alone(user, base, head, replies, monkeypatch):
     moments = [Moment(Scene(library().get(r.persona), CARD, 0), 40, r.dialogue) for r in replies]
-    asked: list[int] = []
+    asked = []
     read = Head.read
     monkeypatch.setattr(Head, "read", lambda self, x: (asked.append(len(x)), read(self, x))[1])
     together = user.appraise_many(moments)
@@ -364,7 +363,7 @@ def test_notes_are_read_back_exactly():
 )
 def test_a_harmed_head_is_refused(head, tmp_path, harm):
     with np.load(head) as file:
-        values: dict[str, Any] = dict(file)
+        values = dict(file)
     path = tmp_path / "head.npz"
     if harm == "weight":
         values["weight"] = values["weight"][:, :3]

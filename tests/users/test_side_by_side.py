@@ -135,7 +135,7 @@ def test_a_whole_dialogue_is_one_request_whose_emotion_begins_anew_after_an_end(
 
 
 def test_when_one_moment_fails_the_others_are_asked_for_no_longer(persona, card):
-    asked: list[str] = []
+    asked = []
 
     class Slow:
         async def aappraise(self, scene, emotion, dialogue):

@@ -15,7 +15,7 @@ class Card:
 
 
 def test_a_copy_that_differs_elsewhere_shares_what_was_compiled_of_its_parts():
-    compiled: list[str] = []
+    compiled = []
 
     @cache_by_parts("person", "situation")
     def whole(card):
@@ -37,7 +37,7 @@ def test_a_copy_that_differs_elsewhere_shares_what_was_compiled_of_its_parts():
 
 
 def test_without_parts_each_card_is_compiled_by_itself():
-    count: list[Card] = []
+    count = []
 
     @cache_by_identity
     def number(card):
@@ -49,7 +49,7 @@ def test_without_parts_each_card_is_compiled_by_itself():
 
 
 def test_a_memo_computes_once_and_forgets_all_when_it_is_full():
-    computed: list[str] = []
+    computed = []
     memo = Memo[str, int](lambda key: computed.append(key) or len(key), 2)
     assert [memo["a"], memo["bc"], memo["a"]] == [1, 2, 1]
     assert memo["def"] == 3
