@@ -10,6 +10,7 @@ import json
 import sys
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from ordinary_talk import PEOPLE
 
@@ -23,7 +24,7 @@ CARD = Path(__file__).parent / "run" / "run.yaml"
 SEED = 7
 
 
-def hold(attack: Attack, who: str, number: int) -> dict[str, object]:
+def hold(attack: Attack, who: str, number: int) -> dict[str, Any]:
     """One dialogue, as a line of a corpus."""
     session = EmpathySession(EmbeddedUser(), library().get(who), env_card(str(CARD)), SEED)
     opening, turns = session.start(), []
