@@ -11,7 +11,7 @@ from rlver_gym.bench.table import Table
 from rlver_gym.environment.alarms import find_sure_acts
 from rlver_gym.environment.episode import Episode
 from rlver_gym.users.embedded.english import LABEL, LABELS
-from rlver_gym.users.embedded.hear import hear, split_line
+from rlver_gym.users.embedded.hear import hear, read_line
 from rlver_gym.util.groups import group, mean_by
 from rlver_gym.util.interval import RESAMPLES, Interval, bootstrap, format_estimate, format_mean
 
@@ -61,11 +61,7 @@ def label_turn(utterance: str, lines: Sequence[str]) -> frozenset[str] | None:
     labels = {
         "question": "?" in utterance,
         "restatement": "retell" in remarks
-        or any(
-            not heard.runs.isdisjoint(piece.sentence.runs)
-            for line in lines
-            for piece in split_line(line)
-        ),
+        or any(not heard.runs.isdisjoint(read_line(line).runs) for line in lines),
         "reflection": is_reflecting,
         "affirmation": bool((acts | remarks) & _AFFIRMING),
         "suggestion": bool((acts | remarks) & _SUGGESTING),

@@ -1,6 +1,7 @@
 """Text into words and stems. Frozen: a score must not move because a library's stemmer did."""
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
 from sys import intern
@@ -13,7 +14,8 @@ _LETTERS = bytes(
     ord(" ") if _WORD.fullmatch(chr(code)) is None and code != ord("'") else code
     for code in range(256)
 )
-"""A table for `bytes.translate`: blanks for all that is in no word."""
+_LETTERS_IN_LINES = _LETTERS[:10] + b"\n" + _LETTERS[11:]
+"""Tables for `bytes.translate`: blanks for all that is in no word, or but for the ends of lines."""
 _DATA: dict[str, Any] = load_yaml("rlver_gym.core", "words.yaml")
 _IRREGULAR_CONTRACTIONS = {
     word: tuple(written_out.split()) for word, written_out in _DATA["contractions"].items()
@@ -92,8 +94,21 @@ def words(text: str) -> tuple[str, ...]:
 
 def split_words(text: str) -> tuple[str, ...]:
     """As `words`, for texts that will not be asked about again."""
+    return _split_plain(_fold(text, _LETTERS))
+
+
+def split_each(texts: Sequence[str]) -> list[tuple[str, ...]]:
+    """`split_words` of each of many texts, faster at once."""
+    lines = "\n".join([text.replace("\n", " ") for text in texts])
+    return list(map(_split_plain, _fold(lines, _LETTERS_IN_LINES).split("\n"))) if texts else []
+
+
+def _fold(text: str, letters: bytes) -> str:
     plain = text.lower().replace("’", "'").replace("‘", "'")
-    plain = plain.encode("ascii", "replace").translate(_LETTERS).decode("ascii")
+    return plain.encode("ascii", "replace").translate(letters).decode("ascii")
+
+
+def _split_plain(plain: str) -> tuple[str, ...]:
     tokens = plain.split()
     if "'" in plain or "cannot" in plain:
         for at in reversed(

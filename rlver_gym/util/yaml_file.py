@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.constructor import SafeConstructor
+from yaml.resolver import Resolver
 
 from rlver_gym.util.errors import CardError
 from rlver_gym.util.files import MakeError, read_text
@@ -21,6 +23,7 @@ MAX_NODES = 30_000
 _QUOTED_CHARS = 80
 _ALIAS = "YAML anchors and aliases (& and *) are not allowed. Write the value out."
 _TAG = "YAML tags (!…) are not allowed: remove the tag, or quote the text if it begins with '!'."
+_TOO_MANY = f"more than {MAX_NODES:,} values. Split the file."
 _SECOND = "a second document begins here (---). Give each a file of its own."
 _KINDS = ("map", "seq", "str", "int", "float", "bool", "null")
 
@@ -31,27 +34,25 @@ class _Refused(yaml.YAMLError):
     """Valid YAML that is not allowed: the line, from 0, and what is wrong with its remedy."""
 
 
-class _Loader(_Base):
-    """The safe loader for texts, dates among them, numbers, lists and mappings; no key twice."""
+class _Scalars(SafeConstructor, Resolver):
+    """What plain words stand for: texts, dates among them, numbers, true, false and null."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 (declared so by PyYAML)
         first: [pair for pair in pairs if pair[0].rpartition(":")[2] in _KINDS]
-        for first, pairs in _Base.yaml_implicit_resolvers.items()
+        for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys: set[str] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            line = key_node.start_mark.line
-            if not isinstance(key, str):
-                raise _Refused(line, f"the key {_quote(key)} is not text. Put it in quotes.")
-            if key in keys:
-                raise _Refused(
-                    line, f"the key {_quote(key)} stands here twice. Remove one of them."
-                )
-            keys.add(key)
-        return super().construct_mapping(node, deep=deep)
+    def __init__(self) -> None:
+        SafeConstructor.__init__(self)
+        Resolver.__init__(self)
+
+    def read(self, event: yaml.ScalarEvent) -> Any:
+        """The value of a scalar; what is in quotes is a text."""
+        if not event.implicit[0] or event.value[:1] not in self.yaml_implicit_resolvers:
+            return event.value
+        tag = self.resolve(yaml.ScalarNode, event.value, event.implicit)
+        node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark)
+        return self.yaml_constructors[tag](self, node)
 
     def construct_number(self, node: yaml.ScalarNode) -> float:
         is_int = node.tag.endswith(":int")
@@ -68,7 +69,61 @@ class _Loader(_Base):
 
 
 for _kind in ("int", "float"):
-    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _Loader.construct_number)
+    _Scalars.add_constructor(f"tag:yaml.org,2002:{_kind}", _Scalars.construct_number)
+_SCALARS = _Scalars()
+
+
+class _Document:
+    """A value, made as the parser says what comes: once through the text, and no nodes."""
+
+    def __init__(self, text: str) -> None:
+        self._events = yaml.parse(text, Loader=_Base)
+        self._nodes = 0
+
+    def read(self) -> Any:
+        """None for an empty text."""
+        values = []
+        for event in self._events:
+            if values and isinstance(event, yaml.DocumentStartEvent):
+                raise _Refused(event.start_mark.line, _SECOND)
+            if isinstance(event, yaml.NodeEvent):
+                values.append(self._read_node(event, 1))
+        return values[0] if values else None
+
+    def _read_node(self, event: Any, depth: int) -> Any:
+        """`depth`: of what is within, if anything is."""
+        self._nodes += 1
+        if event.anchor or isinstance(event, yaml.AliasEvent):
+            raise _Refused(event.start_mark.line, _ALIAS)
+        if event.tag:
+            raise _Refused(event.start_mark.line, _TAG)
+        if self._nodes > MAX_NODES:
+            raise _Refused(event.start_mark.line, _TOO_MANY)
+        if isinstance(event, yaml.ScalarEvent):
+            return _SCALARS.read(event)
+        if depth > MAX_DEPTH:
+            raise _Refused(event.start_mark.line, _TOO_DEEP)
+        is_mapping = isinstance(event, yaml.MappingStartEvent)
+        return self._read_mapping(depth) if is_mapping else self._read_sequence(depth)
+
+    def _read_sequence(self, depth: int) -> list[Any]:
+        values: list[Any] = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            values.append(self._read_node(event, depth + 1))
+        return values
+
+    def _read_mapping(self, depth: int) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key, line = self._read_node(event, depth + 1), event.start_mark.line
+            if not isinstance(key, str):
+                raise _Refused(line, f"the key {_quote(key)} is not text. Put it in quotes.")
+            if key in values:
+                raise _Refused(
+                    line, f"the key {_quote(key)} stands here twice. Remove one of them."
+                )
+            values[key] = self._read_node(next(self._events), depth + 1)
+        return values
 
 
 def parse_yaml(text: str, source: str, error: MakeError = CardError) -> Any:
@@ -83,8 +138,7 @@ def parse_yaml(text: str, source: str, error: MakeError = CardError) -> Any:
             f"{source}: larger than {MAX_BYTES // 1024} KiB. Split it, or shorten its texts."
         )
     try:
-        _check_plain(text)
-        return yaml.load(text, Loader=_Loader)  # a safe loader: see _Loader
+        return _Document(text).read()
     except _Refused as problem:
         line, reason = problem.args
         raise error(f"{source}: line {line + 1}: {reason}") from None
@@ -100,24 +154,6 @@ def parse_yaml(text: str, source: str, error: MakeError = CardError) -> Any:
             f"{source}:{line} not valid YAML: {what}. Quote texts that hold ': ' or begin with a"
             " sign."
         ) from problem
-
-
-def _check_plain(text: str) -> None:
-    depth = documents = nodes = 0
-    for event in yaml.parse(text, Loader=_Base):
-        nodes += isinstance(event, yaml.NodeEvent)
-        documents += isinstance(event, yaml.DocumentStartEvent)
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        for is_so, reason in (
-            (getattr(event, "anchor", None), _ALIAS),
-            (getattr(event, "tag", None), _TAG),
-            (documents > 1, _SECOND),
-            (nodes > MAX_NODES, f"more than {MAX_NODES:,} values. Split the file."),
-            (depth > MAX_DEPTH, _TOO_DEEP),
-        ):
-            if is_so:
-                raise _Refused(event.start_mark.line, reason)
 
 
 def _quote(value: Any) -> str:
@@ -141,7 +177,7 @@ def load_yaml(package: str, name: str) -> Any:
 def find_line(path: Path, place: Sequence[str | int]) -> int | None:
     """The line, from 1, of a place in a YAML file, or of the nearest that holds it."""
     text = read_text(path, max_bytes=MAX_BYTES, error=CardError)
-    node, line = yaml.compose(text, Loader=_Loader), None
+    node, line = yaml.compose(text, Loader=_Base), None
     for part in place:
         if isinstance(node, yaml.MappingNode):
             pairs = [pair for pair in node.value if pair[0].value == part]

@@ -50,9 +50,8 @@ def appraise_moment(moment: Moment, need: HiddenNeed) -> list[Contribution]:
             strongest = max(parts) if points > 0 else min(parts)
             name = names[parts.index(strongest)]
             claim, sure_from, what = _CLAIMS[name]
-            note = (
-                claim if inputs[name] >= sure_from else f"its words, weighed for {what} (not sure)"
-            )
+            is_sure = inputs[name] >= sure_from
+            note = claim if is_sure else f"its words, weighed for {what} (not sure)"
             contributions.append(Contribution(group, points, note))
     rules, garble = find_rules(moment)
     gained = sum([contribution.points for contribution in contributions])
@@ -95,9 +94,7 @@ def compute_inputs(moment: Moment, need: HiddenNeed) -> dict[str, float]:
         "asks_fresh": float(bool(asks) and fresh > 0 and is_new),
         **elsewhere,
         "reflects": max(0.0, above["reflect_feeling"]),
-        "feeling": (1.0 if moment.told_words.isdisjoint(feelings) else 0.5)
-        * heeds
-        * bool(feelings),
+        "feeling": heeds * bool(feelings) * (0.5 + 0.5 * moment.told_words.isdisjoint(feelings)),
         "validates": sure["validate"] * heeds,
         "sides": sure["side"] * heeds,
         "praises": sure["praise"] * heeds,

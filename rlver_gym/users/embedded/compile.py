@@ -1,6 +1,7 @@
 """Compile: a card, once: who is in it, and every line that it can say. Knows no dialogue."""
 
-from collections import Counter
+from array import array
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -11,20 +12,19 @@ import numpy as np
 
 from rlver_gym.core.inquiries import PERSONAL_INQUIRIES
 from rlver_gym.core.persona import Anchor, Fact, Person, Persona, Situation
-from rlver_gym.core.words import split_sentences, split_words
+from rlver_gym.core.words import split_each, split_sentences, split_words
 from rlver_gym.users.embedded import english
 from rlver_gym.users.embedded.english import DATA, LABEL, LEXICON, RELATIONS, embed_lines
 from rlver_gym.util.files import load_json
 from rlver_gym.util.frozen import Memo, cache_by_identity, cache_by_parts
 
 RETRIEVAL: dict[str, Any] = load_json(DATA, "retrieval.json")
-Index = dict[Any, list[int]]  # by token, or by word, the numbers of what has it
+SIZE = array("i").itemsize
+Index = dict[Any, bytes]  # by token, or by word, the numbers of what has it, as C integers
 NUMBERS = frozenset(english.word_groups("numbers to nineteen")[0][2:]) | english.word_set("tens")
 NUMBERS |= {"hundred", "thousand"}
 _TITLES = frozenset("mr mrs ms dr miss".split())
 _MOST_WAYS = 10  # ways of asking for one thing that are compared
-
-
 _WORDS = Memo(split_words, 10_000)  # of texts, split once for all that is compiled of them
 
 
@@ -64,15 +64,16 @@ class _Story(_Topics):
     def __init__(self, situation: Situation, left_out: frozenset[str]) -> None:
         topics = tuple(_list_topics(situation, left_out))
         anchors = [anchor for _, anchor in situation.anchors.each()]
-        texts = list(_list_texts(situation.model_dump()))
+        texts = _list_texts(situation.model_dump())
+        _WORDS.update(zip(texts, split_each(texts), strict=True))
         super().__init__(topics)
         words = [word for text in texts for word in _WORDS[text]]
         # names by each of their words, and by relation where it is one's alone
         self.people = _find_people(situation)
         self.names = frozenset(self.people) - RELATIONS  # in lower case
         self.pronouns: dict[str, str] = {one.name: one.pronoun for one in situation.people}
-        self.vocabulary = _find_tokens(*texts)
         self.words = frozenset(words)
+        self.vocabulary = frozenset([LEXICON[word].token for word in self.words]) - {0}
         self.text = f" {' '.join(words)} "
         told = [disclosure.normal for disclosure in situation.disclosures]
         self.told_lines = (situation.cause, situation.now, *situation.tried, *told)
@@ -81,7 +82,7 @@ class _Story(_Topics):
         self.anchor_kinds = [kind for kind, _ in situation.anchors.each()]
         self.anchors = embed_lines([_WORDS[anchor.text] for anchor in anchors])
         self.anchor_sizes = [max(1, len(own)) for own in tokens]
-        self.anchors_with = _index(tokens)
+        self.anchors_with = {t: tuple(array("i", at)) for t, at in _index(tokens).items()}
         self.marks = _list_marks(anchors)
         self.marks_needed = [max(2, len(anchor.words) - 1) for anchor in anchors]
 
@@ -116,10 +117,10 @@ class Card:
         shift = len(story.topics)
         owners = np.array(story.way_owners + [at + shift for at in own.way_owners], np.int64)
         self.way_owners, self.way_starts = np.unique(owners, return_index=True)
-        self.topics_with = _join(story.topics_with, own.topics_with, shift)
+        self.topics_with = having = _join(story.topics_with, own.topics_with, shift)
         self.ways_with = _join(story.ways_with, own.ways_with, len(story.ways))  # by word
         # how much tokens tell topics apart, in nats
-        self.weight = {t: log(1 + len(topics) / len(at)) for t, at in self.topics_with.items()}
+        self.weight = {t: log(1 + len(topics) * SIZE / len(at)) for t, at in having.items()}
         self.by_key = {(topic.kind, topic.key, topic.whom): topic for topic in topics}
         # the topics that a label asks for, and below them the label's column
         asked = [(at, LABEL[topic.key]) for at, topic in enumerate(topics) if topic.key in LABEL]
@@ -149,25 +150,25 @@ def _compile_person(person: Person, left_out: frozenset[str]) -> _Topics:
 
 
 def _find_tokens(*texts: str) -> frozenset[int]:
-    words = {word for text in texts for word in _WORDS[text]}
-    return frozenset([LEXICON[word].token for word in words]) - {0}
+    return frozenset([LEXICON[word].token for text in texts for word in _WORDS[text]]) - {0}
 
 
 def _join(first: Index, second: Index, shift: int) -> Index:
     """Both, the numbers of the second moved on."""
     joined = dict(first)
     for key, numbers in second.items():
-        joined[key] = [*first.get(key, ()), *[at + shift for at in numbers]]
+        moved = array("i", [at + shift for at in array("i", numbers)])
+        joined[key] = first.get(key, b"") + moved.tobytes()
     return joined
 
 
 def _index(texts: Sequence[Iterable[Any]]) -> Index:
     """By token, or by word, the numbers of the texts that have it."""
-    numbers: Index = {}
+    numbers: dict[Any, list[int]] = defaultdict(list)
     for at, tokens in enumerate(texts):
         for token in tokens:
-            numbers.setdefault(token, []).append(at)
-    return numbers
+            numbers[token].append(at)
+    return {key: array("i", at).tobytes() for key, at in numbers.items()}
 
 
 def _list_marks(anchors: Sequence[Anchor]) -> dict[int, list[tuple[int, int]]]:
@@ -178,8 +179,7 @@ def _list_marks(anchors: Sequence[Anchor]) -> dict[int, list[tuple[int, int]]]:
             for part in group.split("|"):
                 token = LEXICON[max(_WORDS[part], key=len)].token
                 marks.setdefault(token, []).append((at, 1 << number))
-    marks.pop(0, None)
-    return marks
+    return {token: tuple(own) for token, own in marks.items() if token}
 
 
 def _find_people(situation: Situation) -> dict[str, str]:
@@ -195,12 +195,14 @@ def _find_people(situation: Situation) -> dict[str, str]:
     return people
 
 
-def _list_texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list | tuple):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _list_texts(part)
+def _list_texts(value: Any) -> list[str]:
+    texts = []
+    for part in value.values() if isinstance(value, dict) else value:
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, (dict, list, tuple)):
+            texts += _list_texts(part)
+    return texts
 
 
 def _list_topics(situation: Situation, left_out: Collection[str]) -> Iterator[Topic]:
@@ -212,8 +214,7 @@ def _list_topics(situation: Situation, left_out: Collection[str]) -> Iterator[To
     for feeling, lines in situation.feelings.items():
         yield Topic("feeling", str(feeling), tuple(lines), about=(str(feeling),))
     for at, suggestion in enumerate(situation.suggestions):
-        lines, ways = tuple(suggestion.reply), tuple(suggestion.to)
-        yield Topic("suggestion", str(at), lines, ways=ways)
+        yield Topic("suggestion", str(at), tuple(suggestion.reply), ways=tuple(suggestion.to))
     for at, thread in enumerate(situation.threads):
         yield Topic("thread", str(at), tuple(thread.lines), about=tuple(thread.about))
     for one in situation.disclosures:

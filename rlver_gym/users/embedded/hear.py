@@ -41,6 +41,7 @@ _HURTS = (  # a pattern, words of which it needs one, that deny it, marks of quo
 )
 _NO_END, _LITTLE = word_set("no end"), word_set("little words")
 _FOREIGN = word_set("little words of other languages")
+_NO_VECTOR = np.zeros((1, 64), np.float32)
 _NO_LABELS = np.zeros((1, len(LABELS)), np.float32)
 _NO_EVIDENCE = np.full((1, len(ACTS)), -3.0, np.float32)
 
@@ -85,21 +86,20 @@ class _Read(NamedTuple):
     questions: tuple[int, ...]
 
 
-def _read(text: str) -> list[_Read]:
-    """The sentences of a text that have words."""
+def _read(text: str, *, is_line: bool = False) -> list[_Read]:
+    """The sentences of a text that have words; of a line of the person without what they ask."""
     reads = []
     for part in split_sentences(text.replace("’", "'"))[:_MOST_SENTENCES]:
         words = split_words(part)
         if words:
-            columns = zip(*[LEXICON[word] for word in words], strict=True)
-            # words of the lexicon: one object each
+            columns = zip(*[LEXICON[word] for word in words], strict=True)  # one object each
             words, tokens, folded, rows, acts, asks, neighbours, nones, functions, _ = columns
             topics, size = tuple(filter(None, tokens)), sum(functions)
             runs = tuple(map(hash, zip(folded, folded[1:], folded[2:], strict=False)))
             strange = tuple(compress(words, nones)) if True in nones else ()
             about = topics, frozenset(topics), runs, neighbours, strange, size
-            sentence = Sentence(part, words, *about, *_find_ask(part, words))
-            reads.append(_Read(sentence, rows, acts, asks))
+            ask = () if is_line else _find_ask(part, words)
+            reads.append(_Read(Sentence(part, words, *about, *ask), rows, acts, asks))
     return reads
 
 
@@ -126,27 +126,30 @@ class Piece(NamedTuple):
     vector: np.ndarray
 
 
-def _read_piece(text: str) -> list[Piece]:
-    """The first sentence of a text, if it has words."""
-    return [
-        Piece(sentence._replace(ask="", suggests=False), sums, english.scale(sums))
-        for sentence, rows, *_ in _read(text)[:1]
-        for sums in [english.embed(rows, (0,))]
-    ]
+def _make_piece(text: str) -> Piece:
+    [sentence] = _SENTENCES[text]
+    sums = english.embed([LEXICON[word].row for word in sentence.words], (0,))
+    return Piece(sentence, sums, english.scale(sums))
 
 
-_PIECES = Memo(_read_piece, 20_000)
+_SENTENCES = Memo(lambda text: [read.sentence for read in _read(text, is_line=True)], 20_000)
+_PIECES = Memo(_make_piece, 20_000)
+
+
+def read_line(text: str) -> Heard:
+    """A line of the person, without its vectors."""
+    parts = split_sentences(text)[:_MOST_SENTENCES]
+    return _join(text, [sentence for part in parts for sentence in _SENTENCES[part]], _NO_VECTOR)
 
 
 def split_line(text: str) -> tuple[Piece, ...]:
     """What a line of the person says, sentence by sentence."""
-    parts = split_sentences(text)[:_MOST_SENTENCES]
-    return tuple([piece for part in parts for piece in _PIECES[part]])
+    return tuple([_PIECES[sentence.text] for sentence in read_line(text).sentences])
 
 
 def join_pieces(text: str, pieces: Sequence[Piece]) -> Heard:
     """The line, heard."""
-    total = sum([piece.sum for piece in pieces], np.zeros((1, 64), np.float32))
+    total = sum([piece.sum for piece in pieces], _NO_VECTOR)
     vectors = np.concatenate([*[piece.vector for piece in pieces], english.scale(total)])
     return _join(text, [piece.sentence for piece in pieces], vectors)
 

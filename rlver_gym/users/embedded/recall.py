@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -40,17 +41,17 @@ class Moment:
         pieces = split_line(line)
         self.card, told, self.utterances, self.asked_without_uptake = kept
         self.heard, self.last, self.pieces = heard, join_pieces(line, pieces), (*told, pieces)
-        is_short = len(heard.words) < FEWEST
-        self.logit = None if is_short else weigh_salad(heard, self.card.words)
+        self.logit = weigh_salad(heard, self.card.words) if len(heard.words) >= FEWEST else None
         every = [piece for pieces in self.pieces for piece in pieces]
         parts = [piece.sentence for piece in every]
+        lines = [[piece.sentence.words for piece in pieces] for pieces in self.pieces]
         # of all that the person said: tokens, runs, words, vectors, and what is known again
-        self.told = frozenset([token for part in parts for token in part.topics])
-        self.told_runs = frozenset([run for part in parts for run in part.runs])
-        self.told_words = frozenset([word for part in parts for word in part.words])
+        self.told = frozenset(chain.from_iterable([part.topics for part in parts]))
+        self.told_runs = frozenset(chain.from_iterable([part.runs for part in parts]))
+        self.told_words = frozenset(chain.from_iterable([part.words for part in parts]))
         self.told_vectors = np.concatenate([self.last.vectors[:0], *[one.vector for one in every]])
-        self.lines = frozenset([line for told in self.pieces for line in list_sentences(told)])
-        self.own = frozenset([token for one in self.utterances for token in one.tokens])
+        self.lines = frozenset(chain.from_iterable(map(list_sentences, lines)))
+        self.own = frozenset(chain.from_iterable([one.tokens for one in self.utterances]))
 
     def keep(self) -> Kept:
         """What is kept of it when it has passed."""
@@ -99,7 +100,6 @@ def _find_kept(card: Card, dialogue: Dialogue) -> Kept:
     return kept
 
 
-def list_sentences(pieces: Sequence[Piece]) -> list[tuple[str, ...]]:
+def list_sentences(line: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """By what sentences a line is known again: short ones only where there are no others."""
-    every = [piece.sentence.words for piece in pieces]
-    return [words for words in every if len(words) > 3] or every
+    return [words for words in line if len(words) > 3] or line

@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlver_gym.users.embedded.compile import RETRIEVAL
+from rlver_gym.users.embedded import hear
+from rlver_gym.users.embedded.compile import RETRIEVAL, SIZE
 from rlver_gym.users.embedded.english import UNIT
-from rlver_gym.users.embedded.hear import Heard, join_pieces, split_line
+from rlver_gym.users.embedded.hear import Heard
 from rlver_gym.users.embedded.recall import Moment, list_sentences
 from rlver_gym.util.frozen import Memo
 
@@ -27,10 +28,10 @@ def score_topics(moment: Moment, heard: Heard, at: int) -> np.ndarray:
     if at >= 0 and len(card.way_owners):
         words = frozenset(said.words)
         likes = (card.ways @ vector) * (WEIGHTS["way_like"] / UNIT)
-        ways = [way for word in words for way in card.ways_with.get(word, ())]
+        ways = b"".join([card.ways_with[word] for word in words if word in card.ways_with])
         if ways:
-            shared = np.bincount(ways, minlength=len(likes)) * card.way_roots
-            likes += shared * (WEIGHTS["phrase"] / len(words) ** 0.5)
+            shared = np.bincount(np.frombuffer(ways, np.intc), minlength=len(likes))
+            likes += shared * card.way_roots * (WEIGHTS["phrase"] / len(words) ** 0.5)
         scores[card.way_owners] += np.maximum.reduceat(likes, card.way_starts)
     if at >= 0:
         scores[card.asked[0]] += heard.labels[at].take(card.asked[1]) * WEIGHTS["label"]
@@ -41,8 +42,9 @@ def score_topics(moment: Moment, heard: Heard, at: int) -> np.ndarray:
         known = [token for token in tokens if token in card.weight]
         if known:
             having = [card.topics_with[token] for token in known]
-            worth = np.repeat([card.weight[token] for token in known], list(map(len, having)))
-            topics = [topic for topics in having for topic in topics]
+            many = [len(topics) // SIZE for topics in having]
+            worth = np.repeat([card.weight[token] for token in known], many)
+            topics = np.frombuffer(b"".join(having), np.intc)
             scores += np.bincount(topics, worth, len(scores)) * share
     return scores
 
@@ -86,10 +88,9 @@ class ReadLine(NamedTuple):
 
 
 def _read_line(text: str) -> ReadLine:
-    pieces = split_line(text)
-    line = join_pieces(text, pieces)
-    has_time = not _TIMES.isdisjoint(line.words)
-    return ReadLine(has_time, line.tokens, line.runs, frozenset(list_sentences(pieces)))
+    line = hear.read_line(text)
+    known_by = frozenset(list_sentences([sentence.words for sentence in line.sentences]))
+    return ReadLine(not _TIMES.isdisjoint(line.words), line.tokens, line.runs, known_by)
 
 
 read_line = Memo(_read_line, 30_000).__getitem__

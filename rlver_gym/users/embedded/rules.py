@@ -72,9 +72,8 @@ def find_rules(moment: Moment) -> tuple[list[Contribution], float]:
     if moment.logit is not None:
         logits = [utterance.logit for utterance in before if utterance.logit is not None]
         garble = find_garble(heard, moment.card.words, moment.logit, logits)
-        costs.append(
-            _cost("garble", "could not follow it: words that do not hang together", garble)
-        )
+        note = "could not follow it: words that do not hang together"
+        costs.append(_cost("garble", note, garble))
     if "cut" in heard.acts:
         last = quote(heard.sentences[-1].text)
         costs.append(_cost("cut", f"left a sentence unfinished: “{last}”"))

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -103,9 +103,9 @@ class Speaker:
             if sentence.suggests or sentence.act == "advise":
                 topics = retrieve.find_answers(self.moment, self.heard, at, suggests=True)
                 lines = [line for number in topics for line in self.card.topics[number].lines]
-                if fresh := self._fresh(lines):
+                if fresh := next(self._fresh(lines), None):
                     self.is_done = True
-                    return fresh[:1]
+                    return [fresh]
         true = [r for r in self.reasons if r.points * self.change > 0 and r.code in _REASONS]
         worst = max(true, key=lambda reason: abs(reason.points), default=None)
         manners = [_REACTIONS["said"].get(sentence.act, "") for sentence in self.heard.sentences]
@@ -161,8 +161,8 @@ class Speaker:
     def _answer_guess(self, feeling: str) -> str:
         """Whether they have a feeling: in words of the card, or yes or no."""
         topic = self.card.by_key.get(("feeling", feeling, ""))
-        if topic and (fresh := self._fresh(topic.lines)):
-            return fresh[0]
+        if topic and (fresh := next(self._fresh(topic.lines), None)):
+            return fresh
         kinds = ("unconfirmed", "no") if feeling in _PLEASANT else ("confirmed", "heard", "yes")
         said = next(filter(None, map(self._react, kinds)), [])
         return " ".join([*said, *self._tell()])
@@ -178,8 +178,8 @@ class Speaker:
         topics = retrieve.find_answers(self.moment, heard, at)
         for number in topics:
             is_open = self.card.topics[number].depth <= self.depth + 1 or self.emotion >= 30
-            if is_open and (fresh := self._fresh(self._order(number, heard, at))):
-                return fresh[0]
+            if is_open and (fresh := next(self._fresh(self._order(number, heard, at)), None)):
+                return fresh
         again = self._fresh_stock(self.manner.asked_again or PHRASES["again"])
         if not topics or not again:
             return ""
@@ -223,7 +223,7 @@ class Speaker:
         if self.is_done:
             return []
         lines = self.scene.persona.situation.hints.of(self.scene.persona.need)
-        fresh = self._fresh(lines)
+        fresh = list(self._fresh(lines))
         is_open = len(lines) - len(fresh) < min(_MOST_HINTS, len(lines))
         hint = [self._pick(fresh)] if is_open else []
         return (hint if self.draw("hint") < _HINTS else []) or self._tell() or hint
@@ -241,7 +241,7 @@ class Speaker:
             topic = card.topics[number]
             if topic.depth <= self.depth and near[at] > -np.inf:
                 lines = topic.lines if is_thread[at] else self._order(number)[:2]
-                fresh = self._fresh(lines)
+                fresh = list(self._fresh(lines))
                 if fresh and (is_thread[at] or len(fresh) == len(lines)):
                     return fresh[:1]
         return []
@@ -262,8 +262,8 @@ class Speaker:
             lines.sort(key=lambda line: not read(line).has_time)
         return lines
 
-    def _fresh(self, lines: Iterable[str]) -> list[str]:
-        return [line for line in lines if not retrieve.was_said(self.moment, line)]
+    def _fresh(self, lines: Iterable[str]) -> Iterator[str]:
+        return (line for line in lines if not retrieve.was_said(self.moment, line))
 
     def _fresh_stock(self, lines: Iterable[str]) -> list[str]:
         """Of lines that fit any story, however short, those that were not said."""
@@ -280,8 +280,7 @@ class Speaker:
                 sentences = self._fresh(split_sentences(part))
                 part = " ".join([sentence for sentence in sentences if sentence not in fresh])
             fresh += [part] if part else []
-        if not fresh:
-            fresh = [self._pick(self._fresh_stock(PHRASES["last"]) or ["…"])]
+        fresh = fresh or [self._pick(self._fresh_stock(PHRASES["last"]) or ["…"])]
         text = add_introductions(self.scene.persona.situation, " ".join(fresh), self.moment)
         return apply_typing_style(self.scene.persona, text)
 
