@@ -1,6 +1,6 @@
 """YAML into plain values, strictly: small, flat, no aliases, tags or doubled keys."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from math import isfinite
 from pathlib import Path
@@ -67,9 +67,13 @@ class _Scalars(SafeConstructor, Resolver):
             )
         return value
 
+    yaml_constructors = {  # noqa: RUF012 (declared so by PyYAML)
+        **SafeConstructor.yaml_constructors,
+        "tag:yaml.org,2002:int": construct_number,
+        "tag:yaml.org,2002:float": construct_number,
+    }
 
-for _kind in ("int", "float"):
-    _Scalars.add_constructor(f"tag:yaml.org,2002:{_kind}", _Scalars.construct_number)
+
 _SCALARS = _Scalars()
 
 
@@ -77,7 +81,7 @@ class _Document:
     """A value, made as the parser says what comes: once through the text, and no nodes."""
 
     def __init__(self, text: str) -> None:
-        self._events = yaml.parse(text, Loader=_Base)
+        self._events: Iterator[Any] = yaml.parse(text, Loader=_Base)
         self._nodes = 0
 
     def read(self) -> Any:

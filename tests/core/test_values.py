@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rlver_gym import env_card
 from rlver_gym.core.cards import shipped_env_ids
 from rlver_gym.core.emotion import Band, Outcome, apply_change, delta, terminal
-from rlver_gym.core.words import content_stems, sentences, stem, words
+from rlver_gym.core.words import content_stems, sentences, split_each, split_words, stem, words
 from rlver_gym.util.errors import CardError, UnknownName
 
 
@@ -108,3 +108,17 @@ def test_a_wrong_env_card_names_file_and_field_in_words(tmp_path, change, says):
         env_card(path)
     assert says in str(error.value)
     assert str(path) in str(error.value)
+
+
+def test_many_texts_are_split_at_once_as_each_is_alone() -> None:
+    texts = [
+        "I can't.\nYou cannot",
+        "",
+        "\n",
+        "ODD\u2028İ Ω’s",
+        "it's 5\r\n o'clock",
+        "no\x0b\x0cyes",
+    ]
+    assert split_each(texts) == list(map(split_words, texts))
+    assert split_each(["a\nb"]) == [("a", "b")]
+    assert split_each([]) == []

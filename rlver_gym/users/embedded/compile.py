@@ -171,7 +171,7 @@ def _index(texts: Sequence[Iterable[Any]]) -> Index:
     return {key: array("i", at).tobytes() for key, at in numbers.items()}
 
 
-def _list_marks(anchors: Sequence[Anchor]) -> dict[int, list[tuple[int, int]]]:
+def _list_marks(anchors: Sequence[Anchor]) -> dict[int, tuple[tuple[int, int], ...]]:
     """Of alternatives of several words, the longest is the mark."""
     marks: dict[int, list[tuple[int, int]]] = {}
     for at, anchor in enumerate(anchors):

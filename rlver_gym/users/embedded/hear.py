@@ -98,7 +98,7 @@ def _read(text: str, *, is_line: bool = False) -> list[_Read]:
             runs = tuple(map(hash, zip(folded, folded[1:], folded[2:], strict=False)))
             strange = tuple(compress(words, nones)) if True in nones else ()
             about = topics, frozenset(topics), runs, neighbours, strange, size
-            ask = () if is_line else _find_ask(part, words)
+            ask = ("", False) if is_line else _find_ask(part, words)
             reads.append(_Read(Sentence(part, words, *about, *ask), rows, acts, asks))
     return reads
 
@@ -132,7 +132,7 @@ def _make_piece(text: str) -> Piece:
     return Piece(sentence, sums, english.scale(sums))
 
 
-_SENTENCES = Memo(lambda text: [read.sentence for read in _read(text, is_line=True)], 20_000)
+_SENTENCES = Memo[str, Any](lambda text: [r.sentence for r in _read(text, is_line=True)], 20_000)
 _PIECES = Memo(_make_piece, 20_000)
 
 
