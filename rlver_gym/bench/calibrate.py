@@ -17,8 +17,7 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.user import Scene
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import ChatSettings
-from rlver_gym.users.llm.judgements import get_unclipped_change
-from rlver_gym.users.llm.user import LLMUser
+from rlver_gym.users.llm import LLMUser, get_unclipped_change
 from rlver_gym.util.correlation import correlation, correlation_within
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.event_loop import gather_all

@@ -18,8 +18,7 @@ from rlver_gym.corpora.corpus import (
 )
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import ChatSettings
-from rlver_gym.users.llm.judgements import get_unclipped_change
-from rlver_gym.users.llm.options import LLMOptions
+from rlver_gym.users.llm import LLMOptions, get_unclipped_change
 from rlver_gym.util.errors import RecordingError
 from rlver_gym.util.terminal import one_line
 

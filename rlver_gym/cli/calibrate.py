@@ -23,8 +23,7 @@ from rlver_gym.cli.report import ask_all
 from rlver_gym.cli.rescore import announce_cost
 from rlver_gym.cli.servers import UserOption, Yes, parse_user_options
 from rlver_gym.llm_client.connect import connect, spending
-from rlver_gym.users.llm.make import sort_options
-from rlver_gym.users.llm.user import LLMUser
+from rlver_gym.users.llm import LLMUser, sort_options
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import CardError, RunError
 from rlver_gym.util.files import path_inside

@@ -23,7 +23,7 @@ from rlver_gym.cli.rescore import appraise_by, make_appraisers
 from rlver_gym.core.user import SentientUser
 from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.settings import locate_server
-from rlver_gym.users.llm.options import LLMOptions
+from rlver_gym.users.llm import LLMOptions
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import RlverError, RunError
 from rlver_gym.util.files import path_inside

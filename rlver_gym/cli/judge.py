@@ -25,8 +25,7 @@ from rlver_gym.core.capabilities import AXES, DIMENSIONS
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.llm_client.connect import connect, spending
 from rlver_gym.llm_client.settings import locate_server
-from rlver_gym.users.llm.make import sort_options
-from rlver_gym.users.llm.options import LLMOptions
+from rlver_gym.users.llm import LLMOptions, sort_options
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import CardError, RunError
 from rlver_gym.util.files import path_inside

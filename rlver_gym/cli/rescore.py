@@ -28,8 +28,7 @@ from rlver_gym.cli.servers import UserOption, Yes, confirm_cost, parse_user_opti
 from rlver_gym.core.user import SentientUser
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users import make_user
-from rlver_gym.users.llm.make import sort_options
-from rlver_gym.users.llm.options import LLMOptions
+from rlver_gym.users.llm import LLMOptions, sort_options
 from rlver_gym.util.errors import CardError, RunError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.terminal import SafeConsole, format_count

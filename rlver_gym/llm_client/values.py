@@ -62,6 +62,16 @@ class ChatRequest:
         )
 
 
+def make_object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON schema of an object with these fields and no others, as strict servers take it."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
 class ChatAnswer(NamedTuple):
     """What a server answered: text that may be anything, for whoever asked to parse."""
 

@@ -44,9 +44,12 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
     kind, _, rest = user.partition(":")
     if kind == "openai" and rest:
         # what asks servers takes half a second to import
-        from rlver_gym.users.llm.make import llm_user  # noqa: PLC0415
+        from rlver_gym.llm_client.connect import connect  # noqa: PLC0415
+        from rlver_gym.llm_client.settings import locate_server  # noqa: PLC0415
+        from rlver_gym.users.llm import LLMUser, sort_options  # noqa: PLC0415
 
-        return llm_user(rest, options)
+        asked, settings = sort_options(rest, options)
+        return LLMUser(connect(locate_server(user, settings)), rest, asked)
     if user in PLAIN_USERS:
         _refuse_options(kind, options)
         return PLAIN_USERS[user]()

@@ -180,6 +180,14 @@ def to_plain(value: Any) -> Any:
     return None if isinstance(value, float) and isnan(value) else value
 
 
+def dump_line(value: dict[str, Any]) -> str:
+    """JSON in one line, whatever the texts hold: also the separators that JSON allows and some
+    readers break lines at.
+    """
+    text = json.dumps(value, ensure_ascii=False)
+    return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
+
+
 def dump_json(value: Any) -> str:
     """JSON for a terminal: escapes what it would obey. `parse_json` gives the same value."""
     return COMMANDS.sub(_escape, json.dumps(value, ensure_ascii=False))

@@ -20,6 +20,7 @@ from rlver_gym import (
     make_agent,
     make_user,
 )
+from rlver_gym.answers.fields import Unreadable
 from rlver_gym.core.dialogue import Reply
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.languages import AGENT_TEXTS
@@ -34,7 +35,7 @@ from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.llm import LLMOptions, LLMUser
 from rlver_gym.users.llm.leak import leaks, remove_leaks
-from rlver_gym.users.llm.parse import Unreadable, change_in, ids_in, read_claims, text_in
+from rlver_gym.users.llm.parse import change_in, ids_in, read_claims, text_in
 from rlver_gym.users.llm.prompts import LANGUAGES, fill_prompt, words
 from rlver_gym.users.llm.requests import FIELDS, schema
 from rlver_gym.util.errors import (

@@ -12,8 +12,7 @@ from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.user import Scene
 from rlver_gym.library.personas import library
-from rlver_gym.users.llm.options import LLMOptions
-from rlver_gym.users.llm.requests import RequestBuilder
+from rlver_gym.users.llm import LLMOptions, RequestBuilder
 
 
 def build_user_rows(

@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from rlver_gym.answers.fields import Unreadable, Vocabulary, read_fields, whole_number
 from rlver_gym.answers.reading import explain_missing_words, read_answer
 from rlver_gym.core.capabilities import HIGHEST, JUDGED, LOWEST
 from rlver_gym.core.dialogue import Message
 from rlver_gym.llm_client.body_fields import THINKING_SWITCH
 from rlver_gym.llm_client.values import ChatAnswer
-from rlver_gym.users.llm.parse import Unreadable, Vocabulary, read_fields, whole_number
 from rlver_gym.util.lookalikes import strip_invisible
 
 _MAX_QUOTATIONS = 10

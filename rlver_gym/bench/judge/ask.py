@@ -11,6 +11,7 @@ from random import Random
 from string import Template
 from typing import Any, NamedTuple
 
+from rlver_gym.answers.fields import Vocabulary, read_fields
 from rlver_gym.bench.judge.answer import (
     Judgement,
     UnusableAnswer,
@@ -20,14 +21,11 @@ from rlver_gym.bench.judge.answer import (
 from rlver_gym.core.capabilities import HIGHEST, JUDGED, LOWEST
 from rlver_gym.core.dialogue import Message
 from rlver_gym.llm_client.body_fields import BodyFields
-from rlver_gym.llm_client.values import Chat, ChatMessage, ChatRequest
-from rlver_gym.users.llm.hostile import find_judge_address
-from rlver_gym.users.llm.options import LLMOptions
-from rlver_gym.users.llm.parse import Vocabulary, read_fields
-from rlver_gym.users.llm.profile import json_line
-from rlver_gym.users.llm.prompts import words
+from rlver_gym.llm_client.values import Chat, ChatMessage, ChatRequest, make_object_schema
+from rlver_gym.users.llm import LLMOptions, find_judge_address, words
 from rlver_gym.util.errors import STOPPING, ChatError
 from rlver_gym.util.event_loop import run_many
+from rlver_gym.util.json_text import dump_line
 from rlver_gym.util.lookalikes import strip_invisible
 from rlver_gym.util.request_origin import make_requests_for, number_dialogue
 from rlver_gym.util.yaml_file import load_yaml
@@ -179,18 +177,13 @@ def _format_dialogue_for_judge(messages: Sequence[Message]) -> str:
         seen = words("en").withheld if turn in withheld else strip_invisible(text)
         role = "supporter" if speaker == "agent" else "person"
         shown.append({"turn": turn, "speaker": role, "text": seen})
-    return json_line({"conversation": shown})
+    return dump_line({"conversation": shown})
 
 
 def _build_answer_schema(names: Sequence[str]) -> dict[str, Any]:
     quotes = {"type": "array", "items": {"type": "string"}}
     score = {"type": "integer", "enum": list(range(LOWEST, HIGHEST + 1))}
-    return {
-        "type": "object",
-        "properties": {name: (quotes, score)[at % 2] for at, name in enumerate(names)},
-        "required": list(names),
-        "additionalProperties": False,
-    }
+    return make_object_schema({name: (quotes, score)[at % 2] for at, name in enumerate(names)})
 
 
 def _fill_prompt(name: str, **values: str) -> str:

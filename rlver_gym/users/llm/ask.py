@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from rlver_gym.answers.fields import Claims, Unreadable
 from rlver_gym.answers.reading import explain_missing_words, mend_surrogates, read_answer
 from rlver_gym.core.dialogue import Reply, clean_utterance
 from rlver_gym.core.persona import HiddenNeed
@@ -14,14 +15,7 @@ from rlver_gym.llm_client.body_fields import THINKING_SWITCH
 from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatRequest
 from rlver_gym.users.llm.judgements import Judgement, parse_judgement
 from rlver_gym.users.llm.leak import leaks, remove_leaks
-from rlver_gym.users.llm.parse import (
-    Claims,
-    Unreadable,
-    ids_in,
-    read_claims,
-    read_keyed_claims,
-    text_in,
-)
+from rlver_gym.users.llm.parse import ids_in, read_claims, read_keyed_claims, text_in
 from rlver_gym.users.llm.requests import RequestBuilder
 from rlver_gym.util.errors import STOPPING, ChatError, UserFailed
 from rlver_gym.util.lookalikes import strip_invisible

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from statistics import fmean, median_low, pstdev
 from typing import NamedTuple
 
+from rlver_gym.answers.fields import Claims
 from rlver_gym.core.dialogue import Appraisal, Reason, ReasonCode, Reply
 from rlver_gym.core.emotion import MAX_CHANGE, apply_change
-from rlver_gym.users.llm.parse import Claims, change_in, text_in
+from rlver_gym.users.llm.parse import change_in, text_in
 
 
 class Judgement(NamedTuple):

@@ -1,11 +1,16 @@
-"""What can be chosen about an LLM user, beside the model and the server."""
+"""What can be chosen about an LLM user beside the model, told apart from where its server is."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from rlver_gym.core.languages import Language
 from rlver_gym.llm_client.body_fields import BodyFields
+from rlver_gym.llm_client.settings import ChatSettings
+from rlver_gym.util.errors import CardError, UnknownName
+from rlver_gym.util.frozen import explain_problem
+
+Settings = TypeVar("Settings", bound=BaseModel)
 
 
 class LLMOptions(BodyFields):
@@ -87,3 +92,28 @@ _IGNORED_BY_EMBEDDED: dict[str, tuple[object, ...]] = {
     "language": (None, "en"),
 }
 """Options of how the model speaks, with the values that ask for nothing."""
+
+
+def sort_options(model: str, options: dict[str, Any]) -> tuple[LLMOptions, ChatSettings]:
+    """Which of them say how that model is asked, and which where its server is.
+
+    Raises UnknownName for an option that there is not, CardError for one that cannot be used.
+    """
+    known = (*LLMOptions.model_fields, *ChatSettings.model_fields)
+    for name in options:
+        if name not in known:
+            raise UnknownName.of(f"option of openai:{model}", name, known, ", ".join(known))
+    asked = _validate_options(LLMOptions, model, options)
+    return asked, _validate_options(ChatSettings, model, options)
+
+
+def _validate_options(kind: type[Settings], model: str, options: dict[str, Any]) -> Settings:
+    """Says what is wrong without repeating the value, which may be a key."""
+    try:
+        return kind(**{name: value for name, value in options.items() if name in kind.model_fields})
+    except ValidationError as error:
+        wrong = [
+            f"{'.'.join(map(str, one['loc'])) or 'options'}: {explain_problem(one)}"
+            for one in error.errors()
+        ]
+        raise CardError(f"openai:{model}: {'; '.join(wrong)}") from None

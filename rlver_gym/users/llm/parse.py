@@ -1,22 +1,28 @@
-"""From whatever a model answered to fields: JSON, or labelled lines, with prose around.
+"""From what a model answered to what it says of an utterance. Knows the fields by all their names.
 
 What is ambiguous is refused, never guessed.
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
+from rlver_gym.answers.fields import (
+    MAX_CHARS,
+    Claims,
+    Unreadable,
+    Vocabulary,
+    find_claims,
+    iterate_fields,
+    read_fields,
+    whole_number,
+)
 from rlver_gym.answers.markup import holds_markup
 from rlver_gym.answers.reading import mend_surrogates, read_answer
 from rlver_gym.users.llm.prompts import LANGUAGES, words
-from rlver_gym.util.json_text import Pairs, find_objects, scan_objects
+from rlver_gym.util.json_text import Pairs, find_objects
 
-MAX_CHARS = 50_000
-"""No answer is longer than this."""
 _MAX_LISTED, _MAX_TEXT = 50, 2_000
 _MORE_NAMES = {
     "meant_for": "meant_for",
@@ -31,25 +37,6 @@ _MORE_NAMES = {
 """What models call the fields instead of the labels that they are given."""
 
 
-class Vocabulary(NamedTuple):
-    """The fields of an answer by every name that they go by, in lower case."""
-
-    field_of: dict[str, str]
-    label: re.Pattern[str]
-    """A name at the start of a line, with what stands around it."""
-
-    @classmethod
-    def of(cls, names: Mapping[str, str]) -> "Vocabulary":
-        """By field its names, with | between."""
-        field_of = {name: field for field, many in names.items() for name in many.split("|")}
-        label = (
-            r"^[ \t>#*_`\"“\-•·\d.、)）]*("
-            + "|".join(sorted(map(re.escape, field_of), key=len, reverse=True))
-            + r")[ \t*_`\"”]*(?:[(（][^)）\n]{0,40}[)）])?[ \t*_`\"”]*[:：=＝]"
-        )
-        return cls(field_of, re.compile(label, re.IGNORECASE | re.MULTILINE))
-
-
 _APPRAISAL = Vocabulary.of(
     {
         field: "|".join(
@@ -59,31 +46,10 @@ _APPRAISAL = Vocabulary.of(
             ]
         )
         for field in words("en").labels
-    }
+    },
+    numbers=["change"],
 )
-_PLUS = re.compile(r"([:：]\s*)[+＋]\s*(?=\d)")
-_SPACED_SIGN = re.compile(r"\A([+-])\s+(?=\d)")
-_BULLET = re.compile(r"[-−–—﹣‐‑⁻][ \t]+\d")
-_LISTED = re.compile(r"\d{1,3}[.)、][ \t]+\w")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)', re.DOTALL)
-_LAST_COMMA = re.compile(r",(?=\s*[}\]])")
-_BRACKETS = re.compile(r"\([^()]*\)?|\[[^\[\]]*\]?|（[^（）]*）?")
-_MINUS = str.maketrans(dict.fromkeys("−–—﹣‐‑⁻", "-"))
-_SIGN_IN_WORDS = re.compile(r"\A(?:([负减扣])|([正加增]))(?=\s*\d)")
 _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_NUMBER = re.compile(r"\A([+-]?[0-9]{1,6})(?:\.([0-9]{1,6}))?(?![0-9.]*[0-9%])")
-
-
-class Unreadable(ValueError):
-    """An answer that cannot be used. `code` is a key of the prompts' `unreadable`."""
-
-    def __init__(self, code: str) -> None:
-        super().__init__(code.replace("_", " "))
-        self.code = code
-
-
-Claims = dict[str, list[Any]]
-"""All that an answer says about each field."""
 
 
 def read_claims(text: str, utterances: Iterable[str] = ()) -> Claims:
@@ -97,12 +63,12 @@ def read_claims(text: str, utterances: Iterable[str] = ()) -> Claims:
         raise Unreadable("too_long")
     if not read_answer(text).words:
         raise Unreadable("empty")
-    claims = _read(text)
-    quotable = [one for one in utterances if _claims(one) or holds_markup(one)]
+    claims = read_fields(text, _APPRAISAL)
+    quotable = list(filter(_is_quotable, utterances))
     if not quotable:
         return claims
-    return _drop_quoted(claims, [_claims(one) for one in quotable]) | _read(
-        _cut_quotes(text, quotable)
+    return _drop_quoted(claims, [find_claims(one, _APPRAISAL) for one in quotable]) | read_fields(
+        _cut_quotes(text, quotable), _APPRAISAL
     )
 
 
@@ -120,12 +86,12 @@ def read_keyed_claims(
     said = read_answer(text).words
     if not said:
         raise Unreadable("empty")
-    said = _cut_quotes(said, [x for x in utterances if _claims(x) or holds_markup(x)])
+    said = _cut_quotes(said, filter(_is_quotable, utterances))
     claims: dict[str, Claims] = {}
     names = {key.casefold(): key for key in keys}
     for pairs, _, _ in find_objects(said):
         for key, judged in _find_keyed(pairs, names):
-            for field, value in _fields(judged):
+            for field, value in iterate_fields(judged, _APPRAISAL):
                 claims.setdefault(key, {}).setdefault(field, []).append(
                     mend_surrogates(value) if isinstance(value, str) else value
                 )
@@ -149,9 +115,9 @@ def find_fields(text: str) -> str | None:
     among them.
     """
     for pairs, start, end in find_objects(text):
-        if any(True for _ in _fields(pairs)):
+        if any(iterate_fields(pairs, _APPRAISAL)):
             return text[start:end]
-    claims = _claims(text)
+    claims = find_claims(text, _APPRAISAL)
     for value in claims.get("meant_for", ()):
         return str(value)
     for value in claims.get("change", ()):
@@ -160,17 +126,9 @@ def find_fields(text: str) -> str | None:
     return None
 
 
-def read_fields(text: str, vocabulary: Vocabulary) -> Claims:
-    """Every value for a field of that vocabulary, likewise; empty when there is none. Whoever asks
-    sees to it that no text quoted in the answer can name them.
-    """
-    return _read(text[:MAX_CHARS], vocabulary)
-
-
-def _read(text: str, vocabulary: Vocabulary = _APPRAISAL) -> Claims:
-    words = read_answer(text).words
-    found = _claims(words, vocabulary)
-    return found or _claims(_LAST_COMMA.sub("", _PLUS.sub(r"\1", words)), vocabulary)
+def _is_quotable(utterance: str) -> bool:
+    """Whether it could be taken for part of an answer."""
+    return bool(find_claims(utterance, _APPRAISAL)) or holds_markup(utterance)
 
 
 def _cut_quotes(text: str, utterances: Iterable[str]) -> str:
@@ -260,97 +218,6 @@ def _ids(value: str | list[Any]) -> Iterator[str]:
     for text in [value] if isinstance(value, str) else value[:_MAX_LISTED]:
         if isinstance(text, str):
             yield from _ID.findall(text[:_MAX_TEXT].casefold())
-
-
-def whole_number(value: Any) -> int:
-    """A whole number in [-100, 100] from JSON or from words such as "＋5分" or "-3 (because…)".
-
-    Raises Unreadable for fractions, ranges and words.
-    """
-    if isinstance(value, str):
-        number = _parse_number(value)
-    elif isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise Unreadable("no_number")
-    elif isinstance(value, float) and not value.is_integer():
-        raise Unreadable("not_whole")
-    else:
-        number = int(value)
-    if abs(number) > 100:
-        raise Unreadable("no_change_at_all")
-    return number
-
-
-def _parse_number(text: str) -> int:
-    plain = unicodedata.normalize("NFKC", text.translate(_MINUS)).translate(_MINUS)
-    plain = _BRACKETS.sub(" ", re.sub(r"[*_`\"'“”‘’,]", " ", plain)).strip()
-    plain = _SIGN_IN_WORDS.sub(lambda sign: "-" if sign.group(1) else "+", plain)
-    plain = _SPACED_SIGN.sub(r"\1", plain)
-    found = _NUMBER.match(plain)
-    if not found:
-        raise Unreadable("no_number")
-    if found.group(2) and int(found.group(2)):
-        raise Unreadable("not_whole")
-    if re.search(r"\d", plain[found.end() :]):
-        raise Unreadable("several_changes")
-    return int(found.group(1))
-
-
-def _claims(text: str, vocabulary: Vocabulary = _APPRAISAL) -> Claims:
-    claims: Claims = {}
-    text = text[: _find_unfinished(text)]
-    outside, at = [], 0
-    for pairs, start, end in find_objects(text):
-        outside.append(text[at:start])
-        at = end
-        for field, value in _fields(pairs, vocabulary):
-            claims.setdefault(field, []).append(
-                mend_surrogates(value) if isinstance(value, str) else value
-            )
-    outside.append(text[at:])
-    for field, value in _parse_labelled_lines("\n".join(outside), vocabulary):
-        claims.setdefault(field, []).append(value)
-    return claims
-
-
-def _find_unfinished(text: str) -> int:
-    """Where an object begins that never ends, so that its last value may be half of one; the length
-    of a text without any.
-    """
-    for value, at, end in scan_objects(text):
-        if value is None and text[end:].lstrip()[:1] == '"':
-            rest = _STRING.sub("", text[at:])
-            if rest.count("{") > rest.count("}"):
-                return at
-    return len(text)
-
-
-def _fields(
-    pairs: Pairs, vocabulary: Vocabulary = _APPRAISAL, depth: int = 0
-) -> Iterator[tuple[str, Any]]:
-    for key, value in pairs:
-        field = vocabulary.field_of.get(key.strip(" *_`").casefold())
-        if field:
-            yield field, value
-        elif isinstance(value, Pairs) and depth < 2:
-            yield from _fields(value, vocabulary, depth + 1)
-
-
-def _parse_labelled_lines(text: str, vocabulary: Vocabulary) -> Iterator[tuple[str, str | None]]:
-    """What stands after each label, up to the next label or a blank line."""
-    labels = list(vocabulary.label.finditer(text))
-    for label, following in zip_longest(labels, labels[1:]):
-        end = following.start() if following else len(text)
-        field = vocabulary.field_of[label.group(1).casefold()]
-        after = text[label.end() : end]
-        value = re.split(r"\n\s*\n", after.lstrip(" \t*_`\n"), maxsplit=1)[0]
-        label_gap = after[: len(after) - len(after.lstrip())]
-        if field == "change":
-            value = value.split("\n")[0]
-            if "\n" in label_gap and _LISTED.match(value):
-                continue  # a list with this heading, not a number
-            yield field, None if _BULLET.match(value) else value  # a minus, or a bullet
-        else:
-            yield field, value
 
 
 def _strip_markup(text: str) -> str:

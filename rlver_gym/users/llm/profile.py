@@ -3,7 +3,6 @@
 Knows no prompt and no request.
 """
 
-import json
 from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Any, Literal
@@ -20,6 +19,7 @@ from rlver_gym.users.llm.material import (
     select_material,
 )
 from rlver_gym.users.llm.prompts import Words
+from rlver_gym.util.json_text import dump_line
 from rlver_gym.util.lookalikes import strip_invisible
 
 Step = Literal["appraise", "speak", "both", "open"]
@@ -58,13 +58,13 @@ def profile_line(persona: Persona, words: Words) -> str:
         "hidden_need": words.needs[persona.need],
         "disposition": words.dispositions[person.disposition],
     }
-    return json_line(_drop_empty_fields(profile))
+    return dump_line(_drop_empty_fields(profile))
 
 
 def known_line(persona: Persona) -> str:
     """What is true of the person beside the profile, by id; empty for a card that holds nothing."""
     known = list_wordings(persona)
-    return json_line({"known": {key: texts[0] for key, texts in known.items()}}) if known else ""
+    return dump_line({"known": {key: texts[0] for key, texts in known.items()}}) if known else ""
 
 
 def build_judged_state(
@@ -90,7 +90,7 @@ def build_judged_state(
     state["conversation"] = _build_conversation(dialogue, words)
     if replies is not None:
         state["replies"] = {key: strip_invisible(text) for key, text in replies.items()}
-    return json_line(state)
+    return dump_line(state)
 
 
 def build_whole_state(dialogue: Dialogue, words: Words, withheld: Set[int]) -> str:
@@ -102,7 +102,7 @@ def build_whole_state(dialogue: Dialogue, words: Words, withheld: Set[int]) -> s
         text = words.withheld if number in withheld else strip_invisible(turn.utterance)
         lines.append({"speaker": "partner", "number": number, "text": text})
         lines.append({"speaker": "person", "text": strip_invisible(turn.reply)})
-    return json_line({"step": "whole", "conversation": lines})
+    return dump_line({"step": "whole", "conversation": lines})
 
 
 def build_state(
@@ -121,7 +121,7 @@ def build_state(
     state["mood"] = words.mood(emotion, disposition)
     if dialogue is None:
         opening = scene.persona.situation.openings.in_tone(Band.of(emotion).tone)
-        return json_line(state | ({"opening": opening} if opening else {}) | {"conversation": []})
+        return dump_line(state | ({"opening": opening} if opening else {}) | {"conversation": []})
     if step == "both":
         state |= {"content_from": card.content_at, "leaves_below": card.leave_below}
         state["going_below"] = restless_threshold(disposition)
@@ -134,7 +134,7 @@ def build_state(
     material = select_tellable(scene, emotion, dialogue, appraisal)
     state |= {"may_tell": material.disclosures, "answers": material.facts}
     state["first_mention"] = material.introductions
-    return json_line(state | {"conversation": _build_conversation(dialogue, words, appraisal)})
+    return dump_line(state | {"conversation": _build_conversation(dialogue, words, appraisal)})
 
 
 def select_tellable(
@@ -181,11 +181,3 @@ def _drop_empty_fields(value: Any) -> Any:
         return value
     parts = {name: _drop_empty_fields(part) for name, part in value.items()}
     return {name: part for name, part in parts.items() if part not in ("", (), [], {})}
-
-
-def json_line(value: dict[str, Any]) -> str:
-    """JSON in one line, whatever the texts hold: also the separators that JSON allows and some
-    readers break lines at.
-    """
-    text = json.dumps(value, ensure_ascii=False)
-    return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")

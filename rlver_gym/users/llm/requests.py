@@ -13,7 +13,7 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue
 from rlver_gym.core.emotion import MAX_CHANGE
 from rlver_gym.core.languages import Language
 from rlver_gym.core.user import Scene
-from rlver_gym.llm_client.values import ChatMessage, ChatRequest
+from rlver_gym.llm_client.values import ChatMessage, ChatRequest, make_object_schema
 from rlver_gym.users.llm.judgements import CHECKS
 from rlver_gym.users.llm.material import MAX_OFFERED
 from rlver_gym.users.llm.options import LLMOptions
@@ -137,7 +137,7 @@ class RequestBuilder:
             max_tokens=None if options.max_tokens is None else options.max_tokens + more,
             seed=_derive_seed(self.scene.seed, turn, sample),
             sample=sample,
-            schema=_make_object(dict.fromkeys(keys, item)),
+            schema=make_object_schema(dict.fromkeys(keys, item)),
             options=options.to_body() or None,
         )
 
@@ -167,7 +167,7 @@ class RequestBuilder:
         return replace(
             request,
             messages=(*request.messages, ChatMessage("user", text)),
-            schema=_make_object(dict.fromkeys(missing, item)),
+            schema=make_object_schema(dict.fromkeys(missing, item)),
         )
 
     def repair(self, request: ChatRequest, raw: str, code: str) -> ChatRequest:
@@ -230,16 +230,7 @@ def schema(fields: Sequence[str], max_chars: int | None = None) -> dict[str, Any
         kinds["told"] = {"type": "array", "items": dict(text), **bounds}
     for field in _CHOICES.keys() & kinds.keys():
         kinds[field] = {"type": "string", "enum": list(_CHOICES[field])}
-    return _make_object(kinds)
-
-
-def _make_object(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return make_object_schema(kinds)
 
 
 def _list_keys(keys: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ from itertools import chain, pairwise
 from string import ascii_uppercase
 from typing import Any
 
+from rlver_gym.answers.fields import Claims
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply
 from rlver_gym.core.emotion import Band, apply_change
 from rlver_gym.core.user import Moment, Scene
@@ -20,7 +21,6 @@ from rlver_gym.users.llm.ask import Question, ask, ask_for_many
 from rlver_gym.users.llm.hostile import PATTERNS, find_judge_address
 from rlver_gym.users.llm.judgements import Judgement, aggregate_judgements, parse_judgement
 from rlver_gym.users.llm.options import LLMOptions
-from rlver_gym.users.llm.parse import Claims
 from rlver_gym.users.llm.profile import select_tellable
 from rlver_gym.users.llm.prompts import prompts_hash
 from rlver_gym.users.llm.requests import RequestBuilder
