@@ -18,7 +18,7 @@ from rlver_gym.core.capabilities import FACTORS, Factors
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.corpora.recordings import read_lines
 from rlver_gym.util.errors import RecordingError
-from rlver_gym.util.field_errors import field_errors
+from rlver_gym.util.field_errors import describe_first_problem
 from rlver_gym.util.files import read_text
 from rlver_gym.util.frozen import JsonObject, Name, Text
 from rlver_gym.util.json_lines import append_lines
@@ -225,7 +225,7 @@ def _parse_lines(path: Path, choose: Callable[[Mapping[str, Any]], type[Kind]]) 
         try:
             yield choose(value).model_validate(value)
         except ValidationError as error:
-            problem = field_errors(error, "the whole line")[0]
+            problem = describe_first_problem(error, "the whole line")
             raise RecordingError(
                 f"{path.name}:{number}: is no line of a corpus ({problem})."
             ) from None
@@ -241,7 +241,5 @@ def _read_supporters(path: Path) -> Sequence[Supporter]:
             raise ValueError(f"it holds {type(values).__name__}")
         return [Supporter.model_validate(one) for one in values]
     except ValueError as error:
-        problem = (
-            field_errors(error, "an entry")[0] if isinstance(error, ValidationError) else str(error)
-        )
+        problem = describe_first_problem(error, "an entry")
         raise RecordingError(f"{path.name}: is no list of supporters ({problem}).") from None

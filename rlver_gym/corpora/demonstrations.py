@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from rlver_gym.corpora.recordings import read_lines
 from rlver_gym.util.errors import TrainingError
-from rlver_gym.util.field_errors import field_errors
+from rlver_gym.util.field_errors import describe_first_problem
 from rlver_gym.util.frozen import JsonObject, Text
 
 
@@ -67,11 +67,7 @@ def read_demonstrations(path: Path) -> list[Demonstration]:
         try:
             found.append(_Row.model_validate(value).to_demonstration())
         except ValueError as error:
-            problem = (
-                field_errors(error, "the whole line")[0]
-                if isinstance(error, ValidationError)
-                else str(error)
-            )
+            problem = describe_first_problem(error, "the whole line")
             raise TrainingError(
                 f"{path}:{number}: is no demonstration ({problem}). Write the file with: rlver-gym"
                 " export … --to sft, or --to openai"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field
 
 from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION
 from rlver_gym.core.persona import Persona
@@ -22,7 +22,7 @@ from rlver_gym.library.profiles import (
 )
 from rlver_gym.util import files
 from rlver_gym.util.errors import CardError, RecordingError
-from rlver_gym.util.field_errors import field_errors
+from rlver_gym.util.field_errors import describe_first_problem
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.frozen import JsonObject, Name, Text
 from rlver_gym.util.json_text import parse_json
@@ -35,7 +35,7 @@ Emotion = Annotated[float, Field(ge=MIN_EMOTION, le=MAX_EMOTION)]
 Change = Annotated[float, Field(ge=MIN_EMOTION - MAX_EMOTION, le=MAX_EMOTION - MIN_EMOTION)]
 
 
-class RecordedMessage(JsonObject):
+class _RecordedMessage(JsonObject):
     """Something said; what the user says may carry the emotion after it, and its change."""
 
     text: Text
@@ -44,7 +44,7 @@ class RecordedMessage(JsonObject):
     change: Change | None = None
 
 
-def _check_turn_order(messages: list[RecordedMessage]) -> list[RecordedMessage]:
+def _check_turn_order(messages: list[_RecordedMessage]) -> list[_RecordedMessage]:
     expected = itertools.cycle(("user", "agent"))
     if any(line.role not in (None, role) for line, role in zip(messages, expected, strict=False)):
         raise ValueError("the dialogue must go user, agent, user, …")
@@ -52,13 +52,13 @@ def _check_turn_order(messages: list[RecordedMessage]) -> list[RecordedMessage]:
 
 
 Messages = Annotated[
-    list[RecordedMessage],
+    list[_RecordedMessage],
     Field(min_length=1, max_length=MAX_MESSAGES),
     AfterValidator(_check_turn_order),
 ]
 
 
-class RecordingLine(JsonObject):
+class _RecordingLine(JsonObject):
     """One dialogue that was held with a judge; need and disposition may be left out for a shipped
     persona.
     """
@@ -165,7 +165,7 @@ def _parse_recording(
     user's with emotion and change).
     """
     try:
-        line = RecordingLine.model_validate(value)
+        line = _RecordingLine.model_validate(value)
         persona = profiles.get(line.persona) or _make_persona(line)
         first, *rest = line.messages
         exchanges = tuple(
@@ -178,8 +178,8 @@ def _parse_recording(
         _get_emotion(first)
     except ValueError as error:
         raise RecordingError(
-            f"{source}: is no recording ({_format_first_problem(error)}). A line needs simulator,"
-            " agent, persona, need, disposition and messages."
+            f"{source}: is no recording ({describe_first_problem(error, 'the whole line')}). A line"
+            " needs simulator, agent, persona, need, disposition and messages."
         ) from None
     final = exchanges[-1].emotion if line.final is None else line.final
     return Recording(
@@ -192,7 +192,7 @@ def _parse_recording(
     )
 
 
-def _make_persona(line: RecordingLine) -> Persona:
+def _make_persona(line: _RecordingLine) -> Persona:
     """The shipped card, whose disposition counts, with the need that the line names; else what the
     line itself tells.
     """
@@ -211,18 +211,10 @@ def _make_persona(line: RecordingLine) -> Persona:
     )
 
 
-def _get_emotion(message: RecordedMessage) -> float:
+def _get_emotion(message: _RecordedMessage) -> float:
     if message.emotion is None:
         raise ValueError("messages: what the user says needs an emotion")
     return message.emotion
-
-
-def _format_first_problem(error: ValueError) -> str:
-    return (
-        field_errors(error, "the whole line")[0]
-        if isinstance(error, ValidationError)
-        else str(error)
-    )
 
 
 def _parse_profile(value: Mapping[str, Any], place: str) -> Persona:

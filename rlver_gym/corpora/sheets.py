@@ -20,7 +20,7 @@ from rlver_gym.corpora.corpus import Corpus, Rating, append_ratings
 from rlver_gym.corpora.recordings import read_lines
 from rlver_gym.corpora.sheet_text import SheetDialogues, SheetMoment, SheetPart, render_sheet
 from rlver_gym.util.errors import RecordingError
-from rlver_gym.util.field_errors import field_errors
+from rlver_gym.util.field_errors import describe_first_problem
 from rlver_gym.util.files import read_text
 from rlver_gym.util.folders import write_folder
 from rlver_gym.util.frozen import JsonObject, Name
@@ -32,7 +32,7 @@ KEY, RATINGS = "key.json", "ratings"
 _MAX_KEY_BYTES = 16 << 20
 
 
-class KeyEntry(JsonObject):
+class _KeyEntry(JsonObject):
     """What an id of the sheets stands for."""
 
     reply: Name
@@ -151,23 +151,23 @@ def read_sheets(folder: Path, corpus_folder: Path) -> SheetReading:
     return SheetReading(len(new), {reader: fmean(values) for reader, values in apart.items()})
 
 
-def _parse_rating(value: object, entry: KeyEntry | None, reader: str, where: str) -> Rating:
+def _parse_rating(value: object, entry: _KeyEntry | None, reader: str, where: str) -> Rating:
     try:
         assert isinstance(value, dict)
         given = {**value, "reply": entry.reply if entry else "?", "reader": reader}
         rating = Rating.model_validate(given)
     except ValidationError as error:
-        problem = field_errors(error, "the whole line")[0]
+        problem = describe_first_problem(error, "the whole line")
         raise RecordingError(f"{where}: is no rating ({problem}).") from None
     if bool(rating.words) != bool(rating.false):
         raise RecordingError(f"{where}: is false without words, or has false words without it.")
     return rating
 
 
-def _read_key(path: Path) -> dict[str, KeyEntry]:
+def _read_key(path: Path) -> dict[str, _KeyEntry]:
     text = read_text(path, max_bytes=_MAX_KEY_BYTES, error=RecordingError)
     try:
-        return TypeAdapter(dict[str, KeyEntry]).validate_json(text)
+        return TypeAdapter(dict[str, _KeyEntry]).validate_json(text)
     except ValidationError as error:
-        problem = field_errors(error, "the whole file")[0]
+        problem = describe_first_problem(error, "the whole file")
         raise RecordingError(f"{path}: is no key of sheets ({problem}).") from None

@@ -15,12 +15,12 @@ from rlver_gym.library.personas import (
     shipped_personas_folder,
 )
 from rlver_gym.people.check_answers import find_answer_problems
-from rlver_gym.people.check_facts import find_fact_problems, find_introduction_problems
+from rlver_gym.people.check_facts import find_fact_problems
 from rlver_gym.people.lean_card_check import check_lean_cards
 from rlver_gym.people.library_check import check_library, check_library_file
 from rlver_gym.people.naming import (
     NAMES_OF_NEEDS,
-    SPOKEN_NEED,
+    describe_spoken_need,
     find_name_of,
     find_unmatched_anchors,
 )
@@ -163,10 +163,8 @@ def find_situation_problems(situation: Situation) -> list[str]:
                     " through what they say instead."
                 )
     for place, line in situation.lines():
-        if not place.startswith("hints.") and (named := SPOKEN_NEED.search(line)):
-            problems.append(
-                f"{place}: says {named.group()!r}, which names a need. Tell it in other words."
-            )
+        if not place.startswith("hints.") and (problem := describe_spoken_need(line)):
+            problems.append(f"{place}: {problem}")
     low, high = situation.fits.ages
     if not 16 <= low <= high <= 99:
         problems.append(f"fits.ages: [{low}, {high}] must rise within 16 to 99.")
@@ -180,9 +178,13 @@ def find_situation_problems(situation: Situation) -> list[str]:
     problems += [
         f"anchors: {name!r} stands twice. Rename one." for name in sorted(kinds) if kinds[name] > 1
     ]
-    problems += find_fact_problems(situation.facts, set(ids)) + find_introduction_problems(
-        situation.people
-    )
+    problems += find_fact_problems(situation.facts, set(ids))
+    problems += [
+        f"people.{who.name}.introduction: must hold the name {who.name!r}, as in 'my neighbour"
+        f" {who.name}'."
+        for who in situation.people
+        if who.introduction is not None and who.name not in who.introduction
+    ]
     problems += find_answer_problems(situation)
     return problems + _find_repeats(situation.lines())
 

@@ -1,14 +1,13 @@
 """What is wrong with what a card answers, replies and takes up, beyond what its types can see."""
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
 from rlver_gym.core.inquiries import PERSONAL_INQUIRIES, Feeling, Inquiry, InquiryAboutOther
 from rlver_gym.core.persona import Situation
 from rlver_gym.core.words import sentences
+from rlver_gym.people.naming import describe_spoken_need
 
-_NEED = re.compile(r"\b(?:prais\w+|compliment\w*|empath\w+|advice)\b", re.IGNORECASE)
 _LONGEST = 35
 _NEEDS_NO_LINES = (
     frozenset({Inquiry("hear_me"), Inquiry("more"), Inquiry("about_you")}) | PERSONAL_INQUIRIES
@@ -57,11 +56,8 @@ def _list_answer_lines(situation: Situation) -> Iterator[tuple[str, str]]:
 def _check_lines(lines: Iterable[tuple[str, str]]) -> Iterator[str]:
     said: Counter[str] = Counter()
     for place, line in lines:
-        if named := _NEED.search(line):
-            yield (
-                f"{place}: {line!r} says {named.group()!r}, which names a need. Tell it in other"
-                " words."
-            )
+        if problem := describe_spoken_need(line):
+            yield f"{place}: {line!r} {problem}"
         if len(line.split()) > _LONGEST:
             yield f"{place}: {line!r} is longer than {_LONGEST} words. Say less."
         said.update(

@@ -4,9 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
-from rlver_gym.core.persona import Fact, Other
+from rlver_gym.core.persona import Fact
+from rlver_gym.people.naming import describe_spoken_need
 
-_NEED = re.compile(r"\b(?:prais\w+|compliment\w*|empath\w+|advice)\b", re.IGNORECASE)
 _LONGEST_ANSWER = 30
 
 
@@ -32,23 +32,10 @@ def find_fact_problems(facts: Sequence[Fact], disclosures: Collection[str] = ())
     return problems
 
 
-def find_introduction_problems(people: Sequence[Other]) -> list[str]:
-    """Introductions that do not hold the name that they introduce."""
-    return [
-        f"people.{who.name}.introduction: must hold the name {who.name!r}, as in 'my neighbour"
-        f" {who.name}'."
-        for who in people
-        if who.introduction is not None and who.name not in who.introduction
-    ]
-
-
 def _find_fact_problems(fact: Fact, known: Collection[str]) -> Iterator[str]:
     for answer in filter(None, (*fact.answers, fact.high, fact.low, fact.correction)):
-        if named := _NEED.search(answer):
-            yield (
-                f"answers: {answer!r} says {named.group()!r}, which names a need. Tell it in other"
-                " words."
-            )
+        if problem := describe_spoken_need(answer):
+            yield f"answers: {answer!r} {problem}"
         if len(answer.split()) > _LONGEST_ANSWER:
             yield (
                 f"answers: {answer!r} is longer than {_LONGEST_ANSWER} words. Leave a part for"

@@ -9,7 +9,7 @@ from rlver_gym.core.words import content_stems, is_short
 from rlver_gym.library.expand import expand_situation
 from rlver_gym.library.lean import MEETS, LeanCard
 from rlver_gym.library.personas import read_lean_card
-from rlver_gym.people.naming import SPOKEN_NEED, find_name_of, find_unmatched_anchors
+from rlver_gym.people.naming import describe_spoken_need, find_name_of, find_unmatched_anchors
 from rlver_gym.people.problem import Problem, make_problem_with_line, make_problems_from_error
 from rlver_gym.util.errors import CardError
 
@@ -69,8 +69,8 @@ def find_lean_card_problems(card: LeanCard) -> Iterator[tuple[tuple[str | int, .
         field = str(place[0])
         if field == "hints" and (named := find_name_of(card.need, line)):
             yield place, f"names the need ({named!r}). Let it show through what they say instead."
-        elif field not in ("hints", "meets") and (named := SPOKEN_NEED.search(line)):
-            yield place, f"says {named.group()!r}, which names a need. Tell it in other words."
+        elif field not in ("hints", "meets") and (problem := describe_spoken_need(line)):
+            yield place, problem
         if field in ("facts", "timeline", "tried") and _NOBODY_KNOWS_WHO.match(line):
             yield (
                 place,

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from rlver_gym.core.words import split_words
 from rlver_gym.library.lean import LibraryPerson, Story, make_lean_cards
 from rlver_gym.library.personas import MAX_PERSONAS, PersonaLibrary, load_card
-from rlver_gym.people.lean_card_check import find_lean_card_problems, make_problem_with_line
-from rlver_gym.people.problem import Problem, make_problems_from_error
+from rlver_gym.people.lean_card_check import find_lean_card_problems
+from rlver_gym.people.problem import Problem, make_problem_with_line, make_problems_from_error
 from rlver_gym.util.errors import CardError
 
 _RUN = 5
@@ -59,10 +59,8 @@ def find_new_card_problems(folder: Path, card: LibraryPerson | Story) -> Iterato
         if any(persona.name.casefold() == card.name.casefold() for persona in people.values()):
             yield f"name: {card.name!r} is taken. Choose another name, from anywhere."
         return
-    for lean in make_lean_cards(card):
-        for place, problem in find_lean_card_problems(lean):
-            inside = ("needs", lean.need.value) if place[0] in ("hints", "meets") else ()
-            yield f"{'.'.join(map(str, (*inside, *place)))}: {problem}"
+    for place, problem in _find_story_problems(card):
+        yield f"{'.'.join(map(str, place))}: {problem}"
     stories = {path.stem: load_card(Story, path) for path in _list_yaml_files(folder / "stories")}
     yield from (
         repeat.problem for repeat in _find_retold_stories(folder, {**stories, "this": card})
@@ -86,10 +84,15 @@ def _list_yaml_files(folder: Path) -> list[Path]:
 def _check_story(path: Path, story: Story) -> Iterator[Problem]:
     if story.ages[0] > story.ages[1]:
         yield make_problem_with_line(path, ("ages",), f"{list(story.ages)} must rise.")
+    for place, problem in _find_story_problems(story):
+        yield make_problem_with_line(path, place, problem)
+
+
+def _find_story_problems(story: Story) -> Iterator[tuple[tuple[str | int, ...], str]]:
     for card in make_lean_cards(story):
         for place, problem in find_lean_card_problems(card):
             inside = ("needs", card.need.value) if place[0] in ("hints", "meets") else ()
-            yield make_problem_with_line(path, (*inside, *place), problem)
+            yield (*inside, *place), problem
 
 
 def _check_pairings(shelf: PersonaLibrary, cards: _Cards) -> Iterator[Problem]:

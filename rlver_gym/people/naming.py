@@ -20,7 +20,7 @@ NAMES_OF_NEEDS = {
     HiddenNeed.PRAISE: r"prais\w+|compliments?|tell me i did (?:well|good)",
 }
 """Matched as whole words, case-insensitive."""
-SPOKEN_NEED = re.compile(r"\b(?:prais\w+|compliment\w*|empath\w+|advice)\b", re.IGNORECASE)
+_SPOKEN_NEED = re.compile(r"\b(?:prais\w+|compliment\w*|empath\w+|advice)\b", re.IGNORECASE)
 """What is told to everybody, whatever their need, may not say these."""
 
 
@@ -28,6 +28,12 @@ def find_name_of(need: HiddenNeed, line: str) -> str | None:
     """The words of a line that name a need."""
     match = re.search(rf"\b(?:{NAMES_OF_NEEDS[need]})\b", line, re.IGNORECASE)
     return match.group() if match else None
+
+
+def describe_spoken_need(line: str) -> str | None:
+    """What is wrong with a line that names some need; None for any other."""
+    named = _SPOKEN_NEED.search(line)
+    return f"says {named.group()!r}, which names a need. Tell it in other words." if named else None
 
 
 def find_unmatched_anchors(situation: Situation) -> list[str]:

@@ -15,7 +15,7 @@ from pickle import UnpicklingError
 from typing import Any, cast
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -32,7 +32,7 @@ from rlver_gym.policy.models.model import export_model
 from rlver_gym.util import __version__
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import TrainingError
-from rlver_gym.util.field_errors import field_errors
+from rlver_gym.util.field_errors import describe_first_problem
 from rlver_gym.util.files import open_regular, read_text
 from rlver_gym.util.folders import sync_to_disk
 from rlver_gym.util.interval import Interval
@@ -161,7 +161,7 @@ def save(learner: Learner, folder: Path) -> None:
         lm = cast(PreTrainedModel, learner.language_model)
         with _raise_as_os_error():
             export_model(lm, learner.renderer.tokenizer, folder / MODEL)
-        make_reply_config(learner.config).write(folder / MODEL)
+        _make_reply_config(learner.config).write(folder / MODEL)
         state = {
             "persona_baseline": (
                 learner.persona_baseline.state if learner.persona_baseline else None
@@ -271,7 +271,7 @@ def load_weights(learning: nn.Module, optimizer: Optimizer, folder: Path) -> Non
         )
 
 
-def make_reply_config(config: TrainConfig) -> ReplyConfig:
+def _make_reply_config(config: TrainConfig) -> ReplyConfig:
     return ReplyConfig(
         system=config.prompt,
         style=config.style,
@@ -288,11 +288,7 @@ def read_state(folder: Path) -> dict[str, Any]:
         text = read_text(folder / STATE, max_bytes=MAX_STATE_BYTES, error=TrainingError)
         return _State.model_validate(parse_json(text)).model_dump()
     except ValueError as error:
-        problem = (
-            field_errors(error, "the whole file")[0]
-            if isinstance(error, ValidationError)
-            else str(error)
-        )
+        problem = describe_first_problem(error, "the whole file")
         raise TrainingError(
             f"{folder} is no checkpoint ({problem}). Remove it to go on from the one before."
         ) from error

@@ -31,7 +31,7 @@ from rlver_gym.policy.learning.registry import (
 )
 from rlver_gym.policy.models.precision import Dtype
 from rlver_gym.util.errors import TrainingError
-from rlver_gym.util.field_errors import field_errors
+from rlver_gym.util.field_errors import describe_first_problem
 from rlver_gym.util.files import path_inside, read_text
 from rlver_gym.util.json_text import parse_json
 from rlver_gym.util.secret_words import find_secret
@@ -97,7 +97,7 @@ class PromptOptions(Section):
         return own if self.system is None else self.system
 
 
-class TaskOptions(PromptOptions):
+class _TaskOptions(PromptOptions):
     """Who learns, and where."""
 
     model: str = "Qwen/Qwen2.5-1.5B-Instruct"
@@ -112,7 +112,7 @@ class TaskOptions(PromptOptions):
     """Learn from the rated replies of this folder (research/corpus.md) instead of own dialogues."""
 
 
-class SamplingOptions(Section):
+class _SamplingOptions(Section):
     """What an iteration plays."""
 
     iterations: int = Field(default=100, ge=1)
@@ -129,7 +129,7 @@ class SamplingOptions(Section):
     """Dialogues whose users are waited for at the same time; more than 1 pays with LLM users."""
 
 
-class RewardOptions(Section):
+class _RewardOptions(Section):
     """What a reply earned, as it is learned from."""
 
     reward: str | None = None
@@ -144,7 +144,7 @@ class RewardOptions(Section):
     """What a reply of max_reply_tokens costs, in the environment's rewards."""
 
 
-class ComparisonOptions(Section):
+class _ComparisonOptions(Section):
     """From rewards to advantages."""
 
     algo: str = "grpo"
@@ -173,7 +173,7 @@ class ComparisonOptions(Section):
     """The critic goes by the words; or also by a running mean for each persona."""
 
 
-class UpdateOptions(Section):
+class _UpdateOptions(Section):
     """From advantages to steps."""
 
     lr: float = Field(default=1e-6, gt=0)
@@ -210,7 +210,7 @@ class UpdateOptions(Section):
     """Largest norm of a gradient."""
 
 
-class ComputeOptions(Section):
+class _ComputeOptions(Section):
     """What it is computed with."""
 
     lora_rank: int = Field(default=0, ge=0)
@@ -229,7 +229,7 @@ class ComputeOptions(Section):
     """Send each reply's seed to the vLLM server, so that equal runs draw equally; slower."""
 
 
-class WatchOptions(Section):
+class _WatchOptions(Section):
     """What is measured and kept on the way."""
 
     eval_every: int = Field(default=10, ge=0)
@@ -263,13 +263,13 @@ class WatchOptions(Section):
 
 class TrainConfig(
     # pydantic lists the fields of the last base first
-    WatchOptions,
-    ComputeOptions,
-    UpdateOptions,
-    ComparisonOptions,
-    RewardOptions,
-    SamplingOptions,
-    TaskOptions,
+    _WatchOptions,
+    _ComputeOptions,
+    _UpdateOptions,
+    _ComparisonOptions,
+    _RewardOptions,
+    _SamplingOptions,
+    _TaskOptions,
 ):
     """A training run, completely described. Unknown fields are an error."""
 
@@ -457,7 +457,7 @@ def make_config(values: dict[str, Any], source: str) -> TrainConfig:
     try:
         return TrainConfig(**values)
     except ValidationError as error:
-        problem = field_errors(error, "the combination")[0].rstrip(".")
+        problem = describe_first_problem(error, "the combination").rstrip(".")
         raise TrainingError(f"{source}: {problem}. See: rlver-gym train --help") from error
 
 

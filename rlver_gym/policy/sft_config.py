@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError, model_validator
 from rlver_gym.policy.config import PromptOptions
 from rlver_gym.policy.models.precision import Dtype
 from rlver_gym.util.errors import TrainingError
-from rlver_gym.util.field_errors import field_errors
+from rlver_gym.util.field_errors import describe_first_problem
 
 _TINY_LR, _LR = 3e-3, 5e-5
 _SHORT = 64
@@ -75,5 +75,5 @@ def make_sft_config(values: dict[str, Any], source: str) -> SftConfig:
     try:
         return SftConfig(**values)
     except ValidationError as error:
-        problem = field_errors(error, "the combination")[0].rstrip(".")
+        problem = describe_first_problem(error, "the combination").rstrip(".")
         raise TrainingError(f"{source}: {problem}. See: rlver-gym sft --help") from error

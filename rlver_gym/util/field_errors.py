@@ -56,6 +56,11 @@ def field_errors(
     )
 
 
+def describe_first_problem(error: ValueError, whole: str) -> str:
+    """The first of the `field_errors`, or what another error says."""
+    return field_errors(error, whole)[0] if isinstance(error, ValidationError) else str(error)
+
+
 def _line_in_front(item: Mapping[str, Any], lines: LineOf | None) -> str:
     number = lines(item["loc"]) if lines else None
     return f"line {number}: " if number else ""

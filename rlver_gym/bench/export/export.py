@@ -19,8 +19,10 @@ from rlver_gym.bench.export.select_dialogues import (
     filter_records,
     read_records,
 )
-from rlver_gym.bench.export.table import build_table_rows, read_judge_scores, write_table
+from rlver_gym.bench.export.table import build_table_rows, write_table
 from rlver_gym.bench.export.user_rows import build_user_rows
+from rlver_gym.bench.opinions import read_capabilities
+from rlver_gym.core.capabilities import JUDGEMENTS
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.files import path_inside
@@ -112,11 +114,11 @@ def export(
         counts = {"dialogues": len(chosen.records), "ratings": ratings}
         return ExportResult(path, counts, chosen, None, problems)
     forks = tuple(find_branch_points(chosen.records, chosen.singles)) if has_pairs else None
-    views = (
-        {"turns": list(build_table_rows(chosen.records, read_judge_scores(runs)))}
-        if to == "table"
-        else _build_views(to, chosen, forks, options)
-    )
+    if to == "table":
+        judged = {run.resolve().name: read_capabilities(run / JUDGEMENTS) for run in runs}
+        views = {"turns": list(build_table_rows(chosen.records, judged))}
+    else:
+        views = _build_views(to, chosen, forks, options)
     views = {name: rows for name, rows in views.items() if rows}
     if not views:
         raise RunError(_explain_no_rows(len(chosen.records), forks, options))

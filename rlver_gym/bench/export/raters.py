@@ -13,7 +13,7 @@ from rlver_gym.bench.raters import read_lines
 from rlver_gym.corpora.corpus import DialogueLine, Rating, Supporter
 from rlver_gym.environment.episode import Episode
 from rlver_gym.util.errors import RunError
-from rlver_gym.util.field_errors import field_errors
+from rlver_gym.util.field_errors import describe_first_problem
 
 _NO_THOUGHT = "(nothing was noted)"
 _README = f"""{MARK}
@@ -69,7 +69,7 @@ def _select_last_ratings(
         try:
             last[key, rater, turn] = Rating.model_validate({**factors, **told, **why})
         except ValidationError as error:
-            problem = field_errors(error, "the line")[0]
+            problem = describe_first_problem(error, "the line")
             raise RunError(f"{where}: {problem}. Mend or remove the line.") from error
     return last, len(places)
 

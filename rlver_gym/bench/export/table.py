@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rlver_gym.bench.export.select_dialogues import Record
-from rlver_gym.bench.opinions import read_capabilities
 from rlver_gym.bench.strategies import STRATEGIES, label_turn
-from rlver_gym.core.capabilities import JUDGEMENTS
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import RunError
 
@@ -63,11 +61,6 @@ def build_table_rows(
                 **{f"uses_{name}": None if used is None else name in used for name in STRATEGIES},
                 **{name: marks.get(name) for name in capabilities},
             }
-
-
-def read_judge_scores(folders: Sequence[Path]) -> dict[str, dict[str, dict[str, float]]]:
-    """By a run's name and a dialogue: what `rlver-gym judge` left in each folder."""
-    return {folder.resolve().name: read_capabilities(folder / JUDGEMENTS) for folder in folders}
 
 
 def write_table(path: Path, rows: Sequence[Mapping[str, Cell]]) -> None:

@@ -24,7 +24,7 @@ from rlver_gym.policy.models.precision import Dtype
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
 from rlver_gym.util.errors import AgentError, AgentFailed, TrainingError, UnknownName
-from rlver_gym.util.field_errors import field_errors
+from rlver_gym.util.field_errors import describe_first_problem
 from rlver_gym.util.files import open_regular, read_bytes
 from rlver_gym.util.json_text import parse_json
 
@@ -71,11 +71,7 @@ class ReplyConfig(BaseModel):
                 parse_json(read_bytes(path, max_bytes=1 << 20, error=AgentError))
             )
         except ValueError as error:
-            problem = (
-                field_errors(error, "the whole file")[0]
-                if isinstance(error, ValidationError)
-                else error
-            )
+            problem = describe_first_problem(error, "the whole file")
             raise AgentError(
                 f"{path} cannot be read ({problem}). Mend it, or delete it for the default."
             ) from error
@@ -91,7 +87,7 @@ class ReplyConfig(BaseModel):
         try:
             return ReplyConfig.model_validate({**self.model_dump(), **options})
         except ValidationError as error:
-            problem = field_errors(error, "the options")[0]
+            problem = describe_first_problem(error, "the options")
             raise AgentError(f"agent option {problem}") from None
 
 
