@@ -21,6 +21,7 @@ from rlver_gym.core.agent import Agent, AgentMaker, AsyncAgent
 from rlver_gym.core.persona import Persona
 from rlver_gym.llm_client.settings import ChatSettings, locate_server
 from rlver_gym.util.errors import AgentError, pip_install
+from rlver_gym.util.model_names import get_chat_model, uses_server
 from rlver_gym.util.user_code import check_name
 
 __all__ = [
@@ -38,7 +39,6 @@ __all__ = [
     "is_shipped_agent",
     "make_agent",
     "takes_options",
-    "uses_server",
 ]
 
 SHIPPED_AGENTS = (*BASELINES, "adaptive", "oracle")
@@ -75,11 +75,11 @@ def agent_maker(
         return lambda persona, seed: Human()
     if strategy := parse_strategy_name(name):
         return lambda persona, seed: FixedStrategy(strategy, seed)
-    if uses_server(name):
+    if model := get_chat_model(name):
         # openai takes half a second to import
         from rlver_gym.agents.openai_chat import OpenAIChat, parse_agent_options  # noqa: PLC0415
 
-        model, server = name.partition(":")[2], locate_server(name, chat)
+        server = locate_server(name, chat)
         parse_agent_options(options or {})
         return lambda persona, seed: OpenAIChat(model, seed=seed, options=options, chat=server)
     if path := _hf_path(name):
@@ -100,12 +100,6 @@ def _make_oracle(persona: Persona | None, seed: int) -> Oracle:
     if persona is None:
         raise AgentError("oracle reads the card of whoever talks. Ask another agent.")
     return Oracle(persona)
-
-
-def uses_server(name: str) -> bool:
-    """Whether an agent (or a user) of that name is a chat model: "openai:MODEL"."""
-    kind, _, model = name.partition(":")
-    return kind == "openai" and bool(model)
 
 
 def takes_options(name: str) -> bool:

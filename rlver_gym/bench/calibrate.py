@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlver_gym.bench.appraise import Failure, attempt_many
-from rlver_gym.bench.costs import JUDGED_ANSWER, JUDGED_PROMPT, Estimate
+from rlver_gym.bench.costs import Estimate, estimate_reading
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.user import Scene
@@ -80,7 +80,7 @@ def estimate_requests_and_tokens(
     times = [_TIMES_A_MOMENT if place.is_moment else 1 for place in places]
     replies = sum(len(place.texts) * count for place, count in zip(places, times, strict=True))
     calls = samples * sum(times)
-    return Estimate.of(calls, calls * JUDGED_PROMPT, samples * replies * JUDGED_ANSWER, settings)
+    return estimate_reading(calls, samples * replies, settings)
 
 
 class Judged(NamedTuple):

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from rlver_gym.agents import uses_server
 from rlver_gym.bench.plan import BenchPlan, Case
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.spending import Spent, money
+from rlver_gym.util.model_names import uses_server
 from rlver_gym.util.terminal import format_count
 
 _USER_PROMPT, _USER_PROMPT_A_TURN, _USER_ANSWER = 3_300, 80, 130
 """Tokens of the LLM user's requests, those for each turn more, and those of its answer."""
-JUDGED_PROMPT, JUDGED_ANSWER = 5_300, 110
+_JUDGED_PROMPT, _JUDGED_ANSWER = 5_300, 110
 """Tokens of a request that judges several replies, and of a reply's judgement in the answer."""
 _AGENT_PROMPT, _AGENT_PROMPT_A_TURN, _AGENT_ANSWER = 100, 70, 100
 """The same for an agent."""
@@ -48,7 +48,7 @@ class Estimate(NamedTuple):
 
 def estimate_reading(requests: int, replies: int, settings: ChatSettings) -> Estimate:
     """What somebody behind a server is asked for who judges so many replies in so many requests."""
-    return Estimate.of(requests, requests * JUDGED_PROMPT, replies * JUDGED_ANSWER, settings)
+    return Estimate.of(requests, requests * _JUDGED_PROMPT, replies * _JUDGED_ANSWER, settings)
 
 
 def estimate_requests_and_tokens(

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from rlver_gym.agents import check_agent_name, is_shipped_agent, uses_server
+from rlver_gym.agents import check_agent_name, is_shipped_agent
 from rlver_gym.bench.folder import MANIFEST, read_manifest
 from rlver_gym.bench.plan import MAX_AGENTS, MAX_PERSONAS, Name, Plan, Planned, Word, fingerprint
 from rlver_gym.core.cards import EnvCard
@@ -15,11 +15,12 @@ from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users import check_user_name
 from rlver_gym.util.errors import RunError, UnknownName
 from rlver_gym.util.frozen import Frozen, explain_problem
+from rlver_gym.util.model_names import uses_server
 
 _MAX_PROBLEMS = 3
 
 
-class RecordedUser(Frozen):
+class _RecordedUser(Frozen):
     """What kind of user felt the run."""
 
     kind: Word
@@ -38,7 +39,7 @@ class Manifest(Frozen):
     env_hash: Word
     personas: Annotated[dict[Name, Word], Field(max_length=MAX_PERSONAS)]
     """Content hashes by id."""
-    user: RecordedUser
+    user: _RecordedUser
     package: Word
     agents: Annotated[dict[Name, dict[Word, Name | None]], Field(max_length=MAX_AGENTS)]
     """What tells each agent from another of its name."""

@@ -9,7 +9,6 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field, TypeAdapter
 
-from rlver_gym.agents import uses_server
 from rlver_gym.bench.raters import is_rated_whole, parse_number, read_ratings
 from rlver_gym.bench.rescore import Recorded, Rescored
 from rlver_gym.bench.table import Table
@@ -23,6 +22,7 @@ from rlver_gym.util.files import path_inside, read_text
 from rlver_gym.util.groups import group, mean_by
 from rlver_gym.util.json_lines import read_json_lines
 from rlver_gym.util.json_text import parse_json
+from rlver_gym.util.model_names import uses_server
 
 SCORE = "score"
 RATERS = "rated"

@@ -19,7 +19,6 @@ from rlver_gym.agents import (
     agent_maker,
     agent_pin,
     takes_options,
-    uses_server,
 )
 from rlver_gym.bench.folder import MANIFEST_FORMAT, compute_manifest_checksum
 from rlver_gym.core.cards import EnvCard, env_card
@@ -30,6 +29,7 @@ from rlver_gym.users import SentientUser, make_user
 from rlver_gym.util import __version__
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.frozen import Frozen
+from rlver_gym.util.model_names import uses_server
 from rlver_gym.util.secret_words import find_secret, hide_credentials
 
 MAX_SEEDS = 10_000
@@ -259,17 +259,14 @@ def _select_personas(library: PersonaLibrary, plan: Plan, card: EnvCard) -> tupl
     return ids
 
 
-def _pin_personas(library: PersonaLibrary, plan: Plan, card: EnvCard) -> dict[str, str]:
-    return {persona: library.get(persona).hash for persona in _select_personas(library, plan, card)}
-
-
 def pin_scenes(
     plan: Plan, card: EnvCard, library: PersonaLibrary, user: SentientUser
 ) -> dict[str, Any]:
     """The pins that whoever has the cards and the user can compute anew."""
+    chosen = _select_personas(library, plan, card)
     return {
         "env_hash": card.hash,
-        "personas": _pin_personas(library, plan, card),
+        "personas": {name: library.get(name).hash for name in chosen},
         "user": {"kind": user.kind, "version": user.version},
     }
 

@@ -11,7 +11,6 @@ from rlver_gym.agents import (
     agent_maker,
     agent_pin,
     is_shipped_agent,
-    uses_server,
 )
 from rlver_gym.bench.folder import find_response_cache
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
@@ -26,6 +25,7 @@ from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users import SentientUser, is_shipped_user, make_user
 from rlver_gym.users.reader import ReaderUser
 from rlver_gym.util.errors import RunError, SourceNeeded
+from rlver_gym.util.model_names import uses_server
 from rlver_gym.util.terminal import one_line
 from rlver_gym.util.user_code import CodeRunner
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from rlver_gym.agents import HUMAN, check_agent_name, is_shipped_agent, uses_server
+from rlver_gym.agents import HUMAN, check_agent_name, is_shipped_agent
 from rlver_gym.agents.own import is_own_agent, own_agent_maker
 from rlver_gym.bench.check import INCOMPLETE, read_run
 from rlver_gym.bench.compare import make_protocol
@@ -27,6 +27,7 @@ from rlver_gym.users import check_user_name, is_shipped_user
 from rlver_gym.util.errors import CardError, RlverError, UnknownName
 from rlver_gym.util.field_errors import parse_card
 from rlver_gym.util.frozen import Frozen
+from rlver_gym.util.model_names import uses_server
 from rlver_gym.util.secret_words import find_secret
 from rlver_gym.util.yaml_file import find_line, read_yaml
 

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from rlver_gym.agents import uses_server
 from rlver_gym.bench.calibrate import (
     ALL_REPLIES,
     FEWEST_REPLIES,
@@ -29,6 +28,7 @@ from rlver_gym.util.errors import CardError, RunError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.interval import Interval
 from rlver_gym.util.json_text import to_plain
+from rlver_gym.util.model_names import get_chat_model
 from rlver_gym.util.terminal import SafeConsole
 
 _CACHE, _RESULT = "response_cache.sqlite", "calibration.json"
@@ -78,12 +78,11 @@ def calibrate(
 
     Example: rlver-gym calibrate --user openai:gpt-4o --user-option concurrency=16
     """
-    if not uses_server(user):
+    if (name := get_chat_model(user)) is None:
         raise CardError(
             f"--user {user!r} is no model behind a server. Name it as openai:MODEL; the embedded"
             " user and the reader were fitted to these replies."
         )
-    name = user.removeprefix("openai:")
     folder = out or Path("runs") / f"calibrate-{name.replace('/', '-')}"
     folder.mkdir(parents=True, exist_ok=True)
     cache = path_inside(folder, _CACHE, error=RunError)

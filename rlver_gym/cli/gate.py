@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from rlver_gym.agents import uses_server
 from rlver_gym.bench.check import read_run
 from rlver_gym.bench.compare import read_comparisons
 from rlver_gym.bench.folder import MANIFEST
@@ -28,6 +27,7 @@ from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import RlverError, RunError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.interval import format_estimate
+from rlver_gym.util.model_names import uses_server
 from rlver_gym.util.terminal import SafeConsole, format_count
 
 GATE_FAILED = 5

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from rlver_gym.agents import uses_server
 from rlver_gym.bench.judge.ask import HEEDED, Judge, JudgedDialogue, JudgeInput
 from rlver_gym.bench.judge.coordinate import draw_coordinate
 from rlver_gym.bench.judge.summary import (
@@ -29,6 +28,7 @@ from rlver_gym.users.llm import LLMOptions, sort_options
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import CardError, RunError
 from rlver_gym.util.files import path_inside
+from rlver_gym.util.model_names import get_chat_model
 from rlver_gym.util.terminal import SafeConsole, format_count
 
 JUDGE_CACHE = "judge_cache.sqlite"
@@ -76,10 +76,9 @@ def judge(
 
     Example: rlver-gym judge runs/a --judge openai:gpt-4o --samples 3
     """
-    if not uses_server(model):
+    if (name := get_chat_model(model)) is None:
         raise CardError(f"--judge {model!r} is no model behind a server. Name it as openai:MODEL.")
     folder, dialogues = out or run, recorded_dialogues(run, personas, env)
-    name = model.removeprefix("openai:")
     asked = parse_user_options(judge_option, "--judge-option")
     if other := sorted(asked.keys() & (LLMOptions.model_fields.keys() - HEEDED)):
         raise CardError(

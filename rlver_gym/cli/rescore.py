@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from rlver_gym.agents import uses_server
 from rlver_gym.bench.appraise import Calls
 from rlver_gym.bench.costs import Estimate
 from rlver_gym.bench.folder import MANIFEST
@@ -31,6 +30,7 @@ from rlver_gym.users import make_user
 from rlver_gym.users.llm import LLMOptions, sort_options
 from rlver_gym.util.errors import CardError, RunError
 from rlver_gym.util.files import path_inside
+from rlver_gym.util.model_names import uses_server
 from rlver_gym.util.terminal import SafeConsole, format_count
 from rlver_gym.util.user_code import CodeRunner
 

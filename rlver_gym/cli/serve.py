@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from rlver_gym.agents import uses_server
 from rlver_gym.cli.model_options import FieldOption, add_model_options
 from rlver_gym.cli.servers import UserOption, add_chat_options, parse_user_options
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.serve.operation import ServeSettings, check_host, read_token
 from rlver_gym.users import PLAIN_USERS, SentientUser, make_user
 from rlver_gym.util.errors import needs_extra
+from rlver_gym.util.model_names import uses_server
 from rlver_gym.util.terminal import print_text
 
 _SETTINGS = {

@@ -9,7 +9,6 @@ import typer
 from rich.panel import Panel
 from rich.text import Text
 
-from rlver_gym.agents import uses_server
 from rlver_gym.cli.options import AsJson, Env, Personas, print_json
 from rlver_gym.cli.servers import User, UserOption, add_chat_options, parse_user_options
 from rlver_gym.core.cards import env_card
@@ -29,6 +28,7 @@ from rlver_gym.users import make_user
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import RunError, UtteranceError
 from rlver_gym.util.keyboard import read_utterance
+from rlver_gym.util.model_names import uses_server
 from rlver_gym.util.terminal import SafeConsole
 
 _COMMAND = re.compile(r"\s*(/[a-z]+)(?:[ \t]+(\S[^\n]*?))?\s*")

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from rlver_gym.util.errors import CardError, ServerRefused
+from rlver_gym.util.model_names import uses_server
 from rlver_gym.util.secret_words import KEY, URL, find_credentials, read_variable
 from rlver_gym.util.terminal import one_line
 
@@ -208,7 +209,7 @@ def locate_server(name: str, settings: ChatSettings | None = None) -> ChatSettin
     say. CardError for an address that is none.
     """
     settings, (model, sign, rest) = settings or ChatSettings(), name.partition(ADDRESS)
-    if not sign or not name.startswith("openai:"):
+    if not sign or not uses_server(name):
         return settings
     if problem := find_problem(url := f"http{rest}"):
         raise CardError(f"the address of {one_line(model, max_chars=80)} {problem}.")

@@ -5,6 +5,7 @@ from typing import Any
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.users.embedded_user import EmbeddedUser
 from rlver_gym.util.errors import UnknownName
+from rlver_gym.util.model_names import get_chat_model, uses_server
 from rlver_gym.util.user_code import check_name, is_own_name, make_own
 
 __all__ = [
@@ -41,18 +42,18 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
         _refuse_options(getattr(user, "kind", "object"), options)
         return user
     check_user_name(user)
-    kind, _, rest = user.partition(":")
-    if kind == "openai" and rest:
+    if model := get_chat_model(user):
         # what asks servers takes half a second to import
         from rlver_gym.llm_client.connect import connect  # noqa: PLC0415
         from rlver_gym.llm_client.settings import locate_server  # noqa: PLC0415
         from rlver_gym.users.llm import LLMUser, sort_options  # noqa: PLC0415
 
-        asked, settings = sort_options(rest, options)
-        return LLMUser(connect(locate_server(user, settings)), rest, asked)
+        asked, settings = sort_options(model, options)
+        return LLMUser(connect(locate_server(user, settings)), model, asked)
     if user in PLAIN_USERS:
-        _refuse_options(kind, options)
+        _refuse_options(user, options)
         return PLAIN_USERS[user]()
+    kind, _, rest = user.partition(":")
     if kind == "reader":
         # only who asks for it needs what it imports
         from rlver_gym.users.reader import ReaderUser  # noqa: PLC0415
@@ -82,8 +83,7 @@ def is_shipped_user(user: str) -> bool:
     """Whether making the user of that name runs nobody's code and opens nobody's file: those
     without options, "reader" and "openai:MODEL".
     """
-    kind, _, rest = user.partition(":")
-    return user in (*PLAIN_USERS, "reader") or (kind == "openai" and bool(rest))
+    return user in (*PLAIN_USERS, "reader") or uses_server(user)
 
 
 def _refuse_options(user: str, options: dict[str, Any]) -> None:

@@ -1,19 +1,10 @@
 """How this process treats a machine that it does not have to itself."""
 
 import ctypes
-import os
 import sys
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 _MOST = 2**31 - 1
-
-
-def set_passive_waiting() -> None:
-    """Threads of torch that have nothing to do sleep, unless the environment says otherwise. On
-    shared cores, those that spin make everything several times slower. To be called before torch is
-    imported.
-    """
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def keep_freed_memory() -> None:
