@@ -21,7 +21,7 @@ from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.corpora.corpus import Corpus, RatedReply
 from rlver_gym.library.personas import library
 from rlver_gym.users import make_user
-from rlver_gym.util.correlation import correlation_within, spearman
+from rlver_gym.util.correlation import correlation, correlation_within
 from rlver_gym.util.errors import RecordingError
 
 MIN_REPLIES = 8
@@ -149,8 +149,19 @@ def _compare(replies: _Replies) -> Agreement:
         "within_person_r": correlation_within(change, felt, persona),
         "same_sign": _mean(np.sign(felt[has_sign]) == np.sign(change[has_sign])),
         "always_pleased": _mean(change[has_sign] > 0),
-        "order_of_supporters": spearman(*means) if len(means[0]) > 2 else None,
+        "order_of_supporters": _correlate_ranks(*means) if len(means[0]) > 2 else None,
     }
+
+
+def _correlate_ranks(a: np.ndarray, b: np.ndarray) -> float:
+    """Spearman's, ties sharing their mean rank."""
+    return correlation(_ranks(a), _ranks(b))
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    return np.array(
+        [(values < value).sum() + ((values == value).sum() - 1) / 2 for value in values]
+    )
 
 
 def _mean(of: np.ndarray) -> float | None:

@@ -12,7 +12,7 @@ from rlver_gym.core.dialogue import Message
 _STOCK: dict[str, list[str]] = PHRASES["baselines"]
 
 
-class Phrasebook(NonBlocking):
+class _Phrasebook(NonBlocking):
     """Says one stock utterance after the other, whatever it hears."""
 
     def __init__(self, phrases: Sequence[str], seed: int = 0) -> None:
@@ -30,14 +30,14 @@ class Silent(NonBlocking):
         return ""
 
 
-class Echo(NonBlocking):
+class _Echo(NonBlocking):
     """Gives the user's last words back, letter by letter."""
 
     def reply(self, messages: Sequence[Message]) -> str:
         return messages[-1].text
 
 
-class Gibberish(NonBlocking):
+class _Gibberish(NonBlocking):
     """Types random letters."""
 
     def __init__(self, seed: int = 0) -> None:
@@ -71,10 +71,10 @@ class Listener(NonBlocking):
 
 BASELINES: dict[str, Callable[[int], object]] = {
     "silent": lambda seed: Silent(),
-    "echo": lambda seed: Echo(),
-    "gibberish": Gibberish,
-    "advice": lambda seed: Phrasebook(_STOCK["advice"], seed),
-    "comfort": lambda seed: Phrasebook(_STOCK["comfort"], seed),
-    "praise": lambda seed: Phrasebook(_STOCK["praise"], seed),
+    "echo": lambda seed: _Echo(),
+    "gibberish": _Gibberish,
+    "advice": lambda seed: _Phrasebook(_STOCK["advice"], seed),
+    "comfort": lambda seed: _Phrasebook(_STOCK["comfort"], seed),
+    "praise": lambda seed: _Phrasebook(_STOCK["praise"], seed),
     "listener": Listener,
 }

@@ -79,7 +79,7 @@ def _terms(text: str) -> list[str]:
     return [*spoken, *map(" ".join, pairwise(spoken))]
 
 
-class LeaveOneOutReader(NeedReader):
+class _LeaveOneOutReader(NeedReader):
     """Leave-one-out: a sentence of a training situation is read by a reader trained without that
     situation.
 
@@ -127,9 +127,9 @@ def get_need_reader() -> NeedReader:
 
 
 @lru_cache(maxsize=1)
-def get_leave_one_out_reader() -> LeaveOneOutReader:
+def get_leave_one_out_reader() -> NeedReader:
     """The same for training with those personas: their sentences are read without their hints."""
-    return LeaveOneOutReader(_load_training_hints())
+    return _LeaveOneOutReader(_load_training_hints())
 
 
 class Adaptive(NonBlocking):

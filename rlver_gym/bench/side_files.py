@@ -31,17 +31,13 @@ class SideFile(NamedTuple):
     """Why it is not of this run; empty when it is."""
 
 
-def check_side_files(folder: Path, episodes: Iterable[Episode]) -> tuple[SideFile, ...]:
+def check_side_files(folder: Path, episodes: Iterable[Episode]) -> Iterator[SideFile]:
     """Those that are there, each against the dialogues of the run that count."""
     by_key = {"/".join(map(str, episode.key)): episode for episode in episodes}
-    return tuple(_check_files(folder, by_key))
-
-
-def _check_files(folder: Path, episodes: Mapping[str, Episode]) -> Iterator[SideFile]:
     for name in (OPINIONS, *_DIALOGUES):
         try:
             if path_inside(folder, *name.split("/"), error=RunError).exists():
-                yield SideFile(name, _find_problem(folder, name, episodes))
+                yield SideFile(name, _find_problem(folder, name, by_key))
         except RlverError as error:
             yield SideFile(name, str(error))
 

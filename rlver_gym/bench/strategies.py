@@ -16,7 +16,7 @@ from rlver_gym.util.groups import group, mean_by
 from rlver_gym.util.interval import RESAMPLES, Interval, bootstrap, format_estimate, format_mean
 
 
-class ClassifierAgreement(NamedTuple):
+class _ClassifierAgreement(NamedTuple):
     """Agreement of a label with a reader's, on 300 turns of test supporters."""
 
     precision: float
@@ -24,11 +24,11 @@ class ClassifierAgreement(NamedTuple):
 
 
 STRATEGIES = {
-    "question": ClassifierAgreement(0.95, 0.96),
-    "restatement": ClassifierAgreement(0.79, 0.64),
-    "reflection": ClassifierAgreement(0.62, 0.44),
-    "affirmation": ClassifierAgreement(0.81, 0.56),
-    "suggestion": ClassifierAgreement(0.59, 0.37),
+    "question": _ClassifierAgreement(0.95, 0.96),
+    "restatement": _ClassifierAgreement(0.79, 0.64),
+    "reflection": _ClassifierAgreement(0.62, 0.44),
+    "affirmation": _ClassifierAgreement(0.81, 0.56),
+    "suggestion": _ClassifierAgreement(0.59, 0.37),
 }
 """Those of ESC (arXiv:2106.01144) that are labelled precisely enough (`research/strategies`)."""
 _NOTES = (

@@ -169,5 +169,5 @@ def _add_what_files_show(verdict: Verdict) -> Verdict:
     return verdict._replace(
         problems=records.problems,
         failed=count_failed_by(records.episodes),
-        side_files=check_side_files(folder, records.episodes),
+        side_files=tuple(check_side_files(folder, records.episodes)),
     )

@@ -27,12 +27,6 @@ class InquiryAboutOther(StrEnum):
     locals().update(_make_enum_members("about_other"))
 
 
-class Remark(StrEnum):
-    """What a supporter does in a sentence that asks nothing."""
-
-    locals().update(_make_enum_members("remark"))
-
-
 class Feeling(StrEnum):
     """A feeling that a supporter may name."""
 

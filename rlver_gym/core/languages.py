@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 Language = Literal["en", "zh"]
 
 
-class AgentTexts(NamedTuple):
+class _AgentTexts(NamedTuple):
     """What a policy is told of its part."""
 
     talk: str
@@ -16,8 +16,8 @@ class AgentTexts(NamedTuple):
     """How thoughts are written, for a policy that thinks before it replies."""
 
 
-AGENT_TEXTS: dict[Language, AgentTexts] = {
-    "en": AgentTexts(
+AGENT_TEXTS: dict[Language, _AgentTexts] = {
+    "en": _AgentTexts(
         talk=(
             "You are talking with somebody who has something on their mind. Answer them the way a"
             " good friend would, in a few sentences of everyday speech, so that they feel better"
@@ -30,7 +30,7 @@ AGENT_TEXTS: dict[Language, AgentTexts] = {
             " thoughts</think>your answer"
         ),
     ),
-    "zh": AgentTexts(
+    "zh": _AgentTexts(
         talk=(
             "有人心里有事，想找你聊聊。像一个知心的朋友那样，用几句平常的话回应对方，"
             "让对方聊过之后心里好受一些。"

@@ -18,18 +18,18 @@ _NEED = re.compile(r"\b([a-z_]+)\s*(?:[=:]\s*(\d*\.?\d+))?", re.IGNORECASE)
 FORM = "[belief emotion=35 need=praise:0.7,listening:0.3] What was that like for you?"
 
 
-class StatedBelief(NamedTuple):
+class _StatedBelief(NamedTuple):
     """The emotion from 0 to 100, and a probability for each need; None for what was not said."""
 
     emotion: int | None
     needs: dict[HiddenNeed, float] | None
 
 
-def split_belief(utterance: str) -> tuple[StatedBelief, str]:
+def split_belief(utterance: str) -> tuple[_StatedBelief, str]:
     """The belief of a tagged utterance (see FORM), and the words that the person hears."""
     tag = _TAG.match(utterance)
     if tag is None:
-        return StatedBelief(None, None), utterance
+        return _StatedBelief(None, None), utterance
     inside, words = tag.group(1), utterance[tag.end() :]
     said = _EMOTION.search(inside)
     emotion = min(100, int(said.group(1))) if said else None
@@ -39,7 +39,7 @@ def split_belief(utterance: str) -> tuple[StatedBelief, str]:
             weights[HiddenNeed(name.lower())] = float(weight or 1)
     total = sum(weights.values())
     needs = {need: weight / total for need, weight in weights.items()} if total > 0 else None
-    return StatedBelief(emotion, needs), words
+    return _StatedBelief(emotion, needs), words
 
 
 def compute_brier_score(needs: dict[HiddenNeed, float], true: HiddenNeed) -> float:
@@ -90,17 +90,17 @@ class BeliefChannel(gym.Wrapper[str, Any, str, str], RecordConstructorArgs):
         return observation, reward, terminated, truncated, {**info, "belief": belief}
 
 
-def _parse_dict_action(action: dict[str, Any]) -> tuple[StatedBelief, str]:
+def _parse_dict_action(action: dict[str, Any]) -> tuple[_StatedBelief, str]:
     if not isinstance(action.get("utterance"), str):
         raise UtteranceError(
             "a belief's action needs an utterance: {'utterance': 'text', 'emotion': 35, 'need': 3}"
         )
     emotion, need = int(action.get("emotion", -1)), int(action.get("need", -1))
     needs = {NEEDS[need]: 1.0} if 0 <= need < len(NEEDS) else None
-    return StatedBelief(emotion if 0 <= emotion <= 100 else None, needs), action["utterance"]
+    return _StatedBelief(emotion if 0 <= emotion <= 100 else None, needs), action["utterance"]
 
 
-def _score_belief(stated: StatedBelief, emotion: int, true: HiddenNeed) -> dict[str, Any]:
+def _score_belief(stated: _StatedBelief, emotion: int, true: HiddenNeed) -> dict[str, Any]:
     needs = stated.needs
     likeliest = max(needs, key=needs.__getitem__) if needs else None
     return {

@@ -90,7 +90,7 @@ async def arollout(
                 and not has_failed
                 and (pair := await source_worker(lambda: next(source, None)))
             ):
-                task = asyncio.create_task(arun_episode(*pair, worker))
+                task = asyncio.create_task(_arun_episode(*pair, worker))
                 running.add(task)
                 task.add_done_callback(on_task_done)
                 started.put_nowait(task)
@@ -111,7 +111,7 @@ async def arollout(
         source_worker.stop()
 
 
-async def arun_episode(session: EmpathySession, agent: Agent, worker: Worker) -> EmpathySession:
+async def _arun_episode(session: EmpathySession, agent: Agent, worker: Worker) -> EmpathySession:
     """Run one dialogue to its end; calls that may block go to the worker."""
     if not session.is_async and not isinstance(agent, AsyncAgent):
         return await worker(run_episode, session, agent)

@@ -84,7 +84,7 @@ class Utterance(spaces.Text):
         return f"Utterance({self.max_length})"
 
 
-class SharedTexts(Sequence[str]):
+class _SharedTexts(Sequence[str]):
     """The texts in memory that processes share, as they are when they are looked at; a deep copy is
     a tuple of what they are now.
 
@@ -114,5 +114,5 @@ class SharedTexts(Sequence[str]):
 
 
 @read_from_shared_memory.register(Utterance)  # pyright: ignore[reportArgumentType]
-def _read_texts(space: Utterance, shared_memory: Any, n: int = 1) -> SharedTexts:
-    return SharedTexts(space, shared_memory, n)
+def _read_texts(space: Utterance, shared_memory: Any, n: int = 1) -> _SharedTexts:
+    return _SharedTexts(space, shared_memory, n)

@@ -96,7 +96,7 @@ def empathy_dialogue(user: str | SentientUser = "embedded", **options: Any) -> S
     host = EpisodeHost(user, written_to="the log", **options)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        spec = epoch_spec(EpisodeSpec.from_dict(state.metadata), state.epoch)
+        spec = _epoch_spec(EpisodeSpec.from_dict(state.metadata), state.epoch)
         episode = host.episode(spec)
         record = state.store_as(DialogueRecord)
         record.seed = spec.seed
@@ -142,7 +142,7 @@ def final_emotion() -> Scorer:
     return score
 
 
-def epoch_spec(spec: EpisodeSpec, epoch: int) -> EpisodeSpec:
+def _epoch_spec(spec: EpisodeSpec, epoch: int) -> EpisodeSpec:
     """The episode that is played in an epoch, counted from 1: see `EPOCH_STRIDE`."""
     return spec._replace(seed=spec.seed + (epoch - 1) * EPOCH_STRIDE)
 

@@ -81,7 +81,7 @@ def _parse_traits(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-class ProfileLine(JsonObject):
+class _ProfileLine(JsonObject):
     """One persona of a SAGE or RLVER profile file."""
 
     id: Name
@@ -192,7 +192,7 @@ def _make_empty_card(card: type[_Card]) -> _Card:
 def make_persona_from_profile(profile: Mapping[str, Any]) -> Persona:
     """One line of a SAGE or RLVER profile file as a persona; CardError names what is missing."""
     try:
-        line = ProfileLine.model_validate(profile)
+        line = _ProfileLine.model_validate(profile)
     except ValidationError as error:
         raise CardError(
             f"the profile cannot be used ({'; '.join(field_errors(error))}). Give a line of a SAGE"

@@ -25,7 +25,9 @@ def write_curves(folder: Path) -> Path | None:
         for metric, title in _CURVES.items()
         if (
             points := [
-                (line["iteration"], line[metric]) for line in lines if _has_metric(line, metric)
+                (line["iteration"], value)
+                for line in lines
+                if (value := line.get(metric)) is not None
             ]
         )
     }
@@ -34,7 +36,3 @@ def write_curves(folder: Path) -> Path | None:
     path = folder / PICTURE
     write_atomically(path, draw_line_chart(curves, {}, across="iterations"), TrainingError)
     return path
-
-
-def _has_metric(line: dict[str, float | None], metric: str) -> bool:
-    return line.get(metric) is not None

@@ -47,10 +47,10 @@ class Iteration(NamedTuple):
 def train(learner: Learner) -> Iterator[Iteration]:
     """The iterations that are left; the learner has learned each when it is yielded."""
     while learner.iteration < learner.config.iterations:
-        yield run_iteration(learner)
+        yield _run_iteration(learner)
 
 
-def run_iteration(learner: Learner) -> Iteration:
+def _run_iteration(learner: Learner) -> Iteration:
     config, clock = learner.config, [time.perf_counter()]
     trajectories = learner.collect()
     clock.append(time.perf_counter())
@@ -156,7 +156,7 @@ def compute_loss(scored: TokenScores, part: Prepared, config: TrainConfig) -> Lo
     means = {"entropy": entropy_BT, "kl": maths.estimate_kl_divergence(old_BT, logprob_BT)}
     if config.is_sampled:
         means["sampler_kl"] = maths.estimate_kl_divergence(part.sampled_BT, old_BT)
-    loss, parts = compute_surrogate(logprob_BT, old_BT, ratio_BT, part, config)
+    loss, parts = _compute_surrogate(logprob_BT, old_BT, ratio_BT, part, config)
     if config.entropy:
         loss = loss - config.entropy * (weight_BT * entropy_BT).sum()
     if config.has_reference:
@@ -169,7 +169,7 @@ def compute_loss(scored: TokenScores, part: Prepared, config: TrainConfig) -> Lo
     return Loss(loss, parts)
 
 
-def compute_surrogate(
+def _compute_surrogate(
     logprob_BT: Tensor, old_BT: Tensor, ratio_BT: Tensor, part: Prepared, config: TrainConfig
 ) -> Loss:
     """What the policy minimises, but for entropy and divergence."""

@@ -1,5 +1,6 @@
 """What a training holds in memory: models, environments, a sampler, and how far it is."""
 
+import copy
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -29,7 +30,6 @@ from rlver_gym.policy.models.model import (
     get_max_context,
     load_model,
     load_tokenizer,
-    make_frozen_copy,
     uses_bf16,
 )
 from rlver_gym.policy.models.own_reward import OwnReward
@@ -94,7 +94,7 @@ class Learner:
         """The dialogues of the next iteration, of all processes; or the next rated moments."""
         config = self.config
         # Of a model that drops out while it learns, a run that goes on drops the same.
-        torch.manual_seed(derive_sampling_seed(config, self.iteration))
+        torch.manual_seed(_derive_sampling_seed(config, self.iteration))
         with self.interruptible():
             if self.rated:
                 return draw_moments(self.rated, config.dialogues, self.iteration, config.seed)
@@ -102,7 +102,7 @@ class Learner:
                 self.envs,
                 make_reset_specs(config, self.iteration),
                 temperature=config.temperature,
-                draw_seed=derive_sampling_seed(config, self.iteration),
+                draw_seed=_derive_sampling_seed(config, self.iteration),
                 candidates=config.candidates,
                 own_reward=self.own_reward,
             )
@@ -202,7 +202,7 @@ def _make_models(config: TrainConfig, use_bf16: bool) -> tuple[PreTrainedModel, 
     if config.has_reference and config.lora_rank:
         reference = make_reference_without_adapters(actor)
     elif config.has_reference:
-        reference = Actor(make_frozen_copy(policy), use_bf16)
+        reference = Actor(copy.deepcopy(policy).requires_grad_(False).eval(), use_bf16)
     critic = distribute(Critic(load(), use_bf16)) if config.algorithm.has_critic else None
     torch.manual_seed(config.seed)
     return policy, Models(distribute(actor), critic, reference)
@@ -265,5 +265,5 @@ def make_reset_specs(config: TrainConfig, iteration: int) -> list[ResetSpec]:
     return make_grouped_reset_specs(config.dialogues, config.group, iter(map(int, seeds)))
 
 
-def derive_sampling_seed(config: TrainConfig, iteration: int) -> int:
+def _derive_sampling_seed(config: TrainConfig, iteration: int) -> int:
     return int(np.random.SeedSequence((config.seed, iteration, 1)).generate_state(1)[0])

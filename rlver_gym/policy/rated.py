@@ -36,7 +36,7 @@ def read_rated_moments(
     TrainingError when none is left, RecordingError for what is no corpus.
     """
     moments = (
-        make_moment(replies, number, renderer, own_reward)
+        _make_moment(replies, number, renderer, own_reward)
         for number, replies in enumerate(group_by_moment(Corpus(folder).rated_replies()))
         if len(replies) >= at_least
     )
@@ -57,7 +57,7 @@ def group_by_moment(replies: Iterable[RatedReply]) -> list[list[RatedReply]]:
     return list(moments.values())
 
 
-def make_moment(
+def _make_moment(
     replies: Sequence[RatedReply],
     number: int,
     renderer: Renderer,

@@ -107,7 +107,7 @@ def teach(
             _learn_and_record(SupervisedLearner(actor, learned, *how), held_out, config, out, stop)
         if draft:
             export_model(unwrap(actor).model, tokenizer, draft)  # pyright: ignore[reportArgumentType]
-            limit = config.limit_replies(count_longest_reply(learned))
+            limit = config.limit_replies(_count_longest_reply(learned))
             reply_config = ReplyConfig(
                 system=config.prompt, style=config.style, max_reply_tokens=limit
             )
@@ -117,7 +117,7 @@ def teach(
         del actor
 
 
-def count_longest_reply(trajectories: Sequence[Trajectory]) -> int:
+def _count_longest_reply(trajectories: Sequence[Trajectory]) -> int:
     return max(
         int(np.bincount(sequence.turn_T[sequence.action_mask_T]).max())
         for one in trajectories

@@ -75,7 +75,7 @@ def run_training(
     """
     folder, stop = out or Path("runs") / folder_name(config), StopSignals()
     config = pin_prompt(config)
-    note = describe_payer(config)
+    note = _describe_payer(config)
     lock = partial(open_locked, folder / LOCK, TrainingError)
     with process_group(), enter_on_first(lock):
         checkpoints = Checkpoints(folder / "checkpoints", config.keep_checkpoints)
@@ -98,7 +98,7 @@ def run_training(
     return folder
 
 
-def describe_payer(config: TrainConfig) -> str:
+def _describe_payer(config: TrainConfig) -> str:
     """What to know of the user whose score is learned from, if it is the embedded one.
 
     TrainingError where a preset leaves open who it is.

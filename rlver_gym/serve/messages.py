@@ -137,7 +137,7 @@ class RepliesAnswer(BaseModel):
     )
 
 
-class Standing(BaseModel):
+class _Standing(BaseModel):
     """Where an episode stands."""
 
     episode_id: str = Field(examples=["uDPWdVOYBDR_yVyQF7sbgw"])
@@ -159,7 +159,7 @@ class Standing(BaseModel):
     )
 
 
-class EpisodeAnswer(Standing):
+class EpisodeAnswer(_Standing):
     """An episode that has begun."""
 
     env: str = Field(examples=["RLVER-Empathy-v0"])
@@ -171,7 +171,7 @@ class EpisodeAnswer(Standing):
     )
 
 
-class StepAnswer(Standing):
+class StepAnswer(_Standing):
     """What an utterance led to."""
 
     reply: str = Field(description="What the person answers.", examples=["Thank you for asking."])
@@ -190,7 +190,7 @@ class Line(BaseModel):
     text: str
 
 
-class EpisodeState(Standing):
+class EpisodeState(_Standing):
     """An episode as it stands, with all that was said."""
 
     env: str

@@ -135,7 +135,7 @@ class ChatServer:
             raise ValueError(f"the capacity is a number of calls from 1, or None, not {capacity!r}")
         if schemas not in (True, False, "refuse", "fail"):
             raise ValueError(f"schemas is True, False, 'refuse' or 'fail', not {schemas!r}")
-        self._answer = make_answer_function(answer)
+        self._answer = _make_answer_function(answer)
         self._latency_s = latency_s if callable(latency_s) else lambda _: latency_s
         self._capacity, self._retry_after_s = capacity, retry_after_s
         self._places = nullcontext() if capacity is None else asyncio.Semaphore(capacity)
@@ -251,7 +251,7 @@ class ScriptedChat:
         """
         self.requests: list[ChatRequest] = []
         """What was asked, in order."""
-        self._answer = make_answer_function(answers)
+        self._answer = _make_answer_function(answers)
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         """The script's answer, at once. ChatError when a list is used up."""
@@ -263,7 +263,7 @@ class ScriptedChat:
         return ChatAnswer(text, "stop", asked, _tokens(text))
 
 
-def make_answer_function(answers: Any) -> Callable[[Any], Any]:
+def _make_answer_function(answers: Any) -> Callable[[Any], Any]:
     if callable(answers):
         return answers
     if isinstance(answers, str):

@@ -25,7 +25,7 @@ class Request(NamedTuple):
     body: bytes
 
 
-def take_request(received: bytearray) -> Request | None:
+def _take_request(received: bytearray) -> Request | None:
     """Take the first request off what was received; None while it is not whole.
 
     ValueError when it is not HTTP, chunked or too long.
@@ -114,7 +114,7 @@ class Connection(asyncio.Protocol):
 
     def _next(self) -> None:
         try:
-            request = take_request(self._received)
+            request = _take_request(self._received)
         except ValueError as error:
             text = f"This is not a request that can be read: {error}\n"
             self.send(400, text.encode(), kind="text/plain")

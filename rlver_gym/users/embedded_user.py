@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason
+from rlver_gym.core.emotion import Band
 from rlver_gym.core.ledger import Ledger, round_and_clip
 from rlver_gym.core.persona import Disposition
 from rlver_gym.core.user import Moment, Scene
 from rlver_gym.users.embedded.appraise import appraise_moment, weigh_chat
 from rlver_gym.users.embedded.compile import compile_card
 from rlver_gym.users.embedded.recall import recall
-from rlver_gym.users.embedded.speak import Speaker, choose_thought, compose_opening
+from rlver_gym.users.embedded.speak import Speaker, choose_thought
+from rlver_gym.users.embedded.wording import add_introductions, apply_typing_style
 from rlver_gym.util.errors import UserFailed
 
 # points a turn by disposition: how far readers of rated replies differ from the mean
@@ -31,7 +33,9 @@ class EmbeddedUser:
 
     def open(self, scene: Scene, emotion: int) -> str:
         """The situation's opening, in the tone of the emotion."""
-        return compose_opening(scene, emotion)
+        situation = scene.persona.situation
+        said = situation.openings.in_tone(Band.of(emotion).tone)
+        return apply_typing_style(scene.persona, add_introductions(situation, said))
 
     def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
         """The change with its reasons, and a thought. UserFailed for another language."""

@@ -1,4 +1,4 @@
-"""Correlations of values and of ranks, and within groups."""
+"""Correlations, also within groups and of order."""
 
 from collections.abc import Sequence
 from math import nan, sqrt
@@ -25,17 +25,6 @@ def centre(values: np.ndarray, group: np.ndarray) -> np.ndarray:
 def correlation_within(a: np.ndarray, b: np.ndarray, group: np.ndarray) -> float:
     """Pearson's r without each group's means, such as those of a persona or a dialogue."""
     return correlation(centre(a, group), centre(b, group))
-
-
-def spearman(a: np.ndarray, b: np.ndarray) -> float:
-    """Rank correlation, ties sharing their mean rank."""
-    return correlation(_ranks(a), _ranks(b))
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    return np.array(
-        [(values < value).sum() + ((values == value).sum() - 1) / 2 for value in values]
-    )
 
 
 def kendall_tau(first: Sequence[float], other: Sequence[float]) -> float:

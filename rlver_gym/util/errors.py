@@ -166,18 +166,12 @@ def pip_install(extra: str) -> str:
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
     """For imports of what an extra installs: MissingExtra when one of them fails."""
-    with needs_packages(f"Install it with: {pip_install(extra)}"):
-        yield
-
-
-@contextmanager
-def needs_packages(remedy: str) -> Iterator[None]:
-    """As `needs_extra`, for packages of no extra; `remedy` says how to get them."""
     try:
         yield
     except ImportError as error:
         if isinstance(error, MissingExtra) or (error.name or "").startswith("rlver_gym"):
             raise
+        remedy = f"Install it with: {pip_install(extra)}"
         raise MissingExtra(f"{error}. {remedy}", name=error.name, path=error.path) from error
 
 

@@ -9,7 +9,7 @@ import pytest
 from paths import ROOT
 
 from rlver_gym import RlverError
-from rlver_gym.util.errors import MissingExtra, needs_extra, needs_packages, pip_install
+from rlver_gym.util.errors import MissingExtra, needs_extra, pip_install
 
 INTEGRATIONS = "rlver_gym.integrations."
 NAMES = "inspect_ai openenv trl trl_tool trl_trainer verifiers verl".split()
@@ -87,6 +87,6 @@ def test_a_version_that_does_not_fit_is_told_too():
 
 
 def test_a_module_of_our_own_that_is_missing_is_no_missing_extra():
-    with pytest.raises(ModuleNotFoundError) as error, needs_packages("Install it"):
+    with pytest.raises(ModuleNotFoundError) as error, needs_extra("trl"):
         import rlver_gym.never  # noqa: F401
     assert not isinstance(error.value, MissingExtra)

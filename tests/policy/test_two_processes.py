@@ -74,7 +74,8 @@ def warmed():
     """
     actor = distributed.distribute(Actor(tiny()))
     loss = sft.compute_cross_entropy(actor, pack_rollouts(eight_dialogues()).tokens, TOKENS)
-    return [{"loss": loss, "gradient": distributed.clip_gradients(actor, 1e9)}]
+    norm = torch.nn.utils.clip_grad_norm_(actor.parameters(), 1e9)
+    return [{"loss": loss, "gradient": float(norm)}]
 
 
 def work(path):

@@ -178,13 +178,13 @@ class RunLog:
     def show(self, iteration: int, dialogues: Sequence[Trajectory]) -> None:
         parts = (
             f"## Iteration {iteration}: {dialogue.info.get('persona', '')} ·"
-            f" {_describe_end(dialogue)}\n\n{render_dialogue_as_markdown(dialogue)}\n"
+            f" {_describe_end(dialogue)}\n\n{_render_dialogue_as_markdown(dialogue)}\n"
             for dialogue in dialogues
         )
         append_lines(self._folder / DIALOGUES, parts, TrainingError)
 
 
-def render_dialogue_as_markdown(dialogue: Trajectory) -> str:
+def _render_dialogue_as_markdown(dialogue: Trajectory) -> str:
     """A dialogue in Markdown: the person in bold, the policy quoted, its thoughts in italics."""
     lines = []
     for line in dialogue.lines:

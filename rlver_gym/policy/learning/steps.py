@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
 from rlver_gym.policy.config import TrainConfig
@@ -58,11 +58,12 @@ def take_steps(
         if is_stopped:
             break
         for name, module in learners.items():
-            metrics[f"{name}_gradient"] = distributed.clip_gradients(module, config.grad_clip)
+            norm = nn.utils.clip_grad_norm_(module.parameters(), config.grad_clip)
+            metrics[f"{name}_gradient"] = float(norm)
         if not steps:
-            check_sampler_kl(metrics.get("sampler_kl", 0.0), config.max_sampler_kl)
+            _check_sampler_kl(metrics.get("sampler_kl", 0.0), config.max_sampler_kl)
         steps.append(metrics)
-        check_finite(metrics)
+        _check_finite(metrics)
         optimizer.step()
     optimizer.zero_grad()
     for module in learners.values():
@@ -125,7 +126,7 @@ def accumulate_gradients(
     return dict(zip(totals, sums.tolist(), strict=True))
 
 
-def check_sampler_kl(sampler_kl: float, bound: float | None) -> None:
+def _check_sampler_kl(sampler_kl: float, bound: float | None) -> None:
     """TrainingError where the sampler lies farther from the learner (KL, nats a token)."""
     if bound is not None and sampler_kl > bound:
         raise TrainingError(
@@ -136,7 +137,7 @@ def check_sampler_kl(sampler_kl: float, bound: float | None) -> None:
         )
 
 
-def check_finite(metrics: Mapping[str, float]) -> None:
+def _check_finite(metrics: Mapping[str, float]) -> None:
     """TrainingError that names what is no finite number."""
     if wrong := [name for name, value in metrics.items() if not math.isfinite(value)]:
         raise TrainingError(

@@ -120,8 +120,3 @@ def sync_gradients(module: nn.Module, last: bool) -> AbstractContextManager[None
         if isinstance(module, DistributedDataParallel) and not last
         else nullcontext()
     )
-
-
-def clip_gradients(module: nn.Module, most: float) -> float:
-    """Shrink the gradients to a norm of at most `most`; returns the norm they had."""
-    return float(nn.utils.clip_grad_norm_(module.parameters(), most))

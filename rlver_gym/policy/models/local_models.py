@@ -17,11 +17,11 @@ def find_local_model(name: str) -> str:
     if name == "tiny":
         return str(make_once(f"tiny-{VERSION}", build_tiny_model, TrainingError))
     if name == "smollm2":
-        return str(make_once("smollm2-135m-instruct", convert_smollm2, TrainingError))
+        return str(make_once("smollm2-135m-instruct", _convert_smollm2, TrainingError))
     return name
 
 
-def convert_smollm2(folder: Path) -> None:
+def _convert_smollm2(folder: Path) -> None:
     """SmolLM2-135M-Instruct (Apache-2.0) out of the package's GGUF file, as float32 weights that
     `from_pretrained` reads.
     """

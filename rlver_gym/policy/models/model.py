@@ -75,12 +75,6 @@ def load_model(
             " They would be random. Copy all of its files."
         )
     lm.to(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
-    return _prepare_for_training(lm, lora, gradient_checkpointing)
-
-
-def _prepare_for_training(
-    lm: PreTrainedModel, lora: int, gradient_checkpointing: bool
-) -> PreTrainedModel:
     if lora:
         lm = _add_adapters(lm, lora)
     if gradient_checkpointing:
@@ -91,11 +85,6 @@ def _prepare_for_training(
 
 def uses_bf16(dtype: Dtype) -> bool:
     return dtype == "bfloat16" or (dtype == "auto" and torch.cuda.is_available())
-
-
-def make_frozen_copy(lm: PreTrainedModel) -> PreTrainedModel:
-    """The model as it is now, for a reference. Adapters need none: their base is the reference."""
-    return copy.deepcopy(lm).requires_grad_(False).eval()
 
 
 def make_bf16_copy(lm: PreTrainedModel) -> PreTrainedModel:

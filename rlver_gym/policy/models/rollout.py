@@ -216,7 +216,7 @@ class _Dialogue:
             self._record_answer(answer, reward)
             return
         try:
-            tried = try_replies(self.env, [reply.text for reply in parsed])
+            tried = _try_replies(self.env, [reply.text for reply in parsed])
         except UserFailed as failure:
             self.over, self.valid = True, False
             self.info = {**self.info, "reasons": [{"note": str(failure)}]}
@@ -330,7 +330,7 @@ class _TriedReplies(NamedTuple):
     """Say that reply: gives what `step` gives. At most one of them."""
 
 
-def try_replies(env: TextEnv, texts: Sequence[str]) -> _TriedReplies:
+def _try_replies(env: TextEnv, texts: Sequence[str]) -> _TriedReplies:
     """What each reply would earn here. An environment that can appraise them side by side is asked
     once; another says each of them and goes back. UserFailed when the user fails at all.
     """

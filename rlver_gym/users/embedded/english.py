@@ -95,7 +95,7 @@ def find_neighbour(word: str, common: dict[str, int]) -> int:
     return next((at for at, end in enumerate(_ENDINGS, 1) if word.endswith(end)), 0)
 
 
-class Classifier:
+class _Classifier:
     """Sums of weights of words and of pairs of neighbours, in whole numbers."""
 
     def __init__(self, texts: Sequence[str], weights: np.ndarray, bias: np.ndarray) -> None:
@@ -128,10 +128,10 @@ class _Tables:
         self.vectors = np.pad(near["vectors"], ((1, 0), (0, 0))).astype(np.float32)
         self.is_small = np.unpackbits(near["common"], count=len(words))
         # in hundredths of a logit
-        self.acts = Classifier(_split(done["units"]), done["weights"], done["bias"])
+        self.acts = _Classifier(_split(done["units"]), done["weights"], done["bias"])
         # to states, which `of_labels` takes to logits
         states = np.concatenate([asked["of_words"], asked["of_pairs"]])
-        self.questions = Classifier(meta["words"] + meta["pairs"], states, asked["bias"] / 1000)
+        self.questions = _Classifier(meta["words"] + meta["pairs"], states, asked["bias"] / 1000)
         self.of_labels = (asked["of_labels"] / meta["scale"]).astype(np.float32)
         # words that stand for themselves to the gate; others by their ending
         self.common = dict(zip(_split(gate["common"]), count(len(_ENDINGS) + 2), strict=False))

@@ -78,7 +78,7 @@ def find_whom(moment: Moment, words: tuple[str, ...]) -> str:
     return alone[0] if len(alone) == 1 else ""
 
 
-class ReadLine(NamedTuple):
+class _ReadLine(NamedTuple):
     """A line of a card, ready to be known again."""
 
     has_time: bool
@@ -87,10 +87,10 @@ class ReadLine(NamedTuple):
     sentences: frozenset[tuple[str, ...]]
 
 
-def _read_line(text: str) -> ReadLine:
+def _read_line(text: str) -> _ReadLine:
     line = hear.read_line(text)
     known_by = frozenset(list_sentences([sentence.words for sentence in line.sentences]))
-    return ReadLine(not _TIMES.isdisjoint(line.words), line.tokens, line.runs, known_by)
+    return _ReadLine(not _TIMES.isdisjoint(line.words), line.tokens, line.runs, known_by)
 
 
 read_line = Memo(_read_line, 30_000).__getitem__

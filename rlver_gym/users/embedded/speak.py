@@ -39,11 +39,6 @@ _STRANGE, _BRIEF = 45, 14  # hundredths of a nat; words of a text to which polit
 _BY_PLACE, _BY_CHANCE, _NEAR = 0.35, 1.0, 3.5  # logits: of a later place, of chance, of a thread
 
 
-def compose_opening(scene: Scene, emotion: int) -> str:
-    said = scene.persona.situation.openings.in_tone(Band.of(emotion).tone)
-    return apply_typing_style(scene.persona, add_introductions(scene.persona.situation, said))
-
-
 def choose_thought(scene: Scene, dialogue: Dialogue, reasons: Sequence[Reason]) -> str:
     """What the person thinks and does not say; empty when they have thought all that they have."""
     change = sum([reason.points for reason in reasons])
