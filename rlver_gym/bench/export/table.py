@@ -81,8 +81,9 @@ def _escape_formula(cell: Cell) -> Cell:
 
 def _write_parquet(path: Path, rows: Sequence[Mapping[str, Cell]]) -> None:
     try:
-        import pyarrow as pa  # noqa: PLC0415 (an extra of its own)
-        from pyarrow import parquet  # noqa: PLC0415
+        # an extra of its own, which may be missing where types are checked
+        import pyarrow as pa  # noqa: PLC0415  # pyright: ignore[reportMissingImports]
+        from pyarrow import parquet  # noqa: PLC0415  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise RunError(
             f"{path}: Parquet needs pyarrow. Run: pip install pyarrow; or write a .csv"
