@@ -1,6 +1,5 @@
 """Which support strategies the turns of a benchmark use, and how the emotion moves in them."""
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from rlver_gym.bench.score import drop_failed
 from rlver_gym.bench.table import Table
+from rlver_gym.core.languages import CHINESE
 from rlver_gym.environment.alarms import find_sure_acts
 from rlver_gym.environment.episode import Episode
 from rlver_gym.users.embedded.english import LABEL, LABELS
@@ -44,12 +44,11 @@ _PROBABLE, _ACT_REFLECTS, _REMARK_REFLECTS = 0.5, 0.4, 0.3
 """Chosen on 105 turns of train supporters, like the rules."""
 FEWEST = 8
 """Personas that a difference needs, and turns that make a strategy count for stickiness."""
-_HAN = re.compile(r"[\u4e00-\u9fff]")
 
 
 def label_turn(utterance: str, lines: Sequence[str]) -> frozenset[str] | None:
     """Which of `STRATEGIES` it uses, after these lines of the person; None if it is Chinese."""
-    if 2 * len(_HAN.findall(utterance)) > len(utterance):
+    if 2 * len(CHINESE.findall(utterance)) > len(utterance):
         return None
     heard = hear(utterance)
     sure = find_sure_acts(heard)

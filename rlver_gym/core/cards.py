@@ -17,6 +17,8 @@ from rlver_gym.util.files import shipped_cards
 from rlver_gym.util.frozen import HashedCard
 from rlver_gym.util.yaml_file import read_yaml
 
+DEFAULT_ENV = "RLVER-Empathy-v0"
+"""Where one talks, serves and learns unless another is named."""
 MAX_TURNS = 20
 """More turns than this and a person would run out of things to say."""
 CardText = Annotated[str, StringConstraints(max_length=4000), AfterValidator(check_printable_text)]

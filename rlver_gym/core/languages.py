@@ -3,9 +3,12 @@
 What the LLM user is told stands in `rlver_gym/users/llm/prompts`, a file a language.
 """
 
+import re
 from typing import Literal, NamedTuple
 
 Language = Literal["en", "zh"]
+CHINESE = re.compile(r"[\u4e00-\u9fff]")
+"""A character that is Chinese."""
 
 
 class _AgentTexts(NamedTuple):

@@ -38,6 +38,8 @@ class HiddenNeed(StrEnum):
     """Wants sincere praise for specific things they did."""
 
 
+NEEDS = tuple(HiddenNeed)
+"""In the order in which spaces and observations number them."""
 NEEDS_IN_WORDS = {
     HiddenNeed.DEEP_EMPATHY: (
         "to be felt with: that somebody senses what it is like inside, beyond generic comfort"

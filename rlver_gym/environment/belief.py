@@ -7,11 +7,10 @@ import gymnasium as gym
 from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 
-from rlver_gym.core.persona import HiddenNeed
+from rlver_gym.core.persona import NEEDS, HiddenNeed
 from rlver_gym.environment.spaces import Utterance
 from rlver_gym.util.errors import UtteranceError
 
-NEEDS = tuple(HiddenNeed)
 _TAG = re.compile(r"^\s*\[belief\b([^\]\n]*)\]\s*", re.IGNORECASE)
 _EMOTION = re.compile(r"\bemotion\s*[=:]\s*(\d{1,3})\b", re.IGNORECASE)
 _NEED = re.compile(r"\b([a-z_]+)\s*(?:[=:]\s*(\d*\.?\d+))?", re.IGNORECASE)

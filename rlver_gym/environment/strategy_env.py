@@ -45,11 +45,10 @@ from numpy.typing import NDArray
 from rlver_gym.agents.needs import get_leave_one_out_reader
 from rlver_gym.agents.strategies import STRATEGIES, compose_utterance
 from rlver_gym.core.dialogue import Message
-from rlver_gym.core.persona import HiddenNeed
+from rlver_gym.core.persona import NEEDS
 from rlver_gym.core.words import words
 from rlver_gym.util.errors import CardError, ResetNeeded, UtteranceError
 
-NEEDS = tuple(HiddenNeed)
 LONG_TURN = 60
 """Words of the person from which a turn counts as long, and the length feature is 1."""
 CLEAR_HINT = 100.0

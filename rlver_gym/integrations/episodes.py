@@ -38,7 +38,7 @@ from typing import Any, NamedTuple, Self
 
 from rlver_gym.answers.reading import read_words
 from rlver_gym.core.agent import agent_prompt
-from rlver_gym.core.cards import env_card
+from rlver_gym.core.cards import DEFAULT_ENV, env_card
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.languages import Language
 from rlver_gym.core.persona import SplitChoice
@@ -48,7 +48,6 @@ from rlver_gym.library.personas import library
 from rlver_gym.users import SentientUser, make_user
 from rlver_gym.util.errors import DialogueError, UnknownName, UserFailed, UtteranceError
 
-DEFAULT_ENV = "RLVER-Empathy-v0"
 _log = logging.getLogger(__name__)
 
 

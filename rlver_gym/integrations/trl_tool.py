@@ -5,6 +5,7 @@ speaks by calling `say`. In `rlver_gym.integrations.trl.Rollout` it simply speak
 from typing import Any
 
 from rlver_gym.answers.reading import read_words
+from rlver_gym.core.cards import DEFAULT_ENV
 from rlver_gym.environment.make import make_for_loop
 from rlver_gym.integrations.trl import parse_prompt
 from rlver_gym.util.errors import DialogueError
@@ -18,7 +19,7 @@ class EmpathyTool:
     functools.partial(EmpathyTool, user="openai:MODEL").
     """
 
-    def __init__(self, env: str = "RLVER-Empathy-v0", **env_options: Any) -> None:
+    def __init__(self, env: str = DEFAULT_ENV, **env_options: Any) -> None:
         self._env = make_for_loop(env, **env_options)
         self._info: dict[str, Any] = {}
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
-from rlver_gym.core.languages import Language
+from rlver_gym.core.languages import CHINESE, Language
 from rlver_gym.core.persona import (
     Anchors,
     Conflict,
@@ -70,7 +70,6 @@ _REACTIONS = re.compile(
 Never goes back, so that no text makes it slow.
 """
 _FIELD = r"(?m)^(?:\*|[^\S\n])*+(?:{})[：:]\s*+(\S[^\n]{{0,199}})"
-_CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _TRAIT = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
@@ -206,7 +205,7 @@ def make_persona_from_profile(profile: Mapping[str, Any]) -> Persona:
         card=line.player,
         traits=line.cha_group,
         opening=line.first_talk,
-        language=line.language or ("zh" if _CHINESE.search(line.player) else "en"),
+        language=line.language or ("zh" if CHINESE.search(line.player) else "en"),
     )
 
 

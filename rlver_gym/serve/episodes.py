@@ -8,7 +8,7 @@ from typing import Any
 
 from gymnasium.utils.seeding import np_random
 
-from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.cards import DEFAULT_ENV, EnvCard, env_card
 from rlver_gym.core.dialogue import Turn
 from rlver_gym.core.user import is_async_user
 from rlver_gym.environment.dialogue_env import draw_scene
@@ -36,7 +36,6 @@ from rlver_gym.util.errors import CardError, ChatError, UnknownName, UserFailed,
 from rlver_gym.util.event_loop import Worker
 from rlver_gym.util.terminal import format_count
 
-DEFAULT_ENV = "RLVER-Empathy-v0"
 _APPRAISE_FIRST = (
     "No replies to this turn were appraised under that id, or others after them. Have them"
     " appraised at this turn: POST /v1/episodes/{id}/replies."
