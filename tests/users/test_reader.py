@@ -301,7 +301,7 @@ def test_bfloat16_reads_as_float32_within_the_tolerance(user, base, head, replie
     half = ReaderUser(head, base=str(base), device="cpu", dtype="bfloat16")
     asked = [(library().get(one.persona), one.dialogue) for one in replies]
     for a, b in zip(user.read(asked), half.read(asked), strict=True):
-        assert a.change == pytest.approx(b.change, abs=0.5)
+        assert a.change == pytest.approx(b.change, abs=1.0)  # what `--rerun` allows
     assert half.version == user.version
 
 
