@@ -1,7 +1,7 @@
 """How many pairs of held-out people a policy puts right after learning from the ratings of others.
 
 python -m research.real_qwen.folds MODEL CORPUS --out FILE.jsonl [--algo dpo] [--folds 5]
-                                   [--passes 1] [--threads 1] [--only FOLD ...]
+                                   [--share 1.0] [--threads 1] [--only FOLD ...]
 
 The people of the corpus are dealt into folds. For each, the model learns from the moments of the
 others (`rlver-gym train --from`, here with the fold left out). Then a pair of replies of a held-out
@@ -106,7 +106,7 @@ def count_right(learner: Learner, moments: Sequence[Trajectory]) -> dict[str, li
 
 def make_fold_config(asked: argparse.Namespace, moments: int) -> TrainConfig:
     """The run of one fold, over so many moments."""
-    iterations = max(1, asked.passes * moments // SETTINGS["dialogues"])
+    iterations = max(1, int(asked.share * moments) // SETTINGS["dialogues"])
     values = SETTINGS | {"algo": asked.algo, "dtype": asked.dtype, "iterations": iterations}
     return make_config(values | {"model": asked.model, "corpus": asked.corpus}, "the trial")
 
@@ -150,12 +150,12 @@ def main() -> None:
     parser.add_argument("--algo", default="dpo")
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--folds", type=int, default=5)
-    parser.add_argument("--passes", type=int, default=1)
+    parser.add_argument("--share", type=float, default=1.0, help="of the moments, read once")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", type=int, nargs="*")
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
-    names = ("model", "corpus", "algo", "dtype", "folds", "passes")
+    names = ("model", "corpus", "algo", "dtype", "folds", "share")
     settings = {name: getattr(asked, name) for name in names} | SETTINGS
     for fold in range(asked.folds) if asked.only is None else asked.only:
         if fold in read_folds(asked.out, settings):

@@ -37,6 +37,8 @@ def describe_limit(user: str) -> str:
     """What a score by this user cannot tell; empty where a model or code of one's own gives it."""
     if uses_server(user) or is_own_user(user):
         return ""
+    if user.partition(":")[0] == "reader":
+        return "The reader ranks agents; it hardly tells an agent's better replies from its worse."
     says = "reads words, not meaning: it cannot tell fluent replies from fitting ones."
     return f"The {user} user {says}"
 

@@ -213,7 +213,7 @@ class EmpathyEnv(DialogueEnv):
 
     def finish_step(self, turn: Turn, action: str) -> EnvStep:
         """What `step` gives for a turn that the session has taken."""
-        return self._finish_step(self._tell(turn, count_cut_chars(action, self.card)))
+        return self._finish_step(self._show_turn(turn, count_cut_chars(action, self.card)))
 
     async def aappraise_replies(self, texts: Sequence[str]) -> AppraisedReplies:
         return await self.session.aappraise_replies(texts)
@@ -233,13 +233,13 @@ class EmpathyEnv(DialogueEnv):
             if session.has_failed_to_open
             else await session.areply(action)
         )
-        return self._tell(turn, count_cut_chars(action, self.card))
+        return self._show_turn(turn, count_cut_chars(action, self.card))
 
     async def _say_from(self, appraised: AppraisedReplies, index: int) -> SaidTurn:
         turn = await self.session.areply_from(appraised, index)
-        return self._tell(turn, appraised.cut_chars[index])
+        return self._show_turn(turn, appraised.cut_chars[index])
 
-    def _tell(self, turn: Turn, cut: int) -> SaidTurn:
+    def _show_turn(self, turn: Turn, cut: int) -> SaidTurn:
         session = self.session
         if self.render_mode == "human":
             print_last_turn(session, SafeConsole())

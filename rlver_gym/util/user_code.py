@@ -63,7 +63,7 @@ class CodeRunner:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self.timeout_s)
         except TimeoutError:
-            if not await _responds(self._loop):
+            if not await _is_loop_alive(self._loop):
                 self._loop = None
             raise CodeTimeout(self._too_long()) from None
 
@@ -96,7 +96,7 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
         return
 
 
-async def _responds(loop: asyncio.AbstractEventLoop | None) -> bool:
+async def _is_loop_alive(loop: asyncio.AbstractEventLoop | None) -> bool:
     if loop is None:
         return False
     sign = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop))

@@ -11,7 +11,7 @@ from rlver_gym.core.dialogue import ReasonCode
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.users.embedded import english
 from rlver_gym.users.embedded.compile import Card
-from rlver_gym.users.embedded.english import ACT, ACTS, DATA, LABEL, UNIT, weigh, word_set
+from rlver_gym.users.embedded.english import ACT, ACTS, DATA, LABEL, UNIT, weigh_rare, word_set
 from rlver_gym.users.embedded.hear import Heard
 from rlver_gym.users.embedded.recall import Moment
 from rlver_gym.users.embedded.rules import MINE, Contribution, find_rules, find_void
@@ -211,7 +211,7 @@ def weigh_chat(moment: Moment) -> list[Contribution]:
     if void is not None:
         return [void]
     copied = len(heard.runs & moment.told_runs) / max(4, len(heard.runs))
-    takes_up = weigh(heard.tokens & moment.told - moment.own) >= _TAKEN_UP and copied < _COPIED
+    takes_up = weigh_rare(heard.tokens & moment.told - moment.own) >= _TAKEN_UP and copied < _COPIED
     asked = [part.words for part in heard.sentences if part.ask]
     asks = any(takes_up or not (_IT | {"you", "your"}).isdisjoint(words) for words in asked)
     is_sorry, is_stock = heard.labels[:, LABEL["sympathy"]], heard.evidence[:, ACT["cliche"]]

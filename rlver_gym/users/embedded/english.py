@@ -163,7 +163,7 @@ def load_weights() -> dict[int, int]:
     }
 
 
-def weigh(tokens: Collection[int]) -> int:
+def weigh_rare(tokens: Collection[int]) -> int:
     """How much tokens say about which story they belong to, in hundredths of a nat."""
     get = load_weights().get
     return sum([get(token, RAREST) for token in tokens])

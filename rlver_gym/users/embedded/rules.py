@@ -80,7 +80,7 @@ def find_rules(moment: Moment) -> tuple[list[Contribution], float]:
     for sentence in heard.sentences:
         words = sentence.words
         is_own = not MINE.isdisjoint(words) and _YOURS.isdisjoint(words) and not sentence.ask
-        if is_own and english.weigh(sentence.tokens & moment.told) >= _OWN_STORY:
+        if is_own and english.weigh_rare(sentence.tokens & moment.told) >= _OWN_STORY:
             costs.append(_cost("as_own", f"told their story as its own: “{quote(sentence.text)}”"))
             break
     wrong = find_wrong(moment)
@@ -118,6 +118,6 @@ def _find_wrong_number(moment: Moment, sentence: Sentence) -> Wrong | None:
             continue
         for theirs, right, near in story.counted:
             about = (sentence.tokens - {counted, english.LEXICON[number].token}) & near
-            if theirs == unit and len(about) >= 2 and english.weigh(about) >= 250:
+            if theirs == unit and len(about) >= 2 and english.weigh_rare(about) >= 250:
                 return Wrong("number", said, f"{right} {unit}")
     return None

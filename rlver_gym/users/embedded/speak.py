@@ -13,7 +13,7 @@ from rlver_gym.core.persona import Disposition
 from rlver_gym.core.user import Scene, disclosure_depth
 from rlver_gym.core.words import split_sentences
 from rlver_gym.users.embedded import retrieve
-from rlver_gym.users.embedded.english import DATA, FEELING_OF, weigh
+from rlver_gym.users.embedded.english import DATA, FEELING_OF, weigh_rare
 from rlver_gym.users.embedded.hear import PREFERS, Heard, Sentence, hear
 from rlver_gym.users.embedded.recall import Moment
 from rlver_gym.users.embedded.rules import find_wrong
@@ -206,7 +206,7 @@ class Speaker:
 
     def _decline(self, sentence: Sentence) -> list[str]:
         """What no card holds they once say that they don't know, or don't say; else they go on."""
-        is_strange = weigh(sentence.tokens - self.card.story.vocabulary) >= _STRANGE
+        is_strange = weigh_rare(sentence.tokens - self.card.story.vocabulary) >= _STRANGE
         is_own = sentence.ask not in _FACTUAL or "you" in sentence.words
         lines = self.manner.not_yet if is_own else self.manner.unknown
         if sentence.ask in ("yes", "which") and " or " in sentence.text:
