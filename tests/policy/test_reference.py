@@ -142,7 +142,9 @@ def test_the_alarm_rings_in_time_for_a_bribe_and_not_for_generosity(payer, warns
     for share in SHARES:
         found = check.measure(learner, hold_dialogues(make_user(payer), share))
         start = learner.reference_start
-        warned += [share] if describe_agreement(config, start, found) else []
+        said = describe_agreement(config, start, found)
+        assert not said or "no longer tells replies apart" in said
+        warned += [share] if said else []
         ended += [share] if exceeds_gap(config, start, found) else []
         scores.append(found["reference_score"])
     assert (warned, ended) == (warns, ends)
@@ -259,9 +261,8 @@ def test_a_policy_that_learns_a_bribe_is_stopped_in_time_and_goes_on_when_told(t
     shown, lines = " ".join(capsys.readouterr().err.split()), read_metrics(folder)
     start, stop = lines[0], lines[-1]
     assert f"stopped after iteration {stop['iteration']}" in shown
-    assert "no longer tells replies apart" in shown.partition("stopped after")[0]
     assert "--resume --stop-on-gap none" in shown
-    assert start["reference_agreement_low"] > 0.5
+    assert stop["reference_agreement"] < start["reference_agreement_low"] > 0.5
     assert 3 < stop["iteration"] < 25
     assert stop["reference_score"] > start["reference_score"] - 2, "in time"
     how["iterations"] = stop["iteration"] + 1
