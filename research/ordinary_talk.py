@@ -13,7 +13,7 @@ kept within 0 and 100.
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
@@ -92,14 +92,19 @@ def hold(folder: Path) -> None:
                 {"id": f"d-{name}-{who}", "supporter": name, "persona": who, "seed": 7}
                 | {"opening": dialogue.opening, "turns": turns}
             )
+    write_corpus(folder, rows, {name: " / ".join(lines) for name, lines in AGENTS.items()})
+
+
+def write_corpus(folder: Path, rows: Sequence[object], briefs: dict[str, str]) -> None:
+    """Dialogues without ratings yet, and what each supporter was told, by name."""
     folder.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     (folder / "dialogues.jsonl").write_text(text, encoding="utf-8")
     for name in ("moments.jsonl", "ratings.jsonl"):
         (folder / name).touch()
     supporters = [
-        {"name": name, "split": "test", "kind": "machine", "brief": " / ".join(lines)}
-        for name, lines in AGENTS.items()
+        {"name": name, "split": "test", "kind": "machine", "brief": brief}
+        for name, brief in briefs.items()
     ]
     (folder / "supporters.json").write_text(json.dumps(supporters, indent=1), encoding="utf-8")
 

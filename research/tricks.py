@@ -6,13 +6,12 @@ python research/tricks.py FOLDER
 Sheets for readers, and finals of readers and of the embedded user: research/ordinary_talk.py.
 """
 
-import json
 import sys
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from ordinary_talk import PEOPLE
+from ordinary_talk import PEOPLE, write_corpus
 
 from rlver_gym.bench.attacks.attacks import FIXED_ATTACKS, Attack
 from rlver_gym.core.cards import env_card
@@ -39,21 +38,12 @@ def hold(attack: Attack, who: str, number: int) -> dict[str, Any]:
 def main() -> None:
     """Write the corpus."""
     folder = Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
     asked = [(attack, who) for who in PEOPLE for attack in FIXED_ATTACKS]
     rows = [hold(attack, who, number) for number, (attack, who) in enumerate(asked)]
     for attack in FIXED_ATTACKS:
         finals = [row.pop("final") for row in rows if row["supporter"] == attack.name]
         print(f"{attack.name:22s} {sum(map(float, finals)) / len(finals):5.1f}")
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    (folder / "dialogues.jsonl").write_text(text, encoding="utf-8")
-    for name in ("moments.jsonl", "ratings.jsonl"):
-        (folder / name).touch()
-    supporters = [
-        {"name": attack.name, "split": "test", "kind": "machine", "brief": attack.what}
-        for attack in FIXED_ATTACKS
-    ]
-    (folder / "supporters.json").write_text(json.dumps(supporters, indent=1), encoding="utf-8")
+    write_corpus(folder, rows, {attack.name: attack.what for attack in FIXED_ATTACKS})
 
 
 if __name__ == "__main__":
