@@ -59,7 +59,7 @@ def test_folds_that_are_done_and_the_model_before_are_not_computed_again(
     assert "2 of 2 folds" in run("cut.jsonl")[-1]
     assert not made
     with pytest.raises(TrainingError, match="other settings"):
-        run("cut.jsonl", "--passes", "2")
+        run("cut.jsonl", "--share", "2")
 
 
 def test_a_step_says_what_it_costs(tiny_folder, monkeypatch, capsys):
