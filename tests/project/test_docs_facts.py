@@ -23,6 +23,7 @@ OTHERS = {
     "--install-completion", "--logdir", "--model_args", "--nproc-per-node", "--nnodes",
     "--rdzv-backend", "--rdzv-endpoint", "--extra",
     "--no-extract", "--curve", "--test",  # of research/fit_reader.py
+    "--share",  # of research/real_qwen/folds.py
 }  # fmt: skip
 """Options of pip, vLLM, torchrun and others, which pages name beside ours."""
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*(?:\.[\w.-]+)?")
