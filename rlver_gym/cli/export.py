@@ -18,7 +18,6 @@ _ROWS = {
     "dialogues": "dialogue",
     "replies": "reply",
     "pairs": "pair",
-    "turns": "turn",
     "ratings": "rating",
 }
 """What one row of each kind is."""
@@ -32,7 +31,6 @@ _LEAK = (
 
 _FILTER = {
     "agents": FieldOption(list[str], flag="--agent"),
-    "outcomes": FieldOption(list[str], flag="--outcome"),
     "min_emotion": FieldOption(int, min=0, max=100),
     "max_reply": FieldOption(int, min=1),
     "split": FieldOption(),
@@ -43,7 +41,6 @@ _OPTIONS = {
     "personas": FieldOption(),
     "system": FieldOption(),
     "min_margin": FieldOption(float, min=0.01),
-    "bare": FieldOption(bool),
 }
 
 
@@ -74,7 +71,7 @@ def export(
     """Write the dialogues of a benchmark run, or of the corpus of rated replies, as data to train
     on.
 
-    openai: "messages", a row a dialogue. sharegpt: "conversations", likewise.
+    openai: "messages", a row a dialogue.
 
     sft: "prompt" and "completion", a row a reply.
 
@@ -82,9 +79,6 @@ def export(
     chosen one was felt to be better.
 
     hf: a folder for datasets.load_dataset with all of these, and a card.
-
-    table: a row a turn with everything that is known of it, capabilities and strategies too, for
-    pandas: CSV, or Parquet for an --out that ends in .parquet.
 
     user: "messages", a row a reply: what the LLM user is asked of it, and the thought and change
     that were felt, for a model of yours that is to stand in the person's place.
@@ -144,7 +138,7 @@ def _summarise_export(done: ExportResult) -> list[tuple[str, str]]:
         where = ", ".join(turns) or "none"
         few = f". {MORE_PAIRS}" if len(done.points) < _MANY_POINTS else ""
         lines.append(("pairs", f"points that agents have in common: {where}{few}"))
-    for split in () if "turns" in done.rows else _HELD_OUT:
+    for split in _HELD_OUT:
         if tested := sum(record.split == split for record in records):
             people = "all" if tested == len(records) else f"{tested:,} of {len(records):,}"
             lines.append(("mind", f"{people} dialogues are with {split} personas. {_LEAK}"))

@@ -44,7 +44,7 @@ from rlver_gym.util.terminal import printable
 pytestmark = pytest.mark.timeout(600)
 
 PAGE = "report.html"
-FORMATS = ("openai", "sharegpt", "sft", "dpo", "hf")
+FORMATS = ("openai", "sft", "dpo", "hf")
 PLAN = BenchPlan(agents=("comfort",), seeds=1, persona_ids=("noor-missed-evening",))
 _ACTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect")
 _watched = []

@@ -1,6 +1,5 @@
 """Second opinions beside the score, and the table that holds all of it."""
 
-import csv
 import json
 
 import pytest
@@ -110,28 +109,6 @@ def test_a_benchmark_asks_for_a_second_opinion_at_once(tmp_path):
     told = json.loads(invoke_well(*asked, "--json"))
     emotions = told["opinions"]["emotions"]
     assert emotions["embedded"] == emotions["score"] == {"comfort": told["scores"][0]["final"][0]}
-
-
-def test_the_table_has_a_row_a_turn_with_strategies_and_marks(folder):
-    write(folder / "judgements.jsonl", [judgement(f"oracle/{PEOPLE[0]}/0", 4)])
-    invoke_well("export", folder, "--to", "table")
-    with (folder / "table.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == sum(len(one.turns) for one in dialogues(folder))
-    judged = {row["core_insight"] for row in rows if row["agent"] == "oracle"}
-    assert judged == {"4.0", ""}
-    first = rows[0]
-    assert (first["turn"], first["start"], first["uses_question"]) == ("1", "40", "False")
-    assert int(first["emotion"]) == 40 + int(first["change"])
-
-
-def test_the_table_as_parquet_reads_as_it_was(folder):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    out = folder / "t.parquet"
-    invoke_well("export", folder, "--to", "table", "--out", out)
-    table = parquet.read_table(out)
-    assert table.num_rows == sum(len(one.turns) for one in dialogues(folder))
-    assert table["uses_question"].type == "bool"
 
 
 def test_all_that_is_known_of_a_run_is_in_its_report(folder):

@@ -12,24 +12,21 @@ from rlver_gym.bench.export.hub import build_hub_files
 from rlver_gym.bench.export.pairs import BranchPoint, build_dpo_rows, find_branch_points
 from rlver_gym.bench.export.rated import is_corpus, read_dialogues, read_single_replies
 from rlver_gym.bench.export.raters import write_corpus
-from rlver_gym.bench.export.rows import Row, build_openai_rows, build_sft_rows, build_sharegpt_rows
+from rlver_gym.bench.export.rows import Row, build_openai_rows, build_sft_rows
 from rlver_gym.bench.export.select_dialogues import (
     DialogueFilter,
     FilteredDialogues,
     filter_records,
     read_records,
 )
-from rlver_gym.bench.export.table import build_table_rows, write_table
 from rlver_gym.bench.export.user_rows import build_user_rows
-from rlver_gym.bench.opinions import read_capabilities
-from rlver_gym.core.capabilities import JUDGEMENTS
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.frozen import Frozen
 from rlver_gym.util.terminal import format_count
 
-Format = Literal["openai", "sharegpt", "sft", "dpo", "hf", "table", "corpus", "user"]
+Format = Literal["openai", "sft", "dpo", "hf", "corpus", "user"]
 
 
 class ExportResult(NamedTuple):
@@ -64,8 +61,6 @@ class ExportOptions(Frozen):
     """A system message to put before each dialogue."""
     min_margin: float = Field(default=1, gt=0)
     """dpo, hf: how many points the changes of a pair are apart at least."""
-    bare: bool = False
-    """Without metadata, for readers that refuse fields which they do not know."""
 
 
 def export(
@@ -106,7 +101,7 @@ def export(
         for record in read_single_replies(folder, roles=options.roles)
     ]
     chosen = filter_records(records, wanted, singles)
-    usual = {"hf": "hf", "table": "table.csv", "corpus": "corpus"}.get(to, f"{to}.jsonl")
+    usual = to if to in ("hf", "corpus") else f"{to}.jsonl"
     path = out or path_inside(folders[0], usual, error=RunError)
     if to == "corpus":
         ratings, left_out = write_corpus(runs[0], chosen.records, path)
@@ -114,21 +109,14 @@ def export(
         counts = {"dialogues": len(chosen.records), "ratings": ratings}
         return ExportResult(path, counts, chosen, None, problems)
     forks = tuple(find_branch_points(chosen.records, chosen.singles)) if has_pairs else None
-    if to == "table":
-        judged = {run.resolve().name: read_capabilities(run / JUDGEMENTS) for run in runs}
-        views = {"turns": list(build_table_rows(chosen.records, judged))}
-    else:
-        views = _build_views(to, chosen, forks, options)
-    views = {name: rows for name, rows in views.items() if rows}
+    views = {name: rows for name, rows in _build_views(to, chosen, forks, options).items() if rows}
     if not views:
         raise RunError(_explain_no_rows(len(chosen.records), forks, options))
     if to == "hf":
-        write_export(path, build_hub_files(views, chosen.records, options.bare))
-    elif to == "table":
-        write_table(path, views["turns"])
+        write_export(path, build_hub_files(views, chosen.records))
     else:
         (rows,) = views.values()
-        write_atomically(path, format_jsonl(rows, options.bare))
+        write_atomically(path, format_jsonl(rows))
     counts = {name: len(rows) for name, rows in views.items()}
     return ExportResult(path, counts, chosen, forks, problems)
 
@@ -149,11 +137,6 @@ def _explain_no_rows(
             f" changed the emotion by {options.min_change:+d} or more. Ask for less with"
             " --min-change."
         )
-    if forks is None:
-        return (
-            f"not one reply of {format_count(dialogues, 'dialogue')} was felt: the user failed at"
-            " once. See why: rlver-gym report RUN"
-        )
     if forks:
         return (
             f"at {format_count(len(forks), 'point')} agents gave different replies, but no two that"
@@ -169,8 +152,6 @@ def _build_views(
     options: ExportOptions,
 ) -> dict[str, list[Row]]:
     records, system = chosen.records, options.system
-    if to == "sharegpt":
-        return {"dialogues": list(build_sharegpt_rows(records, system))}
     if to == "user":
         rows = build_user_rows(records, options.personas)
         singles = build_user_rows(chosen.singles, options.personas, last=True)

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from rlver_gym.bench.export.rows import Row, build_episode_metadata, list_messages_before
 from rlver_gym.bench.export.select_dialogues import Record
-from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.episode import Episode
 
 _SAME = ("env_hash", "persona", "persona_hash", "user", "user_version", "seed", "opening")
@@ -58,9 +57,8 @@ def find_branch_points(
     for record in (*records, *singles):
         turns = record.episode.turns
         for number in range(len(turns) - 1 if id(record) in alone else 0, len(turns)):
-            if turns[number].outcome is not Outcome.FAILED:
-                said = places.setdefault(_comparison_key(record.episode, number), {})
-                said.setdefault(turns[number].utterance, []).append(record)
+            said = places.setdefault(_comparison_key(record.episode, number), {})
+            said.setdefault(turns[number].utterance, []).append(record)
     return [
         BranchPoint(turn, tuple(_make_reply(text, turn, by, alone) for text, by in said.items()))
         for (turn, *_), said in places.items()

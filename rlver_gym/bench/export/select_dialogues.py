@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field
 
 from rlver_gym.bench.check import Problems, read_run
 from rlver_gym.bench.folder import MANIFEST, read_manifest
@@ -17,8 +17,6 @@ from rlver_gym.util.errors import RunError, UnknownName
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.frozen import Frozen
 from rlver_gym.util.terminal import format_count
-
-VALID = tuple(outcome for outcome in Outcome if outcome is not Outcome.FAILED)
 
 
 class Record(NamedTuple):
@@ -38,21 +36,12 @@ class DialogueFilter(Frozen):
 
     agents: tuple[str, ...] = ()
     """Only this agent; repeat it for more."""
-    outcomes: tuple[Outcome, ...] = VALID
-    """Only dialogues that ended so: content, left, out_of_turns, failed, all; repeat it for more.
-    Default: all but failed.
-    """
     min_emotion: int = Field(default=0, ge=0, le=100)
     """Only dialogues that ended at this emotion or above."""
     max_reply: int | None = Field(default=None, ge=1)
     """Only dialogues without a reply of more than so many characters."""
     split: Split | None = None
     """Only personas of this split: train, validation, test, demo."""
-
-    @field_validator("outcomes", mode="before")
-    @classmethod
-    def _read_all(cls, value: Any) -> Any:
-        return tuple(Outcome) if "all" in value else value
 
 
 class FilteredDialogues(NamedTuple):
@@ -135,9 +124,8 @@ def _reject_reason(
         return None
     if not episode.opening or not episode.turns:
         return "in which nobody said a word"
-    if episode.outcome not in wanted.outcomes:
-        hint = " (--outcome all takes them too)" if episode.outcome is Outcome.FAILED else ""
-        return f"{episode.outcome}{hint}"
+    if episode.outcome is Outcome.FAILED:
+        return "failed"
     if episode.final < wanted.min_emotion:
         return f"below {wanted.min_emotion} at the end"
     return None
