@@ -1,10 +1,10 @@
 """What a line may not say, because it would name the need; and anchors that their words miss."""
 
 import re
+from itertools import pairwise
 
-from rlver_gym.core.persona import HiddenNeed, Situation
+from rlver_gym.core.persona import Anchor, HiddenNeed, Situation
 from rlver_gym.core.words import sentences, stems
-from rlver_gym.people.anchors import AnchorIndex
 
 NAMES_OF_NEEDS = {
     HiddenNeed.NOT_AT_FAULT: (
@@ -38,23 +38,32 @@ def describe_spoken_need(line: str) -> str | None:
 
 def find_unmatched_anchors(situation: Situation) -> list[str]:
     """Anchors whose own sentence does not touch them, or touches another of their kind."""
-    index = AnchorIndex(situation)
     unmatched = []
     for kind, anchor in situation.anchors.each():
-        touched = [
-            touch
-            for touch in index.match(tuple(map(stems, sentences(anchor.text))))
-            if touch.kind == kind
-        ]
+        anchors: tuple[Anchor, ...] = getattr(situation.anchors, kind)
+        touched = [other.id for other in anchors if _touches(anchor.text, other)]
         place = f"anchors.{kind}.{anchor.id}"
-        if anchor.id not in [touch.id for touch in touched]:
+        if anchor.id not in touched:
             unmatched.append(
                 f"{place}: its own text does not hit its words {list(anchor.words)}. Add the words"
                 " that the text uses."
             )
-        others = [touch.id for touch in touched if touch.id != anchor.id]
-        if others:
+        if others := [name for name in touched if name != anchor.id]:
             unmatched.append(
                 f"{place}: its text touches {others} as well. Give the anchors words of their own."
             )
     return unmatched
+
+
+def _touches(text: str, anchor: Anchor) -> bool:
+    """Whether two neighbouring sentences hit all word groups but one, and of two both."""
+    groups = [[_join_stems(phrase) for phrase in group.split("|")] for group in anchor.words]
+    lines = [*map(_join_stems, sentences(text)), ""]
+    return any(
+        sum(any(phrase in both for phrase in group) for group in groups) >= max(2, len(groups) - 1)
+        for both in map("|".join, pairwise(lines))
+    )
+
+
+def _join_stems(text: str) -> str:
+    return f" {' '.join(stems(text))} "

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rlver_gym import EmpathySession, EnvCard, Persona, env_card
 from rlver_gym.core.persona import Person, Situation
 from rlver_gym.library.personas import Index, library, shipped_personas_folder
-from rlver_gym.people.anchors import AnchorIndex
 from rlver_gym.people.card_check import find_person_problems, find_situation_problems
+from rlver_gym.people.naming import find_unmatched_anchors
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import CardError
 from rlver_gym.util.field_errors import parse_card
@@ -65,7 +65,7 @@ def check_value(kind, value):
         find_person_problems(card)
     if isinstance(card, Situation):
         find_situation_problems(card)
-        AnchorIndex(card)
+        find_unmatched_anchors(card)
     if not isinstance(card, Index):
         talk_to(card)
 

@@ -1,15 +1,12 @@
 """The embedded user: pure, explained, in character, and not to be had with phrases."""
 
-import itertools
-
 import numpy as np
 import pytest
 
 from rlver_gym import EmpathySession, HiddenNeed, env_card, make_agent
 from rlver_gym.core.dialogue import ReasonCode
-from rlver_gym.core.words import is_short, sentences, stems
+from rlver_gym.core.words import is_short, sentences
 from rlver_gym.library.personas import library
-from rlver_gym.people.anchors import AnchorIndex
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded.hear import hear, hear_many
 from rlver_gym.util.files import load_json
@@ -309,42 +306,3 @@ def test_the_need_is_never_named_by_anyone():
                 persona_id,
                 line,
             )
-
-
-@pytest.mark.parametrize("persona_id", library().ids("demo"))
-def test_anchors_are_found_as_a_plain_search_finds_them(persona_id):
-    situation = library().get(persona_id).situation
-    said_of = [anchor.text for _, anchor in situation.anchors.each()]
-    said_of += [
-        " ".join(group.split("|")[-1] for group in anchor.words)
-        for _, anchor in situation.anchors.each()
-    ]
-    index = AnchorIndex(situation)
-    words_of = {
-        anchor.id: [[" ".join(stems(one)) for one in group.split("|")] for group in anchor.words]
-        for _, anchor in situation.anchors.each()
-    }
-    for first, second in itertools.pairwise([*said_of, *reversed(said_of), *said_of[::3]]):
-        spoken = stems(first), stems(second), stems("And then?")
-        found = {touch.key for touch in index.match(spoken)}
-        assert found == {
-            f"{kind}/{anchor.id}"
-            for kind, anchor in situation.anchors.each()
-            if _is_hit(words_of[anchor.id], spoken)
-        }
-
-
-def _is_hit(groups, spoken):
-    """Whether all word groups but one (all of two) stand in two neighbouring sentences.
-
-    Words are stems already.
-    """
-    lines = [f" {' '.join(one)} " for one in spoken]
-    hit = [
-        {at for at, line in enumerate(lines) if any(f" {one} " in line for one in group)}
-        for group in groups
-    ]
-    return any(
-        sum(bool(places & {at, at + 1}) for places in hit) >= max(2, len(hit) - 1)
-        for at in range(len(lines))
-    )
