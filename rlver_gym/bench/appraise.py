@@ -4,7 +4,7 @@ waits for a server.
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from rlver_gym.core.dialogue import Appraisal, Dialogue
 from rlver_gym.core.user import (
@@ -23,8 +23,6 @@ from rlver_gym.util.request_origin import make_requests_for, number_dialogue
 
 T = TypeVar("T")
 V = TypeVar("V")
-Calls = Literal["dialogue", "reply"]
-"""What a request to a language model holds: a dialogue whole, or one reply in its place."""
 _AT_ONCE = 256
 """More than a client has under way: its `concurrency` says how many requests are."""
 
@@ -46,16 +44,15 @@ class Failure(NamedTuple):
 
 
 def appraise_excerpts(
-    user: SentientUser, excerpts: Sequence[Excerpt], calls: Calls = "dialogue"
+    user: SentientUser, excerpts: Sequence[Excerpt]
 ) -> Iterator[list[Appraisal] | Failure]:
     """What each utterance of each dialogue, and each reply to each moment did, in their order; one
     that the user fails at is no end of the others. Raises the ChatErrors that stop a run.
 
-    With `calls="dialogue"` a user behind a server that can reads each dialogue whole, in one
-    request; "reply" asks about each reply by itself.
+    A user behind a server that can reads each dialogue whole, in one request.
     """
     if is_async_user(user):
-        work = partial(_aappraise, cast(AsyncSentientUser, user), calls)
+        work = partial(_aappraise, cast(AsyncSentientUser, user))
         yield from attempt_many(work, excerpts)
         return
     for excerpt in excerpts:
@@ -89,11 +86,11 @@ def _appraise(user: SentientUser, excerpt: Excerpt) -> list[Appraisal]:
     return [turn.appraisal for turn in felt]
 
 
-async def _aappraise(user: AsyncSentientUser, calls: Calls, excerpt: Excerpt) -> list[Appraisal]:
+async def _aappraise(user: AsyncSentientUser, excerpt: Excerpt) -> list[Appraisal]:
     if excerpt.replies is not None:
         return await aappraise_many(user, _list_moments(excerpt))
     place = excerpt.scene, excerpt.dialogue.opening, _list_exchanges(excerpt)
-    felt = await areappraise(user, *place, at_once=calls == "dialogue")
+    felt = await areappraise(user, *place, at_once=True)
     return [turn.appraisal for turn in felt]
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlver_gym.bench.appraise import Calls, Excerpt, Failure, appraise_excerpts
+from rlver_gym.bench.appraise import Excerpt, Failure, appraise_excerpts
 from rlver_gym.bench.check import Problems, read_run
 from rlver_gym.bench.costs import Estimate, estimate_reading
 from rlver_gym.bench.folder import EPISODES, MANIFEST
@@ -143,19 +143,16 @@ def _from_recordings(recordings: Sequence[Recording]) -> list[Recorded]:
 
 
 def estimate_rescore(
-    dialogues: Sequence[Recorded], calls: Calls, samples: int, settings: ChatSettings
+    dialogues: Sequence[Recorded], samples: int, settings: ChatSettings
 ) -> Estimate:
     replies = samples * sum(len(dialogue.turns) for dialogue in dialogues)
-    requests = samples * len(dialogues) if calls == "dialogue" else replies
-    return estimate_reading(requests, replies, settings)
+    return estimate_reading(samples * len(dialogues), replies, settings)
 
 
-def rescore(
-    user: SentientUser, dialogues: Sequence[Recorded], calls: Calls = "dialogue"
-) -> Iterator[Rescored]:
+def rescore(user: SentientUser, dialogues: Sequence[Recorded]) -> Iterator[Rescored]:
     """Each dialogue by the user's own emotion, in their order; what follows its end is compared."""
     excerpts = [Excerpt(x.scene, Dialogue(x.opening, x.turns)) for x in dialogues]
-    for recorded, felt in zip(dialogues, appraise_excerpts(user, excerpts, calls), strict=True):
+    for recorded, felt in zip(dialogues, appraise_excerpts(user, excerpts), strict=True):
         card = recorded.scene.card
         if isinstance(felt, Failure):
             yield Rescored(recorded, (), card.start, felt.why)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,9 +45,6 @@ def stats(response_cache: File, as_json: AsJson = False) -> None:
 def prune(
     response_cache: File,
     model: Annotated[str | None, typer.Option(help="Only requests to this model.")] = None,
-    older_than: Annotated[
-        float | None, typer.Option(min=0, help="Only what was recorded more than so many days ago.")
-    ] = None,
     failures: Annotated[
         bool,
         typer.Option("--failures", help="Only requests that failed, so that they are asked again."),
@@ -57,37 +53,24 @@ def prune(
         bool,
         typer.Option("--damaged", help="Only answers that were changed since they were recorded."),
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be forgotten, and do nothing.")
-    ] = False,
 ) -> None:
     """Forget the requests to which all of the given options apply.
 
     A run that used them cannot be replayed or verified any more.
     """
-    if model is None and older_than is None and not failures and not damaged:
-        raise typer.BadParameter(
-            "say which requests to forget: --model, --older-than, --failures or --damaged."
-        )
-    before = (
-        None if older_than is None else (datetime.now(UTC) - timedelta(days=older_than)).isoformat()
-    )
-
-    def is_selected(row: Row) -> bool:
-        return (
-            (model is None or row.model == model)
-            and (before is None or row.created < before)
+    if model is None and not failures and not damaged:
+        raise typer.BadParameter("say which requests to forget: --model, --failures or --damaged.")
+    with _open_cache(response_cache, read_only=False) as opened:
+        keys = [
+            row.key
+            for row in opened.rows()
+            if model in (None, row.model)
             and (row.answer is None or not failures)
             and not (damaged and row.is_intact)
-        )
-
-    with _open_cache(response_cache, read_only=dry_run) as opened:
-        keys = [row.key for row in opened.rows() if is_selected(row)]
-        if not dry_run:
-            opened.delete(keys)
+        ]
+        opened.delete(keys)
     requests = format_count(len(keys), "request")
-    would = "would be " if dry_run else ""
-    SafeConsole().print_line(f"{response_cache}: {requests} {would}forgotten")
+    SafeConsole().print_line(f"{response_cache}: {requests} forgotten")
 
 
 @app.command()

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from rlver_gym.bench.appraise import Calls
 from rlver_gym.bench.costs import Estimate
 from rlver_gym.bench.folder import MANIFEST
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
@@ -35,10 +34,6 @@ from rlver_gym.util.terminal import SafeConsole, format_count
 from rlver_gym.util.user_code import CodeRunner
 
 _CACHE = "rescore_cache.sqlite"
-CallsOption = Annotated[
-    Calls,
-    typer.Option(help="What a request to a model holds: a whole dialogue, or one reply."),
-]
 
 
 def rescore(
@@ -58,7 +53,6 @@ def rescore(
         ),
     ] = None,
     user_option: UserOption = None,
-    calls: CallsOption = "dialogue",
     personas: RunPersonas = None,
     env: RunEnv = None,
     out: Annotated[
@@ -85,20 +79,19 @@ def rescore(
     rlver-gym report.
 
     Dialogues that a user fails at are left out and named, and the exit code is 4. A model behind
-    a server reads each dialogue whole, in one request, many at once; --calls reply asks about each
-    reply by itself. --user-option base_url=URL says where it is; of several users, those behind a
-    server are given the options. What it answered is kept: the same command goes on where it
-    stopped, and pays for nothing twice.
+    a server reads each dialogue whole, in one request, many at once. --user-option base_url=URL
+    says where it is; of several users, those behind a server are given the options. What it
+    answered is kept: the same command goes on where it stopped, and pays for nothing twice.
     """
     folder, options = out or run, parse_user_options(user_option)
     dialogues = recorded_dialogues(run, personas, env)
     users = make_appraisers(user or (), options, folder)
 
     def estimate(asked: LLMOptions, settings: ChatSettings) -> Estimate:
-        return estimate_rescore(dialogues, calls, asked.samples, settings)
+        return estimate_rescore(dialogues, asked.samples, settings)
 
     announce_cost(users, estimate, options, yes)
-    rescored = appraise_by(users, dialogues, calls)
+    rescored = appraise_by(users, dialogues)
     compared = {name: compare_scores(each) for name, each in rescored.items()}
     found = gather_opinions(run, dialogues, rescored)
     recorded = ", ".join(sorted({one.user for one in dialogues}))
@@ -163,11 +156,11 @@ def announce_cost(
 
 
 def appraise_by(
-    users: Mapping[str, SentientUser], dialogues: Sequence[Recorded], calls: Calls = "dialogue"
+    users: Mapping[str, SentientUser], dialogues: Sequence[Recorded]
 ) -> dict[str, list[Rescored]]:
     """All dialogues by each user, under a bar. RunError when a server or budget stops it."""
     return {
-        name: ask_all(appraise_again(user, dialogues, calls), f"appraising: {name}", len(dialogues))
+        name: ask_all(appraise_again(user, dialogues), f"appraising: {name}", len(dialogues))
         for name, user in users.items()
     }
 

@@ -38,9 +38,7 @@ _COMMANDS = {
         "what can be typed: words for them; Enter twice, which is silence; a paste, which is one"
         " turn; and these"
     ),
-    "/why": "what your last words did to them, point by point",
     "/undo": "take your last words back",
-    "/retry": "/retry WORDS: say these in place of your last ones",
     "/save": "/save FILE: write the talk as a record, now and when it ends",
     "/quit": "leave, as Ctrl-D does",
 }
@@ -62,9 +60,6 @@ def talk(
         str, typer.Option(help="Whose protocol: turns, start, thresholds.")
     ] = "RLVER-Empathy-v0",
     seed: Annotated[int, typer.Option(help="Chooses the persona and how they put things.")] = 0,
-    explain: Annotated[
-        bool, typer.Option(help="Show after each turn what they felt and why.")
-    ] = True,
     personas: Personas = None,
     user: User = "embedded",
     user_option: UserOption = None,
@@ -86,7 +81,7 @@ def talk(
     console = SafeConsole()
     opening = session.start()
     console.print(_build_introduction(session))
-    talk = _TalkLoop(console, session, explain)
+    talk = _TalkLoop(console, session)
     talk.show_person(opening)
     try:
         talk.converse()
@@ -111,7 +106,6 @@ class _TalkLoop:
 
     console: SafeConsole
     session: EmpathySession
-    explain: bool
     file: Path | None = None
 
     def converse(self) -> None:
@@ -146,14 +140,8 @@ class _TalkLoop:
             self.console.print_line(told, style="red")
         elif not turns:
             self._hint("Nothing has moved them yet: say something first.")
-        elif command == "/why":
-            self.console.print(*render_appraisal(turns[-1], explain=True), sep="\n")
-        elif command == "/retry" and not words:
-            self._hint("Say what: /retry WORDS")
         else:
             self._take_back()
-            if words:
-                self._play(words)
 
     def _take_back(self) -> None:
         session = self.session
@@ -195,7 +183,7 @@ class _TalkLoop:
         except UtteranceError as error:
             self.console.print_line(str(error), style="red")
             return
-        self.console.print(*render_appraisal(turn, self.explain), sep="\n")
+        self.console.print(*render_appraisal(turn, explain=True), sep="\n")
         self._say(turn.reply)
         if self.file and turn.outcome is not None:
             self._write(self.file)

@@ -125,7 +125,6 @@ def commands(folder, at):
         (*"bench --agent comfort --seeds 1 --persona noor-missed-evening --out".split(), folder),
         ("cache", "stats", cache),
         ("cache", "export", cache),
-        ("cache", "prune", cache, "--damaged", "--dry-run"),
         ("cache", "prune", cache, "--damaged"),
         ("cache", "stats", cache, "--json"),
     ]

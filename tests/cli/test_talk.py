@@ -95,9 +95,7 @@ class Terminal:
 @pytest.fixture
 def terminal(tmp_path):
     (tmp_path / "parrot_user.py").write_text(PARROT, encoding="utf-8")
-    terminal = Terminal(
-        "talk", "--persona", PERSONA, "--user", "parrot_user:Parrot", "--no-explain", cwd=tmp_path
-    )
+    terminal = Terminal("talk", "--persona", PERSONA, "--user", "parrot_user:Parrot", cwd=tmp_path)
     try:
         terminal.wait_for("1/8  ")
         yield terminal
@@ -130,14 +128,12 @@ def test_a_pasted_text_is_one_turn_whether_the_terminal_marks_it_or_not(terminal
 def test_commands_are_no_turns(terminal):
     terminal.type("/help\r")
     shown = terminal.wait_for("1/8  ")
-    assert all(command in shown for command in ("/why", "/quit", "silence"))
-    terminal.type("/why\r")
+    assert all(command in shown for command in ("/undo", "/quit", "silence"))
+    terminal.type("/undo\r")
     assert "say something first" in terminal.wait_for("1/8  ")
     terminal.type("/hlep\r")
     assert "There is no /hlep" in terminal.wait_for("1/8  ")
     terminal.type("Go on.\r")
-    assert "one point down" not in terminal.wait_for("2/8  ")
-    terminal.type("/why\r")
     assert "one point down" in terminal.wait_for("2/8  ")
     terminal.type("/quit\r")
     terminal.wait_for("You leave. Noor is at 39.")
@@ -148,7 +144,7 @@ def test_one_empty_line_is_no_turn_and_the_second_in_a_row_is_silence(terminal):
     terminal.type("\r")
     shown = terminal.wait_for("1/8  ")
     assert "You said nothing. Enter again to stay silent" in shown
-    terminal.type("/why\r")
+    terminal.type("/help\r")
     terminal.wait_for("1/8  ")
     terminal.type(" \r")
     assert "You said nothing" in terminal.wait_for("1/8  ")
@@ -204,10 +200,10 @@ def talk_with(folder, *lines):
 def test_a_turn_is_taken_back_said_otherwise_and_saved(tmp_path):
     (tmp_path / "mine").write_text("precious")
     shown = talk_with(
-        tmp_path, "/undo", "Cheer up!", "/retry", "/retry What happened?", "And then?", "/undo",
+        tmp_path, "/undo", "Cheer up!", "/undo", "What happened?", "And then?", "/undo",
         "/save", "/save mine", "/save talk.jsonl", "/save talk.jsonl"
     )  # fmt: skip
-    for hint in ("say something first", "/retry WORDS", "/save FILE", "mine is there already"):
+    for hint in ("say something first", "/save FILE", "mine is there already"):
         assert hint in shown
     assert shown.count("taken back") == 2
     assert shown.count("Saved as talk.jsonl") == 2
