@@ -9,10 +9,10 @@ from typing import NamedTuple
 from rlver_gym.bench.check import Problems, read_run
 from rlver_gym.bench.folder import read_episode_lines
 from rlver_gym.bench.manifest import Manifest
-from rlver_gym.bench.plan import Planned
 from rlver_gym.bench.score import Score, score_agents
 from rlver_gym.environment.episode import Episode
 from rlver_gym.util.errors import RunError
+from rlver_gym.util.groups import group
 from rlver_gym.util.terminal import format_count, one_line
 
 
@@ -38,23 +38,42 @@ class Protocol(NamedTuple):
         return one_line(text, max_chars=200)
 
 
+class ComparedRun(NamedTuple):
+    """One of the runs, under a name that tells it from the others."""
+
+    label: str
+    manifest: Manifest
+    episodes: list[Episode]
+    """Those that count, every agent under its own name."""
+    shown_as: dict[str, str]
+    """The names of its agents in the tables: with the run's behind it where others have it too."""
+    problems: Problems
+    """What in its folder is not as a run of its plan writes it."""
+
+
 class Comparison(NamedTuple):
-    """The dialogues of all runs of one protocol."""
+    """The runs of one protocol."""
 
     protocol: Protocol
-    runs: tuple[str, ...]
-    manifests: tuple[Manifest, ...]
-    episodes: list[Episode]
-    """An agent that is in several runs has the run's name behind its own."""
-    episodes_by_run: tuple[list[Episode], ...]
-    """The same, every agent under its own name."""
-    planned: Planned
-    """The dialogues of the plans of all runs, agents under the names they have here."""
-    problems: tuple[Problems, ...] = ()
-    """Of each run, what in it is not as a run of its plan writes it."""
+    runs: tuple[ComparedRun, ...]
+
+    @property
+    def labels(self) -> list[str]:
+        return [run.label for run in self.runs]
+
+    @property
+    def episodes(self) -> list[Episode]:
+        """All dialogues, agents under the names that they have in the tables."""
+        return [
+            episode._replace(agent=run.shown_as[episode.agent])
+            for run in self.runs
+            for episode in run.episodes
+        ]
 
     def score(self) -> list[Score]:
-        return score_agents(self.episodes, self.planned)
+        names = tuple(name for run in self.runs for name in run.shown_as.values())
+        planned = replace(self.runs[0].manifest.planned, agents=names)
+        return score_agents(self.episodes, planned)
 
 
 def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
@@ -65,33 +84,16 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
         places = ", ".join(map(str, folders))
         raise RunError(f"there are no episodes in {places}. Run: rlver-gym bench")
     manifests = [Manifest.read(folder) for folder in folders]
-    checked = [read_run(folder) for folder in folders]
-    runs = [run.episodes for run in checked]
-    labels = label_runs(folders)
-    names = _name_agents(labels, [manifest.planned.agents for manifest in manifests])
-    named = [
-        [episode._replace(agent=own[episode.agent]) for episode in episodes]
-        for own, episodes in zip(names, runs, strict=True)
-    ]
-    groups: dict[Protocol, list[int]] = {}
-    for at, manifest in enumerate(manifests):
-        if checked[at].problems.total:
-            groups.setdefault(make_protocol(manifest), []).append(at)
-    return [
-        Comparison(
-            protocol,
-            tuple(labels[at] for at in members),
-            tuple(manifests[at] for at in members),
-            [episode for at in members for episode in named[at]],
-            tuple(runs[at] for at in members),
-            replace(
-                manifests[members[0]].planned,
-                agents=tuple(name for at in members for name in names[at].values()),
-            ),
-            tuple(checked[at].problems for at in members),
-        )
-        for protocol, members in groups.items()
-    ]
+    count = Counter(name for manifest in manifests for name in manifest.planned.agents)
+    runs = []
+    for folder, label, manifest in zip(folders, label_runs(folders), manifests, strict=True):
+        names = manifest.planned.agents
+        shown_as = {name: f"{name} ({label})" if count[name] > 1 else name for name in names}
+        checked = read_run(folder)
+        if checked.problems.total:
+            run = ComparedRun(label, manifest, checked.episodes, shown_as, checked.problems)
+            runs.append((make_protocol(manifest), run))
+    return [Comparison(protocol, tuple(members)) for protocol, members in group(runs).items()]
 
 
 def make_protocol(manifest: Manifest) -> Protocol:
@@ -117,13 +119,4 @@ def label_runs(folders: Sequence[Path]) -> list[str]:
     return [
         str(folder) if names.count(name) > 1 else name
         for folder, name in zip(folders, names, strict=True)
-    ]
-
-
-def _name_agents(labels: Sequence[str], agents: Sequence[Sequence[str]]) -> list[dict[str, str]]:
-    """By run, what each of its agents is called: with the run behind it when others have it too."""
-    count = Counter(name for names in agents for name in names)
-    return [
-        {name: f"{name} ({label})" if count[name] > 1 else name for name in names}
-        for label, names in zip(labels, agents, strict=True)
     ]

@@ -98,10 +98,8 @@ class Gate(NamedTuple):
         under = ElementTree.SubElement(root, "testsuite", named)
         for ruling in self.rulings:
             named = {"classname": _fit_xml(ruling.agent or "run"), "name": _fit_xml(ruling.demand)}
-            case, text = (
-                ElementTree.SubElement(under, "testcase", named),
-                _fit_xml(ruling.describe()),
-            )
+            case = ElementTree.SubElement(under, "testcase", named)
+            text = _fit_xml(ruling.describe())
             message = {} if ruling.decision == "pass" else {"message": text}
             ElementTree.SubElement(case, _TAGS[ruling.decision], message).text = text
         ElementTree.indent(root)

@@ -28,11 +28,7 @@ def measure_spread_over_user_seeds(
 def measure_spread_over_runs(comparisons: Sequence[Comparison]) -> Spread | None:
     """The spread over run folders; None for one folder, or when they share no agent and persona."""
     return _measure_spread(
-        {
-            label: episodes
-            for comparison in comparisons
-            for label, episodes in zip(comparison.runs, comparison.episodes_by_run, strict=True)
-        }
+        {run.label: run.episodes for comparison in comparisons for run in comparison.runs}
     )
 
 

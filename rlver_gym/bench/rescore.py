@@ -124,10 +124,8 @@ def _from_recordings(recordings: Sequence[Recording]) -> list[Recorded]:
         agent = (
             f"{recording.agent} by {recording.simulator}" if len(judges) > 1 else recording.agent
         )
-        scene, changes = (
-            Scene(recording.persona, card, 0),
-            tuple(x.change for x in recording.exchanges),
-        )
+        scene = Scene(recording.persona, card, 0)
+        changes = tuple(x.change for x in recording.exchanges)
         dialogues.append(
             Recorded(
                 agent,

@@ -42,14 +42,12 @@ def sections_to_json(comparison: Comparison, *, by_persona: bool) -> dict[str, A
 def collect_judge_scores(comparison: Comparison) -> Marks:
     """By agent and by what was judged, the mean mark over personas."""
     scores: list[tuple[tuple[str, str], tuple[str, float]]] = []
-    named = iter(comparison.episodes)
-    for problems, own in zip(comparison.problems, comparison.episodes_by_run, strict=True):
-        judged = read_capabilities(problems.folder / JUDGEMENTS)
-        for episode, shown in zip(own, named, strict=False):
+    for run in comparison.runs:
+        judged = read_capabilities(run.problems.folder / JUDGEMENTS)
+        for episode in run.episodes:
+            agent = run.shown_as[episode.agent]
             of_dialogue = judged.get("/".join(map(str, episode.key)), {})
-            scores += [
-                ((shown.agent, name), (episode.persona, mark)) for name, mark in of_dialogue.items()
-            ]
+            scores += [((agent, name), (episode.persona, x)) for name, x in of_dialogue.items()]
     marks = {key: mean_by(by_persona) for key, by_persona in group(scores).items()}
     return {
         agent: {
@@ -62,9 +60,9 @@ def collect_judge_scores(comparison: Comparison) -> Marks:
 
 
 def _read_run_opinions(comparison: Comparison) -> Iterator[tuple[str, Opinions]]:
-    for run, problems in zip(comparison.runs, comparison.problems, strict=True):
-        if opinions := read_opinions(problems.folder):
-            yield run, opinions
+    for run in comparison.runs:
+        if opinions := read_opinions(run.problems.folder):
+            yield run.label, opinions
 
 
 def render_markdown(
@@ -86,7 +84,7 @@ def render_markdown(
 def _render_comparison(comparison: Comparison, by_persona: bool) -> Iterator[str]:
     ranked, episodes = comparison.score(), comparison.episodes
     marks = collect_judge_scores(comparison)
-    yield f"# {escape_markdown(' and '.join(comparison.runs))}\n"
+    yield f"# {escape_markdown(' and '.join(comparison.labels))}\n"
     yield escape_markdown(str(comparison.protocol))
     alerts = [line.plain for line in format_alerts(check_episodes(episodes))]
     notes = [*alerts, *(counts.describe() for counts in count_sycophantic_replies(episodes))]

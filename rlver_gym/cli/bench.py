@@ -98,10 +98,8 @@ def bench(
     agent: Annotated[
         list[str] | None,
         typer.Option(
-            help=(
-                f"Who is tested; repeat it for more. One of: {', '.join(AGENT_NAMES)}. Default:"
-                f" {', '.join(SHIPPED_AGENTS)}."
-            )
+            help=f"Who is tested; repeat it for more. One of: {', '.join(AGENT_NAMES)}. Default:"
+            f" {', '.join(SHIPPED_AGENTS)}."
         ),
     ] = None,
     asked: dict[str, Any],
@@ -117,10 +115,8 @@ def bench(
     reference: Annotated[
         list[str] | None,
         typer.Option(
-            help=(
-                "Another user who reads each dialogue once more, as rescore --user, and ranks the"
-                " agents; repeat it for more, of whom the first ranks."
-            )
+            help="Another user who reads each dialogue once more, as rescore --user, and ranks the"
+            " agents; repeat it for more, of whom the first ranks."
         ),
     ] = None,
     allow_failures: Annotated[
@@ -130,10 +126,8 @@ def bench(
     out: Annotated[
         Path | None,
         typer.Option(
-            help=(
-                "Run folder. Default: runs/ENV-FINGERPRINT, so that the same command goes on where"
-                " it stopped."
-            )
+            help="Run folder. Default: runs/ENV-FINGERPRINT, so that the same command goes on where"
+            " it stopped."
         ),
     ] = None,
     init: Annotated[

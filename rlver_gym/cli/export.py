@@ -58,10 +58,8 @@ def export(
     out: Annotated[
         Path | None,
         typer.Option(
-            help=(
-                "File to write; for hf and corpus a folder. Default: in the first run's folder,"
-                " named after the format; what is read from a corpus needs it."
-            )
+            help="File to write; for hf and corpus a folder. Default: in the first run's folder,"
+            " named after the format; what is read from a corpus needs it."
         ),
     ] = None,
     wanted: DialogueFilter,

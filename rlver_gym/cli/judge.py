@@ -46,10 +46,8 @@ def judge(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help=(
-                "An option of the judge or its server, as the user openai:MODEL takes: base_url,"
-                " temperature, max_tokens, thinking=false, structured=false, …; repeat it for more."
-            ),
+            help="An option of the judge or its server, as the user openai:MODEL takes: base_url,"
+            " temperature, max_tokens, thinking=false, structured=false, …; repeat it for more.",
         ),
     ] = None,
     samples: Annotated[int, typer.Option(min=1, max=25, help="Judgements of each dialogue.")] = 1,
@@ -161,10 +159,8 @@ def _describe_judge_reliability(
         f"{name.replace('_', ' ')} {tau:.2f}" for name, tau in agreement["kendall_tau"].items()
     ]:
         yield f"Kendall tau with the order by final emotion: {', '.join(taus)}."
-    kept, dropped = (
-        sum(opinion.quotations for opinion in opinions),
-        sum(opinion.dropped for opinion in opinions),
-    )
+    kept = sum(opinion.quotations for opinion in opinions)
+    dropped = sum(opinion.dropped for opinion in opinions)
     yield f"Quotations that stand in no dialogue, dropped: {dropped} of {kept + dropped}."
     for opinion in opinions:
         across, up = (opinion.coordinate[name].mean for name in AXES)

@@ -47,19 +47,15 @@ def report(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            help=(
-                "Folders of runs, and of training runs. Several are compared; those of different"
-                " protocols get a table each."
-            )
+            help="Folders of runs, and of training runs. Several are compared; those of different"
+            " protocols get a table each."
         ),
     ],
     out: Annotated[
         Path | None,
         typer.Option(
-            help=(
-                "Where to write the page. Default, in the first run's folder: report.html, or"
-                " compare.html for several."
-            )
+            help="Where to write the page. Default, in the first run's folder: report.html, or"
+            " compare.html for several."
         ),
     ] = None,
     recomputed: Annotated[
@@ -199,7 +195,7 @@ def _scores_to_json(comparisons: Sequence[Comparison], *, by_persona: bool) -> d
     named = zip(comparisons, sections, strict=True)
     return {
         "protocols": [
-            {"protocol": str(comparison.protocol), "runs": comparison.runs, **scored}
+            {"protocol": str(comparison.protocol), "runs": comparison.labels, **scored}
             for comparison, scored in named
         ],
         **between,
@@ -212,7 +208,7 @@ def _measure_noise(comparison: Comparison) -> Spread | None:
 
 
 def _print_comparison(console: SafeConsole, comparison: Comparison) -> None:
-    ranked, runs = comparison.score(), " and ".join(comparison.runs)
+    ranked, runs = comparison.score(), " and ".join(comparison.labels)
     print_scores(console, ranked, f"{runs}: {comparison.protocol}")
     for line in format_alerts(check_episodes(comparison.episodes)):
         console.print_line(line)
@@ -249,13 +245,13 @@ def strategies(
     the words of English turns. Intervals are over personas. --json has the shares by hidden need.
     """
     (comparison,) = read_comparisons([run])
-    _print_problems(SafeConsole(stderr=True), comparison.problems)
+    _print_problems(SafeConsole(stderr=True), [comparison.runs[0].problems])
     analysed = analyse_strategies(comparison.episodes)
     if as_json:
         print_json({"labels": STRATEGIES, "agents": analysed})
         return
     console = SafeConsole()
-    console.print_line(f"{comparison.runs[0]}: {comparison.protocol}")
+    console.print_line(f"{comparison.labels[0]}: {comparison.protocol}")
     for table in tabulate_strategies(analysed):
         print_table(console, table)
 
@@ -265,10 +261,8 @@ def verify(
     response_cache: Annotated[
         Path | None,
         typer.Option(
-            help=(
-                "The response cache of a run with an LLM user, when it is not"
-                " response_cache.sqlite in the folder."
-            )
+            help="The response cache of a run with an LLM user, when it is not"
+            " response_cache.sqlite in the folder."
         ),
     ] = None,
     user: Annotated[

@@ -46,10 +46,8 @@ def rescore(
     user: Annotated[
         list[str] | None,
         typer.Option(
-            help=(
-                "Who appraises: embedded, reader, openai:MODEL, or MODULE:NAME of your own; repeat"
-                " it for more."
-            )
+            help="Who appraises: embedded, reader, openai:MODEL, or MODULE:NAME of your own; repeat"
+            " it for more."
         ),
     ] = None,
     user_option: UserOption = None,

@@ -175,10 +175,8 @@ def _unwrap(text: str | None) -> str:
 app = typer.Typer(
     name="rlver-gym",
     cls=_Commands,
-    help=(
-        "A sentient user to train and test empathetic agents on. Begin with: rlver-gym talk,"
-        " rlver-gym bench."
-    ),
+    help="A sentient user to train and test empathetic agents on. Begin with: rlver-gym talk,"
+    " rlver-gym bench.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

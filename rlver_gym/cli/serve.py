@@ -35,10 +35,8 @@ def serve(
     user: Annotated[
         list[str] | None,
         typer.Option(
-            help=(
-                "Who can be talked to: embedded, reader, openai:MODEL, or MODULE:NAME; repeat it to"
-                " offer several, the default first. Default: embedded."
-            )
+            help="Who can be talked to: embedded, reader, openai:MODEL, or MODULE:NAME; repeat it"
+            " to offer several, the default first. Default: embedded."
         ),
     ] = None,
     user_option: UserOption = None,

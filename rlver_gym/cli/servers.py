@@ -17,20 +17,16 @@ from rlver_gym.util.keyboard import can_ask
 User = Annotated[
     str,
     typer.Option(
-        help=(
-            "Who is talked to: embedded (reads words, not meaning), reader, openai:MODEL, or"
-            " MODULE:NAME."
-        )
+        help="Who is talked to: embedded (reads words, not meaning), reader, openai:MODEL, or"
+        " MODULE:NAME."
     ),
 ]
 UserOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
-        help=(
-            "An option of the user, such as samples=3 or thinking=false of openai:MODEL; repeat it"
-            " for more."
-        ),
+        help="An option of the user, such as samples=3 or thinking=false of openai:MODEL; repeat it"
+        " for more.",
     ),
 ]
 BaseUrl = Annotated[
@@ -40,11 +36,9 @@ AgentOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
-        help=(
-            "What agents of the form openai:MODEL are asked with, such as temperature=0, top_p=0.9,"
-            " max_tokens=300 or thinking=false; for hf:PATH system, style, temperature,"
-            " max_reply_tokens and dtype, in place of what its folder says. Repeat it for more."
-        ),
+        help="What agents of the form openai:MODEL are asked with, such as temperature=0,"
+        " top_p=0.9, max_tokens=300 or thinking=false; for hf:PATH system, style, temperature,"
+        " max_reply_tokens and dtype, in place of what its folder says. Repeat it for more.",
     ),
 ]
 

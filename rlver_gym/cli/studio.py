@@ -31,10 +31,8 @@ def studio(
     agent: Annotated[
         list[str] | None,
         typer.Option(
-            help=(
-                "Who replies beside the shipped agents, which understand nothing: openai:MODEL,"
-                " hf:PATH, or MODULE:NAME; repeat it for more."
-            )
+            help="Who replies beside the shipped agents, which understand nothing: openai:MODEL,"
+            " hf:PATH, or MODULE:NAME; repeat it for more."
         ),
     ] = None,
     agent_option: AgentOption = None,

@@ -50,10 +50,8 @@ def talk(
     persona: Annotated[
         str | None,
         typer.Option(
-            help=(
-                "Whom to talk to; see `rlver-gym personas list`. Default: one of the demo personas,"
-                " by --seed."
-            )
+            help="Whom to talk to; see `rlver-gym personas list`. Default: one of the demo"
+            " personas, by --seed."
         ),
     ] = None,
     env: Annotated[

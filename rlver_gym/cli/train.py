@@ -159,10 +159,8 @@ def train(
         str | None,
         typer.Option(
             "--config",
-            help=(
-                f"A preset ({', '.join(list_presets())}) or a YAML file; the options below go on"
-                " top."
-            ),
+            help=f"A preset ({', '.join(list_presets())}) or a YAML file; the options below go on"
+            " top.",
         ),
     ] = None,
     out: Annotated[
@@ -179,10 +177,8 @@ def train(
         bool,
         typer.Option(
             "--resume",
-            help=(
-                "Go on from the last checkpoint of --out, with its options. A run without one"
-                " begins anew."
-            ),
+            help="Go on from the last checkpoint of --out, with its options. A run without one"
+            " begins anew.",
         ),
     ] = False,
     track: Annotated[

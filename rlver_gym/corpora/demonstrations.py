@@ -47,10 +47,8 @@ class _Row(JsonObject):
         is_in_turn = all(one.role == ("user", "assistant")[at % 2] for at, one in enumerate(lines))
         if not lines or len(lines) % 2 or not is_in_turn:
             raise ValueError("it must go user, assistant, user, …, and end with the assistant")
-        users, replies = (
-            tuple(one.content for one in lines[::2]),
-            tuple(one.content for one in lines[1::2]),
-        )
+        users = tuple(line.content for line in lines[::2])
+        replies = tuple(line.content for line in lines[1::2])
         plans, who = ("",) * len(replies), self.metadata.persona
         return Demonstration(users, replies, plans, self.messages is None, who)
 

@@ -82,10 +82,8 @@ def _load_shared_lines() -> dict[str, Any]:
 
 
 def _get_disposition_lines(disposition: Disposition, part: str) -> dict[str, Any]:
-    common, own = (
-        _load_shared_lines()["common"][part],
-        _load_shared_lines()[disposition].get(part, {}),
-    )
+    shared = _load_shared_lines()
+    common, own = shared["common"][part], shared[disposition].get(part, {})
     return {name: (*own.get(name, ()), *common.get(name, ())) for name in {**common, **own}}
 
 

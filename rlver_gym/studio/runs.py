@@ -9,7 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlver_gym.bench.compare import Comparison, Protocol, label_runs, read_comparisons
+from rlver_gym.bench.compare import (
+    ComparedRun,
+    Comparison,
+    Protocol,
+    label_runs,
+    read_comparisons,
+)
 from rlver_gym.bench.flagged import format_evidence
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.noise import (
@@ -85,11 +91,8 @@ class Runs:
         if verdicts is None:
             verdicts = [_recompute_unless_large(folder, personas) for folder in folders]
         self.verdicts = verdicts
-        by_print = {folder.resolve().name: folder for folder in folders}
-        by_print |= {str(folder): folder for folder in folders}
-        self.runs: dict[str, Run] = {}
-        for comparison in self.comparisons:
-            self.runs |= {run.label: run for run in _split_runs(comparison, by_print)}
+        runs = (run for comparison in self.comparisons for run in comparison.runs)
+        self.runs = {run.label: _open_run(run) for run in runs}
 
     def run(self, label: str) -> Run:
         if label not in self.runs:
@@ -133,9 +136,9 @@ class Runs:
         scores = sorted(comparison.score(), key=lambda score: score.agent in checked.privileged)
         return {
             "title": str(comparison.protocol),
-            "runs": list(comparison.runs),
-            "start": comparison.manifests[0].env_card.start,
-            "limit": describe_limit(comparison.manifests[0].plan.user),
+            "runs": comparison.labels,
+            "start": comparison.runs[0].manifest.env_card.start,
+            "limit": describe_limit(comparison.runs[0].manifest.plan.user),
             "scores": [
                 {
                     **score_to_json(score),
@@ -145,7 +148,7 @@ class Runs:
                 for score in scores
             ],
             "noise": _measure_noise(comparison, scores),
-            "made": [_describe_provenance(manifest) for manifest in comparison.manifests],
+            "made": [_describe_provenance(run.manifest) for run in comparison.runs],
         }
 
     @cached_property
@@ -252,17 +255,9 @@ def _describe_provenance(manifest: Manifest) -> str:
     )
 
 
-def _split_runs(comparison: Comparison, folders: dict[str, Path]) -> list[Run]:
-    """The runs of a comparison, each with the names that its agents have in the table."""
-    named = iter(comparison.episodes)
-    runs = []
-    for label, manifest, episodes in zip(
-        comparison.runs, comparison.manifests, comparison.episodes_by_run, strict=True
-    ):
-        shown = {episode.agent: next(named).agent for episode in episodes}
-        dialogues = {"/".join(map(str, episode.key)): episode for episode in episodes}
-        runs.append(Run(label, folders[label], manifest, dialogues, shown))
-    return runs
+def _open_run(run: ComparedRun) -> Run:
+    dialogues = {"/".join(map(str, episode.key)): episode for episode in run.episodes}
+    return Run(run.label, run.problems.folder, run.manifest, dialogues, run.shown_as)
 
 
 def _build_dialogue_row(run: Run, key: str, episode: Episode) -> dict[str, Any]:

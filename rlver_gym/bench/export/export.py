@@ -16,6 +16,7 @@ from rlver_gym.bench.export.rows import Row, build_openai_rows, build_sft_rows
 from rlver_gym.bench.export.select_dialogues import (
     DialogueFilter,
     FilteredDialogues,
+    Record,
     filter_records,
     read_records,
 )
@@ -86,20 +87,13 @@ def export(
         )
     if to == "corpus" and (corpora or len(runs) > 1):
         raise RunError("a corpus is made of one run. Name that one alone.")
-    has_pairs, has_singles = (
-        to in ("dpo", "hf"),
-        to in ("dpo", "hf", "user") or options.min_change is not None,
-    )
+    has_pairs = to in ("dpo", "hf")
+    has_singles = has_pairs or to == "user" or options.min_change is not None
     records, problems = read_records(runs, options.personas) if runs else ([], ())
-    records += [
-        record for folder in corpora for record in read_dialogues(folder, roles=options.roles)
-    ]
-    rated_alone = corpora if has_singles else ()
-    singles = [
-        record
-        for folder in rated_alone
-        for record in read_single_replies(folder, roles=options.roles)
-    ]
+    singles: list[Record] = []
+    for folder in corpora:
+        records += read_dialogues(folder, roles=options.roles)
+        singles += read_single_replies(folder, roles=options.roles) if has_singles else ()
     chosen = filter_records(records, wanted, singles)
     usual = to if to in ("hf", "corpus") else f"{to}.jsonl"
     path = out or path_inside(folders[0], usual, error=RunError)
