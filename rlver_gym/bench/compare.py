@@ -97,16 +97,9 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
 
 
 def make_protocol(manifest: Manifest) -> Protocol:
-    user, people = manifest.user, frozenset(manifest.personas.items())
-    return Protocol(
-        manifest.env_card.id,
-        manifest.env_hash,
-        user.kind,
-        user.version,
-        people,
-        manifest.plan.seeds,
-        manifest.plan.user_seeds,
-    )
+    env, user, people = manifest.env_card.id, manifest.user, frozenset(manifest.personas.items())
+    seeds = manifest.plan.seeds, manifest.plan.user_seeds
+    return Protocol(env, manifest.env_hash, user.kind, user.version, people, *seeds)
 
 
 def format_seeds(seeds: int, user_seeds: int) -> str:

@@ -98,17 +98,9 @@ def read_dialogues(folder: Path, sources: Sources) -> tuple[list[Recorded], list
             )
         scene = Scene(persona, card, episode.seed)
         changes = tuple(float(turn.appraisal.change) for turn in episode.turns)
-        dialogues.append(
-            Recorded(
-                episode.agent,
-                episode.user,
-                scene,
-                episode.opening,
-                episode.turns,
-                changes,
-                episode.final,
-            )
-        )
+        said = episode.opening, episode.turns
+        recorded = Recorded(episode.agent, episode.user, scene, *said, changes, episode.final)
+        dialogues.append(recorded)
     return dialogues, [records.problems]
 
 
@@ -121,22 +113,12 @@ def _from_recordings(recordings: Sequence[Recording]) -> list[Recorded]:
             Turn(text, Appraisal(round(change), "", ()), emotion, 0.0, None, reply)
             for text, change, emotion, reply in map(astuple, recording.exchanges)
         )
-        agent = (
-            f"{recording.agent} by {recording.simulator}" if len(judges) > 1 else recording.agent
-        )
+        agent, judge = recording.agent, recording.simulator
+        agent += f" by {judge}" if len(judges) > 1 else ""
         scene = Scene(recording.persona, card, 0)
         changes = tuple(x.change for x in recording.exchanges)
-        dialogues.append(
-            Recorded(
-                agent,
-                recording.simulator,
-                scene,
-                recording.opening,
-                turns,
-                changes,
-                recording.final,
-            )
-        )
+        said = recording.opening, turns
+        dialogues.append(Recorded(agent, judge, scene, *said, changes, recording.final))
     return dialogues
 
 

@@ -46,16 +46,9 @@ def attack(
     people = [shelf.get(persona_id) for persona_id in shelf.ids(card.split)]
     with progress_bar() as progress:
         task = progress.add_task("attacking", total=len(chosen) * len(people) * seeds)
-        results = list(
-            run_attacks(
-                attacked,
-                people,
-                card=card,
-                attacks=chosen,
-                seeds=seeds,
-                on_progress=lambda: progress.advance(task),
-            )
-        )
+        how = {"card": card, "attacks": chosen, "seeds": seeds}
+        held = run_attacks(attacked, people, **how, on_progress=lambda: progress.advance(task))
+        results = list(held)
     if as_json:
         print_json(results)
         return

@@ -178,15 +178,8 @@ class Corpus:
             name: str, supporter: str, place: DialogueLine | MomentLine, dialogue: Dialogue
         ) -> RatedReply:
             kind = self.supporters[supporter].kind if supporter in self.supporters else "role"
-            return RatedReply(
-                name,
-                supporter,
-                kind,
-                place.persona,
-                place.id,
-                dialogue,
-                tuple(ratings.get(name, ())),
-            )
+            given = tuple(ratings.get(name, ()))
+            return RatedReply(name, supporter, kind, place.persona, place.id, dialogue, given)
 
         for whole in self.dialogues:
             dialogue = Dialogue(whole.opening)

@@ -182,14 +182,7 @@ def _parse_recording(
             " needs simulator, agent, persona, need, disposition and messages."
         ) from None
     final = exchanges[-1].emotion if line.final is None else line.final
-    return Recording(
-        line.simulator,
-        line.agent,
-        persona,
-        first.text,
-        exchanges,
-        final,
-    )
+    return Recording(line.simulator, line.agent, persona, first.text, exchanges, final)
 
 
 def _make_persona(line: _RecordingLine) -> Persona:

@@ -69,6 +69,10 @@ _SPEAKS_OF = {
 """The words by which a fact is known to answer what is asked about any story."""
 
 
+_SAME = ("name", "age", "gender", "work", "disposition", "traits", "interests", "typing")
+"""What a lean card says of a person in the same field."""
+
+
 class Expanded(NamedTuple):
     """What a lean card stands for."""
 
@@ -108,21 +112,14 @@ def _expand_person(card_id: str, card: LeanPerson, more: More | None = None) -> 
     )
     for name, lines in (more.manner if more else {}).items():
         manner[name] = (*lines, *manner[name])
+    speaks = filter(None, (card.speaks, _load_shared_lines()["typing"][card.typing]))
     return Person.model_construct(
+        None,
+        **{name: getattr(card, name) for name in _SAME},
         id=card_id,
-        name=card.name,
-        age=card.age,
-        gender=card.gender,
-        work=card.work,
         life=(),
-        disposition=card.disposition,
-        traits=card.traits,
-        interests=card.interests,
         habits="",
-        way_of_speaking=" ".join(
-            filter(None, (card.speaks, _load_shared_lines()["typing"][card.typing]))
-        ),
-        typing=card.typing,
+        way_of_speaking=" ".join(speaks),
         manner=Manner.model_construct(**manner),
         thoughts=Thoughts.model_construct(**_get_disposition_lines(card.disposition, "thoughts")),
         facts=tuple(_make_personal_facts(card)),
@@ -152,7 +149,7 @@ def expand_situation(card_id: str, card: LeanCard) -> Situation:
     more, timeline = card.more, list(card.timeline.items())
     moments = [line for _, line in timeline]
     others = [_make_other_person(name, who) for name, who in card.people.items()]
-    now = split_sentences(card.now)
+    now, opening = split_sentences(card.now), card.openings
     return Situation.model_construct(
         id=card_id,
         title=card.title,
@@ -165,9 +162,7 @@ def expand_situation(card_id: str, card: LeanCard) -> Situation:
         tried=card.tried,
         now=card.now,
         openings=Openings.model_construct(
-            normal=card.openings.normal,
-            high=card.openings.high or card.openings.normal,
-            low=card.openings.low or card.openings.normal,
+            None, **{tone: line or opening.normal for tone, line in opening}
         ),
         disclosures=tuple(_make_disclosures([*moments, *card.tried, *now])),
         facts=(*more.facts, *_make_situation_facts(card)),

@@ -35,25 +35,16 @@ from rlver_gym.util.terminal import one_line
 _Card = TypeVar("_Card", bound=BaseModel)
 
 _NEEDS = {
-    "没有任何责任": HiddenNeed.NOT_AT_FAULT,
-    "没有错": HiddenNeed.NOT_AT_FAULT,
-    "反思": HiddenNeed.REFLECTION,
-    "辩证": HiddenNeed.BALANCED_VIEW,
-    "共情": HiddenNeed.DEEP_EMPATHY,
-    "倾听": HiddenNeed.LISTENING,
-    "原因": HiddenNeed.MOTIVES,
-    "建议": HiddenNeed.PRACTICAL_ADVICE,
-    "夸奖": HiddenNeed.PRAISE,
-    "no responsibility": HiddenNeed.NOT_AT_FAULT,
-    "not at fault": HiddenNeed.NOT_AT_FAULT,
-    "reflect": HiddenNeed.REFLECTION,
-    "dialectical": HiddenNeed.BALANCED_VIEW,
-    "empathize": HiddenNeed.DEEP_EMPATHY,
-    "listen": HiddenNeed.LISTENING,
-    "act this way": HiddenNeed.MOTIVES,
-    "advice": HiddenNeed.PRACTICAL_ADVICE,
-    "praise": HiddenNeed.PRAISE,
+    HiddenNeed.NOT_AT_FAULT: "没有任何责任|没有错|no responsibility|not at fault",
+    HiddenNeed.REFLECTION: "反思|reflect",
+    HiddenNeed.BALANCED_VIEW: "辩证|dialectical",
+    HiddenNeed.DEEP_EMPATHY: "共情|empathize",
+    HiddenNeed.LISTENING: "倾听|listen",
+    HiddenNeed.MOTIVES: "原因|act this way",
+    HiddenNeed.PRACTICAL_ADVICE: "建议|advice",
+    HiddenNeed.PRAISE: "夸奖|praise",
 }
+"""Words by which a profile's task states a need; the first need that has one counts."""
 _DISPOSITIONS = {
     "负面型": Disposition.NEGATIVE,
     "被动型": Disposition.PASSIVE,
@@ -98,8 +89,8 @@ class _ProfileLine(JsonObject):
 
 def classify_need(task: str) -> HiddenNeed:
     """The hidden need that a profile's `task` states; CardError when it is none of the eight."""
-    for word, need in _NEEDS.items():
-        if word in task:
+    for need, words in _NEEDS.items():
+        if re.search(words, task):
             return need
     if task in set(HiddenNeed):
         return HiddenNeed(task)
@@ -140,8 +131,7 @@ def sketch_persona(
     """A persona of which no more is known, without the checks of a card."""
     name = _read_field(card, "姓名|Name") or "?"
     age = re.search(r"\d{1,3}", _read_field(card, "年龄|Age"))
-    manner = _make_empty_card(Manner)
-    thoughts = _make_empty_card(Thoughts)
+    nothing: dict[str, Any] = dict.fromkeys(("topics", "timeline", "people", "tried"), ())
     person = Person.model_construct(
         id=persona_id,
         name=name,
@@ -154,19 +144,17 @@ def sketch_persona(
         interests=(),
         habits=card,
         way_of_speaking="",
-        manner=manner,
-        thoughts=thoughts,
+        manner=_make_empty_card(Manner),
+        thoughts=_make_empty_card(Thoughts),
     )
     situation = Situation.model_construct(
+        None,
+        **nothing,
         id=persona_id,
         title=persona_id,
-        topics=(),
         fits=Fits(ages=(16, 99)),
         cause=story,
-        timeline=(),
         conflict=Conflict.model_construct(event="", between="", cause=""),
-        people=(),
-        tried=(),
         now="",
         openings=Openings.model_construct(high=opening, normal=opening, low=opening),
         disclosures=(),

@@ -74,16 +74,9 @@ class Writer:
         messages = (ChatMessage("user", _build_prompt(kind, topic, number)),)
         problems: list[str] = []
         for sample in range(_TRIES):
-            answer = await self.chat.complete(
-                ChatRequest(
-                    model=self.model,
-                    messages=messages,
-                    temperature=self.temperature,
-                    max_tokens=self.max_tokens,
-                    sample=sample,
-                )
-            )
-            words = read_answer(answer.text).words
+            how = {"temperature": self.temperature, "max_tokens": self.max_tokens}
+            request = ChatRequest(self.model, messages, sample=sample, **how)
+            words = read_answer((await self.chat.complete(request)).text).words
             try:
                 card, fields = self._read(kind, words)
                 problems = list(find_new_card_problems(self.folder, card))

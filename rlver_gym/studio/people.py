@@ -1,6 +1,8 @@
 """The people of the studio: list them, show one, and check a lean card while it is written."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,6 +18,7 @@ from rlver_gym.studio.views import Json, view_person
 _LINE = re.compile(r"(?:line (\d+): )?(?:([a-z_]+(?:\.[^.:\n]+)*): )?(.*)", re.DOTALL)
 _COLON = "not valid YAML: mapping values are not allowed in this context."
 _CARD = "your-card"
+_SAME = ("name", "age", "gender", "work", "disposition", "traits")
 
 
 class People:
@@ -45,9 +48,7 @@ class People:
 
 def _check_lean_text(card: str) -> list[Json]:
     """What is wrong with a lean card: line, field and what to do."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / f"{_CARD}.yaml"
-        path.write_text(card, encoding="utf-8")
+    with _write_card(card) as path:
         problems = [
             _parse_problem(problem.problem.replace(str(path), path.name))
             for problem in check_cards(path)
@@ -59,12 +60,7 @@ def _as_lean(persona: Persona) -> str:
     """Somebody's card in lean form, without what that has no place for."""
     person, story = persona.person, persona.situation
     fields: Json = {
-        "name": person.name,
-        "age": person.age,
-        "gender": person.gender,
-        "work": person.work,
-        "disposition": person.disposition.value,
-        "traits": list(person.traits),
+        **person.model_dump(mode="json", include=set(_SAME)),
         "speaks": " ".join(person.way_of_speaking.split()),
         "title": story.title,
         "timeline": {event.when: event.what for event in story.timeline},
@@ -91,10 +87,16 @@ def _as_lean(persona: Persona) -> str:
 
 def read_lean_card(card: str) -> Persona:
     """The person of a lean card. CardError for one that cannot be used."""
+    with _write_card(card) as path:
+        return PersonaLibrary(path).get(_CARD)
+
+
+@contextmanager
+def _write_card(card: str) -> Iterator[Path]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"{_CARD}.yaml"
         path.write_text(card, encoding="utf-8")
-        return PersonaLibrary(path).get(_CARD)
+        yield path
 
 
 def _parse_problem(problem: str) -> Json:

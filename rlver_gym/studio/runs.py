@@ -50,6 +50,7 @@ _PROTOCOL_NAMES = {
     "seeds": "the number of seeds",
     "user_seeds": "the number of the user's seeds",
 }
+_OF_EPISODE = ("persona", "seed", "need", "disposition", "start", "final", "outcome")
 _MAX_RECOMPUTED = 1_000
 """Dialogues of a run: some 20 s."""
 
@@ -265,12 +266,6 @@ def _build_dialogue_row(run: Run, key: str, episode: Episode) -> dict[str, Any]:
         "run": run.label,
         "id": key,
         "agent": run.shown_as[episode.agent],
-        "persona": episode.persona,
-        "seed": episode.seed,
-        "need": episode.need,
-        "disposition": episode.disposition,
-        "start": episode.start,
-        "final": episode.final,
-        "outcome": episode.outcome,
+        **{name: getattr(episode, name) for name in _OF_EPISODE},
         "line": [episode.start, *(turn.emotion for turn in episode.turns)],
     }

@@ -52,16 +52,8 @@ class _UserRoleDialogue:
         line = [START]
         for change in self.changes:
             line.append(apply_change(line[-1], change))
-        return {
-            "id": talk,
-            "line": line,
-            "rater": self.rater,
-            "agent": self.agent,
-            "key": self.key,
-            "said": self.said,
-            "replies": self.replies,
-            "changes": self.changes,
-        }
+        names = ("rater", "agent", "key", "said", "replies", "changes")
+        return {"id": talk, "line": line, **{name: getattr(self, name) for name in names}}
 
 
 class UserRoleDialogues:

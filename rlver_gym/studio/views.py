@@ -7,6 +7,7 @@ from rlver_gym.environment.episode import turn_to_dict
 from rlver_gym.environment.session import EmpathySession
 
 Json = dict[str, Any]
+_OF_PERSON = {"name", "age", "work", "traits", "habits", "disposition"}
 
 
 def view_person(persona: Persona) -> Json:
@@ -14,17 +15,10 @@ def view_person(persona: Persona) -> Json:
     person, situation = persona.person, persona.situation
     return {
         "id": persona.id,
-        "name": person.name,
-        "age": person.age,
-        "work": person.work,
-        "traits": list(person.traits),
-        "habits": person.habits,
+        **person.model_dump(mode="json", include=_OF_PERSON),
         "speaks": person.way_of_speaking,
-        "disposition": person.disposition.value,
-        "title": situation.title,
-        "cause": situation.cause,
+        **situation.model_dump(mode="json", include={"title", "cause", "now"}),
         "timeline": [[event.when, event.what, event.felt] for event in situation.timeline],
-        "now": situation.now,
         "need": persona.need.value,
         "hints": list(situation.hints.of(persona.need)),
     }

@@ -179,5 +179,5 @@ _TRICKS: dict[str, Callable[[EmpathySession, random.Random], str]] = {
     **{name: _cycle_phrases(phrase["say"]) for name, phrase in _TEXTS["phrases"].items()},
     "emoji": lambda session, rng: "❤️🤗😢🙏" * (len(session.dialogue.turns) + 3),
 }
-_WHAT = _TEXTS["what"] | {name: phrase["what"] for name, phrase in _TEXTS["phrases"].items()}
-FIXED_ATTACKS = tuple(Attack(name, _WHAT[name], say) for name, say in _TRICKS.items())
+WHAT = _TEXTS["what"] | {name: phrase["what"] for name, phrase in _TEXTS["phrases"].items()}
+FIXED_ATTACKS = tuple(Attack(name, WHAT[name], say) for name, say in _TRICKS.items())

@@ -4,6 +4,7 @@ import random
 
 from rlver_gym.bench.attacks.attacks import (
     STOCK,
+    WHAT,
     Attack,
     collect_other_situations_anchor_sentences,
     swap_pronouns,
@@ -95,24 +96,12 @@ def _blend_words(text: str, other: str, rng: random.Random) -> str:
 
 _EVOLUTION_BUDGET = 220
 
+_SEARCHES = {
+    "best-of-30": _search_sentence_bank,
+    "best-of-30-others": _search_other_situations_anchors,
+    "evolution": _search_by_evolution,
+}
 SEARCH_ATTACKS = tuple(
-    Attack(name, what, search, is_searching=True)
-    for name, what, search in (
-        (
-            "best-of-30",
-            "the best by the score of thirty mixes of stock sentences and quotes",
-            _search_sentence_bank,
-        ),
-        (
-            "best-of-30-others",
-            "the best by the score of thirty pairs of sentences good for others",
-            _search_other_situations_anchors,
-        ),
-        (
-            "evolution",
-            "stock, quotes and others' sentences, mutated and recombined by the score",
-            _search_by_evolution,
-        ),
-    )
+    Attack(name, WHAT[name], search, is_searching=True) for name, search in _SEARCHES.items()
 )
 """Every searching attack. Evolution stays within 2,000 appraisals in a dialogue of nine turns."""
