@@ -39,6 +39,7 @@ from rlver_gym.util.errors import RunError
 PEOPLE = ("noor-missed-evening", "elias-unfinished-thesis")
 AGENTS = ("listener", "comfort")
 USERS = ("embedded", "openai:user")
+OTHER = dict(zip(AGENTS, reversed(AGENTS), strict=True))
 
 
 class Bent:
@@ -79,37 +80,28 @@ def cut_at_the_best_moment(run, outcome=None):
         run.replace_turn(at, best, outcome=outcome)
 
 
-def cut_and_call_content(run):
-    cut_at_the_best_moment(run, Outcome.CONTENT)
-
-
 def worst(run):
     return min(range(len(run.episodes)), key=lambda number: run.episodes[number].final)
 
 
-def swap_agents(run):
-    other = dict(zip(AGENTS, reversed(AGENTS), strict=True))
-    run.episodes = [one._replace(agent=other[one.agent]) for one in run.episodes]
+def change_all(change):
+    return lambda run: setattr(run, "episodes", [change(one) for one in run.episodes])
 
 
-def swap_seeds(run):
-    run.episodes = [one._replace(seed=1 - one.seed) for one in run.episodes]
+def fail(code, note, utterance=None):
+    """The worst dialogue, as if it had failed in its second turn."""
+
+    def change(run):
+        at = worst(run)
+        first, second, *_ = run.episodes[at].turns
+        words = second.utterance if utterance is None else utterance
+        felt = Appraisal(0, "", (Reason(code, 0.0, note),))
+        run.replace(at, turns=(first, Turn(words, felt, first.emotion, 0.0, Outcome.FAILED, "")))
+
+    return change
 
 
-def fail(run, reason, utterance=None):
-    at = worst(run)
-    first, second, *_ = run.episodes[at].turns
-    words = second.utterance if utterance is None else utterance
-    failed = Turn(words, Appraisal(0, "", (reason,)), first.emotion, 0.0, Outcome.FAILED, "")
-    run.replace(at, turns=(first, failed))
-
-
-def fail_by_the_agent(run):
-    fail(run, Reason(ReasonCode.AGENT_FAILED, 0.0, "the agent failed: its time was up"), "")
-
-
-def fail_by_the_user(run):
-    fail(run, Reason(ReasonCode.FAILED, 0.0, "the user failed: no usable answer"))
+FAIL_BY_THE_AGENT = fail(ReasonCode.AGENT_FAILED, "the agent failed: its time was up", "")
 
 
 def feel_better(run):
@@ -133,15 +125,6 @@ def change_first(**fields):
 
 def change_turn(**fields):
     return lambda run: run.replace_turn(run.longest(), 1, **fields)
-
-
-def change_thought(run):
-    run.replace_turn(0, 1, appraisal=run.episodes[0].turns[1].appraisal._replace(thought="Kind."))
-
-
-def change_need(run):
-    need = run.episodes[0].need
-    run.replace(0, need="listening" if need != "listening" else "praise")
 
 
 def other_user_version(run):
@@ -247,7 +230,10 @@ NOT_PLANNED = "the plan has no such episode"
 CHANGED = "it was changed after it was written"
 FORGED = {
     "cut at the best moment": (cut_at_the_best_moment, "it is cut off after"),
-    "cut, and called content": (cut_and_call_content, "outcome is recorded as 'content'"),
+    "cut, and called content": (
+        lambda run: cut_at_the_best_moment(run, Outcome.CONTENT),
+        "outcome is recorded as 'content'",
+    ),
     "no turns at all": (change_first(turns=()), "0 turns"),
     "a turn after the end": (go_on_after_the_end, "it ends after"),
     "doubled": (add(), "it stands twice"),
@@ -256,19 +242,30 @@ FORGED = {
         "1 episode of the plan is missing.*the same bench command goes on",
     ),
     "a person deleted from the manifest too": (without_a_person, "edited manifest: personas is"),
-    "agents swapped": (swap_agents, "asked again it says"),
-    "seeds swapped": (swap_seeds, "recorded"),
+    "agents swapped": (
+        change_all(lambda one: one._replace(agent=OTHER[one.agent])),
+        "asked again it says",
+    ),
+    "seeds swapped": (change_all(lambda one: one._replace(seed=1 - one.seed)), "recorded"),
     "another seed": (add(seed=7), NOT_PLANNED),
     "another agent": (add(agent="best"), NOT_PLANNED),
-    "failed on purpose by the agent": (fail_by_the_agent, "fail, asked again it says"),
-    "failed on purpose by the user": (fail_by_the_user, "turn 2: "),
+    "failed on purpose by the agent": (FAIL_BY_THE_AGENT, "fail, asked again it says"),
+    "failed on purpose by the user": (
+        fail(ReasonCode.FAILED, "the user failed: no usable answer"),
+        "turn 2: ",
+    ),
     "felt better": (feel_better, "turn 1: "),
     "reward edited": (change_turn(reward=9.0), "reward is recorded as 9.0"),
     "utterance edited": (change_turn(utterance="You did nothing wrong."), "turn 2: "),
     "disclosures edited": (change_turn(disclosures=("the-dog",)), "turn 2: .*disclosures"),
-    "thought edited": (change_thought, "thought is recorded"),
+    "thought edited": (
+        lambda run: run.replace_turn(
+            0, 1, appraisal=run.episodes[0].turns[1].appraisal._replace(thought="Kind.")
+        ),
+        "thought is recorded",
+    ),
     "opening edited": (change_first(opening="Hello!"), "opening is recorded"),
-    "need edited": (change_need, "need is recorded as"),
+    "need edited": (change_first(need="praise"), "need is recorded as"),
     "user version edited": (change_first(user_version="99"), "user_version is recorded as"),
     "user version edited in the manifest too": (other_user_version, "user is"),
     "persona hash edited in the manifest too": (other_persona, "personas is"),
@@ -605,7 +602,7 @@ def test_missing_dialogues_count_as_nothing_in_the_score_at_worst(bent):
     ("bend", "says", "sound"),
     [
         (change_turn(utterance="Hush."), "is recorded to say 'Hush.', asked again it says ", False),
-        (fail_by_the_agent, "is recorded to fail, asked again it says", False),
+        (FAIL_BY_THE_AGENT, "is recorded to fail, asked again it says", False),
         (
             lambda run: (run.folder / RESPONSE_CACHE_FILE).unlink(),
             "what openai:agent said .* not asked again: its response cache is missing",

@@ -283,16 +283,6 @@ def test_a_dialogue_that_the_judge_fails_at_is_left_out_named_and_asked_again(pl
     assert judge_run(place, server, "--seed", "7").returncode == 0
 
 
-def test_a_budget_stops_it_and_the_same_command_goes_on(place, colleague):
-    _, server = colleague
-    stopped = judge_run(place, server, "--judge-option", 'budget={"calls": 4}')
-    assert stopped.returncode == 2
-    assert "the budget of 4 calls is used up" in stopped.stderr
-    assert not (place / "run" / JUDGEMENTS).exists()
-    assert judge_run(place, server).returncode == 0
-    assert len(server.requests) == 6
-
-
 def test_recordings_are_judged_too_and_a_model_that_judges_itself_is_named(tmp_path, colleague):
     _, server = colleague
     said = [{"text": OPENING, "emotion": 40}, {"text": "Oh?"}, {"text": "Hm.", "emotion": 41}]

@@ -1,18 +1,11 @@
 """Recorded dialogues by another user's score."""
 
-import asyncio
 import json
-import os
 import shutil
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
 from commands import run_command
 
-from rlver_gym.bench.costs import read_response_cache_spending
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.library.personas import library
@@ -144,34 +137,6 @@ def test_a_model_reads_each_dialogue_in_one_request_and_is_paid_once(own_folder)
         again = json.loads(ask_server(server, own_folder, "--json").stdout)
         assert len(server.requests) == 9
         assert again == first
-
-
-def test_a_killed_command_asks_only_for_what_was_not_answered(own_folder):
-    answered = []
-    answers = EmbeddedAnswers()
-
-    async def answer(body):
-        await asyncio.sleep(0.2 if len(answered) < 4 else 600)
-        answered.append(body["messages"][1]["content"])
-        return answers(body)
-
-    with ChatServer(answer) as server:
-        words = f"rescore run --user openai:any --user-option base_url={server.base_url}".split()
-        start, env = [sys.executable, "-m", "rlver_gym"], {"PYTHONPATH": str(Path.cwd())}
-        command = subprocess.Popen(
-            [*start, *words], cwd=own_folder, env=os.environ | env, stderr=subprocess.DEVNULL
-        )
-        cache = own_folder / "run" / "rescore_cache.sqlite"
-        deadline = time.monotonic() + 60
-        while len(answered) < 4 or read_response_cache_spending(cache).calls < 4:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        command.kill()
-        command.wait()
-        kept = read_response_cache_spending(cache).calls
-    with ChatServer(answers) as server:
-        assert ask_server(server, own_folder).returncode == 0
-        assert len(server.requests) == 9 - kept
 
 
 def test_a_folder_that_cannot_be_written_is_named_before_anything_is_asked(folder):

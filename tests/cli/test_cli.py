@@ -166,18 +166,3 @@ def test_an_openai_agent_without_a_key_says_what_to_set(tmp_path):
         "bench", "--agent", "openai:some-model", "--persona", PERSONA, code=2, env=env, cwd=tmp_path
     )
     assert "OPENAI_API_KEY" in done.stderr
-
-
-def test_no_command_needs_torch_to_start():
-    """Whoever has the base install alone gets a command line; what trains says what is missing."""
-    block = (
-        "import sys; sys.modules.update(dict.fromkeys(('torch', 'transformers', 'peft',"
-        " 'safetensors')))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", f"{block}; import rlver_gym.cli.root"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr

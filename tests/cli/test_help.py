@@ -81,7 +81,7 @@ def test_the_list_of_commands_loads_none_of_them():
     block = (
         "import sys\nfrom rlver_gym.cli import root\n"
         "try:\n    root.app(['--help'])\nexcept SystemExit:\n    pass\n"
-        "heavy = {'openai', 'yaml', 'rlver_gym.users', 'rlver_gym.cli.bench'}\n"
+        "heavy = {'openai', 'torch', 'yaml', 'rlver_gym.users', 'rlver_gym.cli.bench'}\n"
         "print('loaded:', sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, check=True)

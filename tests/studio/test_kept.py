@@ -113,19 +113,6 @@ def test_a_studio_that_is_stopped_has_kept_what_it_acknowledged(held, tmp_path, 
         assert f"{number}" in [note["text"] for note in notes if note["turn"] == turn]
 
 
-def test_every_two_dialogues_of_a_person_are_compared_once(studio):
-    shown, seen = studio.get("pair", run=studio.run, rater="Ann"), []
-    while one := shown["next"]:
-        seen.append(one["name"])
-        body = {"run": studio.run, "rater": "Ann", "name": one["name"], "side": "even"}
-        shown = studio.post("prefer", **body)
-    assert (len(seen), len(set(seen)), shown["done"], shown["total"]) == (24, 24, 24, 24)
-    lines = (studio.folder / "preferences.jsonl").read_text().splitlines()
-    sides = [{one["left"], one["right"]} for one in map(json.loads, lines)]
-    assert all(len({key.split("/", 1)[1] for key in pair}) == 1 for pair in sides)
-    assert len({frozenset(pair) for pair in sides}) == 24
-
-
 def test_the_pairs_of_a_thousand_agents_are_not_written_down(held):
     runs = Runs([held])
     ((label, run),) = runs.runs.items()

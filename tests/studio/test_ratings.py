@@ -194,6 +194,9 @@ def test_pairs_are_blind_resume_and_say_who_helped_more(studio):
     lines = [
         json.loads(one) for one in (studio.folder / "preferences.jsonl").read_text().splitlines()
     ]
+    pairs = [{line["left"], line["right"]} for line in lines if line["rater"] == "Ann"]
+    assert len({frozenset(pair) for pair in pairs}) == len(pairs) == 24
+    assert all(len({key.split("/", 1)[1] for key in pair}) == 1 for pair in pairs)
     found = studio.get("tally", run=studio.run, rater="Ann")
     assert (found["pairs"], found["raters"], found["shared"]) == (24, 2, 24)
     values = [[1, 1], [-1, 1], [0, 0], *[[1, 1]] * 21]
