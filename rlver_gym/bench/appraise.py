@@ -90,7 +90,7 @@ async def _aappraise(user: AsyncSentientUser, excerpt: Excerpt) -> list[Appraisa
     if excerpt.replies is not None:
         return await aappraise_many(user, _list_moments(excerpt))
     place = excerpt.scene, excerpt.dialogue.opening, _list_exchanges(excerpt)
-    felt = await areappraise(user, *place, at_once=True)
+    felt = await areappraise(user, *place)
     return [turn.appraisal for turn in felt]
 
 

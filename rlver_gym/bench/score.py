@@ -51,24 +51,35 @@ def score_agents(episodes: Sequence[Episode], planned: Planned | None = None) ->
     """One score an agent, the best at worst first. `planned`: for what is missing."""
     by_agent: dict[str, list[Episode]] = {agent: [] for agent in planned.agents} if planned else {}
     by_agent |= group((episode.agent, episode) for episode in episodes)
-    at_worst = {
-        agent: _compute_worst_case_means(group, planned) for agent, group in by_agent.items()
-    }
-    finals = {agent: _compute_persona_means(group) for agent, group in by_agent.items()}
+    at_worst = {agent: _compute_worst_case_means(own, planned) for agent, own in by_agent.items()}
+    finals = {agent: _compute_persona_means(own) for agent, own in by_agent.items()}
     ranked = sorted(by_agent, key=lambda agent: (not finals[agent], -_mean(at_worst[agent])))
     competitors = [agent for agent in ranked if strip_run_suffix(agent) not in PRIVILEGED_AGENTS]
     best = (competitors or ranked)[0] if ranked else ""
-    return [
-        _score_agent(
-            agent,
-            by_agent[agent],
-            finals[agent],
-            at_worst[agent],
-            None if agent == best else at_worst[best],
-            planned,
+    most = len(planned.personas) * planned.seeds if planned else 0
+
+    def score(agent: str) -> Score:
+        episodes, worst = by_agent[agent], at_worst[agent]
+        ended = drop_failed(episodes)
+        by_need = group((episode.need, episode) for episode in ended)
+        means = {need: _mean(_compute_persona_means(by_need[need])) for need in sorted(by_need)}
+        to_best = None if agent == best else compute_paired_difference(worst, at_worst[best])
+        return Score(
+            agent=agent,
+            final=bootstrap(np.array(list(finals[agent].values()))),
+            content=_percent_with_outcome(ended, Outcome.CONTENT),
+            left=_percent_with_outcome(ended, Outcome.LEFT),
+            turns=sum(len(episode.turns) for episode in ended) / max(1, len(ended)),
+            needs=means,
+            to_best=to_best,
+            episodes=len(episodes),
+            failed=len(episodes) - len(ended),
+            failed_by_agent=sum(episode.failed_by == "agent" for episode in episodes),
+            missing=max(0, most - len(episodes)),
+            at_worst=bootstrap(np.array(list(worst.values()) or [float(MIN_EMOTION)])),
         )
-        for agent in ranked
-    ]
+
+    return [score(agent) for agent in ranked]
 
 
 def count_failed_by(episodes: Iterable[Episode]) -> dict[str, dict[str, int]]:
@@ -90,44 +101,8 @@ def count_failures(episodes: Iterable[Episode]) -> dict[str, int]:
 
 def score_to_json(score: Score) -> dict[str, Any]:
     """For JSON: an interval is a list of mean, low and high."""
-    values = {**score._asdict(), "failed_by_user": score.failed_by_user}
-    return to_plain(
-        {
-            name: list(value) if isinstance(value, Interval) else value
-            for name, value in values.items()
-        }
-    )
-
-
-def _score_agent(
-    agent: str,
-    episodes: list[Episode],
-    finals: dict[str, float],
-    at_worst: dict[str, float],
-    best: dict[str, float] | None,
-    planned: Planned | None,
-) -> Score:
-    ended = drop_failed(episodes)
-    needs = sorted({episode.need for episode in ended})
-    return Score(
-        agent=agent,
-        final=bootstrap(np.array(list(finals.values()))),
-        content=_percent_with_outcome(ended, Outcome.CONTENT),
-        left=_percent_with_outcome(ended, Outcome.LEFT),
-        turns=sum(len(episode.turns) for episode in ended) / max(1, len(ended)),
-        needs={
-            need: _mean(
-                _compute_persona_means([episode for episode in ended if episode.need == need])
-            )
-            for need in needs
-        },
-        to_best=None if best is None else compute_paired_difference(at_worst, best),
-        episodes=len(episodes),
-        failed=len(episodes) - len(ended),
-        failed_by_agent=sum(episode.failed_by == "agent" for episode in episodes),
-        missing=max(0, len(planned.personas) * planned.seeds - len(episodes)) if planned else 0,
-        at_worst=bootstrap(np.array(list(at_worst.values()) or [float(MIN_EMOTION)])),
-    )
+    values = {**score._asdict(), "failed_by_user": score.failed_by_user}.items()
+    return to_plain({name: list(x) if isinstance(x, Interval) else x for name, x in values})
 
 
 def compute_paired_difference(ours: dict[str, float], theirs: dict[str, float]) -> Interval:
@@ -137,13 +112,11 @@ def compute_paired_difference(ours: dict[str, float], theirs: dict[str, float]) 
 
 
 def compute_persona_finals(episodes: Sequence[Episode], agent: str) -> dict[str, float]:
-    return _compute_persona_means([episode for episode in episodes if episode.agent == agent])
+    return _compute_persona_means([x for x in episodes if x.agent == agent])
 
 
 def compute_worst_case_finals(episodes: Sequence[Episode], agent: str) -> dict[str, float]:
-    return _compute_worst_case_means(
-        [episode for episode in episodes if episode.agent == agent], None
-    )
+    return _compute_worst_case_means([x for x in episodes if x.agent == agent])
 
 
 def _compute_persona_means(episodes: Sequence[Episode]) -> dict[str, float]:
@@ -151,7 +124,7 @@ def _compute_persona_means(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def _compute_worst_case_means(
-    episodes: Sequence[Episode], planned: Planned | None
+    episodes: Sequence[Episode], planned: Planned | None = None
 ) -> dict[str, float]:
     """By persona, with the lowest emotion for what failed or is missing."""
     if not episodes:

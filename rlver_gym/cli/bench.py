@@ -152,11 +152,7 @@ def bench(
     run's gate.xml (JUnit) and gate.md (for a pull request). What is undecided exits with 0: a bound
     on the measure lower fails there.
 
-    Example: rlver-gym bench --agent listener --agent openai:gpt-4o --seeds 1
-
-    Example: rlver-gym bench --agent listener --agent oracle --user-seeds 5
-
-    Example: rlver-gym bench --agent my_agents:Careful --init suite.yaml
+    Example: rlver-gym bench --agent listener --agent openai:gpt-4o --seeds 1 --init suite.yaml
 
     Example: rlver-gym bench suite.yaml --allow-code
 

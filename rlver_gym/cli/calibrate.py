@@ -20,15 +20,14 @@ from rlver_gym.bench.calibrate import (
 from rlver_gym.cli.options import AsJson, print_json
 from rlver_gym.cli.report import ask_all
 from rlver_gym.cli.rescore import announce_cost
-from rlver_gym.cli.servers import UserOption, Yes, parse_user_options
+from rlver_gym.cli.servers import UserOption, Yes, parse_user_options, require_chat_model
 from rlver_gym.llm_client.connect import connect, spending
 from rlver_gym.users.llm import LLMUser, sort_options
 from rlver_gym.util.atomic import write_atomically
-from rlver_gym.util.errors import CardError, RunError
+from rlver_gym.util.errors import RunError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.interval import Interval
 from rlver_gym.util.json_text import to_plain
-from rlver_gym.util.model_names import get_chat_model
 from rlver_gym.util.terminal import SafeConsole
 
 _CACHE, _RESULT = "response_cache.sqlite", "calibration.json"
@@ -64,25 +63,18 @@ def calibrate(
     """Have a model judge rated replies as the LLM user does, and say what it may be used for: to
     pay a learner, to rank agents, or neither.
 
-    217 replies to people of the train split, each rated by two readers (language models in the
-    person's place): 14 whole dialogues, each in one request, and 16 moments with six replies side
-    by side, each in two orders and once with somebody else's card.
-
     A model may pay when within a dialogue or moment it agrees with readers at an r whose 90 %
     interval begins at 0.6 or above, has the sign right in 80 % of the replies that are clearly good
     or bad, and agrees less when it is given somebody else's card. It may rank when the order of
     whole dialogues agrees at an r whose interval begins at 0.5 or above.
 
-    Some 60 requests of 6,000 tokens; ten minutes with a server. Options of the model and its
-    server: --user-option base_url=URL, temperature=0, structured=false, …
+    Some 60 requests of 6,000 tokens. Options of the model and its server: --user-option
+    base_url=URL, temperature=0, structured=false, …
 
     Example: rlver-gym calibrate --user openai:gpt-4o --user-option concurrency=16
     """
-    if (name := get_chat_model(user)) is None:
-        raise CardError(
-            f"--user {user!r} is no model behind a server. Name it as openai:MODEL; the embedded"
-            " user and the reader were fitted to these replies."
-        )
+    fitted = "the embedded user and the reader were fitted to these replies."
+    name = require_chat_model("--user", user, fitted)
     folder = out or Path("runs") / f"calibrate-{name.replace('/', '-')}"
     folder.mkdir(parents=True, exist_ok=True)
     cache = path_inside(folder, _CACHE, error=RunError)

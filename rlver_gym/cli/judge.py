@@ -17,9 +17,16 @@ from rlver_gym.bench.judge.summary import (
     write_judgements,
 )
 from rlver_gym.bench.rescore import Recorded
-from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, exit_if_any_skipped, print_json
+from rlver_gym.cli.options import (
+    AsJson,
+    RunEnv,
+    RunOrRecordings,
+    RunPersonas,
+    exit_if_any_skipped,
+    print_json,
+)
 from rlver_gym.cli.report import ask_all, recorded_dialogues
-from rlver_gym.cli.servers import parse_user_options
+from rlver_gym.cli.servers import parse_user_options, require_chat_model
 from rlver_gym.core.capabilities import AXES, DIMENSIONS
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.llm_client.connect import connect, spending
@@ -28,19 +35,13 @@ from rlver_gym.users.llm import LLMOptions, sort_options
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import CardError, RunError
 from rlver_gym.util.files import path_inside
-from rlver_gym.util.model_names import get_chat_model
 from rlver_gym.util.terminal import SafeConsole, format_count
 
 JUDGE_CACHE = "judge_cache.sqlite"
 
 
 def judge(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            help="A run folder, or a folder of recorded dialogues (SIMULATOR__AGENT.jsonl files)."
-        ),
-    ],
+    run: RunOrRecordings,
     model: Annotated[str, typer.Option("--judge", help="Who judges: openai:MODEL.")],
     judge_option: Annotated[
         list[str] | None,
@@ -74,8 +75,7 @@ def judge(
 
     Example: rlver-gym judge runs/a --judge openai:gpt-4o --samples 3
     """
-    if (name := get_chat_model(model)) is None:
-        raise CardError(f"--judge {model!r} is no model behind a server. Name it as openai:MODEL.")
+    name = require_chat_model("--judge", model)
     folder, dialogues = out or run, recorded_dialogues(run, personas, env)
     asked = parse_user_options(judge_option, "--judge-option")
     if other := sorted(asked.keys() & (LLMOptions.model_fields.keys() - HEEDED)):

@@ -1,6 +1,7 @@
 """What several commands share: options, and how they print and end."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -31,6 +32,12 @@ RunEnv = Annotated[
     str | None, typer.Option(help="The run's env card (.yaml); default: the card in its manifest.")
 ]
 
+RunOrRecordings = Annotated[
+    Path,
+    typer.Argument(
+        help="A run folder, or a folder of recorded dialogues (SIMULATOR__AGENT.jsonl files)."
+    ),
+]
 AllowCode = Annotated[
     bool,
     typer.Option(

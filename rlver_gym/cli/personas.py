@@ -9,7 +9,7 @@ import typer
 import yaml
 
 from rlver_gym.cli.options import AsJson, Personas, print_json
-from rlver_gym.cli.servers import BaseUrl
+from rlver_gym.cli.servers import BaseUrl, require_chat_model
 from rlver_gym.core.persona import HiddenNeed, Person, Persona, Situation, Split, SplitChoice
 from rlver_gym.corpora.recordings import read_lines as read_json_lines
 from rlver_gym.library.lean import TEMPLATE, LeanCard, LibraryPerson, Story
@@ -29,7 +29,6 @@ from rlver_gym.people.pairing import draw_panel, pair_people_with_stories
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import CardError
 from rlver_gym.util.files import make_file_name, read_lines, read_text
-from rlver_gym.util.model_names import get_chat_model
 from rlver_gym.util.terminal import SafeConsole, format_count, one_line, print_text
 
 app = typer.Typer(
@@ -239,8 +238,7 @@ def generate(
     with what is wrong. Answers are kept in generate_cache.sqlite: the same command goes on where it
     stopped. Read what it wrote before you train on it.
     """
-    if (name := get_chat_model(model)) is None:
-        raise CardError(f"--model {model!r} is no model behind a server. Name it as openai:MODEL.")
+    name = require_chat_model("--model", model)
     lines = [line.strip() for _, line in read_lines(topics, error=CardError) if line.strip()][:n]
     folder.mkdir(parents=True, exist_ok=True)
     settings = resolve_settings(

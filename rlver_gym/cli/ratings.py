@@ -87,13 +87,11 @@ def rate(
     in one; --user-option concurrency=64 says how many requests are under way at once. Take a model
     that may pay a learner (rlver-gym calibrate).
 
-    Each change goes into the corpus's ratings.jsonl as that of the reader "openai:MODEL VERSION",
-    with the thought where there is one; nobody is asked for the rubric's factors. They are written
-    together, at the end; until then answers are kept in the corpus's response_cache.sqlite, so that
-    the same command, killed, goes on and pays for nothing twice.
+    Ratings are written together, at the end; until then answers are kept in the corpus's
+    response_cache.sqlite, so that the same command, killed, goes on and pays for nothing twice.
 
-    Moments and dialogues that the user fails at are named, and the exit code is 4. The cache is
-    then emptied: the same command asks about these alone, and anew.
+    Moments and dialogues that the user fails at are named, and the exit code is 4: the same command
+    asks about these alone, and anew.
 
     Training takes the mean of a reply's ratings: to compare two users, rate two copies.
 

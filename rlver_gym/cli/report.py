@@ -79,22 +79,15 @@ def report(
     """Write report.html anew, and print the tables. The page is the studio's, to read and to send:
     one file that needs no network.
 
-    Scores are those of the plan's dialogues that have ended. What is missing, doubled, cut off or
-    not as recorded is said; where dialogues failed or are missing, the score at worst ranks.
-
-    For agents that are in all of several runs it says how far level and order move between them:
-    with another user, another model behind it, other seeds.
+    What is missing, doubled, cut off or not as recorded is said, and for agents that are in all of
+    several runs, how far level and order move between them.
 
     --json and --markdown add support strategies, and a judge's marks and second opinions where
     there are any.
 
-    --by persona says whom to train on, of a run with eight seeds or more: by agent and person the
-    mean and spread of the final emotion, the share of groups of 4 and 8 dialogues that all end
-    alike, from which a group-relative learner (GRPO) learns nothing, and how far the best agent is
-    ahead.
-
-    Of folders of training runs it holds the curves, several on the same axes, and held-out
-    dialogues by iteration.
+    --by persona says whom to train on, of a run with eight seeds or more: mean and spread of the
+    final emotion, the share of groups of 4 and 8 dialogues that all end alike, from which a
+    group-relative learner (GRPO) learns nothing, and how far the best agent is ahead.
     """
     console = SafeConsole()
     benched = [folder for folder in runs if not is_training(folder)]

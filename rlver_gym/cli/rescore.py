@@ -20,7 +20,14 @@ from rlver_gym.bench.rescore import (
     estimate_rescore,
 )
 from rlver_gym.bench.rescore import rescore as appraise_again
-from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, exit_if_any_skipped, print_json
+from rlver_gym.cli.options import (
+    AsJson,
+    RunEnv,
+    RunOrRecordings,
+    RunPersonas,
+    exit_if_any_skipped,
+    print_json,
+)
 from rlver_gym.cli.report import ask_all, print_table, recorded_dialogues
 from rlver_gym.cli.servers import UserOption, Yes, confirm_cost, parse_user_options
 from rlver_gym.core.user import SentientUser
@@ -37,12 +44,7 @@ _CACHE = "rescore_cache.sqlite"
 
 
 def rescore(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            help="A run folder, or a folder of recorded dialogues (SIMULATOR__AGENT.jsonl files)."
-        ),
-    ],
+    run: RunOrRecordings,
     user: Annotated[
         list[str] | None,
         typer.Option(
@@ -71,10 +73,8 @@ def rescore(
     record pays and this user does not, and what they are paid.
 
     A last table has all opinions by agent: the score's, the users', and those in judgements.jsonl
-    (of rlver-gym judge) and ratings.jsonl (of the studio: dialogue AGENT/PERSONA/SEED, rater, turn
-    from 1, change from -10 to 10), with Kendall's tau of each order and the score's. An agent that
-    ends above the start by the score alone is marked. It is kept in a run's opinions.json, for
-    rlver-gym report.
+    (of rlver-gym judge) and ratings.jsonl (of the studio), with Kendall's tau of each order and the
+    score's. It is kept in a run's opinions.json, for rlver-gym report.
 
     Dialogues that a user fails at are left out and named, and the exit code is 4. A model behind
     a server reads each dialogue whole, in one request, many at once. --user-option base_url=URL

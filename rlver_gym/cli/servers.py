@@ -13,6 +13,7 @@ from rlver_gym.cli.model_options import Command, FieldOption, add_model_options
 from rlver_gym.llm_client.settings import ChatSettings, public_url
 from rlver_gym.util.errors import CardError, RunError
 from rlver_gym.util.keyboard import can_ask
+from rlver_gym.util.model_names import get_chat_model
 
 User = Annotated[
     str,
@@ -88,6 +89,14 @@ def parse_seconds(value: str, option: str) -> float | None:
     if not 0 < seconds < 1e9:
         raise CardError(f"{option} {value!r} is neither a positive number of seconds nor none.")
     return seconds
+
+
+def require_chat_model(option: str, name: str, why: str = "") -> str:
+    """The model of "openai:MODEL"; CardError for anybody who is no model behind a server."""
+    if (model := get_chat_model(name)) is None:
+        hint = f"Name it as openai:MODEL{'; ' if why else '.'}{why}"
+        raise CardError(f"{option} {name!r} is no model behind a server. {hint}")
+    return model
 
 
 Yes = Annotated[

@@ -52,19 +52,14 @@ def _list_moments(scene: Scene, opening: str, exchanges: Iterable[tuple[str, str
 
 
 async def areappraise(
-    user: AsyncSteps,
-    scene: Scene,
-    opening: str,
-    exchanges: Iterable[tuple[str, str]],
-    *,
-    at_once: bool,
+    user: AsyncSteps, scene: Scene, opening: str, exchanges: Iterable[tuple[str, str]]
 ) -> list[ReappraisedTurn]:
-    """The same by a user that can be waited for; `at_once`: one that reads dialogues whole does."""
+    """The same by a user that can be waited for; one that reads dialogues whole does."""
     card, emotion, felt = scene.card, scene.card.start, []
     nothing, dialogue = Appraisal(0, "", ()), Dialogue(opening)
     turns = [Turn(words, nothing, emotion, 0.0, None, answer) for words, answer in exchanges]
     whole = None
-    if at_once and isinstance(user, ReadsDialogues):
+    if isinstance(user, ReadsDialogues):
         whole = iter(await user.aappraise_dialogue(scene, Dialogue(opening, tuple(turns))))
     for turn in turns:
         current = dialogue.with_utterance(turn.utterance)

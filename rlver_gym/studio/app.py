@@ -77,7 +77,7 @@ def make_app(
     asked: Mapping[str, Callable[..., Any]] = {
         "GET overview": lambda: overview,
         "GET search": runs.search,
-        "GET strategies": runs.strategies,
+        "GET strategies": lambda: runs.strategies,
         "GET dialogue": runs.dialogue,
         "GET branches": branches.of,
         "POST branch": branches.begin,

@@ -65,7 +65,7 @@ def collect_page_data(runs: Runs, trainings: Trainings, max_chars: int = MAX_CHA
         "branches": {label: branches.all_of(run) for label, run in runs.runs.items()},
         "notes": {label: read_notes(run) for label, run in runs.runs.items()},
         "people": people,
-        "strategies": runs.strategies(),
+        "strategies": runs.strategies,
         "curves": trainings.read(),
     }
 

@@ -153,7 +153,8 @@ class Runs:
         }
 
     @cached_property
-    def _strategies(self) -> list[list[Json]]:
+    def strategies(self) -> list[list[Json]]:
+        """What agents do, for each table of the overview; nothing where none speaks English."""
         return [
             [
                 _view_table(table)
@@ -161,10 +162,6 @@ class Runs:
             ]
             for comparison in self.comparisons
         ]
-
-    def strategies(self) -> list[list[Json]]:
-        """What agents do, for each table of the overview; nothing where none speaks English."""
-        return self._strategies
 
     @cached_property
     def _texts(self) -> list[list[Part]]:

@@ -5,6 +5,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from rlver_gym.bench.compare import label_runs
 from rlver_gym.policy.learning.metrics import (
     EVALUATIONS,
     METRICS,
@@ -31,11 +32,7 @@ class Trainings:
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self.folders = folders
-        names = [folder.resolve().name for folder in folders]
-        self.names = [
-            str(folder) if names.count(name) > 1 else name
-            for folder, name in zip(folders, names, strict=True)
-        ]
+        self.names = label_runs(folders)
 
     def read(self) -> list[Json]:
         """Each run's numbers by iteration, read anew; of long runs evenly chosen iterations."""
