@@ -22,7 +22,6 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rescore import reappraise
 from rlver_gym.library.personas import library
 from rlver_gym.policy.evaluate import make_distinct_specs
-from rlver_gym.policy.learning.metrics import escape_inline_markdown
 from rlver_gym.policy.models.agent import ReplyConfig
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.renderer import Renderer
@@ -30,6 +29,7 @@ from rlver_gym.policy.models.rollout import collect_rollouts
 from rlver_gym.policy.models.sampler import ModelSampler, Sampling
 from rlver_gym.users import make_user
 from rlver_gym.util.interval import bootstrap
+from rlver_gym.util.terminal import escape_markdown
 
 ENV, MAX_TOKENS, DRAW = "SAGE-Sentient-v0", 2048, 7
 
@@ -158,11 +158,10 @@ def transcripts(episodes: dict[str, list[Episode]], people: int = 3) -> str:
             one = found[at]
             parts.append(
                 f"## {one.persona}: {name}, final emotion {one.final}\n\n**Person:**"
-                f" {escape_inline_markdown(one.opening)}"
+                f" {escape_markdown(one.opening)}"
             )
             parts += [
-                f"> {escape_inline_markdown(turn.utterance)}\n\n"
-                f"**Person:** {escape_inline_markdown(turn.reply)}"
+                f"> {escape_markdown(turn.utterance)}\n\n**Person:** {escape_markdown(turn.reply)}"
                 for turn in one.turns
             ]
     return "\n\n".join(parts) + "\n"

@@ -18,9 +18,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from rlver_gym.policy.learning.metrics import escape_inline_markdown
 from rlver_gym.util.interval import bootstrap
 from rlver_gym.util.svg import draw_line_chart
+from rlver_gym.util.terminal import escape_markdown
 
 ALGOS, STYLES = ("ppo", "grpo", "rft"), ("direct", "think")
 Evaluation = dict[str, Any]
@@ -190,9 +190,7 @@ def _before_and_after(folder: Path) -> str:
 
 def _as_text(lines: list[list[str]]) -> str:
     return "\n\n".join(
-        f"> {escape_inline_markdown(text)}"
-        if who == "agent"
-        else f"**Person:** {escape_inline_markdown(text)}"
+        f"> {escape_markdown(text)}" if who == "agent" else f"**Person:** {escape_markdown(text)}"
         for who, text, _ in lines
     )
 

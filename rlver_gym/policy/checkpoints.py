@@ -23,7 +23,7 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_
 from torch.optim import Optimizer
 from transformers import PreTrainedModel
 
-from rlver_gym.policy.config import Section, TrainConfig, make_saved_config, refuse_changes
+from rlver_gym.policy.config import Section, make_saved_config, refuse_changes
 from rlver_gym.policy.learner import Learner, ReferenceStart
 from rlver_gym.policy.learning.persona_baseline import PersonaBaseline
 from rlver_gym.policy.models.agent import ReplyConfig
@@ -51,9 +51,7 @@ class _BestCheckpoint(BaseModel):
 
 
 class Checkpoints:
-    """The checkpoints of a run folder, one folder each, named by the iteration after which it was
-    written.
-    """
+    """The checkpoints of a run folder, each a folder named by its iteration."""
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
         self.folder = folder
@@ -146,34 +144,37 @@ _STEPPED = "stepped"
 """In the optimizer's file: the weights of which it holds a state, which not all need to have."""
 MAX_STATE_BYTES = 16 << 20
 """Of the state: a line for each persona that the critic knows."""
+_LOAD_ERRORS = (OSError, RuntimeError, ValueError, TypeError, KeyError, EOFError, UnpicklingError)
+_LOAD_ERRORS += (SafetensorError,)
 _WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True, strict=False)
 
 
 def save(learner: Learner, folder: Path) -> None:
-    """Write the learner into a folder: what learns (safetensors), the optimizer, the config, how
-    far it got and what the critic expects of whom, and the model as `from_pretrained` reads it.
-
-    Every process calls it with the same folder, which is there; the first one writes. OSError when
-    the disk is full or cannot be written.
+    """Write the learner into a folder: what learns (safetensors), the optimizer, the state, and the
+    model as `from_pretrained` reads it. Every process calls it with the same folder, which is
+    there; the first one writes. OSError when it cannot be written.
     """
     save_weights(_collect_modules(learner), learner.optimizer, folder)
     if rank() == 0:
         lm = cast(PreTrainedModel, learner.language_model)
         with _raise_as_os_error():
             export_model(lm, learner.renderer.tokenizer, folder / MODEL)
-        _make_reply_config(learner.config).write(folder / MODEL)
+        config, baseline = learner.config, learner.persona_baseline
+        ReplyConfig(
+            system=config.prompt,
+            style=config.style,
+            max_reply_tokens=config.max_reply_tokens,
+            temperature=config.eval_temperature,
+        ).write(folder / MODEL)
         state = {
-            "persona_baseline": (
-                learner.persona_baseline.state if learner.persona_baseline else None
-            ),
+            "persona_baseline": baseline.state if baseline else None,
             "reference_start": learner.reference_start and learner.reference_start._asdict(),
             "reward_hash": learner.own_reward.hash if learner.own_reward else None,
         }
-        write_state(folder, learner.iteration, learner.config, **state)
+        write_state(folder, learner.iteration, config, **state)
 
 
 def save_weights(learning: nn.Module, optimizer: Optimizer, folder: Path) -> None:
-    """Write the weights that learn and their optimizer, as `save` does."""
     weights, state = get_state_dict(learning, optimizer, options=_WHOLE)
     if rank() == 0:
         saved = {
@@ -201,10 +202,8 @@ def _raise_as_os_error() -> Iterator[None]:
 
 
 def load(learner: Learner, folder: Path) -> None:
-    """Bring a learner made from the same config to where the saved one was, on as many processes as
-    there are now.
-
-    TrainingError for a checkpoint of another config, or one that cannot be read.
+    """Bring a learner made from the same config to where the saved one was, on any number of
+    processes. TrainingError for a checkpoint of another config, or one that cannot be read.
     """
     state = read_state(folder)
     saved = make_saved_config(state["config"], str(folder))
@@ -228,16 +227,7 @@ def load(learner: Learner, folder: Path) -> None:
 def _name_damage(folder: Path) -> Iterator[None]:
     try:
         yield
-    except (
-        OSError,
-        RuntimeError,
-        ValueError,
-        TypeError,
-        KeyError,
-        EOFError,
-        UnpicklingError,
-        SafetensorError,
-    ) as error:
+    except _LOAD_ERRORS as error:
         raise TrainingError(
             f"the checkpoint {folder} cannot be loaded ({error}). Remove it to go on from the one"
             " before."
@@ -245,9 +235,7 @@ def _name_damage(folder: Path) -> Iterator[None]:
 
 
 def load_weights(learning: nn.Module, optimizer: Optimizer, folder: Path) -> None:
-    """What `save_weights` wrote. Every process reads the whole. TrainingError where that cannot be
-    read.
-    """
+    """What `save_weights` wrote, on every process. TrainingError where it cannot be read."""
     with _name_damage(folder):
         for path in (folder / WEIGHTS, folder / OPTIMIZER):
             with open_regular(path, error=TrainingError):
@@ -262,28 +250,12 @@ def load_weights(learning: nn.Module, optimizer: Optimizer, folder: Path) -> Non
         ):
             if lost:
                 raise ValueError(f"{path} lacks {one_line(', '.join(sorted(lost)), max_chars=300)}")
-        set_state_dict(
-            learning,
-            optimizer,
-            model_state_dict=weights,
-            optim_state_dict=state,
-            options=_WHOLE,
-        )
-
-
-def _make_reply_config(config: TrainConfig) -> ReplyConfig:
-    return ReplyConfig(
-        system=config.prompt,
-        style=config.style,
-        max_reply_tokens=config.max_reply_tokens,
-        temperature=config.eval_temperature,
-    )
+        states = {"model_state_dict": weights, "optim_state_dict": state}
+        set_state_dict(learning, optimizer, **states, options=_WHOLE)
 
 
 def read_state(folder: Path) -> dict[str, Any]:
-    """What stands beside the weights of a checkpoint: iteration, version, config, what the critic
-    expects of whom if it knows whom, and where the reference began. TrainingError when it is none.
-    """
+    """What stands beside the weights of a checkpoint. TrainingError when it is none."""
     try:
         text = read_text(folder / STATE, max_bytes=MAX_STATE_BYTES, error=TrainingError)
         return _State.model_validate(parse_json(text)).model_dump()
@@ -314,7 +286,4 @@ class _State(BaseModel):
 
 def _collect_modules(learner: Learner) -> nn.ModuleDict:
     """Actor and critic as one module, since one optimizer serves both."""
-    parts = {"actor": unwrap(learner.models.actor)}
-    return nn.ModuleDict(
-        parts | ({"critic": unwrap(learner.models.critic)} if learner.models.critic else {})
-    )
+    return nn.ModuleDict({name: unwrap(one) for name, one in learner.models.learners.items()})

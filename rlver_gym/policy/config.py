@@ -20,13 +20,11 @@ from rlver_gym.policy.learning.registry import (
     CRITIC_OPTIONS,
     GROUP_OPTIONS,
     NOT_OF_REPLIES,
-    REPLY_OPTIONS,
     AdvantageConfig,
     Aggregate,
     Algorithm,
     Comparison,
     GroupAdvantage,
-    NextReply,
     Objective,
 )
 from rlver_gym.policy.models.precision import Dtype
@@ -154,9 +152,6 @@ class _ComparisonOptions(Section):
     """Dialogues that begin alike, or replies to one moment; none takes the algorithm's own."""
     group_size: int = Field(default=4, ge=1)
     """Dialogues of one group, or replies that are tried at every moment."""
-    next_reply: NextReply | None = None
-    """Of replies to one moment, which goes on: the best or one drawn by lot; none takes the best
-    for rft and dpo, a drawn one for the others."""
     advantage: GroupAdvantage = "episode"
     """A turn is compared by the whole return, the return from it on, or its own reward."""
     min_std: float = Field(default=0.01, ge=0)
@@ -278,7 +273,8 @@ class TrainConfig(
         for problem in self._contradictions():
             raise ValueError(problem)
         for name, why in self.explain_unused_options().items():
-            if getattr(self, name) != _default_of(name):
+            field = TrainConfig.model_fields[name]
+            if getattr(self, name) != field.get_default(call_default_factory=True):
                 raise ValueError(_IGNORED.format(name=name, why=why))
         if "group_size" not in self._ignored and self.group_size < 2:
             raise ValueError(f"{self.algo} compares {self.compares}: group_size must be 2 or more.")
@@ -339,9 +335,10 @@ class TrainConfig(
         elif self.advantage_config.kind not in ("gae", "turn"):
             unused["gamma"] = "it is for ppo, and for advantage turn"
         if self.has_one_step:
-            names = ("clip_low", "clip_high", "value_clip", "target_kl")
             words = "the policy cannot move before the only step (--minibatches, --epochs)"
-            unused |= {name: words for name in names if name not in unused}
+            unused = (
+                dict.fromkeys(("clip_low", "clip_high", "value_clip", "target_kl"), words) | unused
+            )
         if not (self.vllm or self.dtype != "float32") or self.corpus:
             unused["tis_cap"] = "what samples is what learns"
         if self.style == "direct":
@@ -354,7 +351,7 @@ class TrainConfig(
         if not self.algorithm.learns_pairs:
             unused["beta"] = "it is for dpo"
         if self.corpus is not None:
-            names = ("next_reply", "max_sampler_kl", "group_size", "workers", "reference")
+            names = ("max_sampler_kl", "group_size", "workers", "reference")
             unused |= dict.fromkeys(names, "a corpus holds what was said")
             if not self.eval_every:
                 names = ("env", "env_options", "vllm", "vllm_folder")
@@ -367,10 +364,6 @@ class TrainConfig(
     @property
     def algorithm(self) -> Algorithm:
         return ALGORITHMS[self.algo]
-
-    @property
-    def kl_weight(self) -> float:
-        return self.algorithm.objective.kl if self.kl is None else self.kl
 
     @property
     def compares(self) -> Comparison:
@@ -391,24 +384,19 @@ class TrainConfig(
     @property
     def goes_on_from_best(self) -> bool:
         """Whether a dialogue goes on from the best of the replies that were tried."""
-        own: NextReply = "best" if self.algorithm.has_margin else "drawn"
-        return (self.next_reply or own) == "best"
+        return self.algorithm.has_margin
 
     @property
     def has_one_step(self) -> bool:
-        """Whether an iteration is one step of the optimizer, before which no ratio differs
-        from 1.
-        """
+        """Whether an iteration is one step of the optimizer, before which all ratios are 1."""
         return self.epochs * self.minibatches == 1
 
     @property
     def has_reference(self) -> bool:
-        """Whether the policy is compared with the model at the start."""
-        return bool(self.kl_weight) or self.algorithm.learns_pairs
+        return bool(self.objective.kl) or self.algorithm.learns_pairs
 
     @property
     def is_sampled(self) -> bool:
-        """Whether log-probabilities of whatever sampled are known."""
         return self.corpus is None
 
     @property
@@ -425,7 +413,6 @@ class TrainConfig(
 
     @property
     def objective(self) -> Objective:
-        """The algorithm's, with what this config changes in it."""
         own, has_other_sampler = self.algorithm.objective, self.vllm or self.dtype != "float32"
         is_corrected = self.tis_cap is not None and has_other_sampler and self.is_sampled
         return replace(
@@ -435,20 +422,16 @@ class TrainConfig(
             aggregate=self.aggregate or own.aggregate,
             tis_cap=self.tis_cap if is_corrected and self.tis_cap else math.inf,
             entropy=self.entropy,
-            kl=self.kl_weight,
+            kl=own.kl if self.kl is None else self.kl,
             beta=self.beta,
             value_clip=self.value_clip,
         )
 
 
-def _default_of(name: str) -> Any:
-    return TrainConfig.model_fields[name].get_default(call_default_factory=True)
-
-
 FIELDS: dict[str, FieldInfo] = TrainConfig.model_fields
 _SECTIONS = {
     "ppo": CRITIC_OPTIONS | {"gamma", "reward_scale"},
-    "group": GROUP_OPTIONS | REPLY_OPTIONS | {"gamma", "margin", "reward_scale"},
+    "group": GROUP_OPTIONS | {"gamma", "margin", "reward_scale"},
 }
 """Sections of a file: what only some algorithms have, those with a critic or those with groups."""
 
@@ -462,9 +445,7 @@ def make_config(values: dict[str, Any], source: str) -> TrainConfig:
 
 
 def make_saved_config(values: dict[str, Any], place: str) -> TrainConfig:
-    """The config of a run that was saved. TrainingError for one of a version with other options,
-    which nobody can go on with.
-    """
+    """The config of a run that was saved. TrainingError for one with other options than ours."""
     if unknown := sorted(values.keys() - FIELDS.keys()):
         names = one_line(", ".join(unknown), max_chars=_MAX_CHARS)
         raise TrainingError(
@@ -483,9 +464,7 @@ MAY_CHANGE = frozenset(
 
 
 def refuse_changes(saved: Section, wanted: Mapping[str, Any], place: Path) -> None:
-    """TrainingError when a run would go on with another value (as JSON) of what has decided what it
-    learned so far.
-    """
+    """TrainingError for another value (as JSON) of what decided what a run learned so far."""
     theirs = saved.model_dump(mode="json")
     for name, value in wanted.items():
         if name in theirs.keys() - MAY_CHANGE and value != theirs[name]:
@@ -510,11 +489,8 @@ def read_run_config(folder: Path) -> TrainConfig:
 
 
 def resume_config(folder: Path, given: dict[str, Any]) -> TrainConfig:
-    """The config with which the run of a folder goes on: its own, and given values of what may
-    change.
-
-    TrainingError for another value of what may not, and for code that only the folder names: it may
-    come from anybody.
+    """The config with which a folder's run goes on: its own, and given values of what may change.
+    TrainingError for another value of what may not, and for code that only the folder names.
     """
     saved = read_run_config(folder)
     refuse_changes(saved, {name: _to_json(name, value) for name, value in given.items()}, folder)
@@ -541,7 +517,6 @@ def folder_name(config: TrainConfig) -> str:
 
 
 def list_presets() -> list[str]:
-    """Their names."""
     return sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 
@@ -580,16 +555,11 @@ def read_config_values(
 
 def _reject_imports_from_file(values: dict[str, Any], path: Path) -> None:
     """A file may come from anybody: what would be imported is said on the command line."""
-    named = {
-        f"{field}.user": (
-            values[field].get("user"),
-            f"--{field.replace('_', '-')} user=MODULE:NAME",
-        )
-        for field in ("env_options", "eval_options")
-        if isinstance(values.get(field), dict)
-    }
-    for name in ("reference", "reward"):
-        named[name] = values.get(name), f"--{name} MODULE:NAME"
+    named = {name: (values.get(name), f"--{name} MODULE:NAME") for name in ("reference", "reward")}
+    for name in ("env_options", "eval_options"):
+        if isinstance(options := values.get(name), dict):
+            flag = f"--{name.replace('_', '-')} user=MODULE:NAME"
+            named[f"{name}.user"] = options.get("user"), flag
     if ":" in str(values.get("env", "")):
         raise TrainingError(
             f"{path}: env: names a module, which a file cannot. Give it on the command line: --env"

@@ -26,13 +26,9 @@ class Evaluation(NamedTuple):
 
     trajectories: list[Trajectory]
     alarms: list[str]
-    """Why the score may not be what it seems; nothing where the environment's dialogues cannot be
-    judged so.
-    """
+    """Why the score may not be what it seems; none where dialogues cannot be judged so."""
     metrics: dict[str, float]
-    """Every name begins with `eval_`; `eval_low` and `eval_high` bound the mean of `final_score`
-    with 95 %.
-    """
+    """Each name begins with `eval_`; `eval_low` to `eval_high` holds the mean score with 95 %."""
 
 
 def evaluate(learner: Learner) -> Evaluation:
@@ -65,9 +61,7 @@ def final_score(dialogue: Trajectory) -> float:
 
 
 def make_distinct_specs(env: TextEnv, count: int) -> list[ResetSpec]:
-    """Starts with seeds from 0 on, one a persona where the environment names them; personas come
-    again once there are no new ones.
-    """
+    """Starts with seeds from 0 on, one a persona where the environment names them, then again."""
     seen: list[object] = []
     seeds: list[int] = []
     for seed in range(50 * count):

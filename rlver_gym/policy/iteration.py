@@ -77,8 +77,8 @@ def prepare(
     on_progress: OnProgress = ignore_progress,
     baseline: PersonaBaseline | None = None,
 ) -> tuple[Prepared, dict[str, float]]:
-    """Everything that the steps need, from the models as they are now, and metrics. The baseline
-    adds what is expected of whom to the critic's values, and learns from this.
+    """Everything that the steps need, and metrics. The baseline adds what is expected of whom to
+    the critic's values, and learns from this.
     """
     tokens, who_D = rollouts.tokens, rollouts.who_D
     reward_R = compute_rewards(rollouts, config)
@@ -100,8 +100,8 @@ def prepare(
 
 
 def compute_rewards(rollouts: Rollouts, config: TrainConfig) -> Floats:
-    """reward_R as it is learned from: without the gains of a broken format, less what a reply near
-    the limit costs, and scaled, unless a margin in points of the environment decides.
+    """reward_R as it is learned from: without the gains of a broken format, and scaled, unless a
+    margin in points of the environment decides.
     """
     alone_R = np.arange(len(rollouts.reward_R))
     key_R = alone_R if config.compares == "replies" else rollouts.dialogue_R

@@ -19,12 +19,7 @@ from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.learning.persona_baseline import PersonaBaseline
 from rlver_gym.policy.learning.steps import make_optimizer
 from rlver_gym.policy.models.actor import Actor, Critic, Models, make_reference_without_adapters
-from rlver_gym.policy.models.distributed import (
-    all_gather,
-    distribute,
-    local_slice,
-    unwrap,
-)
+from rlver_gym.policy.models.distributed import all_gather, distribute, local_slice, unwrap
 from rlver_gym.policy.models.model import (
     find_causal_lm,
     get_max_context,
@@ -118,8 +113,7 @@ class Learner:
         own_reward: OwnReward | None = None,
     ) -> list[Trajectory]:
         """The dialogues of all processes, each having played its share in its first `envs`.
-
-        Raises TrainingError when all of them fail, and whatever the environment raises.
+        TrainingError when all of them fail; raises whatever the environment raises.
         """
         mine = local_slice(specs)
         self.sampler.refresh()
@@ -150,10 +144,8 @@ class Learner:
 
 
 def make_learner(config: TrainConfig) -> Learner:
-    """Load models, make environments.
-
-    Raises TrainingError for a model that cannot be used, and whatever the environment raises for
-    its options.
+    """Load models, make environments. TrainingError for a model that cannot be used; raises
+    whatever the environment raises for its options.
     """
     torch.manual_seed(config.seed)  # new adapters, and dropout where a model has it
     config = pin_prompt(config)
@@ -187,8 +179,6 @@ def make_learner(config: TrainConfig) -> Learner:
 
 
 def _make_models(config: TrainConfig, use_bf16: bool) -> tuple[PreTrainedModel, Models]:
-    """The policy's language model, and what learns."""
-
     def load() -> PreTrainedModel:
         return load_model(
             config.model,
@@ -242,24 +232,14 @@ def _make_held_out(config: TrainConfig) -> list[TextEnv]:
 def _make_sampler(config: TrainConfig, model: nn.Module, use_bf16: bool) -> Sampler:
     if config.vllm and config.vllm_folder:
         return VllmSampler(config.vllm, model, config.vllm_folder, seeded=config.vllm_seeds)
-    return ModelSampler(model, use_bf16, copied=_needs_bf16_copy(config, use_bf16))
-
-
-def _needs_bf16_copy(config: TrainConfig, use_bf16: bool) -> bool:
-    """Whether the sampler has weights of its own: in bfloat16 they speak twice as fast as float32
-    ones under autocast.
-
-    Below adapters they are that already, but on a GPU the calls of a layer's adapters take longer
-    than its work, so the copy has them merged in.
-    """
+    # bfloat16 is twice as fast as float32 under autocast. Weights below adapters are in it already,
+    # but on a GPU adapters cost more than their layers' work: the copy has them merged in.
     is_worth_it = not config.lora_rank or torch.cuda.is_available()
-    return use_bf16 and is_worth_it
+    return ModelSampler(model, use_bf16, copied=use_bf16 and is_worth_it)
 
 
 def make_reset_specs(config: TrainConfig, iteration: int) -> list[ResetSpec]:
-    """How the dialogues of an iteration begin: groups of the config's size, each with a seed of its
-    own, never the same in two iterations.
-    """
+    """The starts of an iteration's dialogues: a seed a group, never the same in two iterations."""
     number = config.dialogues // config.group
     seeds = np.random.SeedSequence((config.seed, iteration)).generate_state(number)
     return make_grouped_reset_specs(config.dialogues, config.group, iter(map(int, seeds)))

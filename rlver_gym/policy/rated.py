@@ -63,7 +63,6 @@ def _make_moment(
     renderer: Renderer,
     own_reward: OwnReward | None = None,
 ) -> Trajectory:
-    """Rated replies to one moment as a dialogue in which the first of them was said."""
     dialogue = replies[0].dialogue
     prompt = renderer.prompt(dialogue.user_lines, dialogue.earlier_utterances)
 
@@ -110,5 +109,5 @@ def draw_moments(
 
 
 def _count_longest(moment: Trajectory) -> int:
-    tried = [alternative.sequence for alternative in moment.alternatives]
-    return max(len(sequence.id_T) for sequence in (*moment.sequences, *tried))
+    tried = (x.sequence for x in moment.alternatives)
+    return max(len(x.id_T) for x in (*moment.sequences, *tried))

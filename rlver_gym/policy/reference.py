@@ -24,6 +24,9 @@ from rlver_gym.util.interval import Interval
 _AT_ONCE = 16
 """Dialogues under way with a user that waits for a server."""
 _RESAMPLES = 2_000
+_GAP, _AGREEMENT = (
+    [f"reference_{name}{end}" for end in ("", "_low", "_high")] for name in ("gap", "agreement")
+)
 _NOT_KNOWN = Interval(float("nan"), float("nan"), float("nan"))
 
 
@@ -45,9 +48,7 @@ class RewardOveroptimisationCheck:
     """The reference of a run. Only the first process asks it."""
 
     def __init__(self, learner: Learner) -> None:
-        """TrainingError where the environment's dialogues cannot be appraised here; raises what the
-        making of the user raises.
-        """
+        """TrainingError for dialogues without cards here; raises what making the user raises."""
         self.config, env = learner.config, learner.envs[0].unwrapped
         if self.config.reference is None or not isinstance(env, EmpathyEnv):
             raise TrainingError(
@@ -79,12 +80,8 @@ class RewardOveroptimisationCheck:
         return {
             "reference_reward": _mean([reading.paid for reading in readings]),
             "reference_score": _mean([reading.read for reading in readings]),
-            "reference_gap": gap.mean,
-            "reference_gap_low": gap.low,
-            "reference_gap_high": gap.high,
-            "reference_agreement": agreement.mean,
-            "reference_agreement_low": agreement.low,
-            "reference_agreement_high": agreement.high,
+            **dict(zip(_GAP, gap, strict=True)),
+            **dict(zip(_AGREEMENT, agreement, strict=True)),
             "reference_failed": float(failed),
         }
 
@@ -115,8 +112,8 @@ def measure_apart(readings: Sequence[Reading]) -> dict[str, float]:
 
 
 def compute_gap(start: Mapping[str, float], now: Mapping[str, float]) -> Interval:
-    """How much further the two are apart than at the start, with a 95 % interval over the people of
-    both; without one where there are fewer than three on a side.
+    """How much further the two are apart than at the start, with a 95 % interval over people;
+    without one for fewer than three on a side.
     """
     before_P, after_P = (np.array(list(people.values())) for people in (start, now))
     gap = float(after_P.mean() - before_P.mean())
@@ -172,17 +169,15 @@ def exceeds_gap(config: TrainConfig, start: ReferenceStart, metrics: Mapping[str
     replies of the policy at the start apart as the reward did. Where the two did not agree then, a
     gap does not say which of them errs.
     """
-    is_witness = start.agreement.low > 0
-    return bool(
-        config.stop_on_gap and is_witness and metrics["reference_gap_low"] > config.stop_on_gap
-    )
+    most, is_witness = config.stop_on_gap, start.agreement.low > 0
+    return bool(most and is_witness and metrics["reference_gap_low"] > most)
 
 
 def describe_agreement(
     config: TrainConfig, start: ReferenceStart, metrics: Mapping[str, float]
 ) -> str:
     """What to know of a reference that does not agree with the reward, or no longer does."""
-    now = Interval(*(metrics[f"reference_agreement{end}"] for end in ("", "_low", "_high")))
+    now = Interval(*(metrics[name] for name in _AGREEMENT))
     told = f"r {now.mean:.2f} [{now.low:.2f}, {now.high:.2f}]"
     if not start.agreement.low > 0:
         return (
@@ -200,7 +195,7 @@ def describe_agreement(
 
 def explain_early_stop(config: TrainConfig, iteration: int, metrics: Mapping[str, float]) -> str:
     """Why a run ended at its gap, and how it goes on."""
-    gap, low, high = (metrics[f"reference_gap{end}"] for end in ("", "_low", "_high"))
+    gap, low, high = (metrics[name] for name in _GAP)
     return (
         f"stopped after iteration {iteration}: since the start the reward has gained {gap:.1f}"
         f" [{low:.1f}, {high:.1f}] points of emotion more than the reference {config.reference},"

@@ -79,12 +79,13 @@ def teach(
     demonstrations without thoughts for a style that thinks. Ctrl-C and SIGTERM end it with
     KeyboardInterrupt and a checkpoint of the last whole step; a second one at once.
     """
-    told, stop, config = list(demonstrations), StopSignals(), pin_prompt(config)
-    if config.style == "think" and not all(all(one.plans) for one in told):
+    rows, stop, config = list(demonstrations), StopSignals(), pin_prompt(config)
+    if config.style == "think" and not all(all(one.plans) for one in rows):
         raise TrainingError(
             "these demonstrations hold no thoughts to learn. Choose --style direct."
         )
-    settings = {"config": config.model_dump(mode="json"), "demonstrations": _make_hash(told)}
+    digest = hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+    settings = {"config": config.model_dump(mode="json"), "demonstrations": digest}
     if resume and (out / CONFIG).exists():
         _refuse_others(out, settings)
         SafeConsole(stderr=True).print(f"model {out} is there already", soft_wrap=True)
@@ -95,7 +96,7 @@ def teach(
         use_bf16, tokenizer = uses_bf16(config.dtype), load_tokenizer(config.model)
         lm = load_model(config.model, use_bf16=use_bf16, lora=config.lora_rank)
         renderer = Renderer(tokenizer, config.prompt, config.style)
-        split = hold_out(told, config.held_out_share, config.seed)
+        split = hold_out(rows, config.held_out_share, config.seed)
         learned, held_out = (
             [tokenize_demonstration(one, renderer) for one in part] for part in split
         )
@@ -108,10 +109,8 @@ def teach(
         if draft:
             export_model(unwrap(actor).model, tokenizer, draft)  # pyright: ignore[reportArgumentType]
             limit = config.limit_replies(_count_longest_reply(learned))
-            reply_config = ReplyConfig(
-                system=config.prompt, style=config.style, max_reply_tokens=limit
-            )
-            reply_config.write(draft)
+            told = ReplyConfig(system=config.prompt, style=config.style, max_reply_tokens=limit)
+            told.write(draft)
             for name in (SETTINGS, METRICS):
                 write_atomically(draft / name, (out / name).read_bytes(), TrainingError)
         del actor
@@ -125,15 +124,9 @@ def _count_longest_reply(trajectories: Sequence[Trajectory]) -> int:
     )
 
 
-def _make_hash(demonstrations: Sequence[Demonstration]) -> str:
-    return hashlib.sha256(json.dumps(demonstrations).encode()).hexdigest()
-
-
 @contextmanager
 def _open_folder(out: Path, settings: dict[str, Any], resume: bool) -> Iterator[Path]:
-    """The draft that takes the folder's place at the end. TrainingError where the folder holds
-    something else than what is asked for.
-    """
+    """The draft that takes the folder's place at the end. TrainingError for other contents."""
     with write_folder(out, TrainingError) as draft:
         is_taken = out.exists() and not (out.is_dir() and not any(out.iterdir()))
         if is_taken and not resume:
@@ -145,7 +138,6 @@ def _open_folder(out: Path, settings: dict[str, Any], resume: bool) -> Iterator[
 
 
 def _refuse_others(out: Path, settings: dict[str, Any]) -> None:
-    """TrainingError unless the folder's run is the one that is asked for."""
     hint = f"Is {out} the folder of a warm start?"
     text = read_text(out / SETTINGS, max_bytes=_MAX_SETTINGS_BYTES, error=TrainingError, hint=hint)
     try:

@@ -49,17 +49,8 @@ from rlver_gym.util.progress import progress_bar
 from rlver_gym.util.stop import StopRequested, StopSignals, handle_stops
 from rlver_gym.util.terminal import SafeConsole
 
-_OURS = (
-    CONFIG,
-    METRICS,
-    TIMES,
-    EVALUATIONS,
-    DIALOGUES,
-    PICTURE,
-    MODEL,
-    "checkpoints",
-    "tensorboard",
-)
+_OURS = (CONFIG, METRICS, TIMES, EVALUATIONS, DIALOGUES, PICTURE, MODEL)
+_OURS += ("checkpoints", "tensorboard")
 """What a run writes into its folder."""
 
 
@@ -81,7 +72,8 @@ def run_training(
         checkpoints = Checkpoints(folder / "checkpoints", config.keep_checkpoints)
         _check_folder(folder, checkpoints, config, resume)
         learner = make_learner(config)
-        learner.interruptible = partial(stop.interruptible, _any if ranks() > 1 else None)
+        agree = (lambda stopped: any(all_gather([stopped]))) if ranks() > 1 else None
+        learner.interruptible = partial(stop.interruptible, agree)
         try:
             if latest := checkpoints.latest():
                 load(learner, latest)
@@ -112,10 +104,6 @@ def _describe_payer(config: TrainConfig) -> str:
             " Name it: --env-options user=openai:MODEL (docs/tutorials/llm-user.md)."
         )
     return _EMBEDDED_PAYS if user == "embedded" and config.model != "tiny" else ""
-
-
-def _any(value: bool) -> bool:
-    return any(all_gather([value]))
 
 
 def _save_stopped(learner: Learner, folder: Path, checkpoints: Checkpoints) -> None:
@@ -199,11 +187,8 @@ def _run_and_record(
 def _summarise_training(
     config: TrainConfig, folder: Path, iteration: int, scores: Mapping[int, float], is_alarmed: bool
 ) -> str:
-    manner = (
-        f"sampled at temperature {config.eval_temperature:g}"
-        if config.eval_temperature
-        else "the likeliest token"
-    )
+    drawn = f"sampled at temperature {config.eval_temperature:g}"
+    manner = drawn if config.eval_temperature else "the likeliest token"
     before = f", {scores[0]:.1f} before" if 0 in scores else ""
     reached = f": held out {scores[iteration]:.1f}{before}, {manner}" if iteration in scores else ""
     doubt = "; an alarm was raised for it, so read its dialogues first" if is_alarmed else ""
@@ -263,8 +248,8 @@ def _append_evaluation(held_out: Evaluation, iteration: int, folder: Path) -> No
 def _check_folder(
     folder: Path, checkpoints: Checkpoints, config: TrainConfig, resume: bool
 ) -> None:
-    """TrainingError where a new run would overwrite something, and where another, or none, or one
-    that links lead out of would go on.
+    """TrainingError where a run would overwrite something, or another, none, or one with links out
+    of it would go on.
     """
     if not resume:
         for name in _OURS:
@@ -312,9 +297,8 @@ _HEADER_EVERY = 20
 
 
 class _TerminalReport:
-    """What is seen of a run: a line an iteration above a bar with the time that is left.
-
-    Only the first process shows anything.
+    """A line an iteration above a bar with the time that is left. Only the first process shows
+    anything.
     """
 
     def __init__(self, config: TrainConfig, folder: Path) -> None:
@@ -370,13 +354,7 @@ class _TerminalReport:
             titles = "".join(f"{title:>9}" for title, _ in shown.values())
             self.say(f"  iter {titles}    tok/s")
         self._lines += 1
-        cells = "".join(
-            f"{_format_metric(iteration.metrics[name], form):>9}"
-            for name, (_, form) in shown.items()
-        )
+        values = [(iteration.metrics[name], form) for name, (_, form) in shown.items()]
+        cells = "".join(f"{form.format(x) if math.isfinite(x) else '-':>9}" for x, form in values)
         self._show(f"{iteration.number:6d} {cells}{iteration.times['tokens_per_s']:9.0f}")
         self.bar.update(self._task, completed=iteration.number)
-
-
-def _format_metric(value: float, form: str) -> str:
-    return form.format(value) if math.isfinite(value) else "-"

@@ -27,8 +27,8 @@ _AT_ONCE = 64
 
 
 def choose_moments(corpus: Corpus, people: Sequence[str], count: int) -> list[RatedReply]:
-    """A reply at each of at most `count` moments, evenly from all of these people's, or everybody's
-    without any. TrainingError when there is none.
+    """A reply at each of at most `count` moments, evenly from all of these people's, or
+    everybody's. TrainingError for none.
     """
     moments = [replies[0] for replies in group_by_moment(corpus.replies())]
     theirs = [moment for moment in moments if not people or moment.persona in people]

@@ -30,9 +30,7 @@ _TOKENS = 16_384
 
 
 def tokenize_demonstration(demonstration: Demonstration, renderer: Renderer) -> Trajectory:
-    """The demonstration as the policy would have said it, its plans thought before if it thinks:
-    token ids, with a mask of what is to be learned.
-    """
+    """The demonstration as the policy would have said it, plans as thoughts if it thinks."""
     builders: list[SequenceBuilder] = []
     for turn, reply in enumerate(demonstration.replies):
         before = builders[-1].ids if builders else []
@@ -88,8 +86,7 @@ class SupervisedLearner:
     trajectories: Sequence[Trajectory]
     epochs: int
     lr: float
-    """At its highest: it rises over a twentieth of the steps and falls to a tenth along a
-    cosine.
+    """At its highest: it rises over a twentieth of the steps and falls along a cosine to a tenth.
     """
     seed: int = 0
     step: int = 0
@@ -104,7 +101,6 @@ class SupervisedLearner:
             for _ in range(self.epochs)
             for part in np.array_split(rng.permutation(count), max(1, count // _DIALOGUES))
         ]
-        """The dialogues of each step."""
 
     @property
     def is_pass_done(self) -> bool:
@@ -112,9 +108,7 @@ class SupervisedLearner:
         return self.step % (len(self.plan) // self.epochs) == 0
 
     def learn(self) -> float:
-        """Take the next step; its loss, in nats a token. TrainingError when that is no finite
-        number any more.
-        """
+        """Take the next step; its loss, in nats a token. TrainingError for no finite number."""
         number, steps = self.step, len(self.plan)
         for group in self.optimizer.param_groups:
             rise = min(1.0, (number + 1) / (0.05 * steps))
@@ -142,9 +136,7 @@ def measure_cross_entropy(actor: nn.Module, trajectories: Sequence[Trajectory]) 
 
 
 def compute_cross_entropy(actor: nn.Module, tokens: Tokens, most: int = _TOKENS) -> float:
-    """The mean over the action tokens; its gradients are added to the actor's where any are asked
-    for. `most`: tokens that pass at once.
-    """
+    """The mean over the action tokens, with gradients where asked for. `most`: tokens at once."""
     device, total = next(actor.parameters()).device, 0.0
     said = int(tokens.action_mask_BT.sum())
     todo = list(split_into_micro_batches(tokens, most, rank(), ranks()))

@@ -71,7 +71,6 @@ class SftConfig(PromptOptions):
 
 
 def make_sft_config(values: dict[str, Any], source: str) -> SftConfig:
-    """TrainingError for what does not fit."""
     try:
         return SftConfig(**values)
     except ValidationError as error:

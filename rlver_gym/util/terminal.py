@@ -80,7 +80,7 @@ def one_line(text: str, *, max_chars: int | None = None) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """One line, cut as `one_line` does, that Markdown and HTML show as it is."""
+    """One line that Markdown and HTML show as it is."""
     line = one_line(text)
     return re.sub(r"([\\`*_\[\]<>#|~$&]|:(?=//)|(?<=www)\.)", r"\\\1", line)
 

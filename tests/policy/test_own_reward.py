@@ -89,7 +89,7 @@ def test_it_is_added_to_the_change_of_every_reply_that_was_said_or_tried(changes
 
 
 def test_the_best_of_several_replies_is_the_best_by_both(tiny_folder):
-    for one in collect(tiny_folder, compare="replies", next_reply="best"):
+    for one in collect(tiny_folder, algo="rft"):
         for turn, reward in enumerate(one.reward_N):
             tried = [x for x in one.alternatives if x.turn == turn]
             assert not [x for x in tried if x.reward > reward and not x.format_error]

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 from paths import ROOT
-from test_train import RUN_OPTIONS
+from test_train import CHANGED
 
 from rlver_gym import RlverError
 from rlver_gym.corpora.corpus import Corpus
 from rlver_gym.policy import evaluate, learner, run_training
-from rlver_gym.policy.config import make_config
+from rlver_gym.policy.config import FIELDS, make_config
 from rlver_gym.policy.learning import micro_batches, steps
 from rlver_gym.util.errors import TrainingError
 
@@ -65,7 +65,6 @@ CHANGES = {
     "vllm_seeds": {"vllm_seeds": True},
     "critic_lr": {"critic_lr": 1e-2},
     "critic_knows": {"critic_knows": "persona"},
-    "next_reply": {"next_reply": "best"},
     "group_size": {"group_size": 3},
     "eval_every": {"eval_every": 2},
     "eval_dialogues": {"eval_dialogues": 1},
@@ -86,7 +85,6 @@ CHANGES = {
 NEEDS = {
     "critic_lr": {"algo": "ppo", "group_size": 4},
     "critic_knows": {"algo": "ppo", "group_size": 4},
-    "next_reply": {"compare": "replies"},
     "target_kl": {"epochs": 2},
     "max_sampler_kl": {"dtype": "bfloat16"},
     "keep_checkpoints": {"iterations": 4},
@@ -105,7 +103,8 @@ def count_letters(reply):
 
 
 def test_the_walk_goes_over_every_option_of_a_run():
-    assert CHANGES.keys() | {"model", "corpus"} == RUN_OPTIONS
+    assert not CHANGES.keys() & CHANGED.keys()
+    assert CHANGES.keys() | CHANGED.keys() | {"model", "corpus"} == FIELDS.keys()
 
 
 def note_calls(patch, seen, module, name):

@@ -99,9 +99,7 @@ def gae(
 
 
 def whiten(advantage_S: Floats) -> Floats:
-    """Mean 0 and standard deviation 1 over all sampled tokens; only mean 0 where they do not
-    differ.
-    """
+    """Mean 0 and standard deviation 1 over all sampled tokens; 0 where they do not differ."""
     centred_S = advantage_S - advantage_S.mean() if len(advantage_S) else advantage_S
     spread = centred_S.std() if len(centred_S) else 0.0
     return centred_S / spread if spread > 1e-8 else centred_S
@@ -158,9 +156,7 @@ def group_relative(
 def compute_group_advantage_by_episode(
     reward_R: Floats, dialogue_R: Ints, turn_R: Ints, group_D: Ints, **how
 ) -> Floats:
-    """advantage_R: every turn has the whole dialogue's return against the group's (`how`: see
-    `group_relative`).
-    """
+    """advantage_R: the dialogue's return against its group's (`how`: of `group_relative`)."""
     return_D = np.bincount(dialogue_R, reward_R, len(group_D)).astype(np.float64)
     return group_relative(return_D, group_D, **how)[dialogue_R]
 
@@ -242,9 +238,8 @@ def compute_sequence_ratio(logprob_BT: Tensor, old_BT: Tensor, action_mask_BT: T
 def clipped_surrogate(
     ratio_BT: Tensor, advantage_BT: Tensor, clip_low: float = 0.2, clip_high: float = 0.2
 ) -> Tensor:
-    """PPO's clipped surrogate (arXiv:1707.06347, eq. 7), to be minimised.
-
-    `clip_low` and `clip_high` differ in DAPO's clip-higher (arXiv:2503.14476, 3.1).
+    """PPO's clipped surrogate (arXiv:1707.06347, eq. 7), to be minimised; the bounds differ in
+    DAPO's clip-higher (arXiv:2503.14476, 3.1).
     """
     return -torch.minimum(
         ratio_BT * advantage_BT, ratio_BT.clamp(1 - clip_low, 1 + clip_high) * advantage_BT

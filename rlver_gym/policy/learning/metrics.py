@@ -22,7 +22,7 @@ from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.files import path_inside, read_text
 from rlver_gym.util.json_lines import append_lines
 from rlver_gym.util.json_text import parse_json
-from rlver_gym.util.terminal import one_line
+from rlver_gym.util.terminal import escape_markdown, one_line
 
 Metrics = Mapping[str, float]
 
@@ -51,9 +51,7 @@ def compute_metrics(dialogues: Sequence[Trajectory]) -> dict[str, float]:
         "turns": _mean(turns),
         "tokens": sum(said) / max(sum(turns), 1),
         "words": _mean([len(_split_into_words(reply)) for reply in replies]),
-        "format_error": _mean(
-            [format_error for one in valid for format_error in one.format_error_N]
-        ),
+        "format_error": _mean([error for one in valid for error in one.format_error_N]),
         "cut": _mean([cut for one in valid for cut in one.cut_N]),
         "repeated": _mean([compute_repeated_share(one) for one in valid]),
         "distinct": compute_distinct_share(replies),
@@ -66,25 +64,16 @@ def compute_metrics(dialogues: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def compute_repeated_share(dialogue: Trajectory) -> float:
-    """The share of a dialogue's three-word runs that the policy had said before in it, in [0,
-    1].
-    """
-    runs = [
-        run
-        for line in dialogue.lines
-        if line.speaker == "agent"
-        for run in _list_trigrams(line.text)
-    ]
+    """The share of a dialogue's three-word runs that the policy had said before, in [0, 1]."""
+    said = (line.text for line in dialogue.lines if line.speaker == "agent")
+    runs = [run for text in said for run in _list_trigrams(text)]
     return 1 - len(set(runs)) / len(runs) if runs else 0.0
 
 
 def compute_distinct_share(replies: Sequence[str]) -> float:
     """Different replies as a share of all, in (0, 1]; letter case and punctuation do not count."""
-    return (
-        len({" ".join(_split_into_words(reply)) for reply in replies}) / len(replies)
-        if replies
-        else float("nan")
-    )
+    different = {" ".join(_split_into_words(reply)) for reply in replies}
+    return len(different) / len(replies) if replies else float("nan")
 
 
 def compute_copied_share(dialogue: Trajectory) -> float:
@@ -124,19 +113,14 @@ TRACKERS = ("wandb", "trackio")
 
 
 class RunLog:
-    """The files of one run folder.
-
-    Numbers that a seed decides and times that it does not are kept apart, so that equal runs have
-    equal metrics.
+    """The files of one run folder. What a seed decides and times are kept apart, so that equal runs
+    have equal metrics.
     """
 
     def __init__(
         self, folder: Path, config: Mapping[str, Any], *, track: str | None = None, after: int = 0
     ) -> None:
-        """Lines beyond iteration `after` are dropped: a resumed run writes them again.
-
-        TrainingError for a tracker that is not installed.
-        """
+        """Lines beyond iteration `after` go. TrainingError for a tracker that is not installed."""
         folder.mkdir(parents=True, exist_ok=True)
         for name in (METRICS, TIMES, EVALUATIONS):
             truncate_log_after_iteration(folder / name, after)
@@ -158,18 +142,12 @@ class RunLog:
     def write(
         self, iteration: int, metrics: Mapping[str, float], times: Mapping[str, float]
     ) -> None:
-        """One iteration, counted from 1, or what was measured before the first. `times` are
-        seconds and speeds.
-        """
+        """One iteration from 1, or what was measured before it; `times`: seconds and speeds."""
         for name, values in ((METRICS, metrics), (TIMES, times)):
-            line = {
-                "iteration": iteration,
-                **{key: _to_json_number(value) for key, value in values.items()},
-            }
-            append_lines(self._folder / name, [json.dumps(line)], TrainingError)
-        numbers = {
-            key: value for key, value in {**metrics, **times}.items() if math.isfinite(value)
-        }
+            known = {key: x if math.isfinite(x) else None for key, x in values.items()}
+            line = json.dumps({"iteration": iteration, **known})
+            append_lines(self._folder / name, [line], TrainingError)
+        numbers = {key: x for key, x in {**metrics, **times}.items() if math.isfinite(x)}
         for key, value in numbers.items():
             self._board.add_scalar(key, value, iteration)
         if self._tracker is not None:
@@ -177,9 +155,10 @@ class RunLog:
 
     def show(self, iteration: int, dialogues: Sequence[Trajectory]) -> None:
         parts = (
-            f"## Iteration {iteration}: {dialogue.info.get('persona', '')} ·"
-            f" {_describe_end(dialogue)}\n\n{_render_dialogue_as_markdown(dialogue)}\n"
-            for dialogue in dialogues
+            f"## Iteration {iteration}: {one.info.get('persona', '')} · emotion"
+            f" {one.info.get('emotion', '?')}, return {one.total_reward:+.0f},"
+            f" {one.info.get('outcome') or 'ended early'}\n\n{_render_dialogue_as_markdown(one)}\n"
+            for one in dialogues
         )
         append_lines(self._folder / DIALOGUES, parts, TrainingError)
 
@@ -187,40 +166,15 @@ class RunLog:
 def _render_dialogue_as_markdown(dialogue: Trajectory) -> str:
     """A dialogue in Markdown: the person in bold, the policy quoted, its thoughts in italics."""
     lines = []
-    for line in dialogue.lines:
-        thought = f"*({escape_inline_markdown(line.thought)})* " if line.thought else ""
-        lines.append(
-            f"> {thought}{escape_inline_markdown(line.text)}"
-            if line.speaker == "agent"
-            else f"**Person:** {escape_inline_markdown(line.text)}"
-        )
+    for speaker, text, thought in dialogue.lines:
+        begin = "> " if speaker == "agent" else "**Person:** "
+        begin += f"*({escape_markdown(thought)})* " if thought else ""
+        lines.append(f"{begin}{escape_markdown(text)}")
     return "\n\n".join(lines)
 
 
-def escape_inline_markdown(text: str) -> str:
-    """One line that Markdown and HTML leave alone: a model's words are shown, never rendered."""
-    return (
-        " ".join(text.split())
-        .replace("&", "&amp;")
-        .replace("<", "&lt;")
-        .replace("*", r"\*")
-        .replace("[", r"\[")
-        .replace("`", r"\`")
-    )
-
-
-def _describe_end(dialogue: Trajectory) -> str:
-    return (
-        f"emotion {dialogue.info.get('emotion', '?')}, return {dialogue.total_reward:+.0f},"
-        f" {dialogue.info.get('outcome') or 'ended early'}"
-    )
-
-
 def read_metrics(folder: Path, name: str = METRICS) -> list[dict[str, Any]]:
-    """The iterations written so far, without a last line that was cut off.
-
-    TrainingError when a line is not what was written.
-    """
+    """The iterations so far, but for a last line cut off. TrainingError for other lines."""
     path = path_inside(folder, name, error=TrainingError)
     if not path.exists():
         return []
@@ -236,23 +190,17 @@ def read_metrics(folder: Path, name: str = METRICS) -> list[dict[str, Any]]:
 
 
 def read_iterations(path: Path) -> list[dict[str, Any]]:
-    """The JSON objects of a file with one line an iteration (a score may be NaN), without a last
-    line that was cut off. TrainingError names a line that is none.
-    """
+    """As `read_metrics`, of any values."""
     lines = read_text(path, max_bytes=MAX_BYTES, error=TrainingError).split("\n")[:-1]
     found: list[dict[str, Any]] = []
     for number, line in enumerate(lines, 1):
         try:
             value = parse_json(line, allow_nan=True)
         except ValueError as error:
-            raise TrainingError(
-                f"{path}, line {number}: not JSON ({error}). Was it edited?"
-            ) from error
-        if (
-            not isinstance(value, dict)
-            or type(value.get("iteration")) is not int
-            or value["iteration"] < 0
-        ):
+            what = f"{path}, line {number}: not JSON ({error}). Was it edited?"
+            raise TrainingError(what) from error
+        number_of = value.get("iteration") if isinstance(value, dict) else None
+        if type(number_of) is not int or number_of < 0:
             raise TrainingError(f"{path}, line {number}: holds no iteration. Was it edited?")
         found.append(value)
     return found
@@ -263,9 +211,7 @@ def is_number(value: object) -> bool:
 
 
 def truncate_log_after_iteration(path: Path, last: int) -> None:
-    """Drop the lines after that iteration, which a run that goes on will write again; all of them
-    when it begins.
-    """
+    """Drop what a run that goes on will write again; all when it begins."""
     if path.exists():
         kept = [line for line in read_iterations(path) if line["iteration"] <= last and last]
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept)
@@ -276,17 +222,9 @@ def _truncate_dialogues_after_iteration(path: Path, last: int) -> None:
     if path.exists():
         text = read_text(path, max_bytes=MAX_BYTES, error=TrainingError)
         parts = re.split(r"(?m)^(?=## Iteration \d{1,9}:)", text)
-        later = [
-            part
-            for part in parts
-            if (found := re.match(r"## Iteration (\d{1,9}):", part)) and int(found[1]) > last
-        ]
-        write_atomically(path, "".join(part for part in parts if part not in later), TrainingError)
-
-
-def _to_json_number(value: float) -> float | None:
-    """NaN and infinity are no JSON: they are written as null."""
-    return value if math.isfinite(value) else None
+        numbers = (re.match(r"## Iteration (\d{1,9}):", part) for part in parts)
+        kept = (part for part, x in zip(parts, numbers, strict=True) if not x or int(x[1]) <= last)
+        write_atomically(path, "".join(kept), TrainingError)
 
 
 def _start_tracker(name: str | None, folder: Path, config: Mapping[str, Any]) -> Any:

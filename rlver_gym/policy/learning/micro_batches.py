@@ -21,9 +21,7 @@ from rlver_gym.policy.models.prefixes import count_shared_prefix_tokens
 from rlver_gym.policy.models.trajectory import OnProgress
 
 _FINER = 2
-"""Micro-batches that each of several processes gets, at least where there are enough pieces: only
-small ones can be dealt evenly.
-"""
+"""Micro-batches for each of several processes, if there are enough: small ones deal evenly."""
 
 
 class MicroBatch(NamedTuple):
@@ -101,9 +99,7 @@ def _cut_at_moments(tokens: Tokens, most: int) -> list[_Piece]:
 def _balance_over_ranks(
     plan: list[list[_Piece]], ranks: int, dummies: int
 ) -> list[list[list[_Piece]]]:
-    """Equally many for everybody, the heaviest first, each to whoever has the least so far; an
-    empty part for a dummy.
-    """
+    """Equally many parts for everybody, the heaviest first to who has least; empty: a dummy."""
     hands: list[list[list[_Piece]]] = [[] for _ in range(ranks)]
     loads = [0] * ranks
     parts = [*plan, *([[]] * dummies)]
@@ -116,15 +112,14 @@ def _balance_over_ranks(
 
 
 def _count_tokens(part: Sequence[_Piece]) -> int:
-    """Tokens of these pieces when they pass together, padding included."""
     return len(part) * max((piece.length for piece in part), default=0)
 
 
 def score_with_models(
     tokens: Tokens, models: Models, config: TrainConfig, on_progress: OnProgress
 ) -> TokenColumns:
-    """The policy's log-probabilities, the critic's values and the reference's log-probabilities, on
-    every process. A single step's own pass gives the first, so that nobody is asked here.
+    """The policy's log-probabilities, the critic's values, the reference's log-probabilities, on
+    every process; not the first where a single step's own pass gives them.
     """
     device, none_BT = next(models.actor.parameters()).device, torch.zeros(tokens.id_BT.shape)
     ask = partial(score_tokens, tokens, device, config, on_progress)

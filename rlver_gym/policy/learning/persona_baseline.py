@@ -10,9 +10,7 @@ from rlver_gym.policy.learning.algorithms import Floats
 _MEMORY = 10
 """Dialogues that a mean goes back over, about: the policy that the older ones were with is gone."""
 _DOUBT = 1
-"""Dialogues that went as all others do, from which everybody's mean begins: a single one proves
-little.
-"""
+"""Dialogues like all others, from which everybody's mean begins: a single one proves little."""
 
 
 class PersonaBaseline:
@@ -33,9 +31,7 @@ class PersonaBaseline:
         return dict(self._of)
 
     def of(self, who_D: NDArray[np.str_]) -> Floats:
-        """What each of these dialogues can expect beyond the mean of all; 0 with somebody who was
-        never met.
-        """
+        """What each can expect beyond the mean of all; 0 with somebody who was never met."""
         return np.array([self._of.get(str(who), (0, 0.0))[1] for who in who_D], dtype=np.float64)
 
     def learn(self, who_D: NDArray[np.str_], residual_D: Floats) -> None:

@@ -9,7 +9,6 @@ Aggregate = Literal["token", "turn", "sequence", "constant"]
 Comparison = Literal["dialogues", "replies"]
 """What there are `group_size` of: dialogues that begin alike, or replies to one moment."""
 GroupAdvantage = Literal["episode", "turn", "centred"]
-NextReply = Literal["best", "drawn"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +36,7 @@ class AdvantageConfig:
     min_std: float = 0.0
     """The least that divides (`scale`), in units of scaled rewards."""
     margin: float = 2.0
-    """The least distance of the two replies of a pair, and of the winner from its moment's mean, in
-    the environment's rewards.
+    """The least distance of a pair, or of the winner from the mean, in the environment's rewards.
     """
     drop_flat: bool = False
     """Groups in which no advantage differs from 0 take no part in learning."""
@@ -63,9 +61,8 @@ class Objective:
     constant: float = 512.0
     """The length that `aggregate="constant"` divides by, in tokens."""
     tis_cap: float = float("inf")
-    """Truncated importance sampling, for a sampler that is another program than the learner: the
-    most that a token may count for because the sampler thought it less likely. Without a bound
-    there is no correction at all.
+    """Truncated importance sampling, where another program samples: the most that a token counts
+    because the sampler thought it less likely. Infinite: no correction.
     """
     entropy: float = 0.0
     """Weight of the entropy bonus."""
@@ -81,8 +78,6 @@ class Objective:
 
 CRITIC_OPTIONS = frozenset("gae_lambda critic_lr critic_knows value_clip".split())
 GROUP_OPTIONS = frozenset("group_size advantage min_std".split())
-REPLY_OPTIONS = frozenset(("next_reply",))
-"""Of comparing replies to one moment."""
 NOT_OF_REPLIES = frozenset("advantage gamma gae_lambda min_std".split())
 """What decides nothing where replies to one moment are compared."""
 _CLIP_OPTIONS = frozenset(("clip_low", "clip_high"))
@@ -101,7 +96,6 @@ class Algorithm(NamedTuple):
 
     @property
     def has_critic(self) -> bool:
-        """Whether advantages come from a critic, and nothing from groups."""
         return self.advantage.kind == "gae"
 
     @property
@@ -111,14 +105,13 @@ class Algorithm(NamedTuple):
 
     @property
     def has_margin(self) -> bool:
-        """Whether replies must differ by a margin to be learned from."""
         return self.advantage.kind in ("winner", "pairs")
 
     def list_unused_options(self, compare: Comparison) -> frozenset[str]:
         """The options that decide nothing with this way to compare."""
-        unused = self.ignores | (NOT_OF_REPLIES if compare == "replies" else REPLY_OPTIONS)
+        unused = self.ignores
         if compare == "replies":
-            unused -= {"group_size"}
+            unused = (unused | NOT_OF_REPLIES) - {"group_size"}
         return unused | (frozenset() if self.has_margin else {"margin"})
 
 

@@ -43,7 +43,6 @@ class Tokens:
 
     @property
     def reply_S(self) -> Ints:
-        """The reply of each of the S sampled tokens, in the order of `at_actions`."""
         return self.reply_BT[self.action_mask_BT].cpu().numpy()
 
     def at_actions(self, value_BT: Tensor) -> Floats:
@@ -68,12 +67,9 @@ class Tokens:
         return replace(self, **cropped)
 
     def to(self, device: torch.device) -> Self:
-        """The same with its tensors on that device."""
-        tensors = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(
-            self,
-            **{name: one.to(device) for name, one in tensors.items() if isinstance(one, Tensor)},
-        )
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        tensors = {name: x.to(device) for name, x in values.items() if isinstance(x, Tensor)}
+        return replace(self, **tensors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +78,7 @@ class Rollouts:
 
     tokens: Tokens
     reward_R: Floats
-    """What the environment gave for a reply; dialogue by dialogue the said ones in the order of
-    speaking, then those that were only tried.
-    """
+    """What the environment gave; dialogue by dialogue said ones in order, then tried ones."""
     format_error_R: Bools
     """The reply broke the format that was asked for."""
     is_said_R: Bools
@@ -99,9 +93,7 @@ class Rollouts:
     who_D: NDArray[np.str_]
     """With whom: the persona that the environment's info names, or nothing."""
     num_skipped: int
-    """Dialogues that are not here: they broke off, lack a log-probability, or have no sampled
-    token.
-    """
+    """Dialogues left out: broken off, without a log-probability, or without a sampled token."""
 
     @property
     def moment_R(self) -> Ints:
@@ -136,9 +128,7 @@ class Prepared(Tokens):
     reference_BT: Tensor
     """Log-probabilities under the reference."""
     loss_weight_BT: Tensor
-    """How much a token counts in the losses; over a minibatch they add up to 1 (not so for
-    `constant`).
-    """
+    """How much a token counts in the losses; they add up to 1, but for `constant`."""
     metric_weight_BT: Tensor
     """How much a token counts in the metrics: 1 / sampled tokens of the minibatch."""
     pairs: Pairs
@@ -169,10 +159,8 @@ class _Row(NamedTuple):
 
 
 def pack_rollouts(trajectories: Sequence[Trajectory]) -> Rollouts:
-    """What can be learned from, padded. A dialogue that outgrew the context counts with what was
-    said before. TrainingError for a reward that is no finite number.
-    """
-    kept = [one for one in trajectories if one.valid and _speaks(one)]
+    """What can be learned from, padded. TrainingError for a reward that is no finite number."""
+    kept = [x for x in trajectories if x.valid and any(s.action_mask_T.any() for s in x.sequences)]
     rows: list[_Row] = []
     replies: list[tuple[float, bool, bool, int, int]] = []
     for number, dialogue in enumerate(kept):
@@ -209,15 +197,10 @@ def pack_rollouts(trajectories: Sequence[Trajectory]) -> Rollouts:
 
 
 def drop_flat_groups(prepared: Prepared, rollouts: Rollouts, compare: Comparison) -> Prepared:
-    """Without the groups in which no advantage differs from 0."""
     key_S = rollouts.key_R(compare)[prepared.reply_S]
     telling = key_S[prepared.at_actions(prepared.advantage_BT) != 0]
     row_S = np.repeat(np.arange(len(prepared.length_B)), prepared.action_mask_BT.sum(1).numpy())
     return prepared.take(np.unique(row_S[np.isin(key_S, telling)]))
-
-
-def _speaks(dialogue: Trajectory) -> bool:
-    return any(sequence.action_mask_T.any() for sequence in dialogue.sequences)
 
 
 def _list_rows(dialogue: Trajectory, number: int, first: int) -> Iterator[_Row]:

@@ -12,9 +12,8 @@ from rlver_gym.policy.learning.rollouts import Rollouts
 def measure_rewards(
     rollouts: Rollouts, reward_R: Floats, advantages: Advantages, choice: AdvantageConfig
 ) -> dict[str, float]:
-    """Returns and rewards as they are learned from, and what there is to compare: `flat_groups`,
-    the share of groups, or moments, that tell nothing; `pairs` and their mean `pair_distance`. NaN
-    where there is no dialogue.
+    """Returns and rewards as learned from; `flat_groups`: the share of groups, or moments, that
+    tell nothing; `pairs` and their mean `pair_distance`. NaN without dialogues.
     """
     said_R, dialogues = rollouts.is_said_R, len(rollouts.group_D)
     return_D = np.bincount(rollouts.dialogue_R[said_R], reward_R[said_R], dialogues)
@@ -35,7 +34,6 @@ def measure_rewards(
 
 
 def measure_critic(value_S: Floats, return_S: Floats) -> dict[str, float]:
-    """What the critic foresaw, and what came."""
     return {
         "value_mean": _mean(value_S),
         "target_mean": _mean(return_S),

@@ -85,9 +85,7 @@ def _deal_minibatches(
 
 
 def weigh(part: Prepared, config: TrainConfig) -> Prepared:
-    """The part with the weights that its tokens and pairs have where it is learned from by
-    itself.
-    """
+    """The part with the weights of its tokens and pairs where it is learned from by itself."""
     objective = config.objective
     rows = np.arange(len(part.length_B))
     episode_B = torch.from_numpy(rows if config.compares == "replies" else part.dialogue_B)
@@ -106,9 +104,7 @@ def weigh(part: Prepared, config: TrainConfig) -> Prepared:
 def accumulate_gradients(
     minibatch: Prepared, models: Models, config: TrainConfig, compute_loss: ComputeLoss
 ) -> dict[str, float]:
-    """However a minibatch is cut up, and on however many processes, its gradient is that of the
-    whole. The metrics are sums over it.
-    """
+    """The gradient and the summed metrics of the whole, however cut, on however many processes."""
     size, ranks, objective = config.microbatch_tokens, distributed.ranks(), config.objective
     todo = list(split_into_micro_batches(minibatch, size, distributed.rank(), ranks))
     device, totals = next(models.actor.parameters()).device, defaultdict[str, float](float)
@@ -127,7 +123,6 @@ def accumulate_gradients(
 
 
 def _check_sampler_kl(sampler_kl: float, bound: float | None) -> None:
-    """TrainingError where the sampler lies farther from the learner (KL, nats a token)."""
     if bound is not None and sampler_kl > bound:
         raise TrainingError(
             f"what sampled is not what learns: KL(sampler || learner) is {sampler_kl:.3g} nats a"
@@ -138,7 +133,6 @@ def _check_sampler_kl(sampler_kl: float, bound: float | None) -> None:
 
 
 def _check_finite(metrics: Mapping[str, float]) -> None:
-    """TrainingError that names what is no finite number."""
     if wrong := [name for name, value in metrics.items() if not math.isfinite(value)]:
         raise TrainingError(
             f"{', '.join(wrong)} became NaN or infinite; this step was not taken. Try a smaller"
@@ -147,9 +141,7 @@ def _check_finite(metrics: Mapping[str, float]) -> None:
 
 
 def make_optimizer(models: Models, *, lr: float = 1e-6, critic_lr: float = 5e-6) -> AdamW:
-    """AdamW over all weights that learn. The default rates are RLVER's (arXiv:2507.03112, appendix
-    B).
-    """
+    """AdamW over all that learns; the default rates are RLVER's (arXiv:2507.03112, appendix B)."""
     rates = {"actor": lr, "critic": critic_lr}
     groups = [
         {"params": [weight for weight in module.parameters() if weight.requires_grad]}
@@ -160,9 +152,8 @@ def make_optimizer(models: Models, *, lr: float = 1e-6, critic_lr: float = 5e-6)
 
 
 def set_learning_rates(optimizer: AdamW, iteration: int, config: TrainConfig) -> None:
-    """Set the learning rates for an iteration, from 0. They rise in equal steps and reach their
-    values in the last of the `warmup` iterations; with `anneal` they also fall in equal steps, to a
-    tenth in the last of all `iterations`.
+    """For an iteration, from 0: rates rise in equal steps to the last of the `warmup` iterations;
+    with `anneal` they also fall in equal steps, to a tenth in the last of all.
     """
     rise = min(1.0, (iteration + 1) / max(config.warmup, 1))
     fall = 1 - 0.9 * iteration / max(config.iterations - 1, 1) if config.anneal else 1.0

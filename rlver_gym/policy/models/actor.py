@@ -20,9 +20,7 @@ from rlver_gym.policy.models.prefixes import build_prefix_trees
 from rlver_gym.util.errors import TrainingError
 
 LOGITS_AT_ONCE = 2**26
-"""Logits that exist at the same time (256 MB in float32); more sampled tokens are computed in
-chunks, and again on the way back.
-"""
+"""Logits at the same time (256 MB in float32); of more tokens, chunks are computed twice."""
 
 
 class TokenScores(NamedTuple):
@@ -44,10 +42,8 @@ class Actor(nn.Module):
     """A causal LM of Hugging Face, with LoRA adapters or without, that scores what was said."""
 
     def __init__(self, model: nn.Module, use_bf16: bool = False) -> None:
-        """`use_bf16`: compute in bfloat16, whatever the weights are kept in.
-
-        TrainingError for a model whose logits are not simply its head applied to its last hidden
-        state.
+        """`use_bf16`: compute in bfloat16, whatever the weights are kept in. TrainingError for a
+        model whose logits are not its head applied to its last hidden state.
         """
         super().__init__()
         self.model = model
@@ -62,11 +58,9 @@ class Actor(nn.Module):
         entropy_learns: bool = True,
         dialogue_B: NDArray[np.int64] | None = None,
     ) -> TokenScores:
-        """Everything there is to know of the sampled tokens. `entropy_learns`: whether gradients
-        flow through the entropy too, which costs as much memory as the logits.
-
-        `dialogue_B`: sequences of one dialogue, which are neighbours, share the computation of what
-        they begin with; None for nothing shared.
+        """Scores of the sampled tokens. `entropy_learns`: whether gradients flow through the
+        entropy too, which costs as much memory as the logits. `dialogue_B`: neighbours of one
+        dialogue share the computation of what they begin with; None for nothing shared.
         """
         model = find_causal_lm(self.model)
         with _autocast_context(self._use_bf16, id_BT):
@@ -87,13 +81,9 @@ class Critic(nn.Module):
     def __init__(self, model: nn.Module, use_bf16: bool = False) -> None:
         """`model`: a causal LM; its head is not kept."""
         super().__init__()
-        self.trunk = find_causal_lm(model).base_model
-        self._use_bf16 = use_bf16
-        self.value_head = nn.Linear(
-            find_causal_lm(model).config.get_text_config().hidden_size,
-            1,
-            device=find_causal_lm(model).device,
-        )
+        lm = find_causal_lm(model)
+        self.trunk, self._use_bf16 = lm.base_model, use_bf16
+        self.value_head = nn.Linear(lm.config.get_text_config().hidden_size, 1, device=lm.device)
         nn.init.zeros_(self.value_head.weight)  # at first, every value is 0
         nn.init.zeros_(self.value_head.bias)
 
@@ -105,10 +95,7 @@ class Critic(nn.Module):
         entropy_learns: bool = False,
         dialogue_B: NDArray[np.int64] | None = None,
     ) -> TokenScores:
-        """Values alone; temperature and entropy have no part in them.
-
-        `dialogue_B`: as of `Actor.forward`.
-        """
+        """Values; `dialogue_B` as of `Actor.forward`, temperature and entropy play no part."""
         with _autocast_context(self._use_bf16, id_BT):
             hidden_SH = _compute_hidden(self.trunk, id_BT, action_mask_BT, dialogue_B)
         value_S = self.value_head(hidden_SH.to(self.value_head.weight.dtype)).squeeze(-1)
@@ -124,15 +111,11 @@ class Models(NamedTuple):
 
     @property
     def learners(self) -> dict[str, nn.Module]:
-        """Those whose weights change, by name."""
         return {"actor": self.actor} | ({"critic": self.critic} if self.critic else {})
 
 
 def make_reference_without_adapters(actor: Actor) -> Scorer:
-    """The model below an actor's LoRA adapters, as a reference that takes no memory.
-
-    TrainingError for an actor without adapters.
-    """
+    """The model below an actor's adapters. TrainingError for an actor without."""
     disabled = getattr(actor.model, "disable_adapter", None)
     if disabled is None:
         raise TrainingError(
@@ -154,9 +137,7 @@ def _get_output_layer(model: PreTrainedModel) -> nn.Linear:
 def _compute_hidden(
     trunk: nn.Module, id_BT: Tensor, action_mask_BT: Tensor, dialogue_B: NDArray[np.int64] | None
 ) -> Tensor:
-    """hidden_SH: the last hidden state just before each sampled token, from which it was
-    predicted.
-    """
+    """hidden_SH: the last hidden state before each sampled token, which predicts it."""
     if (
         dialogue_B is None
         or len(np.unique(dialogue_B)) == len(dialogue_B)
@@ -188,11 +169,10 @@ def _score_tokens(
     chunk = max(1, LOGITS_AT_ONCE // head.weight.shape[0])
     if len(id_S) <= chunk:
         return _score_chunk(hidden_SH, id_S, head, temperature, entropy_learns)
+    how = head, temperature, entropy_learns
     parts = [
-        checkpoint(
-            _score_chunk, hidden, id_, head, temperature, entropy_learns, use_reentrant=False
-        )
-        for hidden, id_ in zip(hidden_SH.split(chunk), id_S.split(chunk), strict=True)
+        checkpoint(_score_chunk, hidden, ids, *how, use_reentrant=False)
+        for hidden, ids in zip(hidden_SH.split(chunk), id_S.split(chunk), strict=True)
     ]
     logprobs, entropies = zip(*parts, strict=True)
     return torch.cat(logprobs), torch.cat(entropies)
@@ -222,9 +202,7 @@ def _autocast_context(use_bf16: bool, id_BT: Tensor) -> torch.autocast:
 
 @torch.no_grad()
 def _check_output_layer(model: PreTrainedModel) -> None:
-    """Some families scale or cap their logits after the head; we would train another distribution
-    than the one that speaks.
-    """
+    """Refuse families that scale or cap logits after the head: another distribution than ours."""
     seen = model(
         input_ids=torch.tensor([[0, 1]], device=model.device),
         output_hidden_states=True,

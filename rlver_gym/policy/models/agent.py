@@ -50,8 +50,8 @@ class ReplyConfig(BaseModel):
     temperature: float = Field(default=0.0, ge=0)
     """Of sampling; 0 says what is likeliest."""
     dtype: Dtype = "auto"
-    """What replies are computed in; auto: bfloat16 on a GPU. On a CPU that multiplies in bfloat16
-    (avx512_bf16, amx_bf16) it takes half the memory and about half the time.
+    """Of replies; auto: bfloat16 on a GPU. On a CPU with avx512_bf16 or amx_bf16, bfloat16 takes
+    half the memory and about half the time.
     """
 
     def write(self, folder: Path) -> None:
@@ -59,9 +59,8 @@ class ReplyConfig(BaseModel):
 
     @classmethod
     def read(cls, folder: Path) -> "ReplyConfig":
-        """What is written in `folder`; the default where nothing is.
-
-        AgentError when it cannot be read.
+        """What is written in `folder`; the default where nothing is. AgentError for what is
+        unreadable.
         """
         path = folder / REPLY_CONFIG_FILE
         try:
@@ -77,9 +76,7 @@ class ReplyConfig(BaseModel):
             ) from error
 
     def change(self, options: Mapping[str, Any]) -> "ReplyConfig":
-        """The same but for these fields. UnknownName for one that there is not, AgentError for a
-        value that cannot be meant.
-        """
+        """The same but for these fields. UnknownName for no field, AgentError for a wrong value."""
         fields = ReplyConfig.model_fields
         for name in options:
             if name not in fields:
@@ -100,9 +97,7 @@ class _PendingRequest(NamedTuple):
 
 
 class _Batcher:
-    """Answers what several dialogues ask at the same time in one batch: those that come within a
-    moment of each other, from one event loop.
-    """
+    """Answers what dialogues of one event loop ask within a moment of each other in one batch."""
 
     def __init__(self, sampler: ModelSampler, sampling: Sampling) -> None:
         self._sampler, self._sampling = sampler, sampling
@@ -154,10 +149,8 @@ class _Batcher:
 
 
 class HFAgent:
-    """A Hugging Face causal LM.
-
-    Its thoughts are not said. Asked in many dialogues at once (`areply`), it answers them in
-    batches.
+    """A Hugging Face causal LM. Its thoughts are not said; what many dialogues ask at once
+    (`areply`) is answered in batches.
     """
 
     def __init__(
@@ -168,10 +161,9 @@ class HFAgent:
         device: str = "auto",
         options: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """`name`: a folder, a Hugging Face name, "tiny" or "smollm2".
-
-        `seed` decides what is drawn. `options`: fields of its reply config, in place of what the
-        folder says. AgentError when it cannot be loaded, and what `ReplyConfig.change` raises.
+        """`name`: a folder, a Hugging Face name, "tiny" or "smollm2"; `seed` decides what is drawn;
+        `options`: fields of its reply config. AgentError when it cannot be loaded, and as
+        `ReplyConfig.change`.
         """
         self.name = name
         self.reply_config = ReplyConfig.read(Path(name).expanduser()).change(options)
@@ -198,23 +190,19 @@ class HFAgent:
         return twin
 
     def reply(self, messages: Sequence[Message]) -> str:
-        """The next utterance. AgentFailed when it is thoughts alone, AgentError when the dialogue
-        has outgrown the model's context.
-        """
+        """The next utterance. AgentFailed for thoughts alone, AgentError beyond the context."""
         ids, seed = self._prompt(messages)
         (completion,) = self._sampler.sample([Prompt(0, ids, seed)], self._sampling)
         return self._read(completion)
 
     async def areply(self, messages: Sequence[Message]) -> str:
-        """The same, in one batch with whoever asks at the same time.
-
-        In bfloat16 the company can decide a rounding, and with it a token.
+        """The same, in one batch with whoever asks at the same time, whose company can decide a
+        rounding, and with it a token.
         """
         completion = await self._batcher.ask(*self._prompt(messages))
         return self._read(completion)
 
     def _read(self, completion: Completion) -> str:
-        """What is said. AgentFailed for thoughts alone."""
         reply = self._renderer.parse(completion.ids)
         if reply.thought and not reply.text:
             is_cut = completion.ids[-1] not in self._sampling.stop_ids
@@ -237,9 +225,7 @@ class HFAgent:
 
 
 def fingerprint_model(name: str) -> dict[str, str | None]:
-    """What tells a model from another of the same name: 16 hex digits over its manner and the sizes
-    and ends of its weight files; None for one that is no folder.
-    """
+    """16 hex digits over a model's manner and its weights' sizes and ends; None: no folder."""
     folder = Path(name).expanduser()
     if not folder.is_dir():
         return {"weights": None}

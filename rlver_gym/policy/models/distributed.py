@@ -26,9 +26,8 @@ Item = TypeVar("Item")
 
 @contextmanager
 def process_group() -> Iterator[None]:
-    """The connection to the other processes, while it is needed; nothing without torchrun.
-
-    Let go of models and optimizers before it ends.
+    """The connection to the other processes; nothing without torchrun. Let go of models and
+    optimizers before it ends.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield
@@ -54,9 +53,7 @@ def ranks() -> int:
 
 
 def local_slice(items: Sequence[Item]) -> Sequence[Item]:
-    """This process's part of what there is to play: a run of neighbours, so that `all_gather` puts
-    all back in the same order.
-    """
+    """This process's run of neighbours, so that `all_gather` restores the order."""
     start, end = (len(items) * at // ranks() for at in (rank(), rank() + 1))
     return items[start:end]
 
@@ -95,9 +92,7 @@ def enter_on_first(
 
 
 def distribute(module: Actor | Critic) -> nn.Module:
-    """The module with its gradients averaged over the processes, a copy on each. With one process,
-    the module itself.
-    """
+    """The module, with several processes one that averages its gradients over them."""
     if ranks() == 1:
         return module
     with warnings.catch_warnings():
@@ -107,14 +102,11 @@ def distribute(module: Actor | Critic) -> nn.Module:
 
 
 def unwrap(module: nn.Module) -> nn.Module:
-    """The module inside a DDP wrapper, for sampling and saving; any other as it is."""
     return module.module if isinstance(module, DistributedDataParallel) else module
 
 
 def sync_gradients(module: nn.Module, last: bool) -> AbstractContextManager[None]:
-    """A context in which each process keeps its gradients to itself, unless they are the last ones
-    of a step: they are added up over the processes once.
-    """
+    """A context in which gradients stay on their process, unless they are the last of a step."""
     return (
         module.no_sync()
         if isinstance(module, DistributedDataParallel) and not last

@@ -11,9 +11,7 @@ from rlver_gym.util.model_cache import hide_progress_bars, make_once
 
 
 def find_local_model(name: str) -> str:
-    """Where the model of this name is: for "tiny" and "smollm2" their folder, made now if need be;
-    else the name itself.
-    """
+    """The folder of "tiny" or "smollm2", made now if need be; else the name itself."""
     if name == "tiny":
         return str(make_once(f"tiny-{VERSION}", build_tiny_model, TrainingError))
     if name == "smollm2":
@@ -22,9 +20,7 @@ def find_local_model(name: str) -> str:
 
 
 def _convert_smollm2(folder: Path) -> None:
-    """SmolLM2-135M-Instruct (Apache-2.0) out of the package's GGUF file, as float32 weights that
-    `from_pretrained` reads.
-    """
+    """SmolLM2-135M-Instruct (Apache-2.0) out of the package's GGUF file, as float32 weights."""
     import torch  # noqa: PLC0415 (only this conversion needs them)
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig  # noqa: PLC0415
 

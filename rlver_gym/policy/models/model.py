@@ -88,9 +88,8 @@ def uses_bf16(dtype: Dtype) -> bool:
 
 
 def make_bf16_copy(lm: PreTrainedModel) -> PreTrainedModel:
-    """A copy with all weights in bfloat16 and adapters merged in, which samples about twice as fast
-    as float32 weights that are cast at every step, and on a GPU as adapters that are called layer
-    by layer.
+    """A copy with all weights in bfloat16 and adapters merged in, which samples about twice as
+    fast.
     """
     if _has_adapters(lm):
         with lm.device:  # first weights are drawn there: on a CPU that takes minutes for billions
@@ -117,9 +116,7 @@ def _has_adapters(lm: PreTrainedModel) -> bool:
 
 
 def export_model(lm: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Write model and tokenizer so that `from_pretrained(folder)` reads them, adapters merged
-    in.
-    """
+    """Write model and tokenizer as `from_pretrained` reads them, adapters merged in."""
     plain = lm.get_base_model() if hasattr(lm, "peft_config") else lm  # pyright: ignore[reportCallIssue]
     with hide_progress_bars():
         cast(PreTrainedModel, plain).save_pretrained(
@@ -130,8 +127,8 @@ def export_model(lm: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder
 
 @torch.no_grad()
 def _merge_adapters(base: nn.Module) -> dict[str, Tensor]:
-    """The weights with the adapters added, under the names that they have without any. The model
-    stays as it is: to add and take away again would leave rounding.
+    """The weights with adapters added, by their names without any; the model stays as it is, since
+    to add and take away again would leave rounding.
     """
     merged = {
         name.replace(".base_layer.", "."): weight.detach()
@@ -146,7 +143,6 @@ def _merge_adapters(base: nn.Module) -> dict[str, Tensor]:
 
 
 def get_max_context(lm: PreTrainedModel) -> int:
-    """The tokens that it reads; more than anybody has for one whose config names no bound."""
     config = lm.config.get_text_config()
     bound = config.max_position_embeddings if hasattr(config, "max_position_embeddings") else None
     return bound if isinstance(bound, int) and bound > 0 else sys.maxsize
@@ -209,10 +205,7 @@ def _resolve_folder(name: str) -> Path:
 
 
 def _download(name: str) -> Path:
-    """Download a model.
-
-    Asks once whether it is there, since the loaders ask many times over before they give up.
-    """
+    """Asks once whether the model is there: the loaders ask many times before they give up."""
     try:
         files = [one.rfilename for one in HfApi().model_info(name, timeout=10).siblings or []]
         weights = "*.safetensors" if any(one.endswith(".safetensors") for one in files) else "*.bin"
@@ -234,19 +227,14 @@ def _download(name: str) -> Path:
 
 @contextmanager
 def _ignore_future_warnings() -> Iterator[None]:
-    """No warnings of names that transformers 6 will drop: peft uses them, and the new ones are not
-    in every transformers 5.
-    """
+    """peft uses names that transformers 6 drops; the new ones are not in every transformers 5."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         yield
 
 
 def find_causal_lm(model: nn.Module) -> PreTrainedModel:
-    """The causal LM inside whatever wraps it: adapters, an actor.
-
-    TrainingError when there is none.
-    """
+    """The causal LM inside whatever wraps it. TrainingError when there is none."""
     for module in model.modules():
         if isinstance(module, PreTrainedModel) and module.get_output_embeddings() is not None:
             return module
@@ -256,7 +244,5 @@ def find_causal_lm(model: nn.Module) -> PreTrainedModel:
 
 
 def find_unsupported_layer_types(config: Any) -> set[Any]:
-    """The kinds of layers that do not attend to all that precedes, which the sampler's cache and
-    prefix trees suppose.
-    """
+    """Layers that do not attend to all that precedes, as cache and prefix trees suppose."""
     return set(getattr(config.get_text_config(), "layer_types", None) or ()) - {"full_attention"}

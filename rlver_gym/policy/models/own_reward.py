@@ -55,9 +55,7 @@ class OwnReward:
         """Of its file, what that imports not looked at."""
 
     def __call__(self, reply: RewardedReply) -> float:
-        """What the environment gave, and the function's value. TrainingError when that is no finite
-        number.
-        """
+        """The reply's change and the function's value. TrainingError for no finite number."""
         try:
             value = self._function(reply)
             number = float(value) if isinstance(value, int | float) else math.nan

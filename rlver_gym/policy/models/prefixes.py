@@ -18,9 +18,7 @@ Ints = NDArray[np.int64]
 
 
 def count_shared_prefix_tokens(id_BT: Ints, length_B: Ints, dialogue_B: Ints) -> Ints:
-    """shared_B: how many tokens a sequence begins with like the one before it, of the same
-    dialogue; 0 for the first of a dialogue.
-    """
+    """shared_B: the tokens that a sequence begins with like the one before it of its dialogue."""
     shared_B = np.zeros(len(length_B), dtype=np.int64)
     if len(length_B) > 1:
         most_B = np.minimum(length_B[1:], length_B[:-1]) * (dialogue_B[1:] == dialogue_B[:-1])
@@ -30,26 +28,19 @@ def count_shared_prefix_tokens(id_BT: Ints, length_B: Ints, dialogue_B: Ints) ->
 
 
 class PrefixTrees(NamedTuple):
-    """The sequences of a batch, a tree for each dialogue; padded with tokens that see but
-    themselves.
-    """
+    """A tree a dialogue; padded with tokens that see but themselves."""
 
     id_DL: Tensor
     position_DL: Tensor
     """Of a token in its sequence, from 0."""
     is_seen_DLL: Tensor
-    """Whether a token (first L) attends to another (second L): to itself and to what precedes it in
-    its sequence.
-    """
+    """Whether a token (first L) attends to another: itself and what precedes it in its sequence."""
     place_BT: Tensor
     """Where each token of a sequence stands, counted through all trees; 0 where it is padded."""
 
 
 def build_prefix_trees(id_BT: Tensor, length_B: Ints, dialogue_B: Ints) -> PrefixTrees:
-    """Lay the sequences out.
-
-    Those of a dialogue are neighbours; `length_B`: tokens of a sequence without its padding.
-    """
+    """Lay out sequences, those of a dialogue neighbours; `length_B`: tokens without padding."""
     ids = id_BT.cpu().numpy()
     shared_B = count_shared_prefix_tokens(ids, length_B, dialogue_B)
     tree_B = np.cumsum(np.diff(dialogue_B, prepend=dialogue_B[:1]) != 0)
@@ -78,9 +69,7 @@ def build_prefix_trees(id_BT: Tensor, length_B: Ints, dialogue_B: Ints) -> Prefi
 def _iterate_branches(
     tree_B: Ints, length_B: Ints, shared_B: Ints
 ) -> Iterator[tuple[int, slice, Ints]]:
-    """Of each sequence its tree, the places of its new tokens there, and those of all its
-    tokens.
-    """
+    """Of each sequence its tree, the places of its new tokens there, and of all its tokens."""
     path_T, used, before = np.zeros(0, np.int64), 0, -1
     for tree, length, shared in zip(
         tree_B.tolist(), length_B.tolist(), shared_B.tolist(), strict=True

@@ -41,9 +41,7 @@ class ParsedReply(NamedTuple):
     thought: str
     """What the policy kept to itself."""
     format_error: bool
-    """The form that was asked for is missing: no whole thought first, or no words after it. Never
-    true for direct replies.
-    """
+    """No whole thought first, or no words after it. Never true for direct replies."""
 
 
 class _TemplateParts(NamedTuple):
@@ -65,9 +63,7 @@ class Renderer:
     def __init__(
         self, tokenizer: PreTrainedTokenizerBase, system: str, style: Style = "direct"
     ) -> None:
-        """Raises TrainingError when the tokenizer has no chat template, or one that cannot hold
-        such a dialogue.
-        """
+        """TrainingError without a chat template, or with one that cannot hold such a dialogue."""
         self.tokenizer = tokenizer
         self.style: Style = style
         self._specials = _compile_special_token_pattern(tokenizer)
@@ -110,8 +106,8 @@ class Renderer:
         return self._ids(self._parts.head + self._format_message(user) + self._parts.cue)
 
     def between(self, user: str, last_id: int) -> list[int]:
-        """What follows a reply that ended in `last_id`, up to where the next one begins: end of
-        turn (when the policy did not say it), the user's words, the cue.
+        """What follows a reply that ended in `last_id`: end of turn, unless it was said, the user's
+        words, the cue.
         """
         ended = [] if last_id == self.end_of_turn else [self.end_of_turn]
         return ended + self._ids(self._after + self._format_message(user) + self._parts.cue)
@@ -119,17 +115,15 @@ class Renderer:
     def next_prompt(
         self, ids: list[int], users: Sequence[str], replies: Sequence[str]
     ) -> list[int]:
-        """The prompt of the next turn, after the dialogue's latest sequence: `ids`, empty before
-        the first turn. A policy that thinks begins another sequence.
+        """The prompt after the latest sequence `ids`, empty before the first turn. A policy that
+        thinks begins another sequence.
         """
         if self.style == "think":
             return self.prompt(users, replies)
         return ids + self.between(users[-1], ids[-1]) if ids else self.opening(users[0])
 
     def prompt(self, users: Sequence[str], replies: Sequence[str]) -> list[int]:
-        """The prompt of a turn whose history holds only what was heard: one more of `users` than of
-        `replies`.
-        """
+        """The prompt of a turn whose history holds what was heard; `users` holds one more."""
         parts = self._parts
         text = parts.head + self._format_message(users[0])
         for reply, user in zip(replies, users[1:], strict=True):
@@ -142,8 +136,8 @@ class Renderer:
         return self._ids(text + parts.cue)
 
     def reply(self, text: str, thought: str = "") -> list[int]:
-        """The ids of a whole reply as the policy would say it, to its end of turn. A policy that
-        thinks says the thought first: where the template's cue already opens it, it is only closed.
+        """The ids of a whole reply to its end of turn. A policy that thinks says the thought first,
+        which is only closed where the template's cue opens it.
         """
         words = self._format_message(text)
         if self.style == "think":
@@ -152,10 +146,7 @@ class Renderer:
         return [*self._ids(words), self.end_of_turn]
 
     def parse(self, ids: Sequence[int]) -> ParsedReply:
-        """The sampled ids of one reply as text.
-
-        What cannot be told apart from a thought is not heard.
-        """
+        """The sampled ids of one reply as text; what may be a thought is not heard."""
         silent = self._silent_ids
         text: str = self.tokenizer.decode(
             [one for one in ids if one not in silent], skip_special_tokens=False
@@ -164,9 +155,7 @@ class Renderer:
 
     @cached_property
     def _silent_ids(self) -> frozenset[int]:
-        """Ids that stand for no words; what tells thoughts from words is kept, whatever the
-        tokenizer makes of it.
-        """
+        """Ids that stand for no words; what tells thoughts from words is none of them."""
         silent = (*self.tokenizer.all_special_ids, self.end_of_turn)
         texts = self.tokenizer.convert_ids_to_tokens(list(silent))
         return frozenset(
@@ -198,8 +187,8 @@ class Renderer:
         return _TemplateParts(head, self._close_cue(cue), answered, tail)
 
     def _close_cue(self, cue: str) -> str:
-        """Where a reply begins. A cue that opens a thought is closed for direct replies: they would
-        be thoughts, and nobody would hear them.
+        """Where a reply begins. A thought that it opens is closed for direct replies: nobody would
+        hear them.
         """
         closed = cue if self.style == "think" else close_thought(cue)
         if closed is None:
@@ -250,8 +239,8 @@ class Renderer:
         )
 
     def _format_message(self, text: str) -> str:
-        """The words as the template writes them; special tokens in them are broken up, so that
-        nobody can speak in another's place.
+        """The words as the template writes them; broken special tokens let nobody speak for
+        another.
         """
         plain = self._break_specials(text)
         return plain.strip() if self._trims else plain
@@ -264,10 +253,7 @@ class Renderer:
 
 
 def split_thought(text: str, style: Style) -> ParsedReply:
-    """A reply taken apart into what is heard and what is not (`core.answer`).
-
-    An unfinished thought leaves silence.
-    """
+    """A reply taken apart; an unfinished thought leaves silence."""
     answer = read_answer(text)
     whole = bool(answer.words) and _FORM.fullmatch(text) is not None
     return ParsedReply(answer.words, answer.thought, style == "think" and not whole)

@@ -8,6 +8,7 @@ between. Think: each turn is a sequence of its own, since earlier thoughts are n
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from itertools import islice
 from threading import BoundedSemaphore
 from typing import Any, NamedTuple, SupportsFloat
@@ -36,18 +37,14 @@ _APPRAISE_METHODS = ("appraise_replies", "step_from")
 
 
 _GATHER_S = 0.2
-"""How long a batch waits for more answers once the first has come: many replies are sampled in
-hardly more time than few.
-"""
+"""How long a batch waits for more answers: many replies take hardly longer than few."""
 
 
 class ResetSpec(NamedTuple):
     """How a dialogue begins."""
 
     number: int
-    """Tells dialogues of one call (and of other processes) apart; decides, with the draw's seed,
-    what is sampled.
-    """
+    """Tells dialogues of all processes apart; decides, with the draw's seed, what is sampled."""
     seed: int
     """For the environment's `reset`: the same persona and user for the same seed."""
     group: int
@@ -134,8 +131,8 @@ def _run_in_this_thread(work: Callable[..., None], *given: Any) -> Future[None]:
 
 
 def _pop_ready(waiting: "dict[Future[None], _Dialogue]", gather_s: float) -> "list[_Dialogue]":
-    """Take out those whose environment has answered, and what comes within `gather_s` of the first,
-    in the order of their numbers; raises what went wrong in one.
+    """Take out whose environment has answered within `gather_s` of the first, by number; raises
+    what went wrong in one.
     """
     wait(waiting, return_when=FIRST_COMPLETED)
     done, _ = wait(waiting, timeout=gather_s)
@@ -144,25 +141,19 @@ def _pop_ready(waiting: "dict[Future[None], _Dialogue]", gather_s: float) -> "li
     return sorted((waiting.pop(future) for future in done), key=lambda one: one.spec.number)
 
 
+@dataclass(eq=False)
 class _Dialogue:
     """One dialogue while it is played."""
 
-    def __init__(
-        self,
-        env: TextEnv,
-        spec: ResetSpec,
-        renderer: Renderer,
-        num_candidates: int,
-        goes_on_from_best: bool,
-        own_reward: OwnReward | None,
-    ) -> None:
-        self.own_reward = own_reward
-        self.env = env
-        self.spec = spec
-        self.renderer = renderer
-        self.num_candidates = num_candidates
-        self.goes_on_from_best = goes_on_from_best
-        self.alternatives: list[Alternative] = []
+    env: TextEnv
+    spec: ResetSpec
+    renderer: Renderer
+    num_candidates: int
+    goes_on_from_best: bool
+    own_reward: OwnReward | None
+    over = valid = context_overflow = logprob_missing = False
+
+    def __post_init__(self) -> None:
         self.users: list[str] = []
         self.replies: list[str] = []
         self.lines: list[TranscriptLine] = []
@@ -170,8 +161,8 @@ class _Dialogue:
         self.format_error: list[bool] = []
         self.cut: list[bool] = []
         self.builders: list[SequenceBuilder] = []
+        self.alternatives: list[Alternative] = []
         self.info: dict[str, Any] = {}
-        self.over = self.valid = self.context_overflow = self.logprob_missing = False
 
     def reset(self) -> None:
         if self.num_candidates > 1:
@@ -181,9 +172,7 @@ class _Dialogue:
         self._record_user_line(text)
 
     def candidates(self, prompt: list[int], draw_seed: int) -> list[Prompt]:
-        """What the sampler is asked at this turn: as many times the same as replies are tried, each
-        drawn by a seed of its own.
-        """
+        """As many times the same prompt as replies are tried, each with a seed of its own."""
         turn = (draw_seed, self.spec.number, len(self.replies))
         seeds = [turn if not number else (*turn, number) for number in range(self.num_candidates)]
         return [
@@ -196,10 +185,8 @@ class _Dialogue:
         ]
 
     def step(self, prompt: Sequence[int], completions: Sequence[Completion], seed: int) -> None:
-        """Say the reply, of several the one that goes on. One without all its log-probabilities
-        cannot be learned from: it is not said, and where there is no other the dialogue ends.
-
-        `seed` decides the lot.
+        """Say the reply, of several the one that goes on; `seed` decides the lot. One without all
+        its log-probabilities is not said; where there is no other the dialogue ends.
         """
         completions = [one for one in completions if np.isfinite(one.logprobs).all()]
         if not completions:
@@ -239,7 +226,6 @@ class _Dialogue:
         self._record_answer(answer, rewards[chosen] if known else float(answer[1]))
 
     def _add_own_reward(self, reward: float, said: ParsedReply, completion: Completion) -> float:
-        """The reward of a reply at this turn; NaN where the user failed."""
         if self.own_reward is None or math.isnan(reward):
             return reward
         before = tuple(self.users), tuple(self.replies[: len(self.rewards)])
@@ -248,9 +234,7 @@ class _Dialogue:
         return self.own_reward(RewardedReply(*reply))
 
     def prompt(self, max_prompt_tokens: int) -> list[int] | None:
-        """Everything up to the next reply; None when that is longer than `max_prompt_tokens`, which
-        ends the dialogue.
-        """
+        """All up to the next reply; None, and the dialogue over, beyond `max_prompt_tokens`."""
         before = self.builders[-1].ids if self.builders else []
         ids = self.renderer.next_prompt(before, self.users, self.replies)
         if len(ids) <= max_prompt_tokens:
@@ -299,9 +283,7 @@ class _Dialogue:
 
 
 def raise_if_all_failed(trajectories: Sequence[Trajectory]) -> None:
-    """TrainingError, with what the environment said, when dialogues were played and not one is
-    valid: nothing can be learned or measured.
-    """
+    """TrainingError, with what the environment said, when no dialogue of some is valid."""
     if not trajectories or any(one.valid for one in trajectories):
         return
     info = trajectories[0].info
@@ -331,8 +313,8 @@ class _TriedReplies(NamedTuple):
 
 
 def _try_replies(env: TextEnv, texts: Sequence[str]) -> _TriedReplies:
-    """What each reply would earn here. An environment that can appraise them side by side is asked
-    once; another says each of them and goes back. UserFailed when the user fails at all.
+    """What each reply would earn here, asked once side by side, or said one by one, going back.
+    UserFailed when the user fails at all.
     """
     if _appraises_side_by_side(env):
         appraised = env.get_wrapper_attr("appraise_replies")(texts)
@@ -355,9 +337,7 @@ def _try_replies(env: TextEnv, texts: Sequence[str]) -> _TriedReplies:
 
 
 def _appraises_side_by_side(env: TextEnv) -> bool:
-    """Only with none but Gymnasium's own checks around it: any other wrapper may change what `step`
-    gives, and `step_from` would pass it by.
-    """
+    """Only with none but Gymnasium's checks around it: `step_from` passes other wrappers by."""
     around = env
     while isinstance(around, gym.wrappers.OrderEnforcing | gym.wrappers.PassiveEnvChecker):
         around = around.env
@@ -366,9 +346,7 @@ def _appraises_side_by_side(env: TextEnv) -> bool:
 
 
 def _check_env_can_compare(env: TextEnv) -> None:
-    """Replies to one moment can be compared only where an environment appraises them, or goes back
-    to a turn with all that is wrapped around it.
-    """
+    """TrainingError unless replies are appraised there, or all goes back to an earlier turn."""
     around = env
     while isinstance(around, gym.Wrapper):
         if isinstance(around, gym.wrappers.TimeLimit):
@@ -387,9 +365,7 @@ def _check_env_can_compare(env: TextEnv) -> None:
 
 
 class SequenceBuilder:
-    """A token sequence while it grows. Whatever is no reply counts as not said, and so does a reply
-    of turn -1.
-    """
+    """A token sequence while it grows; what is no reply, or one of turn -1, is not said."""
 
     def __init__(self) -> None:
         self.ids: list[int] = []

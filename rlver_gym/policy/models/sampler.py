@@ -54,9 +54,7 @@ class Prompt(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """A reply: T sampled ids, the one that ended it included, and what the policy gave them, in
-    nats.
-    """
+    """A reply: T sampled ids, the one that ended it included; log-probabilities in nats."""
 
     ids: list[int]
     logprobs: list[float]
@@ -66,23 +64,16 @@ class Sampler(Protocol):
     """Anything that continues token ids: this process's model, or a server's."""
 
     at_once: int | None
-    """How many prompts may be under way at the same time, each asked for by itself and from a
-    thread of its own; None for one batch at a time.
-    """
+    """Prompts under way at once, each asked for from a thread of its own; None: in one batch."""
 
-    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        """One reply for each prompt."""
-        ...
+    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]: ...
 
     def forget(self) -> None:
         """The dialogues are over: nothing kept of them is of use any more."""
         ...
 
     def refresh(self) -> None:
-        """The weights may have changed: sample with those of now.
-
-        All processes call it together, before they talk.
-        """
+        """Sample with the weights of now. All processes call it together, before they talk."""
         ...
 
 
@@ -99,13 +90,9 @@ class ModelSampler:
         prefill_tokens: int = 16_384,
     ) -> None:
         """`model`: a causal LM of full attention, whatever wraps it; `use_bf16`: compute in
-        bfloat16, whatever the weights are kept in.
-
-        `copied`: keep a copy in bfloat16 to sample with, brought up to date by `refresh`: for
-        float32 weights on one device that are trained whole, and for adapters on a GPU, which the
-        copy has merged in. `prefill_tokens`: how many prompt
-        tokens, padding included, pass through the model at once. TrainingError for other kinds of
-        attention.
+        bfloat16. `copied`: sample with a copy in bfloat16, adapters merged in, brought up to date
+        by `refresh`. `prefill_tokens`: prompt tokens, padding included, that pass at once.
+        TrainingError for other kinds of attention.
         """
         self.model = model
         self.use_bf16 = use_bf16
@@ -120,8 +107,8 @@ class ModelSampler:
 
     @torch.no_grad()
     def _check_cache(self) -> None:
-        """Some families read a text otherwise when it comes in parts and beside a longer one, or
-        cannot be given one so; we would speak by another distribution than the one that is learned.
+        """Refuse families that read a text otherwise in parts and beside a longer one, or not at
+        all: we would speak by another distribution than the one that is learned.
         """
         texts, training = ([0, 1, 2, 1, 0, 2], [1, 2, 0, 2]), self._lm.training
         trunk, device = self._lm.base_model, self._lm.device
@@ -129,12 +116,8 @@ class ModelSampler:
         self._lm.eval()
         try:
             with self._autocast():
-                whole = torch.cat(
-                    [
-                        self._head(trunk(torch.tensor([ids], device=device))[0][:, -1])
-                        for ids in texts
-                    ]
-                )
+                read = [trunk(torch.tensor([ids], device=device))[0][:, -1] for ids in texts]
+                whole = torch.cat(list(map(self._head, read)))
                 self._feed([ids[:-2] for ids in texts], [0, 0], 0)
                 parts = self._feed([ids[-2:] for ids in texts], [4, 2], 0)
             why = "reads a text otherwise when it comes in parts"
@@ -156,7 +139,6 @@ class ModelSampler:
         )
 
     def forget(self) -> None:
-        """Drop every cache."""
         self._cache = RaggedCache(self._lm.config.get_text_config().num_hidden_layers)
         self._owner: list[int] = []
         """Whose dialogue is in each row."""
@@ -172,11 +154,9 @@ class ModelSampler:
         fresh = itertools.count(max(rows, default=-1) + 1)
         numbers: list[int] = []
         for ids in prompts:
-            common = {
-                owner: _count_common_ids(held, ids)
-                for owner, held in rows.items()
-                if _shares_half(held, ids)
-            }
+            halves = {owner: held[: (len(held) + 1) // 2] for owner, held in rows.items()}
+            alike = [owner for owner, half in halves.items() if half == list(ids[: len(half)])]
+            common = {owner: _count_common_ids(rows[owner], ids) for owner in alike}
             best = max(common, key=common.__getitem__, default=None)
             numbers.append(next(fresh) if best is None else best)
             rows.pop(numbers[-1], None)
@@ -185,7 +165,6 @@ class ModelSampler:
         return numbers
 
     def refresh(self) -> None:
-        """Drop every cache, and bring the copy up to date if there is one."""
         self.forget()
         if self.copied:
             copy_weights(self._lm, find_causal_lm(self.model))
@@ -194,10 +173,7 @@ class ModelSampler:
     # token
     @torch.no_grad()
     def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        """One reply for each prompt, at most one prompt a dialogue.
-
-        Rows of dialogues that are not asked for stay as they are.
-        """
+        """One reply a prompt, at most one prompt a dialogue; rows of other dialogues stay."""
         training = self.model.training
         self.model.eval()
         try:
@@ -211,15 +187,12 @@ class ModelSampler:
         return [drawn_of[prompt.dialogue] for prompt in prompts]
 
     def _assign_rows(self, prompts: Sequence[Prompt]) -> list[Prompt]:
-        """Bring the dialogues of the prompts into the first rows; gives the prompts in the order of
-        rows. New ones that equal an earlier one sit last.
+        """Bring the prompts' dialogues into the first rows, and give the prompts in their order.
+        New ones that equal an earlier one sit last.
         """
         prompt_of = {prompt.dialogue: prompt for prompt in prompts}
-        fresh = {
-            one: tuple(prompt.ids)
-            for one, prompt in prompt_of.items()
-            if one not in set(self._owner)
-        }
+        known = set(self._owner)
+        fresh = {one: tuple(x.ids) for one, x in prompt_of.items() if one not in known}
         leaders = {ids: one for one, ids in reversed(fresh.items())}
         for one in sorted(fresh, key=lambda one: leaders[fresh[one]] != one):
             self._owner.append(one)
@@ -241,21 +214,13 @@ class ModelSampler:
         return order, places
 
     def _draw(self, prompts: list[Prompt], sampling: Sampling) -> dict[int, Completion]:
-        """A reply for each prompt, by dialogue.
-
-        The rows at work are always the first ones: one whose reply has ended changes places with
-        the last.
+        """A reply for each prompt, by dialogue. The first rows are at work: one whose reply has
+        ended changes places with the last.
         """
         at_work, device = len(prompts), self._lm.device
-        chance_BT = torch.tensor(
-            np.stack(
-                [
-                    np.random.default_rng(one.seed).random(sampling.max_tokens, np.float32)
-                    for one in prompts
-                ]
-            ),
-            device=device,
-        )
+        generators = [np.random.default_rng(one.seed) for one in prompts]
+        chances = [each.random(sampling.max_tokens, np.float32) for each in generators]
+        chance_BT = torch.tensor(np.stack(chances), device=device)
         id_BT = torch.zeros_like(chance_BT, dtype=torch.long)
         logprob_BT = torch.zeros_like(chance_BT)
         stop_ids = torch.tensor(sorted(sampling.stop_ids), device=device)
@@ -282,7 +247,9 @@ class ModelSampler:
                     moved[places] = moved[order]
                 token = token[:at_work]
             if step + 1 < sampling.max_tokens:
-                logits = self._next_logits(token, position[:at_work] + step, reach + step + 1)
+                place_BT = (position[:at_work] + step)[:, None]
+                hidden = self._hidden(token[:, None], place_BT, reach + step + 1)
+                logits = self._head(hidden[:, 0])
         return self._collect_completions(prompts, id_BT.tolist(), logprob_BT.tolist(), length)
 
     def _collect_completions(
@@ -292,9 +259,7 @@ class ModelSampler:
         logprobs: list[list[float]],
         length: list[int],
     ) -> dict[int, Completion]:
-        """The replies by dialogue; notes what the rows hold now, which is all but the last
-        token.
-        """
+        """The replies by dialogue; notes what the rows hold now: all but the last token."""
         completions = {
             one.dialogue: Completion(ids[i][: length[i]], logprobs[i][: length[i]])
             for i, one in enumerate(prompts)
@@ -306,10 +271,7 @@ class ModelSampler:
         return completions
 
     def _prefill(self, prompts: list[Prompt]) -> Tensor:
-        """Feed what the rows do not hold yet; the logits (B, V) after each prompt.
-
-        Prompts that are new and equal are fed once.
-        """
+        """Feed what the rows do not hold yet, equal new prompts once; logits (B, V) after each."""
         kept = [
             _count_common_ids(held, one.ids)
             for held, one in zip(self._cached_ids, prompts, strict=False)
@@ -335,10 +297,7 @@ class ModelSampler:
         return torch.cat(logits)[source]
 
     def _feed(self, new: list[Sequence[int]], kept: list[int], first_row: int) -> Tensor:
-        """Feed each row its new ids, behind what it holds already; the logits (B, V) after them.
-
-        Shorter ones are padded behind, where nothing looks.
-        """
+        """Feed each row its new ids, padded behind; the logits (B, V) after them."""
         device = self._lm.device
         longest = max(map(len, new))
         id_BT = torch.tensor([[*ids, *[0] * (longest - len(ids))] for ids in new], device=device)
@@ -349,18 +308,10 @@ class ModelSampler:
         hidden = self._hidden(id_BT, position_BT, max(kept) + longest, first_row)
         return self._head(hidden[torch.arange(len(new), device=device), last])
 
-    def _next_logits(self, token_B: Tensor, position_B: Tensor, reach: int) -> Tensor:
-        return self._head(self._hidden(token_B[:, None], position_B[:, None], reach)[:, 0])
-
     def _hidden(self, id_BT: Tensor, position_BT: Tensor, reach: int, first_row: int = 0) -> Tensor:
-        mask = self._cache.aim(
-            first_row,
-            position_BT,
-            reach,
-            torch.bfloat16 if self.use_bf16 or self.copied else self._lm.dtype,
-        )
-        trunk = self._lm.base_model
-        return trunk(
+        dtype = torch.bfloat16 if self.use_bf16 or self.copied else self._lm.dtype
+        mask = self._cache.aim(first_row, position_BT, reach, dtype)
+        return self._lm.base_model(
             input_ids=id_BT,
             attention_mask=mask,
             position_ids=position_BT,
@@ -410,9 +361,7 @@ def _filter_top_k_top_p(chance_BV: Tensor, sampling: Sampling) -> Tensor:
 
 
 def _split_rows(count_B: Sequence[int], most: int) -> Iterator[range]:
-    """Neighbouring rows that together have at most `most` tokens once they are padded to the
-    longest; at least one row at a time.
-    """
+    """Neighbouring rows of at most `most` tokens, padded to the longest; at least one row."""
     first = longest = 0
     for row, count in enumerate(count_B):
         longest = max(longest, count)
@@ -420,12 +369,6 @@ def _split_rows(count_B: Sequence[int], most: int) -> Iterator[range]:
             yield range(first, row)
             first, longest = row, count
     yield range(first, len(count_B))
-
-
-def _shares_half(held: Sequence[int], ids: Sequence[int]) -> bool:
-    """Whether the prompt begins with the first half of what is held."""
-    half = (len(held) + 1) // 2
-    return list(held[:half]) == list(ids[:half])
 
 
 def _count_common_ids(held: Sequence[int], ids: Sequence[int]) -> int:

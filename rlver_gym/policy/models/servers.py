@@ -14,7 +14,7 @@ import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import cast
 
@@ -23,7 +23,7 @@ from pydantic import BaseModel, Field, ValidationError
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from rlver_gym.policy.models.distributed import all_gather, rank
+from rlver_gym.policy.models.distributed import all_gather, enter_on_first, rank
 from rlver_gym.policy.models.sampler import Completion, Prompt, Sampling
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.secret_words import read_variable
@@ -59,9 +59,7 @@ class _Response(BaseModel):
 
 
 class ServerSampler:
-    """Asks `/v1/completions` of an OpenAI-compatible server, one request a reply, many at a
-    time.
-    """
+    """Asks `/v1/completions` of an OpenAI-compatible server, one request a reply."""
 
     def __init__(
         self,
@@ -87,17 +85,11 @@ class ServerSampler:
         self._client = openai.OpenAI(base_url=base_url, api_key=api_key, timeout=timeout_s)
 
     def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        """One reply for each prompt.
-
-        TrainingError when the server does not answer, or not with token ids and log-probabilities.
-        """
+        """One reply a prompt. TrainingError without an answer, token ids or log-probabilities."""
         return list(self._threads.map(lambda prompt: self._sample_one(prompt, sampling), prompts))
 
     def forget(self) -> None:
-        """Nothing is kept here.
-
-        A server that caches prefixes must drop them itself when it gets new weights.
-        """
+        """Nothing is kept: a server that caches prefixes drops them itself with new weights."""
 
     def refresh(self) -> None:
         """Nothing is known here of the server's weights."""
@@ -161,9 +153,7 @@ _ALREADY_LOADED = "already been loaded"
 
 
 class VllmSampler(ServerSampler):
-    """Samples on a vLLM server that was started with --enable-lora and
-    VLLM_ALLOW_RUNTIME_LORA_UPDATING=True.
-    """
+    """Of a vLLM server started with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True."""
 
     def __init__(
         self, base_url: str, policy: nn.Module, folder: Path, *, seeded: bool = False
@@ -175,9 +165,7 @@ class VllmSampler(ServerSampler):
         self.policy = policy
         self.folder = folder
         self._run = secrets.token_hex(4)
-        """In every name, so that runs that share a server and a folder leave each other's adapters
-        alone.
-        """
+        """In every name, so that runs that share a server and a folder do not meet."""
 
     def refresh(self) -> None:
         """See that the server has the policy's adapters as they are now, under a name made from
@@ -185,9 +173,8 @@ class VllmSampler(ServerSampler):
         others wait. TrainingError, on all of them, when the server does not take them, or the
         folder cannot be written.
         """
-        name, wrong = all_gather([self._try_publish() if rank() == 0 else ("", "")])[0]
-        if wrong:
-            raise TrainingError(wrong)
+        with enter_on_first(lambda: nullcontext(self._publish_adapters())) as published:
+            name = all_gather([published or ""])[0]
         before, self.model = self.model, name
         if before != name:
             self._remove_adapters(before)
@@ -195,15 +182,6 @@ class VllmSampler(ServerSampler):
     def close(self) -> None:
         self._remove_adapters(self.model)
         self.model = ""
-
-    def _try_publish(self) -> tuple[str, str]:
-        """The name under which the server knows the adapters now, and what is wrong if it does
-        not.
-        """
-        try:
-            return self._publish_adapters(), ""
-        except TrainingError as error:
-            return "", str(error)
 
     def _publish_adapters(self) -> str:
         weights = save(_collect_adapter_weights(self.policy), {"format": "pt"})
@@ -223,10 +201,7 @@ class VllmSampler(ServerSampler):
         return name
 
     def _remove_adapters(self, name: str) -> None:
-        """Adapters that are not asked for any more: off the server and off the disk.
-
-        One that has lost them by itself, as by a restart, is none the worse.
-        """
+        """Off the server and off the disk; a server that has lost them is none the worse."""
         if name and rank() == 0:
             with suppress(TrainingError):
                 self._post("unload_lora_adapter", {"lora_name": name})

@@ -38,9 +38,7 @@ def build_tiny_model(
     max_tokens: int = 4096,
     rope_theta: float = 1e6,
 ) -> None:
-    """Write the model and its tokenizer. `seed` decides the weights; the tokenizer is always the
-    same for one version of the package.
-    """
+    """Write model and tokenizer. `seed` decides the weights, the version the tokenizer."""
     tokenizer = build_tokenizer(list(generate_tokenizer_corpus()), vocab)
     config = Qwen2Config(
         vocab_size=len(tokenizer),

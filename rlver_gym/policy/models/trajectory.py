@@ -29,9 +29,7 @@ class TokenSequence:
     action_mask_T: NDArray[np.bool_]
     """The policy chose this token; the end-of-turn token counts when it was sampled."""
     logprob_T: NDArray[np.float32]
-    """The sampler's log-probability of each sampled token, at the temperature it was sampled with,
-    in nats; 0 elsewhere.
-    """
+    """The sampler's, at its temperature, in nats; 0 where nothing was sampled."""
     turn_T: NDArray[np.int32]
     """To which turn of the dialogue a sampled token belongs, from 0; -1 elsewhere."""
 
@@ -71,21 +69,15 @@ class Trajectory:
     info: dict[str, Any]
     """The environment's last info: emotion, outcome, persona, where it gives them."""
     valid: bool = True
-    """False when the dialogue broke off (the user failed); it is left out of learning and of
-    averages.
-    """
+    """False when the user failed: left out of learning and of averages."""
     context_overflow: bool = False
-    """True when it ended early because the context was full: it counts with what it earned until
-    then.
-    """
+    """True when the context was full: it counts with what it earned until then."""
     logprob_missing: bool = False
     """True when it broke off because the sampler gave a token no log-probability."""
     cut_N: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     """The reply of this turn was cut at the token limit."""
     alternatives: tuple[Alternative, ...] = ()
-    """The replies that were tried and not said, in the order of turns. Where there are any, each
-    turn is a sequence of its own.
-    """
+    """Replies tried and not said, turn by turn; with any, each turn is a sequence of its own."""
 
     @property
     def total_reward(self) -> float:
