@@ -1,14 +1,12 @@
 """Requests to chat servers, and servers of one function, for tests of what asks them."""
 
 import asyncio
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.settings import ChatSettings
-from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.testing.http import Connection, Handle, Listener, Request
+from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.testing.http import Listener
 
 KEY = "sk-planted-0123456789abcdef"
 Ending = ChatAnswer | BaseException
@@ -16,7 +14,7 @@ Ending = ChatAnswer | BaseException
 
 
 @contextmanager
-def listening(handle: Handle) -> Iterator[str]:
+def listening(handle):
     """The address of a server whose requests are handled so."""
     listener = Listener(handle)
     try:
@@ -26,38 +24,38 @@ def listening(handle: Handle) -> Iterator[str]:
 
 
 @contextmanager
-def answering(answer: Callable[[Request], tuple[int, Any]]) -> Iterator[str]:
+def answering(answer):
     """The address of a server that answers each request with a status and with JSON."""
 
-    async def handle(request: Request, connection: Connection) -> None:
+    async def handle(request, connection):
         connection.send(*answer(request))
 
     with listening(handle) as url:
         yield url
 
 
-def request(words: object = "hello", **fields: Any) -> ChatRequest:
+def request(words="hello", **fields):
     return ChatRequest("m", (ChatMessage("user", str(words)),), **fields)
 
 
-async def settle(chat: Chat, asked: ChatRequest) -> Ending:
+async def settle(chat, asked):
     (result,) = await asyncio.gather(chat.complete(asked), return_exceptions=True)
     return result
 
 
-def ask_chat(chat: Chat, *requests: ChatRequest) -> list[Ending]:
+def ask_chat(chat, *requests):
     """What each of these requests came to, all asked at once."""
 
-    async def all_at_once() -> list[Ending]:
+    async def all_at_once():
         return list(await asyncio.gather(*[settle(chat, asked) for asked in requests]))
 
     return asyncio.run(asyncio.wait_for(all_at_once(), 60))
 
 
-def ask(url: str, *requests: ChatRequest, in_turn: bool = False, **settings: Any) -> list[Ending]:
+def ask(url, *requests, in_turn=False, **settings):
     """What each of these requests comes to, at once or in turn, without waits between attempts."""
 
-    async def ask_all() -> list[Ending]:
+    async def ask_all():
         chat = ChatSettings.model_validate({"base_url": url, **settings})
         client = ChatClient(chat, random=lambda: 0.0)
         try:

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hostile_run import mark_texts
@@ -22,19 +21,19 @@ MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>\u202e\"'`{{3}}"
 class Hostile:
     """An agent of somebody's own whose words are markup."""
 
-    def reply(self, messages: object) -> str:
+    def reply(self, messages):
         return MARKUP
 
 
-def show(page: Any, address: str) -> None:
+def show(page, address):
     page.goto(f"{page.here}{address}")
 
 
-def expect(found: Any) -> Any:
+def expect(found):
     return pytest.importorskip("playwright.sync_api").expect(found)
 
 
-def hostile_run(held: Path, folder: Path) -> Path:
+def hostile_run(held, folder):
     """The same run, in which every text that can be anything is markup; an agent's name too."""
     folder.mkdir()
     manifest = (held / MANIFEST).read_text(encoding="utf-8")
@@ -58,7 +57,7 @@ def hostile_run(held: Path, folder: Path) -> Path:
     return folder
 
 
-def training_run(folder: Path, said: str = "At iteration {}.") -> Path:
+def training_run(folder, said="At iteration {}."):
     """A training run with a reference, and one held-out dialogue each second iteration."""
     folder.mkdir()
     lines = [

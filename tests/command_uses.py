@@ -1,8 +1,5 @@
 """All commands, with a short use of each."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import typer
 
 from rlver_gym.cli.root import app
@@ -45,7 +42,7 @@ USES = {
 """What each command is asked for: the work itself, or in words why it cannot be done."""
 
 
-def _list_commands(group: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def _list_commands(group, path=""):
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from _list_commands(command, f"{path}{name} ")

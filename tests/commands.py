@@ -6,14 +6,12 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, TextIO
 from unittest.mock import patch
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from rlver_gym import RlverError, cli
 from rlver_gym.core import cards
@@ -21,13 +19,7 @@ from rlver_gym.library.personas import library
 from rlver_gym.llm_client import connect as shared
 
 
-def run_command(
-    *words: str,
-    cwd: Path | None = None,
-    env: Mapping[str, str] | None = None,
-    input: str | None = "",
-    encoding: str = "utf-8",
-) -> subprocess.CompletedProcess[str]:
+def run_command(*words, cwd=None, env=None, input="", encoding="utf-8"):
     """What `subprocess.run` gives for `python -m rlver_gym WORDS`, the standard streams captured,
     in this encoding. `input`: None for a standard input that is closed.
 
@@ -57,7 +49,7 @@ def run_command(
         )
 
 
-def _forget(words: tuple[str, ...], folder: Path | None) -> None:
+def _forget(words, folder):
     """What a new process would have to read, or open: cards, modules in the folder, servers."""
     shared.close()
     cards._read_env_card.cache_clear()
@@ -74,7 +66,7 @@ def _forget(words: tuple[str, ...], folder: Path | None) -> None:
 
 
 @contextlib.contextmanager
-def _standard_streams(input: str | None, encoding: str) -> Iterator[tuple[TextIO, TextIO]]:
+def _standard_streams(input, encoding):
     """Files in place of the standard streams, for their descriptors too; gives the latter two."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -96,14 +88,14 @@ def _standard_streams(input: str | None, encoding: str) -> Iterator[tuple[TextIO
         yield files[1], files[2]
 
 
-def _text(file: TextIO) -> str:
+def _text(file):
     sys.stdout.flush()
     sys.stderr.flush()
     file.seek(0)
     return file.read()
 
 
-def invoke(*words: object, width: int = 200, **options: Any) -> Result:
+def invoke(*words, width=200, **options):
     """A command's result as Click's tests give it; an error of the package is its exception."""
     env = {"COLUMNS": str(width)}
     result = CliRunner().invoke(cli.app, [*map(str, words)], env=env, **options)
@@ -112,13 +104,13 @@ def invoke(*words: object, width: int = 200, **options: Any) -> Result:
     return result
 
 
-def invoke_well(*words: object, **options: Any) -> str:
+def invoke_well(*words, **options):
     result = invoke(*words, **options)
     assert result.exit_code == 0, (result.output, result.exception)
     return result.stdout
 
 
-def run_processes(number: int, words: str, *more: str | Path) -> subprocess.CompletedProcess[str]:
+def run_processes(number, words, *more):
     """`rlver-gym` with these words in so many processes, as torchrun starts them."""
     torchrun = f"-m torch.distributed.run --standalone --nproc-per-node={number}".split()
     start = [sys.executable, *(torchrun if number > 1 else []), "-m", "rlver_gym"]

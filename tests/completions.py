@@ -1,11 +1,7 @@
 """What vLLM's /v1/completions answers."""
 
-from typing import Any
 
-
-def completion(
-    ids: list[int], logprobs: list[float], ended: str, other: dict[str, Any] | None = None
-) -> dict[str, Any]:
+def completion(ids, logprobs, ended, other=None):
     """A completion of these token ids; `other`: fields of it that are to be different."""
     named = {"tokens": [f"token_id:{one}" for one in ids], "token_logprobs": logprobs}
     choice = {"index": 0, "text": "", "finish_reason": ended, "logprobs": named} | (other or {})

@@ -50,11 +50,11 @@ class Skipped(pytest.Module):
 
     missing = ""
 
-    def collect(self) -> list[pytest.Item]:
+    def collect(self):
         pytest.skip(f"needs {self.missing}", allow_module_level=True)
 
 
-def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> Skipped | None:
+def pytest_pycollect_makemodule(module_path, parent):
     place = module_path.relative_to(HERE)
     for name in NEEDS.get(place.parts[0], ()) + NEEDS.get(place.as_posix(), ()):
         if find_spec(name) is None:
@@ -64,12 +64,12 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return None
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+def pytest_xdist_auto_num_workers(config):
     """As many processes as cores; one more for the fast tests, of which many wait for a clock."""
     return len(os.sched_getaffinity(0)) + ("not slow" in config.option.markexpr)
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish():
     """Let the garbage collector look seldom, and never at what was imported: that saves a sixth."""
     gc.collect()
     gc.freeze()

@@ -1,9 +1,8 @@
 """What tests read of a failure of a chat server."""
 
 from rlver_gym.llm_client import excerpts
-from rlver_gym.llm_client.refusals import Failure
 
 
-def show_failure(failure: Failure) -> str:
+def show_failure(failure):
     """The reason, with what may be shown of the server's words."""
     return f"{failure.reason}: {excerpts.mask(failure.quote, [], [])}".removesuffix(": ")

@@ -6,10 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
-from rlver_gym.testing.chat_server import Answer, Body, ChatServer, Refused, completion, encode
-from rlver_gym.testing.http import JSON, Connection, head
+from rlver_gym.testing.chat_server import ChatServer, Refused, completion, encode
+from rlver_gym.testing.http import JSON, head
 
 _TEXT = "I hear you, and I am glad that you told me."
 _NONSENSE = "Tin umbrella, eleven of }} the the, {beneath ~~ 青い."
@@ -55,7 +54,7 @@ class Faults:
     retry_after_s: float = 0.1
     """What `rate_limit_wait` asks for."""
 
-    def kind(self, body: Body, attempt: int) -> str | None:
+    def kind(self, body, attempt):
         """The fault that hits this call, or None. `attempt` counts equal bodies from 0."""
         content = json.dumps([self.seed, attempt, body], sort_keys=True)
         digest = hashlib.sha256(content.encode()).digest()
@@ -64,7 +63,7 @@ class Faults:
         return sorted(self.only)[int.from_bytes(digest[8:16]) % len(self.only)]
 
 
-async def _serve_fault(kind: str, body: Body, connection: Connection, wait_s: float) -> None:
+async def _serve_fault(kind, body, connection, wait_s):
     if kind in _REFUSALS:
         raise _REFUSALS[kind](wait_s)
     if kind == "html":
@@ -77,7 +76,7 @@ async def _serve_fault(kind: str, body: Body, connection: Connection, wait_s: fl
         while True:
             await asyncio.sleep(_DRIP_S)
             connection.write(b" ")
-    answer: Body = completion(body, _TEXT)
+    answer = completion(body, _TEXT)
     if kind == "wrong_schema":
         return connection.send(200, {"status": "ok", "result": {"output": _TEXT}})
     if kind == "no_choices":
@@ -102,12 +101,12 @@ async def _serve_fault(kind: str, body: Body, connection: Connection, wait_s: fl
 class FaultyServer(ChatServer):
     """A ChatServer with faults to order, which do not use up texts."""
 
-    def __init__(self, answer: Answer, *, faults: Faults | None = None, **options: Any) -> None:
+    def __init__(self, answer, *, faults=None, **options):
         self._faults = faults
         self._attempts, self.faults_served = Counter[str](), dict[str, int]()
         super().__init__(answer, **options)
 
-    async def _reply(self, body: dict[str, Any], connection: Connection) -> None:
+    async def _reply(self, body, connection):
         same = json.dumps(body, sort_keys=True)
         self._attempts[same] += 1
         kind = self._faults and self._faults.kind(body, self._attempts[same] - 1)

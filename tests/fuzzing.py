@@ -1,7 +1,6 @@
 """Damage to bytes and JSON: little in every run of the tests, much with `pytest -m fuzz`."""
 
 import json
-from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -27,7 +26,7 @@ _NASTY_TEXT = [
 ]
 
 
-def effort(few: int, many: int) -> pytest.MarkDecorator:
+def effort(few, many):
     """Give a test `examples`, for hypothesis: `few`, and with the marker `fuzz` `many` new ones."""
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
     new = settings(
@@ -42,7 +41,7 @@ def effort(few: int, many: int) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("examples", [pytest.param(same, id="few"), long])
 
 
-def json_values() -> st.SearchStrategy[Any]:
+def json_values():
     """Any JSON value, those that parsers and programs stumble over among them."""
     numbers = (
         st.integers() | st.floats() | st.sampled_from([10**30, -(10**400), 1 << 63, -0.0, 5e-324])
@@ -56,14 +55,14 @@ def json_values() -> st.SearchStrategy[Any]:
     )
 
 
-def _nested(depth: int) -> Any:
-    value: Any = 0
+def _nested(depth):
+    value = 0
     for _ in range(depth):
         value = [value]
     return value
 
 
-def paths(value: Any, path: Path = ()) -> Iterator[Path]:
+def paths(value, path=()):
     """Where every value of a document stands, the document itself first."""
     yield path
     if isinstance(value, dict | list):
@@ -72,12 +71,12 @@ def paths(value: Any, path: Path = ()) -> Iterator[Path]:
 
 
 @st.composite
-def damaged_json(draw: st.DrawFn, whole: Any) -> Any:
+def damaged_json(draw, whole):
     """The document with one to three values replaced, taken out, doubled, nudged or moved."""
     root = [deepcopy(whole)]
     for _ in range(draw(st.integers(1, 3))):
         *above, last = draw(st.sampled_from([path for path in paths(root) if path]))
-        parent: Any = root
+        parent = root
         for key in above:
             parent = parent[key]
         kind = draw(st.sampled_from(["replace", "nudge", "move", "remove", "double"]))
@@ -96,14 +95,14 @@ def damaged_json(draw: st.DrawFn, whole: Any) -> Any:
     return root[0]
 
 
-def _values(value: Any) -> Iterator[Any]:
+def _values(value):
     yield value
     if isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from _values(inner)
 
 
-def _nudged(value: Any) -> Any:
+def _nudged(value):
     """A value of the same type beside this one."""
     match value:
         case bool():
@@ -124,7 +123,7 @@ def _nudged(value: Any) -> Any:
 
 
 @st.composite
-def damaged_bytes(draw: st.DrawFn, whole: bytes) -> bytes:
+def damaged_bytes(draw, whole):
     """The bytes, replaced, inserted, repeated or taken out in one to three places, or cut off."""
     data = whole
     for _ in range(draw(st.integers(1, 3))):
@@ -136,12 +135,12 @@ def damaged_bytes(draw: st.DrawFn, whole: bytes) -> bytes:
     return data[: draw(st.integers(0, len(data)))] if draw(st.integers(0, 4)) == 0 else data
 
 
-def as_json(value: Any) -> bytes:
+def as_json(value):
     """JSON as a careless program writes it: with NaN, infinities and lone surrogates."""
     return json.dumps(value).encode()
 
 
-def assert_clear(error: Exception, begins: str = "", max_chars: int = 3000) -> None:
+def assert_clear(error, begins="", max_chars=3000):
     """An error's message is short, fit for a terminal, and begins with what it is about."""
     message = str(error)
     assert message.startswith(begins)

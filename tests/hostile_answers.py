@@ -1,14 +1,13 @@
 """What the modes of a hostile server are made of: a completion to spoil, OpenAI's errors."""
 
 import json
-from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from typing import Any
 
 from hostile_server import Mode
 
 JSON_TYPE = "Content-Type: application/json"
-COMPLETION: dict[str, Any] = {
+COMPLETION = {
     "id": "x",
     "object": "chat.completion",
     "created": 0,
@@ -30,18 +29,18 @@ Variant = tuple[Any, ...]
 """A name, and the steps of a mode that does the same every time."""
 
 
-def modes(group: str, variants: Iterable[Variant]) -> Iterator[Mode]:
+def modes(group, variants):
     for name, *steps in variants:
         yield Mode(f"{group}.{name}", (tuple(steps),))
 
 
-def completion_body(text: str) -> bytes:
+def completion_body(text):
     completion = deepcopy(COMPLETION)
     completion["choices"][0]["message"]["content"] = text
     return json.dumps(completion).encode()
 
 
-def error_body(message: str, **fields: str | None) -> bytes:
+def error_body(message, **fields):
     """An error as the OpenAI API shapes it."""
     return json.dumps(
         {"error": {"message": message, "type": "invalid_request_error", **fields}}

@@ -1,19 +1,9 @@
 """Modes of a hostile server in what an answer says: JSON to choke on, echoes, complaints."""
 
 import json
-from collections.abc import Iterator
 from copy import deepcopy
-from typing import Any
 
-from hostile_answers import (
-    COMPLETION,
-    GOOD,
-    MIB,
-    Variant,
-    completion_body,
-    error_body,
-    modes,
-)
+from hostile_answers import COMPLETION, GOOD, MIB, completion_body, error_body, modes
 from hostile_http import HTTP_MODES
 from hostile_server import Answer, Mode
 
@@ -67,7 +57,7 @@ _BODIES = {
 }
 
 
-def _bodies() -> Iterator[Variant]:
+def _bodies():
     """What is no JSON, or JSON to choke on, as an answer and as an error."""
     for variant, body in _BODIES.items():
         yield f"{variant}_200", Answer(body)
@@ -76,7 +66,7 @@ def _bodies() -> Iterator[Variant]:
         yield f"deep_lists_{status}", Answer(b"[" * 100_000, f"{status} Odd")
 
 
-_PLACES: tuple[tuple[str | int, ...], ...] = (
+_PLACES = (
     (),
     ("choices",),
     ("choices", 0),
@@ -104,7 +94,7 @@ _WRONG = {
 }
 
 
-def _shapes() -> Iterator[Variant]:
+def _shapes():
     """A completion with something wrong in each of its places."""
     for place in _PLACES:
         for variant, wrong in _WRONG.items():
@@ -112,7 +102,7 @@ def _shapes() -> Iterator[Variant]:
             yield "_".join(map(str, (*place, variant))), Answer(body)
 
 
-def _replace_at(value: Any, place: tuple[str | int, ...], wrong: Any) -> Any:
+def _replace_at(value, place, wrong):
     if not place:
         return wrong
     copy = deepcopy(value)
@@ -141,7 +131,7 @@ _TEXTS = {
 }
 
 
-def _texts() -> Iterator[Variant]:
+def _texts():
     """A completion whose text, or reason to finish, is meant for a terminal, a page or a parser."""
     for variant, text in _TEXTS.items():
         yield variant, Answer(completion_body(text))
@@ -169,7 +159,7 @@ _ECHOES = {
 }
 
 
-def _echoes() -> Iterator[Variant]:
+def _echoes():
     """The key and the words of the request in what the server complains about."""
     for variant, text in _ECHOES.items():
         for status in ("400 No", "401 No", "500 No", "429 Wait"):
@@ -191,11 +181,11 @@ _BLAMED = (
 )
 
 
-def _complain(field: str | None) -> Answer:
+def _complain(field):
     return Answer(error_body("Unsupported", code="unsupported_parameter", param=field), "400 No")
 
 
-def _blames() -> Iterator[Variant]:
+def _blames():
     """Fields of the request that the server says it does not take, over and over."""
     for field in _BLAMED:
         yield str(field) or "empty", _complain(field)
@@ -204,7 +194,7 @@ def _blames() -> Iterator[Variant]:
         yield f"schema_{status}", Answer(refusal, f"{status} No")
 
 
-MODES: tuple[Mode, ...] = (
+MODES = (
     *HTTP_MODES,
     *modes("bodies", _bodies()),
     *modes("shapes", _shapes()),
@@ -214,5 +204,5 @@ MODES: tuple[Mode, ...] = (
     Mode("blames.all_in_turn", tuple((_complain(field),) for field in _BLAMED)),
 )
 """Each group is one kind of malice; its variants go through what that kind can do."""
-GROUPS: tuple[str, ...] = tuple(dict.fromkeys(mode.group for mode in MODES))
+GROUPS = tuple(dict.fromkeys(mode.group for mode in MODES))
 """The kinds, by name."""

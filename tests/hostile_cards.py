@@ -8,9 +8,7 @@ folder each.
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from rlver_gym.library.personas import shipped_personas_folder
 from rlver_gym.util.files import shipped_cards
@@ -33,7 +31,7 @@ MARKUP = "[bold]no[/nope] [link=http://localhost]x[/link] :smile: <script>alert(
 """Text that Rich or a browser obeys as markup; a card may say it, and it is shown as it stands."""
 
 
-def persona_folder(folder: Path) -> Path:
+def persona_folder(folder):
     for kind, name in (("people", PERSON), ("situations", SITUATION)):
         (folder / kind).mkdir(parents=True)
         shutil.copy(shipped_personas_folder() / kind / f"{name}.yaml", folder / kind)
@@ -41,8 +39,8 @@ def persona_folder(folder: Path) -> Path:
     return folder
 
 
-def _replace(*parts: str, old: str, new: str) -> Callable[[Path], object]:
-    def change(folder: Path) -> None:
+def _replace(*parts, old, new):
+    def change(folder):
         path = folder.joinpath(*parts)
         text = path.read_text(encoding="utf-8")
         assert old in text
@@ -51,13 +49,13 @@ def _replace(*parts: str, old: str, new: str) -> Callable[[Path], object]:
     return change
 
 
-def _write(*parts: str, data: str | bytes) -> Callable[[Path], object]:
+def _write(*parts, data):
     content = data.encode() if isinstance(data, str) else data
     return lambda folder: folder.joinpath(*parts).write_bytes(content)
 
 
-def _instead(*parts: str, make: Callable[[Path], object]) -> Callable[[Path], object]:
-    def change(folder: Path) -> None:
+def _instead(*parts, make):
+    def change(folder):
         path = folder.joinpath(*parts)
         path.unlink()
         make(path)
@@ -65,12 +63,12 @@ def _instead(*parts: str, make: Callable[[Path], object]) -> Callable[[Path], ob
     return change
 
 
-def _terabyte(path: Path) -> None:
+def _terabyte(path):
     path.touch()
     os.truncate(path, 1 << 40)
 
 
-def _linked_folder(folder: Path) -> None:
+def _linked_folder(folder):
     outside = folder.parent / f"{folder.name}-outside"
     shutil.move(folder / "people", outside)
     (folder / "people").symlink_to(outside)
@@ -82,16 +80,16 @@ _TITLE = "title: The last appointment"
 _PAIR = INDEX.partition("personas:\n")[2]
 
 
-def _link(to: str) -> Callable[[Path], object]:
+def _link(to):
     return lambda path: path.symlink_to(to)
 
 
-def _title(new: str, old: str = _TITLE) -> Callable[[Path], object]:
+def _title(new, old=_TITLE):
     """Another text in the situation, most often in place of its title."""
     return _replace(*_SITUATION, old=old, new=new)
 
 
-HOSTILE_FOLDERS: dict[str, Callable[[Path], object]] = {
+HOSTILE_FOLDERS = {
     "no index": lambda folder: (folder / "index.yaml").unlink(),
     "an index that is a pipe": _instead("index.yaml", make=os.mkfifo),
     "an index that never ends": _instead("index.yaml", make=_link("/dev/zero")),
@@ -142,7 +140,7 @@ HOSTILE_FOLDERS: dict[str, Callable[[Path], object]] = {
 """What spoils a good folder: each must be one error (exit code 2), or problems of a check (1)."""
 
 
-def markup_folder(folder: Path) -> Path:
+def markup_folder(folder):
     """A folder whose cards are valid, and say in every place what Rich or a browser would obey."""
     persona_folder(folder)
     _replace(*_SITUATION, old=_TITLE, new=f"title: '{MARKUP}'")(folder)
@@ -154,7 +152,7 @@ def markup_folder(folder: Path) -> Path:
 
 
 _ENV = (shipped_cards("envs") / "RLVER-Empathy-v0.yaml").read_text(encoding="utf-8")
-HOSTILE_ENV_CARDS: dict[str, bytes] = {
+HOSTILE_ENV_CARDS = {
     "empty": b"",
     "no text": b"\xff\xff",
     "a huge number": _ENV.replace("start: 40", f"start: {'9' * 6000}").encode(),
@@ -168,7 +166,7 @@ HOSTILE_ENV_CARDS: dict[str, bytes] = {
     "turns without end": _ENV.replace("turns: ", "turns: 9").encode(),
 }
 
-_RECORDING: dict[str, Any] = {
+_RECORDING = {
     "simulator": "judge",
     "agent": "near",
     "persona": "lin",
@@ -182,18 +180,18 @@ _RECORDING: dict[str, Any] = {
 }
 
 
-def recording(**changes: Any) -> bytes:
+def recording(**changes):
     """A good line of recordings, but for the changes."""
     return json.dumps({**_RECORDING, **changes}).encode()
 
 
-def _last(**changes: Any) -> bytes:
+def _last(**changes):
     first, said, answer = _RECORDING["messages"]
     return recording(messages=[first, said, {**answer, **changes}])
 
 
 _PROFILE = {"id": "lin", "player": "x", "scene": "y", "main_cha": "passive", "task": "praise"}
-HOSTILE_RECORDINGS: dict[str, bytes] = {
+HOSTILE_RECORDINGS = {
     "nothing": b"",
     "no text": b"\xff",
     "deep JSON": b"[" * 200_000,

@@ -2,34 +2,33 @@
 
 import gzip
 import zlib
-from collections.abc import Iterator
 from functools import lru_cache
 
-from hostile_answers import GOOD, JSON_TYPE, MIB, Variant, error_body, modes
-from hostile_server import Answer, Close, Flood, Hang, Mode, Reset, Send
+from hostile_answers import GOOD, JSON_TYPE, MIB, error_body, modes
+from hostile_server import Answer, Close, Flood, Hang, Reset, Send
 
 _BOMB_MIB = 256
 
 
 @lru_cache
-def _bomb(format_bits: int = zlib.MAX_WBITS) -> bytes:
+def _bomb(format_bits=zlib.MAX_WBITS):
     """256 MiB of zeros in a quarter of a MiB, by zlib or, with 31 bits, gzip."""
     packer = zlib.compressobj(wbits=format_bits)
     first, again = (packer.compress(bytes(MIB)) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
     return first + again * (_BOMB_MIB - 1)
 
 
-def _gzip_bomb() -> bytes:
+def _gzip_bomb():
     return _bomb(31)
 
 
 @lru_cache
-def _gzip_bomb_twice() -> bytes:
+def _gzip_bomb_twice():
     """That, packed again: less than a KiB."""
     return gzip.compress(_gzip_bomb())
 
 
-def _encodings() -> Iterator[Variant]:
+def _encodings():
     """A Content-Encoding that nobody asked for, true or not."""
     bombs = {"gzip": _gzip_bomb, "gzip, gzip": _gzip_bomb_twice, "deflate": _bomb}
     bombs |= {"GZIP": _gzip_bomb, "x-gzip": _gzip_bomb}
@@ -103,14 +102,14 @@ _HEADS = {
 }
 
 
-def _framing() -> Iterator[Variant]:
+def _framing():
     """Heads and lengths that HTTP does not allow, or just about."""
     for variant, head in _HEADS.items():
         data, *more = head if isinstance(head, tuple) else (head, Close())
         yield variant, Send(data), *more
 
 
-def _pace() -> Iterator[Variant]:
+def _pace():
     """Too slow, too much, or broken off, in each phase of an answer."""
     phases = {
         "nothing": b"",
@@ -137,7 +136,7 @@ def _pace() -> Iterator[Variant]:
         yield f"flood_of_{status[:3].decode()}", Flood(b"HTTP/1.1 %b\r\n\r\n" % status * 500)
 
 
-def _redirects() -> Iterator[Variant]:
+def _redirects():
     """To somewhere else, with every status that means it."""
     places = {
         "other_port": "<TRAP>/v1/chat/completions",
@@ -164,7 +163,7 @@ def _redirects() -> Iterator[Variant]:
     yield "refresh", Answer(GOOD, "200 OK", (JSON_TYPE, "Refresh: 0; url=<TRAP>/x"))
 
 
-def _cookies() -> Iterator[Variant]:
+def _cookies():
     """Cookies that want to be sent back, with the attempt that follows."""
     for variant, cookie in {
         "plain": "id=1",
@@ -194,7 +193,7 @@ _RETRY_AFTERS = (
 """Headers that ask to wait."""
 
 
-def _retry_afters() -> Iterator[Variant]:
+def _retry_afters():
     """A Retry-After that means nothing, or far too much."""
     for number, wait in enumerate(_RETRY_AFTERS):
         for status in (429, 503, 500):
@@ -202,7 +201,7 @@ def _retry_afters() -> Iterator[Variant]:
             yield f"{number}_{status}", Answer(error_body("Slow down."), f"{status} No", headers)
 
 
-HTTP_MODES: tuple[Mode, ...] = (
+HTTP_MODES = (
     *modes("encodings", _encodings()),
     *modes("framing", _framing()),
     *modes("pace", _pace()),

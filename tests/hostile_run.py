@@ -4,12 +4,10 @@ import json
 import os
 import sqlite3
 import sys
-from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
-from rlver_gym import EnvCard, Turn
+from rlver_gym import EnvCard
 from rlver_gym.bench.folder import (
     EPISODES,
     MANIFEST,
@@ -19,7 +17,6 @@ from rlver_gym.bench.folder import (
 )
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
-from rlver_gym.environment.episode import Episode
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 
@@ -30,16 +27,16 @@ NOISE = "[/nope][bold]{{x}}|<img src=x>`owned"
 Manifest = dict[str, Any]
 
 
-def honest_run(folder: Path) -> Path:
+def honest_run(folder):
     people = ("noor-missed-evening",)
     list(run(BenchPlan(agents=("comfort", "listener"), seeds=1, persona_ids=people), folder))
     return folder
 
 
-def mark_texts(episode: Episode, mark: str) -> Episode:
+def mark_texts(episode, mark):
     """The same dialogue, with a mark at the end of everything that is said, thought and noted."""
 
-    def mark_turn(turn: Turn) -> Turn:
+    def mark_turn(turn):
         felt = turn.appraisal
         reasons = tuple(one._replace(code=mark, note=one.note + mark) for one in felt.reasons)
         appraisal = felt._replace(thought=felt.thought + mark, reasons=reasons)
@@ -50,7 +47,7 @@ def mark_texts(episode: Episode, mark: str) -> Episode:
     return episode._replace(opening=episode.opening + mark, turns=turns)
 
 
-def noisy_run(folder: Path) -> Path:
+def noisy_run(folder):
     """A well formed run and response cache, with `ESCAPES` in every text that is free."""
     honest_run(folder)
     lines = []
@@ -61,7 +58,7 @@ def noisy_run(folder: Path) -> Path:
         lines.append(mark_texts(episode, ESCAPES)._replace(**names).to_json())
     (folder / EPISODES).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
-    def noisy(there: Manifest) -> None:
+    def noisy(there):
         there["plan"]["agents"] = [f"openai:{name}{NOISE}" for name in there["plan"]["agents"]]
         there["agents"] = {name: {} for name in there["plan"]["agents"]}
         there |= {"command": [ESCAPES], "python": ESCAPES, "packages": {ESCAPES: ESCAPES}}
@@ -75,7 +72,7 @@ def noisy_run(folder: Path) -> Path:
     return folder
 
 
-def noisy_cache(path: Path) -> None:
+def noisy_cache(path):
     """A response cache of two requests: one with `ESCAPES`, one with a flipped byte."""
     cache = ResponseCache(path)
     for words in ("one", "two"):
@@ -89,7 +86,7 @@ def noisy_cache(path: Path) -> None:
         db.execute(f"UPDATE answers SET answer = {damaged} WHERE model LIKE 'two%'")
 
 
-def edit_manifest(folder: Path, edit: Callable[[Manifest], object]) -> None:
+def edit_manifest(folder, edit):
     """Apply `edit` to the plain manifest, and give it a checksum that fits."""
     path = folder / MANIFEST
     there = json.loads(path.read_text(encoding="utf-8"))
@@ -98,52 +95,52 @@ def edit_manifest(folder: Path, edit: Callable[[Manifest], object]) -> None:
     path.write_text(json.dumps(there), encoding="utf-8")
 
 
-def command_at(outside: Path) -> list[str]:
+def command_at(outside):
     """The words of a command that leaves a file `executed` in the folder."""
     return [sys.executable, "-c", f"open({str(outside / 'executed')!r}, 'w')"]
 
 
-def _pipe(path: Path) -> Path:
+def _pipe(path):
     os.mkfifo(path)
     return path
 
 
-def _own_weights(there: Manifest, outside: Path) -> None:
+def _own_weights(there, outside):
     there["plan"]["user"] = f"embedded:{_pipe(outside / 'weights.json')}"
 
 
-def _own_cache(there: Manifest, outside: Path) -> None:
+def _own_cache(there, outside):
     (outside / "empty").touch()
     options = {"response_cache": str(outside / "empty"), "cache_mode": "record"}
     there["plan"] |= {"user": "openai:m", "user_options": options}
 
 
-def _server(there: Manifest, outside: Path) -> None:
+def _server(there, outside):
     options = {"base_url": "http://127.0.0.1:9/v1", "cache_mode": "off"}
     there["plan"] |= {"user": "openai:m", "user_options": options}
 
 
-def _cache_elsewhere(there: Manifest, outside: Path) -> None:
+def _cache_elsewhere(there, outside):
     (outside / "empty").touch()
     there["plan"]["user"], there["server"] = "openai:m", "http://127.0.0.1:9/v1"
     there["response_cache"] = str(outside / "empty")
 
 
-def _env_with_a_shipped_id(there: Manifest, outside: Path) -> None:
+def _env_with_a_shipped_id(there, outside):
     there["plan"]["env"] = str(_pipe(outside / "card.yaml"))
     there["env_card"]["start"] = 90
     there["env_hash"] = EnvCard.model_validate(there["env_card"]).hash
 
 
-def _cards_elsewhere(there: Manifest, outside: Path) -> None:
+def _cards_elsewhere(there, outside):
     there["persona_folder"] = str(_pipe(outside / "index.yaml").parent)
 
 
-def _plan(**fields: object) -> Callable[[Manifest, Path], object]:
+def _plan(**fields):
     return lambda there, _: there["plan"].update(fields)
 
 
-MANIFESTS: dict[str, tuple[Callable[[Manifest, Path], object], str]] = {
+MANIFESTS = {
     "user that is a command": (
         lambda there, outside: there["plan"].update(
             user="subprocess:Popen", user_options={"args": command_at(outside)}
@@ -167,23 +164,23 @@ MANIFESTS: dict[str, tuple[Callable[[Manifest, Path], object], str]] = {
 """What a manifest may hold, and what is said of it; edits may leave bait outside the run."""
 
 
-def _linked(name: str) -> Callable[[Path, Path], None]:
-    def link(folder: Path, outside: Path) -> None:
+def _linked(name):
+    def link(folder, outside):
         (folder / name).rename(outside / name)
         (folder / name).symlink_to(outside / name)
 
     return link
 
 
-def _replaced(name: str, make: Callable[[Path], object]) -> Callable[[Path, Path], None]:
-    def replace(folder: Path, _: Path) -> None:
+def _replaced(name, make):
+    def replace(folder, _):
         (folder / name).unlink()
         make(folder / name)
 
     return replace
 
 
-FILES: dict[str, tuple[Callable[[Path, Path], None], str]] = {
+FILES = {
     "manifest that is a pipe": (_replaced(MANIFEST, os.mkfifo), "a pipe, not a regular file"),
     "manifest that never ends": (
         _replaced(MANIFEST, lambda path: path.symlink_to("/dev/zero")),

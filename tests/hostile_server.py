@@ -4,10 +4,10 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple, Self
+from collections.abc import Callable
+from typing import NamedTuple
 
-from rlver_gym.testing.http import Connection, Listener, Request
+from rlver_gym.testing.http import Listener
 from rlver_gym.util.errors import UnknownName
 
 _MOST_SENT = 64 << 20
@@ -63,7 +63,7 @@ class Mode(NamedTuple):
     """What is done for the first request, for the second, and so on; then the first again."""
 
     @property
-    def group(self) -> str:
+    def group(self):
         """What it is an example of."""
         return self.name.partition(".")[0]
 
@@ -82,28 +82,28 @@ class HostileServer:
     the mode, and `<TRAP>` for another server where nobody should ever come.
     """
 
-    def __init__(self, modes: Collection[Mode]) -> None:
+    def __init__(self, modes):
         """Begin to serve these modes. Raises OSError when there is no free port."""
-        self.requests: Counter[str] = Counter()
+        self.requests = Counter()
         """How many requests came for each mode."""
-        self.strays: list[str] = []
+        self.strays = []
         """Requests that came where nobody should: their method, path and, if they have one, cookie.
         """
         self._modes = {mode.name: mode for mode in modes}
-        self._groups: dict[str, list[Mode]] = {}
+        self._groups = {}
         for mode in modes:
             self._groups.setdefault(mode.group, []).append(mode)
-        self._of_group: Counter[str] = Counter()
+        self._of_group = Counter()
         self._trap = Listener(self._record_stray)
         self._listener = Listener(self._handle)
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.stop()
 
-    def base_url(self, name: str) -> str:
+    def base_url(self, name):
         """Where a mode is served, or a group, whose modes take turns. UnknownName for neither."""
         if name not in self._modes and name not in self._groups:
             raise UnknownName.of(
@@ -111,18 +111,18 @@ class HostileServer:
             )
         return f"http://127.0.0.1:{self._listener.port}/{name}/v1"
 
-    def stop(self) -> None:
+    def stop(self):
         """Break off what is under way and free the ports. A second time does nothing."""
         self._listener.stop()
         self._trap.stop()
 
-    async def _record_stray(self, request: Request, connection: Connection) -> None:
+    async def _record_stray(self, request, connection):
         self.strays.append(
             f"{request.method} {request.path} {request.headers.get('cookie', '')}".strip()
         )
         connection.send(200, {"choices": [{"message": {"content": "You should not be here."}}]})
 
-    async def _handle(self, request: Request, connection: Connection) -> None:
+    async def _handle(self, request, connection):
         _, name, *rest = [*request.path.split("/"), ""]
         mode = self._select_mode(name)
         if mode is None or rest[:3] != ["v1", "chat", "completions"] or "cookie" in request.headers:
@@ -134,7 +134,7 @@ class HostileServer:
         for step in mode.turns[turn]:
             await _run_step(step, connection, fill)
 
-    def _select_mode(self, name: str) -> Mode | None:
+    def _select_mode(self, name):
         if name in self._modes:
             return self._modes[name]
         group = self._groups.get(name)
@@ -144,13 +144,13 @@ class HostileServer:
         return group[(self._of_group[name] - 1) % len(group)]
 
 
-async def _drain(connection: Connection) -> None:
+async def _drain(connection):
     """Wait until most of what was written is sent, so that an endless answer takes no memory."""
     while connection._transport.get_write_buffer_size() > 1 << 18:
         await asyncio.sleep(0.005)
 
 
-async def _run_step(step: Step, connection: Connection, fill: Callable[[bytes], bytes]) -> None:
+async def _run_step(step, connection, fill):
     match step:
         case Send(data):
             connection.write(fill(data))
@@ -174,7 +174,7 @@ async def _run_step(step: Step, connection: Connection, fill: Callable[[bytes], 
             connection.reset()
 
 
-def _filler(request: Request, here: str, trap: str) -> Callable[[bytes], bytes]:
+def _filler(request, here, trap):
     """What fills in the marks of a mode for this request."""
     marks = {"<HERE>": here, "<TRAP>": trap, **_of_key(request.headers), **_of_words(request.body)}
     return lambda data: _fill_marks(data, marks) if b"<" in data[:_LARGEST_FILLED] else data
@@ -183,13 +183,13 @@ def _filler(request: Request, here: str, trap: str) -> Callable[[bytes], bytes]:
 _LARGEST_FILLED = 1 << 16
 
 
-def _fill_marks(data: bytes, marks: Mapping[str, str]) -> bytes:
+def _fill_marks(data, marks):
     for mark, text in marks.items():
         data = data.replace(mark.encode(), text.encode())
     return data
 
 
-def _of_key(headers: Mapping[str, str]) -> dict[str, str]:
+def _of_key(headers):
     key = headers.get("authorization", "").removeprefix("Bearer ") or "none"
     return {
         "<KEY>": key,
@@ -199,9 +199,9 @@ def _of_key(headers: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _of_words(body: bytes) -> dict[str, str]:
+def _of_words(body):
     """The request's words, fit to stand in a JSON string."""
-    messages: Sequence[Mapping[str, object]] = json.loads(body)["messages"]
+    messages = json.loads(body)["messages"]
     said = "\n".join(str(message["content"]) for message in messages)
     person = _PROFILE.search(said)
     return {

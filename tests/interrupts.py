@@ -2,15 +2,11 @@
 
 import os
 import signal
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
-
-import pytest
 
 
 @contextmanager
-def heeding_ctrl_c() -> Iterator[None]:
+def heeding_ctrl_c():
     """What is started here heeds SIGINT, which shells have ignored in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -23,14 +19,12 @@ class Killed(Exception):
     """Nobody is prepared for it."""
 
 
-def end_in(
-    patch: pytest.MonkeyPatch, place: tuple[Any, str, int], ending: str
-) -> type[BaseException]:
+def end_in(patch, place, ending):
     """Have that call of a function of a module killed, or a signal sent there; what is raised."""
     module, name, at = place
     do, calls = getattr(module, name), []
 
-    def end_and_do(*given: Any, **named: Any) -> Any:
+    def end_and_do(*given, **named):
         calls.append(name)
         if len(calls) == at and ending == "killed":
             raise Killed

@@ -7,7 +7,7 @@ ROOT = Path(__file__).parent.parent
 DATA = ROOT / "tests" / "data"
 
 
-def _read_names(place: str, pattern: str) -> list[str]:
+def _read_names(place, pattern):
     names = re.search(pattern, (ROOT / place).read_text(encoding="utf-8"), re.MULTILINE)
     assert names, place
     return re.findall(r"\w+", names[1])

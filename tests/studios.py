@@ -1,10 +1,8 @@
 """A studio on a real port, and a client that has its cookie."""
 
 import json
-from collections.abc import Sequence
 from contextlib import closing
-from http.client import HTTPConnection, HTTPResponse
-from pathlib import Path
+from http.client import HTTPConnection
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -16,7 +14,7 @@ from rlver_gym.util.errors import MissingExtra, needs_extra
 class Kind:
     """An agent of somebody's own, which may support a person in need."""
 
-    def reply(self, messages: object) -> str:
+    def reply(self, messages):
         return "I hear you."
 
 
@@ -29,7 +27,7 @@ class Answer(NamedTuple):
     body: Any
 
 
-def read_answer(response: HTTPResponse) -> Answer:
+def read_answer(response):
     text = response.read().decode()
     headers = {name.lower(): value for name, value in response.getheaders()}
     is_json = text and "json" in headers.get("content-type", "")
@@ -37,39 +35,35 @@ def read_answer(response: HTTPResponse) -> Answer:
 
 
 class Client:
-    def __init__(self, server: Any, folder: Path, out: Path) -> None:
+    def __init__(self, server, folder, out):
         self.server, self.folder, self.out = server, folder, out
         self.run = folder.name
         self.cookie = f"studio_{server.port}={server.token}"
 
-    def ask(
-        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
-    ) -> Answer:
+    def ask(self, method, path, body=None, headers=None):
         connection = HTTPConnection("127.0.0.1", self.server.port, timeout=60)
         with closing(connection):
             connection.request(method, path, body, headers or {})
             return read_answer(connection.getresponse())
 
-    def get(self, name: str, /, **fields: Any) -> Any:
+    def get(self, name, /, **fields):
         return self.call("GET", f"/api/{name}?{urlencode(fields)}").body
 
-    def post(self, name: str, /, **fields: Any) -> Any:
+    def post(self, name, /, **fields):
         return self.call("POST", f"/api/{name}", json.dumps(fields)).body
 
-    def call(self, method: str, path: str, body: str | None = None) -> Answer:
+    def call(self, method, path, body=None):
         answer = self.ask(method, path, body, {"cookie": self.cookie})
         assert answer.status == 200, answer
         return answer
 
-    def refusal(self, name: str, /, **fields: Any) -> str:
+    def refusal(self, name, /, **fields):
         answer = self.ask("POST", f"/api/{name}", json.dumps(fields), {"cookie": self.cookie})
         assert answer.status in (400, 422), answer
         return answer.body["problem"]
 
 
-def start_studio(
-    folders: list[Path], out: Path, personas: str | None = None, agents: Sequence[str] = (KIND,)
-) -> Any:
+def start_studio(folders, out, personas=None, agents=(KIND,)):
     """Not entered yet; skips where the extra is missing."""
     try:
         with needs_extra("studio"):

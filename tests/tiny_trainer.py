@@ -1,10 +1,8 @@
 """TRL's own trainer around a tiny model, for tests. Needs trl."""
 
 import tempfile
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trl
@@ -12,7 +10,7 @@ from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUs
 
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
 from rlver_gym.policy.models.model import load_model, load_tokenizer
-from rlver_gym.policy.models.sampler import Completion, Prompt, Sampling
+from rlver_gym.policy.models.sampler import Completion
 from rlver_gym.policy.models.tiny_model import build_tiny_model
 
 TRL_MARKS = [
@@ -29,26 +27,26 @@ PEOPLE = ("noor-the-old-dog", "clara-silent-kitchen")
 
 
 @lru_cache(maxsize=1)
-def _model() -> tuple[tempfile.TemporaryDirectory[str], str]:
+def _model():
     kept = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
     build_tiny_model(Path(kept.name), seed=3, vocab=600)
     return kept, kept.name
 
 
-def tiny_model() -> str:
+def tiny_model():
     """The folder of a tiny model; not to be written to."""
     return _model()[1]
 
 
 def make_trainer(
-    folder: str | Path,
+    folder,
     rows=None,
     rewards=final_emotion,
     chat_template=None,
     factory=None,
     rollout=None,
     **settings,
-) -> GRPOTrainer:
+):
     """Two prompts a step, two dialogues each, unless the settings say otherwise."""
     tokenizer = load_tokenizer(tiny_model())
     tokenizer.chat_template = chat_template or tokenizer.chat_template
@@ -77,7 +75,7 @@ def make_trainer(
     )
 
 
-def batch_of(trainer: Any) -> list[dict[str, Any]]:
+def batch_of(trainer):
     """The rows that TRL hands over in its first step."""
     return next(iter(trainer.get_train_dataloader()))
 
@@ -87,13 +85,13 @@ class Reciting:
 
     at_once = None
 
-    def __init__(self, utterances: Sequence[str]) -> None:
+    def __init__(self, utterances):
         tokenizer = load_tokenizer(tiny_model())
         self.turns = [tokenizer(f"{one}{tokenizer.eos_token}")["input_ids"] for one in utterances]
 
-    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+    def sample(self, prompts, sampling):
         ids = self.turns.pop(0)
         return [Completion(ids, [-1.0] * len(ids)) for _ in prompts]
 
-    def forget(self) -> None:
+    def forget(self):
         """There is nothing to forget."""

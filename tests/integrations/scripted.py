@@ -2,13 +2,12 @@
 
 import json
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
 
 from rlver_gym import EmpathyEnv
-from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, TextEpisode
+from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
 
 UTTERANCES = ("I'm listening. What happened?", "That sounds exhausting.", "What would help you?")
 LONG = (
@@ -25,9 +24,7 @@ LONG = (
 RUDE = "Shut up, you are pathetic. Nobody cares."
 
 
-def hold_episode(
-    persona: str, seed: int, utterances: Sequence[str] = (), **options: Any
-) -> TextEpisode:
+def hold_episode(persona, seed, utterances=(), **options):
     """An episode without a framework, until it ends or nothing is left to say."""
     episode = EpisodeHost(**options).episode(EpisodeSpec(persona, seed))
     episode.begin()
@@ -37,7 +34,7 @@ def hold_episode(
     return episode
 
 
-def find_private(sent: str, persona: str, seed: int, utterances: Sequence[str]) -> set[str]:
+def find_private(sent, persona, seed, utterances):
     """What only the person knows of what a server sent; AssertionError without the replies."""
     reference = EmpathyEnv(persona=persona, info="privileged")
     infos = [reference.reset(seed=seed)[1], *(reference.step(one)[-1] for one in utterances)]
@@ -58,10 +55,10 @@ def find_private(sent: str, persona: str, seed: int, utterances: Sequence[str]) 
 class SayUtterance(gym.Wrapper[str, Any, str, Any]):
     """Action i says the i-th utterance."""
 
-    def __init__(self, env: gym.Env[str, str], utterances: Sequence[str]) -> None:
+    def __init__(self, env, utterances):
         super().__init__(env)
         self.utterances = utterances
         self.action_space = gym.spaces.Discrete(len(utterances))
 
-    def step(self, action: Any) -> tuple[str, Any, bool, bool, dict[str, Any]]:
+    def step(self, action):
         return self.env.step(self.utterances[int(action)])

@@ -94,7 +94,7 @@ def test_any_body_is_an_answer_or_a_failure(examples):
         BODIES,
         st.sampled_from(["application/json", "text/html; charset=x", ""]) | st.text(max_size=80),
     )
-    def holds(body: bytes, kind: str) -> None:
+    def holds(body, kind):
         read = wire.parse_answer(body, kind)
         check_result(read.result)
         assert all(type(count) is int and 0 <= count < 1 << 40 for count in read[1:])

@@ -3,32 +3,29 @@
 import json
 from contextlib import ExitStack
 from http.client import HTTPConnection
-from typing import Any
 
 import pytest
-from studios import Answer, read_answer
+from studios import read_answer
 
 
 class Caller:
-    def __init__(self, port: int, token: str | None = None) -> None:
+    def __init__(self, port, token=None):
         self.connection = HTTPConnection("127.0.0.1", port, timeout=120)
         self.headers = {"content-type": "application/json"}
         if token:
             self.headers["authorization"] = f"Bearer {token}"
 
-    def __call__(
-        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
-    ) -> Answer:
+    def __call__(self, method, path, body=None, headers=None):
         content = json.dumps(body) if isinstance(body, dict) else body
         self.connection.request(method, path, content, {**self.headers, **(headers or {})})
         return read_answer(self.connection.getresponse())
 
-    def begin(self, **fields: Any) -> Any:
+    def begin(self, **fields):
         answer = self("POST", "/v1/episodes", fields)
         assert answer.status == 201, answer
         return answer.body
 
-    def step(self, episode: str, turn: int, utterance: str, request_id: str = "") -> Answer:
+    def step(self, episode, turn, utterance, request_id=""):
         body = {"request_id": request_id or f"r{turn}", "turn": turn, "utterance": utterance}
         return self("POST", f"/v1/episodes/{episode}/steps", body)
 
@@ -40,7 +37,7 @@ def serve():
 
     with ExitStack() as stack:
 
-        def start(token: str | None = None, users: Any = None, **settings: Any) -> Any:
+        def start(token=None, users=None, **settings):
             background = server.EpisodeServer(ServeSettings(**settings), token=token, users=users)
             return stack.enter_context(background)
 
@@ -57,9 +54,9 @@ def plain():
 
 @pytest.fixture
 def caller():
-    opened: list[Caller] = []
+    opened = []
 
-    def connect(server: Any, token: str | None = None) -> Caller:
+    def connect(server, token=None):
         opened.append(Caller(server.port, token))
         return opened[-1]
 

@@ -4,7 +4,6 @@ request id that it uses twice begins nothing. Loaded by it, by way of SCHEMATHES
 
 import random
 import re
-from typing import Any
 from uuid import uuid4
 
 import schemathesis
@@ -19,7 +18,7 @@ REPLACED = 0.8
 
 
 @schemathesis.hook
-def before_call(context: Any, case: Any, kwargs: Any) -> None:
+def before_call(context, case, kwargs):
     """A valid value stays a valid value, and an invalid one an invalid one."""
     if not isinstance(case.body, dict):
         return

@@ -21,6 +21,6 @@ class Played(NamedTuple):
     """Whether the framework was told that the user failed."""
 
 
-def find_words(chat: str) -> list[str]:
+def find_words(chat):
     """The person's words in a chat template with <|im_start|>."""
     return re.findall(r"<\|im_start\|>user\n(.*?)<\|im_end\|>", chat, re.DOTALL)

@@ -1,8 +1,6 @@
 """AgileRL: the utterances as tokens through its harness of rollouts."""
 
 import warnings
-from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -18,22 +16,22 @@ from rlver_gym.policy.models.model import load_tokenizer
 from rlver_gym.util.errors import UserFailed
 
 
-def make_harness(env: EmpathyTextEnv, **options: Any) -> RolloutHarness:
+def make_harness(env, **options):
     """AgileRL's harness of an environment, with the tokenizer of the smallest model."""
     return RolloutHarness.local(env, load_tokenizer("tiny"), max_turns=env.max_turns, **options)
 
 
-def complete(prompt: dict[str, Any], text: str) -> torch.Tensor:
+def complete(prompt, text):
     """The tokens of a prompt and of what is said then, as a policy gives them."""
     tokens = load_tokenizer("tiny").encode(f"{text}<|im_end|>", add_special_tokens=False)
     return torch.cat([prompt["input_ids"], torch.tensor([tokens])], dim=1)
 
 
-def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+def play(persona, seed, utterances, user="embedded"):
     env = EmpathyTextEnv(user=user)
     harness = make_harness(env)
     row = [spec.persona for spec in list_specs()].index(persona)
-    rewards: list[float] = []
+    rewards = []
     try:
         prompt, _ = harness.reset(seed=seed, row_index=row)
         for utterance in utterances:

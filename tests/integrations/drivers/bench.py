@@ -1,24 +1,21 @@
 """The benchmark, with an agent that says the utterances."""
 
-from collections.abc import Sequence
-
 import gymnasium as gym
 from integrations.drivers import Played
 
-from rlver_gym import Message
 from rlver_gym.bench.plan import BenchPlan, Case
 from rlver_gym.bench.run import run_case
 
 
 class Reciting:
-    def __init__(self, utterances: Sequence[str]) -> None:
+    def __init__(self, utterances):
         self.utterances = utterances
 
-    def reply(self, messages: Sequence[Message]) -> str:
+    def reply(self, messages):
         return self.utterances[sum(message.speaker == "agent" for message in messages)]
 
 
-def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+def play(persona, seed, utterances, user="embedded"):
     plan = BenchPlan(
         env="RLVER-Empathy-v0", agents=("listener",), persona_ids=(persona,), user=user
     )
@@ -29,7 +26,7 @@ def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedd
     return Played([float(turn.reward) for turn in turns], texts, episode.outcome == "failed")
 
 
-def _scene_seed(persona: str, seed: int) -> int:
+def _scene_seed(persona, seed):
     """What an environment draws for this seed; the benchmark is given it directly."""
     env = gym.make("RLVER-Empathy-v0", persona=persona)
     env.reset(seed=seed)

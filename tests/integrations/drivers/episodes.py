@@ -1,13 +1,11 @@
 """The core that every integration stands on."""
 
-from collections.abc import Sequence
-
 from integrations.drivers import Played
 
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
 
 
-def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+def play(persona, seed, utterances, user="embedded"):
     episode = EpisodeHost(user).episode(EpisodeSpec(persona, seed))
     episode.begin()
     for utterance in utterances:

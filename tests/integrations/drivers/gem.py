@@ -1,7 +1,5 @@
 """GEM: an environment of its registry, in a vector of one that its threads step."""
 
-from collections.abc import Sequence
-
 import gem
 from adapters.gem_env import ID
 from integrations.drivers import Played
@@ -9,7 +7,7 @@ from integrations.drivers import Played
 from rlver_gym.integrations.episodes import EpisodeSpec
 
 
-def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+def play(persona, seed, utterances, user="embedded"):
     spec = EpisodeSpec(persona)
     envs = gem.make_vec([ID], async_mode=True, specs=[spec], user=user)
     (first,), (info,) = envs.reset(seed=[seed])

@@ -1,17 +1,12 @@
 """Gymnasium itself: the reference."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import gymnasium as gym
 from integrations.drivers import Played
 
 import rlver_gym  # noqa: F401  (registers the ids)
 
 
-def play(
-    persona: str, seed: int, utterances: Sequence[str], user: str = "embedded", **options: Any
-) -> Played:
+def play(persona, seed, utterances, user="embedded", **options):
     env = gym.make(
         "RLVER-Empathy-v0", **{"persona": persona, "user": user, "on_failure": "truncate"} | options
     )

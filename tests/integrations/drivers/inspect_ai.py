@@ -2,20 +2,18 @@
 
 import gc
 import warnings
-from collections.abc import Sequence
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from inspect_ai import eval as run_eval
-from inspect_ai.model import ChatMessage, ModelOutput, ModelUsage, get_model
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from integrations.drivers import Played
 
 from rlver_gym.integrations.inspect_ai import DialogueRecord, rlver_empathy
 
 
-def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+def play(persona, seed, utterances, user="embedded"):
 
-    def speak(messages: list[ChatMessage], *_: Any) -> ModelOutput:
+    def speak(messages, *_):
         turn = sum(one.role == "assistant" for one in messages)
         output = ModelOutput.from_content("mockllm", utterances[turn])
         output.usage = ModelUsage()  # without it, a table of tokens would be downloaded

@@ -2,18 +2,16 @@
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import uvicorn
-from fastapi import FastAPI
 from integrations.drivers import Played
 
 from rlver_gym.integrations.openenv import EmpathyAction, EmpathyClient, make_app
 
 
 @contextmanager
-def serve(app: FastAPI) -> Iterator[str]:
+def serve(app):
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
@@ -27,9 +25,9 @@ def serve(app: FastAPI) -> Iterator[str]:
         thread.join()
 
 
-def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
-    rewards: list[float] = []
-    texts: list[str] = []
+def play(persona, seed, utterances, user="embedded"):
+    rewards = []
+    texts = []
     with serve(make_app(user)) as url, EmpathyClient(base_url=url).sync() as client:
         try:
             texts.append(client.reset(persona=persona, seed=seed).observation.message)

@@ -4,7 +4,6 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 
@@ -16,7 +15,6 @@ import uvicorn
 from adapters.openreward_env import make_environment
 from integrations.drivers import Played
 from openreward import OpenReward
-from openreward.api.environments.client import Environment as RemoteEnvironment
 from openreward.api.environments.types import Task
 from openreward.api.errors import ToolFailed
 from openreward.environments import Server
@@ -25,7 +23,7 @@ from rlver_gym.integrations.episodes import DEFAULT_ENV
 
 
 @cache
-def _loop() -> asyncio.AbstractEventLoop:
+def _loop():
     """Of all servers of this process: sse-starlette 2 has an event that belongs to one loop."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, daemon=True).start()
@@ -33,7 +31,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 @contextmanager
-def serve(server: Server) -> Iterator[str]:
+def serve(server):
     config = uvicorn.Config(server.app, host="127.0.0.1", port=0, log_level="error")
     running = uvicorn.Server(config)
     ended = asyncio.run_coroutine_threadsafe(running.serve(), _loop())
@@ -47,18 +45,18 @@ def serve(server: Server) -> Iterator[str]:
 
 
 @contextmanager
-def connect(url: str, name: str = DEFAULT_ENV) -> Iterator[RemoteEnvironment]:
+def connect(url, name=DEFAULT_ENV):
     with OpenReward(api_key="none", base_url=url) as client:
         yield client.environments.get(name, variant=name, base_url=url)
 
 
-def task_of(persona: str, seed: int = 0, name: str = DEFAULT_ENV) -> Task:
+def task_of(persona, seed=0, name=DEFAULT_ENV):
     return Task(name, name, {"persona": persona, "seed": seed}, None)
 
 
-def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
-    rewards: list[float] = []
-    texts: list[str] = []
+def play(persona, seed, utterances, user="embedded"):
+    rewards = []
+    texts = []
     with (
         serve(Server([make_environment(user)])) as url,
         connect(url) as env,

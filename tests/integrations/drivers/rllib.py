@@ -4,8 +4,6 @@ the strategy view.
 """
 
 import warnings
-from collections.abc import Sequence
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -23,17 +21,17 @@ from rlver_gym.environment.strategy_env import TalkFeatures
 
 
 class OneAfterTheOther(TorchRLModule):
-    def setup(self) -> None:
+    def setup(self):
         self.turn = 0
 
-    def _forward(self, batch: Any, **context: Any) -> dict[str, Any]:
+    def _forward(self, batch, **context):
         self.turn += 1
         return {Columns.ACTIONS: np.array([self.turn - 1])}
 
 
-def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+def play(persona, seed, utterances, user="embedded"):
 
-    def make_env(env_config: Any) -> gym.Env[Any, Any]:
+    def make_env(env_config):
         text = gym.make("RLVER-Empathy-v0", persona=persona, user=user, on_failure="truncate")
         return DropFailedEpisodes(TalkFeatures(SayUtterance(text, utterances)))
 
@@ -47,7 +45,7 @@ def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedd
     with warnings.catch_warnings():  # RLlib registers every environment under the same id
         warnings.filterwarnings("ignore", message=".*Overriding environment rllib-single-agent-env")
         runner = SingleAgentEnvRunner(config=config, worker_index=0)
-    rewards: list[float] = []
+    rewards = []
     try:
         for _ in utterances:
             (turn,) = runner.sample(num_timesteps=1, explore=False)

@@ -1,8 +1,5 @@
 """Stable-Baselines3: its evaluation steps the dialogue; a policy chooses utterances by number."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 from integrations.drivers import Played
@@ -16,23 +13,23 @@ from rlver_gym.util.errors import UserFailed
 
 
 class OneAfterTheOther:
-    def __init__(self) -> None:
+    def __init__(self):
         self.turn = 0
 
-    def predict(self, observation: Any, **context: Any) -> tuple[np.ndarray, None]:
+    def predict(self, observation, **context):
         self.turn += 1
         return np.array([self.turn - 1]), None
 
 
-def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+def play(persona, seed, utterances, user="embedded"):
 
-    def make_env() -> gym.Env[Any, Any]:
+    def make_env():
         text = gym.make("RLVER-Empathy-v0", user=user)
         return Monitor(TalkFeatures(SayUtterance(MeetPersona(text, persona), utterances)))
 
     env = DummyVecEnv([make_env])
     env.seed(seed)
-    rewards: list[float] = []
+    rewards = []
     try:
         evaluate_policy(
             OneAfterTheOther(),
@@ -48,11 +45,9 @@ def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedd
 class MeetPersona(gym.Wrapper[str, str, str, str]):
     """Chooses the persona at reset, as `every_need` does."""
 
-    def __init__(self, env: gym.Env[str, str], persona: str) -> None:
+    def __init__(self, env, persona):
         super().__init__(env)
         self.persona = persona
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed=None, options=None):
         return self.env.reset(seed=seed, options={**(options or {}), "persona": self.persona})

@@ -1,13 +1,11 @@
 """SkyRL-Gym: `skyrl_gym.make`, then `init` and `step` as SkyRL's generator calls them."""
 
-from collections.abc import Sequence
-
 import skyrl_gym
 from adapters.skyrl_gym_env import make_rows
 from integrations.drivers import Played
 
 
-def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+def play(persona, seed, utterances, user="embedded"):
     row = next(one for one in make_rows(split="all", seeds=[seed]) if one["persona"] == persona)
     extras = {key: value for key, value in row.items() if key not in ("prompt", "env_class")}
     env = skyrl_gym.make(

@@ -1,7 +1,6 @@
 """TextArena: its usual loop of `get_observation`, an agent, and `step`."""
 
 import re
-from collections.abc import Sequence
 
 import adapters.textarena_env  # noqa: F401  (registers the games)
 import textarena as ta
@@ -11,15 +10,15 @@ from rlver_gym.integrations.episodes import EpisodeSpec
 
 
 class Script(ta.Agent):
-    def __init__(self, utterances: Sequence[str]) -> None:
+    def __init__(self, utterances):
         super().__init__()
         self.left = list(utterances)
 
-    def __call__(self, observation: str) -> str:
+    def __call__(self, observation):
         return self.left.pop(0)
 
 
-def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+def play(persona, seed, utterances, user="embedded"):
     env = ta.make("RLVER-Empathy-v0", specs=[EpisodeSpec(persona)], user=user)
     agent = Script(utterances)
     env.reset(num_players=1, seed=seed)

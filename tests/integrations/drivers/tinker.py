@@ -1,18 +1,16 @@
 """tinker-cookbook: a group rollout, its renderer for Qwen, a policy that recites in tokens."""
 
 import asyncio
-from collections.abc import Sequence
 from functools import cache
 
-import tinker
 from adapters.tinker_env import EmpathyGroupBuilder
 from integrations.drivers import Played, find_words
-from tinker_cookbook.completers import StopCondition, TokenCompleter, TokensWithLogprobs
-from tinker_cookbook.renderers import Renderer, get_renderer
+from tinker_cookbook.completers import TokenCompleter, TokensWithLogprobs
+from tinker_cookbook.renderers import get_renderer
 from tinker_cookbook.rl.rollouts import do_group_rollout
 from tinker_cookbook.tokenizer_utils import get_tokenizer, register_tokenizer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from rlver_gym.integrations.episodes import EpisodeSpec
 from rlver_gym.util.errors import UserFailed
@@ -21,7 +19,7 @@ TOKENIZER = "rlver/bytes"
 
 
 @cache
-def _tokenize_bytes() -> PreTrainedTokenizerBase:
+def _tokenize_bytes():
     """A token for each byte, and those of the chat format."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     bytes_only = Tokenizer(models.BPE({one: id for id, one in enumerate(alphabet)}, []))
@@ -34,21 +32,19 @@ def _tokenize_bytes() -> PreTrainedTokenizerBase:
 register_tokenizer(TOKENIZER, _tokenize_bytes)
 
 
-def make_renderer() -> Renderer:
+def make_renderer():
     return get_renderer("qwen3_instruct", get_tokenizer(TOKENIZER), model_name=TOKENIZER)
 
 
 class Script(TokenCompleter):
     """Says one utterance after the other in each of its dialogues, and "" when none is left."""
 
-    def __init__(self, renderer: Renderer, utterances: Sequence[str]) -> None:
+    def __init__(self, renderer, utterances):
         self.tokenizer = renderer.tokenizer
         self.utterances = utterances
-        self.prompts: list[str] = []
+        self.prompts = []
 
-    async def __call__(
-        self, model_input: tinker.ModelInput, stop: StopCondition, *, max_tokens: int | None = None
-    ) -> TokensWithLogprobs:
+    async def __call__(self, model_input, stop, *, max_tokens=None):
         prompt = str(self.tokenizer.decode(model_input.to_ints()))
         self.prompts.append(prompt)
         turn = prompt.count("<|im_start|>assistant") - 1
@@ -57,7 +53,7 @@ class Script(TokenCompleter):
         return TokensWithLogprobs(tokens=tokens, maybe_logprobs=[0.0] * len(tokens))
 
 
-def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+def play(persona, seed, utterances, user="embedded"):
     renderer = make_renderer()
     builder = EmpathyGroupBuilder(EpisodeSpec(persona, seed), renderer, group_size=1, user=user)
     policy = Script(renderer, utterances)

@@ -1,11 +1,9 @@
 """TorchRL: a rollout of the ChatEnv with a policy that says the utterances."""
 
 import math
-from collections.abc import Sequence
 
 from adapters.torchrl_env import EmpathyChatEnv
 from integrations.drivers import Played
-from tensordict import TensorDictBase
 from torchrl.data.llm import History
 from torchrl.modules.llm.policies import ChatHistory
 
@@ -16,17 +14,17 @@ from rlver_gym.util.errors import UserFailed
 class ScriptedPolicy:
     """Adds an utterance to the history, as TorchRL's language models do."""
 
-    def __init__(self, utterances: Sequence[str]) -> None:
+    def __init__(self, utterances):
         self._utterances = iter(utterances)
 
-    def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
+    def __call__(self, tensordict):
         prompt = tensordict["history"].prompt
         said = History(role="assistant", content=next(self._utterances), batch_size=(1,))
         full = prompt.append(said, inplace=False, dim=-1)
         return tensordict.set("history", ChatHistory(prompt=prompt, full=full, batch_size=(1,)))
 
 
-def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+def play(persona, seed, utterances, user="embedded"):
     env = EmpathyChatEnv([EpisodeSpec(persona, seed)], user=user)
     try:
         data = env.rollout(len(utterances), ScriptedPolicy(utterances))

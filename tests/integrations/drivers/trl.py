@@ -1,7 +1,6 @@
 """TRL: a `rollout_func` of its GRPOTrainer, with a sampler that says the utterances in tokens."""
 
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 
 from integrations.drivers import Played
@@ -10,7 +9,7 @@ from tiny_trainer import Reciting, make_trainer, tiny_model
 from rlver_gym.integrations.trl import Rollout, prompt_rows
 
 
-def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+def play(persona, seed, utterances, user="embedded"):
     rollout = Rollout(sampler=Reciting(utterances), user=user)
     rows = prompt_rows([persona], [seed])
     with warnings.catch_warnings():  # TRL and transformers warn of each other

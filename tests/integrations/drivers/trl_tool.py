@@ -1,7 +1,5 @@
 """TRL's `environment_factory`: the tool, which tells points by where the emotion is."""
 
-from collections.abc import Sequence
-
 from integrations.drivers import Played
 
 from rlver_gym.integrations.trl import prompt_rows
@@ -9,10 +7,10 @@ from rlver_gym.integrations.trl_tool import EmpathyTool
 from rlver_gym.util.errors import DialogueError
 
 
-def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+def play(persona, seed, utterances, user="embedded"):
     tool = EmpathyTool(user=user)
     texts = [tool.reset(**prompt_rows([persona], [seed])[0])]
-    rewards: list[float] = []
+    rewards = []
     for utterance in utterances:
         before = tool.get_reward()
         try:

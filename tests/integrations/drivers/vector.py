@@ -1,14 +1,12 @@
 """A vector environment of our own, whose other member talks to itself."""
 
-from collections.abc import Sequence
-
 import gymnasium as gym
 from integrations.drivers import Played
 
 import rlver_gym  # noqa: F401  (registers the ids)
 
 
-def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+def play(persona, seed, utterances, user="embedded"):
     env = gym.make_vec(
         "RLVER-Empathy-v0",
         num_envs=2,

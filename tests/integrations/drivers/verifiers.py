@@ -1,8 +1,6 @@
 """verifiers: what `vf-eval rlver-empathy` loads, on one task, with a reciting chat server."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
 
 import verifiers.v1 as vf
 from integrations.drivers import Played
@@ -10,7 +8,7 @@ from integrations.drivers import Played
 from rlver_gym.testing import ChatServer
 
 
-def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+def play(persona, seed, utterances, user="embedded"):
     with say_in_turn(utterances) as server:
         episode = run_task(server, persona, seed, agent={"max_turns": len(utterances)}, user=user)
         asked = [one["messages"] for one in server.requests]
@@ -20,14 +18,14 @@ def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedd
     return Played(episode.traces[0].info["turn_rewards"], texts)
 
 
-def say_in_turn(utterances: Sequence[str]) -> ChatServer:
+def say_in_turn(utterances):
     """A server whose model says these, whatever it is told."""
     return ChatServer(
         lambda body: utterances[sum(one["role"] == "assistant" for one in body["messages"])]
     )
 
 
-def run_task(server: ChatServer, persona: str, seed: int, **config: Any) -> vf.Episode:
+def run_task(server, persona, seed, **config):
     """One rollout; `config` is what stands under `--env`."""
     taskset = {"id": "rlver-empathy", "split": "all", "seeds": [seed]}
     env = vf.load_environment(vf.resolve_env_config({"taskset": taskset, **config}))
@@ -38,7 +36,7 @@ def run_task(server: ChatServer, persona: str, seed: int, **config: Any) -> vf.E
         sampling=vf.SamplingConfig(),
     )
 
-    async def run() -> vf.Episode:
+    async def run():
         async with env.serving():
             return await env.run_slot(*env.slots(task), context)
 

@@ -2,15 +2,11 @@
 
 import asyncio
 import warnings
-from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import torch
 from hydra import compose, initialize_config_module
 from integrations.drivers import Played, find_words
-from omegaconf import DictConfig
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 with warnings.catch_warnings():  # verl imports names of Ray that are deprecated
     warnings.simplefilter("ignore")
@@ -25,7 +21,7 @@ from rlver_gym.policy.models.model import load_model, load_tokenizer
 
 
 @cache
-def make_config(*overrides: str) -> DictConfig:
+def make_config(*overrides):
     """verl's own, for the tiny model. Not to be written to."""
     ours = [
         f"actor_rollout_ref.model.path={find_local_model('tiny')}",
@@ -40,19 +36,12 @@ def make_config(*overrides: str) -> DictConfig:
 class ScriptedServer:
     """A stand-in for verl's LLMServerClient: the token ids of a script, then none."""
 
-    def __init__(self, replies: Sequence[Sequence[int]]) -> None:
+    def __init__(self, replies):
         self._replies = iter(replies)
-        self.prompts: list[list[int]] = []
-        self.limits: list[int] = []
+        self.prompts = []
+        self.limits = []
 
-    async def generate(
-        self,
-        request_id: str,
-        *,
-        prompt_ids: list[int],
-        sampling_params: dict[str, Any],
-        priority: int = 0,
-    ) -> TokenOutput:
+    async def generate(self, request_id, *, prompt_ids, sampling_params, priority=0):
         self.prompts.append(list(prompt_ids))
         self.limits.append(sampling_params["max_tokens"])
         ids = list(next(self._replies, ()))[: sampling_params["max_tokens"]]
@@ -63,18 +52,11 @@ class ScriptedServer:
 class ModelServer:
     """A stand-in for verl's LLMServerClient: the tiny model, in whichever process asks it."""
 
-    def __init__(self) -> None:
-        self.calls: list[tuple[list[int], list[int]]] = []
+    def __init__(self):
+        self.calls = []
         """What was given and what was sampled, as token ids."""
 
-    async def generate(
-        self,
-        request_id: str,
-        *,
-        prompt_ids: list[int],
-        sampling_params: dict[str, Any],
-        priority: int = 0,
-    ) -> TokenOutput:
+    async def generate(self, request_id, *, prompt_ids, sampling_params, priority=0):
         torch.manual_seed(int(request_id[:8], 16) + len(prompt_ids))
         ids, logprobs = _generate(prompt_ids, sampling_params)
         self.calls.append((list(prompt_ids), ids))
@@ -85,11 +67,11 @@ STEPS = {"global_steps": 1, "min_global_steps": 1, "max_global_steps": 1}
 
 
 @cache
-def _tiny_model() -> PreTrainedModel:
+def _tiny_model():
     return load_model("tiny", device="cpu")
 
 
-def _generate(prompt_ids: list[int], sampling: dict[str, Any]) -> tuple[list[int], list[float]]:
+def _generate(prompt_ids, sampling):
     """A reply by transformers' own sampling, and its log-probabilities."""
     drawn = _tiny_model().generate(
         torch.tensor([prompt_ids]),
@@ -106,12 +88,7 @@ def _generate(prompt_ids: list[int], sampling: dict[str, Any]) -> tuple[list[int
     return ids.tolist(), logprob_TV.gather(1, ids[:, None])[:, 0].tolist()
 
 
-def make_loop(
-    server: ScriptedServer | ModelServer,
-    config: DictConfig,
-    tokenizer: PreTrainedTokenizerBase,
-    **options: Any,
-) -> EmpathyAgentLoop:
+def make_loop(server, config, tokenizer, **options):
     """As verl's worker makes it. To be called on an event loop."""
     return EmpathyAgentLoop(
         trainer_config=DictConfigWrap(config),
@@ -125,14 +102,14 @@ def make_loop(
     )
 
 
-def play(persona: str, seed: int, utterances: Sequence[str], user: str = "embedded") -> Played:
+def play(persona, seed, utterances, user="embedded"):
     """The utterances must last until the episode ends."""
     tokenizer = load_tokenizer("tiny")
     end = tokenizer.eos_token_id
     server = ScriptedServer([[*tokenizer.encode(one), end] for one in utterances])
     (row,) = dataset_rows([EpisodeSpec(persona, seed)])
 
-    async def run() -> Any:
+    async def run():
         loop = make_loop(server, make_config(), tokenizer, user=user)
         return await loop.run({}, raw_prompt=row["prompt"], extra_info=row["extra_info"])
 
