@@ -14,7 +14,7 @@ from faulty_server import Faults, FaultyServer
 from pydantic import SecretStr, ValidationError
 
 from rlver_gym.llm_client import wire
-from rlver_gym.llm_client.client import ChatClient, summarise_failures
+from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.connect import connect, spending
 from rlver_gym.llm_client.refusals import Failure, Kind
 from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices, public_url
@@ -244,11 +244,6 @@ def test_neither_key_nor_words_are_in_errors_tracebacks_logs_or_printed_values(c
     assert "HTTP 500" in text
     assert "HTTP 401" in text
     assert not [word for word in ("planted", "hunter2", "inheritance") if word in text]
-
-
-def test_reasons_are_counted_except_for_waiting():
-    failures = [Failure(Kind.BUSY, "busy"), Failure(Kind.BROKEN, "b")] * 2
-    assert summarise_failures(failures) == "busy; b (2×)"
 
 
 def body_of(choice):

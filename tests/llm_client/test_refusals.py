@@ -467,14 +467,3 @@ def test_a_credit_that_is_spent_stops_the_run_at_the_first_answer_wherever_it_is
         assert "insufficient balance" in str(found)
         assert "no credit left" in str(found)
         assert len(server.bodies) == 1
-
-
-def test_an_error_in_a_body_of_200_is_read_by_the_same_table():
-    body = {"error": {"message": "Content Exists Risk", "code": 400}}
-    server = Server(lambda sent: (200, body) if last_words(sent) == "1" else None)
-    with listening(server) as url:
-        first, second = ask(url, request("0"), request("1"), in_turn=True)
-    assert isinstance(first, ChatAnswer)
-    assert type(second) is ChatError
-    assert "content filter" in str(second)
-    assert len(server.bodies) == 2

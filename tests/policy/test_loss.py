@@ -25,16 +25,33 @@ def same(tensor, *values, tolerance=1e-12):
     assert tensor.flatten().tolist() == pytest.approx(values, abs=tolerance)
 
 
-def test_the_ratio_is_how_much_likelier_a_token_became():
-    same(algorithms.compute_token_ratio(t(log(0.6), log(0.1)), t(log(0.3), log(0.4))), 2, 0.25)
+RATIO = t(1.0, 1.5, 0.5, 1.5, 0.5)
+SAID_BT = torch.tensor([[False, True, True]])
+BY_HAND = [
+    (algorithms.compute_token_ratio, (t(log(0.6), log(0.1)), t(log(0.3), log(0.4))), [2, 0.25]),
+    # the geometric mean over what was said: sqrt(4 * 1)
+    (
+        algorithms.compute_sequence_ratio,
+        (t(0, log(0.8), log(0.2)), t(0, log(0.2), log(0.2)), SAID_BT),
+        [2, 2, 2],
+    ),
+    # good tokens gain nothing above 1.2, bad ones nothing below 0.8; else they count in full
+    (algorithms.clipped_surrogate, (RATIO, t(2, 2, 2, -2, -2)), [-2, -2.4, -1, 3, 1.6]),
+    (algorithms.clipped_surrogate, (t(1.5, 1.25), t(1, 1), 0.2, 0.28), [-1.28, -1.25]),
+    # the policy says 0.5, the reference 0.25: log ratio log 2
+    (algorithms.estimate_kl_divergence, (t(log(0.5)), t(log(0.25))), [0.5 - 1 + log(2)]),
+    (algorithms.compute_value_loss, (t(1, 3), t(9, 9), t(2, 0)), [0.5, 4.5]),
+    # old 0, clip 0.5, target 2: from 1 the kept value is 0.5, error 1.5 against 1; from -1 it is
+    # -0.5, error 2.5 against 3
+    (algorithms.compute_value_loss, (t(1, -1), t(0, 0), t(2, 2), 0.5), [1.5**2 / 2, 4.5]),
+    # a ratio on its bound is not outside
+    (algorithms.find_clipped_ratios, (t(0.5, 0.75, 1, 1.25, 1.5), 0.25, 0.25), [1, 0, 0, 0, 1]),
+]
 
 
-def test_the_ratio_of_a_sequence_is_the_geometric_mean_over_what_was_said():
-    action_mask_BT = torch.tensor([[False, True, True]])
-    ratio_BT = algorithms.compute_sequence_ratio(
-        t(0, log(0.8), log(0.2)), t(0, log(0.2), log(0.2)), action_mask_BT
-    )
-    same(ratio_BT, 2, 2, 2)  # sqrt(4 * 1)
+@pytest.mark.parametrize(("compute", "given", "wanted"), BY_HAND)
+def test_what_losses_are_made_of_by_hand(compute, given, wanted):
+    same(compute(*given), *wanted)
 
 
 def test_the_ratio_of_a_sequence_passes_each_token_its_own_gradient():
@@ -44,21 +61,6 @@ def test_the_ratio_of_a_sequence_passes_each_token_its_own_gradient():
     )
     (ratio_BT * t(3.0, 5.0)).sum().backward()
     same(logprob_BT.grad, 6, 10)
-
-
-def test_the_clipped_surrogate_by_hand():
-    # good tokens gain nothing above 1.2, bad ones nothing below 0.8; the other way round they count
-    # in full
-    ratio_BT, advantage_BT = t(1.0, 1.5, 0.5, 1.5, 0.5), t(2.0, 2.0, 2.0, -2.0, -2.0)
-    same(algorithms.clipped_surrogate(ratio_BT, advantage_BT), -2, -2.4, -1, 3, 1.6)
-
-
-def test_clip_higher_lets_unlikely_tokens_grow_further():
-    same(
-        algorithms.clipped_surrogate(t(1.5, 1.25), t(1.0, 1.0), clip_low=0.2, clip_high=0.28),
-        -1.28,
-        -1.25,
-    )
 
 
 def test_where_the_ratio_is_clipped_no_gradient_flows():
@@ -107,11 +109,6 @@ def test_importance_is_truncated_and_carries_no_gradient():
     assert not loss_weight_BT.requires_grad
 
 
-def test_the_divergence_by_hand():
-    # the policy says 0.5, the reference 0.25: log ratio log 2
-    same(algorithms.estimate_kl_divergence(t(log(0.5)), t(log(0.25))), 0.5 - 1 + log(2))
-
-
 def test_the_estimate_of_the_divergence_has_the_true_one_as_its_mean():
     policy, reference = (
         torch.tensor([0.5, 0.3, 0.2]).double(),
@@ -122,26 +119,8 @@ def test_the_estimate_of_the_divergence_has_the_true_one_as_its_mean():
     assert (policy * estimates).sum() == pytest.approx(true)
 
 
-def test_the_value_loss_is_half_the_squared_error():
-    same(algorithms.compute_value_loss(t(1.0, 3.0), t(9.0, 9.0), t(2.0, 0.0)), 0.5, 4.5)
-
-
-def test_the_clipped_value_loss_takes_the_worse_of_both():
-    # old 0, clip 0.5, target 2: from 1.0 the kept value is 0.5, error 1.5 against 1; from -1 it is
-    # -0.5, error 2.5 against 3
-    same(
-        algorithms.compute_value_loss(t(1.0, -1.0), t(0.0, 0.0), t(2.0, 2.0), clip=0.5),
-        1.5**2 / 2,
-        4.5,
-    )
-
-
-def test_a_ratio_on_its_bound_is_not_outside():
-    same(algorithms.find_clipped_ratios(t(0.5, 0.75, 1.0, 1.25, 1.5), 0.25, 0.25), 1, 0, 0, 0, 1)
-
-
 # Three sequences: two of episode 4 (1 and 3 said tokens), one of episode 7 (4 said tokens).
-SAID_BT = torch.tensor([[0, 1, 0, 0, 0], [0, 1, 1, 1, 0], [0, 1, 1, 1, 1]]).bool()
+MASK_BT = torch.tensor([[0, 1, 0, 0, 0], [0, 1, 1, 1, 0], [0, 1, 1, 1, 1]]).bool()
 EPISODE_B = torch.tensor([4, 4, 7])
 REPLY_BT = torch.tensor([[0, 0, 0, 0, 0], [0, 1, 1, 1, 0], [0, 5, 5, 5, 6]])
 
@@ -158,13 +137,13 @@ REPLY_BT = torch.tensor([[0, 0, 0, 0, 0], [0, 1, 1, 1, 0], [0, 5, 5, 5, 6]])
     ],
 )
 def test_the_weight_of_a_token_by_hand(aggregate, each_B):
-    weight_BT = compute_token_weights(SAID_BT, REPLY_BT, EPISODE_B, aggregate, constant=10)
-    wanted = torch.stack([torch.tensor(each).expand(5) for each in each_B]) * SAID_BT
+    weight_BT = compute_token_weights(MASK_BT, REPLY_BT, EPISODE_B, aggregate, constant=10)
+    wanted = torch.stack([torch.tensor(each).expand(5) for each in each_B]) * MASK_BT
     assert torch.allclose(weight_BT, wanted)
-    nothing = compute_token_weights(SAID_BT & False, REPLY_BT, EPISODE_B, aggregate, constant=10)
-    assert torch.equal(nothing, torch.zeros(SAID_BT.shape))
-    no_rows = compute_token_weights(SAID_BT[:0], REPLY_BT[:0], EPISODE_B[:0], aggregate)
-    assert no_rows.shape == (0, SAID_BT.shape[1])
+    nothing = compute_token_weights(MASK_BT & False, REPLY_BT, EPISODE_B, aggregate, constant=10)
+    assert torch.equal(nothing, torch.zeros(MASK_BT.shape))
+    no_rows = compute_token_weights(MASK_BT[:0], REPLY_BT[:0], EPISODE_B[:0], aggregate)
+    assert no_rows.shape == (0, MASK_BT.shape[1])
 
 
 # Two said tokens of one reply each: likelier by a factor of 2 and good, less likely by a half, bad.

@@ -62,12 +62,6 @@ def test_the_tiny_model_is_decided_by_its_seed(tiny_folder, tmp_path):
     )
 
 
-def test_the_corpus_holds_both_sides_of_dialogues():
-    lines = list(generate_tokenizer_corpus(people=2))
-    assert len(lines) > 10
-    assert list(generate_tokenizer_corpus(people=2)) == lines
-
-
 def test_a_local_model_is_made_once(monkeypatch, tmp_path):
     monkeypatch.setenv("RLVER_GYM_CACHE", str(tmp_path / "cache"))
     folder = Path(find_local_model("tiny"))

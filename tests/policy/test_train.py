@@ -484,16 +484,10 @@ def test_every_option_is_refused_or_changes_what_is_learned(algo, compare):
 @pytest.mark.parametrize(
     ("options", "name"),
     [
-        ({"algo": "ppo", "advantage": "turn"}, "advantage"),
         ({"algo": "ppo", "group_size": 8}, "group_size"),
         ({"algo": "grpo", "critic_lr": 1e-3}, "critic_lr"),
         ({"algo": "grpo", "critic_knows": "persona"}, "critic_knows"),
-        ({"algo": "grpo", "gamma": 0.9}, "gamma"),
-        ({"algo": "grpo", "compare": "replies", "advantage": "turn"}, "advantage"),
-        ({"algo": "ppo", "compare": "replies", "gamma": 0.5}, "gamma"),
-        ({"algo": "grpo", "clip_low": 0.1}, "clip_low"),  # of one step an iteration
         ({"algo": "ppo", "target_kl": 0.1}, "target_kl"),
-        ({"dtype": "float32", "tis_cap": 3.0}, "tis_cap"),
         ({"vllm_seeds": True}, "vllm_seeds"),
         ({"eval_every": 0, "stop_on_alarm": True}, "stop_on_alarm"),
     ],
