@@ -1,11 +1,7 @@
 """Benchmarks with chat models: recorded, replayed, stopped, resumed, verified without a server."""
 
 import json
-import os
 import sqlite3
-import subprocess
-import sys
-import time
 import zlib
 from contextlib import closing
 from statistics import fmean
@@ -33,7 +29,6 @@ from rlver_gym.util.errors import (
     BudgetSpent,
     CacheError,
     RunError,
-    ServerUnreachable,
 )
 
 PEOPLE = library().ids("demo")[:3]
@@ -174,44 +169,6 @@ def test_a_spent_budget_stops_the_run_and_the_same_command_goes_on(recorded, ser
     assert (tmp_path / EPISODES).read_bytes() == (recorded / EPISODES).read_bytes()
     rows = ResponseCache(recorded / RESPONSE_CACHE_FILE).rows()
     assert len(server.requests) - before == sum(1 for _ in rows)
-
-
-def test_a_lost_server_stops_the_run_and_keeps_what_was_finished(recorded, tmp_path):
-    with ChatServer(ANSWERS) as dying:
-        list(run(plan(dying, agents=AGENTS[:1]), tmp_path / "part"))
-        cache = tmp_path / "part" / RESPONSE_CACHE_FILE
-    with pytest.raises(ServerUnreachable, match=r"nothing answers at http://127\.0\.0\.1"):
-        list(run(plan(None, chat={"response_cache": cache}), tmp_path / "run"))
-    kept = (tmp_path / "run" / EPISODES).read_bytes()
-    assert kept
-    assert (recorded / EPISODES).read_bytes().startswith(kept)
-
-
-@pytest.mark.slow
-def test_killed_at_any_moment_it_ends_the_same_and_pays_little_twice(recorded, tmp_path):
-    words = f"bench --user openai:user --seeds 1 --concurrency 4 --out {tmp_path}".split()
-    words += [word for agent in AGENTS for word in ("--agent", agent)]
-    words += [word for persona in PEOPLE for word in ("--persona", persona)]
-    command = [sys.executable, "-m", "rlver_gym", *words]
-    with ChatServer(ANSWERS, latency_s=0.05) as slow:
-        env = os.environ | {"OPENAI_BASE_URL": slow.base_url, "OPENAI_API_KEY": "any"}
-        for wanted in (30, 60):
-            process = subprocess.Popen(
-                command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
-            deadline = time.monotonic() + 200
-            while len(slow.requests) < wanted:
-                assert time.monotonic() < deadline
-                assert process.poll() is None
-                time.sleep(0.01)
-            process.kill()
-            process.wait()
-        done = subprocess.run(command, env=env, capture_output=True, text=True)
-        asked = len(slow.requests)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / EPISODES).read_bytes() == (recorded / EPISODES).read_bytes()
-    different = sum(1 for _ in ResponseCache(tmp_path / RESPONSE_CACHE_FILE).rows())
-    assert different <= asked <= different + 2 * 4
 
 
 def test_a_fingerprint_holds_what_changes_answers_and_not_how_they_are_fetched(server):

@@ -102,15 +102,6 @@ def test_a_file_of_opinions_that_is_damaged_is_named(folder, name, line, problem
         gather_opinions(folder, dialogues(folder), {})
 
 
-def test_a_benchmark_asks_for_a_second_opinion_at_once(tmp_path):
-    asked = f"bench --agent comfort --persona {PEOPLE[0]} --seeds 1 --reference embedded".split()
-    asked += ["--out", str(tmp_path / "run")]
-    assert "embedded" in invoke_well(*asked)
-    told = json.loads(invoke_well(*asked, "--json"))
-    emotions = told["opinions"]["emotions"]
-    assert emotions["embedded"] == emotions["score"] == {"comfort": told["scores"][0]["final"][0]}
-
-
 def test_all_that_is_known_of_a_run_is_in_its_report(folder):
     scores = {"core_insight": 4, "creativity": 2}
     write(folder / "judgements.jsonl", [{"dialogue": f"listener/{PEOPLE[0]}/0", "scores": scores}])
