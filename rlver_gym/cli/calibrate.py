@@ -88,12 +88,12 @@ def calibrate(
         yes,
     )
     judged = ask_all(judge_places(judge, places), "judging", len(places))
-    found = summarise(judged)
+    calibration = summarise(judged)
     result: dict[str, Any] = {
         "user": user,
         "user_version": judge.version,
-        "verdict": found.verdict,
-        **found._asdict(),
+        "verdict": calibration.verdict,
+        **calibration._asdict(),
         "failures": [x.failure for x in judged if x.failure],
         "spent": spending(settings).summary(),
     }
@@ -106,29 +106,31 @@ def calibrate(
         return
     console = SafeConsole()
     console.print_table(
-        _build_rows(found), f"{name} beside two readers", [_VERDICTS[found.verdict]]
+        _build_rows(calibration), f"{name} beside two readers", [_VERDICTS[calibration.verdict]]
     )
     console.print_line(f"Spent: {result['spent']}. Kept in {path}.")
 
 
-def _build_rows(found: Calibration) -> list[tuple[str, str, str]]:
-    readers = f"two readers {found.readers_within:.2f}; to pay: from {PAYS}"
-    swapped = f"with another person's card {found.swapped:.2f}"
+def _build_rows(calibration: Calibration) -> list[tuple[str, str, str]]:
+    readers = f"two readers {calibration.readers_within:.2f}; to pay: from {PAYS}"
+    swapped = f"with another person's card {calibration.swapped:.2f}"
     top_one = "of what the best is worth to readers; by lot 0 %"
     rows = [
         ("", "model", "for comparison"),
-        ("r within a place", _format_interval(found.within), readers),
-        ("… within dialogues", _format_interval(found.within_dialogues), ""),
-        ("… within moments", _format_interval(found.within_moments), swapped),
-        ("r between dialogues", _format_interval(found.between), f"to rank: from {RANKS}"),
-        ("sign right", _format_share(found.sign), "to pay: 80 %"),
-        ("pays more by", f"{found.bias:+.1f}", "points a reply than readers"),
-        ("best of six", _format_share(found.top_one), top_one),
-        ("pairs paid alike", _format_share(found.ties), "of those that readers tell apart"),
-        ("pairs that turn", _format_share(found.flips), "when shown in reverse order"),
-        ("r with length", f"{found.length:.2f}", f"readers {found.readers_length:.2f}"),
+        ("r within a place", _format_interval(calibration.within), readers),
+        ("… within dialogues", _format_interval(calibration.within_dialogues), ""),
+        ("… within moments", _format_interval(calibration.within_moments), swapped),
+        ("r between dialogues", _format_interval(calibration.between), f"to rank: from {RANKS}"),
+        ("sign right", _format_share(calibration.sign), "to pay: 80 %"),
+        ("pays more by", f"{calibration.bias:+.1f}", "points a reply than readers"),
+        ("best of six", _format_share(calibration.top_one), top_one),
+        ("pairs paid alike", _format_share(calibration.ties), "of those that readers tell apart"),
+        ("pairs that turn", _format_share(calibration.flips), "when shown in reverse order"),
+        ("r with length", f"{calibration.length:.2f}", f"readers {calibration.readers_length:.2f}"),
     ]
-    return rows + ([("places that failed", str(found.failed), "")] if found.failed else [])
+    return rows + (
+        [("places that failed", str(calibration.failed), "")] if calibration.failed else []
+    )
 
 
 def _format_share(share: float) -> str:

@@ -116,7 +116,7 @@ def _result_to_json(done: ExportResult) -> dict[str, object]:
         "dialogues": len(done.chosen.records),
         "left_out": done.chosen.left_out,
         "points_by_turn": _count_pairs_by_turn(done),
-        "problems": {str(one.folder): one.to_dict() for one in done.problems if one},
+        "problems": {str(run.folder): run.to_dict() for run in done.problems if run},
     }
 
 

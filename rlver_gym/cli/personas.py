@@ -152,7 +152,6 @@ def new(
 @app.command("pair")
 def pair_(
     folder: Annotated[Path, typer.Argument(help="A folder with people/ and stories/.")],
-    each: Annotated[int, typer.Option(min=1, max=20, help="People for each story.")] = 4,
 ) -> None:
     """Pair each story of a library with people who may have lived it: writes FOLDER/index.yaml."""
     cards: list[dict[str, Any]] = [
@@ -161,9 +160,7 @@ def pair_(
     ]
     if not all(cards):
         raise CardError(f"{folder}: needs people/*.yaml and stories/*.yaml. Write both first.")
-    pairs = sorted(
-        pair_people_with_stories(*cards, each=each), key=lambda pair: (pair.split, pair.id)
-    )
+    pairs = sorted(pair_people_with_stories(*cards), key=lambda pair: (pair.split, pair.id))
     lines = [f"  - {{{', '.join(f'{k}: {v}' for k, v in pair)}}}" for pair in pairs]
     text = "\n".join(["language: en", "personas:", *lines, ""])
     write_atomically(folder / "index.yaml", text)

@@ -19,7 +19,7 @@ from rlver_gym.cli.servers import UserOption, Yes, parse_user_options
 from rlver_gym.cli.train import import_with_torch
 from rlver_gym.corpora.corpus import ENV, Corpus, append_ratings
 from rlver_gym.corpora.levels import Level, measure_levels
-from rlver_gym.corpora.sheets import ANCHORS, read_sheets, write_sheets
+from rlver_gym.corpora.sheets import read_sheets, write_sheets
 from rlver_gym.llm_client.response_cache import ResponseCache, Row
 from rlver_gym.policy.models.precision import Dtype
 from rlver_gym.util.groups import group
@@ -127,9 +127,6 @@ def write(
     recorded: Annotated[
         Path, typer.Option(help="The rated corpus that the anchors are taken from.")
     ],
-    anchor: Annotated[
-        tuple[str, str], typer.Option(help="Two of its supporters, who stand in every sheet.")
-    ] = ANCHORS,
     size: Annotated[int, typer.Option(min=4, help="Replies of a sheet, at most.")] = 80,
     seed: Annotated[int, typer.Option(min=0, help="Decides the order.")] = 0,
 ) -> None:
@@ -146,7 +143,7 @@ def write(
     Example: rlver-gym sheets write drawn --recorded recordings/en/train --out sheets
     """
     how = {"most": size, "seed": seed}
-    count = write_sheets(Corpus(corpus), Corpus(recorded), out, anchors=anchor, **how)
+    count = write_sheets(Corpus(corpus), Corpus(recorded), out, **how)
     SafeConsole().print_line(f"{count} sheets: {out}")
 
 

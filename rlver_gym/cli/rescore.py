@@ -91,24 +91,24 @@ def rescore(
     announce_cost(users, estimate, options, yes)
     rescored = appraise_by(users, dialogues)
     compared = {name: compare_scores(each) for name, each in rescored.items()}
-    found = gather_opinions(run, dialogues, rescored)
-    recorded = ", ".join(sorted({one.user for one in dialogues}))
+    opinions = gather_opinions(run, dialogues, rescored)
+    recorded = ", ".join(sorted({dialogue.user for dialogue in dialogues}))
     if as_json:
         told = [
-            {"user": name, "user_version": users[name].version, **_to_dict(one)}
-            for name, one in compared.items()
+            {"user": name, "user_version": users[name].version, **_to_dict(result)}
+            for name, result in compared.items()
         ]
-        print_json({"recorded_user": recorded, "users": told, "opinions": found})
+        print_json({"recorded_user": recorded, "users": told, "opinions": opinions})
     else:
-        for name, one in compared.items():
-            _print_comparison(f"{run}: recorded ({recorded}) and {name}", one)
-        print_opinions(SafeConsole(), found)
+        for name, result in compared.items():
+            _print_comparison(f"{run}: recorded ({recorded}) and {name}", result)
+        print_opinions(SafeConsole(), opinions)
     if (run / MANIFEST).exists():
-        write_opinions(folder, found)
+        write_opinions(folder, opinions)
     exit_if_any_skipped(
-        (one.recorded.key if len(users) == 1 else f"{one.recorded.key} by {name}", one.failure)
-        for name, each in compared.items()
-        for one in each.failures
+        (failed.recorded.key + (f" by {name}" if len(users) > 1 else ""), failed.failure)
+        for name, result in compared.items()
+        for failed in result.failures
     )
 
 
@@ -163,41 +163,41 @@ def appraise_by(
     }
 
 
-def print_opinions(console: SafeConsole, found: Opinions) -> None:
+def print_opinions(console: SafeConsole, opinions: Opinions) -> None:
     """A row an agent, a column an opinion."""
-    print_table(console, tabulate_opinions(found))
-    if len(found.columns) == 1:
+    print_table(console, tabulate_opinions(opinions))
+    if len(opinions.columns) == 1:
         hint = "The score is alone: name another user, judge the run or rate it."
         console.print_line(hint, style="yellow")
 
 
-def _print_comparison(title: str, found: Rescore) -> None:
+def _print_comparison(title: str, compared: Rescore) -> None:
     heading = ("agent", "recorded", "other", "level", "within r", "overpaid", "by")
-    rows = [heading, *map(_format_score_row, (*found.agents, found.total))]
-    SafeConsole().print_table(rows, title, _describe_result(found))
+    rows = [heading, *map(_format_score_row, (*compared.agents, compared.total))]
+    SafeConsole().print_table(rows, title, _describe_result(compared))
 
 
-def _to_dict(found: Rescore) -> dict[str, Any]:
-    total = {name: value for name, value in found.total._asdict().items() if name != "agent"}
-    failures = [{"dialogue": one.recorded.key, "why": one.failure} for one in found.failures]
-    return {**total, "agents": found.agents, "failures": failures}
+def _to_dict(compared: Rescore) -> dict[str, Any]:
+    total = {name: value for name, value in compared.total._asdict().items() if name != "agent"}
+    failures = [{"dialogue": x.recorded.key, "why": x.failure} for x in compared.failures]
+    return {**total, "agents": compared.agents, "failures": failures}
 
 
-def _format_score_row(one: ScoreComparison) -> tuple[str, ...]:
-    r, by = one.within_dialogue_r, one.overpaid_by
+def _format_score_row(score: ScoreComparison) -> tuple[str, ...]:
+    r, by = score.within_dialogue_r, score.overpaid_by
     return (
-        one.agent or "all",
-        f"{one.recorded:.1f}",
-        f"{one.other:.1f}",
-        f"{one.level:+.1f}",
+        score.agent or "all",
+        f"{score.recorded:.1f}",
+        f"{score.other:.1f}",
+        f"{score.level:+.1f}",
         "–" if r is None else f"{r:.2f}",
-        f"{one.overpaid:.0f} %",
+        f"{score.overpaid:.0f} %",
         "–" if by is None else f"{by:.1f}",
     )
 
 
-def _describe_result(found: Rescore) -> list[str]:
-    all_ = found.total
+def _describe_result(compared: Rescore) -> list[str]:
+    all_ = compared.total
     replies = format_count(all_.replies, "reply", "replies")
     by = "" if all_.overpaid_by is None else f", {all_.overpaid_by:.1f} points each"
     side = "lower" if all_.level < 0 else "higher"

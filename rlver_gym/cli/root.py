@@ -41,7 +41,7 @@ _HOMES: dict[str, tuple[str, str, str]] = {
     "strategies": (_COMPARE, "report", "strategies"),
     "cache": (_COMPARE, "cache", "app"),
     "calibrate": (_TRUST, "calibrate", "calibrate"),
-    "redteam": (_TRUST, "audit", "attack"),
+    "redteam": (_TRUST, "redteam", "attack"),
     "sample": (_TRAIN, "ratings", "sample"),
     "rate": (_TRAIN, "ratings", "rate"),
     "sheets": (_TRAIN, "ratings", "app"),

@@ -60,7 +60,7 @@ def _make_option(name: str, config: type[Section] = TrainConfig) -> inspect.Para
     known = ALGORITHMS if name == "algo" else _list_choices(field.annotation)
     choices = f" One of: {', '.join(known)}." if known else ""
     takers = list_algorithms_with_option(name) if is_train else list(ALGORITHMS)
-    others = [one for one in ALGORITHMS if one not in takers]
+    others = [name for name in ALGORITHMS if name not in takers]
     only = f"{', '.join(takers)}: " if len(takers) < len(others) else ""
     only = only or (f"Not of {', '.join(others)}: " if others else "")
     help_text = (
@@ -90,7 +90,7 @@ def _list_choices(annotation: Any) -> tuple[str, ...]:
 def _parse_annotation(annotation: Any) -> tuple[Any, str | None]:
     """What the command line parses for a field, and how it is named in the help."""
     if get_origin(annotation) in (Union, types.UnionType):
-        (annotation,) = [one for one in get_args(annotation) if one is not type(None)]
+        (annotation,) = [kind for kind in get_args(annotation) if kind is not type(None)]
         return str, f"<{annotation.__name__.lower()}>|{_NONE}"  # the config reads what it says
     if get_origin(annotation) is tuple:
         return list[str], f"<{get_args(annotation)[0].__name__.lower()}>"
@@ -142,7 +142,7 @@ def _print_full_help(ctx: typer.Context, asked: bool) -> None:
     """The help with the options that `--help` leaves out."""
     if not asked:
         return
-    options = [one for one in ctx.command.params if one.name in FIELDS and one.hidden]  # pyright: ignore[reportAttributeAccessIssue]
+    options = [param for param in ctx.command.params if param.name in FIELDS and param.hidden]  # pyright: ignore[reportAttributeAccessIssue]
     for option in options:
         option.hidden = False  # pyright: ignore[reportAttributeAccessIssue]
     typer.echo(ctx.get_help())
@@ -281,7 +281,7 @@ def sft(
     config = make_sft_config(values, "the options")
     with handle_stops(signal.default_int_handler):
         run_sft = import_with_torch("rlver_gym.policy.run_sft")
-        told = [one for path in config.data for one in read_demonstrations(path)]
+        told = [row for path in config.data for row in read_demonstrations(path)]
         if not config.data:
             agents = config.agent or AGENTS
             told = generate_demonstrations(agents, config.dialogues, config.seed)

@@ -144,8 +144,8 @@ class RatedReply:
         give none, rated it.
         """
         if name == "change":
-            return fmean(one.change for one in self.ratings)
-        given = [one.of(name) for one in self.ratings if isinstance(one, Rating)]
+            return fmean(rating.change for rating in self.ratings)
+        given = [rating.of(name) for rating in self.ratings if isinstance(rating, Rating)]
         if not given:
             raise RecordingError(
                 f"{self.id}: nobody gave it {name!r}, for which users are not asked. Let readers"
@@ -159,20 +159,20 @@ class Corpus:
 
     def __init__(self, folder: Path) -> None:
         """Read a folder; RecordingError names file and line."""
-        self.supporters = {one.name: one for one in _read_supporters(folder / "supporters.json")}
+        self.supporters = {who.name: who for who in _read_supporters(folder / "supporters.json")}
         self.dialogues = tuple(_parse_lines(folder / "dialogues.jsonl", lambda _: DialogueLine))
         self.moments = tuple(_parse_lines(folder / "moments.jsonl", lambda _: MomentLine))
         self.ratings = tuple(_parse_lines(folder / RATINGS, _choose_kind_of_rating))
 
     def rated_replies(self) -> list[RatedReply]:
         """Every reply that was rated, in the order of the files."""
-        return [one for one in self.replies() if one.ratings]
+        return [reply for reply in self.replies() if reply.ratings]
 
     def replies(self) -> Iterator[RatedReply]:
         """Every reply in its place, also those without a rating."""
         ratings: dict[str, list[Rating | UserRating]] = defaultdict(list)
-        for one in self.ratings:
-            ratings[one.reply].append(one)
+        for rating in self.ratings:
+            ratings[rating.reply].append(rating)
 
         def reply(
             name: str, supporter: str, place: DialogueLine | MomentLine, dialogue: Dialogue
@@ -190,8 +190,9 @@ class Corpus:
                 dialogue = current.with_turn(_make_turn(turn))
         for moment in self.moments:
             dialogue = make_dialogue(moment)
-            for one in moment.replies:
-                yield reply(one.id, one.supporter, moment, dialogue.with_utterance(one.text))
+            for said in moment.replies:
+                current = dialogue.with_utterance(said.text)
+                yield reply(said.id, said.supporter, moment, current)
 
 
 def make_dialogue(line: DialogueLine | MomentLine) -> Dialogue:
@@ -232,7 +233,7 @@ def _read_supporters(path: Path) -> Sequence[Supporter]:
         values = parse_json(text)
         if not isinstance(values, list):
             raise ValueError(f"it holds {type(values).__name__}")
-        return [Supporter.model_validate(one) for one in values]
+        return list(map(Supporter.model_validate, values))
     except ValueError as error:
         problem = describe_first_problem(error, "an entry")
         raise RecordingError(f"{path.name}: is no list of supporters ({problem}).") from None

@@ -41,10 +41,11 @@ class _Row(JsonObject):
 
     def to_demonstration(self) -> Demonstration:
         """What was said, without system messages. ValueError when it does not go in turn."""
-        lines = [
-            one for one in self.messages or [*self.prompt, *self.completion] if one.role != "system"
-        ]
-        is_in_turn = all(one.role == ("user", "assistant")[at % 2] for at, one in enumerate(lines))
+        told = self.messages or [*self.prompt, *self.completion]
+        lines = [line for line in told if line.role != "system"]
+        is_in_turn = all(
+            line.role == ("user", "assistant")[at % 2] for at, line in enumerate(lines)
+        )
         if not lines or len(lines) % 2 or not is_in_turn:
             raise ValueError("it must go user, assistant, user, …, and end with the assistant")
         users = tuple(line.content for line in lines[::2])
@@ -60,16 +61,16 @@ def read_demonstrations(path: Path) -> list[Demonstration]:
     System messages are left out: the policy is given a prompt of its own. TrainingError names file
     and line, RecordingError one that is no JSON object.
     """
-    found = []
+    demonstrations = []
     for number, value in read_lines(path):
         try:
-            found.append(_Row.model_validate(value).to_demonstration())
+            demonstrations.append(_Row.model_validate(value).to_demonstration())
         except ValueError as error:
             problem = describe_first_problem(error, "the whole line")
             raise TrainingError(
                 f"{path}:{number}: is no demonstration ({problem}). Write the file with: rlver-gym"
                 " export … --to sft, or --to openai"
             ) from None
-    if not found:
+    if not demonstrations:
         raise TrainingError(f"{path}: holds no demonstrations.")
-    return found
+    return demonstrations

@@ -13,22 +13,17 @@ _LONGEST_ANSWER = 30
 def find_fact_problems(facts: Sequence[Fact], disclosures: Collection[str] = ()) -> list[str]:
     """What to mend in the facts; `disclosures`: other ids that a fact may presuppose."""
     ids = Counter(fact.id for fact in facts)
-    problems = [
-        f"facts: the id {name!r} stands {count} times. Rename."
-        for name, count in ids.items()
-        if count > 1
-    ]
     questions = Counter(_normalise(question) for fact in facts for question in fact.asked)
+    twice = [(name, f"stands {count} times. Rename.") for name, count in ids.items() if count > 1]
+    problems = [f"facts: the id {name!r} {told}" for name, told in twice]
     problems += [
         f"facts: {text!r} is asked of {count} facts. Ask each otherwise."
         for text, count in questions.items()
         if count > 1
     ]
+    known = {*ids, *disclosures}
     for fact in facts:
-        problems += [
-            f"facts.{fact.id}.{problem}"
-            for problem in _find_fact_problems(fact, {*ids, *disclosures})
-        ]
+        problems += [f"facts.{fact.id}.{problem}" for problem in _find_fact_problems(fact, known)]
     return problems
 
 

@@ -1,10 +1,9 @@
 """What is wrong with a library of people and stories: cards, pairings, and what splits share."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from rlver_gym.core.words import split_words
 from rlver_gym.library.lean import LibraryPerson, Story, make_lean_cards
@@ -12,16 +11,12 @@ from rlver_gym.library.personas import MAX_PERSONAS, PersonaLibrary, load_card
 from rlver_gym.people.lean_card_check import find_lean_card_problems
 from rlver_gym.people.problem import Problem, make_problem_with_line, make_problems_from_error
 from rlver_gym.util.errors import CardError
+from rlver_gym.util.field_errors import Card
 
 _RUN = 5
 """Words in a row by which near-duplicates are found."""
 _NEARLY = 0.25
 """The share of a story's runs from which it tells another one again."""
-
-
-class _Cards(NamedTuple):
-    people: dict[str, LibraryPerson]
-    stories: dict[str, Story]
 
 
 def check_library(folder: Path) -> Iterator[Problem]:
@@ -31,22 +26,27 @@ def check_library(folder: Path) -> Iterator[Problem]:
     except CardError as error:
         yield from make_problems_from_error(error, folder / "index.yaml")
         return
-    cards = _Cards({}, {})
-    for path in _list_yaml_files(folder / "people"):
-        try:
-            cards.people[path.stem] = shelf.lean_person(path.stem)
-        except CardError as error:
-            yield from make_problems_from_error(error, path)
-    for path in _list_yaml_files(folder / "stories"):
-        try:
-            cards.stories[path.stem] = shelf.story(path.stem)
-        except CardError as error:
-            yield from make_problems_from_error(error, path)
-    for name, story in cards.stories.items():
+    problems: list[Problem] = []
+    people = _load_sound_cards(folder / "people", shelf.lean_person, problems)
+    stories = _load_sound_cards(folder / "stories", shelf.story, problems)
+    yield from problems
+    for name, story in stories.items():
         yield from _check_story(folder / "stories" / f"{name}.yaml", story)
-    yield from _check_pairings(shelf, cards)
-    yield from _find_names_in_two_splits(folder, cards.people)
-    yield from _find_retold_stories(folder, cards.stories)
+    yield from _check_pairings(shelf, people, stories)
+    yield from _find_names_in_two_splits(folder, people)
+    yield from _find_retold_stories(folder, stories)
+
+
+def _load_sound_cards(
+    folder: Path, load: Callable[[str], Card], problems: list[Problem]
+) -> dict[str, Card]:
+    cards = {}
+    for path in _list_yaml_files(folder):
+        try:
+            cards[path.stem] = load(path.stem)
+        except CardError as error:
+            problems += make_problems_from_error(error, path)
+    return cards
 
 
 def find_new_card_problems(folder: Path, card: LibraryPerson | Story) -> Iterator[str]:
@@ -95,10 +95,12 @@ def _find_story_problems(story: Story) -> Iterator[tuple[tuple[str | int, ...], 
             yield (*inside, *place), problem
 
 
-def _check_pairings(shelf: PersonaLibrary, cards: _Cards) -> Iterator[Problem]:
+def _check_pairings(
+    shelf: PersonaLibrary, people: Mapping[str, LibraryPerson], stories: Mapping[str, Story]
+) -> Iterator[Problem]:
     index = shelf.folder / "index.yaml"
     for pairing in shelf.pairings.values():
-        person, story = cards.people.get(pairing.person), cards.stories.get(pairing.situation)
+        person, story = people.get(pairing.person), stories.get(pairing.situation)
         for field, name, card in (
             ("person", pairing.person, person),
             ("situation", pairing.situation, story),

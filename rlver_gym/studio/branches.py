@@ -9,7 +9,7 @@ from rlver_gym.core.cards import MAX_TURNS
 from rlver_gym.core.dialogue import Dialogue, Turn
 from rlver_gym.environment.episode import parse_turn, turn_to_dict
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.studio.asks import Name, TurnNumber, Words
+from rlver_gym.studio.request_fields import Name, TurnNumber, Words
 from rlver_gym.studio.runs import Run, Runs
 from rlver_gym.studio.speakers import Speakers, make_offline_user
 from rlver_gym.studio.talks import snapshot_before

@@ -2,7 +2,7 @@
 
 from rlver_gym.bench.side_files import NOTES
 from rlver_gym.core.cards import MAX_TURNS
-from rlver_gym.studio.asks import Name, NoteTurn, Words
+from rlver_gym.studio.request_fields import Name, NoteTurn, Words
 from rlver_gym.studio.runs import Run, Runs
 from rlver_gym.studio.views import Json
 from rlver_gym.util.errors import RunError, UnknownName

@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 
 from rlver_gym.bench.side_files import PREFERENCES
 from rlver_gym.environment.episode import Episode
-from rlver_gym.studio.asks import Name, Rater
 from rlver_gym.studio.ratings import hide_names
+from rlver_gym.studio.request_fields import Name, Rater
 from rlver_gym.studio.runs import Run, Runs
 from rlver_gym.studio.views import Json
 from rlver_gym.util.errors import RunError, UnknownName

@@ -12,7 +12,7 @@ from rlver_gym.core.persona import Persona
 from rlver_gym.library.lean import MEETS, TEMPLATE
 from rlver_gym.library.personas import PersonaLibrary, library
 from rlver_gym.people.card_check import check_cards
-from rlver_gym.studio.asks import Name, Words
+from rlver_gym.studio.request_fields import Name, Words
 from rlver_gym.studio.views import Json, view_person
 
 _LINE = re.compile(r"(?:line (\d+): )?(?:([a-z_]+(?:\.[^.:\n]+)*): )?(.*)", re.DOTALL)

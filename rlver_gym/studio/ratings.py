@@ -10,7 +10,7 @@ from rlver_gym.bench.rescore import read_dialogues
 from rlver_gym.core.capabilities import Factors
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.episode import Episode
-from rlver_gym.studio.asks import (
+from rlver_gym.studio.request_fields import (
     Change,
     FalseWords,
     Final,

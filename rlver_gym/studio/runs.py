@@ -36,7 +36,7 @@ from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.persona import Persona
 from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.environment.episode import Episode, turn_to_dict
-from rlver_gym.studio.asks import Name, Words
+from rlver_gym.studio.request_fields import Name, Words
 from rlver_gym.studio.search import Part, list_sentences, parts_of, search
 from rlver_gym.studio.views import Json, view_person
 from rlver_gym.util.errors import RlverError, UnknownName

@@ -11,8 +11,8 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.environment.snapshot import Snapshot
 from rlver_gym.library.personas import library
-from rlver_gym.studio.asks import Name, Seed, Words
 from rlver_gym.studio.people import read_lean_card
+from rlver_gym.studio.request_fields import Name, Seed, Words
 from rlver_gym.studio.speakers import Speakers, make_offline_user
 from rlver_gym.studio.views import Json, view_session
 from rlver_gym.util.errors import DialogueError, UnknownName

@@ -8,7 +8,7 @@ from threading import Lock
 from rlver_gym.core.agent import Agent
 from rlver_gym.core.dialogue import Message, clean_utterance
 from rlver_gym.core.emotion import apply_change
-from rlver_gym.studio.asks import Change, Name, Rater, Words
+from rlver_gym.studio.request_fields import Change, Name, Rater, Words
 from rlver_gym.studio.speakers import Speakers
 from rlver_gym.studio.talks import OpenDialogues
 from rlver_gym.studio.views import Json

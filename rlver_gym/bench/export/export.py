@@ -10,9 +10,9 @@ from rlver_gym.bench.check import Problems
 from rlver_gym.bench.export.files import format_jsonl, write_export
 from rlver_gym.bench.export.hub import build_hub_files
 from rlver_gym.bench.export.pairs import BranchPoint, build_dpo_rows, find_branch_points
-from rlver_gym.bench.export.rated import is_corpus, read_dialogues, read_single_replies
-from rlver_gym.bench.export.raters import write_corpus
+from rlver_gym.bench.export.rated_corpus import is_corpus, read_dialogues, read_single_replies
 from rlver_gym.bench.export.rows import Row, build_openai_rows, build_sft_rows
+from rlver_gym.bench.export.run_as_corpus import write_corpus
 from rlver_gym.bench.export.select_dialogues import (
     DialogueFilter,
     FilteredDialogues,

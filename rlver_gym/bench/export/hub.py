@@ -10,7 +10,7 @@ import yaml
 
 from rlver_gym.agents import PRIVILEGED_AGENTS
 from rlver_gym.bench.export.files import CARD, MARK, format_jsonl
-from rlver_gym.bench.export.rated import USER
+from rlver_gym.bench.export.rated_corpus import USER
 from rlver_gym.bench.export.rows import Row
 from rlver_gym.bench.export.select_dialogues import Record
 from rlver_gym.core.persona import SPLITS

@@ -32,7 +32,7 @@ def build_user_rows(
                 continue
             asked = builder.build("appraise", turn.emotion - felt.change, said).messages
             answer = {"thought": felt.thought, "change": felt.change}
-            messages = [{"role": one.role, "content": one.content} for one in asked]
+            messages = [{"role": line.role, "content": line.content} for line in asked]
             told = json.dumps(answer, ensure_ascii=False)
             yield {
                 "messages": [*messages, {"role": "assistant", "content": told}],
