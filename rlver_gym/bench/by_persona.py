@@ -68,28 +68,19 @@ def _share_of_groups_without_signal(finals: Sequence[int], size: int) -> float |
 def tabulate_training_signal(episodes: Sequence[Episode]) -> list[Table]:
     silent = [f"silent of {size}" for size in GROUPS]
     heading = ["person", "n", "mean", "spread", *silent, "regret"]
-    return [
-        Table(
-            f"by persona: {agent}",
-            [
-                heading,
-                *(_format_row(signal.persona, [signal]) for signal in own),
-                _format_row("all, mean", own),
-            ],
-            [_NOTE],
-        )
-        for agent, own in measure_training_signal(episodes).items()
-    ]
+    tables = []
+    for agent, own in measure_training_signal(episodes).items():
+        rows = [_format_row(signal.persona, [signal]) for signal in own]
+        rows = [heading, *rows, _format_row("all, mean", own)]
+        tables.append(Table(f"by persona: {agent}", rows, [_NOTE]))
+    return tables
 
 
 def _format_row(name: str, of: Sequence[PersonaSignal]) -> list[str]:
     shares = [[share for row in of if (share := row.silent[size]) is not None] for size in GROUPS]
     return [
         *(name, f"{fmean(row.dialogues for row in of):g}"),
-        *(
-            f"{fmean(values):.1f}"
-            for values in ([row.mean for row in of], [row.spread for row in of])
-        ),
+        *(f"{fmean(row.mean for row in of):.1f}", f"{fmean(row.spread for row in of):.1f}"),
         *(f"{100 * fmean(known):.0f} %" if known else "–" for known in shares),
         f"{fmean(row.regret for row in of):.1f}",
     ]

@@ -56,12 +56,7 @@ def estimate_requests_and_tokens(
 ) -> Estimate:
     """What these dialogues, of so many turns (None: all), will ask chat servers for, uncached."""
     turns = turns or plan.card.turns
-    opening = 0 if plan.user_options.get("opening") == "card" or not _is_asked_to_speak(plan) else 1
-    by_user = (
-        len(cases) * (opening + turns * _count_calls_per_turn(plan))
-        if uses_server(plan.user)
-        else 0
-    )
+    by_user = len(cases) * _count_user_calls(plan, turns) if uses_server(plan.user) else 0
     by_agents = sum(uses_server(case.agent) for case in cases) * turns
     prompt = by_user * (_USER_PROMPT + _USER_PROMPT_A_TURN * turns)
     prompt += by_agents * (_AGENT_PROMPT + _AGENT_PROMPT_A_TURN * turns)
@@ -69,14 +64,13 @@ def estimate_requests_and_tokens(
     return Estimate.of(by_user + by_agents, prompt, completion, plan.chat)
 
 
-def _count_calls_per_turn(plan: BenchPlan) -> int:
-    samples, calls = plan.user_options.get("samples", 1), plan.user_options.get("calls", 2)
-    speaks = calls != 1 and _is_asked_to_speak(plan)
-    return (samples if isinstance(samples, int) else 1) + (1 if speaks else 0)
-
-
-def _is_asked_to_speak(plan: BenchPlan) -> bool:
-    return plan.user_options.get("speaker") != "embedded"
+def _count_user_calls(plan: BenchPlan, turns: int) -> int:
+    """Of a dialogue."""
+    options = plan.user_options
+    samples, speaks = options.get("samples", 1), options.get("speaker") != "embedded"
+    opening = speaks and options.get("opening") != "card"
+    by_turn = (samples if isinstance(samples, int) else 1) + (speaks and options.get("calls") != 1)
+    return opening + turns * by_turn
 
 
 def read_response_cache_spending(path: Path | None) -> Spent:

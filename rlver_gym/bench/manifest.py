@@ -93,17 +93,13 @@ class Manifest(Frozen):
         try:
             return cls.parse(read_manifest(folder))
         except ValidationError as error:
-            wrong = [
-                ": ".join(
-                    filter(
-                        None, (".".join(map(str, problem["loc"]))[:80], explain_problem(problem))
-                    )
-                )
-                for problem in error.errors()[:_MAX_PROBLEMS]
-            ]
-            raise RunError(
-                f"{folder / MANIFEST}: not the manifest of a run ({'; '.join(wrong)})."
-            ) from error
+            problems = error.errors()[:_MAX_PROBLEMS]
+            places = [".".join(map(str, problem["loc"]))[:80] for problem in problems]
+            wrong = "; ".join(
+                f"{place}{place and ': '}{explain_problem(problem)}"
+                for place, problem in zip(places, problems, strict=True)
+            )
+            raise RunError(f"{folder / MANIFEST}: not the manifest of a run ({wrong}).") from error
 
     @property
     def planned(self) -> Planned:

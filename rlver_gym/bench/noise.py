@@ -8,6 +8,7 @@ from rlver_gym.bench.compare import Comparison
 from rlver_gym.bench.score import Score, compute_persona_finals
 from rlver_gym.bench.table import Table
 from rlver_gym.environment.episode import Episode
+from rlver_gym.util.groups import group
 from rlver_gym.util.interval import REPEATABILITY, AgentSpread, Spread, format_interval, format_mean
 
 
@@ -15,14 +16,9 @@ def measure_spread_over_user_seeds(
     episodes: Sequence[Episode], seeds: int, user_seeds: int
 ) -> Spread | None:
     """The spread over a run's replicates of `seeds` dialogues a persona; None for one."""
-    return _measure_spread(
-        {
-            f"user seed {number}": [
-                episode for episode in episodes if episode.seed // seeds == number
-            ]
-            for number in range(user_seeds)
-        }
-    )
+    by_number = group((episode.seed // seeds, episode) for episode in episodes)
+    names = {f"user seed {number}": by_number.get(number, []) for number in range(user_seeds)}
+    return _measure_spread(names)
 
 
 def measure_spread_over_runs(comparisons: Sequence[Comparison]) -> Spread | None:
@@ -38,10 +34,8 @@ def _measure_spread(replicates: Mapping[str, Sequence[Episode]]) -> Spread | Non
     agents = {episode.agent for episodes in replicates.values() for episode in episodes}
     for agent in sorted(agents) if len(replicates) > 1 else ():
         finals = [compute_persona_finals(episodes, agent) for episodes in replicates.values()]
-        if shared := [
-            persona for persona in finals[0] if all(persona in finals_of for finals_of in finals)
-        ]:
-            means = tuple(fmean(finals_of[persona] for persona in shared) for finals_of in finals)
+        if shared := [persona for persona in finals[0] if all(persona in by for by in finals)]:
+            means = tuple(fmean(by[persona] for persona in shared) for by in finals)
             spreads.append(AgentSpread(agent, means))
     spreads.sort(key=lambda agent: -agent.mean)
     return Spread(tuple(replicates), tuple(spreads)) if spreads else None

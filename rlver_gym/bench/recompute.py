@@ -159,9 +159,8 @@ def find_cards(
     folder: Path, manifest: Manifest, sources: Sources
 ) -> tuple[EnvCard, PersonaLibrary]:
     """The env card and the people of a run; SourceNeeded for what has to be named."""
-    return _find_env_card(folder, manifest, sources), _find_persona_library(
-        folder, manifest, sources
-    )
+    card = _find_env_card(folder, manifest, sources)
+    return card, _find_persona_library(folder, manifest, sources)
 
 
 def format_excerpt(value: object) -> str:

@@ -139,9 +139,7 @@ def _describe_use(strategy: str, turns: Sequence[LabelledTurn]) -> StrategyUse:
     differences = [used[persona] - unused[persona] for persona in used if persona in unused]
     return StrategyUse(
         _bootstrap_over_personas(turns, percents),
-        mean_by(
-            sorted((turn.need, percent) for turn, percent in zip(turns, percents, strict=True))
-        ),
+        mean_by(sorted(zip((turn.need for turn in turns), percents, strict=True))),
         bootstrap(np.array(list(used.values()))),
         bootstrap(np.array(list(unused.values()))),
         bootstrap(np.array(differences if len(differences) >= FEWEST else [])),

@@ -110,16 +110,13 @@ class Ratings:
         """Mean final emotions by the score and by raters, over the same dialogues."""
         try:
             dialogues, _ = read_dialogues(run.folder, self._sources)
-            whole = {
-                key
-                for key, by in rated.items()
-                if key in run.dialogues
-                and any(_is_completely_rated(run.dialogues[key], said) for said in by.values())
-            }
             chosen = [
                 dialogue
                 for dialogue in dialogues
-                if f"{dialogue.agent}/{dialogue.scene.persona.id}/{dialogue.scene.seed}" in whole
+                if any(
+                    is_rated_whole(len(dialogue.turns), said)
+                    for said in rated.get(dialogue.key, {}).values()
+                )
             ]
             emotions = gather_opinions(run.folder, chosen, {}).emotions if chosen else {}
         except RlverError:
