@@ -97,33 +97,24 @@ def compare_raters(episodes: Mapping[str, Episode], rated: Changes) -> RaterAgre
         (key, turn): float(episodes[key].turns[turn - 1].appraisal.change) for key, turn in said
     }
     whole = [[by[name] for name in names] for by in said.values() if len(by) == len(names)]
+
+    def describe(name: str) -> Rater:
+        mine = {place: by[name] for place, by in said.items() if name in by}
+        turns = {key: len(episodes[key].turns) for key in rated}
+        finished = sum(is_rated_whole(turns[key], by.get(name, {})) for key, by in rated.items())
+        r = _correlate_within_dialogues(mine, score)
+        return Rater(name, len(mine), finished, fmean(mine.values()), r)
+
+    means = {place: fmean(by.values()) for place, by in said.items()}
     return RaterAgreement(
-        tuple(_describe_rater(name, episodes, rated, said, score) for name in names),
+        tuple(map(describe, names)),
         len(said),
         sum(len(by) > 1 for by in said.values()),
         len({key for key, _ in said}),
         krippendorff_alpha([[*by.values()] for by in said.values()]),
         intraclass_correlation(np.array(whole)),
         len(whole),
-        _correlate_within_dialogues(
-            {place: fmean(by.values()) for place, by in said.items()}, score
-        ),
-    )
-
-
-def _describe_rater(
-    name: str,
-    episodes: Mapping[str, Episode],
-    rated: Changes,
-    said: Mapping[Place, Mapping[str, float]],
-    score: Mapping[Place, float],
-) -> Rater:
-    mine = {place: by[name] for place, by in said.items() if name in by}
-    whole = sum(
-        is_rated_whole(len(episodes[key].turns), by.get(name, {})) for key, by in rated.items()
-    )
-    return Rater(
-        name, len(mine), whole, fmean(mine.values()), _correlate_within_dialogues(mine, score)
+        _correlate_within_dialogues(means, score),
     )
 
 

@@ -10,10 +10,10 @@ import typer
 from rlver_gym.bench.judge.ask import HEEDED, Judge, JudgedDialogue, JudgeInput
 from rlver_gym.bench.judge.coordinate import draw_coordinate
 from rlver_gym.bench.judge.summary import (
-    Opinion,
+    AgentMarks,
     correlate_agent_rankings,
     measure_agreement,
-    score_agents,
+    summarise_marks,
     write_judgements,
 )
 from rlver_gym.bench.rescore import Recorded
@@ -87,9 +87,9 @@ def judge(
     options, settings = sort_options(name, asked)
     who = Judge(connect(locate_server(model, settings)), name, options, seed)
     judged = ask_judge(who, dialogues, settings.concurrency)
-    path, opinions = write_judgements(folder, who, judged), score_agents(judged, name)
+    path, marks = write_judgements(folder, who, judged), summarise_marks(judged, name)
     picture = path_inside(folder, "coordinate.svg", error=RunError)
-    write_atomically(picture, draw_coordinate(opinions), RunError)
+    write_atomically(picture, draw_coordinate(marks), RunError)
     failures = {dialogue.heard.key: dialogue.failure for dialogue in judged if dialogue.failure}
     output: dict[str, Any] = {
         "what": "a model's opinion, no part of the score",
@@ -97,9 +97,9 @@ def judge(
         "prompt_version": who.version,
         "samples": samples,
         "seed": seed,
-        "agents": opinions,
+        "agents": marks,
         "agreement": measure_agreement(judged),
-        "kendall_tau": correlate_agent_rankings(opinions),
+        "kendall_tau": correlate_agent_rankings(marks),
         "failures": [{"dialogue": key, "why": why} for key, why in failures.items()],
         "judgements": path,
         "coordinate": picture,
@@ -109,8 +109,8 @@ def judge(
         print_json(output)
     else:
         title = f"{run}: the opinion of {name}, 1 to 5"
-        rows = _build_score_rows(opinions, output["agreement"])
-        SafeConsole().print_table(rows, title, _describe_judge_reliability(opinions, output))
+        rows = _build_score_rows(marks, output["agreement"])
+        SafeConsole().print_table(rows, title, _describe_judge_reliability(marks, output))
     exit_if_any_skipped(failures.items())
 
 
@@ -132,13 +132,13 @@ def _number_dialogues(dialogues: Sequence[Recorded]) -> Iterator[JudgeInput]:
 
 
 def _build_score_rows(
-    opinions: Sequence[Opinion], agreement: Mapping[str, Any]
+    marks: Sequence[AgentMarks], agreement: Mapping[str, Any]
 ) -> Iterator[tuple[str, ...]]:
     yield "agent", "n", *(name.replace("_", "\n") for name in DIMENSIONS)
-    for opinion in opinions:
-        marks = opinion.capabilities.values()
-        cells = (f"{mark.mean:.1f}\n{mark.low:.1f}, {mark.high:.1f}" for mark in marks)
-        yield opinion.agent, str(opinion.dialogues), *cells
+    for agent in marks:
+        given = agent.capabilities.values()
+        cells = (f"{mark.mean:.1f}\n{mark.low:.1f}, {mark.high:.1f}" for mark in given)
+        yield agent.agent, str(agent.dialogues), *cells
     if agreement:
         pairs = agreement.values()
         yield "repeated: SD", "", *(f"{pair['sd']:.2f}" for pair in pairs)
@@ -146,26 +146,26 @@ def _build_score_rows(
 
 
 def _describe_judge_reliability(
-    opinions: Sequence[Opinion], agreement: Mapping[str, Any]
+    marks: Sequence[AgentMarks], agreement: Mapping[str, Any]
 ) -> Iterator[str]:
-    for opinion in opinions:
-        if opinion.is_self:
+    for agent in marks:
+        if agent.is_self:
             own = "its own model: models tend to like their own words."
-            yield f"{opinion.agent} is judged by {own}"
-        if opinion.addressed:
-            dialogues = format_count(opinion.addressed, "dialogue")
-            yield f"{opinion.agent} spoke to the judge in {dialogues}: those replies were withheld."
+            yield f"{agent.agent} is judged by {own}"
+        if agent.addressed:
+            dialogues = format_count(agent.addressed, "dialogue")
+            yield f"{agent.agent} spoke to the judge in {dialogues}: those replies were withheld."
     if taus := [
         f"{name.replace('_', ' ')} {tau:.2f}" for name, tau in agreement["kendall_tau"].items()
     ]:
         yield f"Kendall tau with the order by final emotion: {', '.join(taus)}."
-    kept = sum(opinion.quotations for opinion in opinions)
-    dropped = sum(opinion.dropped for opinion in opinions)
+    kept = sum(agent.quotations for agent in marks)
+    dropped = sum(agent.dropped for agent in marks)
     yield f"Quotations that stand in no dialogue, dropped: {dropped} of {kept + dropped}."
-    for opinion in opinions:
-        across, up = (opinion.coordinate[name].mean for name in AXES)
+    for agent in marks:
+        across, up = (agent.coordinate[name].mean for name in AXES)
         yield (
-            f"{opinion.agent} stands at {across:+.1f} of structured (-1) to creative (+1),"
+            f"{agent.agent} stands at {across:+.1f} of structured (-1) to creative (+1),"
             f" {up:+.1f} of solution- (-1) to empathy-oriented (+1)."
         )
     yield f"The coordinate as a picture: {agreement['coordinate']}"

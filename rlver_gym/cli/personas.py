@@ -160,7 +160,9 @@ def pair_(
     ]
     if not all(cards):
         raise CardError(f"{folder}: needs people/*.yaml and stories/*.yaml. Write both first.")
-    pairs = sorted(pair_people_with_stories(*cards), key=lambda pair: (pair.split, pair.id))
+    pairs = sorted(
+        pair_people_with_stories(cards[0], cards[1]), key=lambda pair: (pair.split, pair.id)
+    )
     lines = [f"  - {{{', '.join(f'{k}: {v}' for k, v in pair)}}}" for pair in pairs]
     text = "\n".join(["language: en", "personas:", *lines, ""])
     write_atomically(folder / "index.yaml", text)

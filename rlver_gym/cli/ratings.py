@@ -142,8 +142,7 @@ def write(
 
     Example: rlver-gym sheets write drawn --recorded recordings/en/train --out sheets
     """
-    how = {"most": size, "seed": seed}
-    count = write_sheets(Corpus(corpus), Corpus(recorded), out, **how)
+    count = write_sheets(Corpus(corpus), Corpus(recorded), out, most=size, seed=seed)
     SafeConsole().print_line(f"{count} sheets: {out}")
 
 

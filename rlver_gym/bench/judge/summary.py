@@ -21,7 +21,7 @@ from rlver_gym.util.interval import Interval, bootstrap
 from rlver_gym.util.json_text import to_plain
 
 
-class Opinion(NamedTuple):
+class AgentMarks(NamedTuple):
     """What the judge thinks of one agent."""
 
     agent: str
@@ -39,7 +39,7 @@ class Opinion(NamedTuple):
     """By axis, from -1 (structured, solution-oriented) to 1 (creative, empathy-oriented)."""
 
 
-def score_agents(judged: Sequence[JudgedDialogue], model: str) -> list[Opinion]:
+def summarise_marks(judged: Sequence[JudgedDialogue], model: str) -> list[AgentMarks]:
     """The best on the whole first. RunError when not one dialogue has been judged."""
     if not judged:
         raise RunError("no dialogue there counts. See what rlver-gym report says of the run.")
@@ -49,15 +49,13 @@ def score_agents(judged: Sequence[JudgedDialogue], model: str) -> list[Opinion]:
     )
     if not groups:
         raise RunError(f"the judge failed at every dialogue: {judged[0].failure}")
-    opinions = [_score_agent(agent, each, model) for agent, each in groups.items()]
-    return sorted(
-        opinions, key=lambda opinion: -sum(each.mean for each in opinion.capabilities.values())
-    )
+    marks = [_score_agent(agent, each, model) for agent, each in groups.items()]
+    return sorted(marks, key=lambda agent: -sum(each.mean for each in agent.capabilities.values()))
 
 
-def _score_agent(agent: str, judged: Sequence[JudgedDialogue], model: str) -> Opinion:
+def _score_agent(agent: str, judged: Sequence[JudgedDialogue], model: str) -> AgentMarks:
     judgements = [each for dialogue in judged for each in dialogue.judgements]
-    return Opinion(
+    return AgentMarks(
         agent,
         len(judged),
         fmean(dialogue.heard.final for dialogue in judged),
@@ -98,11 +96,11 @@ def measure_agreement(judged: Sequence[JudgedDialogue]) -> dict[str, dict[str, f
     return by_capability
 
 
-def correlate_agent_rankings(opinions: Sequence[Opinion]) -> dict[str, float]:
+def correlate_agent_rankings(marks: Sequence[AgentMarks]) -> dict[str, float]:
     """Kendall's tau of the agents' orders by final emotion and by each dimension."""
-    finals, taus = [opinion.final for opinion in opinions], {}
-    for name in DIMENSIONS if len(opinions) > 2 else ():
-        tau = kendall_tau(finals, [opinion.capabilities[name].mean for opinion in opinions])
+    finals, taus = [agent.final for agent in marks], {}
+    for name in DIMENSIONS if len(marks) > 2 else ():
+        tau = kendall_tau(finals, [agent.capabilities[name].mean for agent in marks])
         taus |= {} if isnan(tau) else {name: tau}
     return taus
 
