@@ -156,20 +156,12 @@ def open_run(
         if failed or num_dropped:
             lines = rewrite_locked(path, (episode.to_json() for episode in done))
             file = opened.enter_context(lines)
-        yield Run(
-            plan,
-            guard_user(plan.user, plan.make_user(chat), CodeRunner(agent_timeout_s)),
-            makers,
-            CodeRunner(agent_timeout_s),
-            chat,
-            file,
-            folder,
-            tuple(Case(*episode.key) for episode in done),
-            failed,
-            num_dropped,
-            _count_spending(plan, chat),
-            read_response_cache_spending(chat.response_cache).calls > 0,
-        )
+        user = guard_user(plan.user, plan.make_user(chat), CodeRunner(agent_timeout_s))
+        code, keys = CodeRunner(agent_timeout_s), tuple(Case(*episode.key) for episode in done)
+        spent = _count_spending(plan, chat)
+        has_answers = read_response_cache_spending(chat.response_cache).calls > 0
+        before = (keys, failed, num_dropped, spent, has_answers)
+        yield Run(plan, user, makers, code, chat, file, folder, *before)
 
 
 def run(plan: BenchPlan, folder: Path) -> Iterator[Episode]:

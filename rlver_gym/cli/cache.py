@@ -9,7 +9,6 @@ import typer
 
 from rlver_gym.cli.options import AsJson, print_json
 from rlver_gym.llm_client.response_cache import ResponseCache, Row
-from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import CacheError
 from rlver_gym.util.json_text import dump_json, parse_json
 from rlver_gym.util.terminal import SafeConsole, format_count, print_text
@@ -74,20 +73,11 @@ def prune(
 
 
 @app.command()
-def export(
-    response_cache: File,
-    out: Annotated[
-        Path | None, typer.Option(help="A file to write. Default: standard output.")
-    ] = None,
-) -> None:
+def export(response_cache: File) -> None:
     """Every request and its answer as JSON, one a line, oldest first."""
     with _open_cache(response_cache) as opened:
-        lines = (dump_json(_row_to_json(row)) for row in opened.rows())
-        if out:
-            write_atomically(out, (f"{line}\n" for line in lines), CacheError)
-        else:
-            for line in lines:
-                print_text(line, is_json=True)
+        for row in opened.rows():
+            print_text(dump_json(_row_to_json(row)), is_json=True)
 
 
 def _open_cache(response_cache: Path, *, read_only: bool = True) -> closing[ResponseCache]:

@@ -1,6 +1,5 @@
 """`rlver-gym export`: the dialogues of a run as data to train on."""
 
-from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +20,7 @@ _ROWS = {
     "ratings": "rating",
 }
 """What one row of each kind is."""
-_MANY_POINTS = 1000
+_MANY_PAIRS = 1000
 _HELD_OUT: tuple[Split, ...] = ("validation", "test")
 _LEAK = (
     "What learns from them cannot be tested on them; to hold dialogues to learn from: rlver-gym"
@@ -115,13 +114,8 @@ def _result_to_json(done: ExportResult) -> dict[str, object]:
         "rows": done.rows,
         "dialogues": len(done.chosen.records),
         "left_out": done.chosen.left_out,
-        "points_by_turn": _count_pairs_by_turn(done),
         "problems": {str(run.folder): run.to_dict() for run in done.problems if run},
     }
-
-
-def _count_pairs_by_turn(done: ExportResult) -> dict[int, int]:
-    return dict(sorted(Counter(point.turn + 1 for point in done.points or ()).items()))
 
 
 def _summarise_export(done: ExportResult) -> list[tuple[str, str]]:
@@ -131,11 +125,8 @@ def _summarise_export(done: ExportResult) -> list[tuple[str, str]]:
     lines = [("written", f"{done.path}: {rows}{source}")]
     if left_out := ", ".join(f"{count:,} {why}" for why, count in done.chosen.left_out.items()):
         lines.append(("left out", left_out))
-    if done.points is not None:
-        turns = [f"{count:,} at turn {turn}" for turn, count in _count_pairs_by_turn(done).items()]
-        where = ", ".join(turns) or "none"
-        few = f". {MORE_PAIRS}" if len(done.points) < _MANY_POINTS else ""
-        lines.append(("pairs", f"points that agents have in common: {where}{few}"))
+    if done.rows.get("pairs", _MANY_PAIRS) < _MANY_PAIRS:
+        lines.append(("pairs", MORE_PAIRS))
     for split in _HELD_OUT:
         if tested := sum(record.split == split for record in records):
             people = "all" if tested == len(records) else f"{tested:,} of {len(records):,}"

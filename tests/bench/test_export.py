@@ -279,11 +279,9 @@ def test_the_command_says_what_it_wrote_and_where_pairs_come_from(copy):
     assert "left out  32 by other agents" in invoke_well(
         "export", copy, "--to", "sft", "--agent", "oracle"
     )
-    pairs = invoke_well("export", copy, "--to", "dpo")
-    assert "16 at turn 1" in pairs
-    assert "bench more agents or seeds" in pairs
+    assert "bench more agents or seeds" in invoke_well("export", copy, "--to", "dpo")
     told = json.loads(invoke_well("export", copy, "--to", "dpo", "--json"))
-    assert (told["points_by_turn"], told["dialogues"]) == ({"1": 16}, 48)
+    assert told["dialogues"] == 48
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])

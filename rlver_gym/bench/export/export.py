@@ -37,8 +37,6 @@ class ExportResult(NamedTuple):
     rows: dict[str, int]
     """How many dialogues, replies, pairs or ratings."""
     chosen: FilteredDialogues
-    points: tuple[BranchPoint, ...] | None
-    """Where two different replies were given to the same words; None without pairs."""
     problems: tuple[Problems, ...] = ()
     """Of each run, what in it is not as a run of its plan writes it."""
 
@@ -101,7 +99,7 @@ def export(
         ratings, left_out = write_corpus(runs[0], chosen.records, path)
         chosen = chosen._replace(left_out=chosen.left_out | left_out)
         counts = {"dialogues": len(chosen.records), "ratings": ratings}
-        return ExportResult(path, counts, chosen, None, problems)
+        return ExportResult(path, counts, chosen, problems)
     forks = tuple(find_branch_points(chosen.records, chosen.singles)) if has_pairs else None
     views = {name: rows for name, rows in _build_views(to, chosen, forks, options).items() if rows}
     if not views:
@@ -112,7 +110,7 @@ def export(
         (rows,) = views.values()
         write_atomically(path, format_jsonl(rows))
     counts = {name: len(rows) for name, rows in views.items()}
-    return ExportResult(path, counts, chosen, forks, problems)
+    return ExportResult(path, counts, chosen, problems)
 
 
 MORE_PAIRS = (
