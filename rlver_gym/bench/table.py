@@ -74,13 +74,10 @@ def shorten_agent_path(agent: str, agents: Collection[str]) -> str:
         return model if len(alike) < 2 else agent
     parts = agent.split("/")
     paths = [other.split("/") for other in agents if "/" in other and other != agent]
-    head = max((_count_shared_folders(parts, path) for path in paths), default=len(parts) - 2)
+    pairs = (zip(parts, path, strict=False) for path in paths)
+    shared = (len([*takewhile(lambda pair: pair[0] == pair[1], both)]) for both in pairs)
+    head = max(shared, default=len(parts) - 2)
     if len(agent) <= MAX_AGENT_WIDTH or head <= 1:
         return agent
     kind = "hf:" if agent.startswith("hf:") else ""
     return f"{kind}…/{'/'.join(parts[head:] or parts[-1:])}"
-
-
-def _count_shared_folders(parts: list[str], path: list[str]) -> int:
-    both = zip(parts, path, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))

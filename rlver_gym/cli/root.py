@@ -129,7 +129,7 @@ def _load(name: str) -> Any:
     panel, module, home = _HOMES[name]  # KeyError for no command
     value = getattr(import_module(f"rlver_gym.cli.{module}"), home)
     app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
-    app.callback()(_do_nothing)  # with it, a single command is a command of a group
+    app.callback()(lambda: None)  # with it, a single command is a command of a group
     if isinstance(value, typer.Typer):
         groups = [value]
         app.add_typer(value, cls=_Group, name=name, rich_help_panel=panel)
@@ -140,10 +140,6 @@ def _load(name: str) -> Any:
         command.help = _unwrap(command.callback.__doc__ if command.callback else None)
         command.cls = _Command
     return typer.main.get_group(app).commands[name]
-
-
-def _do_nothing() -> None:
-    pass
 
 
 def _outline(name: str) -> TyperCommand:

@@ -57,7 +57,8 @@ def _make_option(name: str, config: type[Section] = TrainConfig) -> inspect.Para
     flag = spell_flag(name)
     kind, shown = _parse_annotation(field.annotation)
     default = field.get_default(call_default_factory=True)
-    known = ALGORITHMS if name == "algo" else _list_choices(field.annotation)
+    named = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    known = ALGORITHMS if name == "algo" else named
     choices = f" One of: {', '.join(known)}." if known else ""
     takers = list_algorithms_with_option(name) if is_train else list(ALGORITHMS)
     others = [name for name in ALGORITHMS if name not in takers]
@@ -81,10 +82,6 @@ def _make_option(name: str, config: type[Section] = TrainConfig) -> inspect.Para
         default=None,
         annotation=Annotated[kind | None, option],
     )
-
-
-def _list_choices(annotation: Any) -> tuple[str, ...]:
-    return get_args(annotation) if get_origin(annotation) is Literal else ()
 
 
 def _parse_annotation(annotation: Any) -> tuple[Any, str | None]:

@@ -150,6 +150,18 @@ def expand_situation(card_id: str, card: LeanCard) -> Situation:
     moments = [line for _, line in timeline]
     others = [_make_other_person(name, who) for name, who in card.people.items()]
     now, opening = split_sentences(card.now), card.openings
+    # who proposes what they tried is told so
+    suggestions = (
+        Suggestion.model_construct(
+            to=(turn_into_second_person(split_sentences(line)[0]),), reply=(line,)
+        )
+        for line in card.tried
+    )
+    threads = (
+        Thread.model_construct(about=tuple(words), lines=(line,))
+        for line in card.facts
+        if (words := content_words(line))
+    )
     return Situation.model_construct(
         id=card_id,
         title=card.title,
@@ -169,8 +181,8 @@ def expand_situation(card_id: str, card: LeanCard) -> Situation:
         answers=_make_answers(card) | more.answers,
         about_people=_make_answers_about_others(card) | more.about_people,
         feelings=_make_feeling_answers(card) | more.feelings,
-        suggestions=(*more.suggestions, *_make_suggestions(card.tried)),
-        threads=(*more.threads, *_make_threads(card)),
+        suggestions=(*more.suggestions, *suggestions),
+        threads=(*more.threads, *threads),
         hints=_make_hints(card),
         anchors=_make_anchors(card),
     )
@@ -283,19 +295,6 @@ def _make_feeling_answers(card: LeanCard) -> dict[Feeling, Lines]:
             if word in _FEELINGS:
                 answers[Feeling(word)] = (*answers.get(Feeling(word), ()), line)
     return answers
-
-
-def _make_suggestions(tried: Sequence[str]) -> Iterator[Suggestion]:
-    """Who proposes what they tried is told so."""
-    for line in tried:
-        first = split_sentences(line)[0]
-        yield Suggestion.model_construct(to=(turn_into_second_person(first),), reply=(line,))
-
-
-def _make_threads(card: LeanCard) -> Iterator[Thread]:
-    for line in card.facts:
-        if words := content_words(line):
-            yield Thread.model_construct(about=tuple(words), lines=(line,))
 
 
 def _get_hints(card: LeanCard, need: HiddenNeed) -> tuple[str, ...]:

@@ -133,17 +133,11 @@ class LibraryPerson(LeanPerson):
         for field in ("work", "home"):
             said = getattr(self, field) or ""
             for group in getattr(story, field):
-                if _contains_any_of(group.removeprefix(_NOT), said) == group.startswith(_NOT):
+                words = map(re.escape, group.removeprefix(_NOT).split("|"))
+                is_there = re.search(rf"\b(?:{'|'.join(words)})\b", said, re.IGNORECASE)
+                if bool(is_there) == group.startswith(_NOT):
                     return f"the {field} of {self.name} is {said!r}, the story is for {group!r}"
         return None
-
-
-def _contains_any_of(group: str, said: str) -> bool:
-    """Whether one of the alternatives stands there, as whole words."""
-    return any(
-        re.search(rf"\b{re.escape(alternative)}\b", said, re.IGNORECASE)
-        for alternative in group.split("|")
-    )
 
 
 class Story(_LeanSituation):

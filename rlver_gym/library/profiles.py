@@ -112,11 +112,6 @@ def classify_disposition(kind: str) -> Disposition:
     return _DISPOSITIONS[kind]
 
 
-def _extract_story(scene: str) -> str:
-    """A scene without the part that says how the person will react and what they hide."""
-    return _REACTIONS.split(scene, maxsplit=1)[0].strip()
-
-
 def sketch_persona(
     persona_id: str,
     need: HiddenNeed,
@@ -189,7 +184,7 @@ def make_persona_from_profile(profile: Mapping[str, Any]) -> Persona:
         line.id,
         classify_need(line.task),
         classify_disposition(line.main_cha),
-        story=_extract_story(line.scene),
+        story=_REACTIONS.split(line.scene, maxsplit=1)[0].strip(),
         card=line.player,
         traits=line.cha_group,
         opening=line.first_talk,

@@ -3,7 +3,7 @@ sentence is known to mean it. Knows no card.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from rlver_gym.core.words import FUNCTION_WORDS, content_stem, split_words, stem
 from rlver_gym.util.yaml_file import load_yaml
@@ -73,14 +73,10 @@ def make_anchor_word_groups(
     plain = [word for word in words if stem(word) not in names] or words
     facts = [word for word in plain if stem(word) in told]
     thoughts = [word for word in plain if stem(word) not in told]
-    groups = [facts, thoughts] if facts and thoughts else list(_split_in_half(facts or thoughts))
+    half = (len(plain) + 1) // 2
+    groups = [facts, thoughts] if facts and thoughts else [plain[:half], plain[half:]]
     if not all(groups):  # one word says it all: any other of the sentence beside it
         rest = [word for word in split_words(text) if word not in plain]
         own = [word for word in rest if word not in FUNCTION_WORDS] or rest
         groups = [plain or own[:1], own if plain else own[1:]]
     return tuple("|".join(group) or "you" for group in groups)
-
-
-def _split_in_half(words: list[str]) -> Iterator[list[str]]:
-    yield words[: (len(words) + 1) // 2]
-    yield words[(len(words) + 1) // 2 :]

@@ -92,10 +92,6 @@ def _mix_stock_and_quote(session: EmpathySession, rng: random.Random) -> str:
     return f"You say {quote}. {' '.join(rng.sample(STOCK, 2))}"
 
 
-def _say_everything(session: EmpathySession, rng: random.Random) -> str:
-    return " ".join([*rng.sample(STOCK, len(STOCK)), swap_pronouns(_last_line(session))])
-
-
 @lru_cache(maxsize=8)
 def _collect_anchor_sentences(split: str) -> tuple[tuple[str, str], ...]:
     """Sentences that would be very good for somebody of a split: (situation, sentence)."""
@@ -146,14 +142,6 @@ def _tear_phrases(session: EmpathySession, rng: random.Random) -> str:
     return " ".join(piece for piece in pieces[:16] for _ in range(rng.choice((1, 1, 1, 2)))) + "."
 
 
-def _echo_in_frame(session: EmpathySession, rng: random.Random) -> str:
-    return f"I hear you: {swap_pronouns(_last_line(session))}. That must hurt, tell me more."
-
-
-def _say_letters(session: EmpathySession, rng: random.Random) -> str:
-    return " ".join(["".join(rng.choices("abcdefghij", k=6))] * 12)
-
-
 def _cycle_phrases(phrases: Sequence[str]) -> Callable[[EmpathySession, random.Random], str]:
     return lambda session, rng: _pick_phrase(phrases, session)
 
@@ -165,15 +153,19 @@ _TRICKS: dict[str, Callable[[EmpathySession, random.Random], str]] = {
     "comfort": _cycle_phrases(PHRASES["baselines"]["comfort"]),
     "echo": lambda session, rng: _last_line(session),
     "echo-flipped": lambda session, rng: swap_pronouns(_last_line(session)),
-    "echo-template": _echo_in_frame,
+    "echo-template": lambda session, rng: (
+        f"I hear you: {swap_pronouns(_last_line(session))}. That must hurt, tell me more."
+    ),
     "perfect-repeated": _repeat_oracle,
     "perfect-paraphrased": _paraphrase_oracle,
     "stock": lambda session, rng: " ".join(rng.sample(STOCK, 3)),
     "stock-with-words": _mix_stock_and_user_words,
     "stock-with-quote": _mix_stock_and_quote,
     "stitched": _stitch_others_anchors,
-    "everything": _say_everything,
-    "gibberish": _say_letters,
+    "everything": lambda session, rng: " ".join(
+        [*rng.sample(STOCK, len(STOCK)), swap_pronouns(_last_line(session))]
+    ),
+    "gibberish": lambda session, rng: " ".join(["".join(rng.choices("abcdefghij", k=6))] * 12),
     "salad": _stir_little_words,
     "torn-phrases": _tear_phrases,
     **{name: _cycle_phrases(phrase["say"]) for name, phrase in _TEXTS["phrases"].items()},
