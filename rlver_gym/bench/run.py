@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from rlver_gym.agents import HUMAN, Agent, AgentMaker, is_async_agent
 from rlver_gym.bench.check import read_run
-from rlver_gym.bench.costs import read_response_cache_spending
 from rlver_gym.bench.folder import (
     EPISODES,
     MANIFEST,
@@ -60,8 +59,6 @@ class Run(NamedTuple):
     """How many lines were no record, edited or cut off: these dialogues are held again too."""
     spending: list[Spending]
     """What servers are asked for now, one for each; empty when none may be asked."""
-    has_earlier_answers: bool
-    """Whether the response cache held answers at the start."""
 
     @property
     def num_finished_before(self) -> int:
@@ -158,9 +155,7 @@ def open_run(
             file = opened.enter_context(lines)
         user = guard_user(plan.user, plan.make_user(chat), CodeRunner(agent_timeout_s))
         code, keys = CodeRunner(agent_timeout_s), tuple(Case(*episode.key) for episode in done)
-        spent = _count_spending(plan, chat)
-        has_answers = read_response_cache_spending(chat.response_cache).calls > 0
-        before = (keys, failed, num_dropped, spent, has_answers)
+        before = (keys, failed, num_dropped, _count_spending(plan, chat))
         yield Run(plan, user, makers, code, chat, file, folder, *before)
 
 

@@ -653,19 +653,12 @@ def test_the_package_that_is_said_to_have_made_a_run_is_named_when_it_is_not_thi
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ("verify",),
-        ("report",),
-        ("strategies",),
-        ("rescore", "--user", "embedded"),
-        ("export", "--to", "sft"),
-    ],
+    "words", ["verify", "report", "strategies", "rescore --user embedded", "export --to sft"]
 )
 def test_a_run_that_was_killed_within_a_line_is_told_how_it_goes_on(words, bent):
     path = bent.folder / EPISODES
     path.write_bytes(path.read_bytes()[:-30])
-    name, *options = words
+    name, *options = words.split()
     told = invoke(name, bent.folder, *options)
     assert told.exit_code != 0
     assert "The same bench command goes on from there" in f"{told.output}{told.exception}"
