@@ -24,7 +24,6 @@ class AdaptiveDifficulty(gym.Wrapper[str, str, str, str], RecordConstructorArgs)
     def __init__(
         self, env: gym.Env[str, str], target: float = 0.5, good: int = 50, step: float = 0.05
     ) -> None:
-        """`target`: in (0, 1); `good`: a final emotion, 1 to 100; `step`: in (0, 0.5]."""
         RecordConstructorArgs.__init__(self, target=target, good=good, step=step)
         gym.Wrapper.__init__(self, env)
         if not (0 < target < 1 and 1 <= good <= 100 and 0 < step <= 0.5):
@@ -50,7 +49,6 @@ class AdaptiveDifficulty(gym.Wrapper[str, str, str, str], RecordConstructorArgs)
         return observation, {**info, "warming": self.warming}
 
     def step(self, action: str) -> tuple[str, Any, bool, bool, dict[str, Any]]:
-        """As the environment, and adapts where the dialogue ends; not where it failed."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if terminated:
             self._adapt(self._inner.session.emotion >= self.good)

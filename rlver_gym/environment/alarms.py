@@ -55,7 +55,6 @@ def check_episodes(episodes: Iterable[Episode]) -> AnomalyReport:
 
 
 def find_alerts(episodes: Iterable[Episode]) -> list[Alert]:
-    """The agents that say the same to others or over and over; the expected ones last."""
     groups: dict[tuple[str, ...], list[Episode]] = {}
     for episode in episodes:
         where = (episode.agent, episode.env, episode.env_hash, episode.user, episode.user_version)
@@ -70,7 +69,6 @@ def find_alerts(episodes: Iterable[Episode]) -> list[Alert]:
 
 
 def strip_run_suffix(agent: str) -> str:
-    """An agent's own name, without the run's in brackets that a comparison puts behind it."""
     return agent.partition(" (")[0]
 
 
@@ -104,7 +102,7 @@ ACTS = (
 
 
 def compute_act_shares(replies: Sequence[str]) -> dict[str, float]:
-    """The share of the replies that do each of `ACTS`, in [0, 1]; a reply may do several."""
+    """The share of the replies that do each of `ACTS`; a reply may do several."""
     done = list(map(_find_acts, replies))
     return {
         f"does_{act}": sum(act in acts for acts in done) / len(done) if done else float("nan")

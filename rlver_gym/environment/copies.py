@@ -45,12 +45,7 @@ class NearCopies(NamedTuple):
 
 
 def find_near_copies(episodes: Iterable[Episode]) -> NearCopies:
-    """The near-copies among the replies of one agent's episodes.
-
-    Alike replies to the same person in two dialogues are none, nor are those to two people who
-    began with the same words: they tell the same story, and may well get the same answer. Silence
-    is none either.
-    """
+    """Alike replies to one person in two dialogues are no copies, nor to two who began alike."""
     replies = [
         AgentReply(
             episode.persona, episode.opening, episode.seed, turn, exchange.utterance, dialogue
@@ -107,7 +102,6 @@ _Runs = frozenset[tuple[str, ...]]
 
 
 def _tokenize(text: str) -> tuple[str, ...]:
-    """Words of any script, Chinese and Japanese by character; signs where there are no words."""
     return tuple(_TOKEN.findall(text.lower()) or re.findall(r"\S", text))
 
 

@@ -101,7 +101,6 @@ class DialogueEnv(gym.Env[str, str]):
         """Whether the user failed before its first words."""
 
     def fork(self) -> Self:
-        """Another environment like this one that shares its user or connection, not yet begun."""
         other = copy(self)
         other._np_random = None
         return other
@@ -225,7 +224,6 @@ def check_people(ids: Sequence[str], split: str, place: object) -> Sequence[str]
 
 
 def _check_options(options: object) -> str | None:
-    """The persona that a reset asks for. UnknownName for any other option."""
     if options is not None and not isinstance(options, Mapping):
         raise UnknownName(
             f'the options of reset must be a mapping, such as {{"persona": id}}, not'

@@ -177,12 +177,10 @@ class EmpathyEnv(DialogueEnv):
 
     @property
     def has_begun(self) -> bool:
-        """Whether there is a dialogue: reset() was called."""
         return self._session is not None
 
     @property
     def has_failed_to_open(self) -> bool:
-        """Whether the user failed before its first words."""
         return self.session.has_failed_to_open
 
     @property
@@ -301,7 +299,6 @@ def _hash_scene_cards(scene: Scene) -> str:
 
 
 def _check_random_state(generator: np.random.Generator, state: Any) -> Any:
-    """The state, tried on another generator of this kind. DialogueError for one that is none."""
     try:
         type(generator.bit_generator)().state = state
     except (TypeError, ValueError, KeyError, OverflowError, AttributeError) as error:

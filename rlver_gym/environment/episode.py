@@ -95,7 +95,6 @@ class Episode(NamedTuple):
         return sum(turn.reward for turn in self.turns)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values in order; the last is a checksum over all others."""
         plain: dict[str, Any] = self._asdict() | {"turns": list(map(turn_to_dict, self.turns))}
         plain |= {"outcome": self.outcome, "final": self.final, "return": self.total_reward}
         return plain | {"check": hashlib.sha256(_dump(plain).encode()).hexdigest()[:12]}
@@ -209,7 +208,6 @@ _APPRAISAL, _TURN, _EPISODE = map(TypeAdapter, (_PlainAppraisal, _PlainTurn, _Pl
 
 
 def parse_turn(plain: object, number: int) -> Turn:
-    """The turn of `turn_to_dict`; ValueError names what in it is wrong."""
     return _make_turn(_check_plain_values(_TURN, plain, f"turn {number}"))
 
 
@@ -228,7 +226,6 @@ def _make_turn(plain: _PlainTurn) -> Turn:
 
 
 def parse_appraisal(plain: object) -> Appraisal:
-    """The appraisal of `appraisal_to_dict`; ValueError names what in it is wrong."""
     checked = _check_plain_values(_APPRAISAL, plain, "an appraisal")
     return _make_appraisal(checked)
 
@@ -239,7 +236,6 @@ def _make_appraisal(plain: _PlainAppraisal) -> Appraisal:
 
 
 def _check_plain_values(kind: TypeAdapter[Any], plain: object, place: str) -> Any:
-    """The plain values, checked; ValueError names the first that is wrong."""
     try:
         return kind.validate_python(plain)
     except ValidationError as error:

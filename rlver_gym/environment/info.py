@@ -15,7 +15,6 @@ PRIVILEGED = ("hidden_need", *_OF_EMOTION, "thought", "reasons", "spread")
 
 
 def describe_turn(session: EmpathySession, turn: Turn | None, cut_chars: int) -> dict[str, Any]:
-    """Everything about a session after this turn, its last one; None after the reset."""
     emotion, dialogue, outcome = session.snapshot()
     persona = session.scene.persona
     appraisal = turn.appraisal if turn else Appraisal(0, "", ())
@@ -39,7 +38,6 @@ def describe_turn(session: EmpathySession, turn: Turn | None, cut_chars: int) ->
 
 
 def select_info(info: dict[str, Any], choice: InfoChoice, card: EnvCard) -> dict[str, Any]:
-    """What of it is handed out; a persona given another need is shown without that need."""
     if choice == "privileged":
         return info
     shown = _OF_EMOTION if card.shows_emotion else ()

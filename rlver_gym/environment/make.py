@@ -13,7 +13,6 @@ from rlver_gym.util.errors import UnknownName
 def make_env(
     card: str | EnvCard = "RLVER-Empathy-v0", *, url: str | None = None, **options: Any
 ) -> DialogueEnv:
-    """An EmpathyEnv, or with a `url` an environment whose person a server plays."""
     for name in ("group_size", "autoreset_mode"):
         if name in options:
             raise UnknownName(

@@ -74,13 +74,11 @@ class RemoteEmpathyEnv(DialogueEnv):
                 ' user="embedded". Start the server with the user of your own.'
             )
         self.user = user
-        """The name that the server is asked for."""
         self._server = RemoteServer(url, timeout_s, patience_s)
         self._connections = deque([self._server])
         self._episode: dict[str, Any] | None = None
         self._lines: list[str] = []
         self._place: str | None = None
-        """The server's name for the replies that were appraised here and now."""
         try:
             there, ids, is_deterministic = self._learn(card, user, split, persona)
             view = View(info, on_failure, render_mode)
@@ -92,7 +90,6 @@ class RemoteEmpathyEnv(DialogueEnv):
     def _learn(
         self, card: str, user: str | None, split: SplitChoice | None, persona: str | None
     ) -> tuple[EnvCard, Sequence[str], bool]:
-        """The card, whom it can be with, and whether the person answers alike each time."""
         path = f"/v1/envs/{quote(str(card), safe='')}"
         described = self._server.call("GET", path)
         there = parse_card(EnvCard, described.get("card"), f"{self._server.url}{path}")
@@ -117,7 +114,6 @@ class RemoteEmpathyEnv(DialogueEnv):
         )
 
     def _refuse(self, *_: object) -> Never:
-        """DialogueError: it is on the server."""
         raise DialogueError(
             "the dialogue is on a server: its session is not here, and cannot be saved or"
             " restored. Leave out url for one that is."
@@ -240,7 +236,6 @@ class RemoteEmpathyEnv(DialogueEnv):
         return "the user failed on the server"
 
     async def _ask(self, *request: Any, **options: Any) -> dict[str, Any]:
-        """What the server answers. Cancelled, the request may come again: it is granted once."""
         server = self._server
         try:
             return await server.acall(*request, **options)
@@ -258,6 +253,5 @@ class RemoteEmpathyEnv(DialogueEnv):
 
 
 def _find_path(episode: dict[str, Any] | None) -> str | None:
-    """Where an episode that still goes on is; one that has ended is the server's to drop."""
     is_open = episode is not None and episode["outcome"] is None
     return f"/v1/episodes/{episode['episode_id']}" if episode and is_open else None

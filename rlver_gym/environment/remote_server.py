@@ -94,7 +94,6 @@ class RemoteServer:
             self._worker.submit(self._delete, path)
 
     def finish(self, path: str | None) -> None:
-        """The same, waited for, and the connection is closed."""
         if sys.is_finalizing():  # the thread is gone
             self._finish(path)
         else:
@@ -195,14 +194,12 @@ class RemoteServer:
 
 
 def _asks_to_wait(answer: _Answer) -> bool:
-    """Whether the same request may be granted later; 502 and 504 are a proxy's."""
     return answer.status in (429, 503) or (
         answer.status in (502, 504) and _find_problem_kind(answer) is None
     )
 
 
 def _find_problem_kind(answer: _Answer) -> str | None:
-    """The kind of a problem; None for an answer that is none of this server's."""
     kind = answer.value.get("type") if isinstance(answer.value, dict) else None
     return kind.removeprefix("urn:rlver-gym:") if isinstance(kind, str) else None
 
@@ -213,7 +210,6 @@ def _find_problem_detail(answer: _Answer) -> str:
 
 
 def _read_token() -> str:
-    """The token of the environment; "" for none. ServerRefused for one that cannot be sent."""
     token = read_variable(TOKEN)
     if token.isascii() and token.isprintable():
         return token
@@ -230,7 +226,6 @@ def _parse_json(data: bytes) -> Any:
 
 
 def _check_url(url: object) -> str:
-    """The address without its last slash. CardError for what is none; no message repeats it."""
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

@@ -63,7 +63,6 @@ def render_dialogue_as_text(session: EmpathySession) -> str:
 
 
 def print_last_turn(session: EmpathySession, console: Console) -> None:
-    """Print the latest turn (or the opening): what was felt, the bar, and the answer."""
     name = session.scene.persona.person.name
     turns = session.dialogue.turns
     if not turns:
@@ -80,7 +79,6 @@ def print_last_turn(session: EmpathySession, console: Console) -> None:
 
 
 def render_appraisal(turn: Turn, explain: bool) -> list[Text]:
-    """The bar after a turn and, with `explain`, the thought and the reasons."""
     change = turn.appraisal.change
     style = "green" if change > 0 else "red" if change < 0 else "dim"
     lines = [

@@ -42,7 +42,6 @@ def reappraise(
 
 
 def _list_moments(scene: Scene, opening: str, exchanges: Iterable[tuple[str, str]]) -> list[Moment]:
-    """Of a recorded dialogue, as if nothing had been felt."""
     dialogue, moments, start = Dialogue(opening), [], scene.card.start
     for utterance, answer in exchanges:
         moments.append(Moment(scene, start, dialogue.with_utterance(utterance)))
@@ -73,7 +72,6 @@ async def areappraise(
 
 
 def make_reference(user: str | SentientUser, **options: Any) -> SentientUser:
-    """Who appraises again; raises what `make_user` raises."""
     return make_user(user, **options)
 
 

@@ -112,7 +112,6 @@ async def arollout(
 
 
 async def _arun_episode(session: EmpathySession, agent: Agent, worker: Worker) -> EmpathySession:
-    """Run one dialogue to its end; calls that may block go to the worker."""
     if not session.is_async and not isinstance(agent, AsyncAgent):
         return await worker(run_episode, session, agent)
     get_reply = _async_reply(agent, worker)

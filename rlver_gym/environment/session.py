@@ -53,12 +53,10 @@ class AppraisedReplies(NamedTuple):
 
 
 def count_cut_chars(text: str, card: EnvCard) -> int:
-    """How many characters of an utterance are not heard under this card."""
     return max(0, len(text) - card.max_utterance_chars)
 
 
 def check_place(appraised: AppraisedReplies, place: object) -> None:
-    """DialogueError for replies to another moment than this one."""
     if appraised.place != place:
         raise DialogueError(
             "these replies were appraised at another moment. Appraise them where the dialogue is"
@@ -264,7 +262,6 @@ class EmpathySession:
         self._state = Snapshot(self.emotion, self.dialogue.with_turn(turn), Outcome.FAILED)
 
     def _weigh(self, appraisal: Appraisal) -> "_Weighed":
-        """What an appraisal leads to from here. ValueError for a change that no turn may bring."""
         if not -MAX_CHANGE <= appraisal.change <= MAX_CHANGE:
             raise ValueError(
                 f"the user {self.user.kind!r} changed the emotion by {appraisal.change}; at most"
@@ -315,7 +312,6 @@ def _make_turn(words: str, appraisal: Appraisal, weighed: _Weighed, answer: str 
 
 
 def give_up_reason(turn: Turn) -> str | None:
-    """Why the agent failed, when `give_up` ended the dialogue with this turn; else None."""
     if turn.outcome is not Outcome.FAILED or turn.utterance or len(turn.appraisal.reasons) != 1:
         return None
     code, _, note = turn.appraisal.reasons[0]
@@ -324,7 +320,6 @@ def give_up_reason(turn: Turn) -> str | None:
 
 
 def run_coroutine(work: Coroutine[Any, Any, T], is_async: bool) -> T:
-    """The result: on the background loop when it is asynchronous, else here without a loop."""
     return wait_for(work) if is_async else run_sync(work)
 
 

@@ -17,7 +17,6 @@ class Snapshot(NamedTuple):
 
 
 def check_snapshot(snapshot: object, card: EnvCard) -> None:
-    """DialogueError for what is no snapshot, or one that no dialogue under this card comes to."""
     if not isinstance(snapshot, Snapshot):
         raise DialogueError(
             f"cannot restore a {type(snapshot).__name__}. Give what snapshot() gave."
@@ -34,7 +33,6 @@ def check_snapshot(snapshot: object, card: EnvCard) -> None:
 
 
 def replay_turns(dialogue: object, card: EnvCard) -> tuple[int, Outcome | None]:
-    """Where the dialogue has come to; ValueError or TypeError for a turn that does not follow."""
     if dialogue is None:
         return card.start, None
     if not isinstance(dialogue, Dialogue):

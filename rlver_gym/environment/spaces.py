@@ -42,12 +42,10 @@ class Utterance(spaces.Text):
     """
 
     def __init__(self, max_length: int, seed: int | None = None) -> None:
-        """`max_length` in characters."""
         super().__init__(max_length, min_length=0, charset="".join(_SAMPLED), seed=seed)
 
     @property
     def character_set(self) -> Any:
-        """All of Unicode."""
         return _UNICODE
 
     @property
@@ -93,7 +91,6 @@ class _SharedTexts(Sequence[str]):
     """
 
     def __init__(self, space: Utterance, memory: Any, num_texts: int) -> None:
-        """`memory`: what `create_shared_memory` made for so many texts of that space."""
         data = np.frombuffer(memory.get_obj(), dtype=np.int32)
         self._code_BT = data.reshape(num_texts, space.max_length)
 

@@ -82,7 +82,6 @@ class StrategyAction(gym.Wrapper[str, Any, str, Any], RecordConstructorArgs):
         return text, {**info, "strategy": None, "utterance": ""}
 
     def step(self, action: int | np.int64) -> tuple[str, Any, bool, bool, dict[str, Any]]:
-        """Do what the number chooses. ResetNeeded before reset, UtteranceError for no strategy."""
         if not self._messages:
             raise ResetNeeded("the dialogue has not begun. Call reset() first.")
         # numpy's comparison in old versions of Discrete overflows on an int beyond 64 bits
@@ -179,7 +178,6 @@ class EveryNeed(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """
 
     def __init__(self, env: gym.Env[Any, Any], *, personas: Sequence[str]) -> None:
-        """`personas` are the ids to draw from; `env` takes `options={"persona": id}` at reset."""
         RecordConstructorArgs.__init__(self, personas=personas)
         gym.Wrapper.__init__(self, env)
         self.personas = tuple(personas)
@@ -190,7 +188,6 @@ class EveryNeed(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin a dialogue with somebody drawn, unless the options say with whom."""
         if seed is not None:
             self._rng = np.random.default_rng(seed)
         persona, need = self._rng.integers(len(self.personas)), self._rng.integers(len(NEEDS))

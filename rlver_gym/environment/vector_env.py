@@ -128,7 +128,6 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         return self._collect(results)
 
     def _reply_at_once(self, says: list[_Say], actions: Sequence[str]) -> list[_Say]:
-        """Where no user waits: what was said is appraised in a batch."""
         heard = [
             (number, env)
             for number, env in enumerate(self.envs)
@@ -176,7 +175,6 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         return bool(self._is_over[number]) and self.autoreset_mode is AutoresetMode.NEXT_STEP
 
     def _listens(self, number: int) -> bool:
-        """Whether something can be said in a dialogue now."""
         env = self.envs[number]
         return not (self._begins_anew(number) or (env.has_begun and env.has_failed_to_open))
 
@@ -245,7 +243,6 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
     def _seeds(
         self, seed: int | np.integer[Any] | Sequence[int | None] | None
     ) -> Sequence[int | None]:
-        """A seed for each dialogue; None where its own random numbers go on."""
         if seed is None:
             if self.group_size == 1:
                 return [None] * self.num_envs
@@ -260,7 +257,6 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         return [None if number is None else int(number) for number in seed]
 
     def _seed_later_resets(self, seeds: Sequence[int | None], others: NDArray[np.bool_]) -> None:
-        """Seed what whole groups draw from, and the dialogues that are not begun now."""
         super().reset(seed=next(filter(lambda number: number is not None, seeds), None))
         for number in map(int, np.flatnonzero(others)):
             gym.Env.reset(self.envs[number], seed=seeds[number])  # the random numbers alone

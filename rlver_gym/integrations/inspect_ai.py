@@ -143,7 +143,6 @@ def final_emotion() -> Scorer:
 
 
 def _epoch_spec(spec: EpisodeSpec, epoch: int) -> EpisodeSpec:
-    """The episode that is played in an epoch, counted from 1: see `EPOCH_STRIDE`."""
     return spec._replace(seed=spec.seed + (epoch - 1) * EPOCH_STRIDE)
 
 

@@ -160,7 +160,6 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
         )
 
     def list_splits(self) -> list[str]:
-        """train, validation, test and demo (which OpenEnv takes for one to validate on)."""
         return list(SPLITS)
 
     def list_tasks(self, split: str) -> list[dict[str, Any]]:

@@ -164,7 +164,6 @@ def _columns(played: Sequence[Trajectory], met: Sequence[EpisodeSpec], end_of_tu
 
 
 def _token_columns(trajectory: Trajectory, end_of_turn: int) -> dict[str, list[Any]]:
-    """The prompt is what precedes the first reply. Where nobody spoke, TRL still wants a token."""
     if not trajectory.sequences:
         nothing = {"completion_ids": [end_of_turn], "logprobs": [0.0], "env_mask": [0]}
         return {"prompt_ids": [end_of_turn], **nothing}

@@ -115,7 +115,6 @@ class ChatHarness(vf.Harness[vf.HarnessConfig]):
     NEEDS_CONTAINER = False
 
     def __init__(self, config: vf.HarnessConfig) -> None:
-        """Reads the certificates, once for all turns."""
         super().__init__(config)
         self._tls = ssl.create_default_context()
 
@@ -194,7 +193,6 @@ class EmpathyDialogueEnv(vf.SingleAgentEnv, vf.Env[EmpathyDialogueEnvConfig]):
 
 
 def _record(trace: vf.Trace, episode: TextEpisode) -> None:
-    """What `EmpathyTask` scores, beside the reward of each turn."""
     figures = {name: value for name, value in episode.metrics.items() if name != "outcome_failed"}
     ends = {"final_emotion": figures.pop("emotion"), "outcome_cut_off": float(not episode.done)}
     trace.info["score"], trace.info["turn_rewards"] = episode.score, list(episode.rewards)

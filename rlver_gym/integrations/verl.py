@@ -108,7 +108,6 @@ class EmpathyAgentLoop(AgentLoopBase):
         user_options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """What the YAML says. TrainingError for rewards of another name, or no room."""
         super().__init__(*args, **kwargs)
         if rewards not in ("turn", "final"):
             raise TrainingError(f"there are no rewards {rewards!r}. Set rewards to turn or final.")

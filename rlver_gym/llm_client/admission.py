@@ -36,7 +36,6 @@ class Outage:
         self._max_wait_s, self._clock, self._sleep = max_wait_s or 0.0, clock, sleep
         self._num_answers = 0
         self._gave_up: set[int] = set()
-        """Dialogues in which a request used up its attempts since the last answer."""
         self._since: float | None = None
         self._reason, self._remedy, self._asked_until = "", "", 0.0
         """`_asked_until`: what the server's own word comes to, however late; 0 without one."""
@@ -110,7 +109,6 @@ class Outage:
         return True
 
     def is_nonsense(self, failure: Failure) -> bool:
-        """Whether a server that is not down asked a dialogue to wait for longer than is allowed."""
         asked_s = failure.retry_after_s or 0.0
         return not self._is_ignored and bool(REQUEST_ORIGIN.get()) and asked_s > self._max_wait_s
 
@@ -119,7 +117,6 @@ class Outage:
         return self._max_wait_s if self._num_answers or self._asked_until else 0.0
 
     def _put_off(self, failure: Failure) -> None:
-        """Set when the server is asked next: when it says, but never later than is waited for."""
         assert self._since is not None
         asked_s, now = failure.retry_after_s or 0.0, self._clock()
         self._asked_until = now + asked_s if asked_s > self._pause_s else 0.0

@@ -100,7 +100,6 @@ class ChatClient:
         self._answered: set[tuple[object, ...]] = set()
         """Models with settings with which they have answered."""
         self._pending = Counter[tuple[object, ...]]()
-        """Requests with these settings that are not refused yet."""
         self._under_way: dict[int, _Attempt] = {}
         self._remedy_when_slow = (
             "Raise --timeout (timeout_s), or lower --concurrency"
@@ -108,7 +107,6 @@ class ChatClient:
         )
         self._num_sent = self._num_unconnected = 0
         self._has_responded = False
-        """Whether anything ever came from there."""
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         result = await self._complete(request)
@@ -120,7 +118,6 @@ class ChatClient:
         await self._transport.close()
 
     async def _complete(self, request: ChatRequest) -> ChatAnswer | ChatError:
-        """The answer or error; of a refusal once others with its settings are answered or not."""
         settings = _settings_of(request)
         self._pending[settings] += 1
         try:
@@ -179,7 +176,6 @@ class ChatClient:
         return result
 
     def _extend_after(self, number: int) -> None:
-        """Begin the time of all that were sent later than the one just answered again."""
         for other, behind in self._under_way.items():
             if other > number and not behind.limit.expired():
                 loop_time = asyncio.get_running_loop().time()
@@ -216,7 +212,6 @@ class ChatClient:
         return result
 
     async def _prepare_retry(self, call: _Call, failure: Failure) -> bool:
-        """Wait until the next attempt is due; returns whether there is one."""
         blamed = failure.blames & wire.list_optional_fields(call.request, call.left_out)
         if failure.is_guess and _settings_of(call.request) in self._answered:
             known = self._left_out[call.request.model]
@@ -236,7 +231,6 @@ class ChatClient:
         return is_nonsense and await self._pause(call, failure._replace(retry_after_s=None))
 
     async def _pause(self, call: _Call, failure: Failure) -> bool:
-        """Wait until another attempt; False when there were enough, or it would be too late."""
         asked_s, is_busy = failure.retry_after_s or 0.0, failure.kind is Kind.BUSY
         most = min(_MOST_ATTEMPTS.get(failure.kind, 99), self.settings.attempts)
         if failure.kind is Kind.NO_CONNECTION and not self._has_responded:
@@ -276,7 +270,6 @@ class ChatClient:
 
 
 def summarise_failures(failures: list[Failure]) -> str:
-    """The reasons in order, each with how often; not how often the server asked to wait."""
     counts = Counter((failure.reason, failure.kind is Kind.BUSY) for failure in failures)
     return "; ".join(
         f"{reason} ({count}×)" if count > 1 and not busy else reason

@@ -129,7 +129,6 @@ class CachingClient:
 
 
 def _find_dialogue_run_again() -> int | None:
-    """The dialogue that failed, is run again and bypasses the cache; None for any other."""
     origin = REQUEST_ORIGIN.get()
     return origin.dialogue if origin is not None and origin.bypass_cache else None
 

@@ -47,13 +47,11 @@ def mask(text: str, secrets: Sequence[str], request_texts: Sequence[str]) -> str
 
 
 def hide_repeated(text: str, request_texts: Collection[str]) -> str:
-    """The text without the runs that it repeats of the request."""
     repeated = "\n".join(" ".join(text.split()) for text in request_texts)
     return _mask_runs(" ".join(text.split()), repeated, _SHORTEST_OF_WORDS, "[…]")
 
 
 def _mask_runs(text: str, source: str, shortest: int, mark: str) -> str:
-    """The text with the mark for every run of so many characters that `source` holds too."""
     low, source = _lower(text), _lower(source)
     kept, at = [], 0
     while at < len(text):
@@ -70,5 +68,4 @@ def _mask_runs(text: str, source: str, shortest: int, mark: str) -> str:
 
 
 def _lower(text: str) -> str:
-    """In small letters, as many characters as before."""
     return "".join(char.lower() if char.isascii() else char for char in text)

@@ -150,7 +150,6 @@ def classify_http_error(
 def _classify_error(
     status: int, body: Any, retry_after: str | None = None, request_texts: Collection[str] = ()
 ) -> Failure:
-    """The same for a body that is parsed already."""
     words = hide_repeated(" ".join(_find_words(body))[: 4 * _MAX_CHARS], request_texts)
     rule = next(
         (
@@ -231,14 +230,12 @@ def _find_fields(status: int, words: str, rule: _Rule | None) -> frozenset[str]:
 
 
 def _names_other_field(body: Any) -> bool:
-    """Whether the server says which field it means, and that is none to do without."""
     error = body.get("error") if isinstance(body, dict) else None
     told = error if isinstance(error, dict) else {}
     return str(told.get("code")).startswith("unsupported") and bool(told.get("param"))
 
 
 def _quote_message(body: Any) -> str:
-    """What servers say is wrong, without what repeats the request; empty for nothing."""
     said = [*dict.fromkeys(" ".join(text.split()) for text in _find_words(body)), ""]
     quote = ": ".join([text for text in said if " " in text][:2] or said[:1])[:_MAX_CHARS]
     return mend_surrogates(quote)

@@ -233,14 +233,12 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
 
 
 def _uri_options(path: Path) -> str:
-    """How SQLite reads a file without writing, looking into a log that was left beside it."""
     log = path.with_name(f"{path.name}-wal")
     is_left = log.exists() and log.stat().st_size and os.access(path.parent, os.W_OK)
     return "mode=ro" if is_left else "immutable=1"
 
 
 def _prepare_database(db: sqlite3.Connection, path: Path, read_only: bool) -> None:
-    """Create the table in an empty file; CacheError for a file that is anything else."""
     # First: they are made last.
     tables = db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
     mark, version = (

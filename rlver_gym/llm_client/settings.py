@@ -122,7 +122,6 @@ class ChatSettings(_Settings):
     @field_validator("budget", mode="before")
     @classmethod
     def _read_limits(cls, value: Any) -> Any:
-        """As they are typed: a list of money=N, tokens=N and calls=N."""
         if not isinstance(value, list):
             return value
         limits = {}
@@ -139,7 +138,6 @@ class ChatSettings(_Settings):
     @field_validator("prices", mode="before")
     @classmethod
     def _read_prices(cls, value: Any) -> Any:
-        """As they are typed: IN,OUT."""
         if not isinstance(value, str):
             return value
         try:
@@ -236,7 +234,6 @@ def find_problem(url: str) -> str | None:
 
 
 def without_credentials(url: str) -> str:
-    """The address without user, password, query and last slash: fit for records and messages."""
     scheme, _, rest = url.partition("://")
     host, _, path = rest.partition("?")[0].partition("#")[0].partition("/")
     return f"{scheme.lower()}://{host.rpartition('@')[2]}/{path}".rstrip("/")

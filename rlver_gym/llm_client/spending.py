@@ -39,7 +39,6 @@ class Spending:
         return money(self.spent, self.prices) if self.prices else None
 
     def attempt(self, first: bool) -> None:
-        """Count an attempt, the `first` of its call or a later one. BudgetSpent without budget."""
         with self._lock:
             self._check_budget(first)
             self._count(Spent(calls=int(first), attempts=1))

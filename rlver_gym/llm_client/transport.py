@@ -155,7 +155,6 @@ async def _read(response: Any) -> Response | Failure:
 
 
 def _explain_no_connection(error: BaseException, base_url: str) -> str:
-    """A sentence on what stands in the way; empty when only the server does."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

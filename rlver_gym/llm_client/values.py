@@ -37,7 +37,6 @@ class ChatRequest:
     """Further fields of the request's body, sent as they are, over those above."""
 
     def json(self) -> str:
-        """All fields as JSON, the same text on every machine."""
         plain = {
             "model": self.model,
             "messages": [list(message) for message in self.messages],
@@ -52,7 +51,6 @@ class ChatRequest:
 
     @cached_property
     def key(self) -> str:
-        """SHA-256 over all fields, in hex."""
         return hashlib.sha256(self.json().encode()).hexdigest()
 
     def __repr__(self) -> str:

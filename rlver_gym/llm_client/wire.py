@@ -59,7 +59,6 @@ def list_optional_fields(request: ChatRequest, left_out: Collection[str]) -> fro
 
 
 def _fold_system(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """The same words without a system role, user and assistant in turn."""
     folded: list[ChatMessage] = []
     for message in messages:
         role = "user" if message.role == "system" else message.role
@@ -120,7 +119,6 @@ def parse_answer(
 
 
 def _get_choice(plain: Any) -> dict[str, Any]:
-    """The first choice of a completion, however many there are. TypeError for no completion."""
     choices = plain.get("choices") if isinstance(plain, dict) else None
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
         return choices[0]
@@ -128,7 +126,6 @@ def _get_choice(plain: Any) -> dict[str, Any]:
 
 
 def _get_message(choice: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a choice says: a whole message, a part of one, or a text as of older servers."""
     message = choice.get("message") or choice.get("delta") or choice.get("text") or {}
     if isinstance(message, str):
         return {"content": message}
@@ -160,7 +157,6 @@ def _explain_no_completion(plain: Any) -> Failure:
 
 
 def _count(usage: Any, name: str) -> int:
-    """A count of tokens; 0 when the server does not say, or says nonsense."""
     count = usage.get(name) if isinstance(usage, dict) else None
     return count if type(count) is int and 0 <= count < 1 << 40 else 0  # bool is an int, too
 

@@ -51,7 +51,6 @@ async def send_and_close(send: Send, status: int, body: bytes, headers: Mapping[
 
 
 async def discard_body(receive: Receive, timeout_s: float) -> None:
-    """Read what still comes, within bounds, or the client never sees the answer."""
     num_bytes = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):

@@ -78,7 +78,6 @@ class AppServer:
 
 
 async def _answer_until_stopped(app: App, scope: Scope, receive: Receive, send: Send) -> None:
-    """The application; what it does not answer before the server stops is told so."""
     has_begun = False
 
     async def note_and_send(message: MutableMapping[str, Any]) -> None:
@@ -114,7 +113,6 @@ def _allow_files() -> None:
 
 
 def _count_spare_files() -> int:
-    """How many connections leave as many files to open for everything else."""
     try:
         import resource  # noqa: PLC0415
     except ImportError:  # Windows has no bound
@@ -190,7 +188,6 @@ class _BoundedProtocol(H11Protocol):
         self._mind_timer()
 
     def on_response_complete(self) -> None:
-        """An answer was given; the beginning of the next request may have come meanwhile."""
         super().on_response_complete()
         self._mind_timer()
 

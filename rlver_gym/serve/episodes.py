@@ -156,7 +156,6 @@ class EpisodeTable:
         return episode
 
     def delete(self, episode_id: str) -> None:
-        """Drop an episode; a turn of it that is under way ends unseen."""
         self._drop(self.find(episode_id))
 
     def expire(self) -> None:
@@ -171,7 +170,6 @@ class EpisodeTable:
         self._begun.forget(episode.request_id)
 
     def _begin(self, request_id: str, request: EpisodeRequest) -> Coroutine[Any, Any, Episode]:
-        """The opening as work to be done, which counts from now on. Refusal when it cannot be."""
         if self.num_open >= self.settings.max_episodes:
             raise Refusal(
                 "too-many-episodes",
@@ -266,7 +264,6 @@ class EpisodeTable:
 
     @contextmanager
     def _under_turn(self, episode: Episode) -> Iterator[None]:
-        """A block in which the claimed turn is worked on."""
         try:
             yield
             self._warm.add((id(episode.session.user), episode.session.scene.persona.id))
@@ -334,7 +331,6 @@ class EpisodeTable:
             thread.stop()
 
     def _file(self, episode: Episode) -> None:
-        """Put an episode where it belongs. Ended ones are kept for answers that were lost."""
         if episode.session.outcome is None:
             self._open[episode.id] = episode
             return

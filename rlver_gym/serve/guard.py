@@ -31,7 +31,6 @@ class Guard:
     def __init__(
         self, app: App, settings: ServeSettings, token: str | None, metrics: Metrics
     ) -> None:
-        """`token`: None lets everybody in."""
         self._app = app
         self._settings = settings
         self._token = token.encode() if token else None
@@ -53,7 +52,6 @@ class Guard:
             await self._pass_on(scope, _replay(body, receive), send)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the application answer. What nobody foresaw is logged, and not shown."""
         has_begun = False
 
         async def count_and_send(message: MutableMapping[str, Any]) -> None:
@@ -80,7 +78,6 @@ class Guard:
             raise Refusal("unauthorized")
 
     async def _read_body(self, receive: Receive) -> bytes | None:
-        """The whole body; None when the client has gone."""
         most, timeout_s = self._settings.max_body_bytes, self._settings.body_timeout_s
         body = bytearray()
         try:

@@ -19,7 +19,6 @@ def _check_text(text: Any) -> Any:
 
 
 def _to_integer(number: Any) -> Any:
-    """3.0 as 3: in JSON, and for JSON Schema, both are the same integer."""
     return int(number) if isinstance(number, float) and number.is_integer() else number
 
 

@@ -123,7 +123,6 @@ class Refusal(Exception):
 
 
 def describe_invalid(problems: Iterable[Mapping[str, Any]]) -> str:
-    """What is wrong with the fields of a request, without what they hold."""
     lines = [
         f"{'.'.join(map(str, problem['loc'])) or 'message'}: {_describe_field(problem)}"
         for problem in islice(problems, 5)

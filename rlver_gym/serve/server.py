@@ -30,7 +30,6 @@ class EpisodeServer(AppServer):
         host: str = "127.0.0.1",
         port: int = 0,
     ) -> None:
-        """See `make_app`; `port` 0 takes a free one. RlverError when it cannot be had."""
         settings = settings or ServeSettings()
         super().__init__(
             make_app(settings, token=token, users=users),

@@ -94,7 +94,6 @@ class EmbeddedAnswers:
         return {name: answer[name] for name in FIELDS[step]}
 
     def _judge(self, persona: Persona, lines: tuple[str, ...]) -> dict[str, Any]:
-        """What the last of the lines does."""
         appraisal = self._felt(persona.id, lines).appraisal
         strongest = max(appraisal.reasons, key=lambda reason: abs(reason.points), default=None)
         return {

@@ -27,7 +27,6 @@ class Refused(Exception):
         code: str | None = None,
         retry_after_s: float | None = None,
     ) -> None:
-        """`status` is HTTP's, `code` OpenAI's short name for what was wrong."""
         super().__init__(message)
         self.status, self.body = status, error(status, message, code)
         self.headers = {} if retry_after_s is None else {"Retry-After": f"{retry_after_s:g}"}
@@ -197,7 +196,6 @@ class ChatServer:
                 self._under_way -= 1
 
     def _check(self, content: bytes) -> dict[str, Any]:
-        """The body of a call. Refused unless it is one that can be answered."""
         try:
             body = json.loads(content)
         except ValueError as problem:

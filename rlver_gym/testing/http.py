@@ -66,7 +66,6 @@ class Connection(asyncio.Protocol):
     _transport: asyncio.Transport
 
     def __init__(self, handle: "Handle", opened: set["Connection"]) -> None:
-        """`opened` holds this connection for as long as it is open."""
         self._handle, self._opened, self._received = handle, opened, bytearray()
         self._task: asyncio.Task[None] | None = None
 

@@ -56,7 +56,6 @@ def write_atomically(
 def replace_file(
     path: Path, parts: Iterable[str | bytes], error: MakeError, finish: Callable[[FileIO], object]
 ) -> FileIO:
-    """The file that took the place of the one there, `finish`ed just before."""
     draft = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(8)}.part")
     with convert_write_errors(path, error):
         path.parent.mkdir(parents=True, exist_ok=True)

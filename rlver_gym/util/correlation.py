@@ -23,7 +23,6 @@ def centre(values: np.ndarray, group: np.ndarray) -> np.ndarray:
 
 
 def correlation_within(a: np.ndarray, b: np.ndarray, group: np.ndarray) -> float:
-    """Pearson's r without each group's means, such as those of a persona or a dialogue."""
     return correlation(centre(a, group), centre(b, group))
 
 

@@ -183,7 +183,6 @@ class Worker:
         return future
 
     def stop(self) -> None:
-        """End the thread once what was asked so far is done."""
         self._calls.put(None)
 
     def _work(self) -> None:

@@ -57,7 +57,6 @@ def field_errors(
 
 
 def describe_first_problem(error: ValueError, whole: str) -> str:
-    """The first of the `field_errors`, or what another error says."""
     return field_errors(error, whole)[0] if isinstance(error, ValidationError) else str(error)
 
 
@@ -79,7 +78,6 @@ def _propose(item: Mapping[str, Any], kind: type[BaseModel] | None) -> str:
 
 
 def _find_model(annotation: Any) -> type[BaseModel] | None:
-    """The first model that a type names, such as Card of tuple[Card, ...]."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next(filter(None, map(_find_model, get_args(annotation))), None)

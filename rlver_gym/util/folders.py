@@ -49,7 +49,6 @@ def write_folder(path: Path, error: MakeError) -> Iterator[Path]:
 
 
 def _move_back(old: Path, path: Path) -> None:
-    """Undo the first half of an exchange whose second half did not happen."""
     if old.exists() and not path.exists():
         old.rename(path)
 

@@ -93,12 +93,10 @@ class Spread(NamedTuple):
 
 
 def format_mean(interval: Interval, *, signed: bool = False, digits: int = 1) -> str:
-    """The estimate as "64.1"; a dash when there is nothing to estimate from."""
     return "–" if isnan(interval.mean) else f"{interval.mean:{'+' if signed else ''}.{digits}f}"
 
 
 def format_interval(interval: Interval, *, signed: bool = False, digits: int = 1) -> str:
-    """The interval as "60.2, 68.9"; a dash when there is nothing to estimate from."""
     if isnan(interval.mean):
         return "–"
     form = f"{'+' if signed else ''}.{digits}f"
@@ -106,7 +104,6 @@ def format_interval(interval: Interval, *, signed: bool = False, digits: int = 1
 
 
 def format_estimate(interval: Interval, *, signed: bool = False, digits: int = 1) -> str:
-    """Both, as "64.1 [60.2, 68.9]"; a dash when there is nothing to estimate from."""
     mean = format_mean(interval, signed=signed, digits=digits)
     bounds = format_interval(interval, signed=signed, digits=digits)
     return mean if isnan(interval.mean) else f"{mean} [{bounds}]"

@@ -76,7 +76,6 @@ def _open_and_lock(path: Path, error: MakeError, wait: bool) -> FileIO:
 
 
 def _end_last_line(file: FileIO, path: Path) -> None:
-    """Drop a last line that was cut off, and end one that lacks no more than its line feed."""
     begin = end = file.seek(0, os.SEEK_END)
     tail, size = b"", _BLOCK_BYTES
     while begin and b"\n" not in tail:

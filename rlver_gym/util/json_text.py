@@ -194,5 +194,4 @@ def dump_json(value: Any) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
-    """As JSON writes it in ASCII: beyond 16 bits as a pair."""
     return json.dumps(match[0])[1:-1]

@@ -48,7 +48,6 @@ def _enable_line_editing() -> bool:
 
 
 def _is_input_pending() -> bool:
-    """Whether the next line is there already, as the rest of an unmarked paste is."""
     if sys.platform == "win32":
         return False
     return bool(select.select([sys.stdin], [], [], _PASTE_GAP_S)[0])

@@ -76,7 +76,6 @@ def hide_progress_bars() -> Iterator[None]:
 
 @contextmanager
 def hide_warnings() -> Iterator[None]:
-    """Without what transformers warns of, such as weights of a file that a model does not have."""
     before = logging.get_verbosity()
     logging.set_verbosity_error()
     try:

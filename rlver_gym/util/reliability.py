@@ -23,7 +23,6 @@ def krippendorff_alpha(units: Sequence[Sequence[float]]) -> float:
 
 
 def _squared_differences(values: np.ndarray) -> float:
-    """Summed over all ordered pairs; 0 for equal values, without an error of rounding."""
     apart = values - values[0]
     return float(2 * len(values) * ((apart - apart.mean()) ** 2).sum())
 

@@ -32,13 +32,11 @@ class Plot:
         self._parts: list[str] = []
 
     def x(self, value: float) -> float:
-        """Where a value is, in pixels from the left."""
         low, high = self._x_range
         inner = self.width - self._margins.left - self._margins.right
         return self._margins.left + inner * (value - low) / (high - low)
 
     def y(self, value: float) -> float:
-        """Where a value is, in pixels from the top."""
         low, high = self._y_range
         inner = self.height - self._margins.top - self._margins.bottom
         return self.height - self._margins.bottom - inner * (value - low) / (high - low)
@@ -55,7 +53,6 @@ class Plot:
         self.add("polyline", points=self._join(points), **style)
 
     def dot(self, at: Point, radius: float, **style: str | float) -> None:
-        """A filled circle, its radius in pixels."""
         ((cx, cy),) = self._place((at,))
         self.add("circle", cx=cx, cy=cy, r=radius, **style)
 
@@ -123,5 +120,4 @@ def _element(name: str, inside: str, attributes: Mapping[str, str | float]) -> s
 
 
 def _number(value: str | float) -> str:
-    """To a tenth of a pixel, without needless zeros; texts as they are."""
     return value if isinstance(value, str) else f"{round(value, 1):g}"

@@ -44,7 +44,6 @@ def _split_cell(cell: str, is_text: bool) -> list[str]:
 
 
 def _arrange_columns(columns: Sequence[_Column], width: int) -> list[Table | Text]:
-    """One table, or several with the first column in each; none where there is no room."""
     first, *others = columns
     first = first._replace(least=first.most)
     for gap in (_GAP, _NARROW_GAP):

@@ -126,7 +126,6 @@ codecs.register_error(_ESCAPE_JSON, _replace_by_json_escape)
 
 
 def _fit_encoding(text: str, encoding: str, errors: str = _SHOW_NEAREST) -> str:
-    """The text with what an encoding lacks replaced."""
     return text if encoding.startswith("utf") else text.encode(encoding, errors).decode(encoding)
 
 

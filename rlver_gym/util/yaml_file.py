@@ -47,7 +47,6 @@ class _Scalars(SafeConstructor, Resolver):
         Resolver.__init__(self)
 
     def read(self, event: yaml.ScalarEvent) -> Any:
-        """The value of a scalar; what is in quotes is a text."""
         if not event.implicit[0] or event.value[:1] not in self.yaml_implicit_resolvers:
             return event.value
         tag = self.resolve(yaml.ScalarNode, event.value, event.implicit)
@@ -85,7 +84,6 @@ class _Document:
         self._nodes = 0
 
     def read(self) -> Any:
-        """None for an empty text."""
         values = []
         for event in self._events:
             if values and isinstance(event, yaml.DocumentStartEvent):
@@ -95,7 +93,6 @@ class _Document:
         return values[0] if values else None
 
     def _read_node(self, event: Any, depth: int) -> Any:
-        """`depth`: of what is within, if anything is."""
         self._nodes += 1
         if event.anchor or isinstance(event, yaml.AliasEvent):
             raise _Refused(event.start_mark.line, _ALIAS)
