@@ -5,14 +5,7 @@ from typing import Any, NamedTuple
 
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn, clean_utterance
 from rlver_gym.core.emotion import apply_change
-from rlver_gym.core.user import (
-    AsyncSteps,
-    Moment,
-    ReadsAhead,
-    ReadsDialogues,
-    Scene,
-    SentientUser,
-)
+from rlver_gym.core.user import AsyncSteps, Moment, ReadsAhead, ReadsDialogues, Scene, SentientUser
 from rlver_gym.users import make_user
 from rlver_gym.util.errors import UserFailed
 

@@ -64,11 +64,7 @@ CONFIG = "config.json"
 
 
 def teach(
-    config: SftConfig,
-    demonstrations: Iterable[Demonstration],
-    out: Path,
-    *,
-    resume: bool = False,
+    config: SftConfig, demonstrations: Iterable[Demonstration], out: Path, *, resume: bool = False
 ) -> None:
     """Teach a model what was said in the demonstrations, and write it to a folder that
     `from_pretrained`, `train --model` and `hf:PATH` read. With torchrun, the processes share the

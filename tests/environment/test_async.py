@@ -18,12 +18,7 @@ from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.rollout import arollout, rollout, run_episode
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.util.errors import (
-    DialogueError,
-    ServerUnreachable,
-    UserFailed,
-    UtteranceError,
-)
+from rlver_gym.util.errors import DialogueError, ServerUnreachable, UserFailed, UtteranceError
 from rlver_gym.util.event_loop import BackgroundWork, wait_for
 
 CARD = env_card("RLVER-Empathy-v0")

@@ -17,7 +17,7 @@ from rlver_gym.util.errors import UserFailed
 
 pytestmark = [
     # a session that is over makes the request, and does not send it
-    pytest.mark.filterwarnings("ignore:coroutine 'resumable_sse' was never awaited"),
+    pytest.mark.filterwarnings("ignore:coroutine 'resumable_sse' was never awaited")
 ]
 PERSONA = library().ids("train")[3]
 SECRET = "amina is afraid of the letter"

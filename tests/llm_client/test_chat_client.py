@@ -158,11 +158,7 @@ def test_a_budget_stops_cleanly_and_says_what_was_spent(budget, limit):
     prices = {"prompt": 5, "completion": 10}
     with ChatServer("a few words, no more") as server:
         results = ask(
-            server.base_url,
-            *map(request, range(50)),
-            in_turn=True,
-            budget=budget,
-            prices=prices,
+            server.base_url, *map(request, range(50)), in_turn=True, budget=budget, prices=prices
         )
         answered = sum(isinstance(result, ChatAnswer) for result in results)
         assert 50 > len(server.requests) == answered > 1

@@ -134,11 +134,7 @@ SPREAD = (2 / 3) ** 0.5
         ),
         # own rewards; turn 0: 1, 3, 2 (mean 2); turn 1: 2, none, 4 (mean 3); turn 2: 3 alone
         (compute_group_advantage_by_turn, {"gamma": 0.0, "scale": False}, [-1, -1, 0, 1, 0, 1]),
-        (
-            compute_group_advantage_by_turn,
-            {"gamma": 0.0},
-            [-1 / SPREAD, -1, 0, 1 / SPREAD, 0, 1],
-        ),
+        (compute_group_advantage_by_turn, {"gamma": 0.0}, [-1 / SPREAD, -1, 0, 1 / SPREAD, 0, 1]),
     ],
 )
 def test_a_turn_against_its_group(compute, how, wanted):

@@ -24,13 +24,7 @@ from rlver_gym.policy.sft_config import make_sft_config
 from rlver_gym.util.errors import AgentError, TrainingError, UnknownName
 
 OWN = ROOT / "recordings" / "en" / "samples" / "own"
-SMALL = {
-    "iterations": 1,
-    "dialogues": 2,
-    "group_size": 2,
-    "max_reply_tokens": 6,
-    "eval_every": 0,
-}
+SMALL = {"iterations": 1, "dialogues": 2, "group_size": 2, "max_reply_tokens": 6, "eval_every": 0}
 BRIEF = ReplyConfig(system="Be brief.", max_reply_tokens=6)
 PLANS = ReplyConfig(system="Plan, then speak.", style="think", max_reply_tokens=6)
 ZH = ReplyConfig(system=agent_prompt("zh"), max_reply_tokens=6)

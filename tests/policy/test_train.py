@@ -88,15 +88,9 @@ def test_a_run_leaves_metrics_checkpoints_dialogues_curves_and_a_model(algo, mod
     assert [line["iteration"] for line in metrics] == [0, 1, 2, 3, 4]
     start, *metrics = metrics
     assert start.keys() - {"iteration"} == {name for name in metrics[1] if "eval_" in name}
-    assert {
-        "return",
-        "emotion",
-        "tokens",
-        "kl",
-        "entropy",
-        "format_error",
-        "left",
-    } <= metrics[0].keys()
+    assert {"return", "emotion", "tokens", "kl", "entropy", "format_error", "left"} <= metrics[
+        0
+    ].keys()
     assert ("explained_variance" in metrics[0]) == (algo == "ppo")
     assert ("clip_fraction" in metrics[0]) == (algo != "dpo")
     assert ({"pairs", "pair_distance", "pair_accuracy"} <= metrics[0].keys()) == (algo == "dpo")
@@ -165,10 +159,7 @@ def test_a_run_whose_every_dialogue_fails_stops_and_says_why(model, play):
 
 def test_a_critic_that_knows_whom_is_saved_with_what_it_expects_of_them(model, tmp_path):
     config = TrainConfig(
-        algo="ppo",
-        model=model,
-        critic_knows="persona",
-        **(SMALL | {"iterations": 1, **UNWATCHED}),
+        algo="ppo", model=model, critic_knows="persona", **(SMALL | {"iterations": 1, **UNWATCHED})
     )
     learner = make_learner(config)
     (iteration,) = train(learner)

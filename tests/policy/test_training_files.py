@@ -8,12 +8,7 @@ import os
 import pytest
 
 from rlver_gym.policy.checkpoints import Checkpoints, read_state
-from rlver_gym.policy.config import (
-    list_presets,
-    make_config,
-    read_config_values,
-    resume_config,
-)
+from rlver_gym.policy.config import list_presets, make_config, read_config_values, resume_config
 from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.learning.metrics import read_metrics
 from rlver_gym.util.errors import TrainingError

@@ -207,10 +207,7 @@ def test_a_function_answers_each_body():
     for function in (shout, slowly):
         with ChatServer(function) as server:
             assert said(server, "hello") == "HELLO"
-    wrong = {
-        "KeyError": lambda body: body["nothing"],
-        "has to be a str, not int": lambda _: 3,
-    }
+    wrong = {"KeyError": lambda body: body["nothing"], "has to be a str, not int": lambda _: 3}
     for says, function in wrong.items():
         refused = pytest.raises(openai.InternalServerError, match=says)
         with ChatServer(function) as server, refused:

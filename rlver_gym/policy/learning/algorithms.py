@@ -162,12 +162,7 @@ def compute_group_advantage_by_episode(
 
 
 def compute_group_advantage_by_turn(
-    reward_R: Floats,
-    dialogue_R: Ints,
-    turn_R: Ints,
-    group_D: Ints,
-    gamma: float = 1.0,
-    **how,
+    reward_R: Floats, dialogue_R: Ints, turn_R: Ints, group_D: Ints, gamma: float = 1.0, **how
 ) -> Floats:
     """advantage_R: a turn has the return from it on, against those of the group at the same turn.
     What came before cannot be its merit (reward-to-go, arXiv:1506.02438, eq. 1, item 3). With a
