@@ -121,34 +121,6 @@ def test_two_replies_at_once_in_one_dialogue_are_refused():
     assert sum(isinstance(one, DialogueError) for one in asyncio.run(both())) == 1
 
 
-def test_of_two_steps_at_once_from_two_threads_one_is_taken():
-    env = EmpathyEnv(user=Patient(0.2))
-    env.reset(seed=0)
-    raised = []
-
-    def step(words):
-        try:
-            env.step(words)
-        except DialogueError as error:
-            raised.append(error)
-
-    with ThreadPoolExecutor(2) as pool:
-        pool.map(step, WORDS[:2])
-    assert (len(raised), len(env.session.dialogue.turns)) == (1, 1)
-
-
-def test_a_lost_server_leaves_the_dialogue_where_it_was():
-    one, sound = session(Breaking("And then?", ServerUnreachable("gone"))), session(EmbeddedUser())
-    for each in (one, sound):
-        each.start()
-        each.reply("What happened?")
-    before = one.snapshot()
-    with pytest.raises(ServerUnreachable):
-        one.reply("And then?")
-    assert one.snapshot() == before
-    assert one.reply("And then?") == sound.reply("And then?")
-
-
 class Speechless(Patient):
     def __init__(self, *personas):
         super().__init__()

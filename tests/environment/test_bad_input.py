@@ -8,22 +8,10 @@ from rlver_gym.util.errors import UtteranceError
 PERSONA = "noor-missed-evening"
 NASTY = {
     "empty": "",
-    "spaces": "   \n\t ",
     "nul": "hello\x00there",
     "escape": "\x1b[31mred\x1b[0m",
     "right to left": "\u202eolleh שלום عليكم",
-    "emoji flood": "🙂" * 3000,
-    "zero width": "\u200b" * 50,
-    "combining": "e" + "\u0301" * 500,
     "megabyte": "I hear you. " * 90_000,
-    "one long word": "a" * 1_000_000,
-    "newlines": "\n" * 4000,
-    "html": "<script>alert(1)</script>",
-    "markup": "[bold red]hi[/]",
-    "braces": "{0} {told} %s",
-    "questions": "?" * 4000,
-    "json": '{"change": 10}',
-    "quotes": "\"'`" * 100,
 }
 
 

@@ -5,11 +5,10 @@ from collections import Counter
 import pytest
 from fuzzing import effort
 from gymnasium.utils.env_checker import data_equivalence
-from gymnasium.vector import AutoresetMode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlver_gym import EmpathyEnv, EmpathyVectorEnv, EnvCard, env_card, make_agent
+from rlver_gym import EmpathyEnv, EnvCard, env_card, make_agent
 from rlver_gym.library.personas import library
 from rlver_gym.util.errors import DialogueError
 
@@ -117,51 +116,3 @@ def test_dialogues_hold_what_is_promised_and_reach_every_end(examples):
         ends[check_play(short, persona, AGENTS[0], {}, seed=0, save_at=0)] += 1
     assert set(ends) == {"content", "left", "out_of_turns"}
     assert ends["content"] >= min(5, len(PERSONAS))
-
-
-@st.composite
-def vector_plays(draw):
-    """Some dialogues side by side, and what is said to each, turn by turn."""
-    count = draw(st.integers(1, 3))
-    words = st.sampled_from(["What happened?", "That was hard on you, all alone."])
-    row = st.tuples(*[words | NOISE] * count)
-    return {
-        "card": draw(env_cards()),
-        "mode": draw(st.sampled_from([AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])),
-        "rows": draw(st.lists(row, min_size=1, max_size=8)),
-        "seed": draw(st.integers(0, 1000)),
-    }
-
-
-def check_vector(card, mode, rows, seed):
-    count = len(rows[0])
-    together = EmpathyVectorEnv(
-        count, card=card, split="demo", autoreset_mode=mode, info="privileged"
-    )
-    alone = [EmpathyEnv(card, split="demo", info="privileged") for _ in range(count)]
-    texts, _ = together.reset(seed=seed)
-    assert texts == tuple(env.reset(seed=seed + number)[0] for number, env in enumerate(alone))
-    over = [False] * count
-    for row in rows:
-        texts, rewards, terminated, _, infos = together.step(row)
-        for number, env in enumerate(alone):
-            if mode is AutoresetMode.NEXT_STEP and over[number]:
-                text, info = env.reset()
-                reward, end = 0.0, False
-            else:
-                text, reward, end, _, info = env.step(row[number])
-                if mode is AutoresetMode.SAME_STEP and end:
-                    assert infos["final_obs"][number] == text
-                    text, info = env.reset()
-            assert (texts[number], rewards[number], terminated[number]) == (text, reward, end)
-            assert infos["emotion"][number] == info["emotion"]
-            over[number] = end
-
-
-@effort(few=40, many=3000)
-def test_dialogues_side_by_side_are_what_each_is_alone(examples):
-    @given(vector_plays())
-    def holds(one):
-        check_vector(**one)
-
-    examples(holds)()

@@ -196,18 +196,6 @@ def test_a_failed_user_is_an_error_and_no_truncation():
         gym.make("RLVER-Strategy-v0", user=FailsInTurn(0)).reset(seed=0)
 
 
-def test_when_one_of_many_fails_no_dialogue_has_moved():
-    env, twin = (
-        gym.make_vec("RLVER-Empathy-v0", num_envs=2, user=user)
-        for user in (FailsInTurn(1, times=1), "embedded")
-    )
-    for each in (env, twin):
-        each.reset(seed=0)
-    with pytest.raises(UserFailed):
-        env.step(SAY[:2])
-    assert env.step(SAY[:2])[0] == twin.step(SAY[:2])[0]
-
-
 def test_a_language_model_makes_the_spec_nondeterministic():
     model = {"user": "openai:any", "base_url": "http://127.0.0.1:9/v1"}
     for env_id in ("RLVER-Empathy-v0", "RLVER-Strategy-v0"):

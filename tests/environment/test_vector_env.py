@@ -42,14 +42,6 @@ def test_groups_share_persona_and_seed():
         assert len(set(replies[:4])) == len(set(replies[4:])) == 1
 
 
-def test_spaces_are_batched():
-    env = gym.make_vec("RLVER-Empathy-v0", num_envs=3)
-    env.action_space.seed(0)
-    texts, _ = env.reset(seed=0)
-    assert env.observation_space.contains(texts)
-    assert env.action_space.contains(env.action_space.sample())
-
-
 @pytest.mark.parametrize(
     "mask", [np.zeros(2, dtype=bool), np.ones(3, dtype=bool), [True, True], np.ones(2)]
 )

@@ -4,27 +4,25 @@ import asyncio
 import json
 import os
 import pickle
-import traceback
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from asking import KEY, ask, request, settle
+from asking import ask, request, settle
 from failures import show_failure
 from faulty_server import Faults, FaultyServer
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 
 from rlver_gym.llm_client import wire
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.connect import connect, spending
 from rlver_gym.llm_client.refusals import Failure, Kind
-from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices, public_url
+from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices
 from rlver_gym.llm_client.spending import Spending
 from rlver_gym.llm_client.values import ChatAnswer
 from rlver_gym.testing import ChatServer
 from rlver_gym.util.errors import BudgetSpent, ChatError, ServerRefused, ServerUnreachable
 from rlver_gym.util.event_loop import wait_for
 
-SECRET = "my sister stole the inheritance"
 SCHEMA = {"type": "object", "properties": {"change": {"type": "integer"}}, "required": ["change"]}
 
 
@@ -215,31 +213,6 @@ def test_a_forked_process_has_connections_of_its_own():
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert wait_for(line.complete(request("parent again"))).text == "x"
         assert spending(settings).spent.calls == 2
-
-
-def test_neither_key_nor_words_are_in_errors_tracebacks_logs_or_printed_values(caplog):
-    def talkative(body):
-        raise RuntimeError(f"Incorrect API key {KEY} for {body['messages']}")
-
-    shown = [request(SECRET), request(SECRET).messages]
-    for answer, right in ((talkative, None), ("x", "right")):
-        with ChatServer(answer, api_key=right) as server:
-            settings = ChatSettings(
-                base_url=server.base_url.replace("://", "://user:hunter2@"),
-                api_key=SecretStr(KEY),
-                attempts=1,
-            )
-            line = connect(settings)
-            shown += [line, settings, public_url(settings)]
-            with pytest.raises(ChatError) as error:
-                wait_for(line.complete(request(SECRET)))
-            shown += traceback.TracebackException.from_exception(
-                error.value, capture_locals=True
-            ).format()
-    text = "\n".join([*map(str, shown), *map(repr, shown), caplog.text])
-    assert "HTTP 500" in text
-    assert "HTTP 401" in text
-    assert not [word for word in ("planted", "hunter2", "inheritance") if word in text]
 
 
 def body_of(choice):

@@ -1,17 +1,13 @@
 """A cache that somebody damaged or edited gives what was recorded, or a CacheError."""
 
-import hashlib
 import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from fuzzing import assert_clear, damaged_bytes, effort
 from hypothesis import given
-from hypothesis import strategies as st
 
-from rlver_gym.llm_client.response_cache import ResponseCache, Row
+from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.util.errors import CacheError, ChatError
 from rlver_gym.util.terminal import printable
@@ -116,73 +112,6 @@ def test_any_other_byte_gives_no_other_answer(whole, tmp_path, examples):
                     check_error(error)
             check_prune(cache)
         finally:
-            cache.close()
-
-    examples(holds)()
-
-
-VALUES = (
-    st.none()
-    | st.integers(-(1 << 63), (1 << 63) - 1)
-    | st.floats()
-    | st.binary(max_size=20)
-    | st.text(max_size=20)
-    | st.sampled_from(
-        ["", "stop", "\x1b[31m", SECRET, "A" * 3000, b"\xff\xfe", -1, 1 << 62, "3", b"3"]
-    )
-)
-
-
-@st.composite
-def edits(draw):
-    """Which row, which columns become what, and whether with a checksum that fits."""
-    changed = draw(
-        st.dictionaries(st.sampled_from(Row._fields[1:]), VALUES, min_size=1, max_size=3)
-    )
-    return draw(st.sampled_from(list(BY_KEY))), changed, draw(st.booleans())
-
-
-def edit(path, key, changed, signed):
-    """Change a row as any SQLite program can. Whether the file took it."""
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA journal_mode = DELETE")
-        try:
-            for name, value in changed.items():
-                new = "CAST(? AS BLOB)" if isinstance(value, bytes) else "?"
-                db.execute(f"UPDATE answers SET {name} = {new} WHERE key = ?", (value, key))
-        except sqlite3.DatabaseError:
-            return False
-        if signed:
-            row = db.execute(
-                "SELECT key, answer, failure, finish_reason, prompt_tokens, completion_tokens FROM"
-                " answers WHERE key = ?",
-                (key,),
-            ).fetchone()
-            text = json.dumps(list(row), ensure_ascii=False, default=repr)
-            checksum = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
-            db.execute("UPDATE answers SET checksum = ? WHERE key = ?", (checksum, key))
-        db.commit()
-    return True
-
-
-@effort(few=25, many=1_500)
-def test_any_other_value_is_refused_or_at_least_well_formed(whole, tmp_path, examples):
-    path = tmp_path / "response_cache.sqlite"
-
-    @given(edits())
-    def holds(change):
-        key, changed, signed = change
-        write(path, whole)
-        if not edit(path, key, changed, signed) or not (cache := open_cache(path)):
-            return
-        try:
-            result = cache.get(key)
-            check_well_formed(result)
-            assert signed or same(result, BY_KEY[key])
-        except CacheError as error:
-            check_error(error)
-        finally:
-            check_prune(cache)
             cache.close()
 
     examples(holds)()

@@ -1,28 +1,21 @@
 """Whatever a chat server sends, a request ends in an answer or our error, in bounds."""
 
-import asyncio
 import json
-from typing import NamedTuple
 
 import pytest
-from asking import KEY, listening, settle
+from asking import KEY
 from fuzzing import as_json, damaged_bytes, damaged_json, effort, json_values
 from hypothesis import given
 from hypothesis import strategies as st
-from machine import slack
-from pydantic import SecretStr
 
 from rlver_gym.llm_client import refusals, wire
-from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.refusals import Failure
-from rlver_gym.llm_client.settings import ChatSettings
-from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.llm_client.values import ChatAnswer
 from rlver_gym.testing.chat_server import completion, error
 from rlver_gym.util.errors import ChatError
 from rlver_gym.util.terminal import printable
 
 PROMPT = "My sister stole the inheritance and I told nobody"
-ASKED = ChatRequest("m", (ChatMessage("user", PROMPT),), temperature=0.5, max_tokens=50, seed=1)
 GOOD = completion({"model": "m", "messages": [{"role": "user", "content": PROMPT}]}, "I hear you.")
 ERRORS = [
     error(400, f"cannot serve {PROMPT} with {KEY}", "invalid_request"),
@@ -112,84 +105,3 @@ def test_any_http_error_is_a_failure_that_can_be_shown(examples):
         assert failure.retry_after_s is None or 0 <= failure.retry_after_s < float("inf")
 
     examples(holds)()
-
-
-class Response(NamedTuple):
-    """What the server sends to a request, byte by byte, before it closes the connection."""
-
-    status: int
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-    length: int | None
-    """What Content-Length claims; None leaves it out."""
-
-    def sent(self):
-        lines = [f"HTTP/1.1 {self.status} x", *map(": ".join, self.headers)]
-        lines += [] if self.length is None else [f"Content-Length: {self.length}"]
-        return "\r\n".join([*lines, "", ""]).encode("utf-8", "replace") + self.body
-
-
-HEADERS = {
-    "Content-Type": ["application/json", "text/html", "é" * 200],
-    "Content-Encoding": ["gzip", "gzip, gzip", "zstd"],
-    "Transfer-Encoding": ["chunked"],
-    "Location": ["/v1/elsewhere", "http://["],
-    "Set-Cookie": ["planted=1", "planted=1; Max-Age=9" + "9" * 400],
-    "X-Odd": ["\x00"],
-}
-
-
-@st.composite
-def responses(draw):
-    """A response, most often one that can be read as HTTP."""
-    body = draw(BODIES)
-    fields = st.sampled_from([(name, value) for name in HEADERS for value in HEADERS[name]])
-    headers = draw(st.lists(fields | st.tuples(st.just("Retry-After"), WAITS), max_size=3))
-    length = draw(st.just(len(body)) | st.none() | st.integers(-1, 10) | st.just(len(body) + 5))
-    return Response(draw(STATUSES | st.integers(100, 599)), tuple(headers), body, length)
-
-
-class OddServer:
-    """Sends whatever it is told to, and notes what it was asked."""
-
-    def __init__(self):
-        self.response = Response(200, (), b"", None)
-        self.requests = []
-
-    async def __call__(self, request, connection):
-        self.requests.append(request)
-        connection.write(self.response.sent())
-        connection._transport.close()
-
-
-async def no_sleep(_):
-    """Waiting is counted, not done."""
-
-
-@effort(few=40, many=2_000)
-def test_a_client_survives_any_response_and_goes_nowhere_else(examples):
-    server = OddServer()
-    with listening(server) as url, asyncio.Runner() as runner:
-
-        @given(responses())
-        def holds(response):
-            server.response = response
-            server.requests.clear()
-            result = runner.run(asyncio.wait_for(settle(client, ASKED), 15 * slack()))
-            if isinstance(result, ChatError):
-                check_message(str(result))
-                assert KEY not in str(result)
-                assert PROMPT[:20] not in str(result)
-            else:
-                assert isinstance(result, ChatAnswer), result
-                check_result(result)
-            assert len(server.requests) < 50
-            assert {request.path for request in server.requests} <= {"/v1/chat/completions"}
-            assert not any("cookie" in request.headers for request in server.requests)
-
-        settings = ChatSettings(base_url=url, api_key=SecretStr(KEY), timeout_s=20, attempts=2)
-        client = ChatClient(settings, random=lambda: 0.9, sleep=no_sleep)
-        try:
-            examples(holds)()
-        finally:
-            runner.run(client.close())

@@ -21,7 +21,7 @@ from rlver_gym.library.personas import library
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.settings import Budget, ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.util.errors import BudgetSpent, ChatError, UnknownName
+from rlver_gym.util.errors import BudgetSpent, ChatError
 from rlver_gym.util.terminal import printable
 
 PIECES = {KEY[at : at + 12] for at in range(len(KEY) - 11)}
@@ -141,13 +141,6 @@ def check(server, modes, caplog):
     logged = [record.getMessage() for record in caplog.records]
     assert not [line for line in logged if any(piece in line for piece in PIECES)]
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-
-
-def test_there_are_over_a_hundred_modes_each_with_a_name_of_its_own():
-    names = [mode.name for mode in MODES]
-    assert len(names) == len(set(names)) > 100
-    with HostileServer(MODES[:3]) as server, pytest.raises(UnknownName, match="encodings"):
-        server.base_url("encoding")
 
 
 @pytest.mark.parametrize("group", GROUPS)

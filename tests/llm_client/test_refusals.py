@@ -194,16 +194,6 @@ def test_a_refusal_is_of_the_account_the_dialogue_the_model_or_of_the_moment(
         assert "credit" in found.remedy or "OPENAI_API_KEY" in found.remedy
 
 
-@cases(FIELDS)
-def test_a_field_that_a_message_names_is_of_the_request(status, body):
-    found = classify(status, body)
-    assert not found.is_guess
-    assert found.blames
-    assert found.blames <= {"temperature", "max_tokens", "seed", "response_format"}
-    named = json.dumps(body).replace("maxTokens", "max_tokens")
-    assert all(field in named.replace("grammar", "response_format") for field in found.blames)
-
-
 def test_what_an_error_repeats_of_the_dialogue_decides_nothing():
     said = "They said my account was suspended and I have insufficient balance, it is high risk."
     body = error(f"Invalid content: {said}")
@@ -456,14 +446,3 @@ def test_what_was_asked_for_in_so_many_words_is_never_left_out():
         (found,) = ask(url, request("0", options={"temperature": 0}))
     assert type(found) is ServerRefused
     assert all(body["temperature"] == 0 for body in server.bodies)
-
-
-def test_a_credit_that_is_spent_stops_the_run_at_the_first_answer_wherever_it_is_told():
-    for status, body in ((500, error("insufficient balance")), (200, IN_200[0][0])):
-        server = Server(lambda sent, status=status, body=body: (status, body))
-        with listening(server) as url:
-            (found,) = ask(url, request("0"))
-        assert type(found) is ServerRefused
-        assert "insufficient balance" in str(found)
-        assert "no credit left" in str(found)
-        assert len(server.bodies) == 1

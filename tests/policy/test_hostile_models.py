@@ -138,7 +138,6 @@ DAMAGES = {
     "code of its own": (bring_code, "contains custom code"),
     "weights that are code": (pickle_code, "pickled, which can hold code"),
     "weights that are none": (write("model.safetensors", b"\xff" * 99), "header too large"),
-    "empty weights": (write("model.safetensors", b""), "header too small"),
     "a tensor missing": (drop_tensor, "lacks weights: model.layers.0.self_attn.q_proj.weight"),
     "no weights": (remove("model.safetensors"), "no file named model.safetensors"),
     "no tokenizer.json": (remove("tokenizer.json"), "knows no words.*tokenizer.json"),
@@ -147,21 +146,10 @@ DAMAGES = {
         edit_json("config.json", attn_implementation="flash_attention_2"),
         "FlashAttention2 .*are the packages here that it needs",
     ),
-    "another kernel": (
-        edit_json("config.json", attn_implementation="kernels-community/flash-attn"),
-        "kernels` is either not installed",
-    ),
     "gptq": (quantize("gptq", bits=4), "pip install optimum"),
-    "a quantisation that is a number": (
-        edit_json("config.json", quantization_config=3),
-        "cannot be loaded from",
-    ),
-    "no heads": (edit_json("config.json", num_attention_heads=0), "cannot be loaded from"),
     "a text for a size": (edit_json("config.json", hidden_size="x"), "expected int"),
     "a pipe for weights": (put_pipe("model.safetensors"), "is a pipe or a device"),
-    "a pipe for a shard": (put_pipe("model-00001-of-00002.safetensors"), "is a pipe or a device"),
     "a pipe for a tokenizer": (put_pipe("tokenizer.json"), "is a pipe or a device"),
-    "a pipe for a template": (put_pipe("chat_template.jinja"), "is a pipe or a device"),
 }
 
 

@@ -119,16 +119,6 @@ def test_dialogues_that_broke_off_or_stayed_silent_are_left_out_and_overflown_on
     assert rollouts.reward_R.tolist() == wanted.reward_R.tolist()
 
 
-def test_a_part_holds_the_same_tokens_and_replies_no_wider_than_it_must_be(tokens):
-    rows = np.array([0, 3, 4, 7])
-    part = tokens.take(rows)
-    assert part.id_BT.shape[1] == tokens.length_B[rows].max()
-    assert part.dialogue_B.tolist() == tokens.dialogue_B[rows].tolist()
-    mask_BT = part.action_mask_BT
-    whole_BT = tokens.reply_BT[torch.from_numpy(rows), : mask_BT.shape[1]]
-    assert torch.equal(part.reply_BT[mask_BT], whole_BT[mask_BT])
-
-
 def make_many_tokens(turns=1):
     rng = np.random.default_rng(0)
     return pack_rollouts(
@@ -336,17 +326,6 @@ def test_learning_rates_rise_in_equal_steps_and_fall_to_a_tenth(iterations, how,
         set_learning_rates(optimizer, iteration, config)
         rates.append(optimizer.param_groups[0]["lr"])
     assert rates == pytest.approx(wanted)
-
-
-@pytest.mark.parametrize("algo", ["ppo", "grpo"])
-def test_what_was_rewarded_becomes_likelier(rollouts, algo):
-    config = make_options(algo=algo, epochs=3)
-    models = Models(Actor(tiny()), Critic(tiny()) if algo == "ppo" else None)
-    optimizer = make_optimizer(models, lr=1e-3, critic_lr=1e-3)
-    prepared, _ = prepare(rollouts, models, config)
-    learn(prepared, models, optimizer, config)
-    gained_BT = prepare(rollouts, models, config)[0].old_BT - prepared.old_BT
-    assert (gained_BT * prepared.advantage_BT).sum() > 0
 
 
 def test_each_step_forgets_the_gradient_of_the_one_before(rollouts):

@@ -378,46 +378,6 @@ def three_ways(tiny_folder, direct, candidates, sampler_class=ModelSampler, at_o
     return play_all(sampler, direct, envs, specs, 12, **how)
 
 
-def test_of_several_candidates_the_best_is_said_and_the_dialogue_goes_on_from_it(
-    tiny_folder, direct
-):
-    tried = []
-
-    class Noting(ModelSampler):
-        def sample(self, prompts, sampling):
-            drawn = super().sample(prompts, sampling)
-            tried.extend(
-                [direct.parse(one.ids).text for one in drawn[first : first + 4]]
-                for first in range(0, len(drawn), 4)
-            )
-            return drawn
-
-    for played in three_ways(tiny_folder, direct, 4, Noting):
-        env = gym.make("RLVER-Empathy-v0")
-        replies = [line.text for line in played.lines if line.speaker == "agent"]
-        heard = [line.text for line in played.lines if line.speaker == "user"]
-        assert env.reset(seed=played.seed)[0] == heard[0]
-        for turn, said in enumerate(replies):
-            group = next(one for one in tried if said in one)
-            before, rewards = env.unwrapped.save_state(), []
-            for candidate in group:
-                env.unwrapped.restore(before)
-                rewards.append(env.step(candidate)[1])
-            env.unwrapped.restore(before)
-            text, reward, *_ = env.step(said)
-            assert reward == max(rewards) == played.reward_N[turn]
-            tried_here = [one for one in played.alternatives if one.turn == turn]
-            others = [reward for at, reward in enumerate(rewards) if at != group.index(said)]
-            assert [one.reward for one in tried_here] == others
-            for one in tried_here:
-                before_it = int(one.sequence.action_mask_T.argmax())
-                of_turn = played.sequences[turn]
-                assert (one.sequence.id_T[:before_it] == of_turn.id_T[:before_it]).all()
-                assert set(one.sequence.turn_T[one.sequence.action_mask_T]) == {turn}
-            assert text == heard[turn + 1]
-            tried.remove(group)
-
-
 def test_candidates_are_the_same_from_a_server(tiny_folder, direct):
     alone, side_by_side = (
         three_ways(tiny_folder, direct, 3),

@@ -219,15 +219,6 @@ def test_in_half_precision_no_weight_is_cast_for_every_token(model):
     assert counted[0] == counted[1] > 0
 
 
-def test_keys_and_values_are_kept_in_one_dtype(model):
-    for use_bf16, dtype in ((True, torch.bfloat16), (False, torch.float32)):
-        sampler = ModelSampler(model, use_bf16=use_bf16)
-        sampler.sample([Prompt(0, words(9, 0), 0)], Sampling(3, frozenset(), temperature=0.0))
-        assert {
-            one.dtype for layer in sampler._cache.layers for one in (layer.keys, layer.values)
-        } == {dtype}
-
-
 def test_a_copy_in_half_precision_follows_the_weights(model):
     learning = copy.deepcopy(model)
     sampler, sampling = (

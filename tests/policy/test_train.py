@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -14,7 +13,7 @@ import torch
 from full_disk import files_of_at_most
 from pages import read_page
 from safetensors.torch import load_file
-from tiny_policy import played, tiny, trying
+from tiny_policy import SHORT, played, tiny, trying
 from typer.testing import CliRunner
 
 from rlver_gym.cli.root import app
@@ -52,26 +51,14 @@ from rlver_gym.policy.learning.registry import (
 from rlver_gym.policy.learning.rollouts import pack_rollouts
 from rlver_gym.policy.learning.steps import make_optimizer, take_steps
 from rlver_gym.policy.models.actor import Actor, Critic, Models
-from rlver_gym.policy.models.sampler import Completion
 from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine, ignore_progress
 from rlver_gym.policy.run_training import run_training
 from rlver_gym.studio.page import write_page
 from rlver_gym.util.errors import TrainingError, UserFailed
 
-SMALL = {
-    "iterations": 4,
-    "dialogues": 4,
-    "max_reply_tokens": 8,
-    "max_tokens": 1024,
-    "lr": 1e-3,
-    "eval_every": 2,
-    "eval_dialogues": 3,
-    "save_every": 1,
-    "show_every": 2,
-}
-
-
-GROUPS = SMALL | {"group_size": 2}
+GROUPS = SHORT | {"iterations": 4, "dialogues": 4, "lr": 1e-3, "eval_every": 2}
+GROUPS |= {"eval_dialogues": 3, "save_every": 1, "show_every": 2}
+SMALL = {name: value for name, value in GROUPS.items() if name != "group_size"}
 UNWATCHED = {"eval_every": 0, "eval_dialogues": 24}
 """Nobody is evaluated."""
 
@@ -320,23 +307,6 @@ def test_a_model_of_an_environment_of_ones_own_is_named_without_a_benchmark(
     assert "rlver-gym bench" not in told
 
 
-def test_a_sampler_is_compared_with_the_learner_as_soon_as_the_policy_learns(model):
-    config = TrainConfig(algo="ppo", model=model, **(SMALL | UNWATCHED))
-    learner = make_learner(config)
-    plain = learner.sampler.sample
-
-    def shifted(prompts, sampling):
-        return [
-            Completion(one.ids, [value - 2 for value in one.logprobs])
-            for one in plain(prompts, sampling)
-        ]
-
-    learner.sampler.sample = shifted
-    iterations = train(learner)
-    with pytest.raises(TrainingError, match="what sampled is not what learns"):
-        next(iterations)
-
-
 def test_an_alarm_is_shown_and_ends_a_run_that_asks_for_it(model, tmp_path, capsys, monkeypatch):
     def alarmed(learner):
         return evaluate(learner)._replace(alarms=["says the same to everybody."])
@@ -520,17 +490,6 @@ def test_a_number_that_a_preset_gives_can_be_taken_away():
     assert build_config("quick", {"target_kl": "none"}).target_kl is None
     assert build_config("quick", {"target_kl": "0.2", "clip_low": "1e-1"}).target_kl == 0.2
     assert build_config("quick", {"model": "none"}).model == "none", "a model may be called so"
-
-
-def test_a_server_that_a_file_names_can_be_taken_away(tmp_path):
-    (tmp_path / "run.yaml").write_text(
-        "vllm: http://127.0.0.1:9/v1\nvllm_folder: /shared\nlora_rank: 8\n"
-    )
-    assert build_config(str(tmp_path / "run.yaml"), {}).vllm_folder == Path("/shared")
-    assert (
-        build_config(str(tmp_path / "run.yaml"), {"vllm": "none", "vllm_folder": "none"}).vllm
-        is None
-    )
 
 
 def test_runs_of_one_name_are_drawn_apart(tmp_path):

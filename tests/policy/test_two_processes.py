@@ -11,7 +11,6 @@ import pytest
 import tiny_policy
 import torch
 from commands import run_processes
-from safetensors.torch import load_file
 from tiny_policy import eight_dialogues, tiny, trying
 
 from rlver_gym.policy import sft
@@ -157,28 +156,6 @@ def test_a_run_of_two_processes_leaves_the_folder_that_one_leaves(model, tmp_pat
     assert expected[0].keys() == expected[1].keys()
     for who, (count, mean) in expected[0].items():
         assert expected[1][who] == [count, pytest.approx(mean, rel=1e-3, abs=1e-5)]
-
-
-@pytest.mark.slow
-def test_two_processes_give_the_warm_start_that_one_gives(model, tmp_path):
-    one, two = tmp_path / "one", tmp_path / "two"
-    said = {}
-    for number, folder in ((1, one), (2, two)):
-        ended = finish(
-            number, f"sft --model {model} --dialogues 8 --epochs 2 --lr 1e-2", "--out", folder
-        )
-        said[folder] = [
-            line for line in (ended.stdout + ended.stderr).splitlines() if "loss" in line
-        ]
-    assert said[two] == said[one]
-    assert left_in(two) == left_in(one)
-    weights, together = (load_file(folder / "model.safetensors") for folder in (one, two))
-    begun = load_file(f"{model}/model.safetensors")
-    for name, weight in weights.items():
-        assert torch.allclose(together[name], weight, atol=1e-4), name
-    assert any(
-        not torch.allclose(begun[name], weight, atol=1e-2) for name, weight in weights.items()
-    )
 
 
 def left_in(folder):

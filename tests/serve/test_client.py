@@ -135,16 +135,6 @@ def test_a_user_that_fails_at_a_reply_is_told_and_the_dialogue_goes_on(serve, re
     assert env.step("Hm.")[4]["turn"] == 1
 
 
-def test_a_choice_among_replies_to_an_earlier_turn_is_refused(serve, remote):
-    env = remote(server=serve())
-    env.reset(seed=4)
-    earlier = env.get_wrapper_attr("appraise_replies")(KIND)
-    env.step("Hm.")
-    env.unwrapped._place = earlier.place  # as a client of another make would ask
-    with pytest.raises(DialogueError, match="appraised under that id"):
-        env.get_wrapper_attr("step_from")(earlier, 0)
-
-
 @pytest.mark.parametrize(
     ("made_with", "options"),
     [
@@ -178,24 +168,6 @@ def test_gymnasiums_checker_passes_with_warnings_as_errors(serve, remote):
         warnings.simplefilter("error")
         check_env(remote(server=server).unwrapped)
         check_env(remote(server=server, render_mode="ansi").unwrapped)
-
-
-def test_the_strategy_view_is_equal_too(remote):
-    here, there = gym.make("RLVER-Strategy-v0"), remote("RLVER-Strategy-v0")
-    for env in (here, there):
-        env.reset(seed=2)
-    for action in (3, 0, 7):
-        expected, got = here.step(action), there.step(action)
-        assert (got[0] == expected[0]).all()
-        assert got[1:4] == expected[1:4]
-        assert got[4]["utterance"] == expected[4]["utterance"]
-
-
-def test_without_a_url_nothing_is_different():
-    env = gym.make("RLVER-Empathy-v0", user="embedded")
-    assert type(env.unwrapped) is EmpathyEnv
-    assert EnvSpec.from_json(env.spec.to_json()) == env.spec
-    assert type(gym.make(pickle.loads(pickle.dumps(env.spec))).unwrapped) is EmpathyEnv
 
 
 def test_the_spec_and_the_environment_can_be_pickled(serve, remote, monkeypatch):
