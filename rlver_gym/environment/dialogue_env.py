@@ -101,6 +101,7 @@ class DialogueEnv(gym.Env[str, str]):
         """Whether the user failed before its first words."""
 
     def fork(self) -> Self:
+        """Another environment like this one, not yet reset, that shares its user or connection."""
         other = copy(self)
         other._np_random = None
         return other

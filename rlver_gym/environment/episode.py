@@ -125,6 +125,7 @@ def _dump(plain: dict[str, Any]) -> str:
 
 def turn_to_dict(turn: Turn) -> dict[str, Any]:
     change, *felt = appraisal_to_dict(turn.appraisal).items()
+    siblings = [{"utterance": one, **appraisal_to_dict(heard)} for one, heard in turn.siblings]
     return {
         "utterance": turn.utterance,
         **dict([change]),
@@ -134,12 +135,8 @@ def turn_to_dict(turn: Turn) -> dict[str, Any]:
         **dict(felt),
         "reply": turn.reply,
         **({} if turn.disclosures is None else {"disclosures": list(turn.disclosures)}),
-        **({"siblings": list(map(_sibling_to_dict, turn.siblings))} if turn.siblings else {}),
+        **({"siblings": siblings} if siblings else {}),
     }
-
-
-def _sibling_to_dict(sibling: Sibling) -> dict[str, Any]:
-    return {"utterance": sibling.utterance, **appraisal_to_dict(sibling.appraisal)}
 
 
 def appraisal_to_dict(appraisal: Appraisal) -> dict[str, Any]:
@@ -226,8 +223,7 @@ def _make_turn(plain: _PlainTurn) -> Turn:
 
 
 def parse_appraisal(plain: object) -> Appraisal:
-    checked = _check_plain_values(_APPRAISAL, plain, "an appraisal")
-    return _make_appraisal(checked)
+    return _make_appraisal(_check_plain_values(_APPRAISAL, plain, "an appraisal"))
 
 
 def _make_appraisal(plain: _PlainAppraisal) -> Appraisal:

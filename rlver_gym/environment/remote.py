@@ -53,10 +53,8 @@ class RemoteEmpathyEnv(DialogueEnv):
         patience_s: float = 120.0,
         **others: Any,
     ) -> None:
-        """Asks the server for the card and the people; the arguments are those of EmpathyEnv.
-
-        UnknownName for a card or user that the server does not have, CardError for what is decided
-        where it was started, ServerUnreachable, ServerOutage and ServerRefused with the remedy.
+        """The arguments are those of EmpathyEnv. UnknownName for a card or user that the server
+        does not have, CardError for what is decided where it was started.
         """
         if isinstance(card, EnvCard) or card.endswith((".yaml", ".yml")):
             raise CardError(

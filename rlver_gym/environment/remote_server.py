@@ -147,7 +147,8 @@ class RemoteServer:
                     return answer.value
                 if not waits_for_room and _find_problem_kind(answer) == "too-many-episodes":
                     raise ServerFull(f"{self.url}: {_find_problem_detail(answer)}")
-                if not _asks_to_wait(answer):
+                is_proxy = answer.status in (502, 504) and _find_problem_kind(answer) is None
+                if answer.status not in (429, 503) and not is_proxy:
                     raise self._error(answer)
                 wait_s = max(wait_s, answer.retry_after_s)
                 error = ServerOutage(
@@ -175,7 +176,9 @@ class RemoteServer:
         data = response.read(MAX_ANSWER_BYTES)
         if not response.isclosed():
             raise HTTPException("the answer is too large")
-        value = {} if response.status == 204 else _parse_json(data)
+        value: Any = {} if response.status == 204 else None
+        with suppress(ValueError):
+            value = json.loads(data)
         after = response.headers.get("retry-after", "")
         wait_s = float(after) if after.isdecimal() and len(after) < 6 else 0.0
         return _Answer(response.status, wait_s, value)
@@ -191,12 +194,6 @@ class RemoteServer:
         if kind == "unknown-episode":
             message = f"{message} In Gymnasium that is reset()."
         return _PROBLEMS.get(kind, ChatError)(message)
-
-
-def _asks_to_wait(answer: _Answer) -> bool:
-    return answer.status in (429, 503) or (
-        answer.status in (502, 504) and _find_problem_kind(answer) is None
-    )
 
 
 def _find_problem_kind(answer: _Answer) -> str | None:
@@ -216,13 +213,6 @@ def _read_token() -> str:
     raise ServerRefused(
         f"{TOKEN} holds characters that no token has. Copy it again from the server's."
     )
-
-
-def _parse_json(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except ValueError:
-        return None
 
 
 def _check_url(url: object) -> str:

@@ -33,12 +33,9 @@ _UNICODE: Any = _Unicode()
 
 
 class Utterance(spaces.Text):
-    """Text of 0 to `max_length` characters, in any script.
-
-    Gymnasium's own `Text` lists its characters, and its default list refuses a space; listing all
-    of Unicode takes seconds. This one accepts every string that can be encoded, its characters are
-    their code points when it is flattened or shared between processes, and it samples printable
-    ASCII.
+    """Text of 0 to `max_length` characters in any script: every string that can be encoded.
+    Gymnasium's own `Text` lists its characters, which takes seconds for all of Unicode. Samples are
+    printable ASCII.
     """
 
     def __init__(self, max_length: int, seed: int | None = None) -> None:
@@ -83,11 +80,8 @@ class Utterance(spaces.Text):
 
 
 class _SharedTexts(Sequence[str]):
-    """The texts in memory that processes share, as they are when they are looked at; a deep copy is
-    a tuple of what they are now.
-
-    Gymnasium's `AsyncVectorEnv` reads its memory once, and from then on hands out deep copies of
-    what it got: that must be a view.
+    """The texts in memory that processes share, as they are when they are looked at, since
+    Gymnasium's `AsyncVectorEnv` reads its memory once; a deep copy is a tuple of what they are now.
     """
 
     def __init__(self, space: Utterance, memory: Any, num_texts: int) -> None:

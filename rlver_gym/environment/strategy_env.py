@@ -113,10 +113,9 @@ class TalkFeatures(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def __init__(
         self, env: gym.Env[str, Any], *, turns: int | None = None, emotion: bool | None = None
     ) -> None:
-        """`turns` is the horizon; beyond it the turn stays at 1.
-
-        None takes horizon and emotion from the environment's card. CardError for a horizon below 1,
-        and out of `reset` for an emotion that the environment's `info` does not hold.
+        """`turns` is the horizon. None takes horizon and emotion from the environment's card.
+        CardError for a horizon below 1, and out of `reset` for an emotion that `info` does not
+        hold.
         """
         RecordConstructorArgs.__init__(self, turns=turns, emotion=emotion)
         gym.Wrapper.__init__(self, env)
@@ -170,11 +169,8 @@ class TalkFeatures(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
 
 class EveryNeed(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Draws a persona and any of the eight hidden needs at each reset, so that a learner cannot
-    know the need by the story and has to listen.
-
-    For training: each shipped persona has one need, and a learner that meets 64 people often enough
-    knows them by heart.
+    """Draws a persona and any of the eight hidden needs at each reset: for training, where a
+    learner would come to know the need by the story, and has to listen.
     """
 
     def __init__(self, env: gym.Env[Any, Any], *, personas: Sequence[str]) -> None:
@@ -200,12 +196,8 @@ _NAMES = tuple(strategy.name.lower() for strategy in STRATEGIES)
 
 @lru_cache(maxsize=8_192)
 def compute_need_evidence(text: str) -> tuple[float, ...]:
-    """How much the words speak for each of `NEEDS`, in [0, 1): 0 for nothing, 0.5 for as much as
-    one clear sentence gives.
-
-    Read by a naive Bayes reader that was taught with the train personas, and reads them, too, as if
-    it met them for the first time: what is learned from its hints in training holds with people
-    never met.
+    """How much the words speak for each of `NEEDS`, in [0, 1): 0.5 for as much as one clear
+    sentence gives. The naive Bayes reader reads the train personas as if it had never met them.
     """
     evidence = get_leave_one_out_reader().weigh_evidence([text])
     return tuple(evidence[need] / (evidence[need] + CLEAR_HINT) for need in NEEDS)

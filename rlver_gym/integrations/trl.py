@@ -9,7 +9,7 @@ own (`policy.rollout`); nothing that was sampled is tokenized again.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from rlver_gym.core.agent import Style, agent_prompt
+from rlver_gym.core.agent import agent_prompt
 from rlver_gym.environment.make import make_for_loop
 from rlver_gym.integrations.episodes import DEFAULT_ENV, EpisodeSpec
 from rlver_gym.util.errors import TrainingError, needs_extra
@@ -89,22 +89,16 @@ class Rollout:
         env: str = DEFAULT_ENV,
         *,
         max_reply_tokens: int = 256,
-        style: Style = "direct",
         workers: int = 1,
         sampler: Sampler | None = None,
         **env_options: Any,
     ) -> None:
         """`env`, `env_options`: for `gym.make`. `workers`: how many users are waited for at the
         same time. `sampler`: None for the trainer's model or its vLLM. The trainer's
-        `max_completion_length` bounds the whole dialogue, its prompt included. TrainingError for
-        `style="think"`: TRL takes one sequence a prompt.
+        `max_completion_length` bounds the whole dialogue, its prompt included. TRL takes one
+        sequence a dialogue: a policy that thinks, which leaves one a turn, is trained with
+        rlver-gym train --style think.
         """
-        if style != "direct":
-            raise TrainingError(
-                "TRL takes one sequence of tokens a dialogue, and a policy that thinks leaves one a"
-                " turn, since its earlier thoughts are not in its later prompts. Take"
-                " style='direct', or train with: rlver-gym train --style think"
-            )
         self.max_reply_tokens = max_reply_tokens
         self.workers = workers
         self._sampler = sampler

@@ -17,9 +17,8 @@ _OF_THE_SERVER = (Kind.NO_CONNECTION, Kind.BROKEN, Kind.BUSY)
 
 class Outage:
     """Whether a server is down: requests of two dialogues used up their attempts with no answer
-    between, or it asked to wait for longer than a request may take. It is asked again now and then,
-    and at the latest after `max_wait_s`. A server that fails from the first request on is not
-    waited for: what is wrong with it is hardly that it is down for a while.
+    between, or it asked to wait for too long. It is asked again now and then, and at the latest
+    after `max_wait_s`. A server that never answered is not waited for.
     """
 
     def __init__(
@@ -44,9 +43,9 @@ class Outage:
 
     @asynccontextmanager
     async def pause(self, *, is_first: bool) -> AsyncIterator[bool]:
-        """Wait until the server may be asked; gives whether that is to find out if it is up again,
-        which one request does at a time. ServerOutage when that takes too long; but a request that
-        was not tried yet (`is_first`) comes later than the wait, and is tried once.
+        """Wait until the server may be asked; gives whether that is to find out if it is up again.
+        ServerOutage when that takes too long, but not for a request that was not tried yet
+        (`is_first`).
         """
         async with AsyncExitStack() as turn:
             if self._since is not None:
@@ -85,11 +84,9 @@ class Outage:
                 self._tell()
 
     async def may_wait(self, failure: Failure, timeout_s: float) -> bool:
-        """Whether a request that failed so for the last time may wait for the end of an outage
-        instead. `timeout_s`: how long a request may take.
-
-        For the first to fail this takes a moment: whether it is alone with that, others have to
-        show. Only requests of dialogues wait: who asks for a single answer gets the error.
+        """Whether a request of a dialogue that failed so for the last time may wait for the end of
+        an outage. `timeout_s`: how long a request may take. The first to fail waits a moment for
+        others to show whether it is alone with that.
         """
         origin = REQUEST_ORIGIN.get()
         if self._is_ignored or origin is None or failure.kind not in _OF_THE_SERVER:

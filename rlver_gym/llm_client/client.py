@@ -64,17 +64,13 @@ class _Attempt:
 
 
 class ChatClient:
-    """A Chat that sends requests to a server. One for each server; `connect` shares it.
-
-    The time of a request begins when it gets its place among `concurrency` of them, and an
-    attempt's again whenever the server answers one that was sent before it: who waits for their
-    turn does not fail. Nor does anybody fail in an outage of the
-    server, which all requests wait for, `max_wait_s` at most. What a model does not take (a JSON
-    schema, a temperature, the system role) is left out from then on.
-
-    ServerRefused, ServerUnreachable, ServerOutage and BudgetSpent concern every request and should
-    stop a run; any other ChatError only this one. Once a model has answered with some settings,
-    what it refuses with them is the one request.
+    """A Chat that sends requests to a server. One for each server; `connect` shares it. A request's
+    time begins when it gets its place among `concurrency` of them, and an attempt's again whenever
+    the server answers one that was sent before it. An outage is waited for, `max_wait_s` at most.
+    What a model does not take (a JSON schema, a temperature, the system role) is left out from then
+    on. ServerRefused, ServerUnreachable, ServerOutage and BudgetSpent should stop a run; any other
+    ChatError is of one request, as is what a model refuses that has answered with the same
+    settings.
     """
 
     def __init__(

@@ -64,11 +64,9 @@ def close() -> None:
 
 
 class CachingClient:
-    """Answers from a response cache, from a Chat, or from both. Belongs to one event loop.
-
-    Equal requests are sent once, even while the first is still under way, so that the answers do
-    not depend on who came first. A request that failed is kept as failed, and fails again with the
-    same words when replayed; errors that stop a whole run are not kept.
+    """Answers from a response cache, from a Chat, or from both. Belongs to one event loop. Equal
+    requests are sent once, even at the same time. A request that failed is kept, and fails again
+    with the same words; errors that stop a whole run are not kept.
     """
 
     def __init__(
@@ -81,7 +79,8 @@ class CachingClient:
         """What was already fetched again: by which dialogue, or by any when recording."""
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
-        dialogue = _find_dialogue_run_again()
+        origin = REQUEST_ORIGIN.get()  # of a dialogue that failed and is held again
+        dialogue = origin.dialogue if origin is not None and origin.bypass_cache else None
         overwrite = self._mode == "record" or (self._mode == "auto" and dialogue is not None)
         again = overwrite and (dialogue, request.key) not in self._refreshed
         result = None if again else self._cache.get(request.key)
@@ -126,11 +125,6 @@ class CachingClient:
         except ChatError as error:
             result = error.with_traceback(None)
         return self._cache.put(request, result, server=self._server, overwrite=overwrite)
-
-
-def _find_dialogue_run_again() -> int | None:
-    origin = REQUEST_ORIGIN.get()
-    return origin.dialogue if origin is not None and origin.bypass_cache else None
 
 
 class _Shared:

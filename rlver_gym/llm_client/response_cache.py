@@ -74,10 +74,8 @@ class ResponseCache:
     def __init__(
         self, path: str | Path, *, must_exist: bool = False, read_only: bool = False
     ) -> None:
-        """`must_exist`: do not begin a new file.
-
-        `read_only`: nor write to it, whoever made it. Raises CacheError when the file is no
-        response cache, or cannot be read.
+        """`must_exist`: do not begin a new file. `read_only`: nor write to it. Raises CacheError
+        when the file is no response cache, or cannot be read.
         """
         self.path, self._read_only = Path(path), read_only
         self._lock = threading.Lock()

@@ -23,14 +23,12 @@ from rlver_gym.util.terminal import one_line
 
 _MAX_FINISH_REASON_CHARS = 40
 _MAX_EVENTS = 20_000
+_NO_COMPLETION = "JSON that is no chat completion; does base_url end in /v1?"
 
 
 def build_body(request: ChatRequest, left_out: Collection[str] = ()) -> dict[str, Any]:
-    """The JSON of a request.
-
-    `left_out`: fields that this model does not take; the limit of tokens then goes by its newer
-    name, and the system role's text begins the first message. What the request asks for in so many
-    words (its options) is never left out.
+    """`left_out`: fields that this model does not take; the limit of tokens then goes by its newer
+    name, and the system role's text begins the first message. Options are never left out.
     """
     schema = {"name": "answer", "schema": dict(request.schema or {}), "strict": True}
     form = {"type": "json_schema", "json_schema": schema}
@@ -99,7 +97,9 @@ def parse_answer(
         choice = _get_choice(plain)
         message = read_content(_get_message(choice))
     except TypeError:
-        return ParsedAnswer(told or _explain_no_completion(plain))
+        is_empty = isinstance(plain, dict) and plain.get("choices") == []
+        why = "an answer without choices" if is_empty else _NO_COMPLETION
+        return ParsedAnswer(told or _reject_answer(why))
     reason = choice.get("finish_reason")
     reason = (
         one_line(reason, max_chars=_MAX_FINISH_REASON_CHARS) if isinstance(reason, str) else None
@@ -148,12 +148,6 @@ def _explain_missing_answer(message: Content, ending: Ending) -> Failure | None:
     silence = explain_silence(message, ending)
     why = explain_missing_words(silence, switch=THINKING_SWITCH)
     return silence and _reject_answer(f"an answer without text: {why}")
-
-
-def _explain_no_completion(plain: Any) -> Failure:
-    if isinstance(plain, dict) and plain.get("choices") == []:
-        return _reject_answer("an answer without choices")
-    return _reject_answer("JSON that is no chat completion; does base_url end in /v1?")
 
 
 def _count(usage: Any, name: str) -> int:

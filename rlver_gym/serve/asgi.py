@@ -17,9 +17,8 @@ _MAX_DISCARDED_BYTES = 64 * 2**20
 
 
 def check_origin(scope: Scope, *, is_open: bool) -> None:
-    """Refuse pages of other hosts: a browser would let any of them talk to loopback, also under a
-    name of their own that resolves to it (DNS rebinding). `is_open`: refuse, at loopback, any name
-    but its own, since nothing else tells who asks from such a page.
+    """Refuse pages of other hosts, which a browser would let talk to loopback, also under a name of
+    their own (DNS rebinding): `is_open`, at loopback, refuses any name but its own.
     """
     origin = header(scope, b"origin").decode("latin-1")
     host = header(scope, b"host").decode("latin-1")

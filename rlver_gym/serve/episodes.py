@@ -316,10 +316,9 @@ class EpisodeTable:
         return StepAnswer(**answer, reply=turn.reply, reward=turn.reward, cut_chars=cut)
 
     def _thread_for(self, session: EmpathySession) -> Worker | None:
-        """Where a turn keeps nobody waiting; None for the event loop itself.
-
-        A synchronous user may wait for something. The embedded one takes a millisecond, but for its
-        first turn with a person up to half a second, in which it compiles their cards.
+        """Where a turn keeps nobody waiting; None for the event loop itself: the embedded user
+        takes a millisecond, but half a second for its first turn with a person, whose cards it
+        compiles.
         """
         is_warm = (id(session.user), session.scene.persona.id) in self._warm
         if isinstance(session.user, EmbeddedUser) and is_warm:

@@ -25,11 +25,9 @@ _SPEECHLESS = "…"
 
 
 class EmbeddedAnswers:
-    """What to answer to the body of a chat request: `ChatServer(EmbeddedAnswers())`.
-
-    Requests of an `LLMUser` about one of the personas are answered as the embedded user feels and
-    speaks, in the form that was asked for; all others as an agent that listens. The same request
-    always gets the same answer.
+    """What to answer to a chat request: `ChatServer(EmbeddedAnswers())`. To an `LLMUser` about one
+    of the personas as the embedded user feels and speaks, in the form that was asked for; to all
+    others as an agent that listens. The same request always gets the same answer.
     """
 
     def __init__(

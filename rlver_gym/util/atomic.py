@@ -43,11 +43,8 @@ def _remedy(error: OSError) -> str:
 def write_atomically(
     path: Path, content: str | bytes | Iterator[str], error: MakeError = RunError
 ) -> None:
-    """Write a file atomically, all or nothing; its folders are made. Content may come in parts.
-
-    Many may write the same file at once, each a draft of its own: whoever reads it finds what one
-    of them wrote, and the last one's stays. `error` when it cannot be written: what was there
-    before is intact then.
+    """Write a file all or nothing; its folders are made. Of many writers at once the last one's
+    stays. `error` when it cannot be written: what was there before is intact then.
     """
     parts = content if isinstance(content, Iterator) else (content,)
     replace_file(path, parts, error, lambda file: file.close())

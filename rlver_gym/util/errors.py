@@ -1,29 +1,5 @@
 """Every error that rlver-gym raises on purpose. Each message says what was wrong and what to do
 about it.
-
-RlverError
-  + CardError (ValueError)        a persona, person, situation, index or env card cannot be used
-  + UnknownName (LookupError)     no persona, environment, agent or user has that name
-  + UtteranceError (ValueError, gymnasium.error.InvalidAction)  not usable text, or no action
-  + DialogueError (RuntimeError)  a state that cannot be restored, an episode that is gone
-      + ResetNeeded (gymnasium.error.ResetNeeded)  a reply before the start or after the end
-  + RunError (ValueError)         a run folder cannot be read, or belongs to another command
-      + RunStopped                a server was out for too long; the same command goes on later
-      + SourceNeeded              a run was made with something of somebody's own, to be named
-  + AgentError (RuntimeError)     an agent could not be made, or its code failed
-      + AgentFailed               an agent gave no reply in one dialogue, which ends as failed
-  + UserFailed (RuntimeError)     a user cannot appraise or answer; the dialogue ends as failed
-  + UserError (RuntimeError)      the code of a user of one's own failed; stops a run
-  + RecordingError (ValueError)   recorded dialogues or ratings cannot be read
-  + CacheError (ValueError)        a response cache cannot be read, or was changed by hand
-  + TrainingError (RuntimeError)  a training run cannot begin, go on or be saved
-  + MissingExtra (ModuleNotFoundError)  a package that an extra installs is not there
-  + ChatError (RuntimeError)      a chat server gave no usable answer to one request
-      + ServerUnreachable         nothing answers at that address at all
-      + ServerOutage              the server that answered before fails everybody, for too long
-      + ServerRefused             it answers, but refuses (wrong key, no such model)
-      + BudgetSpent               the money, tokens or calls allowed for this run are used up
-      + NotInCache (LookupError)  a response cache is replayed that does not hold this request
 """
 
 import difflib

@@ -15,23 +15,17 @@ V = TypeVar("V")
 THREAD = "rlver-gym loop"
 
 
-class _LoopThread:
-    """An event loop in a daemon thread; a forked child, which has no such thread, gets its own."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._owner = 0
-
-    def start(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None or self._owner != os.getpid():
-                self._loop, self._owner = asyncio.new_event_loop(), os.getpid()
-                Thread(target=_run, args=(self._loop,), name=THREAD, daemon=True).start()
-            return self._loop
+_LOOPS: dict[int, asyncio.AbstractEventLoop] = {}
+"""By process: a forked child, which has not the thread of its parent's, gets its own."""
+_LOCK = threading.Lock()
 
 
-_BACKGROUND = _LoopThread()
+def _start_loop() -> asyncio.AbstractEventLoop:
+    with _LOCK:
+        if os.getpid() not in _LOOPS:
+            _LOOPS[os.getpid()] = loop = asyncio.new_event_loop()
+            Thread(target=_run, args=(loop,), name=THREAD, daemon=True).start()
+        return _LOOPS[os.getpid()]
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
@@ -46,7 +40,7 @@ class BackgroundWork(Generic[T]):
     """A coroutine under way on the background loop, for a thread that waits for it."""
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
-        self._loop, self._process = _BACKGROUND.start(), os.getpid()
+        self._loop, self._process = _start_loop(), os.getpid()
         self._task: asyncio.Task[T] | None = None
         self._ended = threading.Event()
         self._loop.call_soon_threadsafe(self._start, work)
@@ -89,11 +83,9 @@ async def _contain_exits(work: Coroutine[Any, Any, T]) -> T:
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on the background loop and wait for its result; works inside a running event
-    loop too. An interrupt cancels it, and is raised once it has ended; a second one does not wait.
-
-    RuntimeError when called from a coroutine that itself runs on the background loop: it would wait
-    for itself.
+    """Run a coroutine on the background loop and wait for its result, inside a running event loop
+    too. An interrupt cancels it, and is raised once it has ended; a second one does not wait.
+    RuntimeError on the background loop itself.
     """
     if threading.current_thread().name == THREAD:
         work.close()
@@ -123,9 +115,8 @@ async def gather_all(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 def run_many(
     work: Callable[[V], Coroutine[Any, Any, T]], items: Iterable[V], at_once: int
 ) -> Iterator[T]:
-    """What the work gives for each of the items, in their order, so many of them under way on the
-    background loop at a time. An error, an interrupt, or somebody who has seen enough, ends all
-    others first.
+    """What the work gives for each item, in their order, so many under way on the background loop
+    at a time. An error, an interrupt, or somebody who has seen enough, ends all others first.
     """
     places = asyncio.Semaphore(at_once)
 
@@ -144,9 +135,9 @@ def run_many(
 
 async def await_on_background_loop(work: Coroutine[Any, Any, T]) -> T:
     """Await a coroutine that has to run on the background loop, from whichever loop runs here."""
-    if asyncio.get_running_loop() is _BACKGROUND.start():
+    if asyncio.get_running_loop() is _start_loop():
         return await work
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, _BACKGROUND.start()))
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, _start_loop()))
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:

@@ -38,15 +38,14 @@ def field_errors(
     lines: LineOf | None = None,
     kind: type[BaseModel] | None = None,
 ) -> list[str]:
-    """A line for each field that is wrong, with its remedy; `whole` names what holds the fields,
-    `lines` gives the line of a field, and of the fields of `kind` the nearest is proposed.
-
-    What they quote of the fields is cut.
+    """A line for each field that is wrong, with its remedy. `whole` names what holds the fields;
+    `lines` gives the line of one; of the fields of `kind` the nearest is proposed.
     """
     items = error.errors(include_url=False)[:_MAX_ERRORS]
     problems = [
-        _line_in_front(item, lines) + _field_error(item, whole) + _propose(item, kind)
+        f"line {number}: {told}" if lines and (number := lines(item["loc"])) else told
         for item in items
+        for told in [_field_error(item, whole) + _propose(item, kind)]
     ]
     more = error.error_count() - len(problems)
     return (
@@ -58,11 +57,6 @@ def field_errors(
 
 def describe_first_problem(error: ValueError, whole: str) -> str:
     return field_errors(error, whole)[0] if isinstance(error, ValidationError) else str(error)
-
-
-def _line_in_front(item: Mapping[str, Any], lines: LineOf | None) -> str:
-    number = lines(item["loc"]) if lines else None
-    return f"line {number}: " if number else ""
 
 
 def _propose(item: Mapping[str, Any], kind: type[BaseModel] | None) -> str:

@@ -22,11 +22,8 @@ MakeError = Callable[[str], Exception]
 def read_bytes(
     path: Path, *, max_bytes: int, error: MakeError, hint: str = "Check the path."
 ) -> bytes:
-    """The content of a regular file of at most `max_bytes`.
-
-    Raises `error` with a message that names the file, for one that cannot be opened (`hint` says
-    what to do), is larger, or is no regular file: a pipe would be waited for, and a device may
-    never end. A link to a regular file is followed.
+    """The content of a regular file, or of a link to one, of at most `max_bytes`. `error` names the
+    file; `hint` says what to do where it cannot be opened. No pipe or device is waited for.
     """
     with open_regular(path, error=error, hint=hint) as file:
         data = file.read(max_bytes + 1)
@@ -150,11 +147,7 @@ _PACKAGE = Path(__file__).parent.parent
 
 
 def shipped_cards(name: str) -> Path:
-    """The folder of that name: inside the installed package or, in a checkout, beside it.
-
-    A checkout's own `rlver_gym/` is what Python imports when it is started in the checkout's
-    folder, whatever is installed.
-    """
+    """The folder of that name: inside the installed package or, in a checkout, beside it."""
     inside = _PACKAGE / name
     return inside if inside.is_dir() else _PACKAGE.parent / name
 

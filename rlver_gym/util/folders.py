@@ -15,10 +15,8 @@ LOCK = ".lock"
 
 @contextmanager
 def write_folder(path: Path, error: MakeError) -> Iterator[Path]:
-    """A draft beside `path` to write into. It takes the place of what is there when the block ends,
-    and is gone when the block fails, by an interrupt too: what was there stays. What a killed
-    process left of a draft is overwritten, and what it had moved out of the way is moved back.
-
+    """A draft beside `path` to write into. It takes the place of what is there when the block ends;
+    when that fails, what was there stays. What a killed process left is overwritten, or moved back.
     `error` when another process writes the same folder, or when it cannot be written.
     """
     path = path.resolve()

@@ -40,10 +40,9 @@ def write_lines(
 
 @contextmanager
 def open_locked(path: Path, error: MakeError = RunError, *, wait: bool = False) -> Iterator[FileIO]:
-    """A file open for `write_lines`, locked against other writers until it is closed; its folders
-    are made. A last line that was cut off while it was written is dropped.
-
-    `error` when it cannot be written or, unless `wait`, when another writer has it.
+    """A file open for `write_lines`, locked until it is closed; its folders are made, and a last
+    line that was cut off is dropped. `error` when it cannot be written or, unless `wait`, is
+    locked.
     """
     with convert_write_errors(path, error):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -50,10 +50,8 @@ def parse_json(text: str | bytes, *, allow_nan: bool = False) -> Any:
 
 
 def parse_wire_json(content: bytes, max_values: int) -> Any:
-    """The value of a JSON text of a server's; texts may hold halves of characters.
-
-    ValueError for what is no JSON, nested deeper than `MAX_DEPTH`, or with more commas and brackets
-    than `max_values`: it is parsed while others wait.
+    """The value of a JSON text of a server's; texts may hold halves of characters. ValueError for
+    what is no JSON, nested deeper than `MAX_DEPTH`, or with more than `max_values`.
     """
     text = _decode(content, json.detect_encoding(content))
     if sum(map(text.count, ",[{")) > max_values:

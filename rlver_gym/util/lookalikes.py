@@ -21,9 +21,8 @@ _TAG = re.compile("[\U000e0020-\U000e007e]")
 
 @lru_cache(maxsize=4_096)
 def strip_invisible(text: str) -> str:
-    """What can be seen of a text: signs without a shape, in which messages can be smuggled, are
-    left out. A joiner stays between two letters or two pictures that it joins, as does what makes a
-    picture of a sign.
+    """What can be seen of a text: signs without a shape are left out, but a joiner between two
+    letters or pictures, and what makes a picture of a sign.
     """
     text = _TAG.sub("", _REGIONAL_FLAG.sub("\U0001f3f4", text))
     return "".join(

@@ -8,9 +8,8 @@ _MOST = 2**31 - 1
 
 
 def keep_freed_memory() -> None:
-    """Memory that tensors leave is kept for the next ones, up to 2 GiB at the end of the heap. By
-    default glibc gives large pieces back at once, and the kernel clears each when it is asked for
-    again: a quarter of a small model's training time. Does nothing where there is no glibc.
+    """Keep what tensors leave, up to 2 GiB of the heap: glibc gives large pieces back at once, and
+    clearing them again is a quarter of a small model's training time.
     """
     if sys.platform != "linux":
         return

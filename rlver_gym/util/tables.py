@@ -33,14 +33,11 @@ class _Column(NamedTuple):
     def of(cls, column: Sequence[str]) -> "_Column":
         name, *cells = column
         is_text = 2 * sum(map(bool, map(_WORD.search, cells))) > sum(map(bool, cells))
-        pieces = [*name.split(), *(word for cell in cells for word in _split_cell(cell, is_text))]
+        apart = None if is_text else "\n"
+        pieces = [*name.split(), *(word for cell in cells for word in cell.split(apart))]
         lines = (line for cell in column for line in cell.split("\n"))
         widths = (max(map(cell_len, texts), default=0) for texts in (pieces, lines))
         return cls(name, tuple(cells), is_text, *widths)
-
-
-def _split_cell(cell: str, is_text: bool) -> list[str]:
-    return cell.split() if is_text else cell.split("\n")
 
 
 def _arrange_columns(columns: Sequence[_Column], width: int) -> list[Table | Text]:

@@ -31,11 +31,9 @@ class SafeConsole(Console):
     def print_table(
         self, rows: Iterable[Sequence[str]], title: str = "", notes: Iterable[str] = ()
     ) -> None:
-        """Rows, their heading first, and a line for each note. The first column is bold and one
-        line a cell; columns of figures stand right.
-
-        No word and no figure is broken: where there is no room for them, columns of figures stand
-        below each other, and other rows are lists of what stands under which heading.
+        """Rows, their heading first, and a line for each note. No word and no figure is broken:
+        where there is no room, columns of figures stand below each other, and other rows become
+        lists.
         """
         shown = ([one_line(row[0]), *map(printable, row[1:])] for row in rows)
         tables = make_tables(shown, self.width)

@@ -31,10 +31,8 @@ class CodeTimeout(Exception):
 
 
 class CodeRunner:
-    """Calls code in a thread of its own, one call at a time, each for `timeout_s` seconds at most.
-
-    After a timeout the thread is abandoned (Python cannot end it), and the next call gets a new
-    one. No thread keeps the process from ending.
+    """Calls code in a thread of its own, one call at a time, each for `timeout_s` seconds at most:
+    then the thread is abandoned, since Python cannot end it, and the next call gets a new one.
     """
 
     def __init__(self, timeout_s: float | None) -> None:

@@ -128,11 +128,9 @@ class _Document:
 
 
 def parse_yaml(text: str, source: str, error: MakeError = CardError) -> Any:
-    """The plain value of one YAML document. `source` names the file in errors.
-
-    Raises `error` for anything that is not small, flat, plain YAML: aliases are how a few lines of
-    YAML grow into gigabytes ("billion laughs"), so they are refused, not expanded; tags make other
-    things than texts, numbers, lists and mappings.
+    """The plain value of one YAML document; `source` names it in errors. `error` for anything that
+    is not small, flat, plain YAML: no aliases ("billion laughs"), no tags, only texts, numbers,
+    lists and mappings.
     """
     if len(text) > MAX_BYTES or len(text.encode("utf-8", errors="replace")) > MAX_BYTES:
         raise error(

@@ -143,5 +143,3 @@ def test_prompts_that_say_too_little_are_refused_with_a_remedy(tmp_path):
     ):
         with pytest.raises(TrainingError, match=message):
             trainer.rollout_func(prompts, trainer)
-    with pytest.raises(TrainingError, match="rlver-gym train --style think"):
-        Rollout(style="think")
