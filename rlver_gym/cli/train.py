@@ -178,9 +178,6 @@ def train(
             " begins anew.",
         ),
     ] = False,
-    track: Annotated[
-        str | None, typer.Option(help="Also log to wandb or trackio, when installed.")
-    ] = None,
     help_all: Annotated[
         bool,
         typer.Option(
@@ -220,7 +217,7 @@ def train(
         config = build_config(preset, fields)
     with handle_stops(signal.default_int_handler):
         import_with_torch("rlver_gym.policy.run_training").run_training(
-            config, out=out, resume=resume, track=track
+            config, out=out, resume=resume
         )
 
 
