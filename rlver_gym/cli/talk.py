@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,7 +11,6 @@ from rich.text import Text
 from rlver_gym.cli.options import AsJson, Env, Personas, print_json
 from rlver_gym.cli.servers import User, UserOption, add_chat_options, parse_user_options
 from rlver_gym.core.cards import env_card
-from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.render import (
     ENDINGS,
     render_appraisal,
@@ -25,13 +23,12 @@ from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.studio.talks import snapshot_before
 from rlver_gym.users import make_user
-from rlver_gym.util.atomic import write_atomically
-from rlver_gym.util.errors import RunError, UtteranceError
+from rlver_gym.util.errors import UtteranceError
 from rlver_gym.util.keyboard import read_utterance
 from rlver_gym.util.model_names import uses_server
 from rlver_gym.util.terminal import SafeConsole
 
-_COMMAND = re.compile(r"\s*(/[a-z]+)(?:[ \t]+(\S[^\n]*?))?\s*")
+_COMMAND = re.compile(r"\s*(/[a-z]+)\s*")
 _SAID_NOTHING = "You said nothing. Enter again to stay silent; /help shows what can be typed."
 _COMMANDS = {
     "/help": (
@@ -39,7 +36,6 @@ _COMMANDS = {
         " turn; and these"
     ),
     "/undo": "take your last words back",
-    "/save": "/save FILE: write the talk as a record, now and when it ends",
     "/quit": "leave, as Ctrl-D does",
 }
 
@@ -100,11 +96,10 @@ def talk(
 
 @dataclass
 class _TalkLoop:
-    """A talk at the terminal, and where it is to be saved."""
+    """A talk at the terminal."""
 
     console: SafeConsole
     session: EmpathySession
-    file: Path | None = None
 
     def converse(self) -> None:
         """Turn by turn to the end; EOFError or KeyboardInterrupt when the supporter leaves."""
@@ -117,26 +112,23 @@ class _TalkLoop:
             is_accident = not words.strip() and not was_empty
             if is_accident:
                 self._hint(_SAID_NOTHING)
-            elif (match := _COMMAND.fullmatch(words)) and (match[1] in _COMMANDS or not match[2]):
-                self._run(match[1], match[2] or "")
+            elif match := _COMMAND.fullmatch(words):
+                self._run(match[1])
             else:
                 self._play(words)
             was_empty = is_accident
 
-    def _run(self, command: str, words: str) -> None:
+    def _run(self, command: str) -> None:
         """Do what a line that begins with a slash asks for. EOFError for /quit."""
-        turns = self.session.dialogue.turns
         if command == "/quit":
             raise EOFError
         if command == "/help":
             for name, effect in _COMMANDS.items():
                 self.console.print(Text.assemble((f"{name:6s}", "bold"), " ", effect))
-        elif command == "/save":
-            self._save(words)
         elif command not in _COMMANDS:
             told = f"There is no {command}. What there is: {', '.join(_COMMANDS)}."
             self.console.print_line(told, style="red")
-        elif not turns:
+        elif not self.session.dialogue.turns:
             self._hint("Nothing has moved them yet: say something first.")
         else:
             self._take_back()
@@ -156,25 +148,6 @@ class _TalkLoop:
         self.console.print()
         self.console.print(speech(self.session.scene.persona.person.name, words))
 
-    def _save(self, name: str) -> None:
-        if not name:
-            self._hint("Say where: /save FILE")
-            return
-        path = Path(name)
-        if path.exists() and path != self.file:
-            self._hint(f"{name} is there already. Choose another name.")
-            return
-        try:
-            self._write(path)
-        except RunError as error:
-            self.console.print_line(str(error), style="red")
-            return
-        self.file = path
-        self._hint(f"Saved as {path}; it is written again when the talk ends.")
-
-    def _write(self, path: Path) -> None:
-        write_atomically(path, Episode.of(self.session, "human").to_json() + "\n")
-
     def _play(self, words: str) -> None:
         try:
             turn = self.session.reply(words)
@@ -183,8 +156,6 @@ class _TalkLoop:
             return
         self.console.print(*render_appraisal(turn, explain=True), sep="\n")
         self._say(turn.reply)
-        if self.file and turn.outcome is not None:
-            self._write(self.file)
 
     def _hint(self, words: str) -> None:
         self.console.print_line(words, style="dim")

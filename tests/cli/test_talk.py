@@ -18,8 +18,6 @@ from commands import run_command
 from interrupts import heeding_ctrl_c
 from paths import ROOT
 
-from rlver_gym.environment.episode import Episode
-
 PERSONA = "noor-missed-evening"
 PARROT = '''
 class Parrot:
@@ -189,34 +187,9 @@ def test_lines_of_a_file_are_turns_each(tmp_path):
     assert "You leave." in done.stdout
 
 
-def talk_with(folder, *lines):
-    """What a talk without a terminal shows."""
-    typed = "\n".join([*lines, "/quit", ""])
-    done = run_command("talk", "--persona", PERSONA, input=typed, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_a_turn_is_taken_back_said_otherwise_and_saved(tmp_path):
-    (tmp_path / "mine").write_text("precious")
-    shown = talk_with(
-        tmp_path, "/undo", "Cheer up!", "/undo", "What happened?", "And then?", "/undo",
-        "/save", "/save mine", "/save talk.jsonl", "/save talk.jsonl"
-    )  # fmt: skip
-    for hint in ("say something first", "/save FILE", "mine is there already"):
-        assert hint in shown
-    assert shown.count("taken back") == 2
-    assert shown.count("Saved as talk.jsonl") == 2
-    assert (tmp_path / "mine").read_text() == "precious"
-    (line,) = (tmp_path / "talk.jsonl").read_text(encoding="utf-8").splitlines()
-    saved = Episode.from_json(line)
-    assert (saved.agent, saved.persona) == ("human", PERSONA)
-    assert [turn.utterance for turn in saved.turns] == ["What happened?"]
-
-
-def test_a_saved_talk_is_written_again_when_it_ends(tmp_path):
-    shown = talk_with(tmp_path, "You poor thing.", "/save talk.jsonl", *["Whatever."] * 7)
-    assert "They wanted: reflection" in shown
-    saved = Episode.from_json((tmp_path / "talk.jsonl").read_text(encoding="utf-8"))
-    assert saved.outcome is not None
-    assert len(saved.turns) > 1
+def test_a_turn_is_taken_back_and_said_otherwise(tmp_path):
+    typed = "\n".join(["/undo", "Cheer up!", "/undo", "What happened?", "/undo yes", "/quit", ""])
+    shown = run_command("talk", "--persona", PERSONA, input=typed, cwd=tmp_path).stdout
+    assert "say something first" in shown
+    assert shown.count("taken back") == 1
+    assert "you 3/8" in shown
