@@ -21,6 +21,12 @@ def measure_spread_over_user_seeds(
     return _measure_spread(names)
 
 
+def measure_noise(comparison: Comparison) -> Spread | None:
+    """The same of the runs of one protocol."""
+    protocol = comparison.protocol
+    return measure_spread_over_user_seeds(comparison.episodes, protocol.seeds, protocol.user_seeds)
+
+
 def measure_spread_over_runs(comparisons: Sequence[Comparison]) -> Spread | None:
     """The spread over run folders; None for one folder, or when they share no agent and persona."""
     return _measure_spread(

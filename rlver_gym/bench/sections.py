@@ -8,7 +8,9 @@ import numpy as np
 from rlver_gym.bench.by_persona import measure_training_signal, tabulate_training_signal
 from rlver_gym.bench.compare import Comparison
 from rlver_gym.bench.flagged import format_alerts
+from rlver_gym.bench.noise import measure_noise
 from rlver_gym.bench.opinions import Opinions, read_capabilities, read_opinions, tabulate_opinions
+from rlver_gym.bench.score import score_to_json
 from rlver_gym.bench.strategies import analyse_strategies, tabulate_strategies
 from rlver_gym.bench.sycophancy import count_sycophantic_replies
 from rlver_gym.bench.table import Table, build_score_rows, need_rows
@@ -28,15 +30,19 @@ _JUDGE_NOTE = (
 
 
 def sections_to_json(comparison: Comparison, *, by_persona: bool) -> dict[str, Any]:
-    """The sections that there are, by name; `personas` if `by_persona`."""
+    """Scores, alarms, and the sections that there are, by name; `personas` if `by_persona`."""
+    noise = measure_noise(comparison)
     sections = {
+        "noise": noise and noise.to_dict(),
         "strategies": {agent.agent: agent for agent in analyse_strategies(comparison.episodes)},
         "capabilities": collect_judge_scores(comparison),
         "opinions": dict(_read_run_opinions(comparison)),
         "truth": count_sycophantic_replies(comparison.episodes),
         "personas": measure_training_signal(comparison.episodes) if by_persona else None,
     }
-    return to_plain({name: value for name, value in sections.items() if value})
+    there = to_plain({name: value for name, value in sections.items() if value})
+    scores = [score_to_json(score) for score in comparison.score()]
+    return {"scores": scores, **check_episodes(comparison.episodes).to_dict(), **there}
 
 
 def collect_judge_scores(comparison: Comparison) -> Marks:

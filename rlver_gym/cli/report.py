@@ -12,14 +12,14 @@ from rlver_gym.bench.check import Finding, Problems
 from rlver_gym.bench.compare import Comparison, read_comparisons
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.noise import (
+    measure_noise,
     measure_spread_over_runs,
-    measure_spread_over_user_seeds,
     tabulate_seed_noise,
     tabulate_shift,
 )
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import Recorded, read_dialogues
-from rlver_gym.bench.score import Score, score_to_json
+from rlver_gym.bench.score import Score
 from rlver_gym.bench.sections import render_markdown, sections_to_json
 from rlver_gym.bench.strategies import STRATEGIES, analyse_strategies, tabulate_strategies
 from rlver_gym.bench.table import Columns, Table, build_score_rows, need_rows, shorten_agent_path
@@ -33,7 +33,6 @@ from rlver_gym.studio.page import write_page
 from rlver_gym.studio.runs import Runs
 from rlver_gym.studio.trainings import is_training
 from rlver_gym.util.errors import STOPPING, stop_run
-from rlver_gym.util.interval import Spread
 from rlver_gym.util.terminal import SafeConsole, one_line, print_text
 
 T = TypeVar("T")
@@ -172,15 +171,7 @@ def _summarize_with_progress(
 
 def _scores_to_json(comparisons: Sequence[Comparison], *, by_persona: bool) -> dict[str, Any]:
     """The scores; where they cannot be compared, those of each protocol."""
-    sections = [
-        {
-            "scores": [score_to_json(score) for score in comparison.score()],
-            **check_episodes(comparison.episodes).to_dict(),
-            **({"noise": noise.to_dict()} if (noise := _measure_noise(comparison)) else {}),
-            **sections_to_json(comparison, by_persona=by_persona),
-        }
-        for comparison in comparisons
-    ]
+    sections = [sections_to_json(each, by_persona=by_persona) for each in comparisons]
     shift = measure_spread_over_runs(comparisons)
     between = {"between_runs": shift.to_dict()} if shift else {}
     if len(sections) == 1:
@@ -195,17 +186,12 @@ def _scores_to_json(comparisons: Sequence[Comparison], *, by_persona: bool) -> d
     }
 
 
-def _measure_noise(comparison: Comparison) -> Spread | None:
-    protocol = comparison.protocol
-    return measure_spread_over_user_seeds(comparison.episodes, protocol.seeds, protocol.user_seeds)
-
-
 def _print_comparison(console: SafeConsole, comparison: Comparison) -> None:
     ranked, runs = comparison.score(), " and ".join(comparison.labels)
     print_scores(console, ranked, f"{runs}: {comparison.protocol}")
     for line in format_alerts(check_episodes(comparison.episodes)):
         console.print_line(line)
-    if noise := _measure_noise(comparison):
+    if noise := measure_noise(comparison):
         print_table(console, tabulate_seed_noise(noise, ranked))
 
 

@@ -19,14 +19,14 @@ from rlver_gym.bench.compare import (
 from rlver_gym.bench.flagged import format_evidence
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.noise import (
+    measure_noise,
     measure_spread_over_runs,
-    measure_spread_over_user_seeds,
     tabulate_seed_noise,
     tabulate_shift,
 )
 from rlver_gym.bench.opinions import describe_limit, read_capabilities
 from rlver_gym.bench.recompute import Sources, find_cards
-from rlver_gym.bench.score import Score, score_to_json
+from rlver_gym.bench.score import score_to_json
 from rlver_gym.bench.strategies import analyse_strategies, label_turn, tabulate_strategies
 from rlver_gym.bench.table import Table
 from rlver_gym.bench.verdict import Verdict, skip_verification, summarize_verification
@@ -134,6 +134,7 @@ class Runs:
         for alert in checked.alarms:
             if not alert.expected:
                 flags.setdefault(alert.agent, []).append([alert.says, *format_evidence(alert)])
+        noise = measure_noise(comparison)
         scores = sorted(comparison.score(), key=lambda score: score.agent in checked.privileged)
         return {
             "title": str(comparison.protocol),
@@ -148,7 +149,7 @@ class Runs:
                 }
                 for score in scores
             ],
-            "noise": _measure_noise(comparison, scores),
+            "noise": noise and _view_table(tabulate_seed_noise(noise, scores)),
             "made": [_describe_provenance(run.manifest) for run in comparison.runs],
         }
 
@@ -235,14 +236,6 @@ def _recompute_unless_large(folder: Path, personas: str | None) -> Verdict:
 
 def _view_table(table: Table) -> Json:
     return {"title": table.title, "rows": table.rows, "says": list(table.notes)}
-
-
-def _measure_noise(comparison: Comparison, scores: Sequence[Score]) -> Json | None:
-    """How far scores move with the user's seed; None for a run with one."""
-    spread = measure_spread_over_user_seeds(
-        comparison.episodes, comparison.protocol.seeds, comparison.protocol.user_seeds
-    )
-    return spread and _view_table(tabulate_seed_noise(spread, scores))
 
 
 def _describe_provenance(manifest: Manifest) -> str:
