@@ -38,7 +38,6 @@ _OPTIONS = {
     "min_change": FieldOption(int, min=-10, max=10),
     "roles": FieldOption(bool),
     "personas": FieldOption(),
-    "system": FieldOption(),
     "min_margin": FieldOption(float, min=0.01),
 }
 

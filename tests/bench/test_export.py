@@ -195,15 +195,6 @@ def test_filters_keep_what_was_asked_for(finished):
         filter_records(records, DialogueFilter(agents=("listner",)))
 
 
-def test_a_system_message_stands_first_in_every_format(finished, tmp_path):
-    for to, where in (("openai", "messages"), ("sft", "prompt"), ("dpo", "prompt")):
-        found = rows(finished, to, tmp_path, system="Listen.")
-        assert {json.dumps(row[where][0]) for row in found} == {
-            '{"role": "system", "content": "Listen."}'
-        }
-        assert all(one["role"] != "system" for row in found for one in row[where][1:])
-
-
 def test_several_runs_give_pairs_that_none_has_alone(tmp_path, hold):
     folders = [tmp_path / name for name in ("one", "two")]
     for folder, words in zip(folders, (WORSE, BETTER), strict=True):

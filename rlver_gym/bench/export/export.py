@@ -56,8 +56,6 @@ class ExportOptions(Frozen):
     """The folder of the runs' persona cards, when they are not the shipped ones: it tells the
     splits.
     """
-    system: str | None = None
-    """A system message to put before each dialogue."""
     min_margin: float = Field(default=1, gt=0)
     """dpo, hf: how many points the changes of a pair are apart at least."""
 
@@ -143,19 +141,19 @@ def _build_views(
     forks: Sequence[BranchPoint] | None,
     options: ExportOptions,
 ) -> dict[str, list[Row]]:
-    records, system = chosen.records, options.system
+    records = chosen.records
     if to == "user":
         rows = build_user_rows(records, options.personas)
         singles = build_user_rows(chosen.singles, options.personas, last=True)
         return {"replies": [*rows, *singles]}
     views: dict[str, list[Row]] = {}
     if to in ("openai", "hf"):
-        views["dialogues"] = list(build_openai_rows(records, system))
+        views["dialogues"] = list(build_openai_rows(records))
     if to in ("sft", "hf"):
-        views["replies"] = list(build_sft_rows(records, system))
+        views["replies"] = list(build_sft_rows(records))
     if to == "sft" and options.min_change is not None:
-        rows = [*views["replies"], *build_sft_rows(chosen.singles, system, last=True)]
+        rows = [*views["replies"], *build_sft_rows(chosen.singles, last=True)]
         views["replies"] = [row for row in rows if row["metadata"]["change"] >= options.min_change]
     if forks is not None:
-        views["pairs"] = list(build_dpo_rows(forks, system, options.min_margin))
+        views["pairs"] = list(build_dpo_rows(forks, options.min_margin))
     return views

@@ -66,21 +66,19 @@ def find_branch_points(
     ]
 
 
-def build_dpo_rows(
-    points: Sequence[BranchPoint], system: str | None, min_margin: float = 1
-) -> Iterator[Row]:
+def build_dpo_rows(points: Sequence[BranchPoint], min_margin: float = 1) -> Iterator[Row]:
     """A row for every two replies of a point at least `min_margin` points apart."""
     for point in points:
         for pair in combinations(point.replies, 2):
             better, worse = sorted(pair, key=lambda reply: -reply.change)
             if better.change - worse.change >= min_margin:
-                yield _build_dpo_row(point, better, worse, system)
+                yield _build_dpo_row(point, better, worse)
 
 
-def _build_dpo_row(point: BranchPoint, better: Reply, worse: Reply, system: str | None) -> Row:
+def _build_dpo_row(point: BranchPoint, better: Reply, worse: Reply) -> Row:
     scene = build_episode_metadata(better.record)
     return {
-        "prompt": list_messages_before(better.record, point.turn, system),
+        "prompt": list_messages_before(better.record, point.turn),
         "chosen": [{"role": "assistant", "content": better.text}],
         "rejected": [{"role": "assistant", "content": worse.text}],
         "metadata": {

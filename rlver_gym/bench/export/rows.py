@@ -17,22 +17,20 @@ ChatRow = dict[str, str]
 _ROLES = {"agent": "assistant", "user": "user"}
 
 
-def build_openai_rows(records: Sequence[Record], system: str | None) -> Iterator[Row]:
+def build_openai_rows(records: Sequence[Record]) -> Iterator[Row]:
     """A row a dialogue: `messages`, as OpenAI's fine-tuning and most trainers take them."""
     for record in records:
         *before, last = record.episode.turns
         yield {
             "messages": [
-                *list_messages_before(record, len(before), system),
+                *list_messages_before(record, len(before)),
                 {"role": "assistant", "content": last.utterance},
             ],
             "metadata": build_episode_metadata(record),
         }
 
 
-def build_sft_rows(
-    records: Sequence[Record], system: str | None, *, last: bool = False
-) -> Iterator[Row]:
+def build_sft_rows(records: Sequence[Record], *, last: bool = False) -> Iterator[Row]:
     """A row a reply that was answered, or only for the `last` one of a dialogue."""
     for record in records:
         episode = record.episode
@@ -42,18 +40,17 @@ def build_sft_rows(
             turn = episode.turns[number]
             felt = {"turn": number + 1, **_format_appraisal_columns(turn), "reply": turn.reply}
             yield {
-                "prompt": list_messages_before(record, number, system),
+                "prompt": list_messages_before(record, number),
                 "completion": [{"role": "assistant", "content": turn.utterance}],
                 "metadata": {**whole, **felt},
             }
 
 
-def list_messages_before(record: Record, turn: int, system: str | None) -> list[ChatRow]:
+def list_messages_before(record: Record, turn: int) -> list[ChatRow]:
     """The messages before the agent's utterance number `turn`, counted from 0."""
     episode = record.episode
     dialogue = Dialogue(episode.opening, episode.turns[:turn])
-    first = [{"role": "system", "content": system}] if system else []
-    return first + [
+    return [
         {"role": _ROLES[message.speaker], "content": message.text}
         for message in dialogue.messages()
     ]
