@@ -176,7 +176,7 @@ def test_dialogues_that_failed_are_in_no_export(tmp_path, hold):
 
 
 def test_filters_keep_what_was_asked_for(finished):
-    records = read_records([finished]).records
+    records, _ = read_records([finished])
 
     def kept(**wanted):
         return [one.episode for one in filter_records(records, DialogueFilter(**wanted)).records]

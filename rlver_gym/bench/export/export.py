@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from rlver_gym.bench.check import Problems
 from rlver_gym.bench.export.files import format_jsonl, write_export
 from rlver_gym.bench.export.hub import build_hub_files
-from rlver_gym.bench.export.pairs import BranchPoint, build_dpo_rows, find_branch_points
+from rlver_gym.bench.export.pairs import build_dpo_rows, find_branch_points
 from rlver_gym.bench.export.rated_corpus import is_corpus, read_dialogues, read_single_replies
 from rlver_gym.bench.export.rows import Row, build_openai_rows, build_sft_rows
 from rlver_gym.bench.export.run_as_corpus import write_corpus
@@ -83,8 +83,7 @@ def export(
         )
     if to == "corpus" and (corpora or len(runs) > 1):
         raise RunError("a corpus is made of one run. Name that one alone.")
-    has_pairs = to in ("dpo", "hf")
-    has_singles = has_pairs or to == "user" or options.min_change is not None
+    has_singles = to in ("dpo", "hf", "user") or options.min_change is not None
     records, problems = read_records(runs, options.personas) if runs else ([], ())
     singles: list[Record] = []
     for folder in corpora:
@@ -98,10 +97,9 @@ def export(
         chosen = chosen._replace(left_out=chosen.left_out | left_out)
         counts = {"dialogues": len(chosen.records), "ratings": ratings}
         return ExportResult(path, counts, chosen, problems)
-    forks = tuple(find_branch_points(chosen.records, chosen.singles)) if has_pairs else None
-    views = {name: rows for name, rows in _build_views(to, chosen, forks, options).items() if rows}
+    views = {name: rows for name, rows in _build_views(to, chosen, options).items() if rows}
     if not views:
-        raise RunError(_explain_no_rows(len(chosen.records), forks, options))
+        raise RunError(_explain_no_rows(chosen, options))
     if to == "hf":
         write_export(path, build_hub_files(views, chosen.records))
     else:
@@ -118,28 +116,23 @@ MORE_PAIRS = (
 )
 
 
-def _explain_no_rows(
-    dialogues: int, forks: Sequence[BranchPoint] | None, options: ExportOptions
-) -> str:
+def _explain_no_rows(chosen: FilteredDialogues, options: ExportOptions) -> str:
+    dialogues = format_count(len(chosen.records), "dialogue")
     if options.min_change is not None:
         return (
-            f"no reply of {format_count(dialogues, 'dialogue')}, and none to a single moment,"
-            f" changed the emotion by {options.min_change:+d} or more. Ask for less with"
-            " --min-change."
+            f"no reply of {dialogues}, and none to a single moment, changed the emotion by"
+            f" {options.min_change:+d} or more. Ask for less with --min-change."
         )
-    if forks:
+    if forks := find_branch_points(chosen.records, chosen.singles):
         return (
             f"at {format_count(len(forks), 'point')} agents gave different replies, but no two that"
             f" are {options.min_margin:g} apart. Ask for less with --min-margin."
         )
-    return f"there are no pairs in {format_count(dialogues, 'dialogue')}. {MORE_PAIRS}"
+    return f"there are no pairs in {dialogues}. {MORE_PAIRS}"
 
 
 def _build_views(
-    to: Format,
-    chosen: FilteredDialogues,
-    forks: Sequence[BranchPoint] | None,
-    options: ExportOptions,
+    to: Format, chosen: FilteredDialogues, options: ExportOptions
 ) -> dict[str, list[Row]]:
     records = chosen.records
     if to == "user":
@@ -154,6 +147,7 @@ def _build_views(
     if to == "sft" and options.min_change is not None:
         rows = [*views["replies"], *build_sft_rows(chosen.singles, last=True)]
         views["replies"] = [row for row in rows if row["metadata"]["change"] >= options.min_change]
-    if forks is not None:
+    if to in ("dpo", "hf"):
+        forks = find_branch_points(records, chosen.singles)
         views["pairs"] = list(build_dpo_rows(forks, options.min_margin))
     return views

@@ -53,16 +53,11 @@ class FilteredDialogues(NamedTuple):
     left_out: dict[str, int]
 
 
-class RunDialogues(NamedTuple):
-    """All dialogues of some runs, and what in these is not as a run of its plan writes it."""
-
-    records: list[Record]
-    problems: tuple[Problems, ...]
-
-
-def read_records(folders: Sequence[Path], personas: str | None = None) -> RunDialogues:
-    """All finished dialogues of all runs, in order. `personas`: the folder of the runs' persona
-    cards; None for the shipped ones.
+def read_records(
+    folders: Sequence[Path], personas: str | None = None
+) -> tuple[list[Record], tuple[Problems, ...]]:
+    """All finished dialogues of all runs, in order, and what in these is not as a run of its plan
+    writes it. `personas`: the folder of the runs' persona cards; None for the shipped ones.
 
     RunError when a folder holds no run, or none of them a dialogue; CardError when the persona
     cards cannot be used.
@@ -81,7 +76,7 @@ def read_records(folders: Sequence[Path], personas: str | None = None) -> RunDia
             f"there are no episodes in {', '.join(map(str, folders))}"
             f"{' that count' if told else ''}. {' '.join(told) or 'Run: rlver-gym bench'}"
         )
-    return RunDialogues(records, tuple(problems))
+    return records, tuple(problems)
 
 
 def filter_records(
