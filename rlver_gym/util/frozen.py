@@ -136,10 +136,8 @@ def cache_by_parts(*parts: str) -> Callable[[Callable[..., Compiled]], Callable[
             if value is None:
                 if len(known) >= _MAX_ENTRIES:
                     known.clear()
-                value = known[key] = (
-                    sources,
-                    compile_(card, *more),
-                )  # the parts as well, so that their identity stays their own
+                # the parts as well, so that their identity stays their own
+                value = known[key] = sources, compile_(card, *more)
             return value[1]
 
         return look_up

@@ -45,10 +45,8 @@ def test_trl_and_our_own_learner_have_the_same_tokens_masks_and_rewards(tmp_path
     assert len(rollouts.group_D) == 4
     for number, length in enumerate(ours.length_B):
         prompt, said = (theirs[f"{part}_mask"][number].bool() for part in ("prompt", "completion"))
-        prompt_ids, completion_ids = (
-            theirs["prompt_ids"][number][prompt],
-            theirs["completion_ids"][number][said],
-        )
+        prompt_ids = theirs["prompt_ids"][number][prompt]
+        completion_ids = theirs["completion_ids"][number][said]
         mask, logprobs = (
             theirs[name][number][said] for name in ("tool_mask", "old_per_token_logps")
         )

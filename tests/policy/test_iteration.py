@@ -289,10 +289,8 @@ def test_what_is_expected_of_whom_is_a_part_of_the_values_and_is_learned(dialogu
     )
     config = make_options(algo="ppo", gamma=0.5, gae_lambda=0.9)
     # A critic guesses 0 before it has learned.
-    models, baseline = (
-        Models(Actor(tiny()), Critic(tiny(seed=1))),
-        PersonaBaseline({"anna": (9, 2.5)}),
-    )
+    models = Models(Actor(tiny()), Critic(tiny(seed=1)))
+    baseline = PersonaBaseline({"anna": (9, 2.5)})
     plain, _ = prepare(rollouts, models, config)
     prepared, metrics = prepare(rollouts, models, config, ignore_progress, baseline)
     dialogue_S = rollouts.dialogue_R[rollouts.tokens.reply_S]
@@ -446,10 +444,8 @@ def test_the_base_below_adapters_is_a_reference(rollouts):
             base, peft.LoraConfig(target_modules="all-linear", task_type="CAUSAL_LM")
         )
     )
-    models, config = (
-        Models(actor, None, make_reference_without_adapters(actor)),
-        make_options(kl=0.1),
-    )
+    models = Models(actor, None, make_reference_without_adapters(actor))
+    config = make_options(kl=0.1)
     prepared, _ = prepare(rollouts, models, config)
     assert torch.equal(prepared.old_BT, prepared.reference_BT)
     learn(prepared, models, make_optimizer(models, lr=1e-2), config)

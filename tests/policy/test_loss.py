@@ -110,10 +110,8 @@ def test_importance_is_truncated_and_carries_no_gradient():
 
 
 def test_the_estimate_of_the_divergence_has_the_true_one_as_its_mean():
-    policy, reference = (
-        torch.tensor([0.5, 0.3, 0.2]).double(),
-        torch.tensor([0.2, 0.3, 0.5]).double(),
-    )
+    policy = torch.tensor([0.5, 0.3, 0.2]).double()
+    reference = torch.tensor([0.2, 0.3, 0.5]).double()
     true = 0.5 * log(0.5 / 0.2) + 0.2 * log(0.2 / 0.5)
     estimates = algorithms.estimate_kl_divergence(policy.log(), reference.log())
     assert (policy * estimates).sum() == pytest.approx(true)
@@ -222,10 +220,8 @@ def test_a_critics_loss_is_that_of_its_values():
 @pytest.mark.parametrize("algo", [name for name in ALGORITHMS if name != "dpo"])
 def test_before_the_first_update_every_algorithm_has_the_gradient_of_reinforce(algo):
     logprob_BT = t(log(0.4), log(0.2)).requires_grad_()
-    scored, part = (
-        TokenScores(logprob_BT, t(0.0, 0.0), None),
-        replace(PART, old_BT=logprob_BT.detach()),
-    )
+    scored = TokenScores(logprob_BT, t(0.0, 0.0), None)
+    part = replace(PART, old_BT=logprob_BT.detach())
     for steps in (1, 2):
         logprob_BT.grad = None
         loss_of(scored, part, algo=algo, minibatches=steps).loss.backward()

@@ -37,10 +37,8 @@ STRINGS = [
 
 
 def test_the_tiny_tokenizer_comes_back_from_disk_the_same(tiny_folder):
-    made, loaded = (
-        build_tokenizer(list(generate_tokenizer_corpus()), 600),
-        AutoTokenizer.from_pretrained(tiny_folder),
-    )
+    made = build_tokenizer(list(generate_tokenizer_corpus()), 600)
+    loaded = AutoTokenizer.from_pretrained(tiny_folder)
     assert made.chat_template == loaded.chat_template
     for text in STRINGS:
         assert made(text)["input_ids"] == loaded(text)["input_ids"]
@@ -189,11 +187,9 @@ def test_a_model_answers_many_dialogues_in_batches_and_as_it_would_alone(
 ):
     export(tiny_folder, tmp_path)
     ReplyConfig(system="Be brief.", max_reply_tokens=8, temperature=1.0).write(tmp_path)
-    make, card, people = (
-        agent_maker(f"hf:{tmp_path}"),
-        env_card("RLVER-Empathy-v0"),
-        library().ids("demo")[:4],
-    )
+    make = agent_maker(f"hf:{tmp_path}")
+    card = env_card("RLVER-Empathy-v0")
+    people = library().ids("demo")[:4]
     counts = []
     plain = ModelSampler.sample
 

@@ -76,10 +76,8 @@ def test_a_tree_by_hand():
 )
 def test_each_token_sees_its_own_path_and_no_other(rows):
     rows = sorted(rows, key=lambda row: row[0])
-    length_B, dialogue_B = (
-        np.array([len(ids) for _, ids in rows]),
-        np.array([who for who, _ in rows]),
-    )
+    length_B = np.array([len(ids) for _, ids in rows])
+    dialogue_B = np.array([who for who, _ in rows])
     id_BT = torch.zeros(len(rows), 8, dtype=torch.long)
     for row, (_, ids) in zip(id_BT, rows, strict=True):
         row[: len(ids)] = torch.tensor(ids)

@@ -287,10 +287,8 @@ def test_slow_users_wait_side_by_side_and_change_nothing(tiny_folder, direct):
             return super().step(action)
 
     sampler = ModelSampler(load_model(str(tiny_folder), device="cpu"))
-    specs, few = (
-        make_grouped_reset_specs(3, 3, itertools.count()),
-        {"reply_tokens": 8, "max_tokens": 400},
-    )
+    specs = make_grouped_reset_specs(3, 3, itertools.count())
+    few = {"reply_tokens": 8, "max_tokens": 400}
     one_by_one, together = (
         play_all(sampler, direct, [kind() for _ in range(3)], specs, workers=workers, **few)
         for kind, workers in ((Counting, 1), (Slow, 3))
@@ -379,10 +377,8 @@ def three_ways(tiny_folder, direct, candidates, sampler_class=ModelSampler, at_o
 
 
 def test_candidates_are_the_same_from_a_server(tiny_folder, direct):
-    alone, side_by_side = (
-        three_ways(tiny_folder, direct, 3),
-        three_ways(tiny_folder, direct, 3, Locked, at_once=2),
-    )
+    alone = three_ways(tiny_folder, direct, 3)
+    side_by_side = three_ways(tiny_folder, direct, 3, Locked, at_once=2)
     assert [one.lines for one in alone] == [one.lines for one in side_by_side]
     both = (
         [[x.reward for x in one.alternatives] for one in each] for each in (alone, side_by_side)

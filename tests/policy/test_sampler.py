@@ -221,10 +221,8 @@ def test_in_half_precision_no_weight_is_cast_for_every_token(model):
 
 def test_a_copy_in_half_precision_follows_the_weights(model):
     learning = copy.deepcopy(model)
-    sampler, sampling = (
-        ModelSampler(learning, use_bf16=True, copied=True),
-        Sampling(6, frozenset(), temperature=0.0),
-    )
+    sampler = ModelSampler(learning, use_bf16=True, copied=True)
+    sampling = Sampling(6, frozenset(), temperature=0.0)
     prompts = [Prompt(number, words(9, number), 0) for number in range(4)]
     before = sampler.sample(prompts, sampling)
     assert before == ModelSampler(make_bf16_copy(learning)).sample(prompts, sampling)

@@ -104,9 +104,7 @@ class _Batcher:
         self._waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, list[_PendingRequest]] = (
             WeakKeyDictionary()
         )
-        self._thread = ThreadPoolExecutor(
-            1
-        )  # the event loop goes on meanwhile, and no two batches meet
+        self._thread = ThreadPoolExecutor(1)  # the loop goes on meanwhile; no two batches meet
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, ids: Sequence[int], seed: int) -> Completion:

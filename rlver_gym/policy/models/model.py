@@ -214,9 +214,7 @@ def _download(name: str) -> Path:
                 name, allow_patterns=["*.json", "*.txt", "*.jinja", "*.model", weights]
             )
         )
-    except (
-        Exception
-    ) as error:  # the hub's client lets errors of whatever carries its requests through
+    except Exception as error:  # the hub's client lets those of its transport through
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise TrainingError(
             f"the model {name!r} is not on this machine and cannot be fetched from Hugging Face"

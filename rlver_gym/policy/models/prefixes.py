@@ -52,10 +52,8 @@ def build_prefix_trees(id_BT: Tensor, length_B: Ints, dialogue_B: Ints) -> Prefi
     place_BT = np.zeros(ids.shape, np.int64)
     for row, (tree, new, path_T) in enumerate(_iterate_branches(tree_B, length_B, shared_B)):
         length, shared = int(length_B[row]), int(shared_B[row])
-        id_DL[tree, new], position_DL[tree, new] = (
-            ids[row, shared:length],
-            np.arange(shared, length),
-        )
+        id_DL[tree, new] = ids[row, shared:length]
+        position_DL[tree, new] = np.arange(shared, length)
         is_seen_DLL[tree, new, path_T[:shared]] = (
             True  # a slice and an array: the block of all its tokens and all before
         )
