@@ -60,11 +60,9 @@ class Checkpoints:
     def write(
         self, iteration: int, fill: Callable[[Path], None], score: float | None = None
     ) -> Path:
-        """Let `fill` write into a new folder, then give it its name; older ones go. `score`: higher
-        is better; the best one stays. One that is no number says nothing.
-
-        TrainingError when the disk is full or cannot be written; what was there before is intact
-        then.
+        """Let `fill` write into a new folder, then give it its name; older ones go, but the best by
+        `score` (higher is better). TrainingError when it cannot be written: what was there is
+        intact.
         """
         final, unfinished = self.folder / f"{iteration:06d}", self.unfinished_path(iteration)
         try:
@@ -202,9 +200,7 @@ def _raise_as_os_error() -> Iterator[None]:
 
 
 def load(learner: Learner, folder: Path) -> None:
-    """Bring a learner made from the same config to where the saved one was, on any number of
-    processes. TrainingError for a checkpoint of another config, or one that cannot be read.
-    """
+    """Bring a learner of the same config to where the saved one was, or raise TrainingError."""
     state = read_state(folder)
     saved = make_saved_config(state["config"], str(folder))
     refuse_changes(saved, learner.config.model_dump(mode="json"), folder)

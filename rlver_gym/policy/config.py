@@ -489,9 +489,7 @@ def read_run_config(folder: Path) -> TrainConfig:
 
 
 def resume_config(folder: Path, given: dict[str, Any]) -> TrainConfig:
-    """The config with which a folder's run goes on: its own, and given values of what may change.
-    TrainingError for another value of what may not, and for code that only the folder names.
-    """
+    """A folder's own config, with given values of what may change; TrainingError for others."""
     saved = read_run_config(folder)
     refuse_changes(saved, {name: _to_json(name, value) for name, value in given.items()}, folder)
     unsaid = {name: value for name, value in saved if name not in given}

@@ -14,9 +14,7 @@ _CURVES = {"eval_score": "held out", "emotion": "training", "reference_score": "
 
 
 def write_curves(folder: Path) -> Path | None:
-    """Draw this run folder; None where no emotions were measured, as of a corpus. TrainingError for
-    one without metrics.
-    """
+    """Draw this run folder; None where no emotions were measured. TrainingError without metrics."""
     lines = read_metrics(folder)
     if not lines:
         raise TrainingError(f"{folder} holds no metrics yet. Is it the folder of a training run?")

@@ -77,9 +77,7 @@ def prepare(
     on_progress: OnProgress = ignore_progress,
     baseline: PersonaBaseline | None = None,
 ) -> tuple[Prepared, dict[str, float]]:
-    """Everything that the steps need, and metrics. The baseline adds what is expected of whom to
-    the critic's values, and learns from this.
-    """
+    """All that the steps need, and metrics; the baseline adds to the critic's values and learns."""
     tokens, who_D = rollouts.tokens, rollouts.who_D
     reward_R = compute_rewards(rollouts, config)
     scores = score_with_models(tokens, models, config, on_progress)
@@ -100,9 +98,7 @@ def prepare(
 
 
 def compute_rewards(rollouts: Rollouts, config: TrainConfig) -> Floats:
-    """reward_R as it is learned from: without the gains of a broken format, and scaled, unless a
-    margin in points of the environment decides.
-    """
+    """reward_R as learned from: no gains of a broken format; scaled, unless a margin decides."""
     alone_R = np.arange(len(rollouts.reward_R))
     key_R = alone_R if config.compares == "replies" else rollouts.dialogue_R
     earned = rollouts.reward_R, rollouts.format_error_R, key_R, config.format_penalty

@@ -112,9 +112,7 @@ class Learner:
         candidates: int = 1,
         own_reward: OwnReward | None = None,
     ) -> list[Trajectory]:
-        """The dialogues of all processes, each having played its share in its first `envs`.
-        TrainingError when all of them fail; raises whatever the environment raises.
-        """
+        """The dialogues of all processes, each playing its share. TrainingError if all fail."""
         mine = local_slice(specs)
         self.sampler.refresh()
         trajectories = collect_rollouts(
@@ -144,9 +142,7 @@ class Learner:
 
 
 def make_learner(config: TrainConfig) -> Learner:
-    """Load models, make environments. TrainingError for a model that cannot be used; raises
-    whatever the environment raises for its options.
-    """
+    """Load models, make environments. TrainingError for a model that cannot be used."""
     torch.manual_seed(config.seed)  # new adapters, and dropout where a model has it
     config = pin_prompt(config)
     renderer = Renderer(load_tokenizer(config.model), config.prompt, config.style)

@@ -13,11 +13,8 @@ Config = TypeVar("Config", TrainConfig, SftConfig)
 
 
 def pin_prompt(config: Config) -> Config:
-    """The config with the prompt that its model's folder says, where it names none itself and the
-    package's own is another.
-
-    TrainingError where that prompt is for another style, or `language` would be ignored, AgentError
-    for a file that cannot be read.
+    """The config with the prompt of its model's folder, where it names none itself. TrainingError
+    where that is for another style or language, AgentError for a file that cannot be read.
     """
     folder = Path(config.model).expanduser()
     if config.system is not None or not (folder / REPLY_CONFIG_FILE).exists():

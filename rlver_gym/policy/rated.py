@@ -29,11 +29,9 @@ def read_rated_moments(
     at_least: int = 2,
     own_reward: OwnReward | None = None,
 ) -> list[Trajectory]:
-    """The moments of a corpus at which that many replies or more are rated, each as a dialogue of
-    one turn, a reply's reward the mean change by its readers, to which `own_reward` adds. Those
-    that need more than `max_tokens` are left out.
-
-    TrainingError when none is left, RecordingError for what is no corpus.
+    """The moments of a corpus with that many rated replies or more, each as a dialogue of one turn,
+    rewarded with the mean change by its readers, to which `own_reward` adds. TrainingError when
+    none fits `max_tokens`, RecordingError for what is no corpus.
     """
     moments = (
         _make_moment(replies, number, renderer, own_reward)

@@ -112,9 +112,7 @@ def measure_apart(readings: Sequence[Reading]) -> dict[str, float]:
 
 
 def compute_gap(start: Mapping[str, float], now: Mapping[str, float]) -> Interval:
-    """How much further the two are apart than at the start, with a 95 % interval over people;
-    without one for fewer than three on a side.
-    """
+    """How much further apart than at the start, with a 95 % interval over three people or more."""
     before_P, after_P = (np.array(list(people.values())) for people in (start, now))
     gap = float(after_P.mean() - before_P.mean())
     if min(len(before_P), len(after_P)) < FEWEST_PEOPLE:

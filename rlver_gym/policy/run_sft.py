@@ -67,10 +67,7 @@ def teach(
     config: SftConfig, demonstrations: Iterable[Demonstration], out: Path, *, resume: bool = False
 ) -> None:
     """Teach a model what was said in the demonstrations, and write it to a folder that
-    `from_pretrained`, `train --model` and `hf:PATH` read. With torchrun, the processes share the
-    work of each step, and the first one writes.
-
-    `resume`: go on from the folder's last checkpoint; a model that is there already stays as it is.
+    `from_pretrained`, `train --model` and `hf:PATH` read. `resume`: go on from its last checkpoint.
     TrainingError for a model that cannot be used, a folder that is taken or holds another run, or
     demonstrations without thoughts for a style that thinks. Ctrl-C and SIGTERM end it with
     KeyboardInterrupt and a checkpoint of the last whole step; a second one at once.

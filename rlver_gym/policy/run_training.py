@@ -55,12 +55,9 @@ _OURS += ("checkpoints", "tensorboard")
 
 
 def run_training(config: TrainConfig, *, out: Path | None = None, resume: bool = False) -> Path:
-    """Train, from the start or the last checkpoint, and leave everything in a folder; gives that
-    folder.
-
-    Raises TrainingError when the folder holds another run, or none to resume, or another process
-    writes there. Ctrl-C and SIGTERM end it with KeyboardInterrupt and a checkpoint of the last
-    whole iteration; a second one at once.
+    """Train, from the start or the last checkpoint; gives the folder that holds everything.
+    TrainingError when it holds another run, or none to resume, or is written by another process.
+    Ctrl-C and SIGTERM end it with KeyboardInterrupt and a checkpoint; a second one at once.
     """
     folder, stop = out or Path("runs") / folder_name(config), StopSignals()
     config = pin_prompt(config)
@@ -242,9 +239,7 @@ def _append_evaluation(held_out: Evaluation, iteration: int, folder: Path) -> No
 def _check_folder(
     folder: Path, checkpoints: Checkpoints, config: TrainConfig, resume: bool
 ) -> None:
-    """TrainingError where a run would overwrite something, or another, none, or one with links out
-    of it would go on.
-    """
+    """TrainingError where a run would overwrite something, or cannot go on with what is there."""
     if not resume:
         for name in _OURS:
             if os.path.lexists(folder / name):
@@ -291,9 +286,7 @@ _HEADER_EVERY = 20
 
 
 class _TerminalReport:
-    """A line an iteration above a bar with the time that is left. Only the first process shows
-    anything.
-    """
+    """A line an iteration above a bar with the time that is left, of the first process."""
 
     def __init__(self, config: TrainConfig, folder: Path) -> None:
         self._config = config

@@ -27,9 +27,7 @@ _AT_ONCE = 64
 
 
 def choose_moments(corpus: Corpus, people: Sequence[str], count: int) -> list[RatedReply]:
-    """A reply at each of at most `count` moments, evenly from all of these people's, or
-    everybody's. TrainingError for none.
-    """
+    """A reply at each of `count` moments at most, spread evenly; TrainingError for none."""
     moments = [replies[0] for replies in group_by_moment(corpus.replies())]
     theirs = [moment for moment in moments if not people or moment.persona in people]
     if not theirs:
@@ -53,10 +51,7 @@ def write_samples(
     seed: int = 0,
 ) -> Iterator[int]:
     """Draw so many replies at each moment and write them as a corpus without ratings; yields how
-    many moments are done. The model is told `system`, or what its folder says.
-
-    TrainingError for a model that cannot be used or a folder that is taken, AgentError for a
-    reply config that cannot be read.
+    many moments are done. TrainingError for a model that cannot be used or a folder that is taken.
     """
     if out.exists():
         raise TrainingError(f"{out} is there already. Choose another folder with --out.")

@@ -62,9 +62,7 @@ class Split(NamedTuple):
 
 
 def hold_out(demonstrations: Sequence[Demonstration], share: float, seed: int) -> Split:
-    """A share of the people, rounded down, drawn by the seed. Where the data does not say who they
-    are, what begins alike is one person's.
-    """
+    """A share of the people, rounded down, by the seed; who begins alike is one, if unnamed."""
     people = sorted({_tell_apart(told) for told in demonstrations})
     drawn = np.random.default_rng((seed, 1)).permutation(len(people))[: int(share * len(people))]
     chosen = {people[at] for at in drawn}

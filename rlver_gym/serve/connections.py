@@ -171,9 +171,7 @@ class _BoundedProtocol(H11Protocol):
         return self._timer is not None
 
     def connection_made(self, transport: Any) -> None:
-        """Somebody connects. Of a socket that was made before, asyncio does not know that it is
-        TCP, and an answer of two parts would wait for the client to acknowledge the first.
-        """
+        """asyncio knows no such socket as TCP: an answer's second part would wait."""
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.address = (transport.get_extra_info("peername") or ("",))[0]
         super().connection_made(transport)

@@ -59,9 +59,7 @@ def head(status: int, length: int, kind: str, headers: Mapping[str, str]) -> byt
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection: one request after the other, each handled in a task of its own,
-    which is cancelled when the client gives up.
-    """
+    """One client's connection: a task for each request in turn, cancelled when the client goes."""
 
     _transport: asyncio.Transport
 

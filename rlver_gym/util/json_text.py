@@ -179,9 +179,7 @@ def to_plain(value: Any) -> Any:
 
 
 def dump_line(value: dict[str, Any]) -> str:
-    """JSON in one line, whatever the texts hold: also the separators that JSON allows and some
-    readers break lines at.
-    """
+    """JSON in one line, whatever the texts hold: also separators that some readers break at."""
     text = json.dumps(value, ensure_ascii=False)
     return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
 

@@ -106,9 +106,7 @@ def whiten(advantage_S: Floats) -> Floats:
 
 
 def explained_variance(value_S: Floats, return_S: Floats) -> float:
-    """The share of the returns' variance that the values foresaw: 1 all of it, 0 none, below 0
-    worse than a constant; NaN if returns do not differ.
-    """
+    """The share of the returns' variance that the values foresaw; NaN if returns do not differ."""
     variance = return_S.var() if len(return_S) else 0.0
     return float(1 - (return_S - value_S).var() / variance) if variance else float("nan")
 
@@ -177,9 +175,7 @@ def compute_group_advantage_by_turn(
 
 
 def find_winners(reward_R: Floats, moment_R: Ints, can_win_R: Bools, margin: float) -> Floats:
-    """1 for the best reply to each moment, the first of equal ones, where it lies at least `margin`
-    above the mean; 0 for the others and where it may not win.
-    """
+    """1 for the best reply to each moment, the first of equals, `margin` above the mean; else 0."""
     apart_R = group_relative(reward_R, moment_R, scale=False)
     best_R = np.zeros(len(reward_R))
     for moment in np.unique(moment_R):
@@ -196,9 +192,7 @@ MAX_PAIRS = 8
 def find_pairs(
     reward_R: Floats, moment_R: Ints, can_win_R: Bools, margin: float, most: int = MAX_PAIRS
 ) -> Pairs:
-    """All pairs of replies to one moment that lie at least `margin` apart, the widest first and at
-    most so many a moment.
-    """
+    """Pairs of replies to one moment at least `margin` apart, the widest first, `most` a moment."""
     pairs: list[tuple[int, int, float]] = []
     for moment in np.unique(moment_R):
         here = np.flatnonzero(moment_R == moment)

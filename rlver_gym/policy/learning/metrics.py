@@ -110,9 +110,7 @@ MAX_BYTES = 256 << 20
 
 
 class RunLog:
-    """The files of one run folder. What a seed decides and times are kept apart, so that equal runs
-    have equal metrics.
-    """
+    """The files of one run folder; times are apart, so that equal runs have equal metrics."""
 
     def __init__(self, folder: Path, *, after: int = 0) -> None:
         """Lines beyond iteration `after` go."""

@@ -45,11 +45,8 @@ class _Piece(NamedTuple):
 def split_into_micro_batches(
     tokens: Tokens, most: int, rank: int = 0, ranks: int = 1
 ) -> Iterator[MicroBatch]:
-    """This process's micro-batches, the longest pieces or the heaviest first; every process gets
-    equally many, as collective operations demand, and about equally much.
-
-    `most`: the tokens that pass at once, padding included; of several processes each takes fewer. A
-    moment that is longer passes alone.
+    """This process's micro-batches, the longest or heaviest first, equally many on every process.
+    `most`: the tokens, padding included, that pass at once; a longer moment passes alone.
     """
     if not len(tokens.length_B):
         return
@@ -118,9 +115,7 @@ def _count_tokens(part: Sequence[_Piece]) -> int:
 def score_with_models(
     tokens: Tokens, models: Models, config: TrainConfig, on_progress: OnProgress
 ) -> TokenColumns:
-    """The policy's log-probabilities, the critic's values, the reference's log-probabilities, on
-    every process; not the first where a single step's own pass gives them.
-    """
+    """The models' log-probabilities and values; the policy's not where a single step gives them."""
     device, none_BT = next(models.actor.parameters()).device, torch.zeros(tokens.id_BT.shape)
     ask = partial(score_tokens, tokens, device, config, on_progress)
     old = {} if config.has_one_step else ask(models.actor.eval())

@@ -204,9 +204,7 @@ def drop_flat_groups(prepared: Prepared, rollouts: Rollouts, compare: Comparison
 
 
 def _list_rows(dialogue: Trajectory, number: int, first: int) -> Iterator[_Row]:
-    """Its sequences so that neighbours begin alike for as long as they can (`prefixes`): what was
-    tried at a turn stands before what was said there, with which the next turn begins.
-    """
+    """Its sequences so that neighbours begin alike: at a turn, what was tried before what was said."""
     turns = len(dialogue.reward_N)
     for sequence in dialogue.sequences:
         if not sequence.action_mask_T.any():

@@ -12,9 +12,7 @@ from rlver_gym.policy.learning.rollouts import Rollouts
 def measure_rewards(
     rollouts: Rollouts, reward_R: Floats, advantages: Advantages, choice: AdvantageConfig
 ) -> dict[str, float]:
-    """Returns and rewards as learned from; `flat_groups`: the share of groups, or moments, that
-    tell nothing; `pairs` and their mean `pair_distance`. NaN without dialogues.
-    """
+    """Returns and rewards as learned from; `flat_groups`: the share of groups that tell nothing."""
     said_R, dialogues = rollouts.is_said_R, len(rollouts.group_D)
     return_D = np.bincount(rollouts.dialogue_R[said_R], reward_R[said_R], dialogues)
     return_D = return_D if dialogues else np.full(1, np.nan)

@@ -152,9 +152,7 @@ def make_optimizer(models: Models, *, lr: float = 1e-6, critic_lr: float = 5e-6)
 
 
 def set_learning_rates(optimizer: AdamW, iteration: int, config: TrainConfig) -> None:
-    """For an iteration, from 0: rates rise in equal steps to the last of the `warmup` iterations;
-    with `anneal` they also fall in equal steps, to a tenth in the last of all.
-    """
+    """For an iteration, from 0: `warmup` rises, and `anneal` falls to a tenth, in equal steps."""
     rise = min(1.0, (iteration + 1) / max(config.warmup, 1))
     fall = 1 - 0.9 * iteration / max(config.iterations - 1, 1) if config.anneal else 1.0
     for group in optimizer.param_groups:

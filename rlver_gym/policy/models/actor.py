@@ -42,9 +42,7 @@ class Actor(nn.Module):
     """A causal LM of Hugging Face, with LoRA adapters or without, that scores what was said."""
 
     def __init__(self, model: nn.Module, use_bf16: bool = False) -> None:
-        """`use_bf16`: compute in bfloat16, whatever the weights are kept in. TrainingError for a
-        model whose logits are not its head applied to its last hidden state.
-        """
+        """`use_bf16`: compute in bfloat16. TrainingError for a model that reworks its logits."""
         super().__init__()
         self.model = model
         self._use_bf16 = use_bf16

@@ -59,9 +59,7 @@ class ReplyConfig(BaseModel):
 
     @classmethod
     def read(cls, folder: Path) -> "ReplyConfig":
-        """What is written in `folder`; the default where nothing is. AgentError for what is
-        unreadable.
-        """
+        """What is written in `folder`, or the default. AgentError for what is unreadable."""
         path = folder / REPLY_CONFIG_FILE
         try:
             if not path.exists():
@@ -147,9 +145,7 @@ class _Batcher:
 
 
 class HFAgent:
-    """A Hugging Face causal LM. Its thoughts are not said; what many dialogues ask at once
-    (`areply`) is answered in batches.
-    """
+    """A Hugging Face causal LM. Its thoughts are not said; `areply` answers many in batches."""
 
     def __init__(
         self,
@@ -194,9 +190,7 @@ class HFAgent:
         return self._read(completion)
 
     async def areply(self, messages: Sequence[Message]) -> str:
-        """The same, in one batch with whoever asks at the same time, whose company can decide a
-        rounding, and with it a token.
-        """
+        """The same, in one batch with others, whose company can decide a rounding, so a token."""
         completion = await self._batcher.ask(*self._prompt(messages))
         return self._read(completion)
 

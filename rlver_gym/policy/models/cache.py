@@ -75,11 +75,8 @@ class RaggedCache(Cache):
         super().__init__(layers=[_Layer(self.window) for _ in range(num_layers)])
 
     def aim(self, first_row: int, position_BT: Tensor, reach: int, dtype: torch.dtype) -> Tensor:
-        """Set where the next pass writes: rows from `first_row` on, at these positions; `reach` is
-        the highest of them plus 1.
-
-        Gives the attention mask (B, 1, T, reach) to add to scores of that `dtype`, in which keys
-        and values are kept: a token sees its row up to itself.
+        """Set where the next pass writes: rows from `first_row` on, at these positions, below
+        `reach`. Gives the attention mask (B, 1, T, reach), added to scores of that `dtype`.
         """
         window, count = self.window, position_BT.shape[0]
         window.rows = slice(first_row, first_row + count)

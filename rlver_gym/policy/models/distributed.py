@@ -26,9 +26,7 @@ Item = TypeVar("Item")
 
 @contextmanager
 def process_group() -> Iterator[None]:
-    """The connection to the other processes; nothing without torchrun. Let go of models and
-    optimizers before it ends.
-    """
+    """The connection to other processes; let go of models and optimizers before it ends."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield
         return

@@ -115,9 +115,7 @@ class Renderer:
     def next_prompt(
         self, ids: list[int], users: Sequence[str], replies: Sequence[str]
     ) -> list[int]:
-        """The prompt after the latest sequence `ids`, empty before the first turn. A policy that
-        thinks begins another sequence.
-        """
+        """The prompt after the sequence `ids`, empty at first; who thinks begins another one."""
         if self.style == "think":
             return self.prompt(users, replies)
         return ids + self.between(users[-1], ids[-1]) if ids else self.opening(users[0])
@@ -187,9 +185,7 @@ class Renderer:
         return _TemplateParts(head, self._close_cue(cue), answered, tail)
 
     def _close_cue(self, cue: str) -> str:
-        """Where a reply begins. A thought that it opens is closed for direct replies: nobody would
-        hear them.
-        """
+        """Where a reply begins; a thought that it opens is closed for direct replies."""
         closed = cue if self.style == "think" else close_thought(cue)
         if closed is None:
             raise TrainingError(
@@ -239,9 +235,7 @@ class Renderer:
         )
 
     def _format_message(self, text: str) -> str:
-        """The words as the template writes them; broken special tokens let nobody speak for
-        another.
-        """
+        """The words as the template writes them; special tokens among them are broken."""
         plain = self._break_specials(text)
         return plain.strip() if self._trims else plain
 

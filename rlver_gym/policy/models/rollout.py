@@ -131,9 +131,7 @@ def _run_in_this_thread(work: Callable[..., None], *given: Any) -> Future[None]:
 
 
 def _pop_ready(waiting: "dict[Future[None], _Dialogue]", gather_s: float) -> "list[_Dialogue]":
-    """Take out whose environment has answered within `gather_s` of the first, by number; raises
-    what went wrong in one.
-    """
+    """Take out who was answered within `gather_s` of the first, by number; raises what failed."""
     wait(waiting, return_when=FIRST_COMPLETED)
     done, _ = wait(waiting, timeout=gather_s)
     for future in done:
@@ -313,9 +311,7 @@ class _TriedReplies(NamedTuple):
 
 
 def _try_replies(env: TextEnv, texts: Sequence[str]) -> _TriedReplies:
-    """What each reply would earn here, asked once side by side, or said one by one, going back.
-    UserFailed when the user fails at all.
-    """
+    """What each reply would earn, asked side by side or said one by one, going back. UserFailed."""
     if _appraises_side_by_side(env):
         appraised = env.get_wrapper_attr("appraise_replies")(texts)
         step_from = env.get_wrapper_attr("step_from")

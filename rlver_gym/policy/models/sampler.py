@@ -107,9 +107,7 @@ class ModelSampler:
 
     @torch.no_grad()
     def _check_cache(self) -> None:
-        """Refuse families that read a text otherwise in parts and beside a longer one, or not at
-        all: we would speak by another distribution than the one that is learned.
-        """
+        """Refuse families that read a text otherwise in parts or beside a longer one."""
         texts, training = ([0, 1, 2, 1, 0, 2], [1, 2, 0, 2]), self._lm.training
         trunk, device = self._lm.base_model, self._lm.device
         tolerance = 0.3 if self.use_bf16 or self.copied else 0.05
@@ -187,9 +185,7 @@ class ModelSampler:
         return [drawn_of[prompt.dialogue] for prompt in prompts]
 
     def _assign_rows(self, prompts: Sequence[Prompt]) -> list[Prompt]:
-        """Bring the prompts' dialogues into the first rows, and give the prompts in their order.
-        New ones that equal an earlier one sit last.
-        """
+        """Bring the prompts' dialogues into the first rows; new ones that equal others sit last."""
         prompt_of = {prompt.dialogue: prompt for prompt in prompts}
         known = set(self._owner)
         fresh = {one: tuple(x.ids) for one, x in prompt_of.items() if one not in known}
@@ -214,9 +210,7 @@ class ModelSampler:
         return order, places
 
     def _draw(self, prompts: list[Prompt], sampling: Sampling) -> dict[int, Completion]:
-        """A reply for each prompt, by dialogue. The first rows are at work: one whose reply has
-        ended changes places with the last.
-        """
+        """A reply for each prompt; a row whose reply has ended changes places with the last."""
         at_work, device = len(prompts), self._lm.device
         generators = [np.random.default_rng(one.seed) for one in prompts]
         chances = [each.random(sampling.max_tokens, np.float32) for each in generators]

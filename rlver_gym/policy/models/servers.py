@@ -71,11 +71,8 @@ class ServerSampler:
         timeout_s: float = 600.0,
         seeded: bool = False,
     ) -> None:
-        """`base_url` ends in /v1; `model` as the server calls it; `at_once`: requests under way
-        together; `timeout_s` for one answer.
-
-        `seeded`: send each prompt's seed along, so that equal runs draw equally. vLLM draws all
-        rows of a batch at once only without.
+        """`base_url` ends in /v1; `at_once`: requests under way together. `seeded`: send each
+        prompt's seed, so that equal runs draw equally; vLLM then draws no batch at once.
         """
         self.base_url = base_url
         self.model = model
@@ -158,9 +155,7 @@ class VllmSampler(ServerSampler):
     def __init__(
         self, base_url: str, policy: nn.Module, folder: Path, *, seeded: bool = False
     ) -> None:
-        """`base_url` ends in /v1; `policy`: a peft model with one adapter; `folder`: this machine
-        and the server see it under the same path.
-        """
+        """`policy`: a peft model with one adapter; `folder`: the server sees it under this path."""
         super().__init__(base_url, "", api_key=read_variable(KEY) or "none", seeded=seeded)
         self.policy = policy
         self.folder = folder
@@ -169,9 +164,7 @@ class VllmSampler(ServerSampler):
 
     def refresh(self) -> None:
         """See that the server has the policy's adapters as they are now, under a name made from
-        their content, so that no cache of its can be stale. The first process does it and the
-        others wait. TrainingError, on all of them, when the server does not take them, or the
-        folder cannot be written.
+        their content; the first process does it. TrainingError, on all, when it does not take them.
         """
         with enter_on_first(lambda: nullcontext(self._publish_adapters())) as published:
             name = all_gather([published or ""])[0]

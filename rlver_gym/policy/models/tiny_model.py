@@ -83,9 +83,7 @@ def build_tokenizer(lines: list[str], vocab: int) -> Qwen2Tokenizer:
 
 
 def generate_tokenizer_corpus(people: int = 40) -> Iterator[str]:
-    """What is said in dialogues of the shipped agents with people of the training split, line by
-    line. Nobody leaves before the end, whatever a reply is worth.
-    """
+    """What is said in dialogues of the shipped agents with people of the training split."""
     card = env_card("RLVER-Empathy-v0").model_copy(update={"leave_below": 0, "content_at": 100})
     user, cards = EmbeddedUser(), library()
     for number, persona in enumerate(map(cards.get, cards.ids("train")[:people])):
