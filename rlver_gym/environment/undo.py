@@ -1,28 +1,20 @@
 """All or nothing: what raises has left environments where they were, their random numbers too."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 
-class _RandomState(NamedTuple):
-    owner: Any
-    generator: np.random.Generator | None
-    seed: int | None
-    state: Any
+def _keep_random_state(owner: Any) -> Callable[[], None]:
+    generator, seed = owner._np_random, owner._np_random_seed
+    state = generator and generator.bit_generator.state
 
-    @classmethod
-    def of(cls, owner: Any) -> "_RandomState":
-        generator = owner._np_random
-        state = generator and generator.bit_generator.state
-        return cls(owner, generator, owner._np_random_seed, state)
+    def restore() -> None:
+        owner._np_random, owner._np_random_seed = generator, seed
+        if generator is not None:
+            generator.bit_generator.state = state
 
-    def restore(self) -> None:
-        self.owner._np_random, self.owner._np_random_seed = self.generator, self.seed
-        if self.generator is not None:
-            self.generator.bit_generator.state = self.state
+    return restore
 
 
 @contextmanager
@@ -32,7 +24,7 @@ def undo_on_error(
     """An error leaves the dialogues of `envs`, EmpathyEnvs, where they were, but for `unless`."""
     restores = [
         *(env._keep_position() for env in envs),
-        *(_RandomState.of(owner).restore for owner in (*envs, *others)),
+        *map(_keep_random_state, (*envs, *others)),
     ]
     try:
         yield

@@ -43,8 +43,6 @@ from rlver_gym.util import __version__
 from rlver_gym.util.errors import UnknownName
 
 EpisodeId = Annotated[str, Path(description="As `POST /v1/episodes` gave it.", max_length=100)]
-
-
 _EnvId = Annotated[str, Path(max_length=100, examples=["RLVER-Empathy-v0"])]
 
 

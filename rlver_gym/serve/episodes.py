@@ -92,11 +92,15 @@ class EpisodeTable:
         return EpisodeAnswer(**self._describe(episode, first), opening=session.dialogue.opening)
 
     async def step(self, episode_id: str, request: StepRequest) -> StepAnswer:
-        episode = self.find(episode_id)
-        content = request.turn, request.utterance
-        return await episode.steps.run(
-            request.request_id, content, lambda: self._start_turn(episode, request)
-        )
+        episode, words = self.find(episode_id), request.utterance
+        session = episode.session
+
+        def start() -> Coroutine[Any, Any, StepAnswer]:
+            self._claim_turn(episode, request.turn, [words])
+            cut = count_cut_chars(words, session.scene.card)
+            return self._take_turn(episode, cut, session.reply, session.areply, words)
+
+        return await episode.steps.run(request.request_id, (request.turn, words), start)
 
     async def appraise(self, episode_id: str, request: RepliesRequest) -> RepliesAnswer:
         """What several replies to this moment would lead to. The episode stays where it is."""
@@ -226,14 +230,6 @@ class EpisodeTable:
             raise Refusal(
                 "busy", f"{self._under_way:,} turns are under way. Wait 1 s.", retry_after=1
             )
-
-    def _start_turn(
-        self, episode: Episode, request: StepRequest
-    ) -> Coroutine[Any, Any, StepAnswer]:
-        session, words = episode.session, request.utterance
-        self._claim_turn(episode, request.turn, [words])
-        cut = count_cut_chars(words, session.scene.card)
-        return self._take_turn(episode, cut, session.reply, session.areply, words)
 
     def _claim_turn(self, episode: Episode, turn: int, utterances: Sequence[str] = ()) -> None:
         """Mark a turn as under way. Refusal when it, or one of the utterances, cannot be taken."""

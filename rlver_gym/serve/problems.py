@@ -123,14 +123,9 @@ class Refusal(Exception):
 
 
 def describe_invalid(problems: Iterable[Mapping[str, Any]]) -> str:
-    lines = [
-        f"{'.'.join(map(str, problem['loc'])) or 'message'}: {_describe_field(problem)}"
-        for problem in islice(problems, 5)
-    ]
+    lines = []
+    for problem in islice(problems, 5):
+        is_none = problem["type"] == "model_attributes_type"
+        told = _NO_OBJECT if is_none else problem["msg"].removeprefix("Value error, ")
+        lines.append(f"{'.'.join(map(str, problem['loc'])) or 'message'}: {told}")
     return f"{'; '.join(lines)}. See /openapi.json for what is expected."
-
-
-def _describe_field(problem: Mapping[str, Any]) -> str:
-    if problem["type"] == "model_attributes_type":
-        return _NO_OBJECT
-    return problem["msg"].removeprefix("Value error, ")

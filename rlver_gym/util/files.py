@@ -69,9 +69,7 @@ def read_lines(
 
 
 def make_file_name(text: str, max_chars: int = 40) -> str:
-    """What of anybody's text can be the name of a file: lower-case letters and digits, parted by
-    single hyphens; empty where nothing can. Different texts may have the same.
-    """
+    """Lower-case letters and digits of a text, parted by single hyphens; empty without any."""
     return "-".join(re.findall(r"[a-z0-9]+", text.lower()))[:max_chars].strip("-")
 
 

@@ -25,7 +25,7 @@ def read_utterance(console: Console, prompt: Text) -> str:
             raise EOFError
         return input()
     lines = [input(_render_prompt(console, prompt))]
-    while _is_input_pending():
+    while sys.platform != "win32" and select.select([sys.stdin], [], [], _PASTE_GAP_S)[0]:
         lines.append(input())
     return "\n".join(lines)
 
@@ -45,9 +45,3 @@ def _enable_line_editing() -> bool:
         return False
     readline.parse_and_bind("set enable-bracketed-paste on")  # Python turns it off
     return True
-
-
-def _is_input_pending() -> bool:
-    if sys.platform == "win32":
-        return False
-    return bool(select.select([sys.stdin], [], [], _PASTE_GAP_S)[0])

@@ -35,7 +35,7 @@ class PersonaBaseline:
         return np.array([self._of.get(str(who), (0, 0.0))[1] for who in who_D], dtype=np.float64)
 
     def learn(self, who_D: NDArray[np.str_], residual_D: Floats) -> None:
-        """`residual_D`: how much higher each return was than expected; what all share is no news."""
+        """`residual_D`: how much higher each return was than expected; a common part is no news."""
         news_D = residual_D - residual_D.mean()
         for who in map(str, np.unique(who_D)):
             mine = news_D[who_D == who]

@@ -204,7 +204,7 @@ def drop_flat_groups(prepared: Prepared, rollouts: Rollouts, compare: Comparison
 
 
 def _list_rows(dialogue: Trajectory, number: int, first: int) -> Iterator[_Row]:
-    """Its sequences so that neighbours begin alike: at a turn, what was tried before what was said."""
+    """Its sequences so that neighbours begin alike: what was tried stands before what was said."""
     turns = len(dialogue.reward_N)
     for sequence in dialogue.sequences:
         if not sequence.action_mask_T.any():

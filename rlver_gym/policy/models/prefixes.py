@@ -54,9 +54,8 @@ def build_prefix_trees(id_BT: Tensor, length_B: Ints, dialogue_B: Ints) -> Prefi
         length, shared = int(length_B[row]), int(shared_B[row])
         id_DL[tree, new] = ids[row, shared:length]
         position_DL[tree, new] = np.arange(shared, length)
-        is_seen_DLL[tree, new, path_T[:shared]] = (
-            True  # a slice and an array: the block of all its tokens and all before
-        )
+        # a slice and an array: the block of all its tokens and all before
+        is_seen_DLL[tree, new, path_T[:shared]] = True
         is_seen_DLL[tree, new, new] = np.tri(length - shared, dtype=np.bool_)
         place_BT[row, :length] = tree * width + path_T
     on = id_BT.device

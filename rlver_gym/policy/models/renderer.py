@@ -106,9 +106,7 @@ class Renderer:
         return self._ids(self._parts.head + self._format_message(user) + self._parts.cue)
 
     def between(self, user: str, last_id: int) -> list[int]:
-        """What follows a reply that ended in `last_id`: end of turn, unless it was said, the user's
-        words, the cue.
-        """
+        """What follows a reply that ended in `last_id`, up to where the next one begins."""
         ended = [] if last_id == self.end_of_turn else [self.end_of_turn]
         return ended + self._ids(self._after + self._format_message(user) + self._parts.cue)
 
@@ -134,9 +132,7 @@ class Renderer:
         return self._ids(text + parts.cue)
 
     def reply(self, text: str, thought: str = "") -> list[int]:
-        """The ids of a whole reply to its end of turn. A policy that thinks says the thought first,
-        which is only closed where the template's cue opens it.
-        """
+        """The ids of a whole reply, with a thought first for who thinks, to its end of turn."""
         words = self._format_message(text)
         if self.style == "think":
             opening = "" if self._opened else OPEN

@@ -34,8 +34,6 @@ _RESTORE_METHODS = ("save_state", "restore")
 """What an environment has that goes back to an earlier turn."""
 _APPRAISE_METHODS = ("appraise_replies", "step_from")
 """What an environment has that says what several replies would earn, and goes on from one."""
-
-
 _GATHER_S = 0.2
 """How long a batch waits for more answers: many replies take hardly longer than few."""
 
