@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from importlib.resources import files
+from itertools import combinations
 from statistics import fmean, median_low
 from typing import Any, NamedTuple
 
@@ -29,6 +30,8 @@ ALL_REPLIES, FEWEST_REPLIES = 217, 60
 CLEAR = 1.5
 """Points from which a reader's change has a sign."""
 _SIGNS, _SWAP, _MOST_FAILED = 0.8, 0.1, 0.05
+_APART = 2
+"""Points from which readers tell two replies apart."""
 _FEWEST = 2
 _DRAWS = 1_000
 _TIMES_A_MOMENT = 3
@@ -148,10 +151,17 @@ class Calibration(NamedTuple):
     """The share of replies with its sign right, where readers' is clear."""
     bias: float
     """How much higher than readers it pays a reply, in points."""
+    ties: float
+    """Of pairs of replies to a moment that readers tell apart, the share that it pays alike."""
     top_one: float
     """What its favourite of each moment is worth to readers: 0 a reply drawn by lot, 1 the best."""
+    flips: float
+    """Of those pairs, the share whose order turns when the replies are shown in reverse."""
     swapped: float
     """`within_moments` with somebody else's card: what of it does not come of the person."""
+    length: float
+    """Pearson's r, within moments, of its changes with the number of words."""
+    readers_length: float
 
     @property
     def verdict(self) -> str:
@@ -174,6 +184,7 @@ def summarise(judged: Sequence[Judged]) -> Calibration:
             f" {next((x.failure for x in judged if x.failure), 'too few were asked for')}"
         )
     readers = [list(map(fmean, x.place.readers)) for x in whole]
+    pairs = [pair for x in moments for pair in _list_pairs(x)]
     clear = [
         (own, theirs)
         for x, values in zip(whole, readers, strict=True)
@@ -181,6 +192,7 @@ def summarise(judged: Sequence[Judged]) -> Calibration:
         if abs(theirs) >= CLEAR
     ]
     errors = [fmean(x.changes) - fmean(values) for x, values in zip(whole, readers, strict=True)]
+    words = [[float(len(text.split())) for text in x.place.texts] for x in moments]
     felt = [list(map(fmean, x.place.readers)) for x in moments]
     return Calibration(
         replies=sum(len(x.place.texts) for x in whole),
@@ -195,9 +207,25 @@ def summarise(judged: Sequence[Judged]) -> Calibration:
         between=_bootstrap_between(dialogues),
         sign=fmean((own > 0) == (theirs > 0) and own != 0 for own, theirs in clear),
         bias=fmean(errors),
+        ties=fmean(first[0] == second[0] for first, second in pairs),
         top_one=_measure_top_one(moments),
+        flips=fmean((first[1] - second[1]) * (first[2] - second[2]) < 0 for first, second in pairs),
         swapped=_within([list(x.swapped) for x in moments], felt),
+        length=_within([x.changes for x in moments], words),
+        readers_length=_within(felt, words),
     )
+
+
+def _list_pairs(judged: Judged) -> Iterator[tuple[tuple[float, ...], tuple[float, ...]]]:
+    """Replies that readers tell apart, each by its mean change and that of each order."""
+    rows = [
+        (change, *in_order)
+        for change, *in_order in zip(judged.changes, *judged.orders, strict=True)
+    ]
+    values = list(map(fmean, judged.place.readers))
+    for first, second in combinations(range(len(rows)), 2):
+        if abs(values[first] - values[second]) >= _APART:
+            yield rows[first], rows[second]
 
 
 def _measure_top_one(moments: Sequence[Judged]) -> float:

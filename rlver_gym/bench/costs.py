@@ -1,9 +1,11 @@
 """What a benchmark with chat models will ask for, and has asked for: requests, tokens, money."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple, Self
 
 from rlver_gym.bench.plan import BenchPlan, Case
+from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.spending import Spent, money
 from rlver_gym.util.model_names import uses_server
@@ -49,9 +51,11 @@ def estimate_reading(requests: int, replies: int, settings: ChatSettings) -> Est
     return Estimate.of(requests, requests * _JUDGED_PROMPT, replies * _JUDGED_ANSWER, settings)
 
 
-def estimate_requests_and_tokens(plan: BenchPlan, cases: Sequence[Case]) -> Estimate:
-    """What these dialogues will ask chat servers for, if all turns are used and nothing is kept."""
-    turns = plan.card.turns
+def estimate_requests_and_tokens(
+    plan: BenchPlan, cases: Sequence[Case], turns: int | None = None
+) -> Estimate:
+    """What these dialogues, of so many turns (None: all), will ask chat servers for, uncached."""
+    turns = turns or plan.card.turns
     by_user = len(cases) * _count_user_calls(plan, turns) if uses_server(plan.user) else 0
     by_agents = sum(uses_server(case.agent) for case in cases) * turns
     prompt = by_user * (_USER_PROMPT + _USER_PROMPT_A_TURN * turns)
@@ -67,3 +71,10 @@ def _count_user_calls(plan: BenchPlan, turns: int) -> int:
     opening = speaks and options.get("opening") != "card"
     by_turn = (samples if isinstance(samples, int) else 1) + (speaks and options.get("calls") != 1)
     return opening + turns * by_turn
+
+
+def read_response_cache_spending(path: Path | None) -> Spent:
+    if not path or not path.is_file() or not path.stat().st_size:
+        return Spent()
+    calls, prompt, completion = ResponseCache(path, read_only=True).count_spent()
+    return Spent(calls, calls, prompt, completion)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from rlver_gym.agents import HUMAN, Agent, AgentMaker, is_async_agent
 from rlver_gym.bench.check import read_run
+from rlver_gym.bench.costs import read_response_cache_spending
 from rlver_gym.bench.folder import (
     EPISODES,
     MANIFEST,
@@ -59,6 +60,8 @@ class Run(NamedTuple):
     """How many lines were no record, edited or cut off: these dialogues are held again too."""
     spending: list[Spending]
     """What servers are asked for now, one for each; empty when none may be asked."""
+    has_earlier_answers: bool
+    """Whether the response cache held answers at the start."""
 
     @property
     def num_finished_before(self) -> int:
@@ -153,10 +156,20 @@ def open_run(
         if failed or num_dropped:
             lines = rewrite_locked(path, (episode.to_json() for episode in done))
             file = opened.enter_context(lines)
-        user = guard_user(plan.user, plan.make_user(chat), CodeRunner(agent_timeout_s))
-        code, keys = CodeRunner(agent_timeout_s), tuple(Case(*episode.key) for episode in done)
-        before = (keys, failed, num_dropped, _count_spending(plan, chat))
-        yield Run(plan, user, makers, code, chat, file, folder, *before)
+        yield Run(
+            plan,
+            guard_user(plan.user, plan.make_user(chat), CodeRunner(agent_timeout_s)),
+            makers,
+            CodeRunner(agent_timeout_s),
+            chat,
+            file,
+            folder,
+            tuple(Case(*episode.key) for episode in done),
+            failed,
+            num_dropped,
+            _count_spending(plan, chat),
+            read_response_cache_spending(chat.response_cache).calls > 0,
+        )
 
 
 def run(plan: BenchPlan, folder: Path) -> Iterator[Episode]:

@@ -14,6 +14,7 @@ from rlver_gym.agents import HUMAN, check_agent_name, is_shipped_agent
 from rlver_gym.agents.own import is_own_agent, own_agent_maker
 from rlver_gym.bench.check import INCOMPLETE, read_run
 from rlver_gym.bench.compare import make_protocol
+from rlver_gym.bench.costs import estimate_reading, estimate_requests_and_tokens
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import MAX_AGENTS, BenchPlan, Name, Plan
 from rlver_gym.core.capabilities import DIMENSIONS, HIGHEST, LOWEST
@@ -269,10 +270,27 @@ def _check_thresholds(suite: Suite) -> Iterator[_Problem]:
             yield (*place, "to"), f"{why}. {known} (to: NAME), or a run's folder as the baseline"
 
 
-def check_baseline(suite: Suite, plan: BenchPlan, path: Path) -> None:
-    """CardError for a baseline that cannot be compared."""
-    if suite.baseline:
-        _refuse(path, [*_check_baseline(suite, plan, Path(suite.baseline))])
+def check_against_runs(suite: Suite, plan: BenchPlan, path: Path, folder: Path) -> None:
+    """CardError for a baseline that cannot be compared, or a budget too small for a new run."""
+    problems = [*_check_baseline(suite, plan, Path(suite.baseline))] if suite.baseline else []
+    budget = {} if folder.exists() else plan.chat.budget.model_dump(exclude_none=True)
+    least = _estimate_least(suite, plan) if budget else {}
+    for name, there in budget.items():
+        if there < least[name]:
+            told = f"{there:,g} is not enough: this takes {least[name]:,.6g} at least. Raise it, or"
+            problems.append((("budget", name), f"{told} run fewer seeds or people"))
+    _refuse(path, problems)
+
+
+def _estimate_least(suite: Suite, plan: BenchPlan) -> dict[str, float]:
+    """What the usual server is asked for at least, by the names of a budget's limits."""
+    usual = [name for name in suite.readers if ADDRESS not in name]
+    cases = [case for case in plan.cases() if ADDRESS not in case.agent]
+    held = estimate_requests_and_tokens(plan, cases, turns=1)
+    read = estimate_reading(len(usual) * plan.planned.count, 0, plan.chat)
+    tokens = held.prompt_tokens + held.completion_tokens + read.prompt_tokens
+    money = ((held.money or 0) + (read.money or 0)) / 2
+    return {"calls": held.calls + read.calls, "tokens": tokens / 2, "money": money}
 
 
 def _check_baseline(suite: Suite, plan: BenchPlan, folder: Path) -> Iterator[_Problem]:

@@ -11,7 +11,11 @@ from rich.text import Text
 
 from rlver_gym.agents import AGENT_NAMES, SHIPPED_AGENTS
 from rlver_gym.bench.compare import format_seeds
-from rlver_gym.bench.costs import estimate_reading, estimate_requests_and_tokens
+from rlver_gym.bench.costs import (
+    estimate_reading,
+    estimate_requests_and_tokens,
+    read_response_cache_spending,
+)
 from rlver_gym.bench.draft import draft_suite
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.folder import MANIFEST
@@ -22,7 +26,7 @@ from rlver_gym.bench.noise import measure_spread_over_user_seeds, tabulate_seed_
 from rlver_gym.bench.plan import MAX_SEEDS, MAX_USER_SEEDS, BenchPlan
 from rlver_gym.bench.run import Run, open_run
 from rlver_gym.bench.score import Score, count_failed_by, count_failures, score_to_json
-from rlver_gym.bench.suite import Suite, check_baseline, list_unsafe_names, read_suite
+from rlver_gym.bench.suite import Suite, check_against_runs, list_unsafe_names, read_suite
 from rlver_gym.bench.sycophancy import count_sycophantic_replies
 from rlver_gym.bench.table import Columns
 from rlver_gym.cli.gate import (
@@ -178,7 +182,7 @@ def bench(
     folder = out or usual
     with guard_gate(folder, suite), ExitStack() as opened:
         if suite:
-            check_baseline(meant, plan, suite)
+            check_against_runs(meant, plan, suite, folder)
         bench_run = opened.enter_context(open_run(plan, folder, agent_timeout_s=timeout_s))
         users = make_readers(plan, folder, meant.reference)
         _announce_cost_and_confirm(bench_run, meant, yes)
@@ -272,8 +276,13 @@ def _exit_code(
 
 
 def _list_spending(bench_run: Run) -> list[str]:
-    """What servers were asked for now, a line each."""
-    return [spending.summary() for spending in bench_run.spending]
+    """What servers were asked for now, a line each, and what the response cache holds by now."""
+    lines = [spending.summary() for spending in bench_run.spending]
+    if not lines or not bench_run.has_earlier_answers:
+        return lines
+    paid = read_response_cache_spending(bench_run.chat.response_cache)
+    calls, tokens = format_count(paid.calls, "call"), format_count(paid.tokens, "token")
+    return [*lines, f"in the response cache {calls}, {tokens}"]
 
 
 def _announce_cost_and_confirm(bench_run: Run, suite: Suite, yes: bool) -> None:

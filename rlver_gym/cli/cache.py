@@ -2,6 +2,7 @@
 
 from collections import Counter
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from rlver_gym.cli.options import AsJson, print_json
 from rlver_gym.llm_client.response_cache import ResponseCache, Row
+from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import CacheError
 from rlver_gym.util.json_text import dump_json, parse_json
 from rlver_gym.util.terminal import SafeConsole, format_count, print_text
@@ -44,6 +46,9 @@ def stats(response_cache: File, as_json: AsJson = False) -> None:
 def prune(
     response_cache: File,
     model: Annotated[str | None, typer.Option(help="Only requests to this model.")] = None,
+    older_than: Annotated[
+        float | None, typer.Option(min=0, help="Only what was recorded more than so many days ago.")
+    ] = None,
     failures: Annotated[
         bool,
         typer.Option("--failures", help="Only requests that failed, so that they are asked again."),
@@ -52,32 +57,54 @@ def prune(
         bool,
         typer.Option("--damaged", help="Only answers that were changed since they were recorded."),
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be forgotten, and do nothing.")
+    ] = False,
 ) -> None:
     """Forget the requests to which all of the given options apply.
 
     A run that used them cannot be replayed or verified any more.
     """
-    if model is None and not failures and not damaged:
-        raise typer.BadParameter("say which requests to forget: --model, --failures or --damaged.")
-    with _open_cache(response_cache, read_only=False) as opened:
-        keys = [
-            row.key
-            for row in opened.rows()
-            if model in (None, row.model)
+    if model is None and older_than is None and not failures and not damaged:
+        raise typer.BadParameter(
+            "say which requests to forget: --model, --older-than, --failures or --damaged."
+        )
+    before = (
+        None if older_than is None else (datetime.now(UTC) - timedelta(days=older_than)).isoformat()
+    )
+
+    def is_selected(row: Row) -> bool:
+        return (
+            (model is None or row.model == model)
+            and (before is None or row.created < before)
             and (row.answer is None or not failures)
             and not (damaged and row.is_intact)
-        ]
-        opened.delete(keys)
+        )
+
+    with _open_cache(response_cache, read_only=dry_run) as opened:
+        keys = [row.key for row in opened.rows() if is_selected(row)]
+        if not dry_run:
+            opened.delete(keys)
     requests = format_count(len(keys), "request")
-    SafeConsole().print_line(f"{response_cache}: {requests} forgotten")
+    would = "would be " if dry_run else ""
+    SafeConsole().print_line(f"{response_cache}: {requests} {would}forgotten")
 
 
 @app.command()
-def export(response_cache: File) -> None:
+def export(
+    response_cache: File,
+    out: Annotated[
+        Path | None, typer.Option(help="A file to write. Default: standard output.")
+    ] = None,
+) -> None:
     """Every request and its answer as JSON, one a line, oldest first."""
     with _open_cache(response_cache) as opened:
-        for row in opened.rows():
-            print_text(dump_json(_row_to_json(row)), is_json=True)
+        lines = (dump_json(_row_to_json(row)) for row in opened.rows())
+        if out:
+            write_atomically(out, (f"{line}\n" for line in lines), CacheError)
+        else:
+            for line in lines:
+                print_text(line, is_json=True)
 
 
 def _open_cache(response_cache: Path, *, read_only: bool = True) -> closing[ResponseCache]:

@@ -124,6 +124,9 @@ def _build_rows(calibration: Calibration) -> list[tuple[str, str, str]]:
         ("sign right", _format_share(calibration.sign), "to pay: 80 %"),
         ("pays more by", f"{calibration.bias:+.1f}", "points a reply than readers"),
         ("best of six", _format_share(calibration.top_one), top_one),
+        ("pairs paid alike", _format_share(calibration.ties), "of those that readers tell apart"),
+        ("pairs that turn", _format_share(calibration.flips), "when shown in reverse order"),
+        ("r with length", f"{calibration.length:.2f}", f"readers {calibration.readers_length:.2f}"),
     ]
     return rows + (
         [("places that failed", str(calibration.failed), "")] if calibration.failed else []

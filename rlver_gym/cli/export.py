@@ -1,5 +1,6 @@
 """`rlver-gym export`: the dialogues of a run as data to train on."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -17,10 +18,11 @@ _ROWS = {
     "dialogues": "dialogue",
     "replies": "reply",
     "pairs": "pair",
+    "turns": "turn",
     "ratings": "rating",
 }
 """What one row of each kind is."""
-_MANY_PAIRS = 1000
+_MANY_POINTS = 1000
 _HELD_OUT: tuple[Split, ...] = ("validation", "test")
 _LEAK = (
     "What learns from them cannot be tested on them; to hold dialogues to learn from: rlver-gym"
@@ -30,6 +32,7 @@ _LEAK = (
 
 _FILTER = {
     "agents": FieldOption(list[str], flag="--agent"),
+    "outcomes": FieldOption(list[str], flag="--outcome"),
     "min_emotion": FieldOption(int, min=0, max=100),
     "max_reply": FieldOption(int, min=1),
     "split": FieldOption(),
@@ -38,7 +41,9 @@ _OPTIONS = {
     "min_change": FieldOption(int, min=-10, max=10),
     "roles": FieldOption(bool),
     "personas": FieldOption(),
+    "system": FieldOption(),
     "min_margin": FieldOption(float, min=0.01),
+    "bare": FieldOption(bool),
 }
 
 
@@ -67,7 +72,7 @@ def export(
     """Write the dialogues of a benchmark run, or of the corpus of rated replies, as data to train
     on.
 
-    openai: "messages", a row a dialogue.
+    openai: "messages", a row a dialogue. sharegpt: "conversations", likewise.
 
     sft: "prompt" and "completion", a row a reply.
 
@@ -75,6 +80,9 @@ def export(
     chosen one was felt to be better.
 
     hf: a folder for datasets.load_dataset with all of these, and a card.
+
+    table: a row a turn with everything that is known of it, capabilities and strategies too, for
+    pandas: CSV, or Parquet for an --out that ends in .parquet.
 
     user: "messages", a row a reply: what the LLM user is asked of it, and the thought and change
     that were felt, for a model of yours that is to stand in the person's place.
@@ -113,8 +121,13 @@ def _result_to_json(done: ExportResult) -> dict[str, object]:
         "rows": done.rows,
         "dialogues": len(done.chosen.records),
         "left_out": done.chosen.left_out,
+        "points_by_turn": _count_pairs_by_turn(done),
         "problems": {str(run.folder): run.to_dict() for run in done.problems if run},
     }
+
+
+def _count_pairs_by_turn(done: ExportResult) -> dict[int, int]:
+    return dict(sorted(Counter(point.turn + 1 for point in done.points or ()).items()))
 
 
 def _summarise_export(done: ExportResult) -> list[tuple[str, str]]:
@@ -124,9 +137,12 @@ def _summarise_export(done: ExportResult) -> list[tuple[str, str]]:
     lines = [("written", f"{done.path}: {rows}{source}")]
     if left_out := ", ".join(f"{count:,} {why}" for why, count in done.chosen.left_out.items()):
         lines.append(("left out", left_out))
-    if done.rows.get("pairs", _MANY_PAIRS) < _MANY_PAIRS:
-        lines.append(("pairs", MORE_PAIRS))
-    for split in _HELD_OUT:
+    if done.points is not None:
+        turns = [f"{count:,} at turn {turn}" for turn, count in _count_pairs_by_turn(done).items()]
+        where = ", ".join(turns) or "none"
+        few = f". {MORE_PAIRS}" if len(done.points) < _MANY_POINTS else ""
+        lines.append(("pairs", f"points that agents have in common: {where}{few}"))
+    for split in () if "turns" in done.rows else _HELD_OUT:
         if tested := sum(record.split == split for record in records):
             people = "all" if tested == len(records) else f"{tested:,} of {len(records):,}"
             lines.append(("mind", f"{people} dialogues are with {split} personas. {_LEAK}"))

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ from rich.text import Text
 from rlver_gym.cli.options import AsJson, Env, Personas, print_json
 from rlver_gym.cli.servers import User, UserOption, add_chat_options, parse_user_options
 from rlver_gym.core.cards import env_card
+from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.render import (
     ENDINGS,
     render_appraisal,
@@ -23,19 +25,23 @@ from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.studio.talks import snapshot_before
 from rlver_gym.users import make_user
-from rlver_gym.util.errors import UtteranceError
+from rlver_gym.util.atomic import write_atomically
+from rlver_gym.util.errors import RunError, UtteranceError
 from rlver_gym.util.keyboard import read_utterance
 from rlver_gym.util.model_names import uses_server
 from rlver_gym.util.terminal import SafeConsole
 
-_COMMAND = re.compile(r"\s*(/[a-z]+)\s*")
+_COMMAND = re.compile(r"\s*(/[a-z]+)(?:[ \t]+(\S[^\n]*?))?\s*")
 _SAID_NOTHING = "You said nothing. Enter again to stay silent; /help shows what can be typed."
 _COMMANDS = {
     "/help": (
         "what can be typed: words for them; Enter twice, which is silence; a paste, which is one"
         " turn; and these"
     ),
+    "/why": "what your last words did to them, point by point",
     "/undo": "take your last words back",
+    "/retry": "/retry WORDS: say these in place of your last ones",
+    "/save": "/save FILE: write the talk as a record, now and when it ends",
     "/quit": "leave, as Ctrl-D does",
 }
 
@@ -54,6 +60,9 @@ def talk(
         str, typer.Option(help="Whose protocol: turns, start, thresholds.")
     ] = "RLVER-Empathy-v0",
     seed: Annotated[int, typer.Option(help="Chooses the persona and how they put things.")] = 0,
+    explain: Annotated[
+        bool, typer.Option(help="Show after each turn what they felt and why.")
+    ] = True,
     personas: Personas = None,
     user: User = "embedded",
     user_option: UserOption = None,
@@ -75,7 +84,7 @@ def talk(
     console = SafeConsole()
     opening = session.start()
     console.print(_build_introduction(session))
-    talk = _TalkLoop(console, session)
+    talk = _TalkLoop(console, session, explain)
     talk.show_person(opening)
     try:
         talk.converse()
@@ -96,10 +105,12 @@ def talk(
 
 @dataclass
 class _TalkLoop:
-    """A talk at the terminal."""
+    """A talk at the terminal, and where it is to be saved."""
 
     console: SafeConsole
     session: EmpathySession
+    explain: bool
+    file: Path | None = None
 
     def converse(self) -> None:
         """Turn by turn to the end; EOFError or KeyboardInterrupt when the supporter leaves."""
@@ -112,26 +123,35 @@ class _TalkLoop:
             is_accident = not words.strip() and not was_empty
             if is_accident:
                 self._hint(_SAID_NOTHING)
-            elif match := _COMMAND.fullmatch(words):
-                self._run(match[1])
+            elif (match := _COMMAND.fullmatch(words)) and (match[1] in _COMMANDS or not match[2]):
+                self._run(match[1], match[2] or "")
             else:
                 self._play(words)
             was_empty = is_accident
 
-    def _run(self, command: str) -> None:
+    def _run(self, command: str, words: str) -> None:
         """Do what a line that begins with a slash asks for. EOFError for /quit."""
+        turns = self.session.dialogue.turns
         if command == "/quit":
             raise EOFError
         if command == "/help":
             for name, effect in _COMMANDS.items():
                 self.console.print(Text.assemble((f"{name:6s}", "bold"), " ", effect))
+        elif command == "/save":
+            self._save(words)
         elif command not in _COMMANDS:
             told = f"There is no {command}. What there is: {', '.join(_COMMANDS)}."
             self.console.print_line(told, style="red")
-        elif not self.session.dialogue.turns:
+        elif not turns:
             self._hint("Nothing has moved them yet: say something first.")
+        elif command == "/why":
+            self.console.print(*render_appraisal(turns[-1], explain=True), sep="\n")
+        elif command == "/retry" and not words:
+            self._hint("Say what: /retry WORDS")
         else:
             self._take_back()
+            if words:
+                self._play(words)
 
     def _take_back(self) -> None:
         session = self.session
@@ -148,14 +168,35 @@ class _TalkLoop:
         self.console.print()
         self.console.print(speech(self.session.scene.persona.person.name, words))
 
+    def _save(self, name: str) -> None:
+        if not name:
+            self._hint("Say where: /save FILE")
+            return
+        path = Path(name)
+        if path.exists() and path != self.file:
+            self._hint(f"{name} is there already. Choose another name.")
+            return
+        try:
+            self._write(path)
+        except RunError as error:
+            self.console.print_line(str(error), style="red")
+            return
+        self.file = path
+        self._hint(f"Saved as {path}; it is written again when the talk ends.")
+
+    def _write(self, path: Path) -> None:
+        write_atomically(path, Episode.of(self.session, "human").to_json() + "\n")
+
     def _play(self, words: str) -> None:
         try:
             turn = self.session.reply(words)
         except UtteranceError as error:
             self.console.print_line(str(error), style="red")
             return
-        self.console.print(*render_appraisal(turn, explain=True), sep="\n")
+        self.console.print(*render_appraisal(turn, self.explain), sep="\n")
         self._say(turn.reply)
+        if self.file and turn.outcome is not None:
+            self._write(self.file)
 
     def _hint(self, words: str) -> None:
         self.console.print_line(words, style="dim")

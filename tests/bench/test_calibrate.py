@@ -67,7 +67,7 @@ def test_a_model_that_judges_as_readers_do_may_pay():
     assert found.verdict == "pay"
     assert found.within.mean > 0.97
     assert found.swapped < 0.3
-    assert found.sign == pytest.approx(1, abs=0.06)
+    assert (found.sign, found.ties, found.flips) == pytest.approx((1, 0, 0), abs=0.06)
     assert found.top_one == pytest.approx(1, abs=0.05)
     assert found.bias == pytest.approx(0, abs=0.2)
 
@@ -86,7 +86,9 @@ def test_others_may_not_pay(judge, verdict):
     assert calibrate(judge).verdict == verdict
 
 
-def test_kindness_is_told_from_understanding():
+def test_length_and_kindness_are_told_from_understanding():
+    by_length = calibrate(lambda text, persona: min(10, len(text.split()) / 5))
+    assert by_length.length > 0.7 > by_length.readers_length
     kinder = calibrate(lambda text, persona: min(10, as_readers(text, persona) + 2))
     assert 1 < kinder.bias < 2.1
 

@@ -1,5 +1,6 @@
 """A run as data to train on: what was said comes out as it was, all else beside it."""
 
+import csv
 import json
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from rlver_gym import Appraisal, EmpathySession, Reason, Scene, Turn, env_card
 from rlver_gym.bench.export.export import export
 from rlver_gym.bench.export.files import write_export
 from rlver_gym.bench.export.select_dialogues import DialogueFilter, filter_records, read_records
+from rlver_gym.bench.export.table import write_table
 from rlver_gym.bench.folder import EPISODES, read_episodes
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.corpora.corpus import Corpus
@@ -78,6 +80,17 @@ def test_a_chat_row_holds_the_whole_record_of_its_dialogue(finished, tmp_path):
         assert roles == ["user", "assistant"] * (len(roles) // 2)
         assert row["metadata"]["split"] == "demo"
         assert row["metadata"]["valid"] is True
+
+
+def test_sharegpt_says_the_same(finished, tmp_path):
+    names = {"human": "user", "gpt": "assistant"}
+    chats, shared = rows(finished, "openai", tmp_path), rows(finished, "sharegpt", tmp_path)
+    for chat, other in zip(chats, shared, strict=True):
+        said = [
+            {"role": names[one["from"]], "content": one["value"]} for one in other["conversations"]
+        ]
+        assert said == chat["messages"]
+        assert other["metadata"] == chat["metadata"]
 
 
 def test_each_reply_is_a_row_with_all_that_was_said_before_it(finished, tmp_path):
@@ -166,23 +179,51 @@ def _write(folder, episodes):
     (folder / EPISODES).write_text(lines, encoding="utf-8")
 
 
-def test_dialogues_that_failed_are_in_no_export(tmp_path, hold):
-    """In turn 2, in turn 1, before the first words."""
+@pytest.fixture
+def broken(tmp_path, hold):
+    """Four dialogues: one whole, others that fail in turn 2, in turn 1, before the first words."""
+    users = {
+        "a9": FailsInTurn(9),
+        "a1": FailsInTurn(2),
+        "a0": FailsInTurn(1),
+        "a-1": FailsInTurn(0),
+    }
     said = ("What was that like?", "Go on.")
-    _write(tmp_path, [hold(f"a{at}", *said, user=FailsInTurn(at)) for at in (9, 2, 1, 0)])
-    done = export([tmp_path], "sft")
-    assert done.chosen.left_out == {"failed": 2, "in which nobody said a word": 1}
-    assert done.rows == {"replies": 2}
+    _write(tmp_path, [hold(name, *said, user=user) for name, user in users.items()])
+    return tmp_path
+
+
+def test_failed_dialogues_are_left_out_unless_asked_for(broken):
+    done = export([broken], "openai")
+    assert len(done.chosen.records) == 1
+    assert done.chosen.left_out == {
+        "failed (--outcome all takes them too)": 2,
+        "in which nobody said a word": 1,
+    }
+    taken = rows(broken, "openai", broken, wanted=DialogueFilter(outcomes=tuple(Outcome)))
+    assert [row["metadata"]["valid"] for row in taken] == [True, False, False]
+    assert episode_of(taken[1]) == read_episodes(broken)[1]
+
+
+def test_a_reply_that_nobody_felt_is_no_example_and_no_half_of_a_pair(broken):
+    everything = DialogueFilter(outcomes=tuple(Outcome))
+    replies = rows(broken, "sft", broken, wanted=everything)
+    assert [row["metadata"]["agent"] for row in replies] == ["a9", "a9", "a1"]
+    with pytest.raises(RunError, match="no pairs"):
+        export([broken], "dpo", wanted=everything)
+    with pytest.raises(RunError, match="the user failed at once"):
+        export([broken], "sft", wanted=DialogueFilter(agents=("a0",), outcomes=tuple(Outcome)))
 
 
 def test_filters_keep_what_was_asked_for(finished):
-    records, _ = read_records([finished])
+    records = read_records([finished]).records
 
     def kept(**wanted):
         return [one.episode for one in filter_records(records, DialogueFilter(**wanted)).records]
 
     assert {one.agent for one in kept(agents=("listener", "oracle"))} == {"listener", "oracle"}
     assert kept(min_emotion=70) == [one.episode for one in records if one.episode.final >= 70]
+    assert {one.outcome for one in kept(outcomes=(Outcome.LEFT,))} == {Outcome.LEFT}
     longest = sorted(max(len(turn.utterance) for turn in one.episode.turns) for one in records)
     fitting = sum(size <= longest[20] for size in longest)
     assert 0 < fitting == len(kept(max_reply=longest[20])) < len(records)
@@ -193,6 +234,24 @@ def test_filters_keep_what_was_asked_for(finished):
         filter_records(records, DialogueFilter(split="test"))
     with pytest.raises(UnknownName, match="Did you mean 'listener'"):
         filter_records(records, DialogueFilter(agents=("listner",)))
+
+
+def test_a_system_message_stands_first_in_every_format(finished, tmp_path):
+    for to, where in (("openai", "messages"), ("sft", "prompt"), ("dpo", "prompt")):
+        found = rows(finished, to, tmp_path, system="Listen.")
+        assert {json.dumps(row[where][0]) for row in found} == {
+            '{"role": "system", "content": "Listen."}'
+        }
+        assert all(one["role"] != "system" for row in found for one in row[where][1:])
+    first = rows(finished, "sharegpt", tmp_path, system="Listen.")[0]["conversations"][0]
+    assert first == {"from": "system", "value": "Listen."}
+
+
+def test_bare_rows_hold_the_format_and_nothing_else(finished, tmp_path):
+    assert {tuple(row) for row in rows(finished, "openai", tmp_path, bare=True)} == {("messages",)}
+    assert {tuple(row) for row in rows(finished, "dpo", tmp_path, bare=True)} == {
+        ("prompt", "chosen", "rejected")
+    }
 
 
 def test_several_runs_give_pairs_that_none_has_alone(tmp_path, hold):
@@ -261,6 +320,18 @@ def test_an_earlier_export_is_not_followed_out_of_its_folder(finished, tmp_path)
     assert (outside / "replies" / "demo.jsonl").read_text() == "mine"
 
 
+def test_a_table_holds_no_formula_and_its_numbers_are_numbers(tmp_path):
+    formulas = ["=1+1", "+1", "-2", "@sum", "\t=1", "\r=1", '=HYPERLINK("x")']
+    rows = [{"text": text, "change": -3, "reward": -0.5, "none": None} for text in formulas]
+    write_table(tmp_path / "table.csv", [*rows, {**rows[0], "text": "a = b - c, 'quoted'"}])
+    with (tmp_path / "table.csv").open(encoding="utf-8", newline="") as file:
+        told = list(csv.DictReader(file))
+    assert [row["text"] for row in told] == [f"'{text}" for text in formulas] + [
+        "a = b - c, 'quoted'"
+    ]
+    assert {(row["change"], row["reward"], row["none"]) for row in told} == {("-3", "-0.5", "")}
+
+
 def _lines(path):
     return path.read_text(encoding="utf-8").split("\n")[:-1]
 
@@ -270,9 +341,11 @@ def test_the_command_says_what_it_wrote_and_where_pairs_come_from(copy):
     assert "left out  32 by other agents" in invoke_well(
         "export", copy, "--to", "sft", "--agent", "oracle"
     )
-    assert "bench more agents or seeds" in invoke_well("export", copy, "--to", "dpo")
-    told = json.loads(invoke_well("export", copy, "--to", "dpo", "--json"))
-    assert told["dialogues"] == 48
+    pairs = invoke_well("export", copy, "--to", "dpo")
+    assert "16 at turn 1" in pairs
+    assert "bench more agents or seeds" in pairs
+    told = json.loads(invoke_well("export", copy, "--to", "dpo", "--json", "--outcome", "all"))
+    assert (told["points_by_turn"], told["dialogues"]) == ({"1": 16}, 48)
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])

@@ -539,6 +539,9 @@ def test_an_agent_that_fails_when_it_goes_badly_ranks_behind_one_that_does_not(
     verdict = json.loads(invoke("verify", tmp_path / "run", "--json").stdout)
     assert (verdict["sound"], verdict["failed"]["agent"]) == (True, 2)
     assert "in 2 of them the agent gave no reply" in invoke("verify", tmp_path / "run").output
+    card = tmp_path / "hf" / "README.md"
+    invoke("export", tmp_path / "run", "--to", "hf", "--outcome", "all", "--out", card.parent)
+    assert "| quitter:Agent | 2 | none ended |" in card.read_text(encoding="utf-8")
     assert "at worst" in invoke("report", tmp_path / "run").output
     (table,) = read_page(tmp_path / "run" / "report.html")["overview"]["tables"]
     assert {one["agent"]: one["failed_by_agent"] for one in table["scores"]}["quitter:Agent"] == 2
@@ -653,12 +656,19 @@ def test_the_package_that_is_said_to_have_made_a_run_is_named_when_it_is_not_thi
 
 
 @pytest.mark.parametrize(
-    "words", ["verify", "report", "strategies", "rescore --user embedded", "export --to sft"]
+    "words",
+    [
+        ("verify",),
+        ("report",),
+        ("strategies",),
+        ("rescore", "--user", "embedded"),
+        ("export", "--to", "sft"),
+    ],
 )
 def test_a_run_that_was_killed_within_a_line_is_told_how_it_goes_on(words, bent):
     path = bent.folder / EPISODES
     path.write_bytes(path.read_bytes()[:-30])
-    name, *options = words.split()
+    name, *options = words
     told = invoke(name, bent.folder, *options)
     assert told.exit_code != 0
     assert "The same bench command goes on from there" in f"{told.output}{told.exception}"

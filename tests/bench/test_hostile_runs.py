@@ -44,7 +44,7 @@ from rlver_gym.util.terminal import printable
 pytestmark = pytest.mark.timeout(600)
 
 PAGE = "report.html"
-FORMATS = ("openai", "sft", "dpo", "hf")
+FORMATS = ("openai", "sharegpt", "sft", "dpo", "hf")
 PLAN = BenchPlan(agents=("comfort",), seeds=1, persona_ids=("noor-missed-evening",))
 _ACTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect")
 _watched = []
@@ -125,6 +125,7 @@ def commands(folder, at):
         (*"bench --agent comfort --seeds 1 --persona noor-missed-evening --out".split(), folder),
         ("cache", "stats", cache),
         ("cache", "export", cache),
+        ("cache", "prune", cache, "--damaged", "--dry-run"),
         ("cache", "prune", cache, "--damaged"),
         ("cache", "stats", cache, "--json"),
     ]

@@ -1,5 +1,6 @@
 """Second opinions beside the score, and the table that holds all of it."""
 
+import csv
 import json
 
 import pytest
@@ -100,6 +101,28 @@ def test_a_file_of_opinions_that_is_damaged_is_named(folder, name, line, problem
     (folder / name).write_text(line + "\n", encoding="utf-8")
     with pytest.raises(RunError, match=problem):
         gather_opinions(folder, dialogues(folder), {})
+
+
+def test_the_table_has_a_row_a_turn_with_strategies_and_marks(folder):
+    write(folder / "judgements.jsonl", [judgement(f"oracle/{PEOPLE[0]}/0", 4)])
+    invoke_well("export", folder, "--to", "table")
+    with (folder / "table.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == sum(len(one.turns) for one in dialogues(folder))
+    judged = {row["core_insight"] for row in rows if row["agent"] == "oracle"}
+    assert judged == {"4.0", ""}
+    first = rows[0]
+    assert (first["turn"], first["start"], first["uses_question"]) == ("1", "40", "False")
+    assert int(first["emotion"]) == 40 + int(first["change"])
+
+
+def test_the_table_as_parquet_reads_as_it_was(folder):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    out = folder / "t.parquet"
+    invoke_well("export", folder, "--to", "table", "--out", out)
+    table = parquet.read_table(out)
+    assert table.num_rows == sum(len(one.turns) for one in dialogues(folder))
+    assert table["uses_question"].type == "bool"
 
 
 def test_all_that_is_known_of_a_run_is_in_its_report(folder):

@@ -141,6 +141,14 @@ MISTAKES = {
     ),
     "no judge's model": ("agents: [echo]\njudge: gpt", "line 2: judge: gpt is no model behind a"),
     "no baseline": ("agents: [echo]\nbaseline: runs/none", "line 2: baseline: runs/none/manifest"),
+    "too few calls": (
+        "agents: [openai:m]\nreference: openai:m\nbudget: {calls: 47}",
+        "line 3: budget.calls: 47 is not enough: this takes 48 at least. Raise it",
+    ),
+    "too few tokens": (
+        "agents: [openai:m]\nbudget: {tokens: 100}",
+        "line 2: budget.tokens: 100 is not enough",
+    ),
     "no prices": ("agents: [openai:m]\nbudget: {money: 1}", "a budget of money needs prices"),
     "no options": ("agents: [echo]\nagent_options: {top_p: 1}", "agent_options are for agents"),
     "no fields": ("- echo", "must hold fields: agents, and more. rlver-gym bench --init FILE"),

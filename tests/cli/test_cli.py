@@ -73,8 +73,10 @@ def test_bench_prints_a_table_and_writes_a_run(tmp_path):
         (("export", "run", "--to", "sft", "--min-margin", "x"), "must be a number (found 'x')"),
         (("export", "run", "--to", "csv"), "'csv' is not one of"),
         (("export", "run", "--to", "sft", "--split", "dev"), "--split 'dev': must be"),
+        (("export", "run", "--to", "sft", "--outcome", "well"), "--outcome 'well': must be"),
         (("report", "run", "--by", "agent"), "'agent' is not one of 'persona'"),
         (("personas", "list", "--need", "foo"), "'--need': 'foo' is not one of 'not_at_fault'"),
+        (("cache", "prune", "t", "--older-than", "-1"), "must be at least 0.0 (found '-1')"),
     ],
 )
 def test_a_value_that_an_option_does_not_take_is_named_in_plain_words(words, says):

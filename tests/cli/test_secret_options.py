@@ -82,7 +82,7 @@ def test_a_password_in_the_address_of_a_server_is_used_and_written_nowhere(
             ["rescore", "run", "--user", "openai:n", "--user-option", option],
             ["judge", "run", "--judge", "openai:j", "--judge-option", option],
             ["report", "run"],
-            ["export", "run", "--to", "sft"],
+            ["export", "run", "--to", "table"],
         ):
             done = run_command(*words, cwd=tmp_path, env=env)
             # the server is no judge, whose answers are kept all the same

@@ -18,6 +18,8 @@ from commands import run_command
 from interrupts import heeding_ctrl_c
 from paths import ROOT
 
+from rlver_gym.environment.episode import Episode
+
 PERSONA = "noor-missed-evening"
 PARROT = '''
 class Parrot:
@@ -93,7 +95,9 @@ class Terminal:
 @pytest.fixture
 def terminal(tmp_path):
     (tmp_path / "parrot_user.py").write_text(PARROT, encoding="utf-8")
-    terminal = Terminal("talk", "--persona", PERSONA, "--user", "parrot_user:Parrot", cwd=tmp_path)
+    terminal = Terminal(
+        "talk", "--persona", PERSONA, "--user", "parrot_user:Parrot", "--no-explain", cwd=tmp_path
+    )
     try:
         terminal.wait_for("1/8  ")
         yield terminal
@@ -126,12 +130,14 @@ def test_a_pasted_text_is_one_turn_whether_the_terminal_marks_it_or_not(terminal
 def test_commands_are_no_turns(terminal):
     terminal.type("/help\r")
     shown = terminal.wait_for("1/8  ")
-    assert all(command in shown for command in ("/undo", "/quit", "silence"))
-    terminal.type("/undo\r")
+    assert all(command in shown for command in ("/why", "/quit", "silence"))
+    terminal.type("/why\r")
     assert "say something first" in terminal.wait_for("1/8  ")
     terminal.type("/hlep\r")
     assert "There is no /hlep" in terminal.wait_for("1/8  ")
     terminal.type("Go on.\r")
+    assert "one point down" not in terminal.wait_for("2/8  ")
+    terminal.type("/why\r")
     assert "one point down" in terminal.wait_for("2/8  ")
     terminal.type("/quit\r")
     terminal.wait_for("You leave. Noor is at 39.")
@@ -142,7 +148,7 @@ def test_one_empty_line_is_no_turn_and_the_second_in_a_row_is_silence(terminal):
     terminal.type("\r")
     shown = terminal.wait_for("1/8  ")
     assert "You said nothing. Enter again to stay silent" in shown
-    terminal.type("/help\r")
+    terminal.type("/why\r")
     terminal.wait_for("1/8  ")
     terminal.type(" \r")
     assert "You said nothing" in terminal.wait_for("1/8  ")
@@ -187,9 +193,34 @@ def test_lines_of_a_file_are_turns_each(tmp_path):
     assert "You leave." in done.stdout
 
 
-def test_a_turn_is_taken_back_and_said_otherwise(tmp_path):
-    typed = "\n".join(["/undo", "Cheer up!", "/undo", "What happened?", "/undo yes", "/quit", ""])
-    shown = run_command("talk", "--persona", PERSONA, input=typed, cwd=tmp_path).stdout
-    assert "say something first" in shown
-    assert shown.count("taken back") == 1
-    assert "you 3/8" in shown
+def talk_with(folder, *lines):
+    """What a talk without a terminal shows."""
+    typed = "\n".join([*lines, "/quit", ""])
+    done = run_command("talk", "--persona", PERSONA, input=typed, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_turn_is_taken_back_said_otherwise_and_saved(tmp_path):
+    (tmp_path / "mine").write_text("precious")
+    shown = talk_with(
+        tmp_path, "/undo", "Cheer up!", "/retry", "/retry What happened?", "And then?", "/undo",
+        "/save", "/save mine", "/save talk.jsonl", "/save talk.jsonl"
+    )  # fmt: skip
+    for hint in ("say something first", "/retry WORDS", "/save FILE", "mine is there already"):
+        assert hint in shown
+    assert shown.count("taken back") == 2
+    assert shown.count("Saved as talk.jsonl") == 2
+    assert (tmp_path / "mine").read_text() == "precious"
+    (line,) = (tmp_path / "talk.jsonl").read_text(encoding="utf-8").splitlines()
+    saved = Episode.from_json(line)
+    assert (saved.agent, saved.persona) == ("human", PERSONA)
+    assert [turn.utterance for turn in saved.turns] == ["What happened?"]
+
+
+def test_a_saved_talk_is_written_again_when_it_ends(tmp_path):
+    shown = talk_with(tmp_path, "You poor thing.", "/save talk.jsonl", *["Whatever."] * 7)
+    assert "They wanted: reflection" in shown
+    saved = Episode.from_json((tmp_path / "talk.jsonl").read_text(encoding="utf-8"))
+    assert saved.outcome is not None
+    assert len(saved.turns) > 1

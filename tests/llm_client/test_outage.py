@@ -8,6 +8,7 @@ from asking import request, settle
 from commands import run_command
 from hostile_run import edit_manifest
 
+from rlver_gym.bench.costs import read_response_cache_spending
 from rlver_gym.bench.folder import EPISODES, RESPONSE_CACHE_FILE, read_episodes
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import open_run, run
@@ -15,7 +16,6 @@ from rlver_gym.bench.verify import verify
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client.client import ChatClient
-from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer
 from rlver_gym.testing import ChatServer
@@ -212,10 +212,6 @@ def undisturbed(tmp_path_factory):
     return folder
 
 
-def count_prompt_tokens(path):
-    return ResponseCache(path, read_only=True).count_spent()[1]
-
-
 def test_a_run_stopped_by_an_outage_keeps_what_it_has_and_ends_like_any_other(
     undisturbed, tmp_path
 ):
@@ -237,15 +233,15 @@ def test_a_run_stopped_by_an_outage_keeps_what_it_has_and_ends_like_any_other(
         (spending,) = under_way.spending
     assert not [one for one in read_episodes(tmp_path) if one.outcome is Outcome.FAILED]
     cache = tmp_path / RESPONSE_CACHE_FILE
-    assert count_prompt_tokens(cache) == spending.spent.prompt_tokens > 0
+    assert read_response_cache_spending(cache).prompt_tokens == spending.spent.prompt_tokens > 0
     with ChatServer(ANSWERS) as back:
-        before = count_prompt_tokens(cache)
+        before = read_response_cache_spending(cache)
         # as if the run had been begun with this server, whose port is another
         edit_manifest(tmp_path, lambda there: there.update(server=back.base_url))
         with open_run(plan(back), tmp_path) as under_way:
             list(under_way.run_missing())
     assert (tmp_path / EPISODES).read_bytes() == (undisturbed / EPISODES).read_bytes()
-    assert count_prompt_tokens(cache) > before
+    assert read_response_cache_spending(cache).prompt_tokens > before.prompt_tokens
 
 
 def test_dialogues_that_failed_are_held_again_and_the_file_is_in_the_plans_order(

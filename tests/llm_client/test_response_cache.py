@@ -306,12 +306,14 @@ def test_stats_count_what_is_on_a_cache(full, path):
     assert invoke("cache", "stats", path).exit_code == 1
 
 
-def test_export_writes_everything_as_lines_of_json(full, path):
+def test_export_writes_everything_as_lines_of_json(full, path, tmp_path):
     full.close()
     out = invoke_well("cache", "export", path)
     rows = [json.loads(line) for line in out.splitlines()]
     assert {row["answer"] for row in rows} == {"first 🙂\x00\n", "第二", None}
     assert {row["request"]["messages"][0][1] for row in rows} == {"one", "two", "three"}
+    invoke_well("cache", "export", path, "--out", tmp_path / "out.jsonl")
+    assert (tmp_path / "out.jsonl").read_text(encoding="utf-8") == out
 
 
 def test_prune_forgets_exactly_what_it_was_told(full, path):
@@ -323,7 +325,9 @@ def test_prune_forgets_exactly_what_it_was_told(full, path):
         return len(list(ResponseCache(path).rows()))
 
     assert invoke("cache", "prune", path).exit_code == 2
+    assert left("--model", "m", "--dry-run") == 3
+    assert left("--older-than", 1) == 3
     assert left("--model", "m", "--failures") == 3
     assert left("--damaged") == 2
     assert left("--failures") == 1
-    assert left("--model", "m") == 0
+    assert left("--older-than", 0) == 0

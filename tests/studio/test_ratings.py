@@ -111,9 +111,17 @@ def test_without_ratings_the_agreement_says_nothing(shared):
 @pytest.mark.parametrize(
     "fields",
     [
-        *({"change": value} for value in (11, -11, 1.5, "much")),
-        *({"turn": 0}, {"turn": 20}, {"name": "echo/gus-the-flatmate/0"}, {"rater": "../x"}),
-        *({"fit": 3}, {"final": 101}, {"natural": 0}),
+        {"change": 11},
+        {"change": -11},
+        {"change": 1.5},
+        {"change": "much"},
+        {"turn": 0},
+        {"turn": 20},
+        {"name": "echo/gus-the-flatmate/0"},
+        {"rater": "../x"},
+        {"fit": 3},
+        {"final": 101},
+        {"natural": 0},
     ],
 )
 def test_a_rating_outside_the_scale_or_the_queue_is_not_kept(shared, fields):

@@ -9,9 +9,9 @@ from pydantic import ConfigDict, Field
 from rlver_gym.bench.check import Problems
 from rlver_gym.bench.export.files import format_jsonl, write_export
 from rlver_gym.bench.export.hub import build_hub_files
-from rlver_gym.bench.export.pairs import build_dpo_rows, find_branch_points
+from rlver_gym.bench.export.pairs import BranchPoint, build_dpo_rows, find_branch_points
 from rlver_gym.bench.export.rated_corpus import is_corpus, read_dialogues, read_single_replies
-from rlver_gym.bench.export.rows import Row, build_openai_rows, build_sft_rows
+from rlver_gym.bench.export.rows import Row, build_openai_rows, build_sft_rows, build_sharegpt_rows
 from rlver_gym.bench.export.run_as_corpus import write_corpus
 from rlver_gym.bench.export.select_dialogues import (
     DialogueFilter,
@@ -20,14 +20,17 @@ from rlver_gym.bench.export.select_dialogues import (
     filter_records,
     read_records,
 )
+from rlver_gym.bench.export.table import build_table_rows, write_table
 from rlver_gym.bench.export.user_rows import build_user_rows
+from rlver_gym.bench.opinions import read_capabilities
+from rlver_gym.core.capabilities import JUDGEMENTS
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.frozen import Frozen
 from rlver_gym.util.terminal import format_count
 
-Format = Literal["openai", "sft", "dpo", "hf", "corpus", "user"]
+Format = Literal["openai", "sharegpt", "sft", "dpo", "hf", "table", "corpus", "user"]
 
 
 class ExportResult(NamedTuple):
@@ -37,6 +40,8 @@ class ExportResult(NamedTuple):
     rows: dict[str, int]
     """How many dialogues, replies, pairs or ratings."""
     chosen: FilteredDialogues
+    points: tuple[BranchPoint, ...] | None
+    """Where two different replies were given to the same words; None without pairs."""
     problems: tuple[Problems, ...] = ()
     """Of each run, what in it is not as a run of its plan writes it."""
 
@@ -56,8 +61,12 @@ class ExportOptions(Frozen):
     """The folder of the runs' persona cards, when they are not the shipped ones: it tells the
     splits.
     """
+    system: str | None = None
+    """A system message to put before each dialogue."""
     min_margin: float = Field(default=1, gt=0)
     """dpo, hf: how many points the changes of a pair are apart at least."""
+    bare: bool = False
+    """Without metadata, for readers that refuse fields which they do not know."""
 
 
 def export(
@@ -83,30 +92,39 @@ def export(
         )
     if to == "corpus" and (corpora or len(runs) > 1):
         raise RunError("a corpus is made of one run. Name that one alone.")
-    has_singles = to in ("dpo", "hf", "user") or options.min_change is not None
+    has_pairs = to in ("dpo", "hf")
+    has_singles = has_pairs or to == "user" or options.min_change is not None
     records, problems = read_records(runs, options.personas) if runs else ([], ())
     singles: list[Record] = []
     for folder in corpora:
         records += read_dialogues(folder, roles=options.roles)
         singles += read_single_replies(folder, roles=options.roles) if has_singles else ()
     chosen = filter_records(records, wanted, singles)
-    usual = to if to in ("hf", "corpus") else f"{to}.jsonl"
+    usual = {"hf": "hf", "table": "table.csv", "corpus": "corpus"}.get(to, f"{to}.jsonl")
     path = out or path_inside(folders[0], usual, error=RunError)
     if to == "corpus":
         ratings, left_out = write_corpus(runs[0], chosen.records, path)
         chosen = chosen._replace(left_out=chosen.left_out | left_out)
         counts = {"dialogues": len(chosen.records), "ratings": ratings}
-        return ExportResult(path, counts, chosen, problems)
-    views = {name: rows for name, rows in _build_views(to, chosen, options).items() if rows}
+        return ExportResult(path, counts, chosen, None, problems)
+    forks = tuple(find_branch_points(chosen.records, chosen.singles)) if has_pairs else None
+    if to == "table":
+        judged = {run.resolve().name: read_capabilities(run / JUDGEMENTS) for run in runs}
+        views = {"turns": list(build_table_rows(chosen.records, judged))}
+    else:
+        views = _build_views(to, chosen, forks, options)
+    views = {name: rows for name, rows in views.items() if rows}
     if not views:
-        raise RunError(_explain_no_rows(chosen, options))
+        raise RunError(_explain_no_rows(len(chosen.records), forks, options))
     if to == "hf":
-        write_export(path, build_hub_files(views, chosen.records))
+        write_export(path, build_hub_files(views, chosen.records, options.bare))
+    elif to == "table":
+        write_table(path, views["turns"])
     else:
         (rows,) = views.values()
-        write_atomically(path, format_jsonl(rows))
+        write_atomically(path, format_jsonl(rows, options.bare))
     counts = {name: len(rows) for name, rows in views.items()}
-    return ExportResult(path, counts, chosen, problems)
+    return ExportResult(path, counts, chosen, forks, problems)
 
 
 MORE_PAIRS = (
@@ -116,38 +134,49 @@ MORE_PAIRS = (
 )
 
 
-def _explain_no_rows(chosen: FilteredDialogues, options: ExportOptions) -> str:
-    dialogues = format_count(len(chosen.records), "dialogue")
+def _explain_no_rows(
+    dialogues: int, forks: Sequence[BranchPoint] | None, options: ExportOptions
+) -> str:
     if options.min_change is not None:
         return (
-            f"no reply of {dialogues}, and none to a single moment, changed the emotion by"
-            f" {options.min_change:+d} or more. Ask for less with --min-change."
+            f"no reply of {format_count(dialogues, 'dialogue')}, and none to a single moment,"
+            f" changed the emotion by {options.min_change:+d} or more. Ask for less with"
+            " --min-change."
         )
-    if forks := find_branch_points(chosen.records, chosen.singles):
+    if forks is None:
+        return (
+            f"not one reply of {format_count(dialogues, 'dialogue')} was felt: the user failed at"
+            " once. See why: rlver-gym report RUN"
+        )
+    if forks:
         return (
             f"at {format_count(len(forks), 'point')} agents gave different replies, but no two that"
             f" are {options.min_margin:g} apart. Ask for less with --min-margin."
         )
-    return f"there are no pairs in {dialogues}. {MORE_PAIRS}"
+    return f"there are no pairs in {format_count(dialogues, 'dialogue')}. {MORE_PAIRS}"
 
 
 def _build_views(
-    to: Format, chosen: FilteredDialogues, options: ExportOptions
+    to: Format,
+    chosen: FilteredDialogues,
+    forks: Sequence[BranchPoint] | None,
+    options: ExportOptions,
 ) -> dict[str, list[Row]]:
-    records = chosen.records
+    records, system = chosen.records, options.system
+    if to == "sharegpt":
+        return {"dialogues": list(build_sharegpt_rows(records, system))}
     if to == "user":
         rows = build_user_rows(records, options.personas)
         singles = build_user_rows(chosen.singles, options.personas, last=True)
         return {"replies": [*rows, *singles]}
     views: dict[str, list[Row]] = {}
     if to in ("openai", "hf"):
-        views["dialogues"] = list(build_openai_rows(records))
+        views["dialogues"] = list(build_openai_rows(records, system))
     if to in ("sft", "hf"):
-        views["replies"] = list(build_sft_rows(records))
+        views["replies"] = list(build_sft_rows(records, system))
     if to == "sft" and options.min_change is not None:
-        rows = [*views["replies"], *build_sft_rows(chosen.singles, last=True)]
+        rows = [*views["replies"], *build_sft_rows(chosen.singles, system, last=True)]
         views["replies"] = [row for row in rows if row["metadata"]["change"] >= options.min_change]
-    if to in ("dpo", "hf"):
-        forks = find_branch_points(records, chosen.singles)
-        views["pairs"] = list(build_dpo_rows(forks, options.min_margin))
+    if forks is not None:
+        views["pairs"] = list(build_dpo_rows(forks, system, options.min_margin))
     return views

@@ -17,8 +17,11 @@ MARK = "<!-- written by rlver-gym export -->"
 _MAX_CARD_BYTES = 16 << 20
 
 
-def format_jsonl(rows: Sequence[Row]) -> str:
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+def format_jsonl(rows: Sequence[Row], bare: bool = False) -> str:
+    """One row a line; `bare` leaves the metadata out."""
+    hidden = {"metadata"} if bare else set()
+    shown = ({name: row[name] for name in row if name not in hidden} for row in rows)
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in shown)
 
 
 def write_export(folder: Path, files: Mapping[str, str]) -> None:

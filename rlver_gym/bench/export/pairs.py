@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from rlver_gym.bench.export.rows import Row, build_episode_metadata, list_messages_before
 from rlver_gym.bench.export.select_dialogues import Record
+from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.episode import Episode
 
 _SAME = ("env_hash", "persona", "persona_hash", "user", "user_version", "seed", "opening")
@@ -57,8 +58,9 @@ def find_branch_points(
     for record in (*records, *singles):
         turns = record.episode.turns
         for number in range(len(turns) - 1 if id(record) in alone else 0, len(turns)):
-            said = places.setdefault(_comparison_key(record.episode, number), {})
-            said.setdefault(turns[number].utterance, []).append(record)
+            if turns[number].outcome is not Outcome.FAILED:
+                said = places.setdefault(_comparison_key(record.episode, number), {})
+                said.setdefault(turns[number].utterance, []).append(record)
     return [
         BranchPoint(turn, tuple(_make_reply(text, turn, by, alone) for text, by in said.items()))
         for (turn, *_), said in places.items()
@@ -66,19 +68,21 @@ def find_branch_points(
     ]
 
 
-def build_dpo_rows(points: Sequence[BranchPoint], min_margin: float = 1) -> Iterator[Row]:
+def build_dpo_rows(
+    points: Sequence[BranchPoint], system: str | None, min_margin: float = 1
+) -> Iterator[Row]:
     """A row for every two replies of a point at least `min_margin` points apart."""
     for point in points:
         for pair in combinations(point.replies, 2):
             better, worse = sorted(pair, key=lambda reply: -reply.change)
             if better.change - worse.change >= min_margin:
-                yield _build_dpo_row(point, better, worse)
+                yield _build_dpo_row(point, better, worse, system)
 
 
-def _build_dpo_row(point: BranchPoint, better: Reply, worse: Reply) -> Row:
+def _build_dpo_row(point: BranchPoint, better: Reply, worse: Reply, system: str | None) -> Row:
     scene = build_episode_metadata(better.record)
     return {
-        "prompt": list_messages_before(better.record, point.turn),
+        "prompt": list_messages_before(better.record, point.turn, system),
         "chosen": [{"role": "assistant", "content": better.text}],
         "rejected": [{"role": "assistant", "content": worse.text}],
         "metadata": {

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, field_validator
 
 from rlver_gym.bench.check import Problems, read_run
 from rlver_gym.bench.folder import MANIFEST, read_manifest
@@ -17,6 +17,8 @@ from rlver_gym.util.errors import RunError, UnknownName
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.frozen import Frozen
 from rlver_gym.util.terminal import format_count
+
+VALID = tuple(outcome for outcome in Outcome if outcome is not Outcome.FAILED)
 
 
 class Record(NamedTuple):
@@ -36,12 +38,21 @@ class DialogueFilter(Frozen):
 
     agents: tuple[str, ...] = ()
     """Only this agent; repeat it for more."""
+    outcomes: tuple[Outcome, ...] = VALID
+    """Only dialogues that ended so: content, left, out_of_turns, failed, all; repeat it for more.
+    Default: all but failed.
+    """
     min_emotion: int = Field(default=0, ge=0, le=100)
     """Only dialogues that ended at this emotion or above."""
     max_reply: int | None = Field(default=None, ge=1)
     """Only dialogues without a reply of more than so many characters."""
     split: Split | None = None
     """Only personas of this split: train, validation, test, demo."""
+
+    @field_validator("outcomes", mode="before")
+    @classmethod
+    def _read_all(cls, value: Any) -> Any:
+        return tuple(Outcome) if "all" in value else value
 
 
 class FilteredDialogues(NamedTuple):
@@ -53,11 +64,16 @@ class FilteredDialogues(NamedTuple):
     left_out: dict[str, int]
 
 
-def read_records(
-    folders: Sequence[Path], personas: str | None = None
-) -> tuple[list[Record], tuple[Problems, ...]]:
-    """All finished dialogues of all runs, in order, and what in these is not as a run of its plan
-    writes it. `personas`: the folder of the runs' persona cards; None for the shipped ones.
+class RunDialogues(NamedTuple):
+    """All dialogues of some runs, and what in these is not as a run of its plan writes it."""
+
+    records: list[Record]
+    problems: tuple[Problems, ...]
+
+
+def read_records(folders: Sequence[Path], personas: str | None = None) -> RunDialogues:
+    """All finished dialogues of all runs, in order. `personas`: the folder of the runs' persona
+    cards; None for the shipped ones.
 
     RunError when a folder holds no run, or none of them a dialogue; CardError when the persona
     cards cannot be used.
@@ -76,7 +92,7 @@ def read_records(
             f"there are no episodes in {', '.join(map(str, folders))}"
             f"{' that count' if told else ''}. {' '.join(told) or 'Run: rlver-gym bench'}"
         )
-    return records, tuple(problems)
+    return RunDialogues(records, tuple(problems))
 
 
 def filter_records(
@@ -119,8 +135,9 @@ def _reject_reason(
         return None
     if not episode.opening or not episode.turns:
         return "in which nobody said a word"
-    if episode.outcome is Outcome.FAILED:
-        return "failed"
+    if episode.outcome not in wanted.outcomes:
+        hint = " (--outcome all takes them too)" if episode.outcome is Outcome.FAILED else ""
+        return f"{episode.outcome}{hint}"
     if episode.final < wanted.min_emotion:
         return f"below {wanted.min_emotion} at the end"
     return None

@@ -9,6 +9,7 @@ from rlver_gym.bench.export.rows import Row
 from rlver_gym.bench.export.select_dialogues import Record
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue
+from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.user import Scene
 from rlver_gym.library.personas import library
 from rlver_gym.users.llm import LLMOptions, RequestBuilder
@@ -28,7 +29,7 @@ def build_user_rows(
         for number, turn in enumerate(episode.turns, 1):
             said, felt = dialogue.with_utterance(turn.utterance), turn.appraisal
             dialogue = said.with_turn(turn._replace(outcome=None))
-            if last and number < len(episode.turns):
+            if turn.outcome is Outcome.FAILED or (last and number < len(episode.turns)):
                 continue
             asked = builder.build("appraise", turn.emotion - felt.change, said).messages
             answer = {"thought": felt.thought, "change": felt.change}
