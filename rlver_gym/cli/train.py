@@ -178,6 +178,9 @@ def train(
             " begins anew.",
         ),
     ] = False,
+    track: Annotated[
+        str | None, typer.Option(help="Also log to wandb or trackio, when installed.")
+    ] = None,
     help_all: Annotated[
         bool,
         typer.Option(
@@ -217,7 +220,7 @@ def train(
         config = build_config(preset, fields)
     with handle_stops(signal.default_int_handler):
         import_with_torch("rlver_gym.policy.run_training").run_training(
-            config, out=out, resume=resume
+            config, out=out, resume=resume, track=track
         )
 
 

@@ -20,11 +20,13 @@ from rlver_gym.policy.learning.registry import (
     CRITIC_OPTIONS,
     GROUP_OPTIONS,
     NOT_OF_REPLIES,
+    REPLY_OPTIONS,
     AdvantageConfig,
     Aggregate,
     Algorithm,
     Comparison,
     GroupAdvantage,
+    NextReply,
     Objective,
 )
 from rlver_gym.policy.models.precision import Dtype
@@ -152,6 +154,9 @@ class _ComparisonOptions(Section):
     """Dialogues that begin alike, or replies to one moment; none takes the algorithm's own."""
     group_size: int = Field(default=4, ge=1)
     """Dialogues of one group, or replies that are tried at every moment."""
+    next_reply: NextReply | None = None
+    """Of replies to one moment, which goes on: the best or one drawn by lot; none takes the best
+    for rft and dpo, a drawn one for the others."""
     advantage: GroupAdvantage = "episode"
     """A turn is compared by the whole return, the return from it on, or its own reward."""
     min_std: float = Field(default=0.01, ge=0)
@@ -351,7 +356,7 @@ class TrainConfig(
         if not self.algorithm.learns_pairs:
             unused["beta"] = "it is for dpo"
         if self.corpus is not None:
-            names = ("max_sampler_kl", "group_size", "workers", "reference")
+            names = ("next_reply", "max_sampler_kl", "group_size", "workers", "reference")
             unused |= dict.fromkeys(names, "a corpus holds what was said")
             if not self.eval_every:
                 names = ("env", "env_options", "vllm", "vllm_folder")
@@ -384,7 +389,8 @@ class TrainConfig(
     @property
     def goes_on_from_best(self) -> bool:
         """Whether a dialogue goes on from the best of the replies that were tried."""
-        return self.algorithm.has_margin
+        own: NextReply = "best" if self.algorithm.has_margin else "drawn"
+        return (self.next_reply or own) == "best"
 
     @property
     def has_one_step(self) -> bool:
@@ -431,7 +437,7 @@ class TrainConfig(
 FIELDS: dict[str, FieldInfo] = TrainConfig.model_fields
 _SECTIONS = {
     "ppo": CRITIC_OPTIONS | {"gamma", "reward_scale"},
-    "group": GROUP_OPTIONS | {"gamma", "margin", "reward_scale"},
+    "group": GROUP_OPTIONS | REPLY_OPTIONS | {"gamma", "margin", "reward_scale"},
 }
 """Sections of a file: what only some algorithms have, those with a critic or those with groups."""
 

@@ -1,5 +1,5 @@
 """One small picture of a training: the emotion that the reward, held-out people and the reference
-see. All other curves are the studio's and TensorBoard's.
+see. All other curves are the studio's, TensorBoard's and the trackers'.
 """
 
 from pathlib import Path

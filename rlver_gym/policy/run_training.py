@@ -54,7 +54,9 @@ _OURS += ("checkpoints", "tensorboard")
 """What a run writes into its folder."""
 
 
-def run_training(config: TrainConfig, *, out: Path | None = None, resume: bool = False) -> Path:
+def run_training(
+    config: TrainConfig, *, out: Path | None = None, resume: bool = False, track: str | None = None
+) -> Path:
     """Train, from the start or the last checkpoint; gives the folder that holds everything.
     TrainingError when it holds another run, or none to resume, or is written by another process.
     Ctrl-C and SIGTERM end it with KeyboardInterrupt and a checkpoint; a second one at once.
@@ -74,7 +76,7 @@ def run_training(config: TrainConfig, *, out: Path | None = None, resume: bool =
                 load(learner, latest)
             with stop.listen():
                 notes = [_ANEW if resume and not latest else "", note]
-                _run_and_record(learner, folder, checkpoints, notes)
+                _run_and_record(learner, folder, checkpoints, track, notes)
         except StopRequested:
             with handle_stops(lambda *_: None):
                 _save_stopped(learner, folder, checkpoints)
@@ -116,7 +118,11 @@ def _save_stopped(learner: Learner, folder: Path, checkpoints: Checkpoints) -> N
 
 
 def _run_and_record(
-    learner: Learner, folder: Path, checkpoints: Checkpoints, notes: Sequence[str]
+    learner: Learner,
+    folder: Path,
+    checkpoints: Checkpoints,
+    track: str | None,
+    notes: Sequence[str],
 ) -> None:
     """Of several processes all learn and evaluate, and only the first one writes."""
     config = learner.config
@@ -125,7 +131,7 @@ def _run_and_record(
     alarmed: set[int] = set()
     reference = RewardOveroptimisationCheck(learner) if config.reference else None
     learner.on_progress = screen.show_progress
-    with _open_run_log(learner, folder) as log, screen.bar:
+    with _open_run_log(learner, folder, track) as log, screen.bar:
         for note in (*notes, learner.renderer.note):
             screen.say(note)
         if learner.iteration == 0 and config.eval_every:
@@ -198,14 +204,14 @@ def _summarise_training(
 
 
 @contextmanager
-def _open_run_log(learner: Learner, folder: Path) -> Iterator[RunLog | None]:
+def _open_run_log(learner: Learner, folder: Path, track: str | None) -> Iterator[RunLog | None]:
     """The folder made ready, and what writes into it; nothing but for the first process."""
     if rank() != 0:
         yield None
         return
     values = learner.config.model_dump(mode="json")
     write_atomically(folder / CONFIG, json.dumps(values, indent=2) + "\n", TrainingError)
-    with RunLog(folder, after=learner.iteration) as log:
+    with RunLog(folder, values, track=track, after=learner.iteration) as log:
         yield log
 
 

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager, nullcontext
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Generic, TypeVar
@@ -82,6 +83,44 @@ async def _contain_exits(work: Coroutine[Any, Any, T]) -> T:
         raise _stand_for(error) from error
 
 
+class Waits:
+    """What the threads that joined wait for on the background loop, to be cancelled from another
+    one: signals reach the main thread alone.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[BackgroundWork[Any]] = set()
+        self._is_over = False
+
+    def join(self) -> None:
+        """From now on this thread's waits are among them."""
+        _JOINED.waits = self
+
+    def cancel(self) -> None:
+        """End them with CancelledError, and those that would begin later."""
+        with self._lock:
+            self._is_over, running = True, list(self._running)
+        for work in running:
+            work.stop()
+
+    @contextmanager
+    def hold(self, running: BackgroundWork[Any]) -> Iterator[None]:
+        with self._lock:
+            self._running.add(running)
+            is_over = self._is_over
+        try:
+            if is_over:
+                running.stop()
+            yield
+        finally:
+            with self._lock:
+                self._running.discard(running)
+
+
+_JOINED = threading.local()
+
+
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the background loop and wait for its result, inside a running event loop
     too. An interrupt cancels it, and is raised once it has ended; a second one does not wait.
@@ -92,9 +131,10 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
         raise RuntimeError(
             "this would wait for itself. Await it, as in `await session.areply(words)`."
         )
-    running = BackgroundWork(work)
+    running, waits = BackgroundWork(work), getattr(_JOINED, "waits", None)
     try:
-        return running.result()
+        with waits.hold(running) if waits else nullcontext():
+            return running.result()
     except BaseException:
         running.stop()
         raise

@@ -1,8 +1,14 @@
 """Training with a language model that appraises while the embedded user speaks."""
 
+import asyncio
+import os
+import signal
+
+import pytest
+
 from rlver_gym.policy.config import make_config
 from rlver_gym.policy.learner import make_learner
-from rlver_gym.policy.run_training import _summarise_training
+from rlver_gym.policy.run_training import _summarise_training, run_training
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 
@@ -30,3 +36,17 @@ def test_the_benchmark_that_is_proposed_has_the_same_user(tmp_path):
         " speaker=embedded --split validation --agent hf:"
     ) in command
     assert "on_failure" not in command
+
+
+def test_a_stop_waits_for_no_server(tiny_folder, tmp_path):
+    async def stop_and_hang(body):
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(3600)
+
+    with ChatServer(stop_and_hang) as server:
+        user = {"user": "openai:payer", "base_url": server.base_url, "timeout_s": 3, "attempts": 9}
+        values = {"model": str(tiny_folder), "dialogues": 3, "workers": 3, "eval_every": 0}
+        config = make_config({"env_options": user, "group_size": 3, **values}, "the test")
+        with pytest.raises(KeyboardInterrupt):
+            run_training(config, out=tmp_path / "run")
+        assert 1 <= len(server.requests) <= 3, "none is asked again"

@@ -80,11 +80,13 @@ CHANGES = {
     "keep_checkpoints": {"keep_checkpoints": 1},
     "show_every": {"show_every": 0},
     "target_kl": {"target_kl": 1e-9},
+    "next_reply": {"next_reply": "best"},
     "reward": {"reward": "test_run_options:count_letters"},
 }
 NEEDS = {
     "critic_lr": {"algo": "ppo", "group_size": 4},
     "critic_knows": {"algo": "ppo", "group_size": 4},
+    "next_reply": {"compare": "replies"},
     "target_kl": {"epochs": 2},
     "max_sampler_kl": {"dtype": "bfloat16"},
     "keep_checkpoints": {"iterations": 4},

@@ -449,6 +449,8 @@ def test_every_option_is_refused_or_changes_what_is_learned(algo, compare):
         ({"algo": "grpo", "critic_lr": 1e-3}, "critic_lr"),
         ({"algo": "grpo", "critic_knows": "persona"}, "critic_knows"),
         ({"algo": "ppo", "target_kl": 0.1}, "target_kl"),
+        ({"algo": "grpo", "next_reply": "best"}, "next_reply"),
+        ({"corpus": "x", "algo": "dpo", "next_reply": "drawn"}, "next_reply"),
         ({"vllm_seeds": True}, "vllm_seeds"),
         ({"eval_every": 0, "stop_on_alarm": True}, "stop_on_alarm"),
     ],

@@ -1,5 +1,6 @@
 """The numbers of a run: what a batch of dialogues looks like (how good, how long, whether the
-policy found a trick), and where the numbers go: JSONL files and TensorBoard.
+policy found a trick), and where the numbers go: a JSONL file and TensorBoard always, Weights &
+Biases or trackio when asked for.
 """
 
 import json
@@ -8,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
@@ -107,13 +109,16 @@ TIMES = "times.jsonl"
 DIALOGUES = "dialogues.md"
 MAX_BYTES = 256 << 20
 """Of a file that a run goes on with: a hundred thousand iterations."""
+TRACKERS = ("wandb", "trackio")
 
 
 class RunLog:
     """The files of one run folder; times are apart, so that equal runs have equal metrics."""
 
-    def __init__(self, folder: Path, *, after: int = 0) -> None:
-        """Lines beyond iteration `after` go."""
+    def __init__(
+        self, folder: Path, config: Mapping[str, Any], *, track: str | None = None, after: int = 0
+    ) -> None:
+        """Lines beyond iteration `after` go. TrainingError for a tracker that is not installed."""
         folder.mkdir(parents=True, exist_ok=True)
         for name in (METRICS, TIMES, EVALUATIONS):
             truncate_log_after_iteration(folder / name, after)
@@ -122,12 +127,15 @@ class RunLog:
         self._board = import_module("torch.utils.tensorboard").SummaryWriter(
             str(folder / "tensorboard"), purge_step=after + 1
         )
+        self._tracker = _start_tracker(track, folder, config)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._board.close()
+        if self._tracker is not None:
+            self._tracker.finish()
 
     def write(
         self, iteration: int, metrics: Mapping[str, float], times: Mapping[str, float]
@@ -137,9 +145,11 @@ class RunLog:
             known = {key: x if math.isfinite(x) else None for key, x in values.items()}
             line = json.dumps({"iteration": iteration, **known})
             append_lines(self._folder / name, [line], TrainingError)
-            for key, x in known.items():
-                if x is not None:
-                    self._board.add_scalar(key, x, iteration)
+        numbers = {key: x for key, x in {**metrics, **times}.items() if math.isfinite(x)}
+        for key, value in numbers.items():
+            self._board.add_scalar(key, value, iteration)
+        if self._tracker is not None:
+            self._tracker.log(numbers, step=iteration)
 
     def show(self, iteration: int, dialogues: Sequence[Trajectory]) -> None:
         parts = (
@@ -213,3 +223,16 @@ def _truncate_dialogues_after_iteration(path: Path, last: int) -> None:
         numbers = (re.match(r"## Iteration (\d{1,9}):", part) for part in parts)
         kept = (part for part, x in zip(parts, numbers, strict=True) if not x or int(x[1]) <= last)
         write_atomically(path, "".join(kept), TrainingError)
+
+
+def _start_tracker(name: str | None, folder: Path, config: Mapping[str, Any]) -> Any:
+    if name is None:
+        return None
+    if name not in TRACKERS or find_spec(name) is None:
+        raise TrainingError(
+            f"the tracker {name!r} is not there. One of: {', '.join(TRACKERS)}; install it with:"
+            f" pip install {name}"
+        )
+    module = import_module(name)
+    module.init(project="rlver-gym", name=folder.name, config=dict(config))
+    return module

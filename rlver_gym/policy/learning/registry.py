@@ -9,6 +9,7 @@ Aggregate = Literal["token", "turn", "sequence", "constant"]
 Comparison = Literal["dialogues", "replies"]
 """What there are `group_size` of: dialogues that begin alike, or replies to one moment."""
 GroupAdvantage = Literal["episode", "turn", "centred"]
+NextReply = Literal["best", "drawn"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,8 @@ class Objective:
 
 CRITIC_OPTIONS = frozenset("gae_lambda critic_lr critic_knows value_clip".split())
 GROUP_OPTIONS = frozenset("group_size advantage min_std".split())
+REPLY_OPTIONS = frozenset(("next_reply",))
+"""Of comparing replies to one moment."""
 NOT_OF_REPLIES = frozenset("advantage gamma gae_lambda min_std".split())
 """What decides nothing where replies to one moment are compared."""
 _CLIP_OPTIONS = frozenset(("clip_low", "clip_high"))
@@ -109,9 +112,9 @@ class Algorithm(NamedTuple):
 
     def list_unused_options(self, compare: Comparison) -> frozenset[str]:
         """The options that decide nothing with this way to compare."""
-        unused = self.ignores
+        unused = self.ignores | (NOT_OF_REPLIES if compare == "replies" else REPLY_OPTIONS)
         if compare == "replies":
-            unused = (unused | NOT_OF_REPLIES) - {"group_size"}
+            unused -= {"group_size"}
         return unused | (frozenset() if self.has_margin else {"margin"})
 
 

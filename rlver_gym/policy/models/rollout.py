@@ -28,6 +28,7 @@ from rlver_gym.policy.models.trajectory import (
     ignore_progress,
 )
 from rlver_gym.util.errors import TrainingError, UserFailed
+from rlver_gym.util.event_loop import Waits
 
 TextEnv = gym.Env[str, str]
 _RESTORE_METHODS = ("save_state", "restore")
@@ -92,7 +93,8 @@ def collect_rollouts(
             one.step(asked[0].ids, completions, asked[0].seed)
 
     sampler.forget()
-    with ThreadPoolExecutor(sampler.at_once or workers) as pool:
+    waits = Waits()
+    with ThreadPoolExecutor(sampler.at_once or workers, initializer=waits.join) as pool:
         do = pool.submit if sampler.at_once or workers > 1 else _run_in_this_thread
         waiting: dict[Future[None], _Dialogue] = {do(reset, one): one for one in dialogues}
         try:
@@ -116,6 +118,9 @@ def collect_rollouts(
                 replies = sum(len(one.replies) for one in dialogues)
                 over = sum(one.over for one in dialogues)
                 on_progress(f"{replies} replies", over, len(dialogues))
+        except KeyboardInterrupt:
+            waits.cancel()  # a stop does not wait for servers
+            raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
             sampler.forget()
