@@ -265,6 +265,18 @@ def test_a_copy_of_a_model_with_adapters_has_them_merged_in_and_follows_them():
     assert after == ModelSampler(merged()).sample(prompts, sampling)
 
 
+def test_small_updates_of_adapters_are_not_lost_in_a_copy():
+    learning = load_model("tiny", device="cpu", lora=4, use_bf16=True)
+    scale_adapters(learning, 0.01)
+    copied = dict(make_bf16_copy(learning.get_base_model()).named_parameters())
+    for name, layer in learning.get_base_model().named_modules():
+        if hasattr(layer, "get_delta_weight"):
+            delta = layer.get_delta_weight("default").detach()
+            moved = copied[f"{name}.weight"].float() - layer.base_layer.weight.float()
+            assert (moved * delta).sum() / delta.square().sum() == pytest.approx(1, abs=0.1)
+            assert delta.abs().mean() < layer.base_layer.weight.abs().mean() / 512, "half a step"
+
+
 def test_sampling_leaves_the_model_in_the_mode_it_was_in(model):
     model.train()
     ModelSampler(model).sample([Prompt(0, [5, 6], 0)], Sampling(2, frozenset()))

@@ -133,9 +133,23 @@ def _merge_adapters(base: nn.Module) -> dict[str, Tensor]:
     }
     for name, layer in base.named_modules():
         if hasattr(layer, "get_delta_weight"):
-            weight = merged[f"{name}.weight"]
-            merged[f"{name}.weight"] = weight + layer.get_delta_weight("default").to(weight.dtype)  # pyright: ignore[reportCallIssue]
+            weight, delta = merged[f"{name}.weight"], layer.get_delta_weight("default")  # pyright: ignore[reportCallIssue]
+            merged[f"{name}.weight"] = _add_by_lot(weight, delta)
     return merged
+
+
+def _add_by_lot(weight: Tensor, delta: Tensor) -> Tensor:
+    """The sum in the weight's precision. In bfloat16 it is rounded up or down by lot, so that its
+    mean is right (arXiv:1502.02551): most updates are smaller than half a step of bfloat16, and
+    rounded to the nearest they would be lost.
+    """
+    total = weight.float() + delta.float()
+    if weight.dtype != torch.bfloat16:
+        return total.to(weight.dtype)
+    lot = torch.Generator(total.device).manual_seed(0)
+    how: dict[str, Any] = {"device": total.device, "dtype": torch.int32, "generator": lot}
+    below = torch.randint(1 << 16, total.shape, **how)  # of the 16 bits that bfloat16 lacks
+    return ((total.view(torch.int32) + below) & -(1 << 16)).view(torch.float32).bfloat16()
 
 
 def get_max_context(lm: PreTrainedModel) -> int:
