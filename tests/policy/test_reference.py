@@ -1,6 +1,7 @@
 """The reference beside the reward: measured, drawn, and a reason to stop."""
 
 import json
+import random
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,6 +10,7 @@ from paths import ROOT
 from tiny_policy import SHORT
 
 from rlver_gym import Appraisal, EmpathySession, Scene, env_card, make_user
+from rlver_gym.bench.export.demonstrations import generate_demonstrations
 from rlver_gym.corpora.corpus import Corpus
 from rlver_gym.environment.make import make_for_loop
 from rlver_gym.environment.rescore import reappraise_texts
@@ -28,7 +30,9 @@ from rlver_gym.policy.reference import (
     measure_apart,
     sample_dialogues,
 )
+from rlver_gym.policy.run_sft import teach
 from rlver_gym.policy.run_training import run_training
+from rlver_gym.policy.sft_config import SftConfig
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import TrainingError, UserFailed
 
@@ -51,10 +55,16 @@ class Absent(EmbeddedUser):
 class Bribed(EmbeddedUser):
     """The embedded user, but for what it gives for one piece of advice."""
 
+    more = 7
+
     def appraise(self, scene, emotion, dialogue):
         plain = super().appraise(scene, emotion, dialogue)
-        more = 7 if BRIBE in dialogue.utterance else 0
+        more = self.more if BRIBE in dialogue.utterance else 0
         return Appraisal(min(10, plain.change + more), plain.thought, plain.reasons)
+
+
+class Corrupt(Bribed):
+    more = 12
 
 
 class Generous(EmbeddedUser):
@@ -223,6 +233,34 @@ def test_a_gap_is_since_the_start_and_has_an_interval_over_people(start, now, ga
 def small_run(folder, model, resume=False, **changes):
     config = make_config({"model": str(model)} | SMALL | changes, "the test")
     return run_training(config, out=folder, resume=resume)
+
+
+class Habits:
+    def reply(self, messages):
+        return random.Random(str(messages)).choice(SAYINGS)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_policy_that_learns_a_bribe_is_stopped_in_time_and_goes_on_when_told(tmp_path, capsys):
+    warm, folder = tmp_path / "warm", tmp_path / "run"
+    teach(SftConfig(epochs=2), generate_demonstrations(["test_reference:Habits"], 200), warm)
+    how = {"dialogues": 32, "group_size": 4, "iterations": 25, "max_reply_tokens": 16, "lr": 3e-4}
+    how |= {"reference": "embedded", "env_options": {"user": "test_reference:Corrupt"}, "kl": 0.0}
+    how |= {"max_tokens": 2048, "advantage": "centred", "reference_every": 1, "save_every": 25}
+    small_run(folder, warm, stop_on_gap=5, **how)
+    shown, lines = " ".join(capsys.readouterr().err.split()), read_metrics(folder)
+    start, stop = lines[0], lines[-1]
+    assert f"stopped after iteration {stop['iteration']}" in shown
+    assert "--resume --stop-on-gap none" in shown
+    assert stop["reference_agreement"] < start["reference_agreement_low"] > 0.5
+    assert 3 < stop["iteration"] < 25
+    assert stop["reference_score"] > start["reference_score"] - 2, "in time"
+    how["iterations"] = stop["iteration"] + 1
+    small_run(folder, warm, resume=True, **how)
+    (*_, before, after) = read_metrics(folder)
+    assert (before, after["iteration"]) == (stop, stop["iteration"] + 1)
+    assert after["reference_gap"] > 5
 
 
 def test_it_is_asked_every_few_iterations_at_first_and_at_last():
