@@ -110,7 +110,8 @@ def test_a_repeated_request_gets_the_same_answer_and_no_second_turn(serve, calle
     begun = call.begin(request_id="one", persona=PERSONA)
     assert call.begin(request_id="one", persona=PERSONA) == begun
     first = call.step(begun["episode_id"], 1, WORDS, "a")
-    assert call.step(begun["episode_id"], 1, WORDS, "a") == first
+    again = call.step(begun["episode_id"], 1, WORDS, "a")
+    assert (again.status, again.body) == (first.status, first.body)  # its date may be another
     second = call.step(begun["episode_id"], 2, WORDS, "b")
     assert call.step(begun["episode_id"], 1, WORDS, "a").body == first.body
     state = call("GET", f"/v1/episodes/{begun['episode_id']}").body
