@@ -37,7 +37,7 @@ HERE = Path(__file__).parent
 NEEDS = {
     "policy": ("torch", "transformers"),
     "users/test_reader.py": ("torch", "transformers"),
-    "export/test_export_readers.py": ("datasets",),
+    "bench/test_export_readers.py": ("datasets",),
     "integrations/test_trl_rollout.py": ("trl",),
     "integrations/test_trl_tool.py": ("trl",),
     "integrations/test_trl_trainer.py": ("trl",),
