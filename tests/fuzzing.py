@@ -47,7 +47,7 @@ def json_values():
         st.integers() | st.floats() | st.sampled_from([10**30, -(10**400), 1 << 63, -0.0, 5e-324])
     )
     texts = st.text(max_size=20) | st.sampled_from(_NASTY_TEXT)
-    leaves = st.none() | st.booleans() | numbers | texts | st.just(_nested(100))
+    leaves = st.none() | st.booleans() | numbers | texts | st.just(_nest(100))
     return st.recursive(
         leaves,
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
@@ -55,7 +55,7 @@ def json_values():
     )
 
 
-def _nested(depth):
+def _nest(depth):
     value = 0
     for _ in range(depth):
         value = [value]
@@ -83,7 +83,7 @@ def damaged_json(draw, whole):
         if kind == "replace":
             parent[last] = draw(json_values())
         elif kind == "nudge":
-            parent[last] = _nudged(parent[last])
+            parent[last] = _nudge(parent[last])
         elif kind == "move":
             parent[last] = deepcopy(draw(st.sampled_from(list(_values(root)))))
         elif kind == "remove" and parent is not root:
@@ -102,7 +102,7 @@ def _values(value):
             yield from _values(inner)
 
 
-def _nudged(value):
+def _nudge(value):
     """A value of the same type beside this one."""
     match value:
         case bool():

@@ -164,7 +164,7 @@ MANIFESTS = {
 """What a manifest may hold, and what is said of it; edits may leave bait outside the run."""
 
 
-def _linked(name):
+def _link_outside(name):
     def link(folder, outside):
         (folder / name).rename(outside / name)
         (folder / name).symlink_to(outside / name)
@@ -172,7 +172,7 @@ def _linked(name):
     return link
 
 
-def _replaced(name, make):
+def _put_instead(name, make):
     def replace(folder, _):
         (folder / name).unlink()
         make(folder / name)
@@ -181,19 +181,19 @@ def _replaced(name, make):
 
 
 FILES = {
-    "manifest that is a pipe": (_replaced(MANIFEST, os.mkfifo), "a pipe, not a regular file"),
+    "manifest that is a pipe": (_put_instead(MANIFEST, os.mkfifo), "a pipe, not a regular file"),
     "manifest that never ends": (
-        _replaced(MANIFEST, lambda path: path.symlink_to("/dev/zero")),
+        _put_instead(MANIFEST, lambda path: path.symlink_to("/dev/zero")),
         "leads out of the folder",
     ),
     "manifest of brackets": (
-        _replaced(MANIFEST, lambda path: path.write_bytes(b"[" * 100_000)),
+        _put_instead(MANIFEST, lambda path: path.write_bytes(b"[" * 100_000)),
         "nested too deeply",
     ),
-    "episodes elsewhere": (_linked(EPISODES), "leads out of the folder"),
-    "episodes that are a pipe": (_replaced(EPISODES, os.mkfifo), "a pipe, not a regular file"),
+    "episodes elsewhere": (_link_outside(EPISODES), "leads out of the folder"),
+    "episodes that are a pipe": (_put_instead(EPISODES, os.mkfifo), "a pipe, not a regular file"),
     "episodes that are no text": (
-        _replaced(EPISODES, lambda path: path.write_bytes(b"\xff\xfe\n")),
+        _put_instead(EPISODES, lambda path: path.write_bytes(b"\xff\xfe\n")),
         "not UTF-8 text",
     ),
 }

@@ -106,6 +106,7 @@ class Waits:
 
     @contextmanager
     def hold(self, running: BackgroundWork[Any]) -> Iterator[None]:
+        """Among them inside the block; once they are over it is ended at once."""
         with self._lock:
             self._running.add(running)
             is_over = self._is_over

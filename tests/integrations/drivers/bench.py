@@ -19,14 +19,14 @@ def play(persona, seed, utterances, user="embedded"):
     plan = BenchPlan(
         env="RLVER-Empathy-v0", agents=("listener",), persona_ids=(persona,), user=user
     )
-    case = Case("reciting", persona, _scene_seed(persona, seed))
+    case = Case("reciting", persona, _draw_scene_seed(persona, seed))
     episode = run_case(case, plan, lambda *_: Reciting(utterances))
     turns = [turn for turn in episode.turns if turn.outcome != "failed"]
     texts = [episode.opening, *(turn.reply for turn in turns)]
     return Played([float(turn.reward) for turn in turns], texts, episode.outcome == "failed")
 
 
-def _scene_seed(persona, seed):
+def _draw_scene_seed(persona, seed):
     """What an environment draws for this seed; the benchmark is given it directly."""
     env = gym.make("RLVER-Empathy-v0", persona=persona)
     env.reset(seed=seed)
