@@ -4,12 +4,15 @@ import asyncio
 import json
 import os
 import pickle
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 from asking import ask, request, settle
 from failures import show_failure
-from faulty_server import Faults, FaultyServer
+from hostile_answers import GOOD, MIB, completion_body, error_body
+from hostile_server import Answer, Flood, Hang, HostileServer, Mode, Reset, Send
 from pydantic import ValidationError
 
 from rlver_gym.llm_client import wire
@@ -24,6 +27,17 @@ from rlver_gym.util.errors import BudgetSpent, ChatError, ServerRefused, ServerU
 from rlver_gym.util.event_loop import wait_for
 
 SCHEMA = {"type": "object", "properties": {"change": {"type": "integer"}}, "required": ["change"]}
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n"
+
+
+def body_of(choice):
+    return json.dumps({"choices": [choice]}).encode()
+
+
+def no_answer(content, ending=None, **message):
+    return body_of({"message": {"content": content, **message}, "finish_reason": ending})
 
 
 def failed(url, kind=ChatError, *, fields=None, **settings):
@@ -45,37 +59,46 @@ def test_an_answer_comes_with_its_tokens_and_what_determines_it_is_sent():
     assert sent["response_format"]["json_schema"]["schema"] == SCHEMA
 
 
-@pytest.mark.parametrize(
-    ("fault", "says", "attempts"),
-    [
-        ("server_error", "HTTP 500: The server had an error", 3),
-        ("html", "HTTP 502", 3),
-        ("reset", "the connection broke off", 3),
-        ("truncated", "no complete JSON", 3),
-        ("wrong_schema", "no chat completion", 3),
-        ("no_choices", "without choices", 3),
-        ("huge", "more than 1 MB", 3),
-        ("refusal", "declined", 2),
-        ("content_filter", "content filter", 2),
-    ],
-)
-def test_a_fault_is_tried_again_a_bounded_number_of_times_and_then_named(fault, says, attempts):
-    with FaultyServer("x", faults=Faults(1.0, only={fault})) as server:
-        message = failed(server.base_url, attempts=3)
-        assert server.faults_served == {fault: attempts}
+@contextmanager
+def faulty(*turns):
+    """A server that does this for each request in turn, and its address."""
+    with HostileServer([Mode("faults.this", turns)]) as server:
+        yield server, server.base_url("faults.this")
+
+
+FAULTS = {
+    "HTTP 500: The server had an error": [Answer(error_body("The server had an error."), "500 No")],
+    "HTTP 502": [Answer(b"<html>Bad Gateway</html>", "502 No", ("Content-Type: text/html",))],
+    "the connection broke off": [Send(HEAD + GOOD[:50]), Reset()],
+    "no complete JSON": [Answer(GOOD[:50])],
+    "no chat completion": [Answer(b'{"status": "ok"}')],
+    "without choices": [Answer(b'{"object": "chat.completion", "choices": []}')],
+    "more than 1 MB": [Answer(completion_body("I hear you. " * MIB))],
+    "declined": [Answer(no_answer(None, refusal="I can't help with that."))],
+    "content filter": [Answer(no_answer("I hear", "content_filter"))],
+}
+"""What a server does, by what is said of it."""
+
+
+@pytest.mark.parametrize("says", FAULTS)
+def test_a_fault_is_tried_again_a_bounded_number_of_times_and_then_named(says):
+    attempts = 2 if says in ("declined", "content filter") else 3
+    with faulty(FAULTS[says]) as (server, url):
+        message = failed(url, attempts=3)
+    assert server.requests.total() == attempts
     assert says in message
     assert f"in {attempts} attempts" in message
 
 
-@pytest.mark.parametrize("fault", ["hang", "drip"])
+@pytest.mark.parametrize("fault", [[Hang()], [Send(HEAD), Flood(b" ", 0.05)]], ids=["hang", "drip"])
 def test_a_server_that_never_comes_to_an_end_is_given_up_at_the_deadline(fault):
-    with FaultyServer("x", faults=Faults(1.0, only={fault})) as server:
-        message = failed(server.base_url, timeout_s=1)
-        assert "(timeout_s=1): no answer in time" in message
-        assert server.faults_served[fault] > 1
-    with FaultyServer("x", faults=Faults(0.5, only={fault}, seed=1)) as server:
-        results = ask(server.base_url, *map(request, range(6)), attempts=1, timeout_s=1)
-    assert {type(result) for result in results} == {ChatAnswer, ChatError}
+    with faulty(fault) as (server, url):
+        message = failed(url, timeout_s=1)
+    assert "(timeout_s=1): no answer in time" in message
+    assert server.requests.total() > 1
+    with faulty([Answer(GOOD)], fault) as (_, url):
+        results = ask(url, *map(request, range(6)), attempts=1, timeout_s=1)
+    assert Counter(map(type, results)) == {ChatAnswer: 3, ChatError: 3}
     assert {str(result) for result in results if isinstance(result, ChatError)} == {
         "no usable answer of model 'm' (timeout_s=1): no answer in time. Raise --timeout"
         " (timeout_s), or lower --concurrency (64) to what the server does at once."
@@ -215,18 +238,6 @@ def test_a_forked_process_has_connections_of_its_own():
         assert spending(settings).spent.calls == 2
 
 
-def body_of(choice):
-    return json.dumps({"choices": [choice]}).encode()
-
-
-def read_body(choice):
-    return wire.parse_answer(body_of(choice), "application/json").result
-
-
-def no_answer(content, ending=None, **message):
-    return body_of({"message": {"content": content, **message}, "finish_reason": ending})
-
-
 @pytest.mark.parametrize(
     ("body", "says"),
     [
@@ -263,7 +274,7 @@ def test_a_body_that_holds_no_answer_says_why_and_what_helps(body, says):
 
 
 def test_half_a_character_at_the_end_of_an_answer_is_mended():
-    answer = read_body({"message": {"content": "I hear you \ud83d"}, "finish_reason": "length"})
+    answer = wire.parse_answer(no_answer("I hear you \ud83d", "length"), "application/json").result
     assert isinstance(answer, ChatAnswer)
     assert answer.text == "I hear you \ufffd"
 

@@ -13,7 +13,6 @@ from contextlib import closing
 import pytest
 from asking import KEY, ask_chat
 from commands import invoke, invoke_well
-from faulty_server import Faults, FaultyServer
 from pydantic import SecretStr
 
 from rlver_gym.llm_client import connect as shared
@@ -21,6 +20,7 @@ from rlver_gym.llm_client.connect import CachingClient, connect
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.testing import ChatServer, Refused
 from rlver_gym.util.errors import BudgetSpent, CacheError, ChatError, NotInCache, ServerUnreachable
 
 
@@ -80,8 +80,13 @@ def test_a_run_is_repeated_without_its_server_failures_included(path):
     def run(settings):
         return texts(ask_chat(connect(settings), *requests))
 
-    faults = Faults(0.5, only={"server_error", "truncated", "refusal"}, seed=1)
-    with FaultyServer(lambda body: f"re {body['messages'][0]['content']}", faults=faults) as server:
+    def fail_at_some(body):
+        number = int(body["messages"][0]["content"])
+        if number % 3 == 0:
+            raise Refused(500, "The server had an error.")
+        return " " if number % 3 == 1 else f"re {number}"
+
+    with ChatServer(fail_at_some) as server:
         live = ChatSettings(
             base_url=server.base_url, api_key=SecretStr(KEY), attempts=2, response_cache=path
         )

@@ -1,57 +1,54 @@
 """The embedded user: pure, explained, in character, and not to be had with phrases."""
 
+import re
+
 import numpy as np
 import pytest
 
 from rlver_gym import EmpathySession, HiddenNeed, env_card, make_agent
 from rlver_gym.core.dialogue import ReasonCode
 from rlver_gym.core.words import is_short, sentences
+from rlver_gym.environment.rollout import run_episode
 from rlver_gym.library.personas import library
+from rlver_gym.people.card_check import NAMES_OF_NEEDS
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded.hear import hear, hear_many
 from rlver_gym.util.files import load_json
 
 DEMO = library().ids("demo")
-
+CARD = env_card("RLVER-Empathy-v0")
 
 WELCOME = "Ten days, and your feet still know where he used to lie. I'm so sorry. What was he like?"
 """What Elias (the persona of `conftest`) is glad to hear."""
 
 
-def held(persona_id, agent, seed=0, env="SAGE-Sentient-v0"):
+def held(persona_id, agent, seed=0):
     persona = library().get(persona_id)
-    session = EmpathySession(EmbeddedUser(), persona, env_card(env), seed)
-    supporter = make_agent(agent, persona, seed)
+    session = EmpathySession(EmbeddedUser(), persona, env_card("SAGE-Sentient-v0"), seed)
+    return run_episode(session, make_agent(agent, persona, seed))
+
+
+def begin(persona, card=CARD, user=None):
+    session = EmpathySession(user or EmbeddedUser(), persona, card, 0)
     session.start()
-    while session.outcome is None:
-        session.reply(supporter.reply(tuple(session.dialogue.messages())))
     return session
 
 
-def first_turn(persona, utterance, need=None):
-    if need:
-        persona = persona.model_copy(
-            update={"need": need, "id": f"{persona.id}-{need.value.replace('_', '-')}"}
-        )
-    session = EmpathySession(EmbeddedUser(), persona, env_card("RLVER-Empathy-v0"), 0)
-    session.start()
-    return session.reply(utterance)
+def first_turn(persona, utterance):
+    return begin(persona).reply(utterance)
 
 
-@pytest.mark.parametrize(
-    "agent",
-    "oracle adaptive listener comfort praise advice silent echo gibberish".split(),
-)
+EVERYONE = "oracle adaptive listener comfort praise advice silent echo gibberish".split()
+
+
+@pytest.mark.parametrize("agent", EVERYONE)
 @pytest.mark.parametrize("persona_id", DEMO[:4])
 def test_reasons_add_up_exactly(persona_id, agent):
     session = held(persona_id, agent)
     before = session.scene.card.start
     for turn in session.dialogue.turns:
-        assert (
-            sum(reason.points for reason in turn.appraisal.reasons)
-            == turn.appraisal.change
-            == turn.emotion - before
-        )
+        points = sum(reason.points for reason in turn.appraisal.reasons)
+        assert points == turn.appraisal.change == turn.emotion - before
         assert all(reason.points and reason.note for reason in turn.appraisal.reasons)
         assert turn.appraisal.thought
         before = turn.emotion
@@ -69,44 +66,26 @@ def test_no_sentence_is_said_twice_in_a_dialogue(agent, split):
     for seed, persona_id in enumerate(library().ids(split)):
         lines = held(persona_id, agent, seed).dialogue.user_lines
         said = [one.casefold() for line in lines for one in sentences(line) if not is_short(one)]
-        assert len(said) == len(set(said)), (
-            persona_id,
-            seed,
-            [one for one in said if said.count(one) > 1],
-        )
+        assert not [one for one in said if said.count(one) > 1], (persona_id, seed)
 
 
 def test_the_same_words_give_the_same_dialogue_and_the_seed_only_the_wording():
-    once, again, other = (
-        held(DEMO[0], "listener", 1),
-        held(DEMO[0], "listener", 1),
-        held(DEMO[0], "listener", 2),
-    )
-    assert once.dialogue == again.dialogue
-    assert once.dialogue != other.dialogue
+    once, again, other = (held(DEMO[0], "listener", seed).dialogue for seed in (1, 1, 2))
+    assert once == again != other
 
 
 def test_the_user_keeps_no_state_between_dialogues(persona):
-    user, card = EmbeddedUser(), env_card("RLVER-Empathy-v0")
-    alone = EmpathySession(user, persona, card, 0)
-    alone.start()
-    expected = [
-        alone.reply(words)
-        for words in ("Tell me more about it.", "That must hurt.", "What happened then?")
-    ]
-    pair = [EmpathySession(user, persona, card, 0) for _ in range(2)]
-    for session in pair:
-        session.start()
-    turns = [
-        (pair[0].reply(words), pair[1].reply("Stop whining."))[0]
-        for words in ("Tell me more about it.", "That must hurt.")
-    ]
-    assert [*turns, pair[0].reply("What happened then?")] == expected
+    user, words = EmbeddedUser(), ("Tell me more about it.", "That must hurt.", "What then?")
+    alone, one, other = (begin(persona, user=user) for _ in range(3))
+    turns = []
+    for each in words:
+        turns.append(one.reply(each))
+        other.reply("Stop whining.")
+    assert turns == [alone.reply(each) for each in words]
 
 
 def test_saying_the_same_again_costs_and_earns_nothing(persona):
-    session = EmpathySession(EmbeddedUser(), persona, env_card("RLVER-Empathy-v0"), 0)
-    session.start()
+    session = begin(persona)
     assert session.reply(WELCOME).appraisal.change > 0
     again = session.reply(WELCOME).appraisal
     assert again.change < 0
@@ -116,21 +95,13 @@ def test_saying_the_same_again_costs_and_earns_nothing(persona):
 @pytest.mark.parametrize("need", list(HiddenNeed))
 def test_what_serves_the_need_beats_what_serves_anyone(need):
     gains = []
+    kind = "I'm so sorry. Stay strong, everything will be okay, you are not alone."
     for persona_id in DEMO:
-        persona = library().get(persona_id)
-        oracle = make_agent("oracle", persona.model_copy(update={"need": need}), 0)
-        session = EmpathySession(
-            EmbeddedUser(),
-            persona.model_copy(update={"need": need}),
-            env_card("RLVER-Empathy-v0"),
-            0,
-        )
-        session.start()
-        served = session.reply(oracle.reply(tuple(session.dialogue.messages()))).appraisal.change
-        kind = first_turn(
-            persona, "I'm so sorry. Stay strong, everything will be okay, you are not alone.", need
-        ).appraisal.change
-        gains.append(served - kind)
+        persona = library().get(f"{persona_id}/{need}")
+        opening = tuple(begin(persona).dialogue.messages())
+        said = (make_agent("oracle", persona, 0).reply(opening), kind)
+        served, plain = (first_turn(persona, words).appraisal.change for words in said)
+        gains.append(served - plain)
     assert min(gains) > 0
     assert sum(gains) / len(gains) >= 4
 
@@ -216,12 +187,8 @@ def test_a_reason_is_reacted_to_alike_whether_it_is_sure_or_not():
 
 
 def test_texts_are_heard_side_by_side_as_alone():
-    texts = [
-        WELCOME,
-        "",
-        "…",
-        *(f"{WELCOME} And number {number}, what of that?" for number in range(40)),
-    ]
+    many = (f"{WELCOME} And number {number}, what of that?" for number in range(40))
+    texts = [WELCOME, "", "…", *many]
     names = frozenset({"elias"})
     for text, heard in zip(texts, hear_many(texts, [names] * len(texts)), strict=True):
         assert [np.asarray(value, object).tolist() for value in heard] == [
@@ -230,19 +197,15 @@ def test_texts_are_heard_side_by_side_as_alone():
 
 
 def test_a_dialogue_that_is_over_remembers_nothing(persona):
-    session = EmpathySession(EmbeddedUser(), persona, env_card("RLVER-Empathy-v0"), 0)
-    session.start()
+    session = begin(persona)
     while session.outcome is None:
         session.reply(WELCOME)
         assert (session.dialogue.memory.now is None) == (session.outcome is not None)
 
 
 def test_keywords_without_language_earn_nothing(persona):
-    soup = " ".join(
-        group.split("|")[0]
-        for _, anchor in persona.situation.anchors.each()
-        for group in anchor.words
-    )
+    groups = [group for _, anchor in persona.situation.anchors.each() for group in anchor.words]
+    soup = " ".join(group.split("|")[0] for group in groups)
     assert first_turn(persona, soup).appraisal.change < 0
 
 
@@ -258,13 +221,11 @@ def test_torn_phrases_are_no_language(persona):
 
 
 def test_half_a_heap_costs_half(persona):
-    whole = WELCOME
     heap = "That of you lonely to carry carry that must you hurt that that you of worn with by."
-    mixed = first_turn(persona, f"{whole} {heap}").appraisal
-    assert (
-        0 > points_for("broken", mixed) > points_for("broken", first_turn(persona, heap).appraisal)
-    )
-    assert mixed.change < first_turn(persona, whole).appraisal.change
+    said = (f"{WELCOME} {heap}", heap, WELCOME)
+    mixed, broken, whole = (first_turn(persona, words).appraisal for words in said)
+    assert 0 > points_for("broken", mixed) > points_for("broken", broken)
+    assert mixed.change < whole.change
 
 
 def points_for(code, appraisal):
@@ -272,37 +233,24 @@ def points_for(code, appraisal):
 
 
 def test_their_own_words_given_back_cost(persona):
-    session = EmpathySession(EmbeddedUser(), persona, env_card("RLVER-Empathy-v0"), 0)
-    appraisal = None
-    opening = session.start()
-    appraisal = session.reply(opening).appraisal
+    session = begin(persona)
+    appraisal = session.reply(session.dialogue.opening).appraisal
     assert appraisal.change < 0
     assert "copies" in [reason.code for reason in appraisal.reasons]
 
 
 def test_a_challenging_user_warms_less(persona):
-    card = env_card("RLVER-Empathy-v0")
     changes = []
     for difficulty in ("moderate", "challenging"):
-        session = EmpathySession(
-            EmbeddedUser(), persona, card.model_copy(update={"difficulty": difficulty}), 0
-        )
-        session.start()
-        reasons = session.reply(WELCOME).appraisal.reasons
+        card = CARD.model_copy(update={"difficulty": difficulty})
+        reasons = begin(persona, card).reply(WELCOME).appraisal.reasons
         changes.append(sum(one.points for one in reasons if one.code != ReasonCode.ROUNDING))
     assert changes[1] < changes[0]
 
 
 @pytest.mark.slow
 def test_the_need_is_never_named_by_anyone():
-    import re
-
-    from rlver_gym.people.card_check import NAMES_OF_NEEDS
-
     for persona_id in library().ids():
-        persona = library().get(persona_id)
+        names = rf"\b(?:{NAMES_OF_NEEDS[library().get(persona_id).need]})\b"
         for line in held(persona_id, "listener").dialogue.user_lines:
-            assert not re.search(rf"\b(?:{NAMES_OF_NEEDS[persona.need]})\b", line, re.IGNORECASE), (
-                persona_id,
-                line,
-            )
+            assert not re.search(names, line, re.IGNORECASE), (persona_id, line)

@@ -139,51 +139,14 @@ def test_who_listened_mostly_ends_above_the_start_and_far_above_stock_phrases_wi
     assert sum(honest) / len(honest) > sum(tricks) / len(tricks) + 20
 
 
-KIND_WORDS_ONCE_MISHEARD = [
-    ("paul-they-stop-talking", "It isn't really your fault that they go quiet, Paul."),
-    (
-        "paul-they-stop-talking",
-        "You shouldn't have to carry this alone. Nobody deserves to be shut out at work.",
-    ),
-    (
-        "paul-they-stop-talking",
-        "That was stupid of them, leaving you out of the farewell. I'm on your side.",
-    ),
-    (
-        "mei-the-retake",
-        (
-            "Three points. It says nothing about you being lazy or dim; you sat there and did the"
-            " thing, twice."
-        ),
-    ),
-    ("paul-day-forty", "I won't tell you to relax or move on. Just talk, I've got all evening."),
-    (
-        "idris-by-thirty",
-        (
-            "You must feel so trapped, with the whole family told you're getting married and your"
-            " mother ill over it."
-        ),
-    ),
-    (
-        "idris-by-thirty",
-        (
-            "I don't think it's funny at all. It sounds desperately lonely, being married off by"
-            " everyone."
-        ),
-    ),
-    (
-        "paul-they-stop-talking",
-        "You sat at that table all week, and shut up and did the work while they whispered.",
-    ),
-    ("paul-they-stop-talking", "You did more than they asked of you, I'll give you that."),
-    (
-        "paul-they-stop-talking",
-        "And the photo on the fridge, where you have to look at it every day. That's cruel.",
-    ),
-]
+KIND_WORDS = json.loads((DATA / "kind_words_en.json").read_text(encoding="utf-8"))
+"""By persona what was once misheard."""
 
 
-@pytest.mark.parametrize(("persona_id", "reply"), KIND_WORDS_ONCE_MISHEARD)
+@pytest.mark.parametrize(
+    ("persona_id", "reply"),
+    [(who, reply) for who, replies in KIND_WORDS.items() for reply in replies],
+)
 def test_negation_and_target_are_heard(persona_id, reply):
     """A negated insult, an insult to others, or a word of the person's own is no offence."""
     appraisal = begun(persona_id).reply(reply).appraisal
