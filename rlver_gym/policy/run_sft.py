@@ -35,7 +35,13 @@ from rlver_gym.policy.models.distributed import (
     rank,
     unwrap,
 )
-from rlver_gym.policy.models.model import export_model, load_model, load_tokenizer, uses_bf16
+from rlver_gym.policy.models.model import (
+    explain_slow_bf16,
+    export_model,
+    load_model,
+    load_tokenizer,
+    uses_bf16,
+)
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.trajectory import Trajectory
 from rlver_gym.policy.prompt import pin_prompt
@@ -97,6 +103,8 @@ def teach(
         how = config.epochs, config.highest_lr, config.seed
         if draft:
             write_atomically(out / SETTINGS, json.dumps(settings, indent=2), TrainingError)
+            if note := explain_slow_bf16(config.dtype):
+                SafeConsole(stderr=True).print(note, soft_wrap=True)
         with stop.listen():
             _learn_and_record(SupervisedLearner(actor, learned, *how), held_out, config, out, stop)
         if draft:

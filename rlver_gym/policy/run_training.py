@@ -33,6 +33,7 @@ from rlver_gym.policy.models.distributed import (
     rank,
     ranks,
 )
+from rlver_gym.policy.models.model import explain_slow_bf16
 from rlver_gym.policy.prompt import pin_prompt
 from rlver_gym.policy.reference import (
     RewardOveroptimisationCheck,
@@ -75,7 +76,8 @@ def run_training(
             if latest := checkpoints.latest():
                 load(learner, latest)
             with stop.listen():
-                notes = [_ANEW if resume and not latest else "", note]
+                anew = _ANEW if resume and not latest else ""
+                notes = [anew, note, explain_slow_bf16(config.dtype)]
                 _run_and_record(learner, folder, checkpoints, track, notes)
         except StopRequested:
             with handle_stops(lambda *_: None):

@@ -16,7 +16,13 @@ from rlver_gym.environment.rollout import rollout, run_episode
 from rlver_gym.library.personas import library
 from rlver_gym.policy.models.agent import HFAgent, ReplyConfig
 from rlver_gym.policy.models.local_models import find_local_model
-from rlver_gym.policy.models.model import export_model, find_causal_lm, load_model, load_tokenizer
+from rlver_gym.policy.models.model import (
+    explain_slow_bf16,
+    export_model,
+    find_causal_lm,
+    load_model,
+    load_tokenizer,
+)
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
 from rlver_gym.policy.models.tiny_model import (
     build_tiny_model,
@@ -58,6 +64,28 @@ def test_the_tiny_model_is_decided_by_its_seed(tiny_folder, tmp_path):
         len({(folder / "tokenizer.json").read_bytes() for folder in (tiny_folder, same, other)})
         == 1
     )
+
+
+X86 = {"architecture": "x86_64", "avx512_bf16": False, "amx_bf16": False}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "has", "is_told"),
+    [
+        ("bfloat16", X86, True),
+        ("bfloat16", X86 | {"avx512_bf16": True}, False),
+        ("bfloat16", X86 | {"amx_bf16": True}, False),
+        ("bfloat16", {"architecture": "aarch64"}, False),
+        ("float32", X86, False),
+        ("auto", X86, False),
+    ],
+)
+def test_who_asks_for_bfloat16_hears_where_the_processor_only_imitates_it(
+    monkeypatch, dtype, has, is_told
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has)
+    assert ("--dtype float32" in explain_slow_bf16(dtype)) is is_told
 
 
 def test_a_local_model_is_made_once(monkeypatch, tmp_path):

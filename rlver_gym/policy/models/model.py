@@ -3,7 +3,7 @@
 import copy
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from pickle import PickleError
@@ -33,6 +33,8 @@ _LOAD_ERRORS = (
 )
 """What the loaders make of files that are damaged, or need a package that is not here."""
 _MAX_CHARS = 300
+_BF16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
+"""What multiplies in bfloat16 on x86, as torch.cpu.get_capabilities names it."""
 
 
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
@@ -85,6 +87,20 @@ def load_model(
 
 def uses_bf16(dtype: Dtype) -> bool:
     return dtype == "bfloat16" or (dtype == "auto" and torch.cuda.is_available())
+
+
+def explain_slow_bf16(dtype: Dtype) -> str:
+    """What to know where bfloat16 was asked for and this processor only imitates it; else ""."""
+    if not uses_bf16(dtype) or torch.cuda.is_available():
+        return ""
+    has: Mapping[str, Any] = torch.cpu.get_capabilities()
+    if has.get("architecture") != "x86_64" or any(map(has.get, _BF16_INSTRUCTIONS)):
+        return ""
+    return (
+        "bfloat16 on a processor without its instructions (avx512_bf16 or amx_bf16 in lscpu):"
+        " learning takes several times as long as with --dtype float32, which takes twice the"
+        " memory."
+    )
 
 
 def make_bf16_copy(lm: PreTrainedModel) -> PreTrainedModel:
