@@ -6,10 +6,9 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
@@ -24,25 +23,20 @@ from rlver_gym.users.embedded.rules import VOID
 from rlver_gym.users.embedded_user import EmbeddedUser
 from rlver_gym.util.errors import UnknownName, UserFailed, pip_install
 
-if TYPE_CHECKING:
-    from rlver_gym.users.reader_states import FrozenStates
-
 SHIPPED = Path(__file__).with_name("reader_head.npz")
-_CLIPPING_CODES = (ReasonCode.ROUNDING, ReasonCode.LIMIT, ReasonCode.SCALE_END)
+_CLIPPING_CODES = ReasonCode.ROUNDING, ReasonCode.LIMIT, ReasonCode.SCALE_END
 """Reasons that are found anew for the mixed change."""
-_MOST = (*(len(FACTORS) - 1) * (4.0,), 1.0)
-"""Of each factor; the last is a share."""
-_FARTHEST, _RAMP = 99.0, 0.25
-"""The greatest distance that is told, and over how much of it doubt becomes whole."""
+_LEAST = np.array([-MAX_CHANGE, *[0] * len(FACTORS), 0])
+"""Of a reading's change, its six factors (the last is a share) and its distance."""
+_MOST = np.array([MAX_CHANGE, *[4] * (len(FACTORS) - 1), 1, 99])
+_RAMP = 0.25
+"""Over how much of the distance doubt becomes whole."""
 _KEPT_READINGS = 1 << 14
 _TOLERANCE = 1.0
 """Points by which the same base may read otherwise on another machine or in another precision."""
 _ABOUT = {"base", "fingerprint", "layout", "depths", "embedded", "read", "constant"}
-_NOTE = re.compile(
-    r"read as ([+-]\d+\.\d\d) \("
-    + ", ".join(rf"{name} (\d\.\d\d)" for name in FACTORS)
-    + r"\), distance (\d+\.\d\d)"
-)
+_RATED = ", ".join(rf"{name} (\d\.\d\d)" for name in FACTORS)
+_NOTE = re.compile(rf"read as ([+-]\d+\.\d\d) \({_RATED}\), distance (\d+\.\d\d)")
 
 
 class Reading(NamedTuple):
@@ -55,26 +49,26 @@ class Reading(NamedTuple):
     distance: float
     """From all that was rated; above 1 it is doubted."""
 
+    @classmethod
+    def bound(cls, values: np.ndarray) -> "Reading":
+        """Of change, factors and distance."""
+        change, *ratings, distance = (values.clip(_LEAST, _MOST).round(2) + 0.0).tolist()  # no -0.0
+        return cls(change, tuple(ratings), distance)
+
+    @classmethod
+    def parse(cls, note: str) -> "Reading":
+        """Of a note; ValueError for what `note` does not write."""
+        match = _NOTE.fullmatch(note)
+        reading = cls.bound(np.array(match.groups(), float)) if match else None
+        if reading is None or reading.note() != note:
+            raise ValueError(f"{note[:80]!r} holds no reading")
+        return reading
+
     def note(self) -> str:
         """As it stands in a reason."""
         pairs = zip(FACTORS, self.ratings, strict=True)
         rated = ", ".join(f"{name} {value:.2f}" for name, value in pairs)
         return f"read as {self.change:+.2f} ({rated}), distance {self.distance:.2f}"
-
-    @classmethod
-    def parse(cls, note: str) -> "Reading":
-        """Of such a note; ValueError when it is none."""
-        match = _NOTE.fullmatch(note)
-        if match is None:
-            raise ValueError(f"{note[:80]!r} holds no reading")
-        change, *ratings, distance = map(float, match.groups())
-        reading = cls(change, tuple(ratings), distance)
-        is_bounded = abs(change) <= MAX_CHANGE and distance <= _FARTHEST
-        if not is_bounded or any(x > most for x, most in zip(ratings, _MOST, strict=True)):
-            raise ValueError(f"{note[:80]!r} is beyond what is read")
-        if reading.note() != note:
-            raise ValueError(f"{note[:80]!r} is not written as readings are")
-        return reading
 
 
 class Head(NamedTuple):
@@ -106,14 +100,12 @@ class Head(NamedTuple):
                 parts = [file[name].astype(np.float32) for name in cls._fields[2:]]
             head = cls(about, hashlib.sha256(data).hexdigest()[:12], *parts)
             count, outputs = len(head.mean), 1 + len(FACTORS)
-            shapes = [(count,), (count,), (count, outputs), (outputs,)]
-            if [part.shape for part in parts[:4]] != shapes or len(head.basis) != count:
-                raise ValueError("its arrays do not fit together")
-            if not all(np.isfinite(part).all() for part in parts) or not head.near > 0:
-                raise ValueError("its numbers cannot be")
-            if not set(about) >= _ABOUT:
-                raise ValueError("it does not say what it was made for")
-        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
+            shapes = [(count,), (count,), (count, outputs), (outputs,), (count,)]
+            fits = [part.shape for part in (*parts[:4], head.basis[:, 0])] == shapes
+            is_sane = all(np.isfinite(part).all() for part in parts) and head.near > 0
+            if not (fits and is_sane and set(about) >= _ABOUT):
+                raise ValueError("what it holds does not fit together")
+        except (OSError, ValueError, LookupError, TypeError, EOFError, BadZipFile) as error:
             raise UserFailed(
                 f"{path} cannot be read as a reader's head ({error}). Make one: python"
                 " research/fit_reader.py BASE --out HEAD.npz"
@@ -127,11 +119,8 @@ class Head(NamedTuple):
         squares = (standard**2).sum(1) - ((standard @ self.basis) ** 2).sum(1)
         if not np.isfinite(values).all():
             raise UserFailed("the reader's base gives states that are not finite.")
-        changes = values[:, 0].clip(-MAX_CHANGE, MAX_CHANGE)
-        rated = values[:, 1:].clip(0, _MOST)
-        distances = (np.sqrt(squares.clip(0)) / self.near).clip(0, _FARTHEST)
-        table = np.column_stack([changes, rated, distances]).astype(float).round(2) + 0.0  # no -0.0
-        return [Reading(row[0], tuple(row[1:-1]), row[-1]) for row in table.tolist()]
+        table = np.column_stack([values, np.sqrt(squares.clip(0)) / self.near]).astype(float)
+        return [Reading.bound(row) for row in table]
 
 
 def doubt(distance: Any) -> Any:
@@ -157,22 +146,15 @@ class ReaderUser(EmbeddedUser):
         dtype: str = "bfloat16",
     ) -> None:
         """`head`: a file of `research/fit_reader.py`, None for the shipped one; `base`: a folder or
-        a hub name; `device`: "auto", "cpu", "cuda:0"; `dtype`: "bfloat16", or
-        "float32" where a CPU does not compute in it.
+        a hub name; `device`: "auto", "cpu", "cuda:0"; `dtype`: "bfloat16", or "float32" where a CPU
+        does not compute in it.
 
         The base is loaded when a dialogue first opens, once in a process. Where a policy is that
         base with adapters, it is the policy without them, and need not be named.
         """
-        super().__init__()
-        if head is None and not SHIPPED.exists():
-            raise UnknownName(
-                "no head of the reader is shipped: make one for a base of yours (python"
-                ' research/fit_reader.py BASE --out HEAD.npz), then user="reader:HEAD.npz",'
-                " base=BASE. See docs/reader.md."
-            )
-        self.head = Head.load(Path(head) if head else SHIPPED)
-        self._base, self._device, self._dtype = base, device, dtype
-        self._states: FrozenStates | None = None
+        self.head = Head.load(Path(head or SHIPPED))
+        self._base = base, device, dtype
+        self._states: Any = None
         self._readings: dict[tuple[int, ...], Reading] = {}
         self.version = f"{self.version}/{self.head.hash}/{self.head.about['fingerprint']}"
 
@@ -180,24 +162,19 @@ class ReaderUser(EmbeddedUser):
         """See `EmbeddedUser.open`. UnknownName where no base is named or the packages that read are
         missing, UserFailed for another base, so that no dialogue begins.
         """
-        for name in ("torch", "transformers"):
-            if find_spec(name) is None:
-                raise UnknownName(f"the reader needs the package {name}: {pip_install('reader')}.")
         self._load()
         return super().open(scene, emotion)
 
     def read(self, asked: Sequence[tuple[Persona, Dialogue]]) -> list[Reading]:
         """Read the last utterances of several dialogues at once."""
-        states = self._load()
+        states, known = self._load(), self._readings
         places = [states.lay_out(persona, dialogue) for persona, dialogue in asked]
-        new = list({one.tokens: one for one in places if one.tokens not in self._readings}.values())
-        if len(self._readings) + len(new) > _KEPT_READINGS:
-            self._readings.clear()
-            new = list({one.tokens: one for one in places}.values())
+        if len(known) > _KEPT_READINGS:
+            known.clear()
+        new = {place.tokens: place for place in places if place.tokens not in known}
         if new:
-            read = self.head.read(states.read(new))
-            self._readings |= {one.tokens: each for one, each in zip(new, read, strict=True)}
-        return [self._readings[one.tokens] for one in places]
+            known.update(zip(new, self.head.read(states.read([*new.values()])), strict=True))
+        return [known[place.tokens] for place in places]
 
     def hear_moments(self, moments: Sequence[Moment]) -> None:
         """See `EmbeddedUser.hear_moments`; what was said is read in one batch."""
@@ -215,51 +192,37 @@ class ReaderUser(EmbeddedUser):
         """
         return _RecordedReader(self, turns, rerun)
 
-    def _read(self, persona: Persona, dialogue: Dialogue) -> Reading:
-        return self.read([(persona, dialogue)])[0]
-
     def _reasons(self, scene: Scene, emotion: int, dialogue: Dialogue) -> tuple[Reason, ...]:
         reasons = super()._reasons(scene, emotion, dialogue)
         if scene.card.is_chat or any(reason.code in VOID for reason in reasons):
             return reasons  # it was fitted to talks about burdens
-        reading, ledger, about = self._read(scene.persona, dialogue), Ledger(), self.head.about
+        (reading,), about, ledger = (
+            self.read([(scene.persona, dialogue)]),
+            self.head.about,
+            Ledger(),
+        )
         kept = [reason for reason in reasons if reason.code not in _CLIPPING_CODES]
-        felt = sum(reason.points for reason in kept)
         for reason in kept:
             ledger.add(reason.code, reason.points * about["embedded"], reason.note)
         quarters = round((reading.change * about["read"] + about["constant"]) * 4)
         # Also when it is 0: the record needs it.
         ledger.reasons.append(Reason(ReasonCode.READER, quarters / 4, reading.note()))
+        felt = sum(reason.points for reason in kept)
         worse = min(0.0, min(felt, reading.change) - ledger.total)
         far = float(doubt(reading.distance))
         ledger.add(ReasonCode.DOUBT, far * worse, "unlike anything that was rated")
         round_and_clip(ledger, emotion)
         return tuple(ledger.reasons)
 
-    def _load(self) -> "FrozenStates":
+    def _load(self) -> Any:
         if self._states is None:
-            # torch takes seconds
-            from rlver_gym.users.reader_states import LAYOUT, find_states  # noqa: PLC0415
-
-            about = self.head.about
-            states = find_states(self._base, tuple(about["depths"]), self._device, self._dtype)
-            if states is None:
-                raise UnknownName(
-                    "the reader reads with a model that is not in the package: name the one that"
-                    f" its head was made for, {about['base']}, as a folder or a hub name (base=...,"
-                    " --user-option base=...), or make a head for another, such as"
-                    " Qwen/Qwen2.5-0.5B-Instruct: python research/fit_reader.py BASE, then"
-                    " reader:HEAD."
-                )
-            there = states.fingerprints()[max(about["depths"]) - 1]
-            if (there, LAYOUT) != (about["fingerprint"], about["layout"]):
-                raise UserFailed(
-                    f"the reader's head was made for {about['base']} ({about['fingerprint']},"
-                    f" layout {about['layout']}), and {self._base or 'the policy'} is another model"
-                    f" ({there}, layout {LAYOUT}). Name that base, or make a head for this one:"
-                    " python research/fit_reader.py BASE, then reader:HEAD."
-                )
-            self._states = states
+            try:
+                # torch takes seconds
+                from rlver_gym.users.reader_states import find_states  # noqa: PLC0415
+            except ImportError as error:
+                missing = f"the reader needs the package {error.name}: {pip_install('reader')}."
+                raise UnknownName(missing) from error
+            self._states = find_states(self.head.about, *self._base)
         return self._states
 
 
@@ -270,29 +233,28 @@ class _RecordedReader(ReaderUser):
         self.__dict__.update(user.__dict__)
         self._turns, self._again = turns, user if rerun else None
 
-    def open(self, scene: Scene, emotion: int) -> str:
-        """Without base and packages: what was read is recorded."""
-        return EmbeddedUser.open(self, scene, emotion)
-
     def read_ahead(self, moments: Sequence[Moment]) -> None:
         """Nothing: what was read is recorded."""
 
-    def _read(self, persona: Persona, dialogue: Dialogue) -> Reading:
+    def read(self, asked: Sequence[tuple[Persona, Dialogue]]) -> list[Reading]:
+        """UserFailed where the record holds none."""
+        return [self._find(persona, dialogue) for persona, dialogue in asked]
+
+    def _load(self) -> None:
+        """Without base and packages."""
+
+    def _find(self, persona: Persona, dialogue: Dialogue) -> Reading:
         at = len(dialogue.turns)
         turn = self._turns[at]
         appraisals = {x.utterance: x.appraisal for x in (*turn.siblings, turn)}
         appraisal = appraisals.get(dialogue.utterance or "", turn.appraisal)
-        notes = [reason.note for reason in appraisal.reasons if reason.code == ReasonCode.READER]
         try:
-            (note,) = notes
+            (note,) = [x.note for x in appraisal.reasons if x.code == ReasonCode.READER]
             recorded = Reading.parse(note)
         except ValueError as error:
             raise UserFailed(f"turn {at + 1} records no reading ({error}).") from error
-        if self._again is not None:
-            now = self._again.read([(persona, dialogue)])[0]
-            if abs(now.change - recorded.change) > _TOLERANCE:
-                raise UserFailed(
-                    f"turn {at + 1} was read as {recorded.change:+.2f}, now it is"
-                    f" {now.change:+.2f}."
-                )
+        now = self._again.read([(persona, dialogue)])[0] if self._again else recorded
+        if abs(now.change - recorded.change) > _TOLERANCE:
+            change = f"{recorded.change:+.2f}, now it is {now.change:+.2f}"
+            raise UserFailed(f"turn {at + 1} was read as {change}.")
         return recorded

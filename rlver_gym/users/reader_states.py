@@ -3,10 +3,10 @@ over beginnings are kept: a reply costs its own tokens.
 """
 
 import hashlib
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import lru_cache, partial
+from itertools import pairwise, takewhile
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -15,11 +15,12 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 from torch.nn.functional import pad
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoConfig, AutoModel, AutoTokenizer, DynamicCache
 
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import NEEDS_IN_WORDS, Persona
-from rlver_gym.util.errors import UserFailed
+from rlver_gym.util.errors import UnknownName, UserFailed
 from rlver_gym.util.model_cache import (
     SHARED,
     find_cache_argument_name,
@@ -39,6 +40,7 @@ _LONGEST_REPLY = 512
 """Tokens that are read of a reply."""
 _SAMPLED = 256
 """Values of each tensor that a fingerprint looks at."""
+
 _LOADING_ERRORS = OSError, ValueError, AttributeError, RuntimeError, AssertionError, SafetensorError
 
 
@@ -46,25 +48,23 @@ class Place(NamedTuple):
     """A reply in its place, as tokens up to the mark of the person's turn."""
 
     tokens: tuple[int, ...]
-    start: int
-    """Of the reply."""
-    end: int
     cuts: tuple[int, ...]
-    """Lengths of the beginnings that other replies may share."""
-
-
-class _Pass(NamedTuple):
-    """Tokens that are run through, and the replies among them, with their indices."""
-
-    tokens: tuple[int, ...]
-    cuts: tuple[int, ...]
-    replies: list[tuple[int, Place]]
+    """0, and the lengths of its beginnings: who it is, then up to each reply and with it."""
+    mark: int
+    """Tokens of the mark."""
 
     @property
     def beginnings(self) -> list[tuple[int, ...]]:
-        """What may be taken from other passes, the longest last."""
-        first = min([place.start for _, place in self.replies], default=len(self.tokens) - 1)
-        return [self.tokens[:cut] for cut in self.cuts if cut <= first]
+        return [self.tokens[:cut] for cut in self.cuts[1:]]
+
+
+class _Segment(NamedTuple):
+    """What is kept of the tokens between two cuts."""
+
+    cache: Tensor
+    """[2, layers, heads, T, width] keys and values."""
+    states: Tensor
+    """[depths, T, width]"""
 
 
 class FrozenStates:
@@ -81,9 +81,8 @@ class FrozenStates:
         self._without_adapters = without_adapters
         self.model, self.tokenizer, self.depths = model, tokenizer, tuple(depths)
         self.width = model.config.hidden_size
-        self._cache_argument = find_cache_argument_name(model)
-        self._kept: dict[tuple[int, ...], Tensor] = {}
-        self._states: dict[int, Tensor] = {}
+        self._kept: dict[tuple[int, ...], _Segment] = {}
+        """The last segment of each beginning, those used last at the end."""
         self._lock = Lock()
         self._tokenize = lru_cache(maxsize=1 << 14)(self._tokenize_text)
         if self.depths[-1] > (there := len(model.layers)):
@@ -103,15 +102,12 @@ class FrozenStates:
                 most = config.num_hidden_layers = min(depths[-1], config.num_hidden_layers)
                 if getattr(config, "layer_types", None):
                     config.layer_types = config.layer_types[:most]
-                model, told = AutoModel.from_pretrained(
-                    base,
-                    config=config,
-                    dtype=getattr(torch, dtype),
-                    trust_remote_code=False,
-                    output_loading_info=True,
+                told = {"dtype": getattr(torch, dtype), "trust_remote_code": False}
+                model, loaded = AutoModel.from_pretrained(
+                    base, config=config, output_loading_info=True, **told
                 )
-            if told["missing_keys"]:
-                raise ValueError(f"it lacks weights, such as {min(told['missing_keys'])}")
+            if loaded["missing_keys"]:
+                raise ValueError(f"it lacks weights, such as {min(loaded['missing_keys'])}")
             return cls(model.requires_grad_(False).eval().to(device), tokenizer, depths)
         except _LOADING_ERRORS as error:
             raise UserFailed(
@@ -150,131 +146,83 @@ class FrozenStates:
         )
         begin, mark = self.tokenizer.bos_token_id, self._tokenize(f"\n{person.name}:")
         tokens = [*([] if begin is None else [begin]), *self._tokenize(about)]
-        cuts, start, end = [len(tokens)], 0, 0
+        cuts = [0, len(tokens)]
         tokens += mark
         said = (*dialogue.earlier_utterances, dialogue.utterance or "")
         for line, reply in zip(dialogue.user_lines, said, strict=True):
             tokens += self._tokenize(f" {line}") + self._tokenize("\nFriend:")
-            start = len(tokens)
-            tokens += self._tokenize(f" {reply}")[:_LONGEST_REPLY] or mark
-            end = len(tokens)
-            tokens += mark
-            cuts += [start, len(tokens)]
-        return Place(tuple(tokens), start, end, tuple(cuts))
+            cuts.append(len(tokens))
+            tokens += (self._tokenize(f" {reply}")[:_LONGEST_REPLY] or mark) + mark
+            cuts.append(len(tokens))
+        return Place(tuple(tokens), tuple(cuts), len(mark))
 
     def read(self, places: Sequence[Place]) -> np.ndarray:
         """The states of replies, [R, depths x kinds x width], in float32."""
-        read = np.zeros((len(places), len(self.depths) * NUM_KINDS * self.width), np.float32)
-        passes: list[_Pass] = []
-        # In this order what goes on from a place stands just before it.
-        for index in sorted(range(len(places)), key=lambda i: places[i].tokens, reverse=True):
-            tokens = places[index].tokens
-            if not passes or passes[-1].tokens[: len(tokens)] != tokens:
-                passes.append(_Pass(tokens, places[index].cuts, []))
-            passes[-1].replies.append((index, places[index]))
-        with self._lock, self._listen(), torch.inference_mode():
-            self._run(passes, read)
-        return read
+        todo = sorted(dict.fromkeys(places), key=lambda place: len(place.tokens))
+        with self._lock, self._without_adapters(), torch.inference_mode():
+            while todo := [place for place in todo if place.tokens not in self._kept]:
+                # of those that share what is missing the longest goes first, the others after it
+                first = {place.beginnings[len(self._find(place))]: place for place in todo}
+                batch, size = [*first.values()], max(1, _BATCH_TOKENS // len(todo[-1].tokens))
+                for at in range(0, len(batch), size):
+                    self._forward(batch[at : at + size])
+            read = []
+            for place in places:
+                states, mark = self._kept[place.tokens].states.float(), place.mark
+                kinds = states[:, :-mark].mean(1), states[:, -mark - 1], states[:, -1]
+                read.append(torch.stack(kinds, 1).flatten())
+            self._forget(places)
+        return torch.stack(read).cpu().numpy()
 
-    @contextmanager
-    def _listen(self) -> Iterator[None]:
-        """Keep the states of each pass; the model is as it was before anything learned."""
-        layers, was_training = self.model.layers, self.model.training
-        hooks = [
-            layers[depth - 1].register_forward_hook(partial(self._keep_states, depth))
-            for depth in self.depths
-        ]
-        self.model.eval()
-        try:
-            with self._without_adapters():
-                yield
-        finally:
-            self.model.train(was_training)
-            for hook in hooks:
-                hook.remove()
+    def _find(self, place: Place) -> list[_Segment]:
+        """What is kept of it, without a gap."""
+        known = takewhile(self._kept.__contains__, place.beginnings)
+        return [self._kept[beginning] for beginning in known]
 
-    def _run(self, passes: Sequence[_Pass], read: np.ndarray) -> None:
-        """Run through what several share first, then through the passes in batches."""
-        origin = {beginning: one for one in passes for beginning in one.beginnings}
-        count = Counter([beginning for one in passes for beginning in one.beginnings])
-        branches = set()
-        for one in passes:
-            several = [beginning for beginning in one.beginnings if count[beginning] > 1]
-            first = one.beginnings[: not self._find(one)]  # who it is, for the next time
-            branches |= {*(several[-1:] or first)}
-        missing = sorted(branches - self._kept.keys())
-        if missing:
-            self._run([origin[b]._replace(tokens=b, replies=[]) for b in missing], read)
-        batch: list[_Pass] = []
-        for one in sorted(passes, key=lambda one: len(one.tokens) - self._find(one)):
-            longest = max([len(other.tokens) for other in (*batch, one)])
-            if batch and longest * (len(batch) + 1) > _BATCH_TOKENS:
-                self._forward(batch, branches, read)
-                batch = []
-            batch.append(one)
-        self._forward(batch, branches, read)
-
-    def _find(self, one: _Pass) -> int:
-        """How many of its tokens need not be run through again."""
-        return max([len(b) for b in one.beginnings if b in self._kept], default=0)
-
-    def _forward(
-        self, batch: Sequence[_Pass], branches: set[tuple[int, ...]], read: np.ndarray
-    ) -> None:
-        before = [self._find(one) for one in batch]
-        most, new = max(before), max(len(p.tokens) - b for p, b in zip(batch, before, strict=True))
-        ids = torch.zeros(len(batch), new, dtype=torch.long)
-        mask = torch.zeros(len(batch), most + new, dtype=torch.long)
-        for row, (one, kept) in enumerate(zip(batch, before, strict=True)):
-            count = len(one.tokens) - kept
-            ids[row, :count] = torch.tensor(one.tokens[kept:])
-            mask[row, most - kept : most + count] = 1
-        device, cache = self.model.device, DynamicCache()
+    def _forward(self, places: Sequence[Place]) -> None:
+        """Keep the segments that are missing. What is kept before them is padded on the left."""
+        known = [self._find(place) for place in places]
+        before = [place.cuts[len(each)] for place, each in zip(places, known, strict=True)]
+        most, rows = max(before), list(zip(places, before, strict=True))
+        ids = pad_sequence([torch.tensor(x.tokens[kept:]) for x, kept in rows], batch_first=True)
+        mask = torch.zeros(len(places), most + ids.shape[1], dtype=torch.long)
+        for row, (place, kept) in enumerate(rows):
+            mask[row, most - kept : most - kept + len(place.tokens)] = 1
+        cache, states = DynamicCache(), []
         if most:
-            earlier = [self._kept.get(p.tokens[:b]) for p, b in zip(batch, before, strict=True)]
-            none = next(kept for kept in earlier if kept is not None)[..., :0, :]
-            earlier = [none if kept is None else kept for kept in earlier]
-            filled = torch.stack([pad(x, (0, 0, most - x.shape[-2], 0)) for x in earlier])
-            for layer in range(filled.shape[2]):
-                cache.update(filled[:, 0, layer], filled[:, 1, layer], layer)
-        self.model(
-            input_ids=ids.to(device),
-            attention_mask=mask.to(device),
-            position_ids=(torch.tensor(before)[:, None] + torch.arange(new)).to(device),
-            use_cache=True,
-            **{self._cache_argument: cache},
-        )
-        for row, (one, kept) in enumerate(zip(batch, before, strict=True)):
-            for index, place in one.replies:
-                start, end, turn = place.start - kept, place.end - kept, len(place.tokens) - kept
-                parts = read[index].reshape(len(self.depths), NUM_KINDS, self.width)
-                for part, depth in zip(parts, self.depths, strict=True):
-                    states = self._states[depth][row].float()
-                    kinds = states[start:end].mean(0), states[end - 1], states[turn - 1]
-                    part[:] = torch.stack(kinds).cpu().numpy()
-            beginning = one.tokens[:kept]
-            if kept and beginning != one.beginnings[0]:
-                if one.replies and beginning in branches:
-                    continue  # one of several replies: the next moment follows one of them at most
-                if beginning not in branches:
-                    self._kept.pop(beginning, None)  # a part of what is kept now
-            span = slice(most - kept, most + len(one.tokens) - kept)
-            layers: list[Any] = cache.layers
-            sides = [x.keys[row, :, span] for x in layers], [x.values[row, :, span] for x in layers]
-            self._keep(one.tokens, torch.stack([torch.stack(side) for side in sides]))
-        self._states.clear()
+            none = next(each[0] for each in known if each).cache[..., :0, :]
+            joined = [torch.cat([none, *(x.cache for x in each)], -2) for each in known]
+            padded = [pad(x, (0, 0, most - x.shape[-2], 0)) for x in joined]
+            for layer, (keys, values) in enumerate(torch.stack(padded, 2).transpose(0, 1)):
+                cache.update(keys, values, layer)
+        positions = torch.tensor(before)[:, None] + torch.arange(ids.shape[1])
+        told = {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
+        told = {name: value.to(self.model.device) for name, value in told.items()}
+        with ExitStack() as until_run:
+            until_run.callback(self.model.train, self.model.training)
+            self.model.eval()
+            for depth in self.depths:
+                hook = self.model.layers[depth - 1].register_forward_hook(partial(_add, states))
+                until_run.enter_context(hook)
+            self.model(**told, use_cache=True, **{find_cache_argument_name(self.model): cache})
+        layers: list[Any] = cache.layers
+        after = torch.stack(states, 1)
+        for row, (place, kept) in enumerate(rows):
+            for start, end in pairwise([cut for cut in place.cuts if cut >= kept]):
+                span = slice(most - kept + start, most - kept + end)
+                sides = [[x.keys[row, :, span], x.values[row, :, span]] for x in layers]
+                passed = torch.stack([torch.stack(pair) for pair in sides], 1)
+                own = after[row, :, start - kept : end - kept].clone()
+                self._kept[place.tokens[:end]] = _Segment(passed, own)
 
-    def _keep(self, tokens: tuple[int, ...], kept: Tensor) -> None:
-        self._kept[tokens] = kept
-        total = sum(map(len, self._kept))
-        for oldest in list(self._kept):
-            if total <= _KEPT_TOKENS:
-                break
-            total -= len(oldest)
-            del self._kept[oldest]
-
-    def _keep_states(self, depth: int, _module: Any, _inputs: Any, output: Any) -> None:
-        self._states[depth] = output[0] if isinstance(output, tuple) else output
+    def _forget(self, places: Sequence[Place]) -> None:
+        """What was used longest ago."""
+        for beginning in [each for place in places for each in place.beginnings[::-1]]:
+            if beginning in self._kept:
+                self._kept[beginning] = self._kept.pop(beginning)
+        total = sum(segment.states.shape[1] for segment in self._kept.values())
+        while total > _KEPT_TOKENS:
+            total -= self._kept.pop(next(iter(self._kept))).states.shape[1]
 
     def _tokenize_text(self, text: str) -> tuple[int, ...]:
         # What somebody says is never a mark of the model's own.
@@ -282,20 +230,38 @@ class FrozenStates:
         return tuple(told["input_ids"])
 
 
-def find_states(
-    base: str | None, depths: tuple[int, ...], device: str, dtype: str
-) -> FrozenStates | None:
-    """The states of a base, loaded once in a process: of a policy's model below its adapters where
-    that is the base, or where no base is named; None when there is none.
-    """
-    shared = SHARED.get(base) if base else next(iter(SHARED.values()), None)
-    if shared is not None:
-        if depths not in shared.readers:
-            shared.readers[depths] = FrozenStates(
-                shared.model, shared.tokenizer, depths, shared.without_adapters
-            )
-        return shared.readers[depths]
-    return _load_once(base, depths, device, dtype) if base else None
+def _add(states: list[Tensor], _module: Any, _inputs: Any, output: Any) -> None:
+    states.append(output[0] if isinstance(output, tuple) else output)
 
 
 _load_once = lru_cache(maxsize=1)(FrozenStates.load)
+
+
+def find_states(about: dict[str, Any], base: str | None, device: str, dtype: str) -> FrozenStates:
+    """The states that a head was made for, loaded once in a process: of a policy's model below its
+    adapters where that is the base, or where no base is named. UnknownName where there is none,
+    UserFailed for another model.
+    """
+    depths = tuple(about["depths"])
+    shared = SHARED.get(base) if base else next(iter(SHARED.values()), None)
+    if shared is not None:
+        parts = shared.model, shared.tokenizer, depths, shared.without_adapters
+        states = shared.readers.setdefault(depths, FrozenStates(*parts))
+    elif base:
+        states = _load_once(base, depths, device, dtype)
+    else:
+        raise UnknownName(
+            "the reader reads with a model that is not in the package: name the one that its head"
+            f" was made for, {about['base']}, as a folder or a hub name (base=..., --user-option"
+            " base=...), or make a head for another: python research/fit_reader.py BASE, then"
+            " reader:HEAD."
+        )
+    there = states.fingerprints()[depths[-1] - 1]
+    if (there, LAYOUT) != (about["fingerprint"], about["layout"]):
+        raise UserFailed(
+            f"the reader's head was made for {about['base']} ({about['fingerprint']}, layout"
+            f" {about['layout']}), and {base or 'the policy'} is another model ({there}, layout"
+            f" {LAYOUT}). Name that base, or make a head for this one: python"
+            " research/fit_reader.py BASE, then reader:HEAD."
+        )
+    return states
