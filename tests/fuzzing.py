@@ -109,12 +109,10 @@ def _nudge(value):
             return not value
         case int() | float():
             return value + 1
+        case str() if value and value[-1] < "\ud000":
+            return value[:-1] + chr(ord(value[-1]) ^ 1)
         case str():
-            return (
-                value[:-1] + chr(ord(value[-1]) ^ 1)
-                if value and value[-1] < "\ud000"
-                else value + "x"
-            )
+            return value + "x"
         case list():
             return value[::-1]
         case dict():

@@ -7,18 +7,13 @@ from typing import Any
 from hostile_server import Mode
 
 JSON_TYPE = "Content-Type: application/json"
+_MESSAGE = {"role": "assistant", "content": "I hear you."}
 COMPLETION = {
     "id": "x",
     "object": "chat.completion",
     "created": 0,
     "model": "m",
-    "choices": [
-        {
-            "index": 0,
-            "message": {"role": "assistant", "content": "I hear you."},
-            "finish_reason": "stop",
-        }
-    ],
+    "choices": [{"index": 0, "message": _MESSAGE, "finish_reason": "stop"}],
     "usage": {"prompt_tokens": 3, "completion_tokens": 3, "total_tokens": 6},
 }
 GOOD = json.dumps(COMPLETION).encode()
@@ -42,6 +37,5 @@ def completion_body(text):
 
 def error_body(message, **fields):
     """An error as the OpenAI API shapes it."""
-    return json.dumps(
-        {"error": {"message": message, "type": "invalid_request_error", **fields}}
-    ).encode()
+    error = {"message": message, "type": "invalid_request_error", **fields}
+    return json.dumps({"error": error}).encode()

@@ -77,9 +77,8 @@ def noisy_cache(path):
     cache = ResponseCache(path)
     for words in ("one", "two"):
         asked = ChatRequest(f"{words}{ESCAPES}", (ChatMessage("user", ESCAPES),))
-        cache.put(
-            asked, ChatAnswer(f"a secret {ESCAPES}", "stop", 1, 1), server=f"http://{ESCAPES}"
-        )
+        answer = ChatAnswer(f"a secret {ESCAPES}", "stop", 1, 1)
+        cache.put(asked, answer, server=f"http://{ESCAPES}")
     cache.close()
     damaged = "CAST(X'FFFE' || CAST(answer AS BLOB) AS TEXT)"
     with closing(sqlite3.connect(path)) as db, db:
@@ -172,10 +171,10 @@ def _link_outside(name):
     return link
 
 
-def _put_instead(name, make):
+def _put_instead(name, make=None, data=b""):
     def replace(folder, _):
         (folder / name).unlink()
-        make(folder / name)
+        make(folder / name) if make else (folder / name).write_bytes(data)
 
     return replace
 
@@ -186,15 +185,9 @@ FILES = {
         _put_instead(MANIFEST, lambda path: path.symlink_to("/dev/zero")),
         "leads out of the folder",
     ),
-    "manifest of brackets": (
-        _put_instead(MANIFEST, lambda path: path.write_bytes(b"[" * 100_000)),
-        "nested too deeply",
-    ),
+    "manifest of brackets": (_put_instead(MANIFEST, data=b"[" * 100_000), "nested too deeply"),
     "episodes elsewhere": (_link_outside(EPISODES), "leads out of the folder"),
     "episodes that are a pipe": (_put_instead(EPISODES, os.mkfifo), "a pipe, not a regular file"),
-    "episodes that are no text": (
-        _put_instead(EPISODES, lambda path: path.write_bytes(b"\xff\xfe\n")),
-        "not UTF-8 text",
-    ),
+    "episodes that are no text": (_put_instead(EPISODES, data=b"\xff\xfe\n"), "not UTF-8 text"),
 }
 """What a folder may hold in place of a run's files, and what is said of it."""

@@ -8,7 +8,8 @@ import re
 import shutil
 import sqlite3
 from contextlib import closing
-from functools import cache
+from functools import cache, reduce
+from operator import getitem
 from pathlib import Path
 
 import pytest
@@ -73,19 +74,26 @@ class Bent:
         self.replace(at, turns=tuple(turns))
 
 
-def cut_at_the_best_moment(run, outcome=None):
-    for at, episode in enumerate(run.episodes):
-        best = max(range(len(episode.turns) - 1), key=lambda number: episode.turns[number].emotion)
-        run.replace(at, turns=episode.turns[: best + 1])
-        run.replace_turn(at, best, outcome=outcome)
+def cut_at_the_best_moment(outcome=None):
+    def cut(run):
+        for at, episode in enumerate(run.episodes):
+            emotions = [turn.emotion for turn in episode.turns[:-1]]
+            best = emotions.index(max(emotions))
+            run.replace(at, turns=episode.turns[: best + 1])
+            run.replace_turn(at, best, outcome=outcome)
+
+    return cut
 
 
 def worst(run):
     return min(range(len(run.episodes)), key=lambda number: run.episodes[number].final)
 
 
-def change_all(change):
-    return lambda run: setattr(run, "episodes", [change(one) for one in run.episodes])
+def change_each(field, find):
+    """A field of every dialogue, found from the dialogue."""
+    return lambda run: [
+        run.replace(at, **{field: find(one)}) for at, one in enumerate(run.episodes)
+    ]
 
 
 def fail(code, note, utterance=None):
@@ -102,6 +110,7 @@ def fail(code, note, utterance=None):
 
 
 FAIL_BY_THE_AGENT = fail(ReasonCode.AGENT_FAILED, "the agent failed: its time was up", "")
+FAIL_BY_THE_USER = fail(ReasonCode.FAILED, "the user failed: no usable answer")
 
 
 def feel_better(run):
@@ -125,6 +134,11 @@ def change_first(**fields):
 
 def change_turn(**fields):
     return lambda run: run.replace_turn(run.longest(), 1, **fields)
+
+
+def edit_thought(run):
+    felt = run.episodes[0].turns[1].appraisal
+    run.replace_turn(0, 1, appraisal=felt._replace(thought="Kind."))
 
 
 def other_user_version(run):
@@ -159,8 +173,9 @@ def edit_only(**fields):
     return change
 
 
-def change_plan(**fields):
-    return lambda run: run.manifest["plan"].update(fields)
+def edit(*where, **fields):
+    """Fields of the manifest, or of what lies deeper in it."""
+    return lambda run: reduce(getitem, where, run.manifest).update(fields)
 
 
 def add(**fields):
@@ -195,6 +210,10 @@ def start_at(emotion, name="SAGE-Sentient-v0"):
     return change
 
 
+def delete(name):
+    return lambda run: (run.folder / name).unlink()
+
+
 def cut_last_line(run):
     run.end = run.episodes.pop().to_json()[:-40]
 
@@ -212,8 +231,8 @@ TURN = Turn("Hello.", Appraisal(1, "", ()), 41, 1.0, None, "Hi.")
 BRANCH = {"id": "1", "turn": 1, "by": ["you"], "turns": [turn_to_dict(TURN)]}
 
 
-def judge(dialogue=KEY, **scores):
-    return beside(JUDGEMENTS, {"dialogue": dialogue, "scores": scores})
+def judge(**scores):
+    return beside(JUDGEMENTS, {"dialogue": KEY, "scores": scores})
 
 
 def opine(score):
@@ -226,61 +245,52 @@ def rate(turn, change):
     return beside(RATINGS, {"dialogue": KEY, "rater": "Ada", "turn": turn, "change": change})
 
 
+OF_ANOTHER_RUN = {
+    JUDGEMENTS: {"dialogue": "a/b/0", "scores": {"creativity": 5}},
+    RATINGS: {"dialogue": KEY, "rater": "Ada", "turn": 20, "change": 1},
+    NOTES: {"dialogue": "a/b/0", "turn": 0, "text": "Kind."},
+    BRANCHES: {**BRANCH, "dialogue": "a/b/0"},
+    PREFERENCES: {"left": KEY, "right": "a/b/0", "rater": "Ada", "preferred": "left"},
+}
 NOT_PLANNED = "the plan has no such episode"
+MISSING = "1 episode of the plan is missing.*the same bench command goes on"
 CHANGED = "it was changed after it was written"
 FORGED = {
-    "cut at the best moment": (cut_at_the_best_moment, "it is cut off after"),
+    "cut at the best moment": (cut_at_the_best_moment(), "it is cut off after"),
     "cut, and called content": (
-        lambda run: cut_at_the_best_moment(run, Outcome.CONTENT),
+        cut_at_the_best_moment(Outcome.CONTENT),
         "outcome is recorded as 'content'",
     ),
     "no turns at all": (change_first(turns=()), "0 turns"),
     "a turn after the end": (go_on_after_the_end, "it ends after"),
     "doubled": (add(), "it stands twice"),
-    "the worst deleted": (
-        lambda run: run.episodes.pop(worst(run)),
-        "1 episode of the plan is missing.*the same bench command goes on",
-    ),
+    "the worst deleted": (lambda run: run.episodes.pop(worst(run)), MISSING),
     "a person deleted from the manifest too": (without_a_person, "edited manifest: personas is"),
-    "agents swapped": (
-        change_all(lambda one: one._replace(agent=OTHER[one.agent])),
-        "asked again it says",
-    ),
-    "seeds swapped": (change_all(lambda one: one._replace(seed=1 - one.seed)), "recorded"),
+    "agents swapped": (change_each("agent", lambda one: OTHER[one.agent]), "asked again it says"),
+    "seeds swapped": (change_each("seed", lambda one: 1 - one.seed), "recorded"),
     "another seed": (add(seed=7), NOT_PLANNED),
     "another agent": (add(agent="best"), NOT_PLANNED),
     "failed on purpose by the agent": (FAIL_BY_THE_AGENT, "fail, asked again it says"),
-    "failed on purpose by the user": (
-        fail(ReasonCode.FAILED, "the user failed: no usable answer"),
-        "turn 2: ",
-    ),
+    "failed on purpose by the user": (FAIL_BY_THE_USER, "turn 2: "),
     "felt better": (feel_better, "turn 1: "),
     "reward edited": (change_turn(reward=9.0), "reward is recorded as 9.0"),
     "utterance edited": (change_turn(utterance="You did nothing wrong."), "turn 2: "),
     "disclosures edited": (change_turn(disclosures=("the-dog",)), "turn 2: .*disclosures"),
-    "thought edited": (
-        lambda run: run.replace_turn(
-            0, 1, appraisal=run.episodes[0].turns[1].appraisal._replace(thought="Kind.")
-        ),
-        "thought is recorded",
-    ),
+    "thought edited": (edit_thought, "thought is recorded"),
     "opening edited": (change_first(opening="Hello!"), "opening is recorded"),
     "need edited": (change_first(need="praise"), "need is recorded as"),
     "user version edited": (change_first(user_version="99"), "user_version is recorded as"),
     "user version edited in the manifest too": (other_user_version, "user is"),
     "persona hash edited in the manifest too": (other_persona, "personas is"),
-    "card edited in the manifest": (
-        lambda run: run.manifest["env_card"].update(content_at=41),
-        "env_hash is not that of its env card",
-    ),
+    "the card edited": (edit("env_card", content_at=41), "env_hash is not that of its env card"),
     "how it was made": (edit_only(command=["rlver-gym", "bench", "--agent", "honest"]), CHANGED),
     "without its checksum": (edit_only(check=""), CHANGED),
     "by which package": (edit_only(package="9.9.9"), CHANGED),
-    "plan of fewer seeds": (change_plan(seeds=1), NOT_PLANNED),
+    "plan of fewer seeds": (edit("plan", seeds=1), NOT_PLANNED),
     "plan of fewer agents": (plan_fewer_agents, NOT_PLANNED),
-    "plan of another split": (change_plan(persona_ids=[], split="demo"), "personas is"),
+    "plan of another split": (edit("plan", persona_ids=[], split="demo"), "personas is"),
     "a pin of a shipped agent": (
-        lambda run: run.manifest["agents"].update(comfort={"source": "mine"}),
+        edit("agents", comfort={"source": "mine"}),
         "the agents that it pins",
     ),
     "named with a space at its end": (rename("listener "), "signs in its name that nobody sees"),
@@ -291,8 +301,8 @@ FORGED = {
     "a strategy that is none": (rename("strategy:care"), "no strategy 'care'"),
     "a module that looks like a server": (rename("\u043epenai:gpt"), "can be taken for openai"),
     "a module in capitals": (rename("Human:Agent"), "can be taken for human"),
-    "a user with a sign of no width": (change_plan(user="embedded\u200b"), "that nobody sees"),
-    "a user that looks like a server": (change_plan(user="\u043epenai:gpt"), "taken for openai"),
+    "a user with a sign of no width": (edit("plan", user="embedded\u200b"), "that nobody sees"),
+    "a user that looks like a server": (edit("plan", user="\u043epenai:gpt"), "taken for openai"),
     "a person's words": (rename("human"), "what human said stands as it is recorded"),
     "words of code that is not there": (rename("mine:Agent"), "what mine:Agent said stands as"),
     "words of a model on a disk": (rename("hf:best/model"), "what hf:best/model said stands as"),
@@ -300,27 +310,17 @@ FORGED = {
         rename("openai:gpt-5"),
         "what openai:gpt-5 said .*(its response cache is missing|is not what this version asks)",
     ),
-    "a user of somebody's own": (change_plan(user="mine:User"), "mine:User"),
-    "people of somebody's own": (
-        lambda run: run.manifest.update(persona_folder="/somewhere"),
-        "not recomputed.*--personas DIR",
-    ),
+    "a user of somebody's own": (edit("plan", user="mine:User"), "mine:User"),
+    "people of somebody's own": (edit(persona_folder="/x"), "not recomputed.*--personas DIR"),
     "a card under a shipped name": (start_at(90), "it calls itself SAGE-Sentient-v0"),
     "a card under nearly a shipped name": (
         start_at(90, "Sage-sentient-v0"),
         "it calls itself Sage-sentient-v0",
     ),
     "the last line cut": (cut_last_line, "the last line is cut off.* bench command goes on"),
-    "no manifest": (
-        lambda run: (run.folder / MANIFEST).rename(run.folder / "gone"),
-        "manifest.json.* cannot be (read|opened)",
-    ),
+    "no manifest": (delete(MANIFEST), "manifest.json.* cannot be (read|opened)"),
     "a judge's mark that is a column": (judge(final=5), "nobody is asked for 'final'"),
     "a judge's mark beyond its scale": (judge(creativity=99), "99 must be a number from 1 to 5"),
-    "judgements of another run": (
-        judge("best/nobody/0", creativity=5),
-        "judgements.jsonl is not of this run: 1 of 1 line",
-    ),
     "opinions of another run": (
         opine(99),
         "opinions.json is not of this run: it has a score of 99.0 for listener",
@@ -330,19 +330,10 @@ FORGED = {
         f"a rating of {change}": (rate(1, change), "must be a number|is no JSON")
         for change in (1e308, float("nan"), 10.5)
     },
-    "ratings of another run": (rate(20, 1), "ratings.jsonl is not of this run"),
-    "notes of another run": (
-        beside(NOTES, {"dialogue": "a/b/0", "turn": 0, "text": "Kind."}),
-        "notes.jsonl is not of this run",
-    ),
-    "branches of another run": (
-        beside(BRANCHES, {**BRANCH, "dialogue": "a/b/0"}),
-        "studio/branches.jsonl is not of this run",
-    ),
-    "preferences of another run": (
-        beside(PREFERENCES, {"left": KEY, "right": "a/b/0", "rater": "Ada", "preferred": "left"}),
-        "preferences.jsonl is not of this run",
-    ),
+    **{
+        f"{name} of another run": (beside(name, line), f"{name} is not of this run: 1 of 1 line")
+        for name, line in OF_ANOTHER_RUN.items()
+    },
 }
 """How a run is bent, and what is said of it wherever the run is shown."""
 
@@ -430,15 +421,11 @@ def plain(text):
     return " ".join(re.sub(r"\\\\?(?=[^A-Za-z0-9\s])", "", text).split())
 
 
-@pytest.mark.parametrize(
-    ("honest", "kind"),
-    [
-        pytest.param(user, kind, marks=[pytest.mark.slow] if user != "embedded" else [])
-        for user in USERS
-        for kind in FORGED
-    ],
-    indirect=["honest"],
-)
+WITH_THE_LLM_SLOWLY = ["embedded", pytest.param("openai:user", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("kind", FORGED)
+@pytest.mark.parametrize("honest", WITH_THE_LLM_SLOWLY, indirect=True)
 def test_a_forged_run_is_named_wherever_it_is_shown(kind, bent):
     bend, says = FORGED[kind]
     bend(bent)
@@ -582,7 +569,7 @@ def test_what_is_no_record_of_the_plan_is_not_exported(bent, tmp_path):
     assert done.problems[0].lines == lines
     told = invoke("export", bent.folder, "--to", "hf", "--out", tmp_path / "hf")
     assert "no finished dialogue" in told.output
-    cut_at_the_best_moment(bent)
+    cut_at_the_best_moment()(bent)
     bent.write()
     with pytest.raises(RunError, match=r"no episodes .* that count.*: no finished dialogue"):
         export([bent.folder], "sft", tmp_path / "none")
@@ -601,26 +588,19 @@ def test_missing_dialogues_count_as_nothing_in_the_score_at_worst(bent):
     assert found["verified"][str(bent.folder)]["sound"] is None
 
 
+PIN = ("agents", "openai:agent")
+UNASKED = "what openai:agent said .* not asked again: "
+ELSEWHERE = "by its response cache, agent was asked at http://127.*, not at http://best"
+
+
 @pytest.mark.parametrize(
     ("bend", "says", "sound"),
     [
         (change_turn(utterance="Hush."), "is recorded to say 'Hush.', asked again it says ", False),
         (FAIL_BY_THE_AGENT, "is recorded to fail, asked again it says", False),
-        (
-            lambda run: (run.folder / RESPONSE_CACHE_FILE).unlink(),
-            "what openai:agent said .* not asked again: its response cache is missing",
-            False,
-        ),
-        (
-            lambda run: run.manifest["agents"]["openai:agent"].update(system="0" * 16),
-            "what openai:agent said .* not asked again: .* not what this version asks with",
-            False,
-        ),
-        (
-            lambda run: run.manifest["agents"]["openai:agent"].update(base_url="http://best"),
-            "by its response cache, agent was asked at http://127.*, not at http://best",
-            True,
-        ),
+        (delete(RESPONSE_CACHE_FILE), f"{UNASKED}its response cache is missing", False),
+        (edit(*PIN, system="0" * 16), f"{UNASKED}.* not what this version asks with", False),
+        (edit(*PIN, base_url="http://best"), ELSEWHERE, True),
     ],
 )
 def test_what_a_chat_model_said_as_the_agent_is_asked_of_the_cache(
@@ -656,19 +636,12 @@ def test_the_package_that_is_said_to_have_made_a_run_is_named_when_it_is_not_thi
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ("verify",),
-        ("report",),
-        ("strategies",),
-        ("rescore", "--user", "embedded"),
-        ("export", "--to", "sft"),
-    ],
+    "words", ["verify", "report", "strategies", "rescore --user embedded", "export --to sft"]
 )
 def test_a_run_that_was_killed_within_a_line_is_told_how_it_goes_on(words, bent):
     path = bent.folder / EPISODES
     path.write_bytes(path.read_bytes()[:-30])
-    name, *options = words
+    name, *options = words.split()
     told = invoke(name, bent.folder, *options)
     assert told.exit_code != 0
     assert "The same bench command goes on from there" in f"{told.output}{told.exception}"

@@ -192,9 +192,8 @@ def test_a_pull_request_gets_ten_lines_and_no_row_stands_for_a_single_one(
     failed = passed._replace(agent="b", decision="fail")
     gate = Gate((*[passed] * (rulings - 1), failed))
     head, *_, first = (text := gate.to_markdown("suite.yaml, runs/a", note)).splitlines()[:5]
-    assert (
-        head == f"**rlver-gym: fail** (1 fail, 0 undecided, {rulings - 1} pass): suite.yaml, runs/a"
-    )
+    counts = f"(1 fail, 0 undecided, {rulings - 1} pass)"
+    assert head == f"**rlver-gym: fail** {counts}: suite.yaml, runs/a"
     assert first.startswith("| fail | b: ")
     assert len(text.splitlines()) == 4 + rows
     assert (f"and {more} more, in gate.xml" in text) == bool(more)

@@ -5,6 +5,7 @@ import json
 
 import pytest
 from commands import invoke, invoke_well
+from json_files import write_lines
 
 from rlver_gym.bench.opinions import gather_opinions
 from rlver_gym.bench.plan import BenchPlan
@@ -35,10 +36,6 @@ def dialogues(folder):
     return read_dialogues(folder, Sources())[0]
 
 
-def write(path, lines):
-    path.write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
-
-
 def judgement(key, mark):
     return {"dialogue": key, "agent": key.partition("/")[0], "scores": {"core_insight": mark}}
 
@@ -50,7 +47,7 @@ def rated(key, turns, change, rater="a"):
 
 def test_every_opinion_of_a_run_stands_in_one_table(folder):
     marks = [judgement(f"{one}/{PEOPLE[0]}/0", 4 - 1.5 * at) for at, one in enumerate(AGENTS)]
-    write(folder / "judgements.jsonl", marks)
+    write_lines(folder / "judgements.jsonl", marks)
     of_file = json.loads(invoke_well("rescore", folder, "--json"))
     assert (of_file["users"], list(of_file["opinions"]["emotions"])) == ([], ["score"])
     again = ("rescore", folder, "--user", "embedded")
@@ -70,11 +67,11 @@ def test_who_is_liked_by_the_score_alone_is_marked(folder):
     held = [one for one in dialogues(folder) if one.agent == "oracle"]
     keys = {f"oracle/{one.scene.persona.id}/0": len(one.turns) for one in held}
     lines = [line for key, turns in keys.items() for line in rated(key, turns, -3)]
-    write(folder / "ratings.jsonl", lines)
+    write_lines(folder / "ratings.jsonl", lines)
     found = gather_opinions(folder, dialogues(folder), {})
     assert found.emotions["rated"]["oracle"] < 40
     assert found.only_score == ("oracle",)
-    write(folder / "ratings.jsonl", [{**line, "change": 3} for line in lines])
+    write_lines(folder / "ratings.jsonl", [{**line, "change": 3} for line in lines])
     assert gather_opinions(folder, dialogues(folder), {}).only_score == ()
 
 
@@ -82,7 +79,7 @@ def test_raters_of_one_dialogue_count_alike_and_half_a_dialogue_for_nothing(fold
     one = next(one for one in dialogues(folder) if one.agent == "listener")
     key, turns = f"listener/{one.scene.persona.id}/0", len(one.turns)
     lines = [*rated(key, turns, 1), *rated(key, turns, 2, "b"), *rated(key, turns - 1, 9, "c")]
-    write(folder / "ratings.jsonl", lines)
+    write_lines(folder / "ratings.jsonl", lines)
     assert gather_opinions(folder, dialogues(folder), {}).emotions["rated"] == {
         "listener": 40 + 1.5 * turns
     }
@@ -104,7 +101,7 @@ def test_a_file_of_opinions_that_is_damaged_is_named(folder, name, line, problem
 
 
 def test_the_table_has_a_row_a_turn_with_strategies_and_marks(folder):
-    write(folder / "judgements.jsonl", [judgement(f"oracle/{PEOPLE[0]}/0", 4)])
+    write_lines(folder / "judgements.jsonl", [judgement(f"oracle/{PEOPLE[0]}/0", 4)])
     invoke_well("export", folder, "--to", "table")
     with (folder / "table.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -127,7 +124,9 @@ def test_the_table_as_parquet_reads_as_it_was(folder):
 
 def test_all_that_is_known_of_a_run_is_in_its_report(folder):
     scores = {"core_insight": 4, "creativity": 2}
-    write(folder / "judgements.jsonl", [{"dialogue": f"listener/{PEOPLE[0]}/0", "scores": scores}])
+    write_lines(
+        folder / "judgements.jsonl", [{"dialogue": f"listener/{PEOPLE[0]}/0", "scores": scores}]
+    )
     invoke_well("rescore", folder)
     report = ("report", folder, "--no-recompute")
     told = json.loads(invoke_well(*report, "--json"))

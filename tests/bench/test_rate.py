@@ -1,7 +1,6 @@
 """`rlver-gym rate`: a user in the person's place rates what nobody has rated."""
 
 import asyncio
-import json
 import subprocess
 import sys
 import time
@@ -9,6 +8,7 @@ from collections import Counter
 
 import pytest
 from commands import invoke, run_command
+from json_files import read_lines, write_lines
 from paths import ROOT
 
 from rlver_gym import Appraisal
@@ -23,14 +23,6 @@ from rlver_gym.util.errors import RecordingError, UserFailed
 
 EN = ROOT / "recordings" / "en"
 FILES = ("dialogues.jsonl", "moments.jsonl", "ratings.jsonl")
-
-
-def write_lines(path, lines):
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-
-
-def read_lines(path):
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.fixture

@@ -49,6 +49,11 @@ def bench(place, text, *words, **env):
     return run_command("bench", "suite.yaml", *words, cwd=place, env={"COLUMNS": "2000", **env})
 
 
+def threshold(what, agents="echo"):
+    return f"agents: [{agents}]\nthresholds:\n- {{measure: {what}}}"
+
+
+AT = "line 3: thresholds.0"
 MISTAKES = {
     "unknown agent": ("agents: [listner]", "line 1: agents.0: there is no agent 'listner'. Did"),
     "agent twice": ("agents: [echo, echo]", "line 1: agents: echo is named twice"),
@@ -82,62 +87,51 @@ MISTAKES = {
         "line 2: budgett: remove this field, or correct its name. Did you mean 'budget'?",
     ),
     "unknown measure": (
-        "agents: [echo]\nthresholds:\n- {measure: men, at_least: 3}",
-        "line 3: thresholds.0: there is no measure 'men'. Did you mean 'mean'?",
+        threshold("men, at_least: 3"),
+        f"{AT}: there is no measure 'men'. Did you mean 'mean'?",
     ),
     "unknown bound": (
-        "agents: [echo]\nthresholds:\n- {measure: mean, atleast: 3}",
-        "line 3: thresholds.0.atleast: remove this field, or correct its name. Did you mean 'at_le",
+        threshold("mean, atleast: 3"),
+        f"{AT}.atleast: remove this field, or correct its name. Did you mean 'at_least'",
     ),
-    "no bound": (
-        "agents: [echo]\nthresholds: [{measure: mean}]",
-        "mean takes at_least: NUMBER, and no at_most",
-    ),
+    "no bound": (threshold("mean"), "mean takes at_least: NUMBER, and no at_most"),
     "wrong side": (
-        "agents: [echo]\nthresholds: [{measure: failed, at_least: 1}]",
+        threshold("failed, at_least: 1"),
         "failed takes at_most: NUMBER, and no at_least",
     ),
-    "out of reach": (
-        "agents: [echo]\nthresholds: [{measure: core_insight, at_least: 6}]",
-        "thresholds.0: at_least: 6 is above 5",
-    ),
-    "a count below nothing": (
-        "agents: [echo]\nthresholds: [{measure: failed, at_most: -1}]",
-        "thresholds.0: at_most: -1 is below 0",
-    ),
+    "out of reach": (threshold("core_insight, at_least: 6"), f"{AT}: at_least: 6 is above 5"),
+    "a count below nothing": (threshold("failed, at_most: -1"), f"{AT}: at_most: -1 is below 0"),
     "a mean to somebody": (
-        "agents: [echo, praise]\nthresholds: [{measure: mean, at_least: 1, to: echo}]",
-        "thresholds.0: to is for difference",
+        threshold("mean, at_least: 1, to: echo", agents="echo, praise"),
+        f"{AT}: to is for difference",
     ),
     "not run": (
-        "agents: [echo]\nthresholds:\n- {agent: oracle, measure: mean, at_least: 3}",
-        "line 3: thresholds.0.agent: oracle is not run. Name one of: echo",
+        threshold("mean, at_least: 3, agent: oracle"),
+        f"{AT}.agent: oracle is not run. Name one of: echo",
     ),
     "no judge": (
-        "agents: [echo]\nthresholds:\n- {measure: core_insight, at_least: 3}",
-        "line 3: thresholds.0.measure: marks need a judge. Add judge: openai:MODEL",
+        threshold("core_insight, at_least: 3"),
+        f"{AT}.measure: marks need a judge. Add judge: openai:MODEL",
     ),
     "no reference": (
-        "agents: [echo]\nthresholds:\n- {measure: mean, at_least: 3, by_reference: true}",
-        "line 3: thresholds.0.by_reference: there is no reference. Add reference: openai:MODEL",
+        threshold("mean, at_least: 3, by_reference: true"),
+        f"{AT}.by_reference: there is no reference. Add reference: openai:MODEL",
     ),
     "nobody to compare with": (
-        "agents: [echo, praise]\nthresholds:\n- {measure: difference, at_least: 0}",
+        threshold("difference, at_least: 0", agents="echo, praise"),
         "to: a difference needs somebody to compare with. Name one of echo, praise (to: NAME), or",
     ),
     "who is compared with is not run": (
-        "agents: [echo, praise]\nthresholds:\n"
-        "- {agent: echo, measure: difference, to: comfort, at_least: 0}",
-        "thresholds.0.to: comfort is not run. Name one of praise (to: NAME), or a run's folder",
+        threshold("difference, at_least: 0, agent: echo, to: comfort", agents="echo, praise"),
+        f"{AT}.to: comfort is not run. Name one of praise (to: NAME), or a run's folder",
     ),
     "compared with itself": (
-        "agents: [echo, praise]\nthresholds:\n"
-        "- {agent: echo, measure: difference, to: echo, at_least: 0}",
-        "thresholds.0.to: echo is compared with itself. Name one of praise (to: NAME)",
+        threshold("difference, at_least: 0, agent: echo, to: echo", agents="echo, praise"),
+        f"{AT}.to: echo is compared with itself. Name one of praise (to: NAME)",
     ),
     "alone with itself": (
-        "agents: [echo]\nthresholds:\n- {measure: difference, to: echo, at_least: 0}",
-        "thresholds.0.to: echo is compared with itself. Add another agent (to: NAME)",
+        threshold("difference, at_least: 0, to: echo"),
+        f"{AT}.to: echo is compared with itself. Add another agent (to: NAME)",
     ),
     "no judge's model": ("agents: [echo]\njudge: gpt", "line 2: judge: gpt is no model behind a"),
     "no baseline": ("agents: [echo]\nbaseline: runs/none", "line 2: baseline: runs/none/manifest"),
@@ -180,13 +174,16 @@ def test_a_mistake_is_named_with_its_line_and_remedy_before_anything_is_asked(
     assert not (place / "runs").exists()
 
 
+DECIDED = "is decided by suite.yaml"
+
+
 @pytest.mark.parametrize(
     ("option", "why"),
     [
-        ("--agent=echo", "is decided by suite.yaml"),
-        ("--seeds=2", "is decided by suite.yaml"),
-        ("--persona=x", "is decided by suite.yaml"),
-        ("--user=embedded", "is decided by suite.yaml"),
+        ("--agent=echo", DECIDED),
+        ("--seeds=2", DECIDED),
+        ("--persona=x", DECIDED),
+        ("--user=embedded", DECIDED),
         ("--init=x.yaml", "goes with --agent, not with a suite"),
     ],
 )
@@ -216,25 +213,20 @@ def test_a_function_a_class_and_a_model_elsewhere_are_agents_of_a_suite(place):
 
 
 EXITS = {
-    "all is well": (["echo"], "{measure: mean, at_least: 0}", 0, "pass"),
-    "a threshold fails": (["echo"], "{measure: mean, at_least: 90}", 5, "fail"),
-    "too near": (["listener"], "{measure: mean, at_least: 58}", 0, "undecided"),
-    "dialogues failed": (
-        ["echo", "suite_agents:fail"],
-        "{measure: flagged, at_most: 9}",
-        4,
-        "pass",
-    ),
-    "as many as may": (["suite_agents:fail"], "{measure: failed, at_most: 8}", 0, "pass"),
-    "more than may": (["suite_agents:fail"], "{measure: failed, at_most: 7}", 5, "fail"),
-    "both": (["suite_agents:fail"], "{measure: mean, at_least: 1}", 5, "fail"),
+    "all is well": ("echo", "mean, at_least: 0", 0, "pass"),
+    "a threshold fails": ("echo", "mean, at_least: 90", 5, "fail"),
+    "too near": ("listener", "mean, at_least: 58", 0, "undecided"),
+    "dialogues failed": ("echo, suite_agents:fail", "flagged, at_most: 9", 4, "pass"),
+    "as many as may": ("suite_agents:fail", "failed, at_most: 8", 0, "pass"),
+    "more than may": ("suite_agents:fail", "failed, at_most: 7", 5, "fail"),
+    "both": ("suite_agents:fail", "mean, at_least: 1", 5, "fail"),
 }
 
 
 @pytest.mark.parametrize("case", EXITS)
 def test_text_files_and_exit_code_say_the_same(place, case):
-    agents, threshold, code, decision = EXITS[case]
-    text = f"agents: {json.dumps(agents)}\n{PEOPLE}thresholds: [{threshold}]\n"
+    agents, what, code, decision = EXITS[case]
+    text = f"{PEOPLE}{threshold(what, agents)}\n"
     done = bench(place, text, "--allow-code")
     assert done.returncode == code
     assert f"\ngate: {decision} (" in done.stdout
@@ -264,8 +256,7 @@ def test_no_gate_is_left_of_an_earlier_run_and_what_broke_off_is_told_in_its_pla
     earlier, agents, decision, why = BROKEN_OFF[case]
     files = [place / "run" / name for name in ("gate.xml", "gate.md")]
     if earlier:
-        threshold = "thresholds: [{measure: failed, at_most: 0}]"
-        bench(place, f"agents: [{earlier}]\n{PEOPLE}{threshold}", "--out=run")
+        bench(place, PEOPLE + threshold("failed, at_most: 0", earlier), "--out=run")
         assert files[1].read_text().startswith("**rlver-gym: pass**")
     done = bench(place, f"agents: [{agents}]\n{PEOPLE}", "--out=run", "--allow-code")
     assert done.returncode == (2 if decision else 0)
@@ -319,7 +310,7 @@ def test_a_suite_is_begun_from_what_was_run_and_passes_where_it_stands(place):
 
 
 def test_the_manifest_holds_what_was_meant_last_and_verifies(place):
-    text = f"agents: [echo]\n{PEOPLE}thresholds:\n- {{measure: mean, at_least: 0}}\n"
+    text = PEOPLE + threshold("mean, at_least: 0")
     bench(place, text, "--out", "run")
     bench(place, text.replace("at_least: 0", "at_least: 2"), "--out", "run")
     manifest = json.loads((place / "run" / MANIFEST).read_text(encoding="utf-8"))
@@ -331,51 +322,45 @@ COMPARED = f"agents: [listener, echo]\n{PEOPLE}baseline: base\nthresholds:\n"
 COMPARED += "- {measure: difference, at_least: -1}\n"
 
 
-def _change_user(manifest):
+def _change_user(manifest, lines):
     manifest["user"]["version"] = "0"
 
 
-def _change_seeds(manifest):
+def _change_seeds(manifest, lines):
     manifest["plan"]["seeds"] = 2
 
 
-def _change_agents(manifest):
+def _change_agents(manifest, lines):
     manifest["plan"]["agents"] = ["listener"]
     del manifest["agents"]["echo"]
 
 
 @pytest.mark.parametrize(
-    ("change", "dropped", "message"),
+    ("change", "message"),
     [
-        (None, 0, ""),
-        (_change_user, 0, "line 4: baseline: cannot be compared: it was SAGE-Sentient-v0"),
+        (lambda manifest, lines: None, ""),
+        (_change_user, "line 4: baseline: cannot be compared: it was SAGE-Sentient-v0"),
+        (_change_seeds, "x 2 seeds, and this is"),
+        (_change_agents, "line 6: thresholds.0: the baseline has no echo. Name one of"),
         (
-            _change_seeds,
-            0,
-            "x 2 seeds, and this is",
-        ),
-        (_change_agents, 0, "line 6: thresholds.0: the baseline has no echo. Name one of"),
-        (
-            None,
-            1,
+            lambda manifest, lines: lines.pop(0),
             "line 4: baseline: is not whole (missing). Hold one of the same people, user and",
         ),
-        (None, -1, "line 4: baseline: is not whole (doubled)"),
+        (
+            lambda manifest, lines: lines.append(lines[-1]),
+            "line 4: baseline: is not whole (doubled)",
+        ),
     ],
 )
-def test_a_baseline_counts_when_it_is_whole_and_of_the_same_protocol(
-    place, change, dropped, message
-):
+def test_a_baseline_counts_when_it_is_whole_and_of_the_same_protocol(place, change, message):
     words = "bench --agent listener --agent echo --split demo --seeds 1 --out base"
     run_command(*words.split(), cwd=place)
-    path, lines = place / "base" / MANIFEST, place / "base" / EPISODES
-    if change:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        change(manifest)
-        path.write_text(json.dumps(manifest | {"check": compute_manifest_checksum(manifest)}))
-    text = lines.read_text(encoding="utf-8").splitlines(keepends=True)
-    kept = text[dropped:] if dropped >= 0 else [*text, text[-1]]
-    lines.write_text("".join(kept), encoding="utf-8")
+    path, episodes = place / "base" / MANIFEST, place / "base" / EPISODES
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    lines = episodes.read_text(encoding="utf-8").splitlines(keepends=True)
+    change(manifest, lines)
+    path.write_text(json.dumps(manifest | {"check": compute_manifest_checksum(manifest)}))
+    episodes.write_text("".join(lines), encoding="utf-8")
     done = bench(place, COMPARED)
     assert done.returncode == (2 if message else 0)
     assert message in done.stderr

@@ -34,11 +34,8 @@ def test_a_process_of_its_own_ends_as_the_command_does_in_the_process_of_the_tes
         cwd=tmp_path / "process",
     )
     here = rlver(*words, cwd=tmp_path / "here")
-    assert (process.returncode, process.stdout, process.stderr) == (
-        here.returncode,
-        here.stdout,
-        here.stderr,
-    )
+    for name in ("returncode", "stdout", "stderr"):
+        assert getattr(process, name) == getattr(here, name)
 
 
 def test_bench_prints_a_table_and_writes_a_run(tmp_path):
@@ -48,11 +45,8 @@ def test_bench_prints_a_table_and_writes_a_run(tmp_path):
     text = rlver(*words).stdout
     assert "oracle" in text
     assert "to the best" in text
-    assert {path.name for path in run.iterdir()} == {
-        "episodes.jsonl",
-        "manifest.json",
-        "report.html",
-    }
+    names = {path.name for path in run.iterdir()}
+    assert names == {"episodes.jsonl", "manifest.json", "report.html"}
     scores = json.loads(rlver(*words, "--json").stdout)["scores"]
     assert [score["agent"] for score in scores] == ["oracle", "comfort"]
     assert "4 episodes recomputed" in rlver("verify", str(run)).stdout
@@ -143,10 +137,8 @@ def test_what_cannot_be_done_is_one_message_and_code_2(words, says, tmp_path):
 
 def test_personas_and_envs_can_be_read(tmp_path):
     assert len(json.loads(rlver("personas", "list", "--json").stdout)) == 108
-    assert {
-        one["need"]
-        for one in json.loads(rlver("personas", "list", "--need", "praise", "--json").stdout)
-    } == {"praise"}
+    praised = json.loads(rlver("personas", "list", "--need", "praise", "--json").stdout)
+    assert {one["need"] for one in praised} == {"praise"}
     assert json.loads(rlver("personas", "show", PERSONA, "--json").stdout)["id"] == PERSONA
     assert "hidden need" in rlver("personas", "show", PERSONA).stdout
     good = persona_folder(tmp_path / "good")

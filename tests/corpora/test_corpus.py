@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fidelity import describe_agreement
+from json_files import read_lines, write_lines
 from ordinary_talk import compare
 from paths import ROOT
 
@@ -143,7 +144,7 @@ def test_best_of_n_gains_with_readers_what_the_docs_say():
     folder = SHIPPED / "samples" / "test"
     change = {one.id: one.mean("change") for one in Corpus(folder).rated_replies()}
     gains = {}
-    for moment in lines(folder / "moments.jsonl"):
+    for moment in read_lines(folder / "moments.jsonl"):
         by = {}
         for reply in moment["replies"]:
             for name in reply.get("chosen_by", []):
@@ -184,46 +185,40 @@ def folder(tmp_path):
     return Path(shutil.copytree(SHIPPED, tmp_path / "en"))
 
 
-def lines(path):
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def write(path, values):
-    path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf-8")
-
-
 def wrong(splits, folder, spoilt):
     return list(tool.problems({**splits, spoilt: Corpus(folder / spoilt)}))
 
 
 def test_a_script_that_rates_is_found(splits, folder):
     path = folder / "train" / "ratings.jsonl"
-    kept = lines(path)
-    write(path, [*({**one, "thought": "That was about me."} for one in kept[:200]), *kept[200:]])
+    kept = read_lines(path)
+    write_lines(
+        path, [*({**one, "thought": "That was about me."} for one in kept[:200]), *kept[200:]]
+    )
     assert wrong(splits, folder, "train") == ["thoughts stand there twice"]
 
 
 @pytest.mark.slow
 def test_a_script_that_writes_replies_is_found(splits, folder):
     path = folder / "train" / "dialogues.jsonl"
-    kept = lines(path)
+    kept = read_lines(path)
     for dialogue in kept[:60]:
         for turn in dialogue["turns"]:
             turn["agent"] = "What a heavy evening that was, your brother shouting on the stairs."
-    write(path, kept)
+    write_lines(path, kept)
     assert any("nearly the same as another" in one for one in wrong(splits, folder, "train"))
 
 
 def test_a_supporter_in_both_splits_is_found(splits, folder):
     path = folder / "test" / "dialogues.jsonl"
-    write(path, [{**one, "supporter": "rogers"} for one in lines(path)])
+    write_lines(path, [{**one, "supporter": "rogers"} for one in read_lines(path)])
     assert "supporter rogers stands in both splits" in wrong(splits, folder, "test")
 
 
 def test_what_is_no_line_of_a_corpus_is_named(folder):
     path = folder / "test" / "ratings.jsonl"
-    first, *rest = lines(path)
-    write(path, [{**first, "understood": 5}, *rest])
+    first, *rest = read_lines(path)
+    write_lines(path, [{**first, "understood": 5}, *rest])
     with pytest.raises(RecordingError, match=r"ratings\.jsonl:1: is no line of a corpus \(unders"):
         Corpus(folder / "test")
     (folder / "test" / "supporters.json").write_text("{}", encoding="utf-8")

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 from commands import invoke
+from json_files import read_lines, write_lines
+from paths import DATA
 
 from rlver_gym import EmpathySession, HiddenNeed, PersonaLibrary, env_card, make_user
 from rlver_gym.people.lean_profiles import convert_profile_to_lean_card
@@ -18,42 +20,11 @@ ANSWER = {
     "meant_for": "person", "reading": "…", "fit": "…", "thought": "嗯", "feeling": "calm",
     "change": 2, "reply": "嗯。",
 }  # fmt: skip
-ENGLISH = {
-    "id": "en-1",
-    "player": "* Name: Ren Ito\n* Age: 31\n* Gender: Female\n"
-    "* Occupation: Baker\n\n* Speaking style:\nShe is brief.",
-    "scene": "### Story\n**Cause of the event:**\n"
-    "Ren lost her oven in May. Her brother Jun laughed about it. It's cold at home.\n"
-    "**Course of events:**\n- **Week 1:** She rang the landlord twice. She often bakes bread.\n"
-    "- **Week 2:** Jun made her feel small. Her landlord never answers. He is away.\n- **Week 3:**"
-    " She rents a kitchen. The kitchen is dark. The rent is high.\n"
-    "**Conflict:** Jun thinks that she is careless. The oven was old. She pays for it alone.\n"
-    "**Tried solutions:** She has written to Jun.\n"
-    "**Current status:** Ren bakes at night in a borrowed kitchen.\n"
-    "### Possible reactions in different states\n- **High emotion:** Ren may laugh.\n"
-    "#### Hidden theme:\n***You want advice",
-    "main_cha": "Passive type",
-    "cha_group": ["Calm"],
-    "task": "You want advice that can genuinely help you",
-    "first_talk": "My oven is gone.",
-}
-CHINESE = {
-    "id": "zh-1",
-    "player": "* 姓名：林小雨\n* 年龄：22岁\n* 性别：女性\n* 职业：插画师\n"
-    "\n* 说话风格：\n轻声细语。",
-    "scene": "**事件的起因：**\n她的画被同事拿走了。同事说是自己画的。\n"
-    "**事件的经过：**\n* 经理表扬了同事。\n"
-    "**尝试过的办法：**\n她写了一封邮件。\n"
-    "**事件的当前状态：**\n她还没有得到答复。\n"
-    "**玩家不同状态下可能的反应：**\n* 她会哭。\n####隐藏主题:\n***你希望对方用心倾听你的情绪宣泄",
-    "main_cha": "回避型",
-    "cha_group": ["内向"],
-    "task": "你希望对方用心倾听你的情绪宣泄",
-}
+ENGLISH, CHINESE = read_lines(DATA / "profiles.jsonl")
 
 
 def write(path, *profiles):
-    path.write_text("\n".join(map(json.dumps, profiles)), encoding="utf-8")
+    write_lines(path, profiles)
     return path
 
 
@@ -147,9 +118,8 @@ def test_a_profile_in_another_language_makes_no_lean_card(profile):
 def test_the_published_profiles_can_be_read(name):
     if not (path := SHARED / f"{name}.jsonl").is_file():
         pytest.skip("SAGE's profiles are not here")
-    assert {one.language for one in map(PersonaLibrary(path).get, PersonaLibrary(path).ids())} == {
-        "zh"
-    }
+    people = PersonaLibrary(path)
+    assert {people.get(one).language for one in people.ids()} == {"zh"}
 
 
 def test_the_published_english_profiles_become_cards():

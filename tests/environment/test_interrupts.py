@@ -169,16 +169,8 @@ env.close(**({"terminate": True} if sys.argv[2] == "async" else {}))
 def test_every_vector_mode_of_gymnasium_comes_to_an_end(mode, slow):
     slow.answers_left = 3
     command = [sys.executable, "-c", PROGRAM, slow.server.base_url, mode]
-    with (
-        heeding_ctrl_c(),
-        subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        ) as program,
-    ):
+    how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with heeding_ctrl_c(), subprocess.Popen(command, start_new_session=True, **how) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "reset\n"
         while slow.answers_left >= 0:

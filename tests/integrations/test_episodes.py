@@ -62,11 +62,8 @@ def test_messages_are_what_a_policy_is_given_and_metrics_are_numbers():
     result = episode.say("What happened?")
     roles = [one["role"] for one in episode.messages]
     assert roles == ["system", "user", "assistant", "user"]
-    assert [one["content"] for one in episode.messages[1:]] == [
-        opening,
-        "What happened?",
-        result.reply,
-    ]
+    texts = [one["content"] for one in episode.messages[1:]]
+    assert texts == [opening, "What happened?", result.reply]
     start = env_card(SPEC.env).start
     assert episode.metrics["gain"] == result.reward == episode.emotion - start
     assert episode.metrics["turns"] == 1

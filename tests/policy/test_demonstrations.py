@@ -1,9 +1,8 @@
 """What a warm start learns from, and what a tiny model brings along."""
 
-import json
-
 import pytest
 import torch
+from json_files import write_lines
 
 from rlver_gym.bench.export.demonstrations import generate_demonstrations
 from rlver_gym.core.words import FUNCTION_WORDS
@@ -44,20 +43,15 @@ def test_plans_go_with_what_their_agents_say():
     (comforting,) = [plan for plan in plans if "comfort" in plan]
     for one in told:
         for reply, line, plan in zip(one.replies, one.users, one.plans, strict=True):
-            given_back = any(
-                word in reply
-                for word in line.strip(".!?").split()
-                if len(word) > 6 and word not in FUNCTION_WORDS
-            )
+            words = {word for word in line.strip(".!?").split() if len(word) > 6}
+            given_back = any(word in reply for word in words - FUNCTION_WORDS)
             assert given_back <= (plan != comforting), (plan, line, reply)
 
 
 def test_a_policy_that_thinks_learns_plans_and_one_that_does_not_never_reads_them(tiny_folder):
     tokenizer = load_tokenizer(str(tiny_folder))
-    direct, think = (
-        tokenize_demonstration(HEARD, Renderer(tokenizer, "Be kind.", style))
-        for style in ("direct", "think")
-    )
+    renderers = (Renderer(tokenizer, "Be kind.", style) for style in ("direct", "think"))
+    direct, think = (tokenize_demonstration(HEARD, renderer) for renderer in renderers)
     texts = [[tokenizer.decode(one.id_T) for one in played.sequences] for played in (direct, think)]
     assert "want to be heard" not in texts[0][0]
     first, second = texts[1]
@@ -135,20 +129,20 @@ def test_no_logits_are_made_but_of_what_is_learned_and_gradients_skip_the_entrop
     head = model.get_output_embeddings()
     assert head
     head.register_forward_hook(lambda _, __, out: logits.append(out.shape))
-    softmax = torch.Tensor.softmax
-    with_gradient = []
-    monkeypatch.setattr(
-        torch.Tensor,
-        "softmax",
-        lambda *given: with_gradient.append(torch.is_grad_enabled()) or softmax(*given),
-    )
+    softmax, with_gradient = torch.Tensor.softmax, []
+
+    def noted(*given):
+        with_gradient.append(torch.is_grad_enabled())
+        return softmax(*given)
+
+    monkeypatch.setattr(torch.Tensor, "softmax", noted)
     learner.learn()
     assert logits == [(told.sequences[0].action_mask_T.sum(), head.weight.shape[0])]
     assert with_gradient == [False]
 
 
 def written(path, *rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_lines(path, rows)
     return path
 
 
@@ -159,17 +153,12 @@ def chat(*texts):
 
 
 SYSTEM = {"role": "system", "content": "Be kind."}
+CHAT = chat("It hurts.", "What does?", "All of it.", "I see.")
 
 
 def test_demonstrations_are_read_as_they_are_exported(tmp_path):
-    whole = {
-        "messages": [SYSTEM, *chat("It hurts.", "What does?", "All of it.", "I see.")],
-        "metadata": {"final": 80, "persona": "ann"},
-    }
-    single = {
-        "prompt": chat("It hurts.", "What does?", "All of it."),
-        "completion": [{"role": "assistant", "content": "I see."}],
-    }
+    whole = {"messages": [SYSTEM, *CHAT], "metadata": {"final": 80, "persona": "ann"}}
+    single = {"prompt": CHAT[:3], "completion": CHAT[3:]}
     first, second = read_demonstrations(written(tmp_path / "good.jsonl", whole, single))
     said = ("It hurts.", "All of it."), ("What does?", "I see."), ("", "")
     assert first == Demonstration(*said, who="ann")
@@ -185,18 +174,12 @@ def test_of_a_single_reply_only_its_own_tokens_are_learned(tiny_folder):
     assert 0 < single.action_mask_T.sum() < whole.action_mask_T.sum()
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        {"messages": chat("It hurts.")},
-        {"messages": chat("a", "b")[::-1]},
-        {"text": "hello"},
-        {"messages": "hello"},
-        {"messages": []},
-    ],
-)
+NO_MESSAGES = [CHAT[:1], CHAT[1::-1], "hello", []]
+
+
+@pytest.mark.parametrize("row", [{"text": "hello"}, *({"messages": one} for one in NO_MESSAGES)])
 def test_what_is_no_demonstration_is_named(tmp_path, row):
-    path = written(tmp_path / "bad.jsonl", {"messages": chat("It hurts.", "What does?")}, row)
+    path = written(tmp_path / "bad.jsonl", {"messages": CHAT[:2]}, row)
     with pytest.raises(TrainingError, match=r"bad.jsonl:2: is no demonstration"):
         read_demonstrations(path)
 
@@ -209,13 +192,8 @@ def test_an_empty_file_holds_no_demonstrations(tmp_path):
 def test_a_warm_start_from_demonstrations_lowers_the_loss_and_notes_how_long_replies_are(
     tiny_folder, tmp_path
 ):
-    told = read_demonstrations(
-        written(
-            tmp_path / "good.jsonl",
-            *[{"messages": chat("It hurts.", "What does?", "All of it.", "I see.")}] * 8,
-        )
-    )
-    data = tmp_path / "good.jsonl"
+    data = written(tmp_path / "good.jsonl", *[{"messages": CHAT}] * 8)
+    told = read_demonstrations(data)
     losses = taught(tiny_folder, tmp_path / "model", told, epochs=6, data=[data])
     assert losses[-1] < losses[0] - 0.3
     assert 2 <= ReplyConfig.read(tmp_path / "model").max_reply_tokens <= 12
@@ -224,15 +202,13 @@ def test_a_warm_start_from_demonstrations_lowers_the_loss_and_notes_how_long_rep
 @pytest.mark.slow
 def test_in_half_precision_nearly_the_same_is_learned_and_weights_stay_whole(tiny_folder, tmp_path):
     told = list(generate_demonstrations(["comfort"], 8))
-    whole, half = (
-        taught(tiny_folder, tmp_path / dtype, told, epochs=2, lr=1e-3, dtype=dtype)
-        for dtype in ("float32", "bfloat16")
-    )
+    how = {"epochs": 2, "lr": 1e-3}
+    whole = taught(tiny_folder, tmp_path / "whole", told, dtype="float32", **how)
+    half = taught(tiny_folder, tmp_path / "half", told, dtype="bfloat16", **how)
     assert half != whole
     assert half == pytest.approx(whole, rel=0.02)
-    assert {one.dtype for one in load_model(str(tmp_path / "bfloat16")).parameters()} == {
-        torch.float32
-    }
+    written_as = {one.dtype for one in load_model(str(tmp_path / "half")).parameters()}
+    assert written_as == {torch.float32}
 
 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
@@ -244,9 +220,8 @@ def test_adapters_learn_and_are_merged_into_what_is_written(tiny_folder, tmp_pat
     assert losses[-1] < losses[0] - 0.2
     before, after = (load_model(str(folder)).state_dict() for folder in (tiny_folder, out))
     assert before.keys() == after.keys()
-    assert torch.equal(before["model.embed_tokens.weight"], after["model.embed_tokens.weight"]), (
-        "only linear layers have adapters"
-    )
+    embedded = (one["model.embed_tokens.weight"] for one in (before, after))
+    assert torch.equal(*embedded), "only linear layers have adapters"
     assert any(not torch.equal(before[name], after[name]) for name in before)
 
 
@@ -258,8 +233,6 @@ def test_a_warm_start_does_not_write_over_what_is_there(tiny_folder, tmp_path):
 
 
 def test_demonstrations_without_thoughts_teach_no_thinking(tiny_folder, tmp_path):
-    told = read_demonstrations(
-        written(tmp_path / "good.jsonl", {"messages": chat("It hurts.", "What does?")})
-    )
+    told = read_demonstrations(written(tmp_path / "good.jsonl", {"messages": CHAT[:2]}))
     with pytest.raises(TrainingError, match="no thoughts"):
         taught(tiny_folder, tmp_path / "model", told, style="think")

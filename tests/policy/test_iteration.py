@@ -362,11 +362,8 @@ def test_groups_without_signal_are_left_out_by_what_is_compared():
     # flat by any comparison; equal totals earned at other turns; different totals
     rewards = ((2, 2), (2, 2)), ((1, 3), (3, 1)), ((1, 3), (2, 3))
     rng, models = np.random.default_rng(5), Models(Actor(tiny()))
-    made = [
-        played(rng, group, turns=2, reward_N=np.array(reward_N, np.float32))
-        for group, pair in enumerate(rewards)
-        for reward_N in pair
-    ]
+    earned = [(group, np.float32(one)) for group, pair in enumerate(rewards) for one in pair]
+    made = [played(rng, group, turns=2, reward_N=reward_N) for group, reward_N in earned]
     for advantage, left, share in (("episode", [4, 5], 2 / 3), ("centred", [2, 3, 4, 5], 1 / 3)):
         config = make_options(algo="dapo", advantage=advantage)
         prepared, metrics = prepare(pack_rollouts(made), models, config)
@@ -439,11 +436,8 @@ def test_the_base_below_adapters_is_a_reference(rollouts):
     base = tiny()
     tokens = rollouts.tokens
     before = Actor(base)(tokens.id_BT, tokens.action_mask_BT).logprob_BT.detach()
-    actor = Actor(
-        peft.get_peft_model(
-            base, peft.LoraConfig(target_modules="all-linear", task_type="CAUSAL_LM")
-        )
-    )
+    adapters = peft.LoraConfig(target_modules="all-linear", task_type="CAUSAL_LM")
+    actor = Actor(peft.get_peft_model(base, adapters))
     models = Models(actor, None, make_reference_without_adapters(actor))
     config = make_options(kl=0.1)
     prepared, _ = prepare(rollouts, models, config)

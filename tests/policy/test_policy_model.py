@@ -60,10 +60,8 @@ def test_the_tiny_model_is_decided_by_its_seed(tiny_folder, tmp_path):
     build_tiny_model(other, seed=4, hidden=64, layers=2, vocab=600)
     weights = [(folder / "model.safetensors").read_bytes() for folder in (tiny_folder, same, other)]
     assert weights[0] == weights[1] != weights[2]
-    assert (
-        len({(folder / "tokenizer.json").read_bytes() for folder in (tiny_folder, same, other)})
-        == 1
-    )
+    folders = (tiny_folder, same, other)
+    assert len({(folder / "tokenizer.json").read_bytes() for folder in folders}) == 1
 
 
 X86 = {"architecture": "x86_64", "avx512_bf16": False, "amx_bf16": False}

@@ -30,14 +30,9 @@ def thinking(rng, turns, group):
         thought, reply = rng.integers(0, 60, 5).tolist(), rng.integers(0, 60, 4).tolist()
         ids = [*history, *thought, *reply]
         is_said = np.arange(len(ids)) >= len(history)
-        sequences.append(
-            TokenSequence(
-                np.array(ids),
-                is_said,
-                np.where(is_said, -1.0, 0).astype(np.float32),
-                np.where(is_said, turn, -1),
-            )
-        )
+        logprob_T = np.where(is_said, -1.0, 0).astype(np.float32)
+        turn_T = np.where(is_said, turn, -1)
+        sequences.append(TokenSequence(np.array(ids), is_said, logprob_T, turn_T))
         history = [*history, *reply, *rng.integers(0, 60, 3).tolist()]
     return played(rng, group, turns, sequences=tuple(sequences))
 
@@ -67,13 +62,10 @@ def test_a_tree_by_hand():
     assert trees.is_seen_DLL[0, 4].tolist() == [True, True, False, False, True]
 
 
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 2), st.lists(st.integers(0, 2), min_size=1, max_size=8)),
-        min_size=1,
-        max_size=9,
-    )
-)
+IDS = st.lists(st.integers(0, 2), min_size=1, max_size=8)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), IDS), min_size=1, max_size=9))
 def test_each_token_sees_its_own_path_and_no_other(rows):
     rows = sorted(rows, key=lambda row: row[0])
     length_B = np.array([len(ids) for _, ids in rows])
@@ -103,10 +95,8 @@ def test_log_probabilities_values_and_gradients_are_those_of_each_sequence_alone
             scored = scorer(batch.id_BT, batch.action_mask_BT, 0.9, dialogue_B=dialogue_B)
             made = [one for one in scored if one is not None]
             sum((one**2).sum() for one in made).backward()
-            found[dialogue_B is None] = (
-                made,
-                [one.grad.clone() for one in scorer.parameters() if one.grad is not None],
-            )
+            gradients = [one.grad.clone() for one in scorer.parameters() if one.grad is not None]
+            found[dialogue_B is None] = (made, gradients)
         for alone, shared in zip(*(found[which][0] for which in (True, False)), strict=True):
             assert torch.allclose(alone, shared, atol=1e-5)
         for alone, shared in zip(*(found[which][1] for which in (True, False)), strict=True):

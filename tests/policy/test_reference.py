@@ -97,18 +97,11 @@ def hold_dialogues(user, share):
         while session.outcome is None:
             others = SAYINGS[:-1][rng.integers(len(SAYINGS) - 1)]
             session.reply(BRIBE if rng.random() < share else others)
-        turns = session.dialogue.turns
-        played.append(
-            Trajectory(
-                number,
-                number,
-                np.array([turn.reward for turn in turns], np.float32),
-                np.zeros(len(turns), np.bool_),
-                (),
-                tuple(TranscriptLine("user", one.text) for one in session.dialogue.messages()),
-                {"persona": who, "emotion": session.emotion},
-            )
-        )
+        reward_N = np.array([turn.reward for turn in session.dialogue.turns], np.float32)
+        lines = tuple(TranscriptLine("user", one.text) for one in session.dialogue.messages())
+        info = {"persona": who, "emotion": session.emotion}
+        well_formed_N = np.zeros_like(reward_N, np.bool_)
+        played.append(Trajectory(number, number, reward_N, well_formed_N, (), lines, info))
     return played
 
 
@@ -275,10 +268,8 @@ def test_a_reference_that_fails_at_all_dialogues_stops_nothing(tiny_folder, tmp_
     changes = {"iterations": 1, "stop_on_gap": 0.1, "reference": "test_reference:Absent"}
     (line,) = read_metrics(small_run(tmp_path, tiny_folder, dialogues=6, **changes))
     assert (line["reference_gap"], line["reference_failed"]) == (None, 6)
-    assert (
-        json.loads((tmp_path / "checkpoints/000001/state.json").read_text())["reference_start"]
-        is None
-    )
+    state = json.loads((tmp_path / "checkpoints/000001/state.json").read_text())
+    assert state["reference_start"] is None
 
 
 def test_dialogues_are_sampled_evenly_from_those_that_count():

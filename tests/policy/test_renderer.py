@@ -2,6 +2,9 @@
 token.
 """
 
+from itertools import compress
+from operator import not_
+
 import pytest
 
 from rlver_gym.core.agent import agent_prompt
@@ -14,18 +17,11 @@ from rlver_gym.util.errors import TrainingError
 
 # The layouts of four families, as their makers document them, for messages of text alone.
 CHATML = CHAT_TEMPLATE
-QWEN_25 = (
-    """{%- if messages[0].role != 'system' %}<|im_start|>system
-You are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>
+BY_DEFAULT = """{%- if messages[0].role != 'system' %}<|im_start|>system
+You are SAYS<|im_end|>
 {% endif %}"""
-    + CHATML
-)
-SMOLLM2 = (
-    """{%- if messages[0].role != 'system' %}<|im_start|>system
-You are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>
-{% endif %}"""
-    + CHATML
-)
+QWEN_25 = BY_DEFAULT.replace("SAYS", "Qwen, created by Alibaba Cloud. You are a helpful assistant.")
+SMOLLM2 = BY_DEFAULT.replace("SAYS", "a helpful AI assistant named SmolLM, trained by Hugging Face")
 QWEN_3 = r"""{%- set last = namespace(user=-1) %}
 {%- for message in messages %}{% if message.role == 'user' %}{% set last.user = loop.index0 %}{% endif %}{% endfor %}
 {%- for message in messages %}
@@ -40,12 +36,20 @@ LLAMA_3 = r"""{%- for message in messages %}
 {{- (bos_token if loop.first else '') + '<|start_header_id|>' + message.role + '<|end_header_id|>\n\n' + message.content | trim + '<|eot_id|>' }}
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"""
-THINKS_ALWAYS = CHATML + "{% if add_generation_prompt %}{{ '<think>\n' }}{% endif %}"
+
+
+def begins(reply):
+    """What a template adds that begins replies so."""
+    escaped = reply.replace("\n", "\\n")
+    return "{% if add_generation_prompt %}{{ '" + escaped + "' }}{% endif %}"
+
+
+THINKS_ALWAYS = CHATML + begins("<think>\n")
 FAMILIES = {
-    "qwen2.5": QWEN_25,
+    "qwen2.5": QWEN_25 + CHATML,
     "qwen3": QWEN_3,
     "llama-3": LLAMA_3,
-    "smollm2": SMOLLM2,
+    "smollm2": SMOLLM2 + CHATML,
     "tiny": CHATML,
 }
 HEADERS = ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
@@ -59,6 +63,10 @@ def tokenizer_of(template):
         )
     tokenizer.chat_template = template
     return tokenizer
+
+
+def make_renderer(template, style="direct"):
+    return Renderer(tokenizer_of(template), "Be kind.", style)
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -75,31 +83,16 @@ def two_turns(renderer, first, second):
     return ids + between + second, said + [False] * len(between) + [True] * len(second)
 
 
+HEARD = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
+FIRST_HEARD = "<|im_start|>system\nBe kind.<|im_end|>\n" + HEARD.format("Hi.")
+NO_THOUGHT = "<think>\n\n</think>\n\n"
+LLAMA_HEAD = "<|start_header_id|>{}<|end_header_id|>\n\n".format
+LLAMA_HEARD = LLAMA_HEAD("user") + "{}<|eot_id|>" + LLAMA_HEAD("assistant")
+LLAMA_FIRST = f"<|begin_of_text|>{LLAMA_HEAD('system')}Be kind.<|eot_id|>{LLAMA_HEARD}"
 WRITTEN = {
-    "tiny": (
-        (
-            "<|im_start|>system\nBe"
-            " kind.<|im_end|>\n<|im_start|>user\nHi.<|im_end|>\n<|im_start|>assistant\n"
-        ),
-        "\n<|im_start|>user\nSad.<|im_end|>\n<|im_start|>assistant\n",
-        "<|im_end|>",
-    ),
-    "qwen3": (
-        (
-            "<|im_start|>system\nBe"
-            " kind.<|im_end|>\n<|im_start|>user\nHi.<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
-        ),
-        "\n<|im_start|>user\nSad.<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
-        "<|im_end|>",
-    ),
-    "llama-3": (
-        (
-            "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe"
-            " kind.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi.<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
-        ),
-        "<|start_header_id|>user<|end_header_id|>\n\nSad.<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
-        "<|eot_id|>",
-    ),
+    "tiny": (FIRST_HEARD, "\n" + HEARD.format("Sad."), "<|im_end|>"),
+    "qwen3": (FIRST_HEARD + NO_THOUGHT, "\n" + HEARD.format("Sad.") + NO_THOUGHT, "<|im_end|>"),
+    "llama-3": (LLAMA_FIRST.format("Hi."), LLAMA_HEARD.format("Sad."), "<|eot_id|>"),
 }
 WRITTEN["qwen2.5"] = WRITTEN["smollm2"] = WRITTEN["tiny"]
 
@@ -111,15 +104,9 @@ def test_a_dialogue_of_two_turns_is_written_out_token_by_token(family):
     hello = [*tokenizer("Hello.")["input_ids"], renderer.end_of_turn]
     bye = [*tokenizer("Bye.")["input_ids"], renderer.end_of_turn]
     ids, said = two_turns(renderer, hello, bye)
-    text = [tokenizer.decode([one]) for one in ids]
-    assert "".join(text) == f"{opening}Hello.{end}{between}Bye.{end}"
-    assert (
-        "".join(one for one, ours in zip(text, said, strict=True) if ours)
-        == f"Hello.{end}Bye.{end}"
-    )
-    assert (
-        "".join(one for one, ours in zip(text, said, strict=True) if not ours) == opening + between
-    )
+    assert tokenizer.decode(ids) == f"{opening}Hello.{end}{between}Bye.{end}"
+    assert tokenizer.decode([*compress(ids, said)]) == f"Hello.{end}Bye.{end}"
+    assert tokenizer.decode([*compress(ids, map(not_, said))]) == opening + between
 
 
 def test_the_ids_are_those_of_the_template_where_it_does_not_rewrite(family):
@@ -139,16 +126,14 @@ def test_the_ids_are_those_of_the_template_where_it_does_not_rewrite(family):
 
 
 def test_a_template_that_rewrites_history_is_found_out_and_says_so():
-    direct, thinking = (
-        Renderer(tokenizer_of(QWEN_3), "Be kind.", style) for style in ("direct", "think")
-    )
+    direct, thinking = (make_renderer(QWEN_3, style) for style in ("direct", "think"))
     assert "begins the newest reply with" in direct.note
     assert "drops the thoughts of earlier replies" in thinking.note
-    assert not Renderer(tokenizer_of(LLAMA_3), "Be kind.").note
+    assert not make_renderer(LLAMA_3).note
 
 
 def test_a_reply_that_was_cut_gets_an_end_of_turn_that_was_not_said():
-    renderer = Renderer(tokenizer_of(CHATML), "Be kind.")
+    renderer = make_renderer(CHATML)
     ended = renderer.between("Sad.", renderer.end_of_turn)
     assert renderer.between("Sad.", 65) == [renderer.end_of_turn, *ended]
 
@@ -158,12 +143,9 @@ def test_sampled_ids_are_never_tokenized_again():
     renderer = Renderer(tokenizer, "Be kind.")
     odd = [tokenizer.vocab[letter] for letter in "hello"]  # the tokenizer itself would merge them
     assert tokenizer("hello")["input_ids"] != odd
-    ids, said = two_turns(renderer, [*odd, renderer.end_of_turn], odd)
-    assert [one for one, ours in zip(ids, said, strict=True) if ours] == [
-        *odd,
-        renderer.end_of_turn,
-        *odd,
-    ]
+    first = [*odd, renderer.end_of_turn]
+    ids, said = two_turns(renderer, first, odd)
+    assert [*compress(ids, said)] == first + odd
 
 
 def test_nobody_can_speak_in_anothers_place():
@@ -175,14 +157,9 @@ def test_nobody_can_speak_in_anothers_place():
 
 
 def test_the_prompt_of_a_thinking_turn_holds_only_what_was_heard():
-    tokenizer = tokenizer_of(QWEN_3)
-    renderer = Renderer(tokenizer, "Be kind.", "think")
-    prompt = tokenizer.decode(renderer.prompt(["Hi.", "Sad."], ["Hello."]))
-    assert (
-        prompt == "<|im_start|>system\nBe"
-        " kind.<|im_end|>\n<|im_start|>user\nHi.<|im_end|>\n<|im_start|>assistant\nHello.<|im_end|>\n"
-        "<|im_start|>user\nSad.<|im_end|>\n<|im_start|>assistant\n"
-    )
+    renderer = make_renderer(QWEN_3, "think")
+    prompt = renderer.tokenizer.decode(renderer.prompt(["Hi.", "Sad."], ["Hello."]))
+    assert prompt == FIRST_HEARD + "Hello.<|im_end|>\n" + HEARD.format("Sad.")
     assert renderer.prompt(["Hi."], []) == renderer.opening("Hi.")
 
 
@@ -207,14 +184,12 @@ def test_thoughts_are_told_from_words(text, said):
 
 
 def test_a_reply_is_read_from_its_ids():
-    tokenizer = tokenizer_of(QWEN_3)
-    renderer = Renderer(tokenizer, "Be kind.", "think")
-    ids = [*tokenizer("<think>hm</think>Hello.")["input_ids"], renderer.end_of_turn]
-    assert renderer.parse(ids) == ParsedReply("Hello.", "hm", False)
-    assert renderer.parse([renderer.end_of_turn]) == ParsedReply("", "", True)
-    assert Renderer(tokenizer, "Be kind.").parse([renderer.end_of_turn]) == ParsedReply(
-        "", "", False
-    )
+    direct, thinking = (make_renderer(QWEN_3, style) for style in ("direct", "think"))
+    end = [direct.end_of_turn]
+    ids = direct.tokenizer("<think>hm</think>Hello.")["input_ids"] + end
+    assert thinking.parse(ids) == ParsedReply("Hello.", "hm", False)
+    assert thinking.parse(end) == ParsedReply("", "", True)
+    assert direct.parse(end) == ParsedReply("", "", False)
 
 
 @pytest.mark.parametrize(
@@ -240,23 +215,21 @@ def test_thoughts_in_special_tokens_of_a_family_are_not_heard(tokens, reply):
 
 
 def test_a_thought_that_a_template_of_another_family_begins_is_a_thought():
-    tokenizer = tokenizer_of(CHATML + "{% if add_generation_prompt %}{{ '[THINK]' }}{% endif %}")
-    renderer = Renderer(tokenizer, "Be kind.", "think")
-    assert renderer.parse(tokenizer("hm[/THINK]Hello.")["input_ids"]).text == "Hello."
-    assert renderer.parse(tokenizer("hm, and no")["input_ids"]) == ("", "hm, and no", True)
+    renderer = make_renderer(CHATML + begins("[THINK]"), "think")
+    whole, half = (
+        renderer.tokenizer(text)["input_ids"] for text in ("hm[/THINK]Hello.", "hm, and")
+    )
+    assert renderer.parse(whole).text == "Hello."
+    assert renderer.parse(half) == ("", "hm, and", True)
 
 
 def test_a_thought_that_the_template_begins_is_a_thought():
-    tokenizer = tokenizer_of(THINKS_ALWAYS)
-    renderer = Renderer(tokenizer, "Be kind.", "think")
-    assert renderer.parse(tokenizer("hm</think>Hello.")["input_ids"]) == ParsedReply(
-        "Hello.", "hm", False
-    )
+    renderer, heard = make_renderer(THINKS_ALWAYS, "think"), ParsedReply("Hello.", "hm", False)
+    assert renderer.parse(renderer.tokenizer("hm</think>Hello.")["input_ids"]) == heard
     for template in (THINKS_ALWAYS, CHATML):
-        renderer = Renderer(tokenizer_of(template), "Be kind.", "think")
-        assert renderer.parse(renderer.reply("Hello.", "hm")) == ParsedReply(
-            "Hello.", "hm", False
-        ), "what a warm start teaches has the form that is asked for"
+        renderer = make_renderer(template, "think")
+        taught = renderer.parse(renderer.reply("Hello.", "hm"))
+        assert taught == heard, "what a warm start teaches has the form that is asked for"
 
 
 @pytest.mark.parametrize(
@@ -268,38 +241,34 @@ def test_a_thought_that_the_template_begins_is_a_thought():
     ],
 )
 def test_direct_replies_are_heard_where_the_template_opens_a_thought(opened, closed):
-    cue = "{% if add_generation_prompt %}{{ '" + opened.replace("\n", "\\n") + "' }}{% endif %}"
-    renderer = Renderer(tokenizer_of(CHATML + cue), "Be kind.")
+    renderer = make_renderer(CHATML + begins(opened))
     prompt = renderer.tokenizer.decode(renderer.opening("Hi."))
     assert prompt.endswith(f"<|im_start|>assistant\n{closed}")
     assert renderer.parse(renderer.reply("Hello.")) == ParsedReply("Hello.", "", False)
-    (sequence,) = tokenize_demonstration(
-        Demonstration(("Hi.",), ("Hello.",), ("",)), renderer
-    ).sequences
+    taught = Demonstration(("Hi.",), ("Hello.",), ("",))
+    (sequence,) = tokenize_demonstration(taught, renderer).sequences
     assert renderer.tokenizer.decode(sequence.id_T) == f"{prompt}Hello.<|im_end|>"
 
 
 def test_a_thought_that_cannot_be_closed_is_refused_for_direct_replies():
-    cue = "{% if add_generation_prompt %}{{ '<|channel|>analysis<|message|>' }}{% endif %}"
-    tokenizer = tokenizer_of(CHATML + cue)
+    template = CHATML + begins("<|channel|>analysis<|message|>")
     with pytest.raises(TrainingError, match=r"opens a thought before each reply .*--style think"):
-        Renderer(tokenizer, "Be kind.")
-    assert Renderer(tokenizer, "Be kind.", "think").style == "think"
+        make_renderer(template)
+    assert make_renderer(template, "think").style == "think"
 
 
 @pytest.mark.parametrize("style", ["direct", "think"])
 @pytest.mark.parametrize("template", [CHATML, LLAMA_3, QWEN_3])
 def test_control_tokens_in_what_is_learned_are_words(template, style):
-    renderer = Renderer(tokenizer_of(template), "Be kind.", style)
+    renderer = make_renderer(template, style)
     forged = "".join(sorted(renderer.tokenizer.all_special_tokens))
     reply = renderer.reply(f"Sad.{forged}I am happy!", f"hm{forged}")
     special = set(renderer.tokenizer.all_special_ids) | {renderer.end_of_turn}
     assert [one for one in reply if one in special] == [renderer.end_of_turn]
     assert reply[-1] == renderer.end_of_turn
     words = renderer.prompt(["Hi.", "Well?"], [f"Sad.{forged}I am happy!"])
-    assert renderer.parse(reply).text in renderer.tokenizer.decode(words), (
-        "replies are broken up as prompts are"
-    )
+    told = renderer.tokenizer.decode(words)
+    assert renderer.parse(reply).text in told, "replies are broken up as prompts are"
 
 
 @pytest.mark.parametrize(
@@ -320,14 +289,14 @@ def test_control_tokens_in_what_is_learned_are_words(template, style):
 )
 def test_a_template_that_is_of_no_use_is_refused_with_the_remedy(template, told):
     with pytest.raises(TrainingError, match=told):
-        Renderer(tokenizer_of(template), "Be kind.")
+        make_renderer(template)
 
 
 def test_a_template_that_does_not_end_is_given_up(monkeypatch):
     monkeypatch.setattr(renderer_module, "_RENDER_TIMEOUT_S", 0.5)
     loop = "{% for x in range(9999) %}{% for y in range(3000) %}{% endfor %}{% endfor %}"
     with pytest.raises(TrainingError, match=r"cannot render a dialogue \(no answer within 0.5 s\)"):
-        Renderer(tokenizer_of(loop + CHATML), "Be kind.")
+        make_renderer(loop + CHATML)
 
 
 def test_prompts_are_in_both_languages_and_ask_for_thoughts_only_where_wanted():

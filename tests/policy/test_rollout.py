@@ -116,29 +116,23 @@ def play(renderer, turns, env, **how):
 
 def said(renderer, played):
     """What was said in each sequence, with the turn it belongs to."""
+    decode = renderer.tokenizer.decode
+    turns = [sorted({*one.turn_T.tolist()} - {-1}) for one in played.sequences]
     return [
-        [
-            (renderer.tokenizer.decode(one.id_T[one.turn_T == turn]), turn)
-            for turn in sorted(set(one.turn_T.tolist()) - {-1})
-        ]
-        for one in played.sequences
+        [(decode(one.id_T[one.turn_T == turn]), turn) for turn in own]
+        for one, own in zip(played.sequences, turns, strict=True)
     ]
 
 
 def test_a_direct_dialogue_is_one_sequence(direct):
-    played = play(
-        direct,
-        [ids_of(direct, "One."), ids_of(direct, "Two", ended=False), ids_of(direct, "")],
-        Counting(),
-    )
+    replies = [ids_of(direct, "One."), ids_of(direct, "Two", ended=False), ids_of(direct, "")]
+    played = play(direct, replies, Counting())
     assert said(direct, played) == [[("One.<|im_end|>", 0), ("Two", 1), ("<|im_end|>", 2)]]
     (sequence,) = played.sequences
-    assert (
-        direct.tokenizer.decode(sequence.id_T)
-        == "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nseed"
-        " 5<|im_end|>\n<|im_start|>assistant\nOne.<|im_end|>\n<|im_start|>user\nturn"
-        " 1<|im_end|>\n<|im_start|>assistant\nTwo<|im_end|>\n<|im_start|>user\nturn"
-        " 2<|im_end|>\n<|im_start|>assistant\n<|im_end|>"
+    heard = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n".format
+    assert direct.tokenizer.decode(sequence.id_T) == (
+        f"<|im_start|>system\nBe kind.<|im_end|>\n{heard('seed 5')}One.<|im_end|>\n"
+        f"{heard('turn 1')}Two<|im_end|>\n{heard('turn 2')}<|im_end|>"
     )
     assert (sequence.action_mask_T == (sequence.turn_T >= 0)).all()
     assert (sequence.logprob_T[~sequence.action_mask_T] == 0).all()

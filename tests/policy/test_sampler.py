@@ -328,9 +328,11 @@ def test_a_server_is_sampled_from_with_ids_alone(server):
         assert one["ignore_eos"], "what ends a reply is the learner's to say"
     sampler.forget()
     ServerSampler(server.url, "m").sample([Prompt(0, [3, 10], 1)], sampling)
-    assert "seed" not in server.asked[-1], (
-        "a seed of its own keeps vLLM from drawing a batch at once"
-    )
+    why = "a seed of its own keeps vLLM from drawing a batch at once"
+    assert "seed" not in server.asked[-1], why
+
+
+ONE_DRAWN = {"tokens": ["token_id:5"], "token_logprobs": [-1.0]}
 
 
 @pytest.mark.parametrize(
@@ -338,13 +340,7 @@ def test_a_server_is_sampled_from_with_ids_alone(server):
     [
         ({"logprobs": None}, "did not answer with a completion"),
         ({"logprobs": {"tokens": ["Hi"], "token_logprobs": [-1.0]}}, "tokens as text"),
-        (
-            {
-                "logprobs": {"tokens": ["token_id:5"], "token_logprobs": [-1.0]},
-                "finish_reason": "stop",
-            },
-            "kept the token",
-        ),
+        ({"logprobs": ONE_DRAWN, "finish_reason": "stop"}, "kept the token"),
     ],
 )
 def test_a_server_whose_answers_cannot_be_learned_from_is_refused(server, answer, told):
@@ -358,9 +354,8 @@ def test_a_log_probability_that_a_server_lost_ends_no_training(server):
         server.other = {
             "logprobs": {"tokens": ["token_id:5", "token_id:6"], "token_logprobs": [-1.0, lost]}
         }
-        (drawn,) = ServerSampler(server.url, "m").sample(
-            [Prompt(0, [3], 1)], Sampling(4, frozenset({12}))
-        )
+        sampling = Sampling(4, frozenset({12}))
+        (drawn,) = ServerSampler(server.url, "m").sample([Prompt(0, [3], 1)], sampling)
         assert (drawn.ids, drawn.logprobs[0]) == ([5, 6], -1.0)
         assert math.isnan(drawn.logprobs[1])
 

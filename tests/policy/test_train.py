@@ -10,7 +10,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from failing import FailsInTurn
 from full_disk import files_of_at_most
+from json_files import read_lines
 from pages import read_page
 from safetensors.torch import load_file
 from tiny_policy import SHORT, played, tiny, trying
@@ -63,34 +65,35 @@ UNWATCHED = {"eval_every": 0, "eval_dialogues": 24}
 """Nobody is evaluated."""
 
 
+def configure(model, **options):
+    """A short run in which nobody is evaluated, unless it is said otherwise."""
+    return TrainConfig(model=model, **(GROUPS | UNWATCHED | options))
+
+
+def read_told(capsys):
+    return " ".join(capsys.readouterr().err.split())
+
+
 @pytest.mark.parametrize("algo", ["ppo", "grpo", "dpo"])
 def test_a_run_leaves_metrics_checkpoints_dialogues_curves_and_a_model(algo, model, tmp_path):
-    folder = run_training(
-        make_config(
-            {"model": model, "algo": algo} | (SMALL if algo == "ppo" else GROUPS), "the test"
-        ),
-        out=tmp_path / "run",
-    )
+    values = {"model": model, "algo": algo} | (SMALL if algo == "ppo" else GROUPS)
+    folder = run_training(make_config(values, "the test"), out=tmp_path / "run")
     metrics = read_metrics(folder)
     assert [line["iteration"] for line in metrics] == [0, 1, 2, 3, 4]
     start, *metrics = metrics
     assert start.keys() - {"iteration"} == {name for name in metrics[1] if "eval_" in name}
-    assert {"return", "emotion", "tokens", "kl", "entropy", "format_error", "left"} <= metrics[
-        0
-    ].keys()
+    measured = {"return", "emotion", "tokens", "kl", "entropy", "format_error", "left"}
+    assert measured <= metrics[0].keys()
     assert ("explained_variance" in metrics[0]) == (algo == "ppo")
     assert ("clip_fraction" in metrics[0]) == (algo != "dpo")
     assert ({"pairs", "pair_distance", "pair_accuracy"} <= metrics[0].keys()) == (algo == "dpo")
     assert "eval_score" in metrics[1]
     assert "eval_score" not in metrics[0]
-    evaluations = [
-        json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()
-    ]
+    evaluations = read_lines(folder / "evaluations.jsonl")
     assert [line["iteration"] for line in evaluations] == [0, 2, 4]
-    assert [one["seed"] for one in evaluations[0]["dialogues"]] == [
-        one["seed"] for one in evaluations[2]["dialogues"]
-    ]
-    assert len({one["persona"] for one in evaluations[0]["dialogues"]}) == 3
+    first, _, last = (line["dialogues"] for line in evaluations)
+    assert [one["seed"] for one in first] == [one["seed"] for one in last]
+    assert len({one["persona"] for one in first}) == 3
     assert (folder / "model" / "model.safetensors").exists()
     assert "held out" in (folder / "curves.svg").read_text()
     assert "**Person:**" in (folder / "dialogues.md").read_text()
@@ -103,16 +106,14 @@ def test_a_run_leaves_metrics_checkpoints_dialogues_curves_and_a_model(algo, mod
 @pytest.mark.parametrize("algo", ["rft", "dpo", "grpo", "ppo"])
 def test_replies_to_one_moment_that_earned_more_become_likelier(algo, model):
     own = {"compare": "replies"} if algo in ("grpo", "ppo") else {"margin": 1.0}
-    values = GROUPS | own | {**UNWATCHED, "group_size": 4, "lr": 3e-3}
-    learner = make_learner(TrainConfig(model=model, algo=algo, **values))
+    learner = make_learner(configure(model, algo=algo, group_size=4, lr=3e-3, **own))
     iteration, *_ = train(learner)
     rollouts = pack_rollouts(iteration.trajectories)
     tokens, reply_S = rollouts.tokens, rollouts.tokens.reply_S
     assert (~rollouts.is_said_R).sum() == 3 * rollouts.is_said_R.sum()
     with torch.no_grad():
-        scored = learner.models.actor(
-            tokens.id_BT, tokens.action_mask_BT, 1.0, dialogue_B=tokens.dialogue_B
-        )
+        of = {"dialogue_B": tokens.dialogue_B}
+        scored = learner.models.actor(tokens.id_BT, tokens.action_mask_BT, 1.0, **of)
     gain_R = np.bincount(reply_S, tokens.at_actions(scored.logprob_BT - tokens.sampled_BT))
     mean_R = (np.bincount(rollouts.moment_R, rollouts.reward_R) / 4)[rollouts.moment_R]
     best_R = rollouts.reward_R > mean_R + 1
@@ -120,34 +121,19 @@ def test_replies_to_one_moment_that_earned_more_become_likelier(algo, model):
     assert gain_R[best_R].mean() > gain_R[rollouts.reward_R < mean_R].mean()
 
 
-class AbsentUser:
-    kind, version = "absent", "1"
-
-    def open(self, scene, emotion):
-        return "Hello."
-
-    def appraise(self, scene, emotion, dialogue):
-        raise UserFailed("its weights are not on this machine")
-
-    def speak(self, scene, emotion, dialogue, appraisal):
-        raise NotImplementedError
-
-
 @pytest.mark.parametrize("play", [lambda learner: list(train(learner)), evaluate])
 def test_a_run_whose_every_dialogue_fails_stops_and_says_why(model, play):
-    options = {"user": AbsentUser()}
+    options = {"user": FailsInTurn(1, UserFailed("its weights are not on this machine"))}
     values = GROUPS | {"env_options": options, "eval_options": options}
     learner = make_learner(TrainConfig(model=model, **values))
-    with pytest.raises(
-        TrainingError, match=r"all \d+ dialogues failed: .*weights are not on this machine"
-    ):
+    says = r"all \d+ dialogues failed: .*weights are not on this machine"
+    with pytest.raises(TrainingError, match=says):
         play(learner)
 
 
 def test_a_critic_that_knows_whom_is_saved_with_what_it_expects_of_them(model, tmp_path):
-    config = TrainConfig(
-        algo="ppo", model=model, critic_knows="persona", **(SMALL | {"iterations": 1, **UNWATCHED})
-    )
+    values = SMALL | UNWATCHED | {"iterations": 1, "critic_knows": "persona"}
+    config = TrainConfig(algo="ppo", model=model, **values)
     learner = make_learner(config)
     (iteration,) = train(learner)
     met = {one.info["persona"] for one in iteration.trajectories}
@@ -167,31 +153,30 @@ def test_a_critic_that_knows_whom_is_saved_with_what_it_expects_of_them(model, t
 def test_a_run_that_is_over_trains_no_more_when_resumed_and_names_its_model_again(
     model, tmp_path, capsys
 ):
-    config = TrainConfig(model=model, **(GROUPS | {"iterations": 1, **UNWATCHED}))
+    config = configure(model, iterations=1)
     run_training(config, out=tmp_path)
     metrics = (tmp_path / "metrics.jsonl").read_bytes()
     shutil.rmtree(tmp_path / "model")
     capsys.readouterr()
     run_training(config, out=tmp_path, resume=True)
-    assert "model (from iteration 1)" in " ".join(capsys.readouterr().err.split())
+    assert "model (from iteration 1)" in read_told(capsys)
     assert (tmp_path / "model" / "model.safetensors").is_file()
     assert (tmp_path / "metrics.jsonl").read_bytes() == metrics
 
 
 def test_a_checkpoint_is_written_every_few_iterations_and_after_the_last(model, tmp_path):
-    few = {"iterations": 5, **UNWATCHED, "save_every": 2, "keep_checkpoints": 5}
-    run_training(TrainConfig(model=model, **(GROUPS | few)), out=tmp_path)
+    config = configure(model, iterations=5, save_every=2, keep_checkpoints=5)
+    run_training(config, out=tmp_path)
     written = [path.name for path in Checkpoints(tmp_path / "checkpoints").all()]
     assert written == ["000002", "000004", "000005"]
 
 
 def test_a_resumed_run_shows_no_dialogue_twice(model, tmp_path):
-    small = GROUPS | {**UNWATCHED, "show_every": 1}
-    run_training(TrainConfig(model=model, **(small | {"iterations": 2})), out=tmp_path)
+    run_training(configure(model, show_every=1, iterations=2), out=tmp_path)
     shutil.rmtree(tmp_path / "checkpoints" / "000002")
     by_hand = tmp_path / "dialogues.md"
     by_hand.write_text("A note of mine.\n" + by_hand.read_text())
-    run_training(TrainConfig(model=model, **(small | {"iterations": 3})), out=tmp_path, resume=True)
+    run_training(configure(model, show_every=1, iterations=3), out=tmp_path, resume=True)
     lines = by_hand.read_text().splitlines()
     shown = [line.split(":")[0] for line in lines if line.startswith("##")]
     assert lines[0] == "A note of mine."
@@ -199,7 +184,7 @@ def test_a_resumed_run_shows_no_dialogue_twice(model, tmp_path):
 
 
 def test_a_disk_without_room_for_the_weights_leaves_the_old_checkpoint(model, tmp_path):
-    learner = make_learner(TrainConfig(model=model, **(GROUPS | UNWATCHED)))
+    learner = make_learner(configure(model))
     kept = Checkpoints(tmp_path)
     kept.write(1, lambda path: save(learner, path))
     says = r"cannot be written.*000001, is intact"
@@ -211,7 +196,7 @@ def test_a_disk_without_room_for_the_weights_leaves_the_old_checkpoint(model, tm
 
 @pytest.mark.parametrize("name", ["learner.safetensors", "optimizer.pt", "state.json"])
 def test_a_checkpoint_that_was_cut_off_is_named(name, model, tmp_path):
-    learner = make_learner(TrainConfig(model=model, **(GROUPS | UNWATCHED)))
+    learner = make_learner(configure(model))
     path = Checkpoints(tmp_path).write(1, lambda path: save(learner, path))
     (path / name).write_bytes((path / name).read_bytes()[:20])
     with pytest.raises(TrainingError, match="000001"):
@@ -219,15 +204,13 @@ def test_a_checkpoint_that_was_cut_off_is_named(name, model, tmp_path):
 
 
 def test_a_context_without_room_for_a_first_reply_is_named(model):
-    few = {"max_tokens": 60, "iterations": 1, **UNWATCHED}
-    learner = make_learner(TrainConfig(model=model, **(GROUPS | few)))
+    learner = make_learner(configure(model, max_tokens=60, iterations=1))
     with pytest.raises(TrainingError, match=r"all 4 dialogues failed: no room was left in max_tok"):
         next(train(learner))
 
 
 def test_the_reference_is_the_model_as_it_was_at_the_start(model):
-    few = {"iterations": 2, **UNWATCHED, "kl": 0.1, "lr": 1e-2}
-    learner = make_learner(TrainConfig(model=model, **(GROUPS | few)))
+    learner = make_learner(configure(model, iterations=2, kl=0.1, lr=1e-2))
     before = [weight.detach().clone() for weight in learner.models.actor.parameters()]
     first, second = (one.metrics["reference_kl"] for one in train(learner))
     assert abs(first) < 1e-9 < 1e-4 < second
@@ -241,27 +224,27 @@ def test_the_reference_is_the_model_as_it_was_at_the_start(model):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--model", "/no/such/model"], "does not exist"),
-        (["--dialogues", "30", "--group-size", "4"], "multiple of group_size"),
-        (["--config", "no-such-preset"], "Presets: paper-grpo"),
-        (["--algo", "grpo", "--critic-lr", "3"], "critic_lr would be ignored"),
-        (["--max-tokens", "200", "--max-reply-tokens", "256"], "room for a prompt"),
-        (
-            ["--model", "tiny", "--max-tokens", "100000", "--max-reply-tokens", "90000"],
-            "reads 4096 tokens",
-        ),
-        (["--model", "tiny", "--env", "CartPole-v1"], "eval_options"),
-        (["--env-options", "user"], "NAME=VALUE"),
-        (["--target-kl", "little"], "target_kl: must be a number"),
-        (["--vllm", "http://127.0.0.1:9/v1"], "vllm, vllm_folder and lora_rank go together"),
-        (["--overlong-tokens", "8"], "overlong_tokens and overlong_cost go together"),
-        (["--overlong-tokens", "9999", "--overlong-cost", "1"], "than a reply may have"),
-        (["--algo", "grpo", "--group-size", "1"], "grpo compares dialogues"),
-        (["--algo", "rft", "--group-size", "1"], "rft compares replies"),
+        ("--model /no/such/model", "does not exist"),
+        ("--dialogues 30 --group-size 4", "multiple of group_size"),
+        ("--config no-such-preset", "Presets: paper-grpo"),
+        ("--algo foo", f"there is no 'foo'. One of: {', '.join(ALGORITHMS)}"),
+        ("--algo grpo --critic-lr 3", "critic_lr would be ignored"),
+        ("--max-tokens 200 --max-reply-tokens 256", "room for a prompt"),
+        ("--model tiny --max-tokens 100000 --max-reply-tokens 90000", "reads 4096 tokens"),
+        ("--model tiny --env CartPole-v1", "eval_options"),
+        ("--env-options user", "NAME=VALUE"),
+        ("--target-kl little", "target_kl: must be a number"),
+        ("--vllm http://127.0.0.1:9/v1", "vllm, vllm_folder and lora_rank go together"),
+        ("--overlong-tokens 8", "overlong_tokens and overlong_cost go together"),
+        ("--overlong-tokens 9999 --overlong-cost 1", "than a reply may have"),
+        ("--algo grpo --group-size 1", "grpo compares dialogues"),
+        ("--algo rft --group-size 1", "rft compares replies"),
+        ("--model tiny --algo rft --env RLVER-Sparse-v0", "pays at the end alone"),
     ],
 )
 def test_bad_input_is_named(options, says, tmp_path):
-    result = CliRunner().invoke(app, ["train", "--out", str(tmp_path / "run"), *options])
+    words = ["train", "--out", str(tmp_path / "run"), *options.split()]
+    result = CliRunner().invoke(app, words)
     assert result.exit_code != 0
     assert says in str(result.exception) + result.output
 
@@ -279,18 +262,14 @@ def test_the_gain_that_is_printed_is_what_the_model_shows_as_an_agent(model, tmp
     """Who is sampled at a temperature while evaluated is sampled at it afterwards, and the command
     names the same people.
     """
-    folder = run_training(
-        TrainConfig(model=model, eval_temperature=0.7, **(GROUPS | {"iterations": 2})),
-        out=tmp_path / "run",
-    )
-    told = " ".join(capsys.readouterr().err.split())
+    config = TrainConfig(model=model, eval_temperature=0.7, **(GROUPS | {"iterations": 2}))
+    folder = run_training(config, out=tmp_path / "run")
+    told = read_told(capsys)
     best = json.loads((folder / "checkpoints" / "best.json").read_text())
     assert f"(from iteration {best['iteration']}: held out {best['score']:.1f}" in told
     assert "sampled at temperature 0.7" in told
-    assert (
-        f"rlver-gym bench --env RLVER-Empathy-v0 --split validation --agent hf:{folder}/model"
-        in told
-    )
+    where = "--env RLVER-Empathy-v0 --split validation"
+    assert f"rlver-gym bench {where} --agent hf:{folder}/model" in told
     assert json.loads((folder / "model" / "rlver_gym.json").read_text())["temperature"] == 0.7
 
 
@@ -300,9 +279,8 @@ def test_a_model_of_an_environment_of_ones_own_is_named_without_a_benchmark(
     own = copy.deepcopy(gym.spec("RLVER-Empathy-v0"))
     own.id = "Own-v0"
     monkeypatch.setitem(gym.registry, "Own-v0", own)
-    few = {"env": "Own-v0", "iterations": 1, **UNWATCHED}
-    run_training(TrainConfig(model=model, **(GROUPS | few)), out=tmp_path)
-    told = " ".join(capsys.readouterr().err.split())
+    run_training(configure(model, env="Own-v0", iterations=1), out=tmp_path)
+    told = read_told(capsys)
     assert f"model {tmp_path / 'model'} (from iteration 1)" in told
     assert "rlver-gym bench" not in told
 
@@ -314,12 +292,9 @@ def test_an_alarm_is_shown_and_ends_a_run_that_asks_for_it(model, tmp_path, caps
     monkeypatch.setattr(runs, "evaluate", alarmed)
     few = GROUPS | {"iterations": 3, "eval_every": 1}
     for stops, iterations in ((False, 3), (True, 1)):
-        folder = run_training(
-            TrainConfig(model=model, stop_on_alarm=stops, **few), out=tmp_path / str(stops)
-        )
-        assert "alarm: the policy says the same to everybody." in " ".join(
-            capsys.readouterr().err.split()
-        )
+        config = TrainConfig(model=model, stop_on_alarm=stops, **few)
+        folder = run_training(config, out=tmp_path / str(stops))
+        assert "alarm: the policy says the same to everybody." in read_told(capsys)
         assert read_metrics(folder)[-1]["iteration"] == iterations
         assert Checkpoints(folder / "checkpoints").latest().name == f"{iterations:06d}"
 
@@ -327,13 +302,11 @@ def test_an_alarm_is_shown_and_ends_a_run_that_asks_for_it(model, tmp_path, caps
 def test_who_says_the_same_to_everybody_raises_an_alarm_when_evaluated():
     people = library().ids("validation")[:9]
     envs = [gym.make("RLVER-Empathy-v0", persona=person) for person in people]
+    same = "I am so sorry. That sounds hard. You will get through this."
     for env in envs:
         env.reset(seed=0)
-        over = False
-        while not over:
-            _, _, over, _, _ = env.step(
-                "I am so sorry. That sounds hard. You will get through this."
-            )
+        while not env.step(same)[2]:
+            pass
     (alarm,) = find_alerts(_collect_episodes(envs))
     assert "near-copies" in alarm.says
     assert not _collect_episodes([gym.make("CartPole-v1")])
@@ -395,10 +368,8 @@ def measure_learning(config, seed):
     make = trying if config.compares == "replies" else played
     for at in range(6):
         dialogue = make(rng, group=at // 3, turns=3)
-        reward_N = np.array(
-            [3.0, 2.0, 1.0 + at / 4] if at < 3 else dialogue.reward_N + 5, np.float32
-        )
-        broken_N = np.array([at > 3, False, False])
+        earned = [3.0, 2.0, 1.0 + at / 4] if at < 3 else dialogue.reward_N + 5
+        reward_N, broken_N = np.array(earned, np.float32), np.array([at > 3, False, False])
         dialogues.append(replace(dialogue, reward_N=reward_N, format_error_N=broken_N))
     rollouts = pack_rollouts(dialogues)
     sampled_BT = -6.0 * rollouts.tokens.action_mask_BT
@@ -472,14 +443,10 @@ def test_a_preset_goes_with_every_algorithm(preset, algo):
         assert build_config(preset, {"algo": algo, "compare": "replies"}).candidates > 1
 
 
-@pytest.mark.parametrize(
-    "section",
-    [
-        "group:\n  env: evil_module:Env-v0\n",
-        "ppo:\n  env_options: {user: 'evil:User'}\n",
-        "group: 3\n",
-    ],
-)
+SECTIONS = ("group: {env: 'evil:Env-v0'}", "ppo: {env_options: {user: 'evil:User'}}", "group: 3")
+
+
+@pytest.mark.parametrize("section", SECTIONS)
 def test_a_section_of_a_file_holds_nothing_but_its_own_fields(section, tmp_path):
     path = tmp_path / "run.yaml"
     path.write_text(f"model: tiny\n{section}")
@@ -534,16 +501,8 @@ def test_held_out_personas_come_once_each_and_again_with_new_seeds_when_none_are
 
 
 def _talk(*lines):
-
-    return Trajectory(
-        0,
-        0,
-        np.zeros(1, np.float32),
-        np.zeros(1, np.bool_),
-        (),
-        tuple(TranscriptLine(*line) for line in lines),
-        {},
-    )
+    nothing, said = np.zeros(1, np.float32), tuple(TranscriptLine(*line) for line in lines)
+    return Trajectory(0, 0, nothing, nothing.astype(bool), (), said, {})
 
 
 def test_marks_of_hacking_are_counted_by_hand():
@@ -555,21 +514,15 @@ def test_marks_of_hacking_are_counted_by_hand():
     # the agent's runs: your dog died, dog died in, died in may | your dog died, dog died in, died
     # in june
     assert compute_repeated_share(dialogue) == pytest.approx(2 / 6)
-    assert compute_copied_share(dialogue) == pytest.approx(
-        3 / 6
-    )  # dog died in (twice), died in may
+    # dog died in (twice), died in may
+    assert compute_copied_share(dialogue) == pytest.approx(3 / 6)
     assert compute_distinct_share(["Go on.", "go on", "No."]) == pytest.approx(2 / 3)
 
 
 def test_what_replies_do_is_counted():
-    done = compute_act_shares(
-        [
-            "What was that like for you?",
-            "You must feel so alone.",
-            "You must feel so sad.",
-            "Everything will be okay.",
-        ]
-    )
+    feelings = [f"You must feel so {feeling}." for feeling in ("alone", "sad")]
+    said = ["What was that like for you?", *feelings, "Everything will be okay."]
+    done = compute_act_shares(said)
     assert done["does_open_question"] == 1 / 4
     assert done["does_reflect_feeling"] == 2 / 4
     assert done["does_cliche"] == 1 / 4
@@ -581,18 +534,6 @@ def test_the_exported_model_is_the_policy_alone(model, tmp_path):
     save(learner, tmp_path)
     exported = load_file(tmp_path / "model" / "model.safetensors")
     assert exported.keys() == load_file(f"{model}/model.safetensors").keys()
-
-
-def test_rft_is_refused_where_only_the_end_is_paid_for(model):
-    with pytest.raises(TrainingError, match="pays at the end alone"):
-        make_learner(
-            TrainConfig(model=model, env="RLVER-Sparse-v0", algo="rft", **(GROUPS | UNWATCHED))
-        )
-
-
-def test_an_algorithm_that_does_not_exist_is_named_with_those_that_do():
-    with pytest.raises(TrainingError, match=r"there is no 'foo'. One of: ppo, grpo, .*, dpo"):
-        make_config({"algo": "foo"}, "the options")
 
 
 def test_a_new_algorithm_is_one_entry(model, monkeypatch):
@@ -615,7 +556,5 @@ def test_a_new_algorithm_is_one_entry(model, monkeypatch):
 
 @pytest.mark.parametrize(("algo", "weight"), [("ppo", 0.04), ("grpo", 0.04), ("dapo", 0.0)])
 def test_the_divergence_from_the_start_is_the_algorithms_own_unless_told(algo, weight):
-    config = make_config({"algo": algo}, "the test")
-    assert config.objective.kl == weight
-    told = make_config({"algo": algo, "kl": 0.3}, "the test")
-    assert told.objective.kl == 0.3
+    assert make_config({"algo": algo}, "the test").objective.kl == weight
+    assert make_config({"algo": algo, "kl": 0.3}, "the test").objective.kl == 0.3

@@ -165,9 +165,7 @@ def test_own_users_that_are_no_code_stand_in_a_config(tmp_path):
 
 EDITS = {
     "a list": lambda state: [state],
-    "no iteration": lambda state: {
-        name: value for name, value in state.items() if name != "iteration"
-    },
+    "no iteration": lambda state: {name: state[name] for name in state.keys() - {"iteration"}},
     "a text for the iteration": lambda state: {**state, "iteration": "7"},
     "an iteration below zero": lambda state: {**state, "iteration": -1},
     "a config that is none": lambda state: {**state, "config": "tiny"},

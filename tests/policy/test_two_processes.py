@@ -11,6 +11,7 @@ import pytest
 import tiny_policy
 import torch
 from commands import run_processes
+from json_files import read_lines
 from tiny_policy import eight_dialogues, tiny, trying
 
 from rlver_gym.policy import sft
@@ -140,19 +141,12 @@ def test_a_run_of_two_processes_leaves_the_folder_that_one_leaves(model, tmp_pat
     for number, folder in ((1, one), (2, two)):
         finish(number, few, "--out", folder)
     assert left_in(two) == left_in(one)
-    lines = [
-        [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
-        for folder in (one, two)
-    ]
+    lines = [read_lines(folder / METRICS) for folder in (one, two)]
     for alone_line, together in zip(*lines, strict=True):
         assert together == pytest.approx(alone_line, rel=1e-3, abs=1e-4)
     assert (two / "evaluations.jsonl").read_text() == (one / "evaluations.jsonl").read_text()
-    expected = [
-        json.loads((folder / "checkpoints" / "000002" / "state.json").read_text())[
-            "persona_baseline"
-        ]
-        for folder in (one, two)
-    ]
+    states = [folder / "checkpoints" / "000002" / "state.json" for folder in (one, two)]
+    expected = [json.loads(path.read_text())["persona_baseline"] for path in states]
     assert expected[0].keys() == expected[1].keys()
     for who, (count, mean) in expected[0].items():
         assert expected[1][who] == [count, pytest.approx(mean, rel=1e-3, abs=1e-5)]

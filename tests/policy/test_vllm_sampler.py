@@ -42,13 +42,8 @@ class Vllm:
         if path == "/v1/load_lora_adapter":
             self.told.append(("load", asked["lora_name"]))
             if asked["lora_name"] in self.adapters:
-                return 400, {
-                    "error": {
-                        "message": (
-                            f"The lora adapter '{asked['lora_name']}' has already been loaded."
-                        )
-                    }
-                }
+                says = f"The lora adapter '{asked['lora_name']}' has already been loaded."
+                return 400, {"error": {"message": says}}
             if not (Path(asked["lora_path"]) / "adapter_config.json").exists():
                 return 404, {"error": {"message": "no adapter there"}}
             adapted = peft.PeftModel.from_pretrained(
@@ -58,11 +53,8 @@ class Vllm:
             return 200, "Success"
         if path == "/v1/unload_lora_adapter":
             self.told.append(("unload", asked["lora_name"]))
-            return (
-                (200, "Success")
-                if self.adapters.pop(asked["lora_name"], None)
-                else (404, {"error": {}})
-            )
+            is_there = self.adapters.pop(asked["lora_name"], None)
+            return (200, "Success") if is_there else (404, {"error": {}})
         if asked["model"] not in self.adapters:
             return 404, {"error": {"message": f"the model {asked['model']} does not exist"}}
         sampler, stops = self.adapters[asked["model"]], frozenset(asked["stop_token_ids"])

@@ -67,12 +67,8 @@ def visit(browser):
         page = context.new_page()
         is_file = isinstance(studio, Path)
         here = studio.as_uri() if is_file else f"http://127.0.0.1:{studio.server.port}/"
-        page.on(
-            "request",
-            lambda asked: (
-                asked.url.startswith((here, "blob:", "data:")) or foreign.append(asked.url)
-            ),
-        )
+        own = (here, "blob:", "data:")
+        page.on("request", lambda one: one.url.startswith(own) or foreign.append(one.url))
         page.on("console", lambda said: complaints.append((said.type, said.text)))
         page.on("pageerror", lambda error: complaints.append(("error", str(error))))
         page.on("dialog", lambda dialog: complaints.append(("error", dialog.message)))

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from json_files import read_lines
 
 from rlver_gym.bench.export.export import export
 from rlver_gym.bench.opinions import gather_opinions
@@ -48,7 +49,7 @@ def test_all_raters_have_one_order_and_each_goes_on_where_they_stopped(studio):
 
 def test_ratings_are_read_by_opinions(studio):
     name = rate_next(studio, "Ann", lambda *_: 1)
-    lines = [json.loads(one) for one in (studio.folder / "ratings.jsonl").read_text().splitlines()]
+    lines = read_lines(studio.folder / "ratings.jsonl")
     assert [one["turn"] for one in lines] == [*range(1, len(lines) + 1)]
     assert {(one["change"], one["fit"], one["rater"]) for one in lines} == {(1, 1, "Ann")}
     last = {"run": studio.run, "rater": "Ann", "name": name, "turn": len(lines), "change": 1}
@@ -191,9 +192,7 @@ def test_pairs_are_blind_resume_and_say_who_helped_more(studio):
             body = {"run": studio.run, "rater": rater, "name": one["name"], "side": "left"}
             studio.post("prefer", **body)
     assert names[:3] == names[3:]
-    lines = [
-        json.loads(one) for one in (studio.folder / "preferences.jsonl").read_text().splitlines()
-    ]
+    lines = read_lines(studio.folder / "preferences.jsonl")
     pairs = [{line["left"], line["right"]} for line in lines if line["rater"] == "Ann"]
     assert len({frozenset(pair) for pair in pairs}) == len(pairs) == 24
     assert all(len({key.split("/", 1)[1] for key in pair}) == 1 for pair in pairs)

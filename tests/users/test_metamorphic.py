@@ -82,10 +82,10 @@ def test_the_same_words_to_somebody_else_earn_less():
         if persona.situation.id != other.situation.id
         and persona.person.disposition == other.person.disposition
     ]
-    as_much = sum(
-        changes(other, framed(persona, 0))[0] >= changes(persona, framed(persona, 0))[0]
-        for persona, other in pairs
-    )
+    as_much = 0
+    for persona, other in pairs:
+        own, others = (changes(who, framed(persona, 0))[0] for who in (persona, other))
+        as_much += others >= own
     assert as_much / len(pairs) < 0.03
 
 
@@ -102,20 +102,13 @@ def test_the_second_time_earns_less_than_the_first(examples):
     examples(holds)()
 
 
+INSULTS = ["You idiot.", "Honestly, that is pathetic.", "It is your own fault."]
+INSULTS += ["Others have it worse, so get over it."]
+
+
 @laws
 def test_an_insult_costs_three_points_and_two_beside_a_reply_that_hurt_already(examples):
-    @given(
-        people(examples),
-        anchor_numbers,
-        st.sampled_from(
-            [
-                "You idiot.",
-                "Honestly, that is pathetic.",
-                "It is your own fault.",
-                "Others have it worse, so get over it.",
-            ]
-        ),
-    )
+    @given(people(examples), anchor_numbers, st.sampled_from(INSULTS))
     def holds(persona, number, insult):
         without = changes(persona, framed(persona, number))[0]
         cost = without - changes(persona, f"{framed(persona, number)} {insult}")[0]
@@ -128,16 +121,10 @@ def test_the_order_of_whole_thoughts_hardly_matters():
     """But for what stands last: it matters whether one ends by asking."""
     apart = []
     for persona in PEOPLE[::6]:
-        thoughts = [
-            framed(persona, 0),
-            "I have thought about what you told me.",
-            framed(persona, 1),
-        ]
+        between = "I have thought about what you told me."
         last = "I would like to hear how it goes on."
-        each = [
-            changes(persona, " ".join([*order, last]))[0]
-            for order in itertools.permutations(thoughts)
-        ]
+        orders = itertools.permutations([framed(persona, 0), between, framed(persona, 1)])
+        each = [changes(persona, " ".join([*order, last]))[0] for order in orders]
         apart += [abs(one - each[0]) for one in each]
     assert max(apart) <= 2
     assert sum(one > 1 for one in apart) / len(apart) < 0.05
@@ -147,13 +134,10 @@ def test_the_order_of_whole_thoughts_hardly_matters():
 def test_contractions_change_nothing(examples):
     @given(people(examples), anchor_numbers)
     def holds(persona, number):
-        text = (
-            f"{served(persona, number).text} I am glad that you did not give up. It is not on you."
-        )
-        assert changes(persona, text) == changes(
-            persona,
-            text.replace("I am", "I'm").replace("did not", "didn’t").replace("It is", "It's"),
-        )
+        more = "I am glad that you did not give up. It is not on you."
+        text = f"{served(persona, number).text} {more}"
+        short = text.replace("I am", "I'm").replace("did not", "didn’t").replace("It is", "It's")
+        assert changes(persona, text) == changes(persona, short)
 
     examples(holds)()
 

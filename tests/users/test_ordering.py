@@ -1,5 +1,7 @@
 """The order of agents that a trustworthy score must show, on the test personas."""
 
+from statistics import fmean
+
 import pytest
 
 from rlver_gym import EmpathySession, env_card
@@ -20,25 +22,16 @@ def episodes(tmp_path_factory):
 
 
 def mean(episodes, agent, need=None):
-    finals = [
-        episode.final
-        for episode in episodes
-        if episode.agent == agent and need in (None, episode.need)
-    ]
-    return sum(finals) / len(finals)
+    own = [one for one in episodes if one.agent == agent and need in (None, one.need)]
+    return fmean(one.final for one in own)
 
 
 def mean_change(episodes, agent, need):
     """Of a reply: where two agents are left by everybody, their final emotions say only how far
     below the threshold the last change fell.
     """
-    changes = [
-        turn.appraisal.change
-        for episode in episodes
-        if (episode.agent, episode.need) == (agent, need)
-        for turn in episode.turns
-    ]
-    return sum(changes) / len(changes)
+    own = [one for one in episodes if (one.agent, one.need) == (agent, need)]
+    return fmean(turn.appraisal.change for one in own for turn in one.turns)
 
 
 def test_who_was_told_everything_is_above_who_takes_up_what_is_told_and_both_above_phrases(
@@ -58,12 +51,8 @@ def test_templates_that_take_up_what_is_told_end_below_the_start(episodes):
 
 @pytest.mark.parametrize("other", ["comfort", "praise", "advice", "echo", "gibberish", "silent"])
 def test_who_takes_up_what_is_told_is_above_every_agent_that_does_not(episodes, other):
-    assert (
-        compute_paired_difference(
-            compute_persona_finals(episodes, "listener"), compute_persona_finals(episodes, other)
-        ).low
-        > 0
-    )
+    finals = (compute_persona_finals(episodes, agent) for agent in ("listener", other))
+    assert compute_paired_difference(*finals).low > 0
 
 
 OVERPAID = pytest.mark.xfail(strict=True, reason="version 12 pays it 21 (version 11: 18)")
@@ -94,20 +83,13 @@ def test_any_reply_said_every_turn_ends_below_the_start(episodes):
     for any two people.
     """
     for persona_id in library().ids("test"):
-        turns = [
-            turn for episode in episodes if episode.persona == persona_id for turn in episode.turns
-        ]
-        best = sorted(
-            {turn.utterance: turn.appraisal.change for turn in turns}.items(),
-            key=lambda pair: -pair[1],
-        )[:5]
-        for utterance, _ in [
-            *best,
-            ("I hear you, and I'm here. Tell me more about it, I have time.", 0),
-        ]:
-            session = EmpathySession(
-                EmbeddedUser(), library().get(persona_id), env_card("SAGE-Sentient-v0"), 0
-            )
+        held = [episode for episode in episodes if episode.persona == persona_id]
+        earned = {one.utterance: one.appraisal.change for each in held for one in each.turns}
+        best = sorted(earned, key=lambda utterance: -earned[utterance])[:5]
+        persona, card = library().get(persona_id), env_card("SAGE-Sentient-v0")
+        warm = "I hear you, and I'm here. Tell me more about it, I have time."
+        for utterance in (*best, warm):
+            session = EmpathySession(EmbeddedUser(), persona, card, 0)
             session.start()
             while session.outcome is None:
                 session.reply(utterance)

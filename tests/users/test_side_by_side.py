@@ -107,13 +107,12 @@ def test_moments_of_other_dialogues_are_other_requests_at_the_same_time(persona,
     first = moments_of(["a", "bb"], persona, card)
     second = [x._replace(dialogue=replace(x.dialogue, opening="Hello.")) for x in first]
     third = [first[0]._replace(dialogue=Dialogue("Well.").with_utterance("ccc"))]
-    chat = ScriptedChat(
-        lambda request: (
-            change_by_length(request)
-            if "replies" in state_in(request)
-            else json.dumps(judgement(3))
-        )
-    )
+
+    def answer(request):
+        of_several = "replies" in state_in(request)
+        return change_by_length(request) if of_several else json.dumps(judgement(3))
+
+    chat = ScriptedChat(answer)
     mixed = [first[0], second[1], third[0], first[1], second[0]]
     changes = [x.change for x in LLMUser(chat, "m").appraise_many(mixed)]
     assert changes == [1, 2, 3, 2, 1]

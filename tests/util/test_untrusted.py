@@ -173,10 +173,8 @@ def test_one_line_is_cut_with_an_ellipsis():
 
 
 def test_an_error_of_the_package_never_prints_what_it_quotes_as_a_command():
-    assert (
-        str(RlverError("the server says \x1b]0;owned\x07"))
-        == "the server says \ufffd]0;owned\ufffd"
-    )
+    told = str(RlverError("the server says \x1b]0;owned\x07"))
+    assert told == "the server says \ufffd]0;owned\ufffd"
 
 
 def test_the_console_shows_markup_and_escapes_instead_of_obeying_them():
@@ -189,14 +187,8 @@ def test_the_console_shows_markup_and_escapes_instead_of_obeying_them():
 
 
 def test_json_for_a_terminal_holds_no_commands_and_means_the_same():
-    value = {
-        "says\x1b[2J": [
-            "caf\xe9 \u4f60\u597d \U0001f642",
-            "\x7f\x9b31m",
-            "\u202egnp.exe",
-            "\U000e0041",
-        ]
-    }
+    said = ["caf\xe9 \u4f60\u597d \U0001f642", "\x7f\x9b31m", "\u202egnp.exe", "\U000e0041"]
+    value = {"says\x1b[2J": said}
     text = dump_json(value)
     assert printable(text) == text
     assert "caf\xe9 \u4f60\u597d \U0001f642" in text
