@@ -18,7 +18,12 @@ from rlver_gym.core.user import Scene
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users.llm import LLMUser, get_unclipped_change
-from rlver_gym.util.correlation import correlation, correlation_within
+from rlver_gym.util.correlation import (
+    correlate_draws_within,
+    correlation,
+    correlation_within,
+    draw_places,
+)
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.event_loop import gather_all
 from rlver_gym.util.interval import Interval
@@ -246,28 +251,16 @@ def _within(own: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) ->
 
 
 def _bootstrap(judged: Sequence[Judged]) -> Interval:
-    """r within places over draws of places: products about a place's own means only add up."""
-    sums = []
-    for x in judged:
-        own, readers = np.array(x.changes), np.array(list(map(fmean, x.place.readers)))
-        own, readers = own - own.mean(), readers - readers.mean()
-        sums.append((own @ readers, own @ own, readers @ readers))
-    products = np.array(sums)
-    drawn = products[_draw(len(judged))].sum(axis=1)
-    both, first, second = np.vstack([products.sum(axis=0), drawn]).T
-    return _make_interval(both / np.sqrt(np.maximum(first * second, 1e-12)))
+    """r within places over draws of places; 0 where nothing varies."""
+    pairs = [(np.array(x.changes), np.array(list(map(fmean, x.place.readers)))) for x in judged]
+    return _make_interval(np.nan_to_num(correlate_draws_within(pairs, _DRAWS)))
 
 
 def _bootstrap_between(judged: Sequence[Judged]) -> Interval:
     own = np.array([fmean(x.changes) for x in judged])
     readers = np.array([fmean(map(fmean, x.place.readers)) for x in judged])
-    draws = np.vstack([np.arange(len(judged)), _draw(len(judged))])
+    draws = np.vstack([np.arange(len(judged)), draw_places(len(judged), _DRAWS)])
     return _make_interval(np.array([correlation(own[at], readers[at]) for at in draws]))
-
-
-def _draw(count: int) -> NDArray[np.int64]:
-    """Numbers of places, shape (draws, count)."""
-    return np.random.default_rng(0).integers(count, size=(_DRAWS, count))
 
 
 def _make_interval(values: NDArray[np.float64]) -> Interval:

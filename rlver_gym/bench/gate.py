@@ -5,8 +5,6 @@ from math import isnan, sqrt
 from typing import Any, Literal, NamedTuple, Self, get_args
 from xml.etree import ElementTree
 
-import numpy as np
-
 from rlver_gym.bench.check import INCOMPLETE, RunRecords
 from rlver_gym.bench.noise import measure_spread_over_user_seeds
 from rlver_gym.bench.opinions import Opinions
@@ -16,7 +14,7 @@ from rlver_gym.bench.score import compute_persona_finals, compute_worst_case_fin
 from rlver_gym.bench.suite import COUNTS, EMOTIONS, Suite, Threshold
 from rlver_gym.environment.alarms import find_alerts
 from rlver_gym.environment.episode import Episode
-from rlver_gym.util.interval import Interval, bootstrap, format_estimate, format_mean
+from rlver_gym.util.interval import UNKNOWN, Interval, bootstrap, format_estimate, format_mean
 from rlver_gym.util.terminal import escape_markdown, format_count, one_line
 
 Decision = Literal["error", "fail", "undecided", "pass"]
@@ -69,9 +67,7 @@ class Gate(NamedTuple):
 
     @classmethod
     def of_error(cls, why: str) -> Self:
-        return cls(
-            (Ruling("", "the run goes to its end", bootstrap(np.array([])), "error", why=why),)
-        )
+        return cls((Ruling("", "the run goes to its end", UNKNOWN, "error", why=why),))
 
     @property
     def decision(self) -> Decision:
@@ -192,16 +188,16 @@ def _rule(threshold: Threshold, agent: str, evidence: Evidence) -> Ruling:
         told = [alert.says.partition(":")[0] for alert in find_alerts(own) if not alert.expected]
         demand = f"flagged at most {bound:g}"
         return _rule_on_count(agent, demand, len(told), bound, ", ".join(told))
-    value, label = bootstrap(np.array([])), measure.replace("_", " ")
+    value, label = UNKNOWN, measure.replace("_", " ")
     noise = width = 0.0
     if measure in EMOTIONS:
         ours = evidence.ours[threshold.by_reference]
         finals, label = _compute_finals(threshold, agent, evidence)
-        value, noise = bootstrap(np.array([*finals.values()])), _measure_noise(ours, evidence.plan)
+        value, noise = bootstrap(finals.values()), _measure_noise(ours, evidence.plan)
         noise /= 1 if measure == "difference" else sqrt(2)  # the floor is of two runs
         value = Interval(*3 * [value.low]) if measure == "lower" else value
         # who changes would differ over people as emotions do, however alike the two are now
-        own = bootstrap(np.array([*compute_worst_case_finals(ours, agent).values()]))
+        own = bootstrap(compute_worst_case_finals(ours, agent).values())
         width = own.high - own.mean if measure == "difference" else 0.0
     else:
         value = evidence.marks.get(agent, {}).get(measure, value)

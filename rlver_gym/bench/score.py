@@ -4,15 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from rlver_gym.agents import PRIVILEGED_AGENTS
 from rlver_gym.bench.plan import Planned
 from rlver_gym.core.emotion import MIN_EMOTION, Outcome
 from rlver_gym.environment.alarms import strip_run_suffix
 from rlver_gym.environment.episode import Episode
 from rlver_gym.util.groups import group, mean_by
-from rlver_gym.util.interval import Interval, bootstrap
+from rlver_gym.util.interval import Interval, bootstrap, mean_or_nan
 from rlver_gym.util.json_text import to_plain
 
 
@@ -53,7 +51,8 @@ def score_agents(episodes: Sequence[Episode], planned: Planned | None = None) ->
     by_agent |= group((episode.agent, episode) for episode in episodes)
     at_worst = {agent: _compute_worst_case_means(own, planned) for agent, own in by_agent.items()}
     finals = {agent: _compute_persona_means(own) for agent, own in by_agent.items()}
-    ranked = sorted(by_agent, key=lambda agent: (not finals[agent], -_mean(at_worst[agent])))
+    at_worst_mean = {agent: mean_or_nan(means.values()) for agent, means in at_worst.items()}
+    ranked = sorted(by_agent, key=lambda agent: (not finals[agent], -at_worst_mean[agent]))
     competitors = [agent for agent in ranked if strip_run_suffix(agent) not in PRIVILEGED_AGENTS]
     best = (competitors or ranked)[0] if ranked else ""
     most = len(planned.personas) * planned.seeds if planned else 0
@@ -62,11 +61,14 @@ def score_agents(episodes: Sequence[Episode], planned: Planned | None = None) ->
         episodes, worst = by_agent[agent], at_worst[agent]
         ended = drop_failed(episodes)
         by_need = group((episode.need, episode) for episode in ended)
-        means = {need: _mean(_compute_persona_means(by_need[need])) for need in sorted(by_need)}
+        means = {
+            need: mean_or_nan(_compute_persona_means(by_need[need]).values())
+            for need in sorted(by_need)
+        }
         to_best = None if agent == best else compute_paired_difference(worst, at_worst[best])
         return Score(
             agent=agent,
-            final=bootstrap(np.array(list(finals[agent].values()))),
+            final=bootstrap(finals[agent].values()),
             content=_percent_with_outcome(ended, Outcome.CONTENT),
             left=_percent_with_outcome(ended, Outcome.LEFT),
             turns=sum(len(episode.turns) for episode in ended) / max(1, len(ended)),
@@ -76,7 +78,7 @@ def score_agents(episodes: Sequence[Episode], planned: Planned | None = None) ->
             failed=len(episodes) - len(ended),
             failed_by_agent=sum(episode.failed_by == "agent" for episode in episodes),
             missing=max(0, most - len(episodes)),
-            at_worst=bootstrap(np.array(list(worst.values()) or [float(MIN_EMOTION)])),
+            at_worst=bootstrap(worst.values() or [MIN_EMOTION]),
         )
 
     return [score(agent) for agent in ranked]
@@ -106,9 +108,7 @@ def score_to_json(score: Score) -> dict[str, Any]:
 
 
 def compute_paired_difference(ours: dict[str, float], theirs: dict[str, float]) -> Interval:
-    return bootstrap(
-        np.array([ours[persona] - theirs[persona] for persona in ours if persona in theirs])
-    )
+    return bootstrap(ours[persona] - theirs[persona] for persona in ours if persona in theirs)
 
 
 def compute_persona_finals(episodes: Sequence[Episode], agent: str) -> dict[str, float]:
@@ -145,7 +145,3 @@ def drop_failed(episodes: Sequence[Episode]) -> list[Episode]:
 
 def _percent_with_outcome(episodes: Sequence[Episode], outcome: Outcome) -> float:
     return 100 * sum(episode.outcome is outcome for episode in episodes) / max(1, len(episodes))
-
-
-def _mean(finals: dict[str, float]) -> float:
-    return sum(finals.values()) / len(finals) if finals else float("nan")

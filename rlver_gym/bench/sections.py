@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from rlver_gym.bench.by_persona import measure_training_signal, tabulate_training_signal
 from rlver_gym.bench.compare import Comparison
 from rlver_gym.bench.flagged import format_alerts
@@ -57,7 +55,7 @@ def collect_judge_scores(comparison: Comparison) -> Marks:
     marks = {key: mean_by(by_persona) for key, by_persona in group(scores).items()}
     return {
         agent: {
-            name: bootstrap(np.array([*marks[agent, name].values()]))
+            name: bootstrap(marks[agent, name].values())
             for name in JUDGED
             if (agent, name) in marks
         }

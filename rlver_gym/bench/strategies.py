@@ -13,7 +13,14 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.users.embedded.english import LABEL, LABELS
 from rlver_gym.users.embedded.hear import hear, read_line
 from rlver_gym.util.groups import group, mean_by
-from rlver_gym.util.interval import RESAMPLES, Interval, bootstrap, format_estimate, format_mean
+from rlver_gym.util.interval import (
+    RESAMPLES,
+    UNKNOWN,
+    Interval,
+    bootstrap,
+    format_estimate,
+    format_mean,
+)
 
 
 class _ClassifierAgreement(NamedTuple):
@@ -140,9 +147,9 @@ def _describe_use(strategy: str, turns: Sequence[LabelledTurn]) -> StrategyUse:
     return StrategyUse(
         _bootstrap_over_personas(turns, percents),
         mean_by(sorted(zip((turn.need for turn in turns), percents, strict=True))),
-        bootstrap(np.array(list(used.values()))),
-        bootstrap(np.array(list(unused.values()))),
-        bootstrap(np.array(differences if len(differences) >= FEWEST else [])),
+        bootstrap(used.values()),
+        bootstrap(unused.values()),
+        bootstrap(differences if len(differences) >= FEWEST else []),
     )
 
 
@@ -185,7 +192,7 @@ def estimate_stickiness(turns: Sequence[LabelledTurn]) -> Interval:
                 again_PS[people.index(turn.persona), column] += strategy in turn.used
     is_common_S = used_PS.sum(axis=0) >= FEWEST
     if not is_common_S.any():
-        return bootstrap(np.array([]))
+        return UNKNOWN
     even_P = np.full(len(people), 1 / len(people))
     drawn_NP = np.random.default_rng(0).multinomial(len(people), even_P, RESAMPLES)
     weight_NP = np.vstack([np.ones(len(people), int), drawn_NP])
@@ -198,4 +205,4 @@ def estimate_stickiness(turns: Sequence[LabelledTurn]) -> Interval:
 
 def _bootstrap_over_personas(turns: Sequence[LabelledTurn], values: Sequence[float]) -> Interval:
     by_persona = sorted(zip((turn.persona for turn in turns), values, strict=True))
-    return bootstrap(np.array(list(mean_by(by_persona).values())))
+    return bootstrap(mean_by(by_persona).values())

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-import numpy as np
-
 from rlver_gym.core.cards import env_card
 from rlver_gym.corpora.corpus import ENV, Corpus, Rating
 from rlver_gym.util.groups import group, mean_by
@@ -67,6 +65,5 @@ def _make_level(
     name: str, over: str | None, measures: Iterable[Mapping[str, float]], dialogues: int
 ) -> Level:
     """`measures`: final, change and human, each by person."""
-    values = (np.array([by[who] for who in sorted(by)], np.float64) for by in measures)
-    final, change, human = map(bootstrap, values)
+    final, change, human = (bootstrap(by[who] for who in sorted(by)) for by in measures)
     return Level(name, over, final, change, human, dialogues)

@@ -7,8 +7,6 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.alarms import find_alerts
 from rlver_gym.environment.env import EmpathyEnv
@@ -39,7 +37,7 @@ def evaluate(learner: Learner) -> Evaluation:
     )
     episodes = all_gather(_collect_episodes(envs[: len(local_slice(specs))]))
     alarms = [alarm.says for alarm in find_alerts(episodes)]
-    score = bootstrap(np.array([final_score(one) for one in trajectories if one.valid]))
+    score = bootstrap(final_score(one) for one in trajectories if one.valid)
     metrics = {f"eval_{name}": value for name, value in compute_metrics(trajectories).items()}
     scores = {"eval_score": score.mean, "eval_low": score.low, "eval_high": score.high}
     return Evaluation(

@@ -18,8 +18,10 @@ from rlver_gym.policy.learner import Learner, ReferenceStart
 from rlver_gym.policy.learning.algorithms import Floats
 from rlver_gym.policy.models.distributed import all_gather, rank
 from rlver_gym.policy.models.trajectory import Trajectory
+from rlver_gym.util.correlation import correlate_draws_within
 from rlver_gym.util.errors import TrainingError
-from rlver_gym.util.interval import Interval
+from rlver_gym.util.groups import mean_by
+from rlver_gym.util.interval import UNKNOWN, Interval, mean_or_nan
 
 _AT_ONCE = 16
 """Dialogues under way with a user that waits for a server."""
@@ -27,7 +29,6 @@ _RESAMPLES = 2_000
 _GAP, _AGREEMENT = (
     [f"reference_{name}{end}" for end in ("", "_low", "_high")] for name in ("gap", "agreement")
 )
-_NOT_KNOWN = Interval(float("nan"), float("nan"), float("nan"))
 
 
 class Reading(NamedTuple):
@@ -76,10 +77,10 @@ class RewardOveroptimisationCheck:
         if learner.reference_start is None and readings:
             learner.reference_start = ReferenceStart(apart, agreement)
         start = learner.reference_start
-        gap = compute_gap(start.apart, apart) if start and readings else _NOT_KNOWN
+        gap = compute_gap(start.apart, apart) if start and readings else UNKNOWN
         return {
-            "reference_reward": _mean([reading.paid for reading in readings]),
-            "reference_score": _mean([reading.read for reading in readings]),
+            "reference_reward": mean_or_nan([reading.paid for reading in readings]),
+            "reference_score": mean_or_nan([reading.read for reading in readings]),
             **dict(zip(_GAP, gap, strict=True)),
             **dict(zip(_AGREEMENT, agreement, strict=True)),
             "reference_failed": float(failed),
@@ -105,10 +106,7 @@ class RewardOveroptimisationCheck:
 
 def measure_apart(readings: Sequence[Reading]) -> dict[str, float]:
     """By how much the final emotion is higher by the user that pays, person by person."""
-    people: dict[str, list[float]] = {}
-    for reading in readings:
-        people.setdefault(reading.who, []).append(reading.paid - reading.read)
-    return {who: _mean(apart) for who, apart in people.items()}
+    return mean_by((reading.who, reading.paid - reading.read) for reading in readings)
 
 
 def compute_gap(start: Mapping[str, float], now: Mapping[str, float]) -> Interval:
@@ -137,22 +135,11 @@ def measure_agreement(readings: Sequence[Reading]) -> Interval:
         finals = [[(x.paid, x.read) for x in readings if x.who == who] for who in people]
         pairs = [(np.array(same)[:, 0], np.array(same)[:, 1]) for same in finals]
     if not pairs:
-        return _NOT_KNOWN
-    centred = [(paid_N - paid_N.mean(), read_N - read_N.mean()) for paid_N, read_N in pairs]
-    sums_D3 = np.array([(a @ b, a @ a, b @ b) for a, b in centred])
-    drawn = np.random.default_rng(0).integers(len(pairs), size=(_RESAMPLES, len(pairs)))
-    together, paid, read = np.moveaxis(
-        np.concatenate([[sums_D3.sum(0)], sums_D3[drawn].sum(1)]), 1, 0
-    )
-    with np.errstate(invalid="ignore", divide="ignore"):
-        r = together / np.sqrt(paid * read)
-    known = r[1:][np.isfinite(r[1:])]
-    low, high = np.percentile(known, [2.5, 97.5]) if len(known) else (np.nan, np.nan)
-    return Interval(float(r[0]), float(low), float(high))
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if values else float("nan")
+        return UNKNOWN
+    r, *drawn = correlate_draws_within(pairs, _RESAMPLES)
+    known = [value for value in drawn if np.isfinite(value)]
+    low, high = np.percentile(known, [2.5, 97.5]) if known else (np.nan, np.nan)
+    return Interval(float(r), float(low), float(high))
 
 
 def sample_dialogues(trajectories: Sequence[Trajectory], count: int) -> list[Trajectory]:

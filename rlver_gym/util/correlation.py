@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from math import nan, sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 def correlation(a: np.ndarray, b: np.ndarray) -> float:
@@ -24,6 +25,26 @@ def centre(values: np.ndarray, group: np.ndarray) -> np.ndarray:
 
 def correlation_within(a: np.ndarray, b: np.ndarray, group: np.ndarray) -> float:
     return correlation(centre(a, group), centre(b, group))
+
+
+def correlate_draws_within(
+    places: Sequence[tuple[np.ndarray, np.ndarray]], draws: int
+) -> NDArray[np.float64]:
+    """Pearson's r within places: of all, then of each draw of places. NaN where nothing varies.
+
+    Products about a place's own means only add up.
+    """
+    centred = [(a - a.mean(), b - b.mean()) for a, b in places]
+    products = np.array([(a @ b, a @ a, b @ b) for a, b in centred])
+    drawn = products[draw_places(len(places), draws)].sum(axis=1)
+    both, first, second = np.vstack([products.sum(axis=0), drawn]).T
+    spread = first * second
+    return np.divide(both, np.sqrt(spread), out=np.full(draws + 1, nan), where=spread > 1e-12)
+
+
+def draw_places(count: int, draws: int) -> NDArray[np.int64]:
+    """Numbers of places, drawn with return: shape (draws, count)."""
+    return np.random.default_rng(0).integers(count, size=(draws, count))
 
 
 def kendall_tau(first: Sequence[float], other: Sequence[float]) -> float:

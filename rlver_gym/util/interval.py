@@ -1,12 +1,12 @@
 """Means with intervals, and how far they move between replicates: for benchmark and learner."""
 
+from collections.abc import Iterable
 from itertools import combinations
-from math import isnan, sqrt
+from math import isnan, nan, sqrt
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlver_gym.util.correlation import kendall_tau
 
@@ -27,16 +27,26 @@ class Interval(NamedTuple):
     high: float
 
 
-def bootstrap(values: NDArray[np.float64]) -> Interval:
-    """Mean and 95 % percentile interval of `values`, shape (personas,); seeded, so repeatable."""
-    if not len(values):
-        return Interval(float("nan"), float("nan"), float("nan"))
-    rng, rows = np.random.default_rng(0), max(1, _MAX_DRAWS // len(values))
+UNKNOWN = Interval(nan, nan, nan)
+
+
+def mean_or_nan(values: Iterable[float]) -> float:
+    value_N = np.fromiter(values, np.float64)
+    return float(value_N.mean()) if len(value_N) else nan
+
+
+def bootstrap(values: Iterable[float]) -> Interval:
+    """Mean and 95 % percentile interval of a value for each persona; seeded, so repeatable."""
+    value_P = np.fromiter(values, np.float64)
+    people = len(value_P)
+    if not people:
+        return UNKNOWN
+    rng, rows = np.random.default_rng(0), max(1, _MAX_DRAWS // people)
     sizes = [min(rows, RESAMPLES - done) for done in range(0, RESAMPLES, rows)]
-    draws = (rng.integers(len(values), size=(size, len(values))) for size in sizes)
-    means = np.concatenate([values[drawn].mean(axis=1) for drawn in draws])
+    draws = (rng.integers(people, size=(size, people)) for size in sizes)
+    means = np.concatenate([value_P[drawn].mean(axis=1) for drawn in draws])
     low, high = np.percentile(means, [2.5, 97.5])
-    return Interval(float(values.mean()), float(low), float(high))
+    return Interval(float(value_P.mean()), float(low), float(high))
 
 
 class AgentSpread(NamedTuple):

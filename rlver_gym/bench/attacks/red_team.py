@@ -14,6 +14,7 @@ from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import SentientUser
 from rlver_gym.environment.rollout import run_episode
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.util.interval import mean_or_nan
 
 
 class AttackResult(NamedTuple):
@@ -57,15 +58,11 @@ def run_attacks(
             attack.name,
             attack.what,
             attack.is_searching,
-            _mean([session.emotion for session in ended]),
-            100 * _mean([session.outcome is Outcome.CONTENT for session in ended]),
+            mean_or_nan([session.emotion for session in ended]),
+            100 * mean_or_nan([session.outcome is Outcome.CONTENT for session in ended]),
             len(sessions),
             len(sessions) - len(ended),
         )
-
-
-def _mean(values: Sequence[int]) -> float:
-    return sum(values) / len(values) if values else float("nan")
 
 
 class _Attacker:

@@ -1,14 +1,12 @@
 """What judgements come to, by agent and in all, and the file that keeps them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from math import isnan, sqrt
 from pathlib import Path
 from statistics import fmean, variance
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from rlver_gym.bench.judge.ask import Judge, JudgedDialogue, find_judge_addressing_messages
 from rlver_gym.core.capabilities import AXES, DIMENSIONS, JUDGEMENTS
@@ -64,7 +62,10 @@ def _score_agent(agent: str, judged: Sequence[JudgedDialogue], model: str) -> Ag
         sum(len(many) for judgement in judgements for many in judgement.quotations.values()),
         sum(judgement.num_dropped for judgement in judgements),
         {name: bootstrap(_compute_persona_means(judged, name)) for name in DIMENSIONS},
-        {name: bootstrap((_compute_persona_means(judged, name) - 3) / 2) for name in AXES},
+        {
+            name: bootstrap((mean - 3) / 2 for mean in _compute_persona_means(judged, name))
+            for name in AXES
+        },
     )
 
 
@@ -75,12 +76,11 @@ def _format_model_name(name: str) -> str:
     return bare.rstrip("/").rpartition("/")[2].casefold()
 
 
-def _compute_persona_means(judged: Sequence[JudgedDialogue], name: str) -> np.ndarray:
-    means = mean_by(
+def _compute_persona_means(judged: Sequence[JudgedDialogue], name: str) -> Iterable[float]:
+    return mean_by(
         (dialogue.heard.persona, fmean(judgement.scores[name] for judgement in dialogue.judgements))
         for dialogue in judged
-    )
-    return np.array(list(means.values()))
+    ).values()
 
 
 def measure_agreement(judged: Sequence[JudgedDialogue]) -> dict[str, dict[str, float]]:

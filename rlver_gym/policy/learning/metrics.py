@@ -13,13 +13,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
 from rlver_gym.environment.alarms import compute_act_shares
 from rlver_gym.policy.models.trajectory import Trajectory
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.files import path_inside, read_text
+from rlver_gym.util.interval import mean_or_nan
 from rlver_gym.util.json_lines import append_lines
 from rlver_gym.util.json_text import parse_json
 from rlver_gym.util.terminal import escape_markdown, one_line
@@ -44,20 +43,20 @@ def compute_metrics(dialogues: Sequence[Trajectory]) -> dict[str, float]:
     turns = [len(one.reward_N) for one in valid]
     replies = [line.text for one in valid for line in one.lines if line.speaker == "agent"]
     return {
-        "return": _mean([one.total_reward for one in valid]),
-        "emotion": _mean([one.info["emotion"] for one in valid if "emotion" in one.info]),
-        "content": _mean([one.info.get("outcome") == "content" for one in valid]),
-        "left": _mean([one.info.get("outcome") == "left" for one in valid]),
-        "turns": _mean(turns),
+        "return": mean_or_nan([one.total_reward for one in valid]),
+        "emotion": mean_or_nan([one.info["emotion"] for one in valid if "emotion" in one.info]),
+        "content": mean_or_nan([one.info.get("outcome") == "content" for one in valid]),
+        "left": mean_or_nan([one.info.get("outcome") == "left" for one in valid]),
+        "turns": mean_or_nan(turns),
         "tokens": sum(said) / max(sum(turns), 1),
-        "words": _mean([len(_split_into_words(reply)) for reply in replies]),
-        "format_error": _mean([error for one in valid for error in one.format_error_N]),
-        "cut": _mean([cut for one in valid for cut in one.cut_N]),
-        "repeated": _mean([compute_repeated_share(one) for one in valid]),
+        "words": mean_or_nan([len(_split_into_words(reply)) for reply in replies]),
+        "format_error": mean_or_nan([error for one in valid for error in one.format_error_N]),
+        "cut": mean_or_nan([cut for one in valid for cut in one.cut_N]),
+        "repeated": mean_or_nan([compute_repeated_share(one) for one in valid]),
         "distinct": compute_distinct_share(replies),
-        "copied": _mean([compute_copied_share(one) for one in valid]),
-        "context_overflow": _mean([one.context_overflow for one in valid]),
-        "logprob_missing": _mean([one.logprob_missing for one in dialogues]),
+        "copied": mean_or_nan([compute_copied_share(one) for one in valid]),
+        "context_overflow": mean_or_nan([one.context_overflow for one in valid]),
+        "logprob_missing": mean_or_nan([one.logprob_missing for one in dialogues]),
         "invalid": float(len(dialogues) - len(valid)),
         **compute_act_shares(replies),
     }
@@ -97,10 +96,6 @@ def _split_into_words(text: str) -> list[str]:
 def _list_trigrams(text: str) -> list[tuple[str, ...]]:
     words = _split_into_words(text)
     return list(zip(words, words[1:], words[2:], strict=False))
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if values else float("nan")
 
 
 METRICS = "metrics.jsonl"

@@ -7,6 +7,7 @@ import numpy as np
 from rlver_gym.policy.learning.algorithms import Advantages, Floats, explained_variance
 from rlver_gym.policy.learning.registry import AdvantageConfig
 from rlver_gym.policy.learning.rollouts import Rollouts
+from rlver_gym.util.interval import mean_or_nan
 
 
 def measure_rewards(
@@ -19,13 +20,14 @@ def measure_rewards(
     key_R = rollouts.key_R(choice.compare)
     pairs, reply_S = advantages.pairs, rollouts.tokens.reply_S
     telling = np.union1d(key_R[reply_S[advantages.advantage_S != 0]], key_R[pairs.better_P])
-    of_pairs = {"pairs": float(len(pairs.better_P)), "pair_distance": _mean(pairs.distance_P)}
+    distance = mean_or_nan(pairs.distance_P)
+    of_pairs = {"pairs": float(len(pairs.better_P)), "pair_distance": distance}
     return {
         "return_mean": float(return_D.mean()),
         "return_std": float(return_D.std()),
         "return_min": float(return_D.min()),
         "return_max": float(return_D.max()),
-        "reward_mean": _mean(reward_R),
+        "reward_mean": mean_or_nan(reward_R),
         "flat_groups": 1 - len(telling) / max(len(np.unique(key_R)), 1),
         "num_skipped": float(rollouts.num_skipped),
     } | (of_pairs if choice.kind == "pairs" else {})
@@ -33,11 +35,7 @@ def measure_rewards(
 
 def measure_critic(value_S: Floats, return_S: Floats) -> dict[str, float]:
     return {
-        "value_mean": _mean(value_S),
-        "target_mean": _mean(return_S),
+        "value_mean": mean_or_nan(value_S),
+        "target_mean": mean_or_nan(return_S),
         "explained_variance": explained_variance(value_S, return_S),
     }
-
-
-def _mean(value_X: Floats) -> float:
-    return float(value_X.mean()) if len(value_X) else float("nan")
