@@ -6,9 +6,9 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from rlver_gym.bench.folder import EPISODES, MANIFEST, read_episode_lines
 from rlver_gym.bench.manifest import Manifest
-from rlver_gym.bench.plan import Case, Planned
+from rlver_gym.bench.plan import Planned
 from rlver_gym.core.cards import env_card, shipped_env_ids
-from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.episode import Case, Episode
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.groups import group
@@ -152,14 +152,15 @@ def read_run(folder: Path) -> RunRecords:
             findings.append(problem)
             continue
         episodes.append(episode)
-        edited |= {Case(*episode.key)} if is_edited else set()
+        if is_edited:
+            edited.add(episode.key)
         if planned:
             place = planned.place(episode.key)
             findings += [Finding("reordered", number)] if place < last_place else []
             last_place = max(place, last_place)
     if planned and (missing := planned.count - len(episodes)):
         there = {episode.key for episode in episodes}
-        first = next("/".join(map(str, case)) for case in planned if case not in there)
+        first = next(str(case) for case in planned if case not in there)
         findings.append(Finding("missing", 0, first, num_episodes=missing))
     findings += _check_manifest(manifest)
     problems = Problems(folder, total, planned.count if planned else 0, tuple(findings))
@@ -196,8 +197,8 @@ def match_lines(folder: Path, planned: Planned | None) -> Iterator[Line]:
         except RunError as error:
             yield Line(number, line, None, Finding("unreadable", number, "?", str(error)))
             continue
-        case, problem = Case(*episode.key), None
-        name, identity = "/".join(map(str, case)), case if planned else episode
+        case, problem = episode.key, None
+        name, identity = str(case), case if planned else episode
         if planned and case not in planned:
             problem = Finding("unplanned", number, name, "the plan has no such episode")
         elif identity in seen:
@@ -208,7 +209,7 @@ def match_lines(folder: Path, planned: Planned | None) -> Iterator[Line]:
 
 def _check_record(number: int, episode: Episode, manifest: Manifest | None) -> Finding | None:
     """Why a dialogue of the plan does not count, under the run's card or the shipped one."""
-    name = "/".join(map(str, episode.key))
+    name = str(episode.key)
     if manifest and (why := _explain_foreign(episode, manifest)):
         return Finding("foreign", number, name, why)
     card = manifest.env_card if manifest else None

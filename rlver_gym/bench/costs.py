@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from rlver_gym.bench.plan import BenchPlan, Case
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.environment.episode import Case
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.spending import Spent, money

@@ -126,7 +126,7 @@ def reread(episodes: Sequence[Episode], rescored: Sequence[Rescored]) -> list[Ep
     again = []
     for episode in episodes:
         *others, last = episode.turns
-        final = finals.get("/".join(map(str, episode.key)))
+        final = finals.get(str(episode.key))
         if final is not None:
             again.append(episode._replace(turns=(*others, last._replace(emotion=final))))
         elif episode.failed_by:

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 from rlver_gym.agents import Agent, AgentMaker, AsyncAgent
 from rlver_gym.agents.own import is_async_own_agent, is_own_agent, require_text
-from rlver_gym.bench.plan import Case
 from rlver_gym.core.agent import NonBlocking
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Message
 from rlver_gym.core.emotion import MAX_CHANGE
 from rlver_gym.core.user import Scene, SentientUser, is_async_user
+from rlver_gym.environment.episode import Case
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import is_own_user
 from rlver_gym.util.errors import (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field, JsonValue, SecretStr, StringConstraints, model_validator
 
@@ -23,6 +23,7 @@ from rlver_gym.agents import (
 from rlver_gym.bench.folder import MANIFEST_FORMAT, compute_manifest_checksum
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.persona import SplitChoice
+from rlver_gym.environment.episode import Case
 from rlver_gym.library.personas import PersonaLibrary, library
 from rlver_gym.llm_client.settings import ChatSettings, locate_server, public_url, resolve_settings
 from rlver_gym.users import SentientUser, make_user
@@ -45,15 +46,6 @@ PINNED = ("plan", "env_hash", "personas", "user", "package", "agents", "server",
 Name = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 """As long as a path may be: agents and users can be named by one."""
 Word = Annotated[str, StringConstraints(max_length=1000)]
-
-
-class Case(NamedTuple):
-    """One dialogue to hold: what makes an episode unique within a run."""
-
-    agent: str
-    persona: str
-    seed: int
-    """The user's."""
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from rlver_gym.agents import (
 from rlver_gym.bench.folder import find_response_cache
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
 from rlver_gym.bench.manifest import Manifest
-from rlver_gym.bench.plan import Case, Planned, pin_scenes
+from rlver_gym.bench.plan import Planned, pin_scenes
 from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
-from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.episode import Case, Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import PersonaLibrary, are_shipped, library
 from rlver_gym.llm_client.response_cache import ResponseCache

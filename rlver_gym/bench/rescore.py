@@ -19,6 +19,7 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.corpora.recordings import Recording, read_recordings
+from rlver_gym.environment.episode import Case
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.util.correlation import centre, correlation, varies
 from rlver_gym.util.errors import RunError
@@ -39,7 +40,7 @@ class Recorded(NamedTuple):
 
     @property
     def key(self) -> str:
-        return f"{self.agent}/{self.scene.persona.id}/{self.scene.seed}"
+        return str(Case(self.agent, self.scene.persona.id, self.scene.seed))
 
 
 class Rescored(NamedTuple):
@@ -93,7 +94,7 @@ def read_dialogues(folder: Path, sources: Sources) -> tuple[list[Recorded], list
         persona = cards.get(episode.persona)
         if (card.hash, persona.hash) != (episode.env_hash, episode.persona_hash):
             raise RunError(
-                f"{folder}: {'/'.join(map(str, episode.key))} was held with another env card or"
+                f"{folder}: {episode.key} was held with another env card or"
                 f" another {episode.persona}. Name the run's: --env CARD.yaml, --personas DIR."
             )
         scene = Scene(persona, card, episode.seed)

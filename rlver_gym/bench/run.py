@@ -19,9 +19,9 @@ from rlver_gym.bench.folder import (
     read_manifest,
 )
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_agent, guard_user
-from rlver_gym.bench.plan import BenchPlan, Case, fingerprint
+from rlver_gym.bench.plan import BenchPlan, fingerprint
 from rlver_gym.core.user import SentientUser, is_async_user
-from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.episode import Case, Episode
 from rlver_gym.environment.rollout import rollout
 from rlver_gym.environment.rollout import run_episode as talk
 from rlver_gym.environment.session import EmpathySession
@@ -164,7 +164,7 @@ def open_run(
             chat,
             file,
             folder,
-            tuple(Case(*episode.key) for episode in done),
+            tuple(episode.key for episode in done),
             failed,
             num_dropped,
             _count_spending(plan, chat),
@@ -194,8 +194,8 @@ def _find_finished(
         )
     intact = [episode for episode in records.episodes if episode.key not in records.edited]
     again = [episode for episode in intact if episode.failed_by and not keep_failed]
-    failed = {Case(*episode.key): len(episode.turns) for episode in again}
-    done = [episode for episode in intact if Case(*episode.key) not in failed]
+    failed = {episode.key: len(episode.turns) for episode in again}
+    done = [episode for episode in intact if episode.key not in failed]
     return done, failed, records.problems.total - len(intact)
 
 

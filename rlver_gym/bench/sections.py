@@ -50,7 +50,7 @@ def collect_judge_scores(comparison: Comparison) -> Marks:
         judged = read_capabilities(run.problems.folder / JUDGEMENTS)
         for episode in run.episodes:
             agent = run.shown_as[episode.agent]
-            of_dialogue = judged.get("/".join(map(str, episode.key)), {})
+            of_dialogue = judged.get(str(episode.key), {})
             scores += [((agent, name), (episode.persona, x)) for name, x in of_dialogue.items()]
     marks = {key: mean_by(by_persona) for key, by_persona in group(scores).items()}
     return {

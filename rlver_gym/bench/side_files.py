@@ -33,7 +33,7 @@ class SideFile(NamedTuple):
 
 def check_side_files(folder: Path, episodes: Iterable[Episode]) -> Iterator[SideFile]:
     """Those that are there, each against the dialogues of the run that count."""
-    by_key = {"/".join(map(str, episode.key)): episode for episode in episodes}
+    by_key = {str(episode.key): episode for episode in episodes}
     for name in (OPINIONS, *_DIALOGUES):
         try:
             if path_inside(folder, *name.split("/"), error=RunError).exists():

@@ -7,7 +7,6 @@ from typing import Any
 
 from rlver_gym.bench.check import Finding, Line, match_lines
 from rlver_gym.bench.manifest import Manifest
-from rlver_gym.bench.plan import Case
 from rlver_gym.bench.recompute import (
     NO_SOURCES,
     RecomputedScenes,
@@ -17,7 +16,7 @@ from rlver_gym.bench.recompute import (
 )
 from rlver_gym.core.agent import Agent
 from rlver_gym.core.dialogue import Dialogue, clean_utterance
-from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.episode import Case, Episode
 from rlver_gym.environment.session import EmpathySession, give_up_reason
 from rlver_gym.util.errors import AgentFailed, NotInCache, RlverError
 from rlver_gym.util.terminal import format_count
@@ -53,14 +52,14 @@ def verify(
         if line.episode is None or line.problem:
             yield line.problem
             continue
-        case = Case(*line.episode.key)
+        case = line.episode.key
         seen.add(case)
         difference = _check_episode(line, line.episode, case, scenes, rerun)
-        yield difference and Finding("diverging", number, "/".join(map(str, case)), *difference)
+        yield difference and Finding("diverging", number, str(case), *difference)
     if missing := scenes.planned.count - len(seen):
         # a line that is damaged or renamed may be one of them, and was counted
         unexplained = max(0, missing - (number - len(seen)))
-        first = next("/".join(map(str, case)) for case in scenes.planned if case not in seen)
+        first = next(str(case) for case in scenes.planned if case not in seen)
         verb = "is" if missing == 1 else "are"
         what = f"{format_count(missing, 'episode')} of the plan {verb} missing"
         yield Finding("missing", number + 1, first, what, num_episodes=unexplained)

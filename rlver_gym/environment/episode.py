@@ -22,6 +22,18 @@ from rlver_gym.util.terminal import format_count
 FailedBy = Literal["agent", "user"]
 
 
+class Case(NamedTuple):
+    """One dialogue to hold: what makes an episode unique within a run."""
+
+    agent: str
+    persona: str
+    seed: int
+    """The user's."""
+
+    def __str__(self) -> str:
+        return "/".join(map(str, self))
+
+
 class Episode(NamedTuple):
     """One finished dialogue."""
 
@@ -59,9 +71,8 @@ class Episode(NamedTuple):
         )
 
     @property
-    def key(self) -> tuple[str, str, int]:
-        """What makes it unique within a run."""
-        return self.agent, self.persona, self.seed
+    def key(self) -> Case:
+        return Case(self.agent, self.persona, self.seed)
 
     @property
     def final(self) -> int:

@@ -247,7 +247,7 @@ def _describe_provenance(manifest: Manifest) -> str:
 
 
 def _open_run(run: ComparedRun) -> Run:
-    dialogues = {"/".join(map(str, episode.key)): episode for episode in run.episodes}
+    dialogues = {str(episode.key): episode for episode in run.episodes}
     return Run(run.label, run.problems.folder, run.manifest, dialogues, run.shown_as)
 
 

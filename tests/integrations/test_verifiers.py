@@ -18,9 +18,10 @@ from verifiers.v1.runtimes import make_runtime
 
 from rlver_gym import EmpathyEnv
 from rlver_gym.agents.openai_chat import OpenAIChat
-from rlver_gym.bench.plan import BenchPlan, Case
+from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run_case
 from rlver_gym.core.agent import agent_prompt
+from rlver_gym.environment.episode import Case
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer

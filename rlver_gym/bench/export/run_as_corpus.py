@@ -34,7 +34,7 @@ def write_corpus(run: Path, records: Sequence[Record], out: Path) -> tuple[int, 
 
     RunError for what cannot be read or written.
     """
-    by_key = {"/".join(map(str, record.episode.key)): record for record in records}
+    by_key = {str(record.episode.key): record for record in records}
     said, total = _select_last_ratings(run, by_key)
     readers = {rating.reader for rating in said.values()}
     lines = {

@@ -3,8 +3,9 @@
 import gymnasium as gym
 from integrations.drivers import Played
 
-from rlver_gym.bench.plan import BenchPlan, Case
+from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run_case
+from rlver_gym.environment.episode import Case
 
 
 class Reciting:
