@@ -12,9 +12,9 @@ from rlver_gym.llm_client.body_fields import THINKING_SWITCH, BodyFields
 from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.settings import ChatSettings, public_url
 from rlver_gym.llm_client.values import Chat, ChatMessage, ChatRequest
-from rlver_gym.util.errors import STOPPING, AgentError, AgentFailed, ChatError, UnknownName
+from rlver_gym.util.errors import STOPPING, AgentError, AgentFailed, ChatError, check_known
 from rlver_gym.util.event_loop import wait_for
-from rlver_gym.util.frozen import explain_problem
+from rlver_gym.util.frozen import explain_problems
 
 SYSTEM = (
     "You are talking with somebody who has something on their mind. Answer them the way a good"
@@ -115,16 +115,11 @@ def parse_agent_options(options: Mapping[str, Any]) -> dict[str, Any]:
     UnknownName for one that there is not, AgentError for a value that cannot be meant.
     """
     for name in options:
-        if name not in AGENT_OPTIONS:
-            raise UnknownName.of("agent option", name, AGENT_OPTIONS, ", ".join(AGENT_OPTIONS))
+        check_known("agent option", name, AGENT_OPTIONS)
     try:
         return _AgentOptions.model_validate(dict(options)).to_body()
     except ValidationError as error:
-        wrong = "; ".join(
-            ": ".join([*map(str, problem["loc"]), explain_problem(problem)])
-            for problem in error.errors()
-        )
-        raise AgentError(f"agent option {wrong}") from None
+        raise AgentError(f"agent option {explain_problems(error)}") from None
 
 
 def pin(settings: ChatSettings | None = None) -> dict[str, str | None]:

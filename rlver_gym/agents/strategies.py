@@ -18,7 +18,7 @@ from rlver_gym.agents.quoting import (
 )
 from rlver_gym.core.agent import NonBlocking, turn_of, user_lines
 from rlver_gym.core.dialogue import Message
-from rlver_gym.util.errors import UnknownName
+from rlver_gym.util.errors import check_known
 from rlver_gym.util.yaml_file import load_yaml
 
 PHRASES: dict[str, Any] = load_yaml("rlver_gym.agents", "phrases.yaml")
@@ -111,6 +111,5 @@ def parse_strategy_name(name: str) -> Strategy | None:
     if kind != _KIND:
         return None
     known = {strategy.name.lower(): strategy for strategy in STRATEGIES}
-    if which not in known:
-        raise UnknownName.of("strategy", which, tuple(known), ", ".join(known))
+    check_known("strategy", which, known)
     return known[which]

@@ -135,7 +135,7 @@ def read_run(folder: Path) -> RunRecords:
 
     RunError for a folder, a manifest or a line that cannot be read.
     """
-    has_manifest = path_inside(folder, MANIFEST, error=RunError).exists()
+    has_manifest = path_inside(folder, MANIFEST).exists()
     manifest = Manifest.read(folder) if has_manifest else None
     planned = manifest.planned if manifest else None
     episodes: list[Episode] = []

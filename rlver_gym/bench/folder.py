@@ -15,7 +15,7 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.util import __version__
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.files import open_regular, path_inside, read_lines, read_text
-from rlver_gym.util.json_text import parse_json
+from rlver_gym.util.json_text import parse_object
 from rlver_gym.util.terminal import one_line
 
 EPISODES = "episodes.jsonl"
@@ -28,7 +28,7 @@ _MAX_MANIFEST_BYTES = 16 << 20
 
 def find_response_cache(folder: Path) -> Path:
     """Where the answers of a run's servers are, or go. RunError for a link out of the folder."""
-    return path_inside(folder, RESPONSE_CACHE_FILE, error=RunError)
+    return path_inside(folder, RESPONSE_CACHE_FILE)
 
 
 def compute_manifest_checksum(plain: dict[str, Any]) -> str:
@@ -39,19 +39,13 @@ def compute_manifest_checksum(plain: dict[str, Any]) -> str:
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a run folder; RunError without one, and for one that was changed."""
-    path = path_inside(folder, MANIFEST, error=RunError)
+    path = path_inside(folder, MANIFEST)
     text = read_text(
         path,
         max_bytes=_MAX_MANIFEST_BYTES,
-        error=RunError,
         hint=f"Is {folder} the folder of a run?",
     )
-    try:
-        manifest = parse_json(text)
-    except ValueError as error:
-        raise RunError(f"{path}: not valid JSON ({error}). Was it edited or cut?") from error
-    if not isinstance(manifest, dict):
-        raise RunError(f"{path}: not a manifest. Was it edited?")
+    manifest = parse_object(text, path, remedy="Was it edited or cut?")
     if (kind := manifest.get("format")) != MANIFEST_FORMAT:
         raise RunError(
             f"{path}: its format is {_quote_value(kind)}, and rlver-gym {__version__} reads format"
@@ -72,8 +66,8 @@ def _quote_value(value: object) -> str:
 
 def read_episode_lines(folder: Path) -> Iterator[tuple[int, str]]:
     """The numbered lines of a run's episodes. RunError where the last is cut off."""
-    path, hint = path_inside(folder, EPISODES, error=RunError), f"Is {folder} the folder of a run?"
-    with open_regular(path, error=RunError, hint=hint) as file:
+    path, hint = path_inside(folder, EPISODES), f"Is {folder} the folder of a run?"
+    with open_regular(path, hint=hint) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
         if file.read(1) not in (b"", b"\n"):
@@ -81,7 +75,7 @@ def read_episode_lines(folder: Path) -> Iterator[tuple[int, str]]:
                 f"{path}: the last line is cut off, as when a run is killed while it writes. The"
                 " same bench command goes on from there."
             )
-    return read_lines(path, error=RunError, hint=hint)
+    return read_lines(path, hint=hint)
 
 
 def read_episodes(folder: Path) -> list[Episode]:

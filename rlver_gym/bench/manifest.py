@@ -14,7 +14,7 @@ from rlver_gym.core.cards import EnvCard
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users import check_user_name
 from rlver_gym.util.errors import RunError, UnknownName
-from rlver_gym.util.frozen import Frozen, explain_problem
+from rlver_gym.util.frozen import Frozen, explain_problems
 from rlver_gym.util.model_names import uses_server
 
 _MAX_PROBLEMS = 3
@@ -93,13 +93,9 @@ class Manifest(Frozen):
         try:
             return cls.parse(read_manifest(folder))
         except ValidationError as error:
-            problems = error.errors()[:_MAX_PROBLEMS]
-            places = [".".join(map(str, problem["loc"]))[:80] for problem in problems]
-            wrong = "; ".join(
-                f"{place}{place and ': '}{explain_problem(problem)}"
-                for place, problem in zip(places, problems, strict=True)
-            )
-            raise RunError(f"{folder / MANIFEST}: not the manifest of a run ({wrong}).") from error
+            raise RunError(
+                f"{folder / MANIFEST}: not the manifest of a run ({explain_problems(error)})."
+            ) from error
 
     @property
     def planned(self) -> Planned:

@@ -81,16 +81,16 @@ def gather_opinions(
 
 
 def write_opinions(folder: Path, opinions: Opinions) -> None:
-    path = path_inside(folder, OPINIONS, error=RunError)
+    path = path_inside(folder, OPINIONS)
     write_atomically(path, json.dumps(opinions._asdict(), ensure_ascii=False))
 
 
 def read_opinions(folder: Path) -> Opinions | None:
     """What was kept there; None where there is nothing. RunError for a file that is damaged."""
-    path = path_inside(folder, OPINIONS, error=RunError)
+    path = path_inside(folder, OPINIONS)
     if not path.exists():
         return None
-    text = read_text(path, max_bytes=_MAX_BYTES, error=RunError)
+    text = read_text(path, max_bytes=_MAX_BYTES)
     try:
         opinions = TypeAdapter(Opinions).validate_python(parse_json(text))
         _ = opinions.emotions[SCORE]

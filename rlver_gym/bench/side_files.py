@@ -10,7 +10,7 @@ from rlver_gym.bench.raters import RATINGS, read_ratings
 from rlver_gym.bench.score import drop_failed
 from rlver_gym.core.capabilities import JUDGEMENTS
 from rlver_gym.environment.episode import Episode
-from rlver_gym.util.errors import RlverError, RunError
+from rlver_gym.util.errors import RlverError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.groups import mean_by
 from rlver_gym.util.json_lines import read_json_lines
@@ -36,7 +36,7 @@ def check_side_files(folder: Path, episodes: Iterable[Episode]) -> Iterator[Side
     by_key = {str(episode.key): episode for episode in episodes}
     for name in (OPINIONS, *_DIALOGUES):
         try:
-            if path_inside(folder, *name.split("/"), error=RunError).exists():
+            if path_inside(folder, *name.split("/")).exists():
                 yield SideFile(name, _find_problem(folder, name, by_key))
         except RlverError as error:
             yield SideFile(name, str(error))

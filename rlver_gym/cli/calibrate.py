@@ -77,7 +77,7 @@ def calibrate(
     name = require_chat_model("--user", user, fitted)
     folder = out or Path("runs") / f"calibrate-{name.replace('/', '-')}"
     folder.mkdir(parents=True, exist_ok=True)
-    cache = path_inside(folder, _CACHE, error=RunError)
+    cache = path_inside(folder, _CACHE)
     given = {"response_cache": cache, **parse_user_options(user_option)}
     options, settings = sort_options(name, given)
     judge, places = LLMUser(connect(settings), name, options), read_places(replies)
@@ -97,7 +97,7 @@ def calibrate(
         "failures": [x.failure for x in judged if x.failure],
         "spent": spending(settings).summary(),
     }
-    path = path_inside(folder, _RESULT, error=RunError)
+    path = path_inside(folder, _RESULT)
     write_atomically(
         path, json.dumps(to_plain(result), indent=1, ensure_ascii=False) + "\n", RunError
     )

@@ -24,7 +24,7 @@ from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.settings import locate_server
 from rlver_gym.users.llm import LLMOptions
 from rlver_gym.util.atomic import write_atomically
-from rlver_gym.util.errors import RlverError, RunError
+from rlver_gym.util.errors import RlverError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.interval import format_estimate
 from rlver_gym.util.model_names import uses_server
@@ -62,7 +62,7 @@ def read_again(
         theirs = episodes, reread(episodes, baseline)
     if dialogues and suite.judge:
         settings = locate_server(suite.judge, plan.chat)
-        cache = {"response_cache": path_inside(folder, JUDGE_CACHE, error=RunError)}
+        cache = {"response_cache": path_inside(folder, JUDGE_CACHE)}
         chat = connect(settings.model_copy(update=cache))
         who = Judge(chat, suite.judge.partition(":")[2], LLMOptions())
         judged = ask_judge(who, dialogues, settings.concurrency)
@@ -127,7 +127,7 @@ def guard_gate(folder: Path | None, suite: Path | None) -> Iterator[None]:
     # a folder without a manifest is no run's: what it holds of these names is somebody else's
     if folder and (folder / MANIFEST).exists():
         for name in GATE_FILES:
-            path_inside(folder, name, error=RunError).unlink(missing_ok=True)
+            path_inside(folder, name).unlink(missing_ok=True)
     try:
         yield
     except RlverError as error:
@@ -138,7 +138,7 @@ def guard_gate(folder: Path | None, suite: Path | None) -> Iterator[None]:
 
 def write_gate(folder: Path, gate: Gate, suite: Path, note: str) -> dict[str, str]:
     texts = gate.to_junit(str(suite)), gate.to_markdown(f"{suite}, {folder}", note)
-    xml, md = (path_inside(folder, name, error=RunError) for name in GATE_FILES)
+    xml, md = (path_inside(folder, name) for name in GATE_FILES)
     for path, text in zip((xml, md), texts, strict=True):
         write_atomically(path, text)
     return {"gate": f"{xml} (JUnit), {md} (for a pull request)"}

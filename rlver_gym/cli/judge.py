@@ -82,13 +82,13 @@ def judge(
         raise CardError(
             f"--judge-option {other[0]} is for users. See --help for what a judge takes."
         )
-    cache = path_inside(folder, JUDGE_CACHE, error=RunError)
+    cache = path_inside(folder, JUDGE_CACHE)
     asked = {"response_cache": cache, **asked, "samples": samples}
     options, settings = sort_options(name, asked)
     who = Judge(connect(locate_server(model, settings)), name, options, seed)
     judged = ask_judge(who, dialogues, settings.concurrency)
     path, marks = write_judgements(folder, who, judged), summarise_marks(judged, name)
-    picture = path_inside(folder, "coordinate.svg", error=RunError)
+    picture = path_inside(folder, "coordinate.svg")
     write_atomically(picture, draw_coordinate(marks), RunError)
     failures = {dialogue.heard.key: dialogue.failure for dialogue in judged if dialogue.failure}
     output: dict[str, Any] = {

@@ -13,7 +13,7 @@ from rlver_gym.cli.options import AsJson, Env, Personas, print_json
 from rlver_gym.core.cards import env_card
 from rlver_gym.library.personas import library
 from rlver_gym.users import make_user
-from rlver_gym.util.errors import UnknownName
+from rlver_gym.util.errors import check_known
 from rlver_gym.util.progress import progress_bar
 from rlver_gym.util.terminal import SafeConsole, format_count
 
@@ -60,8 +60,7 @@ def attack(
 
 def _select_attacks(names: Sequence[str] | None) -> list[Attack]:
     for name in names or ():
-        if name not in ATTACKS:
-            raise UnknownName.of("attack", name, ATTACKS, ", ".join(ATTACKS))
+        check_known("attack", name, ATTACKS)
     return [ATTACKS[name] for name in names or ATTACKS]
 
 

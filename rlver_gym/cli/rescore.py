@@ -126,7 +126,7 @@ def make_appraisers(
             f"{folder}: cannot be written to, and what {asked[0]} answers would be lost. Give"
             " another place (rescore: --out)."
         )
-    cache = {"response_cache": path_inside(folder, cache_name, error=RunError)}
+    cache = {"response_cache": path_inside(folder, cache_name)}
     made = {
         name: make_user(
             name, **(cache if uses_server(name) else {}), **(options if name in takers else {})

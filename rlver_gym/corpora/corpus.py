@@ -12,13 +12,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints
 
 from rlver_gym.core.capabilities import FACTORS, Factors
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.corpora.recordings import read_lines
 from rlver_gym.util.errors import RecordingError
-from rlver_gym.util.field_errors import describe_first_problem
+from rlver_gym.util.field_errors import explain_invalid
 from rlver_gym.util.files import read_text
 from rlver_gym.util.frozen import JsonObject, Name, Text
 from rlver_gym.util.json_lines import append_lines
@@ -216,24 +216,19 @@ def _choose_kind_of_rating(value: Mapping[str, Any]) -> type[Rating] | type[User
 
 def _parse_lines(path: Path, choose: Callable[[Mapping[str, Any]], type[Kind]]) -> Iterator[Kind]:
     for number, value in read_lines(path):
-        try:
-            yield choose(value).model_validate(value)
-        except ValidationError as error:
-            problem = describe_first_problem(error, "the whole line")
-            raise RecordingError(
-                f"{path.name}:{number}: is no line of a corpus ({problem})."
-            ) from None
+        begin = f"{path.name}:{number}: is no line of a corpus ("
+        with explain_invalid(RecordingError, begin, "the whole line", ")."):
+            line = choose(value).model_validate(value)
+        yield line
 
 
 def _read_supporters(path: Path) -> Sequence[Supporter]:
     text = read_text(
         path, max_bytes=_MAX_BYTES, error=RecordingError, hint="A corpus says in it who spoke."
     )
-    try:
+    begin = f"{path.name}: is no list of supporters ("
+    with explain_invalid(RecordingError, begin, "an entry", ")."):
         values = parse_json(text)
         if not isinstance(values, list):
             raise ValueError(f"it holds {type(values).__name__}")
         return list(map(Supporter.model_validate, values))
-    except ValueError as error:
-        problem = describe_first_problem(error, "an entry")
-        raise RecordingError(f"{path.name}: is no list of supporters ({problem}).") from None

@@ -7,8 +7,10 @@ from pydantic import Field
 
 from rlver_gym.corpora.recordings import read_lines
 from rlver_gym.util.errors import TrainingError
-from rlver_gym.util.field_errors import describe_first_problem
+from rlver_gym.util.field_errors import explain_invalid
 from rlver_gym.util.frozen import JsonObject, Text
+
+_REMEDY = "). Write the file with: rlver-gym export … --to sft, or --to openai"
 
 
 class Demonstration(NamedTuple):
@@ -63,14 +65,9 @@ def read_demonstrations(path: Path) -> list[Demonstration]:
     """
     demonstrations = []
     for number, value in read_lines(path):
-        try:
+        begin = f"{path}:{number}: is no demonstration ("
+        with explain_invalid(TrainingError, begin, "the whole line", _REMEDY):
             demonstrations.append(_Row.model_validate(value).to_demonstration())
-        except ValueError as error:
-            problem = describe_first_problem(error, "the whole line")
-            raise TrainingError(
-                f"{path}:{number}: is no demonstration ({problem}). Write the file with: rlver-gym"
-                " export … --to sft, or --to openai"
-            ) from None
     if not demonstrations:
         raise TrainingError(f"{path}: holds no demonstrations.")
     return demonstrations

@@ -22,10 +22,10 @@ from rlver_gym.library.profiles import (
 )
 from rlver_gym.util import files
 from rlver_gym.util.errors import CardError, RecordingError
-from rlver_gym.util.field_errors import describe_first_problem
+from rlver_gym.util.field_errors import explain_invalid
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.frozen import JsonObject, Name, Text
-from rlver_gym.util.json_text import parse_json
+from rlver_gym.util.json_text import parse_object
 
 MAX_BYTES = 256 << 20
 """Of a file, or all files of a folder: ten times SAGE's."""
@@ -143,19 +143,8 @@ def _jsonl_files(folder: Path) -> list[Path]:
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The numbered JSON objects of a file; RecordingError says which line is not one."""
     for number, line in files.read_lines(path, error=RecordingError, max_bytes=MAX_BYTES):
-        if not line.strip():
-            continue
-        try:
-            value = parse_json(line)
-        except ValueError as error:
-            raise RecordingError(
-                f"{path}:{number}: is not JSON ({error}). Correct or remove the line."
-            ) from None
-        if not isinstance(value, dict):
-            raise RecordingError(
-                f"{path}:{number}: is not a JSON object. Correct or remove the line."
-            )
-        yield number, value
+        if line.strip():
+            yield number, parse_object(line, f"{path}:{number}", RecordingError)
 
 
 def _parse_recording(
@@ -164,7 +153,8 @@ def _parse_recording(
     """One line: simulator, agent, persona, need, disposition, messages (user and agent in turn, the
     user's with emotion and change).
     """
-    try:
+    end = "). A line needs simulator, agent, persona, need, disposition and messages."
+    with explain_invalid(RecordingError, f"{source}: is no recording (", "the whole line", end):
         line = _RecordingLine.model_validate(value)
         persona = profiles.get(line.persona) or _make_persona(line)
         first, *rest = line.messages
@@ -176,11 +166,6 @@ def _parse_recording(
         if not exchanges:
             raise ValueError("messages: no answer of the user has a change")
         _get_emotion(first)
-    except ValueError as error:
-        raise RecordingError(
-            f"{source}: is no recording ({describe_first_problem(error, 'the whole line')}). A line"
-            " needs simulator, agent, persona, need, disposition and messages."
-        ) from None
     final = exchanges[-1].emotion if line.final is None else line.final
     return Recording(line.simulator, line.agent, persona, first.text, exchanges, final)
 

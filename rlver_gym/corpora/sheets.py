@@ -14,13 +14,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, NamedTuple
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 
 from rlver_gym.corpora.corpus import Corpus, Rating, append_ratings
 from rlver_gym.corpora.recordings import read_lines
 from rlver_gym.corpora.sheet_text import SheetDialogues, SheetMoment, SheetPart, render_sheet
 from rlver_gym.util.errors import RecordingError
-from rlver_gym.util.field_errors import describe_first_problem
+from rlver_gym.util.field_errors import explain_invalid
 from rlver_gym.util.files import read_text
 from rlver_gym.util.folders import write_folder
 from rlver_gym.util.frozen import JsonObject, Name
@@ -152,13 +152,10 @@ def read_sheets(folder: Path, corpus_folder: Path) -> SheetReading:
 
 
 def _parse_rating(value: object, entry: _KeyEntry | None, reader: str, where: str) -> Rating:
-    try:
+    with explain_invalid(RecordingError, f"{where}: is no rating (", "the whole line", ")."):
         assert isinstance(value, dict)
         given = {**value, "reply": entry.reply if entry else "?", "reader": reader}
         rating = Rating.model_validate(given)
-    except ValidationError as error:
-        problem = describe_first_problem(error, "the whole line")
-        raise RecordingError(f"{where}: is no rating ({problem}).") from None
     if bool(rating.words) != bool(rating.false):
         raise RecordingError(f"{where}: is false without words, or has false words without it.")
     return rating
@@ -166,8 +163,5 @@ def _parse_rating(value: object, entry: _KeyEntry | None, reader: str, where: st
 
 def _read_key(path: Path) -> dict[str, _KeyEntry]:
     text = read_text(path, max_bytes=_MAX_KEY_BYTES, error=RecordingError)
-    try:
+    with explain_invalid(RecordingError, f"{path}: is no key of sheets (", "the whole file", ")."):
         return TypeAdapter(dict[str, _KeyEntry]).validate_json(text)
-    except ValidationError as error:
-        problem = describe_first_problem(error, "the whole file")
-        raise RecordingError(f"{path}: is no key of sheets ({problem}).") from None

@@ -16,7 +16,7 @@ from rlver_gym.environment.info import PRIVILEGED, InfoChoice, check_info_choice
 from rlver_gym.environment.session import AppraisedReplies, run_coroutine
 from rlver_gym.environment.spaces import MAX_REPLY_CHARS, Utterance
 from rlver_gym.environment.undo import undo_on_error
-from rlver_gym.util.errors import CardError, DialogueError, UnknownName, UserFailed
+from rlver_gym.util.errors import CardError, DialogueError, UnknownName, UserFailed, check_known
 
 _PICTURES = ("rgb_array", "rgb_array_list", "depth_array", "depth_array_list")
 """Render modes of Gymnasium's that we do not have."""
@@ -68,8 +68,7 @@ class DialogueEnv(gym.Env[str, str]):
         """`ids`: of whom a reset draws. `is_async`: it takes time, as where a server is asked."""
         self.card, self._ids = card, tuple(ids)
         self.info_choice: InfoChoice = check_info_choice(view.info)
-        if view.on_failure not in get_args(FailureChoice):
-            raise UnknownName.of("on_failure", view.on_failure, get_args(FailureChoice), "the two")
+        check_known("on_failure", view.on_failure, get_args(FailureChoice))
         self.on_failure = view.on_failure
         self.render_mode = _check_render_mode(view.render_mode, self.metadata["render_modes"])
         self.action_space = Utterance(card.max_utterance_chars)
@@ -240,6 +239,5 @@ def _check_options(options: object) -> str | None:
 
 
 def check_split(split: str) -> SplitChoice:
-    if split not in SPLIT_CHOICES:
-        raise UnknownName.of("split", split, SPLIT_CHOICES, ", ".join(SPLIT_CHOICES))
+    check_known("split", split, SPLIT_CHOICES)
     return split

@@ -93,7 +93,7 @@ class RemoteEmpathyEnv(DialogueEnv):
         there = parse_card(EnvCard, described.get("card"), f"{self._server.url}{path}")
         users, people = described["users"], described["personas"]
         if user not in (None, *users):
-            raise UnknownName.of("user", user, users, ", ".join(users))
+            raise UnknownName.of("user", user, users)
         if persona is not None and persona.partition("/")[0] not in people["all"]:
             raise UnknownName.of("persona", persona, people["all"], self._server.url)
         chosen = check_split(split or there.split)

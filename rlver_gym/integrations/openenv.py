@@ -103,7 +103,7 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
         self._episode = None
         if unknown:
             known = ("seed", "episode_id", "persona", "split", "index")
-            raise UnknownName.of("reset option", sorted(unknown)[0], known, ", ".join(known))
+            raise UnknownName.of("reset option", sorted(unknown)[0], known)
         spec = self._choose(seed, persona, split, index)
         episode = self._host.episode(spec, _REMEDY, hide=_UNMOVED)
         opening = episode.begin()

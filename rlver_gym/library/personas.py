@@ -13,7 +13,7 @@ from rlver_gym.core.persona import HiddenNeed, Person, Persona, Situation, Slug,
 from rlver_gym.library.expand import Expanded, expand_lean_card, expand_library_person, expand_story
 from rlver_gym.library.lean import LeanCard, LibraryPerson, Story
 from rlver_gym.library.profiles import read_profiles
-from rlver_gym.util.errors import CardError, UnknownName
+from rlver_gym.util.errors import CardError, UnknownName, check_known
 from rlver_gym.util.field_errors import Card, parse_card
 from rlver_gym.util.files import path_inside, shipped_cards
 from rlver_gym.util.frozen import Frozen
@@ -204,8 +204,7 @@ class PersonaLibrary:
 
 
 def _parse_need(name: str) -> HiddenNeed:
-    if name not in list(HiddenNeed):
-        raise UnknownName.of("hidden need", name, list(HiddenNeed), ", ".join(HiddenNeed))
+    check_known("hidden need", name, list(HiddenNeed))
     return HiddenNeed(name)
 
 

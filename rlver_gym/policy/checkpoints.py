@@ -32,7 +32,7 @@ from rlver_gym.policy.models.model import export_model
 from rlver_gym.util import __version__
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import TrainingError
-from rlver_gym.util.field_errors import describe_first_problem
+from rlver_gym.util.field_errors import explain_invalid
 from rlver_gym.util.files import open_regular, read_text
 from rlver_gym.util.folders import sync_to_disk
 from rlver_gym.util.interval import Interval
@@ -252,14 +252,10 @@ def load_weights(learning: nn.Module, optimizer: Optimizer, folder: Path) -> Non
 
 def read_state(folder: Path) -> dict[str, Any]:
     """What stands beside the weights of a checkpoint. TrainingError when it is none."""
-    try:
-        text = read_text(folder / STATE, max_bytes=MAX_STATE_BYTES, error=TrainingError)
+    end = "). Remove it to go on from the one before."
+    with explain_invalid(TrainingError, f"{folder} is no checkpoint (", "the whole file", end):
+        text = read_text(folder / STATE, max_bytes=MAX_STATE_BYTES)
         return _State.model_validate(parse_json(text)).model_dump()
-    except ValueError as error:
-        problem = describe_first_problem(error, "the whole file")
-        raise TrainingError(
-            f"{folder} is no checkpoint ({problem}). Remove it to go on from the one before."
-        ) from error
 
 
 class _ReferenceStart(BaseModel):

@@ -31,9 +31,9 @@ from rlver_gym.policy.learning.registry import (
 )
 from rlver_gym.policy.models.precision import Dtype
 from rlver_gym.util.errors import TrainingError
-from rlver_gym.util.field_errors import describe_first_problem
+from rlver_gym.util.field_errors import explain_invalid
 from rlver_gym.util.files import path_inside, read_text
-from rlver_gym.util.json_text import parse_json
+from rlver_gym.util.json_text import parse_object
 from rlver_gym.util.secret_words import find_secret
 from rlver_gym.util.terminal import one_line
 from rlver_gym.util.user_code import is_own_name
@@ -443,11 +443,9 @@ _SECTIONS = {
 
 
 def make_config(values: dict[str, Any], source: str) -> TrainConfig:
-    try:
+    end = ". See: rlver-gym train --help"
+    with explain_invalid(TrainingError, f"{source}: ", "the combination", end):
         return TrainConfig(**values)
-    except ValidationError as error:
-        problem = describe_first_problem(error, "the combination").rstrip(".")
-        raise TrainingError(f"{source}: {problem}. See: rlver-gym train --help") from error
 
 
 def make_saved_config(values: dict[str, Any], place: str) -> TrainConfig:
@@ -485,13 +483,7 @@ def read_run_config(folder: Path) -> TrainConfig:
     path = path_inside(folder, CONFIG, error=TrainingError)
     hint = f"Is {folder} the folder of a training run?"
     text = read_text(path, max_bytes=_MAX_CONFIG_BYTES, error=TrainingError, hint=hint)
-    try:
-        values = parse_json(text)
-    except ValueError as error:
-        raise TrainingError(f"{path}: not JSON ({error}). {hint}") from error
-    if not isinstance(values, dict):
-        raise TrainingError(f"{path}: must hold the fields of a config. {hint}")
-    return make_saved_config(values, str(path))
+    return make_saved_config(parse_object(text, path, TrainingError, hint), str(path))
 
 
 def resume_config(folder: Path, given: dict[str, Any]) -> TrainConfig:

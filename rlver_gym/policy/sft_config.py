@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from rlver_gym.policy.config import PromptOptions
 from rlver_gym.policy.models.precision import Dtype
 from rlver_gym.util.errors import TrainingError
-from rlver_gym.util.field_errors import describe_first_problem
+from rlver_gym.util.field_errors import explain_invalid
 
 _TINY_LR, _LR = 3e-3, 5e-5
 _SHORT = 64
@@ -71,8 +71,6 @@ class SftConfig(PromptOptions):
 
 
 def make_sft_config(values: dict[str, Any], source: str) -> SftConfig:
-    try:
+    end = ". See: rlver-gym sft --help"
+    with explain_invalid(TrainingError, f"{source}: ", "the combination", end):
         return SftConfig(**values)
-    except ValidationError as error:
-        problem = describe_first_problem(error, "the combination").rstrip(".")
-        raise TrainingError(f"{source}: {problem}. See: rlver-gym sft --help") from error

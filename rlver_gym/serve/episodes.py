@@ -32,7 +32,14 @@ from rlver_gym.serve.metrics import Metrics
 from rlver_gym.serve.operation import ServeSettings
 from rlver_gym.serve.problems import Refusal
 from rlver_gym.users import EmbeddedUser, SentientUser
-from rlver_gym.util.errors import CardError, ChatError, UnknownName, UserFailed, UtteranceError
+from rlver_gym.util.errors import (
+    CardError,
+    ChatError,
+    UnknownName,
+    UserFailed,
+    UtteranceError,
+    check_known,
+)
 from rlver_gym.util.event_loop import Worker
 from rlver_gym.util.terminal import format_count
 
@@ -75,8 +82,7 @@ class EpisodeTable:
         return len(self._open) + self._opening
 
     def find_card(self, env_id: str) -> EnvCard:
-        if env_id not in self.cards:
-            raise UnknownName.of("environment", env_id, self.cards, "GET /v1/envs")
+        check_known("environment", env_id, self.cards, "GET /v1/envs")
         return self.cards[env_id]
 
     async def begin(self, request: EpisodeRequest, address: str = "") -> EpisodeAnswer:

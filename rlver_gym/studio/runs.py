@@ -39,7 +39,7 @@ from rlver_gym.environment.episode import Episode, turn_to_dict
 from rlver_gym.studio.request_fields import Name, Words
 from rlver_gym.studio.search import Part, list_sentences, parts_of, search
 from rlver_gym.studio.views import Json, view_person
-from rlver_gym.util.errors import RlverError, UnknownName
+from rlver_gym.util.errors import RlverError, UnknownName, check_known
 
 _PROTOCOL_NAMES = {
     "env": "the environment",
@@ -96,8 +96,7 @@ class Runs:
         self.runs = {run.label: _open_run(run) for run in runs}
 
     def run(self, label: str) -> Run:
-        if label not in self.runs:
-            raise UnknownName.of("run", label, self.runs, ", ".join(self.runs) or "none is open")
+        check_known("run", label, self.runs, "" if self.runs else "none is open")
         return self.runs[label]
 
     @cached_property

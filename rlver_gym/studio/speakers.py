@@ -12,7 +12,7 @@ from rlver_gym.core.dialogue import Message
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users import make_user
-from rlver_gym.util.errors import AgentError, UnknownName
+from rlver_gym.util.errors import AgentError, UnknownName, check_known
 from rlver_gym.util.user_code import CodeFailed, CodeRunner, CodeTimeout
 
 _SHIPPED = (*SHIPPED_AGENTS, *(f"strategy:{strategy.name.lower()}" for strategy in STRATEGIES))
@@ -48,9 +48,8 @@ class Speakers:
     def make_agent(self, name: str, scene: Scene | None) -> Agent:
         """An agent for a dialogue, or with None for a person in need. UnknownName for others."""
         known = self.names if scene else self.helpers
-        if name not in known:
-            remedy = ", ".join(known) or "nobody. Start the studio with --agent openai:MODEL"
-            raise UnknownName.of("agent", name, known, remedy)
+        none = "" if known else "nobody. Start the studio with --agent openai:MODEL"
+        check_known("agent", name, known, none)
         persona, seed = (scene.persona, scene.seed) if scene else (None, 0)
         agent = self._makers[name](persona, seed)
         return _Guarded(name, agent, self._timeout_s) if is_own_agent(name) else agent

@@ -15,7 +15,7 @@ from rlver_gym.studio.people import read_lean_card
 from rlver_gym.studio.request_fields import Name, Seed, Words
 from rlver_gym.studio.speakers import Speakers, make_offline_user
 from rlver_gym.studio.views import Json, view_session
-from rlver_gym.util.errors import DialogueError, UnknownName
+from rlver_gym.util.errors import DialogueError, check_known
 
 MAX_OPEN = 200
 T = TypeVar("T")
@@ -51,8 +51,7 @@ class Talks:
     def begin(self, env: Name, persona: Name = "", seed: Seed = 0, card: Words = "") -> Json:
         """Hear the first words of somebody, or of the person of a lean card."""
         known = shipped_env_ids()
-        if env not in known:
-            raise UnknownName.of("environment", env, known, ", ".join(known))
+        check_known("environment", env, known)
         who = read_lean_card(card) if card else library(self._personas).get(persona)
         session = EmpathySession(make_offline_user(), who, env_card(env), seed)
         session.start()

@@ -4,7 +4,7 @@ from typing import Any
 
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.users.embedded_user import EmbeddedUser
-from rlver_gym.util.errors import UnknownName
+from rlver_gym.util.errors import UnknownName, check_known
 from rlver_gym.util.model_names import get_chat_model, uses_server
 from rlver_gym.util.user_code import check_name, is_own_name, make_own
 
@@ -59,10 +59,7 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
         from rlver_gym.users.reader import ReaderUser  # noqa: PLC0415
 
         for name in options:
-            if name not in _READER_OPTIONS:
-                raise UnknownName.of(
-                    "option of reader", name, _READER_OPTIONS, ", ".join(_READER_OPTIONS)
-                )
+            check_known("option of reader", name, _READER_OPTIONS)
         return ReaderUser(**options, **({"head": rest} if rest else {}))
     return _make_own_user(user, options)
 

@@ -3,7 +3,7 @@ about it.
 """
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import distributions
@@ -28,15 +28,25 @@ class UnknownName(RlverError, LookupError):
     """No such persona, environment, agent or user. The message lists near matches."""
 
     @classmethod
-    def of(cls, kind: str, name: object, known: Iterable[str], see: str) -> "UnknownName":
-        """The error for `name`, with the closest `known` names, and `see`, which lists them."""
+    def of(cls, kind: str, name: object, known: Iterable[str], see: str = "") -> "UnknownName":
+        """The error for `name`, with the closest `known` names, and all or `see`, which lists
+        them.
+        """
         names = list(known)
         begin = [known for known in names if name and known.startswith(str(name))]
         near = list(
             dict.fromkeys([*begin, *difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)])
         )[:3]
         hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
-        return cls(f"there is no {kind} {str(name)[:80]!r}. {hint}All of them: {see}")
+        return cls(
+            f"there is no {kind} {str(name)[:80]!r}. {hint}All of them: {see or ', '.join(names)}"
+        )
+
+
+def check_known(kind: str, name: object, known: Collection[str], see: str = "") -> None:
+    """UnknownName unless it is known."""
+    if name not in known:
+        raise UnknownName.of(kind, name, known, see)
 
 
 class UtteranceError(RlverError, ValueError, gymnasium.error.InvalidAction):

@@ -1,12 +1,14 @@
 """What is wrong with the fields of a card, a config or a line of a file, in words with remedies."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from rlver_gym.util.errors import CardError
+from rlver_gym.util.files import MakeError
 from rlver_gym.util.frozen import Frozen, explain_problem
 from rlver_gym.util.terminal import one_line
 
@@ -55,8 +57,17 @@ def field_errors(
     )
 
 
-def describe_first_problem(error: ValueError, whole: str) -> str:
-    return field_errors(error, whole)[0] if isinstance(error, ValidationError) else str(error)
+@contextmanager
+def explain_invalid(error: MakeError, begin: str, whole: str, end: str) -> Iterator[None]:
+    """Convert a ValueError of the block into an `error` with the first problem, between `begin` and
+    `end`; `whole` names what holds the fields.
+    """
+    try:
+        yield
+    except ValidationError as problem:
+        raise error(f"{begin}{field_errors(problem, whole)[0]}{end}") from problem
+    except ValueError as problem:
+        raise error(f"{begin}{str(problem).rstrip('.')}{end}") from problem
 
 
 def _propose(item: Mapping[str, Any], kind: type[BaseModel] | None) -> str:

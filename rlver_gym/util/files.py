@@ -11,6 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from rlver_gym.util.errors import RunError
+
 MAX_LINE_BYTES = 8 << 20
 """Of one line of JSON: hundreds of times the longest dialogue."""
 MAX_FILE_BYTES = 1 << 30
@@ -20,7 +22,7 @@ MakeError = Callable[[str], Exception]
 
 
 def read_bytes(
-    path: Path, *, max_bytes: int, error: MakeError, hint: str = "Check the path."
+    path: Path, *, max_bytes: int, error: MakeError = RunError, hint: str = "Check the path."
 ) -> bytes:
     """The content of a regular file, or of a link to one, of at most `max_bytes`. `error` names the
     file; `hint` says what to do where it cannot be opened. No pipe or device is waited for.
@@ -35,7 +37,7 @@ def read_bytes(
 
 
 def read_text(
-    path: Path, *, max_bytes: int, error: MakeError, hint: str = "Check the path."
+    path: Path, *, max_bytes: int, error: MakeError = RunError, hint: str = "Check the path."
 ) -> str:
     """As `read_bytes`, as UTF-8 text with line feeds as they are."""
     return _decode(read_bytes(path, max_bytes=max_bytes, error=error, hint=hint), path, error, "")
@@ -44,7 +46,7 @@ def read_text(
 def read_lines(
     path: Path,
     *,
-    error: MakeError,
+    error: MakeError = RunError,
     hint: str = "Check the path.",
     max_line_bytes: int = MAX_LINE_BYTES,
     max_bytes: int = MAX_FILE_BYTES,
@@ -81,7 +83,7 @@ def _refuse_circle(link: Path) -> None:
         return
 
 
-def path_inside(folder: Path, *parts: str, error: MakeError) -> Path:
+def path_inside(folder: Path, *parts: str, error: MakeError = RunError) -> Path:
     """A file's path in a folder of somebody else's; `error` where a link leads out of it."""
     path = folder.joinpath(*parts)
     try:
@@ -99,7 +101,7 @@ def path_inside(folder: Path, *parts: str, error: MakeError) -> Path:
 
 @contextmanager
 def open_regular(
-    path: Path, *, error: MakeError, hint: str = "Check the path."
+    path: Path, *, error: MakeError = RunError, hint: str = "Check the path."
 ) -> Iterator[BinaryIO]:
     """A regular file, open for reading. Neither opening nor reading it waits for anybody."""
     try:

@@ -6,7 +6,14 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property, wraps
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    StringConstraints,
+    ValidationError,
+)
 
 from rlver_gym.util.terminal import one_line
 
@@ -46,6 +53,17 @@ def explain_problem(item: Mapping[str, Any]) -> str:
     if text := _PROBLEMS.get(item["type"]):
         return text.format(**item.get("ctx", {}))
     return item["msg"].removeprefix("Value error, ")
+
+
+_MAX_PROBLEMS = 10
+
+
+def explain_problems(error: ValidationError, whole: str = "") -> str:
+    """What is wrong, field by field, without repeating a value, which may be a key."""
+    problems = error.errors()[:_MAX_PROBLEMS]
+    places = [".".join(map(str, problem["loc"]))[:80] or whole for problem in problems]
+    told = zip(places, map(explain_problem, problems), strict=True)
+    return "; ".join(": ".join(filter(None, each)) for each in told)
 
 
 class Frozen(BaseModel):

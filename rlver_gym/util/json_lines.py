@@ -12,7 +12,7 @@ from typing import Any
 from rlver_gym.util.atomic import append_parts, convert_write_errors, lock_file, replace_file
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.files import MakeError, open_regular, path_inside, read_lines
-from rlver_gym.util.json_text import parse_json
+from rlver_gym.util.json_text import parse_json, parse_object
 
 LOG = logging.getLogger("rlver_gym.files")
 _BLOCK_BYTES = 64 << 10
@@ -20,7 +20,7 @@ _BLOCK_BYTES = 64 << 10
 
 def append_json(folder: Path, name: str, *values: dict[str, Any]) -> None:
     """Write the values as lines at the end of a file of the folder, as `append_lines` does."""
-    path = path_inside(folder, name, error=RunError)
+    path = path_inside(folder, name)
     append_lines(path, (json.dumps(value, ensure_ascii=False) for value in values))
 
 
@@ -95,25 +95,23 @@ def _end_last_line(file: FileIO, path: Path) -> None:
 
 def read_json_lines(folder: Path, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each object with its place; a cut last line is passed over, RunError for others."""
-    path = path_inside(folder, name, error=RunError)
+    path = path_inside(folder, name)
     if not path.exists():
         return
-    lines = read_lines(path, error=RunError)
+    lines = read_lines(path)
     for number, line in lines:
         where = f"{path}, line {number}"
         try:
-            value = parse_json(line) if line.strip() else {}
-        except ValueError as error:
+            value = parse_object(line, where) if line.strip() else {}
+        except RunError:
             if next(lines, None) is None and not _ends_with_line_feed(path):
                 return
-            raise RunError(f"{where}: is no JSON ({error}). Mend or remove the line.") from error
-        if not isinstance(value, dict):
-            raise RunError(f"{where}: must be an object. Mend or remove the line.")
+            raise
         if value:
             yield where, value
 
 
 def _ends_with_line_feed(path: Path) -> bool:
-    with open_regular(path, error=RunError) as file:
+    with open_regular(path) as file:
         file.seek(-1, os.SEEK_END)
         return file.read() == b"\n"

@@ -20,6 +20,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from pydantic import BaseModel
 
+from rlver_gym.util.errors import RunError
+from rlver_gym.util.files import MakeError
 from rlver_gym.util.terminal import COMMANDS
 
 MAX_DEPTH = 64
@@ -46,6 +48,24 @@ def parse_json(text: str | bytes, *, allow_nan: bool = False) -> Any:
     )
     if _SURROGATE.search(text):
         _refuse_surrogates(value)
+    return value
+
+
+def parse_object(
+    text: str | bytes,
+    where: object,
+    error: MakeError = RunError,
+    remedy: str = "Mend or remove the line.",
+    *,
+    allow_nan: bool = False,
+) -> dict[str, Any]:
+    """The object of a JSON text of our own; `error` says where it is none, and the remedy."""
+    try:
+        value = parse_json(text, allow_nan=allow_nan)
+    except ValueError as problem:
+        raise error(f"{where}: is no JSON ({problem}). {remedy}") from problem
+    if not isinstance(value, dict):
+        raise error(f"{where}: must be an object. {remedy}")
     return value
 
 

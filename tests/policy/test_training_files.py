@@ -37,7 +37,7 @@ def test_good_metrics_are_read_and_a_line_cut_off_is_left_out(folder):
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("{", "line 3: not JSON"),
+        ("{", "line 3: is no JSON"),
         ("[1]", "line 3: holds no iteration"),
         ("{}", "line 3: holds no iteration"),
         ('{"iteration": "3"}', "line 3: holds no iteration"),

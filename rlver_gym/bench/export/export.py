@@ -101,7 +101,7 @@ def export(
         singles += read_single_replies(folder, roles=options.roles) if has_singles else ()
     chosen = filter_records(records, wanted, singles)
     usual = {"hf": "hf", "table": "table.csv", "corpus": "corpus"}.get(to, f"{to}.jsonl")
-    path = out or path_inside(folders[0], usual, error=RunError)
+    path = out or path_inside(folders[0], usual)
     if to == "corpus":
         ratings, left_out = write_corpus(runs[0], chosen.records, path)
         chosen = chosen._replace(left_out=chosen.left_out | left_out)

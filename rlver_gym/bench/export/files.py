@@ -42,11 +42,11 @@ def write_export(folder: Path, files: Mapping[str, str]) -> None:
             for path, text in files.items():
                 write_atomically(draft / path, text)
             for path in files:
-                place = path_inside(folder, path, error=RunError)
+                place = path_inside(folder, path)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 (draft / path).replace(place)
         for path in earlier - files.keys():
-            place = path_inside(folder, path, error=RunError)
+            place = path_inside(folder, path)
             place.unlink(missing_ok=True)
             if not any(place.parent.iterdir()):
                 place.parent.rmdir()
@@ -57,7 +57,7 @@ def _list_earlier_export(folder: Path) -> set[str]:
     card = folder / CARD
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return set()
-    text = read_text(card, max_bytes=_MAX_CARD_BYTES, error=RunError) if card.is_file() else ""
+    text = read_text(card, max_bytes=_MAX_CARD_BYTES) if card.is_file() else ""
     if MARK not in text:
         raise RunError(
             f"{folder}: is there already, and is no earlier export. Choose another place with"

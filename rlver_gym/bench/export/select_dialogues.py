@@ -13,7 +13,7 @@ from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.persona import Split
 from rlver_gym.environment.episode import Episode
 from rlver_gym.library.personas import LIBRARY, are_shipped, library
-from rlver_gym.util.errors import RunError, UnknownName
+from rlver_gym.util.errors import RunError, check_known
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.frozen import Frozen
 from rlver_gym.util.terminal import format_count
@@ -101,10 +101,7 @@ def filter_records(
     """The records that are wanted. UnknownName for an agent in none; RunError for none left."""
     known = list(dict.fromkeys(record.episode.agent for record in (*records, *singles)))
     for agent in wanted.agents:
-        if agent not in known:
-            raise UnknownName.of(
-                "agent", agent, known, f"{', '.join(known)} (the agents of the run)"
-            )
+        check_known("agent", agent, known, f"{', '.join(known)} (the agents of the run)")
     reasons = [_reject_reason(record, wanted) for record in records]
     left_out = dict(Counter(why for why in reasons if why))
     kept = [record for record, why in zip(records, reasons, strict=True) if why is None]
@@ -145,7 +142,7 @@ def _reject_reason(
 
 def _read_persona_splits(folder: Path, personas: str | None) -> Mapping[str, str]:
     """The split of each persona of a run; empty for cards of its own that are not named."""
-    has_manifest = path_inside(folder, MANIFEST, error=RunError).exists()
+    has_manifest = path_inside(folder, MANIFEST).exists()
     manifest = read_manifest(folder) if has_manifest else {}
     cards_of_run = manifest.get("persona_folder", personas)
     shipped = "persona_folder" in manifest and are_shipped(cards_of_run)

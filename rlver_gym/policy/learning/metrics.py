@@ -20,7 +20,7 @@ from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.files import path_inside, read_text
 from rlver_gym.util.interval import mean_or_nan
 from rlver_gym.util.json_lines import append_lines
-from rlver_gym.util.json_text import parse_json
+from rlver_gym.util.json_text import parse_object
 from rlver_gym.util.terminal import escape_markdown, one_line
 
 Metrics = Mapping[str, float]
@@ -187,14 +187,11 @@ def read_iterations(path: Path) -> list[dict[str, Any]]:
     lines = read_text(path, max_bytes=MAX_BYTES, error=TrainingError).split("\n")[:-1]
     found: list[dict[str, Any]] = []
     for number, line in enumerate(lines, 1):
-        try:
-            value = parse_json(line, allow_nan=True)
-        except ValueError as error:
-            what = f"{path}, line {number}: not JSON ({error}). Was it edited?"
-            raise TrainingError(what) from error
-        number_of = value.get("iteration") if isinstance(value, dict) else None
+        where, remedy = f"{path}, line {number}", "Was it edited?"
+        value = parse_object(line, where, TrainingError, remedy, allow_nan=True)
+        number_of = value.get("iteration")
         if type(number_of) is not int or number_of < 0:
-            raise TrainingError(f"{path}, line {number}: holds no iteration. Was it edited?")
+            raise TrainingError(f"{where}: holds no iteration. {remedy}")
         found.append(value)
     return found
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from rlver_gym.answers.reading import explain_missing_words
 from rlver_gym.core.agent import Style, agent_prompt, user_lines
@@ -23,8 +23,8 @@ from rlver_gym.policy.models.model import get_max_context, load_model, load_toke
 from rlver_gym.policy.models.precision import Dtype
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
-from rlver_gym.util.errors import AgentError, AgentFailed, TrainingError, UnknownName
-from rlver_gym.util.field_errors import describe_first_problem
+from rlver_gym.util.errors import AgentError, AgentFailed, TrainingError, check_known
+from rlver_gym.util.field_errors import explain_invalid
 from rlver_gym.util.files import open_regular, read_bytes
 from rlver_gym.util.json_text import parse_json
 
@@ -61,29 +61,19 @@ class ReplyConfig(BaseModel):
     def read(cls, folder: Path) -> "ReplyConfig":
         """What is written in `folder`, or the default. AgentError for what is unreadable."""
         path = folder / REPLY_CONFIG_FILE
-        try:
-            if not path.exists():
-                return cls()
-            return cls.model_validate(
-                parse_json(read_bytes(path, max_bytes=1 << 20, error=AgentError))
-            )
-        except ValueError as error:
-            problem = describe_first_problem(error, "the whole file")
-            raise AgentError(
-                f"{path} cannot be read ({problem}). Mend it, or delete it for the default."
-            ) from error
+        if not path.exists():
+            return cls()
+        end = "). Mend it, or delete it for the default."
+        with explain_invalid(AgentError, f"{path} cannot be read (", "the whole file", end):
+            return cls.model_validate(parse_json(read_bytes(path, max_bytes=1 << 20)))
 
     def change(self, options: Mapping[str, Any]) -> "ReplyConfig":
         """The same but for these fields. UnknownName for no field, AgentError for a wrong value."""
         fields = ReplyConfig.model_fields
         for name in options:
-            if name not in fields:
-                raise UnknownName.of("agent option", name, fields, ", ".join(fields))
-        try:
+            check_known("agent option", name, fields)
+        with explain_invalid(AgentError, "agent option ", "the options", ""):
             return ReplyConfig.model_validate({**self.model_dump(), **options})
-        except ValidationError as error:
-            problem = describe_first_problem(error, "the options")
-            raise AgentError(f"agent option {problem}") from None
 
 
 class _PendingRequest(NamedTuple):

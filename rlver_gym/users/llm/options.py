@@ -7,8 +7,8 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from rlver_gym.core.languages import Language
 from rlver_gym.llm_client.body_fields import BodyFields
 from rlver_gym.llm_client.settings import ChatSettings
-from rlver_gym.util.errors import CardError, UnknownName
-from rlver_gym.util.frozen import explain_problem
+from rlver_gym.util.errors import CardError, check_known
+from rlver_gym.util.frozen import explain_problems
 
 Settings = TypeVar("Settings", bound=BaseModel)
 
@@ -101,19 +101,13 @@ def sort_options(model: str, options: dict[str, Any]) -> tuple[LLMOptions, ChatS
     """
     known = (*LLMOptions.model_fields, *ChatSettings.model_fields)
     for name in options:
-        if name not in known:
-            raise UnknownName.of(f"option of openai:{model}", name, known, ", ".join(known))
+        check_known(f"option of openai:{model}", name, known)
     asked = _validate_options(LLMOptions, model, options)
     return asked, _validate_options(ChatSettings, model, options)
 
 
 def _validate_options(kind: type[Settings], model: str, options: dict[str, Any]) -> Settings:
-    """Says what is wrong without repeating the value, which may be a key."""
     try:
         return kind(**{name: value for name, value in options.items() if name in kind.model_fields})
     except ValidationError as error:
-        wrong = [
-            f"{'.'.join(map(str, one['loc'])) or 'options'}: {explain_problem(one)}"
-            for one in error.errors()
-        ]
-        raise CardError(f"openai:{model}: {'; '.join(wrong)}") from None
+        raise CardError(f"openai:{model}: {explain_problems(error, 'options')}") from None
