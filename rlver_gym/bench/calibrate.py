@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlver_gym.bench.appraise import Failure, attempt_many
-from rlver_gym.bench.costs import Estimate, estimate_reading
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.user import Scene
 from rlver_gym.library.personas import library
-from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users.llm import LLMUser, get_unclipped_change
 from rlver_gym.util.correlation import (
     correlate_draws_within,
@@ -39,7 +37,7 @@ _APART = 2
 """Points from which readers tell two replies apart."""
 _FEWEST = 2
 _DRAWS = 1_000
-_TIMES_A_MOMENT = 3
+TIMES_A_MOMENT = 3
 """Two orders, and once with another card."""
 
 
@@ -77,15 +75,6 @@ def _parse_place(line: dict[str, Any]) -> Place:
     texts = tuple(text for text, _ in judged)
     readers = tuple(tuple(map(float, changes)) for _, changes in judged)
     return Place(line["persona"], dialogue, texts, readers, "replies" in line)
-
-
-def estimate_requests_and_tokens(
-    places: Sequence[Place], samples: int, settings: ChatSettings
-) -> Estimate:
-    times = [_TIMES_A_MOMENT if place.is_moment else 1 for place in places]
-    replies = sum(len(place.texts) * count for place, count in zip(places, times, strict=True))
-    calls = samples * sum(times)
-    return estimate_reading(calls, samples * replies, settings)
 
 
 class Judged(NamedTuple):

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rlver_gym.bench.appraise import Excerpt, Failure, appraise_excerpts
-from rlver_gym.bench.costs import Estimate, estimate_reading
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.corpora.corpus import (
@@ -17,8 +16,7 @@ from rlver_gym.corpora.corpus import (
     make_dialogue,
 )
 from rlver_gym.library.personas import library
-from rlver_gym.llm_client.settings import ChatSettings
-from rlver_gym.users.llm import LLMOptions, get_unclipped_change
+from rlver_gym.users.llm import get_unclipped_change
 from rlver_gym.util.errors import RecordingError
 from rlver_gym.util.terminal import one_line
 
@@ -64,16 +62,6 @@ def list_unrated_places(corpus: Corpus) -> list[UnratedPlace]:
     if not places:
         raise RecordingError("every reply of this corpus is rated. Draw others: rlver-gym sample.")
     return places
-
-
-def estimate_ratings(
-    places: Sequence[UnratedPlace], options: LLMOptions, settings: ChatSettings
-) -> Estimate:
-    """What a model behind a server will be asked for."""
-    orders = [1 if place.excerpt.replies is None else options.orders for place in places]
-    replies = sum(len(place.replies) * count for place, count in zip(places, orders, strict=True))
-    samples = options.samples
-    return estimate_reading(samples * sum(orders), samples * replies, settings)
 
 
 def rate_places(user: SentientUser, places: Sequence[UnratedPlace]) -> Iterator[RatedPlace]:

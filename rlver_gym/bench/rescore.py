@@ -10,7 +10,6 @@ import numpy as np
 
 from rlver_gym.bench.appraise import Excerpt, Failure, appraise_excerpts
 from rlver_gym.bench.check import Problems, read_run
-from rlver_gym.bench.costs import Estimate, estimate_reading
 from rlver_gym.bench.folder import EPISODES, MANIFEST
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.recompute import Sources, find_cards
@@ -20,7 +19,6 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.corpora.recordings import Recording, read_recordings
 from rlver_gym.environment.episode import Case
-from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.util.correlation import centre, correlation, varies
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.groups import group
@@ -121,13 +119,6 @@ def _from_recordings(recordings: Sequence[Recording]) -> list[Recorded]:
         said = recording.opening, turns
         dialogues.append(Recorded(agent, judge, scene, *said, changes, recording.final))
     return dialogues
-
-
-def estimate_rescore(
-    dialogues: Sequence[Recorded], samples: int, settings: ChatSettings
-) -> Estimate:
-    replies = samples * sum(len(dialogue.turns) for dialogue in dialogues)
-    return estimate_reading(samples * len(dialogues), replies, settings)
 
 
 def rescore(user: SentientUser, dialogues: Sequence[Recorded]) -> Iterator[Rescored]:

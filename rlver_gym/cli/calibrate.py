@@ -11,16 +11,21 @@ from rlver_gym.bench.calibrate import (
     FEWEST_REPLIES,
     PAYS,
     RANKS,
+    TIMES_A_MOMENT,
     Calibration,
-    estimate_requests_and_tokens,
     judge_places,
     read_places,
     summarise,
 )
 from rlver_gym.cli.options import AsJson, print_json
 from rlver_gym.cli.report import ask_all
-from rlver_gym.cli.rescore import announce_cost
-from rlver_gym.cli.servers import UserOption, Yes, parse_user_options, require_chat_model
+from rlver_gym.cli.servers import (
+    UserOption,
+    Yes,
+    announce_cost,
+    parse_user_options,
+    require_chat_model,
+)
 from rlver_gym.llm_client.connect import connect, spending
 from rlver_gym.users.llm import LLMUser, sort_options
 from rlver_gym.util.atomic import write_atomically
@@ -81,12 +86,8 @@ def calibrate(
     given = {"response_cache": cache, **parse_user_options(user_option)}
     options, settings = sort_options(name, given)
     judge, places = LLMUser(connect(settings), name, options), read_places(replies)
-    announce_cost(
-        [user],
-        lambda asked, to: estimate_requests_and_tokens(places, asked.samples, to),
-        given,
-        yes,
-    )
+    asked = [place for place in places for _ in range(TIMES_A_MOMENT if place.is_moment else 1)]
+    announce_cost([user], [(len(place.texts), False) for place in asked], given, yes)
     judged = ask_all(judge_places(judge, places), "judging", len(places))
     calibration = summarise(judged)
     result: dict[str, Any] = {

@@ -4,18 +4,17 @@ them.
 
 from collections.abc import Callable
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rlver_gym.bench.rate import estimate_ratings, list_unrated_places, rate_places
+from rlver_gym.bench.rate import list_unrated_places, rate_places
 from rlver_gym.bench.table import Table
 from rlver_gym.cli.options import exit_if_any_skipped
 from rlver_gym.cli.report import ask_all, print_table
-from rlver_gym.cli.rescore import announce_cost, make_appraisers
-from rlver_gym.cli.servers import UserOption, Yes, parse_user_options
+from rlver_gym.cli.rescore import make_appraisers
+from rlver_gym.cli.servers import UserOption, Yes, announce_cost, parse_user_options
 from rlver_gym.cli.train import import_with_torch
 from rlver_gym.corpora.corpus import ENV, Corpus, append_ratings
 from rlver_gym.corpora.levels import Level, measure_levels
@@ -101,7 +100,8 @@ def rate(
     # a request that failed before the command was stopped is made again
     _forget_answers(corpus / _CACHE, lambda row: row.answer is None)
     users = make_appraisers([user], options, corpus, _CACHE)
-    announce_cost(users, partial(estimate_ratings, places), options, yes)
+    sizes = [(len(place.replies), place.excerpt.replies is not None) for place in places]
+    announce_cost(users, sizes, options, yes)
     rated = ask_all(rate_places(users[user], places), "rating", len(places))
     ratings = [rating for place in rated for rating in place.ratings]
     append_ratings(corpus, ratings)

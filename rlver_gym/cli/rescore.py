@@ -1,13 +1,12 @@
 """`rlver-gym rescore`: recorded dialogues by other users, and every other opinion of them."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from rlver_gym.bench.costs import Estimate
 from rlver_gym.bench.folder import MANIFEST
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
 from rlver_gym.bench.opinions import Opinions, gather_opinions, tabulate_opinions, write_opinions
@@ -17,7 +16,6 @@ from rlver_gym.bench.rescore import (
     Rescored,
     ScoreComparison,
     compare_scores,
-    estimate_rescore,
 )
 from rlver_gym.bench.rescore import rescore as appraise_again
 from rlver_gym.cli.options import (
@@ -29,11 +27,9 @@ from rlver_gym.cli.options import (
     print_json,
 )
 from rlver_gym.cli.report import ask_all, print_table, recorded_dialogues
-from rlver_gym.cli.servers import UserOption, Yes, confirm_cost, parse_user_options
+from rlver_gym.cli.servers import UserOption, Yes, announce_cost, parse_user_options
 from rlver_gym.core.user import SentientUser
-from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users import make_user
-from rlver_gym.users.llm import LLMOptions, sort_options
 from rlver_gym.util.errors import CardError, RunError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.model_names import uses_server
@@ -84,11 +80,7 @@ def rescore(
     folder, options = out or run, parse_user_options(user_option)
     dialogues = recorded_dialogues(run, personas, env)
     users = make_appraisers(user or (), options, folder)
-
-    def estimate(asked: LLMOptions, settings: ChatSettings) -> Estimate:
-        return estimate_rescore(dialogues, asked.samples, settings)
-
-    announce_cost(users, estimate, options, yes)
+    announce_cost(users, [(len(x.turns), False) for x in dialogues], options, yes)
     rescored = appraise_by(users, dialogues)
     compared = {name: compare_scores(each) for name, each in rescored.items()}
     opinions = gather_opinions(run, dialogues, rescored)
@@ -135,22 +127,6 @@ def make_appraisers(
     }
     runner = CodeRunner(AGENT_TIMEOUT_S)
     return {name: guard_user(name, user, runner) for name, user in made.items()}
-
-
-def announce_cost(
-    names: Iterable[str],
-    estimate: Callable[[LLMOptions, ChatSettings], Estimate],
-    options: Mapping[str, Any],
-    yes: bool,
-) -> None:
-    """What servers will be asked for, on standard error; a person at a terminal is asked where it
-    costs money.
-    """
-    for name in filter(uses_server, names):
-        asked, settings = sort_options(name.removeprefix("openai:"), dict(options))
-        cost = estimate(asked, settings)
-        SafeConsole(stderr=True).print_line(f"{name}: {cost}; what is kept is free")
-        confirm_cost([settings], yes)
 
 
 def appraise_by(

@@ -2,18 +2,21 @@
 
 import ipaddress
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 
+from rlver_gym.bench.costs import estimate_reading
 from rlver_gym.cli.model_options import Command, FieldOption, add_model_options
 from rlver_gym.llm_client.settings import ChatSettings, public_url
+from rlver_gym.users.llm import sort_options
 from rlver_gym.util.errors import CardError, RunError
 from rlver_gym.util.keyboard import can_ask
-from rlver_gym.util.model_names import get_chat_model
+from rlver_gym.util.model_names import get_chat_model, uses_server
+from rlver_gym.util.terminal import SafeConsole
 
 User = Annotated[
     str,
@@ -67,10 +70,15 @@ def parse_user_options(words: list[str] | None, option: str = "--user-option") -
 
     CardError for a key, or a word without =.
     """
-    options = {
-        name: _parse_value(value)
-        for name, value in (_split_name_and_value(word, option) for word in words or ())
-    }
+    options: dict[str, Any] = {}
+    for word in words or ():
+        name, sign, value = word.partition("=")
+        if not name or not sign:
+            raise CardError(f"{option} {word!r} is not NAME=VALUE.")
+        try:
+            options[name.strip()] = json.loads(value)
+        except ValueError:
+            options[name.strip()] = value.strip()
     if "api_key" in options:
         raise CardError(
             f"{option} api_key would be written into the run. Set OPENAI_API_KEY instead."
@@ -118,6 +126,21 @@ def has_prices(settings: ChatSettings) -> bool:
     return settings.prices is not None and not near
 
 
+def announce_cost(
+    names: Iterable[str], places: Sequence[tuple[int, bool]], options: Mapping[str, Any], yes: bool
+) -> None:
+    """What servers will be asked for, on standard error; a person at a terminal is asked where it
+    costs money. Of each place: how many replies are judged, and whether they are to one moment.
+    """
+    for name in filter(uses_server, names):
+        asked, settings = sort_options(name.removeprefix("openai:"), dict(options))
+        requests = [asked.samples * (asked.orders if at_once else 1) for _, at_once in places]
+        replies = sum(count * many for (count, _), many in zip(places, requests, strict=True))
+        cost = estimate_reading(sum(requests), replies, settings)
+        SafeConsole(stderr=True).print_line(f"{name}: {cost}; what is kept is free")
+        confirm_cost([settings], yes)
+
+
 def confirm_cost(servers: Iterable[ChatSettings], yes: bool) -> None:
     """Ask the person at the terminal before what costs money. RunError where nobody is there."""
     if yes or not any(map(has_prices, servers)):
@@ -129,17 +152,3 @@ def confirm_cost(servers: Iterable[ChatSettings], yes: bool) -> None:
         )
     if not typer.confirm("Go on?", default=True, err=True):
         raise typer.Exit(2)
-
-
-def _split_name_and_value(word: str, option: str) -> tuple[str, str]:
-    name, sign, value = word.partition("=")
-    if not name or not sign:
-        raise CardError(f"{option} {word!r} is not NAME=VALUE.")
-    return name.strip(), value.strip()
-
-
-def _parse_value(value: str) -> Any:
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value

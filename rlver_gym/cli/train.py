@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from rlver_gym.bench.export.demonstrations import AGENTS, generate_demonstrations
 from rlver_gym.cli.model_options import add_options
+from rlver_gym.cli.servers import parse_user_options
 from rlver_gym.corpora.demonstrations import read_demonstrations
 from rlver_gym.policy.config import (
     FIELDS,
@@ -111,28 +112,11 @@ def build_config(preset: str | None, fields: dict[str, Any]) -> TrainConfig:
 def _collect_values(preset: str | None, fields: dict[str, Any]) -> dict[str, Any]:
     values = read_config_values(preset, fields) if preset else {}
     for name, value in fields.items():
-        values[name] = (
-            dict(map(_split_field_and_value, value)) if isinstance(value, list) else value
-        )
+        is_list = isinstance(value, list)
+        values[name] = parse_user_options(value, spell_flag(name)) if is_list else value
         if value == _NONE and type(None) in get_args(FIELDS[name].annotation):
             values[name] = None
     return values
-
-
-def _split_field_and_value(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise typer.BadParameter(f"{text!r} is not NAME=VALUE")
-    return name, _parse_value(value)
-
-
-def _parse_value(text: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return {"true": True, "false": False}.get(text.lower(), text)
 
 
 def _print_full_help(ctx: typer.Context, asked: bool) -> None:
