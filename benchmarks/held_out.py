@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rescore import reappraise
@@ -137,8 +138,7 @@ def rescore(episode: Episode, user: SentientUser) -> float:
     """
     card = env_card(ENV)
     scene = Scene(library().get(episode.persona), card, episode.seed)
-    exchanges = [(turn.utterance, turn.reply) for turn in episode.turns]
-    felt = reappraise(user, scene, episode.opening, exchanges)
+    felt = reappraise(user, scene, Dialogue(episode.opening, episode.turns))
     return card.final_emotion(turn.appraisal.change for turn in felt)
 
 

@@ -90,7 +90,7 @@ class OpenAIChat:
     def _to_chat_messages(self, messages: Sequence[Message]) -> Iterator[ChatMessage]:
         yield ChatMessage("system", self.system)
         for message in messages:
-            yield ChatMessage("assistant" if message.speaker == "agent" else "user", message.text)
+            yield ChatMessage(message.role, message.text)
 
 
 class _AgentOptions(BodyFields):

@@ -82,15 +82,13 @@ def attempt_many(
 def _appraise(user: SentientUser, excerpt: Excerpt) -> list[Appraisal]:
     if excerpt.replies is not None:
         return appraise_many(user, _list_moments(excerpt))
-    felt = reappraise(user, excerpt.scene, excerpt.dialogue.opening, _list_exchanges(excerpt))
-    return [turn.appraisal for turn in felt]
+    return [turn.appraisal for turn in reappraise(user, excerpt.scene, excerpt.dialogue)]
 
 
 async def _aappraise(user: AsyncSentientUser, excerpt: Excerpt) -> list[Appraisal]:
     if excerpt.replies is not None:
         return await aappraise_many(user, _list_moments(excerpt))
-    place = excerpt.scene, excerpt.dialogue.opening, _list_exchanges(excerpt)
-    felt = await areappraise(user, *place)
+    felt = await areappraise(user, excerpt.scene, excerpt.dialogue)
     return [turn.appraisal for turn in felt]
 
 
@@ -98,10 +96,6 @@ def _list_moments(excerpt: Excerpt) -> list[Moment]:
     scene, dialogue, replies = excerpt
     start = scene.card.start
     return [Moment(scene, start, dialogue.with_utterance(reply)) for reply in replies or ()]
-
-
-def _list_exchanges(excerpt: Excerpt) -> list[tuple[str, str]]:
-    return [(turn.utterance, turn.reply) for turn in excerpt.dialogue.turns]
 
 
 def _describe(failure: UserFailed) -> Failure:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlver_gym.bench.appraise import Failure, attempt_many
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
+from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.user import Scene
 from rlver_gym.library.personas import library
 from rlver_gym.users.llm import LLMUser, get_unclipped_change
@@ -66,11 +66,8 @@ def read_places(replies: int = ALL_REPLIES) -> list[Place]:
 
 
 def _parse_place(line: dict[str, Any]) -> Place:
-    turns = tuple(
-        Turn(words, Appraisal(0, "", ()), 0, 0.0, None, answer)
-        for words, _, answer in line["turns"]
-    )
-    dialogue = Dialogue(line["opening"], turns)
+    said = ((words, answer) for words, _, answer in line["turns"])
+    dialogue = Dialogue.of_words(line["opening"], said, 0)
     judged = line.get("replies") or [(words, changes) for words, changes, _ in line["turns"]]
     texts = tuple(text for text, _ in judged)
     readers = tuple(tuple(map(float, changes)) for _, changes in judged)

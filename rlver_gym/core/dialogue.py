@@ -1,7 +1,7 @@
 """The values that flow through one conversation. All frozen; nothing here acts."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
@@ -15,6 +15,14 @@ class Message(NamedTuple):
 
     speaker: Literal["agent", "user"]
     text: str
+
+    @property
+    def role(self) -> Literal["assistant", "user"]:
+        """Of the speaker, as chat models call it."""
+        return "assistant" if self.speaker == "agent" else "user"
+
+    def to_chat(self) -> dict[str, str]:
+        return {"role": self.role, "content": self.text}
 
 
 class ReasonCode(StrEnum):
@@ -121,6 +129,15 @@ class Dialogue:
     def with_utterance(self, utterance: str) -> "Dialogue":
         """The dialogue with what the agent says now; the user has not answered it."""
         return Dialogue(self.opening, self.turns, utterance, Memory(self.memory.now))
+
+    @classmethod
+    def of_words(
+        cls, opening: str, exchanges: Iterable[tuple[str, str]], emotion: int
+    ) -> "Dialogue":
+        """Utterances and what was answered, which nobody has appraised."""
+        nothing = Appraisal(0, "", ())
+        said = (Turn(words, nothing, emotion, 0.0, None, answer) for words, answer in exchanges)
+        return cls(opening, tuple(said))
 
     def with_turn(self, turn: Turn) -> "Dialogue":
         """The dialogue with one more turn, which the user has answered."""

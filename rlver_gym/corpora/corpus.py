@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Field, StringConstraints
 
 from rlver_gym.core.capabilities import FACTORS, Factors
-from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
+from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.corpora.recordings import read_lines
 from rlver_gym.util.errors import RecordingError
 from rlver_gym.util.field_errors import explain_invalid
@@ -183,31 +183,28 @@ class Corpus:
 
         for whole in self.dialogues:
             dialogue = Dialogue(whole.opening)
-            for turn in whole.turns:
+            for turn, said in zip(whole.turns, make_dialogue(whole).turns, strict=True):
                 current = dialogue.with_utterance(turn.agent)
                 if turn.id is not None:
                     yield reply(turn.id, whole.supporter, whole, current)
-                dialogue = current.with_turn(_make_turn(turn))
+                dialogue = current.with_turn(said)
         for moment in self.moments:
             dialogue = make_dialogue(moment)
-            for said in moment.replies:
-                current = dialogue.with_utterance(said.text)
-                yield reply(said.id, said.supporter, moment, current)
+            for other in moment.replies:
+                current = dialogue.with_utterance(other.text)
+                yield reply(other.id, other.supporter, moment, current)
 
 
 def make_dialogue(line: DialogueLine | MomentLine) -> Dialogue:
     """All turns of a line, which nobody has appraised."""
-    return Dialogue(line.opening, tuple(map(_make_turn, line.turns)))
+    said = ((turn.agent, turn.user) for turn in line.turns)
+    return Dialogue.of_words(line.opening, said, _START)
 
 
 def append_ratings(folder: Path, ratings: Iterable[Rating | UserRating]) -> None:
     """Add ratings to a corpus: all or, with a RecordingError, none."""
     lines = (rating.model_dump_json(exclude_none=True) for rating in ratings)
     append_lines(folder / RATINGS, lines, RecordingError)
-
-
-def _make_turn(turn: DialogueTurn) -> Turn:
-    return Turn(turn.agent, Appraisal(0, "", ()), _START, 0.0, None, turn.user)
 
 
 def _choose_kind_of_rating(value: Mapping[str, Any]) -> type[Rating] | type[UserRating]:

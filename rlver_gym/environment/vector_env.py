@@ -124,8 +124,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         with undo_on_error(self.envs):
             if not self.envs[0].is_async:
                 says = self._reply_at_once(says, actions)
-            results = self._run_all(self._step_one(*numbered) for numbered in enumerate(says))
-        return self._collect(results)
+            return self._step_all(says)
 
     def _reply_at_once(self, says: list[_Say], actions: Sequence[str]) -> list[_Say]:
         heard = [
@@ -168,8 +167,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
                 else partial(env.astep_from, replies, index)
             )
         with undo_on_error(self.envs):
-            results = self._run_all(self._step_one(*numbered) for numbered in enumerate(says))
-        return self._collect(results)
+            return self._step_all(says)
 
     def _begins_anew(self, number: int) -> bool:
         return bool(self._is_over[number]) and self.autoreset_mode is AutoresetMode.NEXT_STEP
@@ -178,7 +176,8 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         env = self.envs[number]
         return not (self._begins_anew(number) or (env.has_begun and env.has_failed_to_open))
 
-    def _collect(self, results: "Sequence[_StepResult]") -> Step:
+    def _step_all(self, says: Sequence[_Say]) -> Step:
+        results = self._run_all(self._step_one(*numbered) for numbered in enumerate(says))
         rewards = np.array([result.reward for result in results], dtype=np.float64)
         terminated = np.array([result.terminated for result in results], dtype=np.bool_)
         truncated = np.array([result.truncated for result in results], dtype=np.bool_)

@@ -153,9 +153,8 @@ class TextEpisode:
     @property
     def messages(self) -> list[dict[str, str]]:
         """The dialogue as a policy is given it: system, user (the person), assistant (it)."""
-        roles, said = {"user": "user", "agent": "assistant"}, self._env.session.dialogue.messages()
         told = {"role": "system", "content": agent_prompt(self.language)}
-        return [told, *({"role": roles[line.speaker], "content": line.text} for line in said)]
+        return [told, *(line.to_chat() for line in self._env.session.dialogue.messages())]
 
     @property
     def done(self) -> bool:

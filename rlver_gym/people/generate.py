@@ -4,9 +4,7 @@ against all that are there, and asked for once more with what is wrong.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from string import Template
 from typing import Any, Literal, NamedTuple
 
 import yaml
@@ -24,7 +22,9 @@ from rlver_gym.util.field_errors import parse_card
 from rlver_gym.util.files import make_file_name
 from rlver_gym.util.json_lines import append_lines
 from rlver_gym.util.json_text import parse_json
-from rlver_gym.util.yaml_file import load_yaml
+from rlver_gym.util.yaml_file import Prompts, load_yaml
+
+_PROMPTS = Prompts(load_yaml("rlver_gym.people", "generate.yaml"))
 
 Kind = Literal["story", "person"]
 FOLDERS: dict[Kind, str] = {"story": "stories", "person": "people"}
@@ -84,7 +84,7 @@ class Writer:
                     return Written(topic, self._save(kind, topic, card, fields))
             except CardError as error:
                 problems = str(error).splitlines()
-            told = _fill_prompt("again", problems="\n".join(problems[:_MOST_PROBLEMS]))
+            told = _PROMPTS.fill("again", problems="\n".join(problems[:_MOST_PROBLEMS]))
             messages = (*messages, ChatMessage("assistant", words), ChatMessage("user", told))
         return Written(topic, None, f"{self.model} was asked {_TRIES} times: {problems[0]}")
 
@@ -118,17 +118,7 @@ class Writer:
 
 def _build_prompt(kind: Kind, topic: str, number: int) -> str:
     if kind == "person":
-        return _fill_prompt("person", topic=topic)
+        return _PROMPTS.fill("person", topic=topic)
     needs = [list(HiddenNeed)[(number + step) % len(HiddenNeed)] for step in (0, 3)]
     meets = "; ".join(f"for {need} what {KIND_IN_WORDS[MEETS[need]]}" for need in needs)
-    return _fill_prompt("story", topic=topic, needs=", ".join(needs), meets=meets)
-
-
-def _fill_prompt(name: str, **values: str) -> str:
-    return Template(_load_prompts()[name]).substitute(values).strip()
-
-
-@lru_cache(maxsize=1)
-def _load_prompts() -> dict[str, str]:
-    name = "generate.yaml"
-    return load_yaml("rlver_gym.people", name)
+    return _PROMPTS.fill("story", topic=topic, needs=", ".join(needs), meets=meets)

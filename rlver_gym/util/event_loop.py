@@ -24,16 +24,22 @@ _LOCK = threading.Lock()
 def _start_loop() -> asyncio.AbstractEventLoop:
     with _LOCK:
         if os.getpid() not in _LOOPS:
-            _LOOPS[os.getpid()] = loop = asyncio.new_event_loop()
-            Thread(target=_run, args=(loop,), name=THREAD, daemon=True).start()
+            _LOOPS[os.getpid()] = start_loop(THREAD)
         return _LOOPS[os.getpid()]
+
+
+def start_loop(thread: str) -> asyncio.AbstractEventLoop:
+    """A loop that runs in a thread of that name, whatever its tasks raise."""
+    loop = asyncio.new_event_loop()
+    Thread(target=_run, args=(loop,), name=thread, daemon=True).start()
+    return loop
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     while True:
         try:
             return loop.run_forever()
-        except (SystemExit, KeyboardInterrupt):
+        except BaseException:
             pass  # of one task, whose result it is already: others wait for this loop
 
 

@@ -8,12 +8,11 @@ import traceback
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from pathlib import Path
-from threading import Thread
 from types import ModuleType
 from typing import Any, TypeVar
 
 from rlver_gym.util.errors import RlverError, UnknownName
-from rlver_gym.util.event_loop import Worker
+from rlver_gym.util.event_loop import Worker, start_loop
 from rlver_gym.util.lookalikes import look_alike, strip_invisible
 from rlver_gym.util.terminal import one_line
 
@@ -53,10 +52,7 @@ class CodeRunner:
     async def acall(self, act: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """As `call`, for coroutine functions, on one loop of their own, replaced when blocked."""
         if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            Thread(
-                target=_run_loop, args=(self._loop,), name="rlver-gym own code loop", daemon=True
-            ).start()
+            self._loop = start_loop("rlver-gym own code loop")
         future = asyncio.run_coroutine_threadsafe(_convert_errors(act, arguments), self._loop)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self.timeout_s)
@@ -83,15 +79,6 @@ def _run(act: Callable[..., T], arguments: tuple[Any, ...]) -> T:
         raise
     except BaseException as error:  # anybody's code: an exit must not end the thread unheard
         raise CodeFailed(describe_error(error)) from None
-
-
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    while True:  # what a task of somebody's own raises, such as SystemExit, ends run_forever
-        try:
-            loop.run_forever()
-        except BaseException:
-            continue
-        return
 
 
 async def _is_loop_alive(loop: asyncio.AbstractEventLoop | None) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from math import isfinite
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import yaml
@@ -171,6 +172,13 @@ def read_yaml(path: Path, error: MakeError = CardError, hint: str = "Check the p
 
 def load_yaml(package: str, name: str) -> Any:
     return parse_yaml((files(package) / name).read_text(encoding="utf-8"), name)
+
+
+class Prompts(dict[str, Any]):
+    """Texts by name, with places to fill."""
+
+    def fill(self, name: str, **values: str) -> str:
+        return Template(self[name]).substitute(values).strip()
 
 
 def find_line(path: Path, place: Sequence[str | int]) -> int | None:

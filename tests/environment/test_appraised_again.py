@@ -1,6 +1,7 @@
 """Dialogues appraised again by another user."""
 
 from rlver_gym import Appraisal, EmpathySession, Scene
+from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.environment.rescore import reappraise, reappraise_texts
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
@@ -52,7 +53,8 @@ def test_what_follows_the_end_of_another_user_counts_no_more_and_a_failure_is_no
 
 def test_what_is_said_after_the_end_of_another_user_is_appraised_at_the_start_emotion(card):
     scene = Scene(library().get(library().ids("demo")[0]), card, 0)
-    felt = list(reappraise(Leaving(), scene, "It hurts.", [("Go.", "No.")] * 8))
+    recorded = Dialogue.of_words("It hurts.", [("Go.", "No.")] * 8, card.start)
+    felt = list(reappraise(Leaving(), scene, recorded))
     ends = [one.emotion for one in felt].index(0)
     assert card.final_emotion(x.appraisal.change for x in felt) == 0
     assert felt[ends + 1].emotion == felt[0].emotion == card.start - 10

@@ -293,7 +293,7 @@ def test_a_recorded_dialogue_is_read_in_one_pass(base, head, units, monkeypatch)
     exchanges = zip(said, (*last.user_lines[1:], ""), strict=True)
     read = Head.read
     monkeypatch.setattr(Head, "read", lambda self, x: (asked.append(len(x)), read(self, x))[1])
-    felt = list(reappraise(user, scene, last.opening, exchanges))
+    felt = list(reappraise(user, scene, Dialogue.of_words(last.opening, exchanges, CARD.start)))
     assert asked == [len(said)]
     assert [r.note for turn in felt for r in turn.appraisal.reasons if r.code == "reader"]
 

@@ -15,7 +15,6 @@ from rlver_gym.core.emotion import Outcome
 Row = dict[str, Any]
 ChatRow = dict[str, str]
 """One message: role and content."""
-_ROLES = {"agent": "assistant", "user": "user"}
 _FROM = {"assistant": "gpt", "user": "human", "system": "system"}
 
 
@@ -66,10 +65,7 @@ def list_messages_before(record: Record, turn: int, system: str | None) -> list[
     episode = record.episode
     dialogue = Dialogue(episode.opening, episode.turns[:turn])
     first = [{"role": "system", "content": system}] if system else []
-    return first + [
-        {"role": _ROLES[message.speaker], "content": message.text}
-        for message in dialogue.messages()
-    ]
+    return first + [message.to_chat() for message in dialogue.messages()]
 
 
 def build_episode_metadata(record: Record) -> Row:

@@ -5,10 +5,8 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import pairwise
 from random import Random
-from string import Template
 from typing import Any, NamedTuple
 
 from rlver_gym.answers.fields import Vocabulary, read_fields
@@ -28,7 +26,9 @@ from rlver_gym.util.event_loop import run_many
 from rlver_gym.util.json_text import dump_line
 from rlver_gym.util.lookalikes import strip_invisible
 from rlver_gym.util.request_origin import make_requests_for, number_dialogue
-from rlver_gym.util.yaml_file import load_yaml
+from rlver_gym.util.yaml_file import Prompts, load_yaml
+
+_PROMPTS = Prompts(load_yaml("rlver_gym.bench.judge", "judge.yaml"))
 
 _CODE = "1"
 """Counts up whenever the code, not the prompt, would judge otherwise."""
@@ -74,9 +74,7 @@ class Judge:
     def version(self) -> str:
         """Of the prompt, the reading of answers and what the model is asked with."""
         own, body = self.options.model_dump(include=set(_OWN_OPTIONS)), self.options.to_body()
-        content = repr(
-            (_load_prompts(), own, *([json.dumps(body, sort_keys=True)] if body else []))
-        )
+        content = repr((_PROMPTS, own, *([json.dumps(body, sort_keys=True)] if body else [])))
         return f"{_CODE}+{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
     def judge(self, dialogues: Sequence[JudgeInput], at_once: int = 16) -> Iterator[JudgedDialogue]:
@@ -116,7 +114,7 @@ class Judge:
             except UnusableAnswer as problem:
                 why = str(problem)
             raw = json.dumps(strip_invisible(answer.text[:_MAX_RAW]))
-            again = ChatMessage("user", _fill_prompt("repair", reason=why, raw=raw))
+            again = ChatMessage("user", _PROMPTS.fill("repair", reason=why, raw=raw))
             request = replace(request, messages=(*request.messages, again))
         raise ChatError(f"{self.model} gave no usable judgement, asked twice ({why}).")
 
@@ -131,15 +129,15 @@ class Judge:
             for quotes in (True, False)
         ]
         criteria = [
-            f"- `{format_field_name(name, code)}`: {_load_prompts()['criteria'][name].strip()}"
+            f"- `{format_field_name(name, code)}`: {_PROMPTS['criteria'][name].strip()}"
             for name in order
         ]
-        instructions = _fill_prompt("task", criteria="\n".join(criteria), form=self._form(names))
+        instructions = _PROMPTS.fill("task", criteria="\n".join(criteria), form=self._form(names))
         request = ChatRequest(
             model=self.model,
             messages=(
                 ChatMessage("system", instructions),
-                ChatMessage("user", _fill_prompt("ask", conversation=conversation)),
+                ChatMessage("user", _PROMPTS.fill("ask", conversation=conversation)),
             ),
             temperature=self.options.temperature,
             max_tokens=self.options.max_tokens,
@@ -152,10 +150,10 @@ class Judge:
 
     def _form(self, names: Sequence[str]) -> str:
         if self.options.structured:
-            return _fill_prompt("form_json", keys=", ".join(f"`{name}`" for name in names))
-        values = (_load_prompts()["line_quotes"], _load_prompts()["line_score"])
+            return _PROMPTS.fill("form_json", keys=", ".join(f"`{name}`" for name in names))
+        values = (_PROMPTS["line_quotes"], _PROMPTS["line_score"])
         lines = [f"{name.replace('_', ' ')}: {values[at % 2]}" for at, name in enumerate(names)]
-        return _fill_prompt("form_lines", lines="\n".join(lines))
+        return _PROMPTS.fill("form_lines", lines="\n".join(lines))
 
 
 def find_judge_addressing_messages(messages: Sequence[Message]) -> frozenset[int]:
@@ -184,12 +182,3 @@ def _build_answer_schema(names: Sequence[str]) -> dict[str, Any]:
     quotes = {"type": "array", "items": {"type": "string"}}
     score = {"type": "integer", "enum": list(range(LOWEST, HIGHEST + 1))}
     return make_object_schema({name: (quotes, score)[at % 2] for at, name in enumerate(names)})
-
-
-def _fill_prompt(name: str, **values: str) -> str:
-    return Template(_load_prompts()[name]).substitute(values).strip()
-
-
-@lru_cache(maxsize=1)
-def _load_prompts() -> dict[str, Any]:
-    return load_yaml("rlver_gym.bench.judge", "judge.yaml")
