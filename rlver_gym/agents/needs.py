@@ -16,11 +16,13 @@ from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.words import sentences, stems
 from rlver_gym.library.personas import library
 
+_SMOOTHING = 0.3
+
 
 class NeedReader:
     """A naive Bayes reader of hints: which need do these words speak for?"""
 
-    def __init__(self, hints: dict[HiddenNeed, list[list[str]]], smoothing: float = 0.3) -> None:
+    def __init__(self, hints: dict[HiddenNeed, list[list[str]]]) -> None:
         """`hints`: of each need, its lines by situation; words of one alone are left out."""
         stories = zip(*hints.values(), strict=True)
         spread = Counter(
@@ -43,7 +45,7 @@ class NeedReader:
         for term in known:
             logs = {
                 need: math.log(
-                    (of_need[term] + smoothing) / (of_need.total() + smoothing * len(known))
+                    (of_need[term] + _SMOOTHING) / (of_need.total() + _SMOOTHING * len(known))
                 )
                 for need, of_need in counts.items()
             }

@@ -28,10 +28,10 @@ def speech(name: str, words: str) -> Text:
     return Text.assemble((f"{name}  ", "bold"), words)
 
 
-def render_emotion_bar(emotion: int, width: int = 20) -> str:
-    """The emotion as `width` cells, with the score and its band: "########............ 40 B"."""
-    filled = round(emotion / 100 * width)
-    return f"{'#' * filled}{'.' * (width - filled)} {emotion:3d} {Band.of(emotion).value}"
+def render_emotion_bar(emotion: int) -> str:
+    """The emotion as 20 cells, with the score and its band: "########............ 40 B"."""
+    filled = round(emotion / 5)
+    return f"{'#' * filled}{'.' * (20 - filled)} {emotion:3d} {Band.of(emotion).value}"
 
 
 def render_coloured_emotion_bar(emotion: int, width: int = 24) -> Text:

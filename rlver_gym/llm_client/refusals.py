@@ -266,7 +266,7 @@ def _unpack(body: Any) -> Any:
     return body
 
 
-def retry_after_s(header: str | None, now: datetime | None = None) -> float | None:
+def retry_after_s(header: str | None) -> float | None:
     """Seconds that a Retry-After header asks to wait, at most 30 days; None for nonsense."""
     if not header or len(header) > _MAX_HEADER_CHARS:
         return None
@@ -276,7 +276,7 @@ def retry_after_s(header: str | None, now: datetime | None = None) -> float | No
         try:
             at = parsedate_to_datetime(header)
             at = at.replace(tzinfo=at.tzinfo or UTC)
-            seconds = (at - (now or datetime.now(UTC))).total_seconds()
+            seconds = (at - datetime.now(UTC)).total_seconds()
         except (ValueError, OverflowError):  # no date, or one that no calendar has
             return None
     return min(max(0.0, seconds), _MAX_RETRY_AFTER_S) if math.isfinite(seconds) else None

@@ -48,17 +48,16 @@ def read_lines(
     *,
     error: MakeError = RunError,
     hint: str = "Check the path.",
-    max_line_bytes: int = MAX_LINE_BYTES,
     max_bytes: int = MAX_FILE_BYTES,
 ) -> Iterator[tuple[int, str]]:
     """The numbered lines of a file, from 1, read one at a time; errors as `read_bytes`."""
     with open_regular(path, error=error, hint=hint) as file:
         number = size = 0
-        while line := file.readline(max_line_bytes + 1):
+        while line := file.readline(MAX_LINE_BYTES + 1):
             number, size = number + 1, size + len(line)
-            if len(line) > max_line_bytes:
+            if len(line) > MAX_LINE_BYTES:
                 raise error(
-                    f"{path}, line {number}: longer than {_size(max_line_bytes)}. Was the file"
+                    f"{path}, line {number}: longer than {_size(MAX_LINE_BYTES)}. Was the file"
                     " damaged?"
                 )
             if size > max_bytes:

@@ -103,11 +103,14 @@ def draw_line_chart(
     return plot.render_file()
 
 
-def spread_labels(places: Mapping[str, float], gap: float = 13) -> dict[str, float]:
+_LABEL_GAP = 13.0
+
+
+def spread_labels(places: Mapping[str, float]) -> dict[str, float]:
     """The places (pixels from the top) moved downwards until no two labels touch."""
     moved: dict[str, float] = {}
     for name, place in sorted(places.items(), key=lambda entry: entry[1]):
-        moved[name] = max(place, max(moved.values(), default=-gap) + gap)
+        moved[name] = max(place, max(moved.values(), default=-_LABEL_GAP) + _LABEL_GAP)
     return moved
 
 

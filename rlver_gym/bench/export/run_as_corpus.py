@@ -5,15 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from rlver_gym.bench.export.files import CARD, MARK, format_jsonl, write_export
 from rlver_gym.bench.export.select_dialogues import Record
 from rlver_gym.bench.raters import read_lines
 from rlver_gym.corpora.corpus import DialogueLine, Rating, Supporter
 from rlver_gym.environment.episode import Episode
 from rlver_gym.util.errors import RunError
-from rlver_gym.util.field_errors import describe_first_problem
+from rlver_gym.util.field_errors import explain_invalid
 
 _NO_THOUGHT = "(nothing was noted)"
 _README = f"""{MARK}
@@ -66,11 +64,9 @@ def _select_last_ratings(
             continue
         told = {"reply": _format_reply_id(key, turn), "reader": rater, "change": line.get("change")}
         why = {"thought": line.get("thought", _NO_THOUGHT), "words": line.get("words", "")}
-        try:
+        end = ". Mend or remove the line."
+        with explain_invalid(RunError, f"{where}: ", "the line", end):
             last[key, rater, turn] = Rating.model_validate({**factors, **told, **why})
-        except ValidationError as error:
-            problem = describe_first_problem(error, "the line")
-            raise RunError(f"{where}: {problem}. Mend or remove the line.") from error
     return last, len(places)
 
 

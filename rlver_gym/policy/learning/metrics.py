@@ -166,9 +166,9 @@ def _render_dialogue_as_markdown(dialogue: Trajectory) -> str:
     return "\n\n".join(lines)
 
 
-def read_metrics(folder: Path, name: str = METRICS) -> list[dict[str, Any]]:
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """The iterations so far, but for a last line cut off. TrainingError for other lines."""
-    path = path_inside(folder, name, error=TrainingError)
+    path = path_inside(folder, METRICS, error=TrainingError)
     if not path.exists():
         return []
     found = read_iterations(path)

@@ -58,28 +58,24 @@ class _Response(BaseModel):
     choices: list[_Choice] = Field(min_length=1)
 
 
+_TIMEOUT_S = 600.0
+
+
 class ServerSampler:
     """Asks `/v1/completions` of an OpenAI-compatible server, one request a reply."""
 
-    def __init__(
-        self,
-        base_url: str,
-        model: str,
-        *,
-        api_key: str = "none",
-        at_once: int | None = 64,
-        timeout_s: float = 600.0,
-        seeded: bool = False,
-    ) -> None:
-        """`base_url` ends in /v1; `at_once`: requests under way together. `seeded`: send each
-        prompt's seed, so that equal runs draw equally; vLLM then draws no batch at once.
+    at_once: int | None = 64
+    """Requests under way together."""
+
+    def __init__(self, base_url: str, model: str, *, seeded: bool = False) -> None:
+        """`base_url` ends in /v1. `seeded`: send each prompt's seed, so that equal runs draw
+        equally; vLLM then draws no batch at once.
         """
         self.base_url = base_url
         self.model = model
-        self.at_once = at_once
         self.seeded = seeded
-        self._threads = ThreadPoolExecutor(at_once)
-        self._client = openai.OpenAI(base_url=base_url, api_key=api_key, timeout=timeout_s)
+        self._threads = ThreadPoolExecutor(self.at_once)
+        self._client = openai.OpenAI(base_url=base_url, api_key="none", timeout=_TIMEOUT_S)
 
     def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """One reply a prompt. TrainingError without an answer, token ids or log-probabilities."""
