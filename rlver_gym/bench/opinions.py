@@ -131,7 +131,7 @@ def _compute_human_rated_finals(folder: Path, dialogues: Sequence[Recorded]) -> 
         (key, known[key].scene.card.final_emotion(changes[turn] for turn in sorted(changes)))
         for key, by_rater in read_ratings(folder).items()
         for changes in by_rater.values()
-        if key in known and is_rated_whole(len(known[key].turns), changes)
+        if key in known and is_rated_whole(len(known[key].dialogue.turns), changes)
     )
     return mean_by((known[key].agent, final) for key, final in finals.items())
 

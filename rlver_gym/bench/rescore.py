@@ -30,8 +30,7 @@ class Recorded(NamedTuple):
     agent: str
     user: str
     scene: Scene
-    opening: str
-    turns: tuple[Turn, ...]
+    dialogue: Dialogue
     changes: tuple[float, ...]
     """Of each turn, by the record; the mean of several judges is no whole number."""
     final: float
@@ -97,9 +96,8 @@ def read_dialogues(folder: Path, sources: Sources) -> tuple[list[Recorded], list
             )
         scene = Scene(persona, card, episode.seed)
         changes = tuple(float(turn.appraisal.change) for turn in episode.turns)
-        said = episode.opening, episode.turns
-        recorded = Recorded(episode.agent, episode.user, scene, *said, changes, episode.final)
-        dialogues.append(recorded)
+        who, said = (episode.agent, episode.user), Dialogue(episode.opening, episode.turns)
+        dialogues.append(Recorded(*who, scene, said, changes, episode.final))
     return dialogues, [records.problems]
 
 
@@ -116,14 +114,14 @@ def _from_recordings(recordings: Sequence[Recording]) -> list[Recorded]:
         agent += f" by {judge}" if len(judges) > 1 else ""
         scene = Scene(recording.persona, card, 0)
         changes = tuple(x.change for x in recording.exchanges)
-        said = recording.opening, turns
-        dialogues.append(Recorded(agent, judge, scene, *said, changes, recording.final))
+        said = Dialogue(recording.opening, turns)
+        dialogues.append(Recorded(agent, judge, scene, said, changes, recording.final))
     return dialogues
 
 
 def rescore(user: SentientUser, dialogues: Sequence[Recorded]) -> Iterator[Rescored]:
     """Each dialogue by the user's own emotion, in their order; what follows its end is compared."""
-    excerpts = [Excerpt(x.scene, Dialogue(x.opening, x.turns)) for x in dialogues]
+    excerpts = [Excerpt(x.scene, x.dialogue) for x in dialogues]
     for recorded, felt in zip(dialogues, appraise_excerpts(user, excerpts), strict=True):
         card = recorded.scene.card
         if isinstance(felt, Failure):

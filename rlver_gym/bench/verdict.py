@@ -3,16 +3,23 @@ studio: what is wrong in them, what recomputing them has shown, what was not rec
 what of the files beside them is of this run.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from rlver_gym.bench.check import Finding, Problems, read_run
 from rlver_gym.bench.manifest import Manifest
-from rlver_gym.bench.recompute import Repeatable, find_other_servers, find_repeatable
+from rlver_gym.bench.recompute import (
+    NO_SOURCES,
+    Repeatable,
+    Sources,
+    find_other_servers,
+    find_repeatable,
+)
 from rlver_gym.bench.score import count_failed_by
 from rlver_gym.bench.side_files import SideFile, check_side_files
+from rlver_gym.bench.verify import verify
 from rlver_gym.environment.episode import FailedBy
 from rlver_gym.util import __version__
 from rlver_gym.util.errors import RlverError, SourceNeeded
@@ -127,18 +134,22 @@ class Verdict(NamedTuple):
         return "; ".join(parts) + (": see the score at worst in the report" if parts[1:] else "")
 
 
-def summarize_verification(
+Results = Iterable[Finding | None]
+
+
+def verify_and_summarize(
     folder: Path,
-    results: Iterable[Finding | None],
     response_cache: Path | None = None,
+    sources: Sources = NO_SOURCES,
     *,
     rerun: bool = False,
+    watch: Callable[[Results], Results] = lambda results: results,
 ) -> Verdict:
-    """What the results of `verify`, which was given these arguments, come to."""
+    """What the results of `verify` with these arguments come to; `watch` sees them pass."""
     checked = divergent = 0
     first, refused, refusal = None, "", ""
     try:
-        for result in results:
+        for result in watch(verify(folder, response_cache, sources, rerun=rerun)):
             checked += result is None
             divergent += result.num_episodes if result else 0
             first = first or result

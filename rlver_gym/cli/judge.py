@@ -28,7 +28,6 @@ from rlver_gym.cli.options import (
 from rlver_gym.cli.report import ask_all, recorded_dialogues
 from rlver_gym.cli.servers import parse_user_options, require_chat_model
 from rlver_gym.core.capabilities import AXES, DIMENSIONS
-from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.llm_client.connect import connect, spending
 from rlver_gym.llm_client.settings import locate_server
 from rlver_gym.users.llm import LLMOptions, sort_options
@@ -125,10 +124,8 @@ def _number_dialogues(dialogues: Sequence[Recorded]) -> Iterator[JudgeInput]:
     for dialogue in dialogues:
         seen[dialogue.key] += 1
         key = dialogue.key + (f"#{seen[dialogue.key]}" if seen[dialogue.key] > 1 else "")
-        said = Dialogue(dialogue.opening, dialogue.turns).messages()
-        yield JudgeInput(
-            key, dialogue.agent, dialogue.scene.persona.id, dialogue.final, tuple(said)
-        )
+        who, said = dialogue.scene.persona.id, tuple(dialogue.dialogue.messages())
+        yield JudgeInput(key, dialogue.agent, who, dialogue.final, said)
 
 
 def _build_score_rows(

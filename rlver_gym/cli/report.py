@@ -1,6 +1,7 @@
 """`rlver-gym report`, `strategies` and `verify`: of runs that are held."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -8,7 +9,7 @@ import typer
 from rich.progress import track
 
 from rlver_gym.bench.by_persona import tabulate_training_signal
-from rlver_gym.bench.check import Finding, Problems
+from rlver_gym.bench.check import Problems
 from rlver_gym.bench.compare import Comparison, read_comparisons
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.noise import (
@@ -23,8 +24,7 @@ from rlver_gym.bench.score import Score
 from rlver_gym.bench.sections import render_markdown, sections_to_json
 from rlver_gym.bench.strategies import STRATEGIES, analyse_strategies, tabulate_strategies
 from rlver_gym.bench.table import Columns, Table, build_score_rows, need_rows, shorten_agent_path
-from rlver_gym.bench.verdict import Verdict, skip_verification, summarize_verification
-from rlver_gym.bench.verify import verify as recompute
+from rlver_gym.bench.verdict import Verdict, skip_verification, verify_and_summarize
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, ScoresAsJson, print_json
 from rlver_gym.cli.servers import UserOption, parse_user_options
 from rlver_gym.environment.alarms import check_episodes
@@ -93,7 +93,7 @@ def report(
     for folder in runs:
         read_metrics(folder)  # an edited line is an error here
     verdicts = [
-        _summarize_with_progress(folder, recompute(folder))
+        verify_and_summarize(folder, watch=_show_recomputing)
         if recomputed
         else skip_verification(folder, "--no-recompute was asked for.")
         for folder in benched
@@ -158,15 +158,7 @@ def ask_all(work: Iterable[T], what: str, total: int) -> list[T]:
         raise stop_run(error, "What was answered is kept: the same command goes on.") from error
 
 
-def _summarize_with_progress(
-    folder: Path,
-    results: Iterable[Finding | None],
-    response_cache: Path | None = None,
-    *,
-    rerun: bool = False,
-) -> Verdict:
-    shown = show_progress(results, "recomputing")
-    return summarize_verification(folder, shown, response_cache, rerun=rerun)
+_show_recomputing = partial(show_progress, what="recomputing")
 
 
 def _scores_to_json(comparisons: Sequence[Comparison], *, by_persona: bool) -> dict[str, Any]:
@@ -270,8 +262,8 @@ def verify(
     failed is counted, by the agent and by the user.
     """
     sources = Sources(user, parse_user_options(user_option), personas, env)
-    verdict = _summarize_with_progress(
-        run, recompute(run, response_cache, sources, rerun=rerun), response_cache, rerun=rerun
+    verdict = verify_and_summarize(
+        run, response_cache, sources, rerun=rerun, watch=_show_recomputing
     )
     if as_json:
         print_json(verdict.to_dict())

@@ -80,7 +80,7 @@ def rescore(
     folder, options = out or run, parse_user_options(user_option)
     dialogues = recorded_dialogues(run, personas, env)
     users = make_appraisers(user or (), options, folder)
-    announce_cost(users, [(len(x.turns), False) for x in dialogues], options, yes)
+    announce_cost(users, [(len(x.dialogue.turns), False) for x in dialogues], options, yes)
     rescored = appraise_by(users, dialogues)
     compared = {name: compare_scores(each) for name, each in rescored.items()}
     opinions = gather_opinions(run, dialogues, rescored)

@@ -29,8 +29,7 @@ from rlver_gym.bench.recompute import Sources, find_cards
 from rlver_gym.bench.score import score_to_json
 from rlver_gym.bench.strategies import analyse_strategies, label_turn, tabulate_strategies
 from rlver_gym.bench.table import Table
-from rlver_gym.bench.verdict import Verdict, skip_verification, summarize_verification
-from rlver_gym.bench.verify import verify
+from rlver_gym.bench.verdict import Verdict, skip_verification, verify_and_summarize
 from rlver_gym.core.capabilities import JUDGEMENTS
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.persona import Persona
@@ -230,7 +229,7 @@ def _describe_differences(protocols: Sequence[Protocol]) -> str:
 def _recompute_unless_large(folder: Path, personas: str | None) -> Verdict:
     if Manifest.read(folder).planned.count > _MAX_RECOMPUTED:
         return skip_verification(folder, f"It is large. This does it: rlver-gym verify {folder}")
-    return summarize_verification(folder, verify(folder, sources=Sources(personas=personas)))
+    return verify_and_summarize(folder, sources=Sources(personas=personas))
 
 
 def _view_table(table: Table) -> Json:

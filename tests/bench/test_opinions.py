@@ -65,7 +65,7 @@ def test_every_opinion_of_a_run_stands_in_one_table(folder):
 
 def test_who_is_liked_by_the_score_alone_is_marked(folder):
     held = [one for one in dialogues(folder) if one.agent == "oracle"]
-    keys = {f"oracle/{one.scene.persona.id}/0": len(one.turns) for one in held}
+    keys = {f"oracle/{one.scene.persona.id}/0": len(one.dialogue.turns) for one in held}
     lines = [line for key, turns in keys.items() for line in rated(key, turns, -3)]
     write_lines(folder / "ratings.jsonl", lines)
     found = gather_opinions(folder, dialogues(folder), {})
@@ -77,7 +77,7 @@ def test_who_is_liked_by_the_score_alone_is_marked(folder):
 
 def test_raters_of_one_dialogue_count_alike_and_half_a_dialogue_for_nothing(folder):
     one = next(one for one in dialogues(folder) if one.agent == "listener")
-    key, turns = f"listener/{one.scene.persona.id}/0", len(one.turns)
+    key, turns = f"listener/{one.scene.persona.id}/0", len(one.dialogue.turns)
     lines = [*rated(key, turns, 1), *rated(key, turns, 2, "b"), *rated(key, turns - 1, 9, "c")]
     write_lines(folder / "ratings.jsonl", lines)
     assert gather_opinions(folder, dialogues(folder), {}).emotions["rated"] == {
@@ -105,7 +105,7 @@ def test_the_table_has_a_row_a_turn_with_strategies_and_marks(folder):
     invoke_well("export", folder, "--to", "table")
     with (folder / "table.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == sum(len(one.turns) for one in dialogues(folder))
+    assert len(rows) == sum(len(one.dialogue.turns) for one in dialogues(folder))
     judged = {row["core_insight"] for row in rows if row["agent"] == "oracle"}
     assert judged == {"4.0", ""}
     first = rows[0]
@@ -118,7 +118,7 @@ def test_the_table_as_parquet_reads_as_it_was(folder):
     out = folder / "t.parquet"
     invoke_well("export", folder, "--to", "table", "--out", out)
     table = parquet.read_table(out)
-    assert table.num_rows == sum(len(one.turns) for one in dialogues(folder))
+    assert table.num_rows == sum(len(one.dialogue.turns) for one in dialogues(folder))
     assert table["uses_question"].type == "bool"
 
 

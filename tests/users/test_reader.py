@@ -20,7 +20,7 @@ from rlver_gym import Dialogue, Scene, env_card, make_user
 from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
-from rlver_gym.bench.verdict import summarize_verification
+from rlver_gym.bench.verdict import verify_and_summarize
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.user import Moment
 from rlver_gym.environment.rescore import reappraise
@@ -327,7 +327,7 @@ def test_a_run_is_verified_without_the_base(tmp_path, head, base, monkeypatch):
     assert all(result is None for result in verify(folder, rerun=True))
     monkeypatch.setattr(ReaderUser, "_load", lambda self: pytest.fail("the base was asked"))
     assert all(result is None for result in verify(folder))
-    told = summarize_verification(folder, verify(folder)).describe("run")
+    told = verify_and_summarize(folder).describe("run")
     assert any("stands as it is recorded" in text for text, _ in told)
     path = folder / EPISODES
     record = json.loads(path.read_text(encoding="utf-8").split("\n")[0])
