@@ -40,11 +40,7 @@ def compute_manifest_checksum(plain: dict[str, Any]) -> str:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a run folder; RunError without one, and for one that was changed."""
     path = path_inside(folder, MANIFEST)
-    text = read_text(
-        path,
-        max_bytes=_MAX_MANIFEST_BYTES,
-        hint=f"Is {folder} the folder of a run?",
-    )
+    text = read_text(path, max_bytes=_MAX_MANIFEST_BYTES, hint=f"Is {folder} the folder of a run?")
     manifest = parse_object(text, path, remedy="Was it edited or cut?")
     if (kind := manifest.get("format")) != MANIFEST_FORMAT:
         raise RunError(

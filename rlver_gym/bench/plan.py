@@ -13,13 +13,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field, JsonValue, SecretStr, StringConstraints, model_validator
 
-from rlver_gym.agents import (
-    SHIPPED_AGENTS,
-    AgentMaker,
-    agent_maker,
-    agent_pin,
-    takes_options,
-)
+from rlver_gym.agents import SHIPPED_AGENTS, AgentMaker, agent_maker, agent_pin, takes_options
 from rlver_gym.bench.folder import MANIFEST_FORMAT, compute_manifest_checksum
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.persona import SplitChoice

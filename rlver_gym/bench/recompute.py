@@ -5,13 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlver_gym.agents import (
-    Agent,
-    AgentMaker,
-    agent_maker,
-    agent_pin,
-    is_shipped_agent,
-)
+from rlver_gym.agents import Agent, AgentMaker, agent_maker, agent_pin, is_shipped_agent
 from rlver_gym.bench.folder import find_response_cache
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
 from rlver_gym.bench.manifest import Manifest

@@ -10,13 +10,7 @@ import typer
 from rlver_gym.bench.folder import MANIFEST
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
 from rlver_gym.bench.opinions import Opinions, gather_opinions, tabulate_opinions, write_opinions
-from rlver_gym.bench.rescore import (
-    Recorded,
-    Rescore,
-    Rescored,
-    ScoreComparison,
-    compare_scores,
-)
+from rlver_gym.bench.rescore import Recorded, Rescore, Rescored, ScoreComparison, compare_scores
 from rlver_gym.bench.rescore import rescore as appraise_again
 from rlver_gym.cli.options import (
     AsJson,

@@ -22,10 +22,7 @@ def undo_on_error(
     envs: Sequence[Any], *others: Any, unless: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
     """An error leaves the dialogues of `envs`, EmpathyEnvs, where they were, but for `unless`."""
-    restores = [
-        *(env._keep_position() for env in envs),
-        *map(_keep_random_state, (*envs, *others)),
-    ]
+    restores = [*(env._keep_position() for env in envs), *map(_keep_random_state, (*envs, *others))]
     try:
         yield
     except BaseException as error:

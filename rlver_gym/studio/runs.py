@@ -9,13 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlver_gym.bench.compare import (
-    ComparedRun,
-    Comparison,
-    Protocol,
-    label_runs,
-    read_comparisons,
-)
+from rlver_gym.bench.compare import ComparedRun, Comparison, Protocol, label_runs, read_comparisons
 from rlver_gym.bench.flagged import format_evidence
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.noise import (

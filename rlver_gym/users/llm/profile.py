@@ -12,12 +12,7 @@ from rlver_gym.core.emotion import Band, Outcome
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Scene, disclosure_depth, restless_threshold
 from rlver_gym.users.llm.judgements import addresses_judge, get_unclipped_change
-from rlver_gym.users.llm.material import (
-    Material,
-    find_told_ids,
-    list_wordings,
-    select_material,
-)
+from rlver_gym.users.llm.material import Material, find_told_ids, list_wordings, select_material
 from rlver_gym.users.llm.prompts import Words
 from rlver_gym.util.json_text import dump_line
 from rlver_gym.util.lookalikes import strip_invisible
