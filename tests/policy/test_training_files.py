@@ -38,7 +38,7 @@ def test_good_metrics_are_read_and_a_line_cut_off_is_left_out(folder):
     ("line", "says"),
     [
         ("{", "line 3: is no JSON"),
-        ("[1]", "line 3: holds no iteration"),
+        ("[1]", "line 3: must be an object"),
         ("{}", "line 3: holds no iteration"),
         ('{"iteration": "3"}', "line 3: holds no iteration"),
         ('{"iteration": true}', "line 3: holds no iteration"),

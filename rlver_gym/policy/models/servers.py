@@ -67,7 +67,9 @@ class ServerSampler:
     at_once: int | None = 64
     """Requests under way together."""
 
-    def __init__(self, base_url: str, model: str, *, seeded: bool = False) -> None:
+    def __init__(
+        self, base_url: str, model: str, *, api_key: str = "none", seeded: bool = False
+    ) -> None:
         """`base_url` ends in /v1. `seeded`: send each prompt's seed, so that equal runs draw
         equally; vLLM then draws no batch at once.
         """
@@ -75,7 +77,7 @@ class ServerSampler:
         self.model = model
         self.seeded = seeded
         self._threads = ThreadPoolExecutor(self.at_once)
-        self._client = openai.OpenAI(base_url=base_url, api_key="none", timeout=_TIMEOUT_S)
+        self._client = openai.OpenAI(base_url=base_url, api_key=api_key, timeout=_TIMEOUT_S)
 
     def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """One reply a prompt. TrainingError without an answer, token ids or log-probabilities."""
