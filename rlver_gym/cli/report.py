@@ -1,7 +1,6 @@
 """`rlver-gym report`, `strategies` and `verify`: of runs that are held."""
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -24,7 +23,7 @@ from rlver_gym.bench.score import Score
 from rlver_gym.bench.sections import render_markdown, sections_to_json
 from rlver_gym.bench.strategies import STRATEGIES, analyse_strategies, tabulate_strategies
 from rlver_gym.bench.table import Columns, Table, build_score_rows, need_rows, shorten_agent_path
-from rlver_gym.bench.verdict import Verdict, skip_verification, verify_and_summarize
+from rlver_gym.bench.verdict import Results, Verdict, skip_verification, verify_and_summarize
 from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, ScoresAsJson, print_json
 from rlver_gym.cli.servers import UserOption, parse_user_options
 from rlver_gym.environment.alarms import check_episodes
@@ -158,7 +157,8 @@ def ask_all(work: Iterable[T], what: str, total: int) -> list[T]:
         raise stop_run(error, "What was answered is kept: the same command goes on.") from error
 
 
-_show_recomputing = partial(show_progress, what="recomputing")
+def _show_recomputing(results: Results) -> Results:
+    return show_progress(results, "recomputing")
 
 
 def _scores_to_json(comparisons: Sequence[Comparison], *, by_persona: bool) -> dict[str, Any]:
