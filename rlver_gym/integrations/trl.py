@@ -138,12 +138,15 @@ class Rollout:
 
 
 def _columns(played: Sequence[Trajectory], met: Sequence[EpisodeSpec], end_of_turn: int) -> Columns:
+    roles = {"agent": "assistant", "user": "user"}
     rows = [
         {
             **_token_columns(trajectory, end_of_turn),
             "emotion": final_score(trajectory) if trajectory.valid else None,
             "turn_rewards": trajectory.reward_N.tolist(),
-            "dialogue": [line.to_chat() for line in trajectory.lines],
+            "dialogue": [
+                {"role": roles[line.speaker], "content": line.text} for line in trajectory.lines
+            ],
             "persona": whom.persona,
             "seed": whom.seed,
             "outcome": trajectory.info.get("outcome"),
