@@ -11,7 +11,7 @@ from rich.text import Text
 
 from rlver_gym.cli.options import AsJson, Env, Personas, print_json
 from rlver_gym.cli.servers import User, UserOption, add_chat_options, parse_user_options
-from rlver_gym.core.cards import env_card
+from rlver_gym.core.cards import DEFAULT_ENV, env_card
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.render import (
     ENDINGS,
@@ -58,7 +58,7 @@ def talk(
     ] = None,
     env: Annotated[
         str, typer.Option(help="Whose protocol: turns, start, thresholds.")
-    ] = "RLVER-Empathy-v0",
+    ] = DEFAULT_ENV,
     seed: Annotated[int, typer.Option(help="Chooses the persona and how they put things.")] = 0,
     explain: Annotated[
         bool, typer.Option(help="Show after each turn what they felt and why.")

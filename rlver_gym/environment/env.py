@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.cards import DEFAULT_ENV, EnvCard, env_card
 from rlver_gym.core.dialogue import Turn
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.persona import SplitChoice
@@ -136,7 +136,7 @@ class EmpathyEnv(DialogueEnv):
 
     def __init__(
         self,
-        card: str | EnvCard = "RLVER-Empathy-v0",
+        card: str | EnvCard = DEFAULT_ENV,
         *,
         user: str | SentientUser | None = None,
         split: SplitChoice | None = None,

@@ -4,14 +4,14 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlver_gym.core.cards import EnvCard
+from rlver_gym.core.cards import DEFAULT_ENV, EnvCard
 from rlver_gym.environment.dialogue_env import DialogueEnv
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.util.errors import UnknownName
 
 
 def make_env(
-    card: str | EnvCard = "RLVER-Empathy-v0", *, url: str | None = None, **options: Any
+    card: str | EnvCard = DEFAULT_ENV, *, url: str | None = None, **options: Any
 ) -> DialogueEnv:
     for name in ("group_size", "autoreset_mode"):
         if name in options:

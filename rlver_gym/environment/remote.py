@@ -9,7 +9,7 @@ from typing import Any, Never, Self
 from urllib.parse import quote
 from uuid import uuid4
 
-from rlver_gym.core.cards import EnvCard
+from rlver_gym.core.cards import DEFAULT_ENV, EnvCard
 from rlver_gym.core.dialogue import clean_utterance
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.core.user import SentientUser
@@ -41,7 +41,7 @@ class RemoteEmpathyEnv(DialogueEnv):
     def __init__(
         self,
         url: str,
-        card: str | EnvCard = "RLVER-Empathy-v0",
+        card: str | EnvCard = DEFAULT_ENV,
         *,
         user: str | SentientUser | None = None,
         split: SplitChoice | None = None,

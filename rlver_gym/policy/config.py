@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.fields import FieldInfo
 
 from rlver_gym.core.agent import Style, agent_prompt
+from rlver_gym.core.cards import DEFAULT_ENV
 from rlver_gym.core.languages import Language
 from rlver_gym.policy.learning.registry import (
     ALGORITHMS,
@@ -102,7 +103,7 @@ class _TaskOptions(PromptOptions):
 
     model: str = "Qwen/Qwen2.5-1.5B-Instruct"
     """A Hugging Face causal LM (name or folder); "tiny" builds a small one; or "smollm2"."""
-    env: str = "RLVER-Empathy-v0"
+    env: str = DEFAULT_ENV
     """The Gymnasium id of a text environment."""
     env_options: dict[str, Any] = Field(default_factory=dict)
     """Passed on to gym.make, such as user=openai:MODEL; without a user the embedded one pays."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
+from rlver_gym.bench.raters import RATINGS
 from rlver_gym.core.agent import Agent
 from rlver_gym.core.dialogue import Message, clean_utterance
 from rlver_gym.core.emotion import apply_change
@@ -16,7 +17,7 @@ from rlver_gym.util.errors import DialogueError, UtteranceError
 from rlver_gym.util.json_lines import append_json
 
 KIND = {"kind": "first_person"}
-RATINGS, DIALOGUES = "ratings.jsonl", "dialogues.jsonl"
+DIALOGUES = "dialogues.jsonl"
 START, MAX_CHARS = 40, 4_000
 
 

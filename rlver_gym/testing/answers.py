@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from rlver_gym.agents.baselines import Listener
-from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.cards import DEFAULT_ENV, EnvCard, env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Message, Turn
 from rlver_gym.core.emotion import Band, apply_change
 from rlver_gym.core.persona import Persona
@@ -33,7 +33,7 @@ class EmbeddedAnswers:
     def __init__(
         self,
         personas: Iterable[Persona] | None = None,
-        card: str | EnvCard = "RLVER-Empathy-v0",
+        card: str | EnvCard = DEFAULT_ENV,
         seed: int = 0,
     ) -> None:
         """`personas`: None for all that are shipped. `seed` chooses among their lines."""

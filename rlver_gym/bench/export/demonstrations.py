@@ -6,7 +6,7 @@ import numpy as np
 
 from rlver_gym.agents import make_agent
 from rlver_gym.core.agent import Agent, turn_of
-from rlver_gym.core.cards import env_card
+from rlver_gym.core.cards import DEFAULT_ENV, env_card
 from rlver_gym.core.dialogue import Message
 from rlver_gym.corpora.demonstrations import Demonstration
 from rlver_gym.environment.rollout import run_episode
@@ -43,7 +43,7 @@ def generate_demonstrations(
     agents: Sequence[str], count: int, seed: int = 0
 ) -> Iterator[Demonstration]:
     """`count` dialogues, each reply by one of the named agents, drawn by lot."""
-    card, user, cards = env_card("RLVER-Empathy-v0"), EmbeddedUser(), library()
+    card, user, cards = env_card(DEFAULT_ENV), EmbeddedUser(), library()
     people = cards.ids("train")
     rng = np.random.default_rng(seed)
     number_D = rng.permutation(count)

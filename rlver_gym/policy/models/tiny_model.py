@@ -10,7 +10,7 @@ import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
 from rlver_gym.agents import make_agent
-from rlver_gym.core.cards import env_card
+from rlver_gym.core.cards import DEFAULT_ENV, env_card
 from rlver_gym.environment.rollout import run_episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import library
@@ -84,7 +84,7 @@ def build_tokenizer(lines: list[str], vocab: int) -> Qwen2Tokenizer:
 
 def generate_tokenizer_corpus(people: int = 40) -> Iterator[str]:
     """What is said in dialogues of the shipped agents with people of the training split."""
-    card = env_card("RLVER-Empathy-v0").model_copy(update={"leave_below": 0, "content_at": 100})
+    card = env_card(DEFAULT_ENV).model_copy(update={"leave_below": 0, "content_at": 100})
     user, cards = EmbeddedUser(), library()
     for number, persona in enumerate(map(cards.get, cards.ids("train")[:people])):
         agent = make_agent(_TEACHERS[number % len(_TEACHERS)], persona, seed=number)
