@@ -75,10 +75,12 @@ def parse_user_options(words: list[str] | None, option: str = "--user-option") -
         name, sign, value = word.partition("=")
         if not name or not sign:
             raise CardError(f"{option} {word!r} is not NAME=VALUE.")
+        value = value.strip()
         try:
-            options[name.strip()] = json.loads(value)
+            is_switch = value.lower() in ("true", "false")
+            options[name.strip()] = json.loads(value.lower() if is_switch else value)
         except ValueError:
-            options[name.strip()] = value.strip()
+            options[name.strip()] = value
     if "api_key" in options:
         raise CardError(
             f"{option} api_key would be written into the run. Set OPENAI_API_KEY instead."
