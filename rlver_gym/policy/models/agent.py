@@ -65,7 +65,8 @@ class ReplyConfig(BaseModel):
             return cls()
         end = "). Mend it, or delete it for the default."
         with explain_invalid(AgentError, f"{path} cannot be read (", "the whole file", end):
-            return cls.model_validate(parse_json(read_bytes(path, max_bytes=1 << 20)))
+            content = read_bytes(path, max_bytes=1 << 20, error=AgentError)
+            return cls.model_validate(parse_json(content))
 
     def change(self, options: Mapping[str, Any]) -> "ReplyConfig":
         """The same but for these fields. UnknownName for no field, AgentError for a wrong value."""
