@@ -314,5 +314,6 @@ def _check_options(options: object) -> str | None:
 
 
 def check_split(split: str) -> SplitChoice:
-    check_known("split", split, SPLIT_CHOICES)
+    if split not in SPLIT_CHOICES:
+        raise UnknownName.of("split", split, SPLIT_CHOICES)
     return split

@@ -114,7 +114,7 @@ class Ratings:
                 dialogue
                 for dialogue in dialogues
                 if any(
-                    is_rated_whole(len(dialogue.turns), said)
+                    is_rated_whole(len(dialogue.dialogue.turns), said)
                     for said in rated.get(dialogue.key, {}).values()
                 )
             ]

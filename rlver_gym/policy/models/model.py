@@ -43,8 +43,7 @@ def find_local_model(name: str) -> str:
 
 def _convert_smollm2(folder: Path) -> None:
     """SmolLM2-135M-Instruct (Apache-2.0) out of the package's GGUF file, as float32 weights."""
-    import torch  # noqa: PLC0415 (only this conversion needs them)
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig  # noqa: PLC0415
+    from transformers import GgufConfig  # noqa: PLC0415 (only this conversion needs it)
 
     file = _find_smollm2_file()
     tokenizer = AutoTokenizer.from_pretrained(
