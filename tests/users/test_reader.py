@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 
+import choose_best
 import extract_states
 import fit_reader
 import gymnasium as gym
@@ -239,6 +240,16 @@ def test_ridge_finds_what_decides_within_a_place():
     near = fit_reader.measure_distance(solved, states)
     assert fit_reader.measure_distance(solved, far)[0] > near.max()
     assert distances.shape == place.shape
+
+
+def test_a_choice_gains_what_raters_give_above_the_mean():
+    rated = np.array([-1.0, 2.0, 5.0])
+    assert choose_best.measure_gain(np.array([9, 3, 3]), rated) == -3
+    assert choose_best.measure_gain(np.array([0, 3, 3]), rated) == 1.5, "of several their mean"
+    choices = choose_best.list_choices("test", is_read=False)
+    assert {len({x.supporter for x in choice.replies}) for choice in choices} == {1}
+    _, own = choose_best.describe(choices, {"own best": [choice.rated for choice in choices]})
+    assert "r 1.00, 21 people" in own
 
 
 def test_the_head_is_small_and_says_what_it_was_made_for(head, states):
