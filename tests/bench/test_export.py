@@ -228,9 +228,8 @@ def test_filters_keep_what_was_asked_for(finished):
     fitting = sum(size <= longest[20] for size in longest)
     assert 0 < fitting == len(kept(max_reply=longest[20])) < len(records)
     assert len(kept(split="demo")) == len(records)
-    with pytest.raises(
-        RunError, match="nothing is left of 48 dialogues: 48 not with test personas"
-    ):
+    says = "nothing is left of 48 dialogues: 48 not with test personas"
+    with pytest.raises(RunError, match=says):
         filter_records(records, DialogueFilter(split="test"))
     with pytest.raises(UnknownName, match="Did you mean 'listener'"):
         filter_records(records, DialogueFilter(agents=("listner",)))

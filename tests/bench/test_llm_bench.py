@@ -1,6 +1,7 @@
 """Benchmarks with chat models: recorded, replayed, stopped, resumed, verified without a server."""
 
 import json
+import re
 import sqlite3
 import zlib
 from contextlib import closing
@@ -25,11 +26,7 @@ from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices
 from rlver_gym.studio.page import write_page
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.util.errors import (
-    BudgetSpent,
-    CacheError,
-    RunError,
-)
+from rlver_gym.util.errors import BudgetSpent, CacheError, RunError
 
 PEOPLE = library().ids("demo")[:3]
 AGENTS = ("listener", "openai:agent")
@@ -134,25 +131,21 @@ def edit_an_appraisal(folder, *, forged):
     db.close()
 
 
-@pytest.mark.parametrize(
-    ("forged", "says"),
-    [
-        (False, ("was changed after it was recorded",)),
-        (True, ("change is recorded as", "holds no answer")),
-    ],
-)
-def test_an_answer_edited_on_the_cache_is_found_forged_or_not(copied, forged, says):
+EDITED = {False: "was changed after it was recorded", True: "change is recorded as|holds no answer"}
+
+
+@pytest.mark.parametrize("forged", EDITED)
+def test_an_answer_edited_on_the_cache_is_found_forged_or_not(copied, forged):
     edit_an_appraisal(copied, forged=forged)
     found = next(result for result in verify(copied) if result)
     assert found.turn >= 1
-    assert any(one in found.what for one in says)
+    assert re.search(EDITED[forged], found.what)
 
 
 def test_a_missing_cache_is_named(copied, recorded):
     (copied / RESPONSE_CACHE_FILE).unlink()
-    with pytest.raises(
-        RunError, match=r"response_cache\.sqlite: there is no response cache.*--response-cache"
-    ):
+    says = r"response_cache\.sqlite: there is no response cache.*--response-cache"
+    with pytest.raises(RunError, match=says):
         list(verify(copied))
     assert set(verify(copied, recorded / RESPONSE_CACHE_FILE)) == {None}
     with pytest.raises(CacheError, match="there is no response cache"):

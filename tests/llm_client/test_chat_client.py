@@ -228,14 +228,15 @@ def test_a_forked_process_has_connections_of_its_own():
         wait_for(line.complete(request("parent")))
         child = os.fork()
         if child == 0:
-            fine = (
-                wait_for(line.complete(request("child"))).text == "x"
-                and spending(settings).spent.calls == 1
-            )
-            os._exit(0 if fine else 1)
+            said = wait_for(line.complete(request("child"))).text
+            os._exit(0 if (said, spending(settings).spent.calls) == ("x", 1) else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert wait_for(line.complete(request("parent again"))).text == "x"
         assert spending(settings).spent.calls == 2
+
+
+OUT_OF_TOKENS = "thoughts took all the tokens that it may have. Raise max_tokens"
+BROKEN_OFF = {"message": {"content": "I"}, "error": {"code": 502}}
 
 
 @pytest.mark.parametrize(
@@ -248,17 +249,11 @@ def test_a_forked_process_has_connections_of_its_own():
         (no_answer(" \n"), "without text"),
         (no_answer("\ud800"), "without text"),
         (no_answer("", "length"), "max_tokens"),
-        (
-            no_answer("", "length", reasoning_content="hm"),
-            "thoughts took all the tokens that it may have. Raise max_tokens",
-        ),
+        (no_answer("", "length", reasoning_content="hm"), OUT_OF_TOKENS),
         (no_answer(None, "stop", reasoning_content="hm"), "thoughts and no words"),
         (no_answer([{"type": "thinking", "thinking": "hm"}]), "thoughts and no words"),
         (no_answer("I told him", "error"), "broke off"),
-        (
-            body_of({"message": {"content": "I"}, "error": {"code": 502}, "finish_reason": "stop"}),
-            "broke off",
-        ),
+        (body_of({**BROKEN_OFF, "finish_reason": "stop"}), "broke off"),
         (no_answer(None, refusal="no"), "declined"),
         (no_answer([{"type": "refusal", "refusal": "no"}]), "declined"),
         (no_answer("I t", "SAFETY"), "filter"),

@@ -128,10 +128,8 @@ def test_a_server_that_fails_from_the_first_request_on_is_not_waited_for(tmp_pat
     with ChatServer(sick) as server, open_run(plan(server), tmp_path) as under_way:
         notices = []
         under_way.on_outage(notices.append)
-        with pytest.raises(
-            ServerOutage,
-            match=r"gives no usable answer, and has given none before \(HTTP 500: out of memory",
-        ):
+        says = r"gives no usable answer, and has given none before \(HTTP 500: out of memory"
+        with pytest.raises(ServerOutage, match=says):
             list(under_way.run_missing())
     assert notices == []
     assert read_episodes(tmp_path) == []
@@ -155,19 +153,18 @@ def test_answers_that_cannot_be_used_are_no_outage():
     assert flaky.clock() < 5
 
 
+DOWN, TOLD_TO_WAIT = Refused(502, "down"), Refused(429, "Slow down", retry_after_s=1e9)
+
+
 @pytest.mark.parametrize(
-    ("down", "max_wait_s", "later"),
+    ("refused", "max_wait_s", "later"),
     [
-        (until(40.0, lambda: Refused(502, "down")), 10.0, {50.0: ChatAnswer}),
-        (
-            until(40.0, lambda: Refused(429, "Slow down", retry_after_s=1e9)),
-            100.0,
-            {50.0: ServerOutage, 101.0: ChatAnswer},
-        ),
+        (DOWN, 10.0, {50.0: ChatAnswer}),
+        (TOLD_TO_WAIT, 100.0, {50.0: ServerOutage, 101.0: ChatAnswer}),
     ],
 )
 def test_who_asks_after_an_outage_was_given_up_finds_out_at_once_whether_it_is_over(
-    down, max_wait_s, later
+    refused, max_wait_s, later
 ):
     async def ask_again_and_again():
         settings = ChatSettings(base_url=server.base_url, attempts=1, max_wait_s=max_wait_s)
@@ -176,13 +173,12 @@ def test_who_asks_after_an_outage_was_given_up_finds_out_at_once_whether_it_is_o
         kinds = []
         for at in (0.0, *later):
             flaky.clock.now = max(flaky.clock.now, at)
-            kinds.append(
-                [*map(type, await asyncio.gather(*[settle_in(at, client) for at in range(4)]))]
-            )
+            results = await asyncio.gather(*[settle_in(one, client) for one in range(4)])
+            kinds.append([*map(type, results)])
         await client.close()
         return kinds
 
-    flaky = Flaky(down)
+    flaky = Flaky(until(40.0, lambda: refused))
     with ChatServer(flaky) as server:
         kinds = asyncio.run(ask_again_and_again())
     assert kinds == [[ServerOutage] * 4, *([kind] * 4 for kind in later.values())]

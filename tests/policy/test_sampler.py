@@ -318,13 +318,9 @@ def test_a_server_is_sampled_from_with_ids_alone(server):
         (one["temperature"], one["top_k"], one["return_tokens_as_token_ids"]) for one in asked
     } == {(0.7, 5, True)}
     # A server that took them from the model's own settings would sample something else.
+    off = {"repetition_penalty": 1, "presence_penalty": 0, "frequency_penalty": 0, "min_p": 0}
     for one in asked:
-        assert (
-            one["repetition_penalty"],
-            one["presence_penalty"],
-            one["frequency_penalty"],
-            one["min_p"],
-        ) == (1, 0, 0, 0)
+        assert off.items() <= one.items()
         assert one["ignore_eos"], "what ends a reply is the learner's to say"
     sampler.forget()
     ServerSampler(server.url, "m").sample([Prompt(0, [3, 10], 1)], sampling)

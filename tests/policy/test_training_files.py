@@ -88,9 +88,8 @@ def test_a_device_or_a_pipe_in_a_run_folder_is_not_waited_for(folder):
 )
 def test_a_best_that_was_edited_is_named_with_its_remedy(tmp_path, text):
     (tmp_path / "best.json").write_text(text, encoding="utf-8")
-    with pytest.raises(
-        TrainingError, match=r"best\.json: does not say which checkpoint is best.*Remove it"
-    ):
+    says = r"best\.json: does not say which checkpoint is best.*Remove it"
+    with pytest.raises(TrainingError, match=says):
         Checkpoints(tmp_path).best()
 
 
@@ -187,7 +186,6 @@ def test_an_edited_checkpoint_is_named_with_its_remedy(tmp_path, name):
     (tmp_path / "state.json").write_text(json.dumps(state), encoding="utf-8")
     assert read_state(tmp_path) == state
     (tmp_path / "state.json").write_text(json.dumps(EDITS[name](state)), encoding="utf-8")
-    with pytest.raises(
-        TrainingError, match=r"is no checkpoint .*Remove it to go on from the one before"
-    ):
+    says = r"is no checkpoint .*Remove it to go on from the one before"
+    with pytest.raises(TrainingError, match=says):
         read_state(tmp_path)

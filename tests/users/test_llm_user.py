@@ -456,9 +456,8 @@ def test_labelled_lines_are_asked_for_and_read_in_both_languages(talk):
     assert (turn.appraisal.change, turn.appraisal.thought, turn.reply) == (2, "Hm.", "So it goes.")
     assert chat.requests[0].schema is None
     assert re.search(r"(?m)^Change: ", chat.requests[0].messages[0].content)
-    session, chat = talk(
-        ["心声：唉。\n变化：-2分", "回复：就这样吧。"], chinese("在吗"), structured=False
-    )
+    answers = ["心声：唉。\n变化：-2分", "回复：就这样吧。"]
+    session, chat = talk(answers, chinese("在吗"), structured=False)
     assert session.reply("嗯？").reply == "就这样吧。"
     assert re.search(r"(?m)^变化: ", chat.requests[0].messages[0].content)
 
@@ -508,11 +507,9 @@ def test_what_was_told_is_no_longer_offered_whether_the_model_or_the_text_says_s
     says_what_it_told, persona, talk
 ):
     first = persona.situation.disclosures[0]
-    told = (
-        spoken("Never mind how.", told=[first.id, "no-such-thing", 7, first.id])
-        if says_what_it_told
-        else spoken(first.low, told=None)
-    )
+    told = spoken(first.low, told=None)
+    if says_what_it_told:
+        told = spoken("Never mind how.", told=[first.id, "no-such-thing", 7, first.id])
     session, chat = talk([felt(), told, felt(), spoken()])
     assert session.reply("Hello.").disclosures == ((first.id,) if says_what_it_told else None)
     session.reply("I see.")
@@ -618,12 +615,9 @@ def test_moods_are_fine_worded_with_the_disposition_and_never_name_a_feeling_for
     assert len(set(moods)) == 11
     assert moods[39] == moods[40]
     assert not {mood for mood in moods[71:96] if "good spirits" in mood or "心情不错" in mood}
-    assert not set(moods) & {
-        words(language).mood(points, other)
-        for points in range(101)
-        for other in Disposition
-        if other != kind
-    }
+    others = [other for other in Disposition if other != kind]
+    theirs = {words(language).mood(points, other) for points in range(101) for other in others}
+    assert not set(moods) & theirs
 
 
 @pytest.mark.parametrize("kind", Disposition)
@@ -827,11 +821,8 @@ def test_an_appraisal_of_another_user_can_be_spoken_for(persona, card):
 def ended(answer, persona, card, **options):
     """One turn with a user whose server says that it takes a schema, and ignores it."""
     with ChatServer(answer, schemas=False) as server:
-        session = EmpathySession(
-            make_user("openai:m", base_url=server.base_url, opening="card", **options),
-            persona,
-            card,
-        )
+        user = make_user("openai:m", base_url=server.base_url, opening="card", **options)
+        session = EmpathySession(user, persona, card)
         session.start()
         session.reply("What happened then?")
         assert all("response_format" in body for body in server.requests)

@@ -28,9 +28,8 @@ def test_a_copy_that_differs_elsewhere_shares_what_was_compiled_of_its_parts():
 
     first = Card(["Mei"], ["the retake"])
     assert whole(first) == whole(replace(first, need="listening")) == 1
-    assert (
-        whole(replace(first, situation=["the retake"])) == 2
-    )  # told apart by identity, not by what it says
+    # told apart by identity, not by what it says
+    assert whole(replace(first, situation=["the retake"])) == 2
     assert of_person(first) == of_person(replace(first, situation=["else"])) == "Mei"
     assert of_person(replace(first, person=["Leon"])) == "Leon"
     assert compiled == ["praise", "praise"]

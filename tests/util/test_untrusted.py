@@ -72,9 +72,8 @@ def test_pipes_devices_sockets_and_folders_are_refused_at_once(tmp_path):
 
 def test_a_missing_file_bad_bytes_and_a_path_with_nul_are_errors_of_the_callers_kind(tmp_path):
     (tmp_path / "latin").write_bytes(b"ok\ncaf\xe9\n")
-    with pytest.raises(
-        CardError, match=r"cannot be read \(No such file or directory\). Look there."
-    ):
+    says = r"cannot be read \(No such file or directory\). Look there."
+    with pytest.raises(CardError, match=says):
         read_text(tmp_path / "none", max_bytes=10, error=CardError, hint="Look there.")
     with pytest.raises(CardError, match="line 2: not UTF-8 text"):
         list(read_lines(tmp_path / "latin", error=CardError))
