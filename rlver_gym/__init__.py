@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 from gymnasium.envs.registration import WrapperSpec
 
-from rlver_gym.util import __version__
-from rlver_gym.util.files import shipped_cards
+from rlver_gym.util import __version__, shipped_cards
 
 if TYPE_CHECKING:  # loaded by __getattr__ when first used, so that importing the package is free
     from rlver_gym.agents import make_agent

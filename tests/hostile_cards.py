@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 
 from rlver_gym.library.personas import shipped_personas_folder
-from rlver_gym.util.files import shipped_cards
+from rlver_gym.util import shipped_cards
 
 PERSON, SITUATION = "noor", "the-old-dog"
 PERSONA = "mine"

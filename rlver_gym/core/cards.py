@@ -11,9 +11,9 @@ from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION, Outcome
 from rlver_gym.core.languages import Language
 from rlver_gym.core.persona import SplitChoice, check_printable_text
 from rlver_gym.core.world import World
+from rlver_gym.util import shipped_cards
 from rlver_gym.util.errors import CardError, UnknownName
 from rlver_gym.util.field_errors import parse_card
-from rlver_gym.util.files import shipped_cards
 from rlver_gym.util.frozen import HashedCard
 from rlver_gym.util.yaml_file import read_yaml
 

@@ -22,6 +22,7 @@ class Message(NamedTuple):
         return "assistant" if self.speaker == "agent" else "user"
 
     def to_chat(self) -> dict[str, str]:
+        """As chat models take it: `role` and `content`."""
         return {"role": self.role, "content": self.text}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from rlver_gym.core.persona import Disposition, HiddenNeed, Persona
 from rlver_gym.library.expand import expand_lean_card
 from rlver_gym.library.lean import LeanCard
-from rlver_gym.util.files import shipped_cards
+from rlver_gym.util import shipped_cards
 from rlver_gym.util.frozen import Memo, cache_by_identity
 from rlver_gym.util.yaml_file import read_yaml
 

@@ -46,7 +46,7 @@ from rlver_gym.library.sentences import (
     make_questions,
     turn_into_second_person,
 )
-from rlver_gym.util.files import shipped_cards
+from rlver_gym.util import shipped_cards
 from rlver_gym.util.yaml_file import read_yaml
 
 _SEX = {

@@ -25,7 +25,7 @@ from rlver_gym.core.persona import (
     Thread,
     Typing,
 )
-from rlver_gym.util.files import shipped_cards
+from rlver_gym.util import shipped_cards
 from rlver_gym.util.frozen import Frozen
 
 _NOT = "not "

@@ -13,9 +13,10 @@ from rlver_gym.core.persona import HiddenNeed, Person, Persona, Situation, Slug,
 from rlver_gym.library.expand import Expanded, expand_lean_card, expand_library_person, expand_story
 from rlver_gym.library.lean import LeanCard, LibraryPerson, Story
 from rlver_gym.library.profiles import read_profiles
+from rlver_gym.util import shipped_cards
 from rlver_gym.util.errors import CardError, UnknownName, check_known
 from rlver_gym.util.field_errors import Card, parse_card
-from rlver_gym.util.files import path_inside, shipped_cards
+from rlver_gym.util.files import path_inside
 from rlver_gym.util.frozen import Frozen
 from rlver_gym.util.yaml_file import find_line, read_yaml
 

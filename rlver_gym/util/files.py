@@ -1,4 +1,4 @@
-"""One way to read a file, bounded, and where the cards are that come with the package."""
+"""One way to read a file, bounded."""
 
 import json
 import os
@@ -140,15 +140,6 @@ def _kind(mode: int) -> str:
 
 def _size(count: int) -> str:
     return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"
-
-
-_PACKAGE = Path(__file__).parent.parent
-
-
-def shipped_cards(name: str) -> Path:
-    """The folder of that name: inside the installed package or, in a checkout, beside it."""
-    inside = _PACKAGE / name
-    return inside if inside.is_dir() else _PACKAGE.parent / name
 
 
 def load_json(package: str, name: str) -> dict[str, Any]:

@@ -37,8 +37,8 @@ from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.policy.learning.metrics import METRICS
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
+from rlver_gym.util import shipped_cards
 from rlver_gym.util.errors import CacheError, RunError, UnknownName
-from rlver_gym.util.files import shipped_cards
 from rlver_gym.util.terminal import printable
 
 pytestmark = pytest.mark.timeout(600)

@@ -14,9 +14,9 @@ from rlver_gym.library.personas import Index, library, shipped_personas_folder
 from rlver_gym.people.card_check import find_person_problems, find_situation_problems
 from rlver_gym.people.naming import find_unmatched_anchors
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.util import shipped_cards
 from rlver_gym.util.errors import CardError
 from rlver_gym.util.field_errors import parse_card
-from rlver_gym.util.files import shipped_cards
 from rlver_gym.util.yaml_file import parse_yaml
 
 KINDS = {
