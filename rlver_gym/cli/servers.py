@@ -83,7 +83,7 @@ def parse_user_options(words: list[str] | None, option: str = "--user-option") -
             options[name.strip()] = value
     if "api_key" in options:
         raise CardError(
-            f"{option} api_key would be written into the run. Set OPENAI_API_KEY instead."
+            f"{option} api_key would stand in the run's files. Set OPENAI_API_KEY instead."
         )
     return options
 

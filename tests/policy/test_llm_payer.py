@@ -44,7 +44,7 @@ def test_a_stop_waits_for_no_server(tiny_folder, tmp_path):
         await asyncio.sleep(3600)
 
     with ChatServer(stop_and_hang) as server:
-        user = {"user": "openai:payer", "base_url": server.base_url, "timeout_s": 3, "attempts": 9}
+        user = {"user": "openai:payer", "base_url": server.base_url, "timeout_s": 20, "attempts": 9}
         values = {"model": str(tiny_folder), "dialogues": 3, "workers": 3, "eval_every": 0}
         config = make_config({"env_options": user, "group_size": 3, **values}, "the test")
         with pytest.raises(KeyboardInterrupt):
