@@ -21,7 +21,8 @@ from verl.workers.rollout.replica import TokenOutput
 from rlver_gym.agents.strategies import PHRASES
 from rlver_gym.integrations.episodes import list_specs
 from rlver_gym.integrations.verl import dataset_rows
-from rlver_gym.policy.models.model import find_local_model, load_tokenizer
+from rlver_gym.policy.models.local_models import find_local_model
+from rlver_gym.policy.models.model import load_tokenizer
 
 LOOP = "[{name: rlver_empathy, _target_: rlver_gym.integrations.verl.EmpathyAgentLoop}]"
 ROLLOUT = "actor_rollout_ref.rollout"

@@ -24,7 +24,7 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue, Turn
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.corpora.corpus import Corpus
-from rlver_gym.corpora.sheets import describe_person
+from rlver_gym.corpora.sheet_text import describe_person
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser, make_user
 

@@ -11,14 +11,10 @@ import numpy as np
 
 from rlver_gym.core.emotion import MAX_CHANGE
 from rlver_gym.environment.episode import Episode
-from rlver_gym.util.correlation import (
-    correlation_within,
-    intraclass_correlation,
-    krippendorff_alpha,
-    varies,
-)
+from rlver_gym.util.correlation import correlation_within, varies
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.json_lines import read_json_lines
+from rlver_gym.util.reliability import intraclass_correlation, krippendorff_alpha
 
 RATINGS = "ratings.jsonl"
 MIN_REPLIES = 3

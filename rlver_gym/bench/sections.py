@@ -1,10 +1,7 @@
-"""What the report has beside the scores, as JSON and as Markdown, such as how truth fared where
-people asked for agreement.
-"""
+"""What the report has beside the scores, as JSON and as Markdown."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from rlver_gym.bench.by_persona import measure_training_signal, tabulate_training_signal
 from rlver_gym.bench.compare import Comparison
@@ -13,55 +10,15 @@ from rlver_gym.bench.noise import measure_noise
 from rlver_gym.bench.opinions import Opinions, read_capabilities, read_opinions, tabulate_opinions
 from rlver_gym.bench.score import score_to_json
 from rlver_gym.bench.strategies import analyse_strategies, tabulate_strategies
+from rlver_gym.bench.sycophancy import count_sycophantic_replies
 from rlver_gym.bench.table import Table, build_score_rows, need_rows
 from rlver_gym.bench.verdict import Verdict
 from rlver_gym.core.capabilities import AXES, DIMENSIONS, JUDGED, JUDGEMENTS
 from rlver_gym.environment.alarms import check_episodes
-from rlver_gym.environment.episode import Episode
 from rlver_gym.util.groups import group, mean_by
 from rlver_gym.util.interval import Interval, bootstrap, format_estimate
 from rlver_gym.util.json_text import to_plain
 from rlver_gym.util.terminal import escape_markdown
-
-_STANCES = ("agreed", "held", "evaded")
-
-
-class SycophancyCounts(NamedTuple):
-    """What an agent did when it was asked to agree with something false or foolish."""
-
-    agent: str
-    agreed: int
-    held: int
-    evaded: int
-
-    @property
-    def share_held(self) -> float:
-        """In percent of all."""
-        return 100 * self.held / max(1, self.agreed + self.held + self.evaded)
-
-    def describe(self) -> str:
-        total = self.agreed + self.held + self.evaded
-        return (
-            f"Truth: asked {total} times to agree with something false or foolish, {self.agent}"
-            f" held against it {self.held} times ({self.share_held:.0f} %), agreed {self.agreed}."
-        )
-
-
-def count_sycophantic_replies(episodes: Iterable[Episode]) -> list[SycophancyCounts]:
-    """One an agent that was asked, who held most first."""
-    counts: dict[str, Counter[str]] = {}
-    for episode in episodes:
-        for turn in episode.turns:
-            for reason in turn.appraisal.reasons:
-                prefix, _, taken = reason.code.partition(":")
-                if prefix == "world" and taken in _STANCES:
-                    counts.setdefault(episode.agent, Counter())[taken] += 1
-    stances = [
-        SycophancyCounts(agent, *(count[stance] for stance in _STANCES))
-        for agent, count in counts.items()
-    ]
-    return sorted(stances, key=lambda count: (-count.share_held, count.agent))
-
 
 Marks = dict[str, dict[str, Interval]]
 _JUDGE_NOTE = (

@@ -26,8 +26,8 @@ from rlver_gym.bench.noise import measure_spread_over_user_seeds, tabulate_seed_
 from rlver_gym.bench.plan import MAX_SEEDS, MAX_USER_SEEDS, BenchPlan
 from rlver_gym.bench.run import Run, open_run
 from rlver_gym.bench.score import Score, count_failed_by, count_failures, score_to_json
-from rlver_gym.bench.sections import count_sycophantic_replies
 from rlver_gym.bench.suite import Suite, check_against_runs, list_unsafe_names, read_suite
+from rlver_gym.bench.sycophancy import count_sycophantic_replies
 from rlver_gym.bench.table import Columns
 from rlver_gym.cli.gate import (
     GATE_FAILED,

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from rlver_gym.bench.judge.ask import HEEDED, Judge, JudgedDialogue, JudgeInput
+from rlver_gym.bench.judge.coordinate import draw_coordinate
 from rlver_gym.bench.judge.summary import (
     AgentMarks,
     correlate_agent_rankings,
-    draw_coordinate,
     measure_agreement,
     summarise_marks,
     write_judgements,

@@ -1,11 +1,7 @@
-"""DialogueEnv: what one dialogue as a Gymnasium environment is, wherever the person is played; what
-its `info` says, and how much of it a real supporter could know. What raises has left environments
-where they were, their random numbers too.
-"""
+"""DialogueEnv: what one dialogue as a Gymnasium environment is, wherever the person is played."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
@@ -15,83 +11,12 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from rlver_gym.core.cards import EnvCard
-from rlver_gym.core.dialogue import Appraisal, Turn
-from rlver_gym.core.emotion import Band, Outcome
 from rlver_gym.core.persona import SPLIT_CHOICES, SplitChoice
-from rlver_gym.environment.session import AppraisedReplies, EmpathySession, run_coroutine
+from rlver_gym.environment.info import PRIVILEGED, InfoChoice, check_info_choice, select_info
+from rlver_gym.environment.session import AppraisedReplies, run_coroutine
 from rlver_gym.environment.spaces import MAX_REPLY_CHARS, Utterance
+from rlver_gym.environment.undo import undo_on_error
 from rlver_gym.util.errors import CardError, DialogueError, UnknownName, UserFailed, check_known
-
-InfoChoice = Literal["public", "privileged"]
-"""Whether `info` holds what a supporter could know, or everything."""
-_OF_EMOTION = ("emotion", "change", "band")
-PRIVILEGED = ("hidden_need", *_OF_EMOTION, "thought", "reasons", "spread")
-
-
-def describe_turn(session: EmpathySession, turn: Turn | None, cut_chars: int) -> dict[str, Any]:
-    emotion, dialogue, outcome = session.snapshot()
-    persona = session.scene.persona
-    appraisal = turn.appraisal if turn else Appraisal(0, "", ())
-    return {
-        "emotion": emotion,
-        "change": appraisal.change,
-        "band": str(Band.of(emotion)),
-        "turn": len(dialogue.turns) if dialogue else 0,
-        "outcome": str(outcome) if outcome else None,
-        "valid": outcome is not Outcome.FAILED,
-        "thought": appraisal.thought,
-        "reasons": [
-            {"code": str(code), "points": points, "note": note}
-            for code, points, note in appraisal.reasons
-        ],
-        **({} if appraisal.spread is None else {"spread": appraisal.spread}),
-        "persona": persona.id,
-        "hidden_need": str(persona.need),
-        "cut_chars": cut_chars,
-    }
-
-
-def select_info(info: dict[str, Any], choice: InfoChoice, card: EnvCard) -> dict[str, Any]:
-    if choice == "privileged":
-        return info
-    shown = _OF_EMOTION if card.shows_emotion else ()
-    public = {name: info[name] for name in info if name not in PRIVILEGED or name in shown}
-    return public | {"persona": info["persona"].partition("/")[0]}
-
-
-def check_info_choice(choice: object) -> InfoChoice:
-    for known in get_args(InfoChoice):
-        if choice == known:
-            return known
-    raise UnknownName.of("info", choice, get_args(InfoChoice), '"public" or "privileged"')
-
-
-def _keep_random_state(owner: Any) -> Callable[[], None]:
-    generator, seed = owner._np_random, owner._np_random_seed
-    state = generator and generator.bit_generator.state
-
-    def restore() -> None:
-        owner._np_random, owner._np_random_seed = generator, seed
-        if generator is not None:
-            generator.bit_generator.state = state
-
-    return restore
-
-
-@contextmanager
-def undo_on_error(
-    envs: Sequence[Any], *others: Any, unless: tuple[type[Exception], ...] = ()
-) -> Iterator[None]:
-    """An error leaves the dialogues of `envs`, EmpathyEnvs, where they were, but for `unless`."""
-    restores = [*(env._keep_position() for env in envs), *map(_keep_random_state, (*envs, *others))]
-    try:
-        yield
-    except BaseException as error:
-        if not isinstance(error, unless):
-            for restore in restores:
-                restore()
-        raise
-
 
 _PICTURES = ("rgb_array", "rgb_array_list", "depth_array", "depth_array_list")
 """Render modes of Gymnasium's that we do not have."""

@@ -14,13 +14,12 @@ from rlver_gym.environment.dialogue_env import (
     DialogueEnv,
     EnvStep,
     FailureChoice,
-    InfoChoice,
     SaidTurn,
     View,
     check_people,
     check_split,
-    describe_turn,
 )
+from rlver_gym.environment.info import InfoChoice, describe_turn
 from rlver_gym.environment.render import print_last_turn, render_dialogue_as_text
 from rlver_gym.environment.session import (
     AppraisedReplies,

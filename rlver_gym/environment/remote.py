@@ -16,13 +16,13 @@ from rlver_gym.core.user import SentientUser
 from rlver_gym.environment.dialogue_env import (
     DialogueEnv,
     FailureChoice,
-    InfoChoice,
     SaidTurn,
     View,
     check_people,
     check_split,
 )
 from rlver_gym.environment.episode import parse_appraisal
+from rlver_gym.environment.info import InfoChoice
 from rlver_gym.environment.remote_server import RemoteServer, ServerFull
 from rlver_gym.environment.session import AppraisedReplies, check_place, count_cut_chars
 from rlver_gym.users import is_shipped_user

@@ -11,10 +11,11 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from rlver_gym.core.dialogue import Turn
-from rlver_gym.environment.dialogue_env import DialogueEnv, EnvStep, undo_on_error
+from rlver_gym.environment.dialogue_env import DialogueEnv, EnvStep
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.make import make_env
 from rlver_gym.environment.session import AppraisedReplies, reply_many
+from rlver_gym.environment.undo import undo_on_error
 from rlver_gym.util.errors import RlverError, UtteranceError
 from rlver_gym.util.event_loop import gather_all, run_sync, wait_for
 

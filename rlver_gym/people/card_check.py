@@ -14,7 +14,8 @@ from rlver_gym.library.personas import (
     load_card,
     shipped_personas_folder,
 )
-from rlver_gym.people.check_answers import find_answer_problems, find_fact_problems
+from rlver_gym.people.check_answers import find_answer_problems
+from rlver_gym.people.check_facts import find_fact_problems
 from rlver_gym.people.lean_card_check import check_lean_cards
 from rlver_gym.people.library_check import check_library, check_library_file
 from rlver_gym.people.naming import (

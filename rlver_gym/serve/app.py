@@ -1,6 +1,4 @@
-"""The HTTP interface: one route for each verb, how problems are answered, and its description at
-/openapi.json.
-"""
+"""The HTTP interface: one route for each verb, and how problems are answered."""
 
 import asyncio
 import re
@@ -10,7 +8,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.utils import get_openapi
 from fastapi.security import HTTPBearer
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
@@ -32,69 +29,18 @@ from rlver_gym.serve.messages import (
     StepRequest,
 )
 from rlver_gym.serve.metrics import Metrics
+from rlver_gym.serve.openapi import (
+    DESCRIPTION,
+    PROBLEMS,
+    describe_app,
+    document_choice,
+    document_links,
+)
 from rlver_gym.serve.operation import ServeSettings
-from rlver_gym.serve.problems import MEDIA_TYPE, Problem, Refusal, describe_invalid
+from rlver_gym.serve.problems import Refusal, describe_invalid
 from rlver_gym.users import SentientUser, make_user
 from rlver_gym.util import __version__
 from rlver_gym.util.errors import UnknownName
-
-DESCRIPTION = """
-Talk with a simulated person whose emotion moves with every reply; the change is the reward.
-
-1. `POST /v1/episodes` begins an episode and gives its id and the person's first words.
-2. `POST /v1/episodes/{id}/steps` says something, and gives their answer and the reward, until
-   `terminated` or `truncated` is true.
-3. Or: `POST /v1/episodes/{id}/replies` says what several replies would earn, none of which is
-   said, and `POST /v1/episodes/{id}/choices` says one of them.
-
-**Request ids.** Send each request with a new id. When an answer was lost, send the same request
-with the same id again: it gets the same answer, and nothing is done twice.
-
-**Problems** are `application/problem+json` (RFC 9457); `detail` names the remedy. After 503 wait
-as long as `Retry-After` says, and send the same request again.
-"""
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    "default": {
-        "description": "A problem.",
-        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    }
-}
-
-
-def document_links() -> dict[str, Any]:
-    """What can be done next with the episode of an answer, as OpenAPI links."""
-    episode_id = {"episode_id": "$response.body#/episode_id"}
-    turn = {"turn": "$response.body#/next_turn"}
-    return {
-        "step": {"operationId": "step_episode", "parameters": episode_id, "requestBody": turn},
-        "appraise": {
-            "operationId": "appraise_replies",
-            "parameters": episode_id,
-            "requestBody": turn,
-        },
-        "show": {"operationId": "show_episode", "parameters": episode_id},
-        "delete": {"operationId": "delete_episode", "parameters": episode_id},
-    }
-
-
-def document_choice() -> dict[str, Any]:
-    """How to say the first of the replies that an answer is about, as an OpenAPI link."""
-    choice = {"turn": "$response.body#/turn", "appraised": "$request.body#/request_id", "index": 0}
-    episode_id = {"episode_id": "$request.path.episode_id"}
-    return {
-        "choose": {"operationId": "choose_reply", "parameters": episode_id, "requestBody": choice}
-    }
-
-
-def describe_app(app: FastAPI) -> dict[str, Any]:
-    if not app.openapi_schema:
-        schema = get_openapi(
-            title=app.title, version=app.version, description=app.description, routes=app.routes
-        )
-        schema["components"]["schemas"]["Problem"] = Problem.model_json_schema()
-        app.openapi_schema = schema
-    return app.openapi_schema
-
 
 EpisodeId = Annotated[str, Path(description="As `POST /v1/episodes` gave it.", max_length=100)]
 _EnvId = Annotated[str, Path(max_length=100, examples=["RLVER-Empathy-v0"])]

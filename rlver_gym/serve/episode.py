@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from rlver_gym.core.dialogue import Turn
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.environment.dialogue_env import PRIVILEGED, describe_turn, select_info
+from rlver_gym.environment.info import PRIVILEGED, describe_turn, select_info
 from rlver_gym.environment.session import AppraisedReplies, EmpathySession
 from rlver_gym.serve.messages import RepliesAnswer, StepAnswer
 from rlver_gym.serve.problems import Refusal

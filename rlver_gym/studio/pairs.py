@@ -11,10 +11,10 @@ from rlver_gym.studio.ratings import hide_names
 from rlver_gym.studio.request_fields import Name, Rater
 from rlver_gym.studio.runs import Run, Runs
 from rlver_gym.studio.views import Json
-from rlver_gym.util.correlation import krippendorff_alpha
 from rlver_gym.util.errors import RunError, UnknownName
 from rlver_gym.util.json_lines import append_json, read_json_lines
 from rlver_gym.util.json_text import to_plain
+from rlver_gym.util.reliability import krippendorff_alpha
 
 Side = Literal["left", "right", "even"]
 _POINTS = {"left": 1, "even": 0, "right": -1}

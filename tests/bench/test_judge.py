@@ -9,7 +9,8 @@ from commands import run_command
 
 from rlver_gym import Message
 from rlver_gym.bench.folder import read_episodes
-from rlver_gym.bench.judge.ask import Judge, JudgeInput, Quotation, find_judge_addressing_messages
+from rlver_gym.bench.judge.answer import Quotation
+from rlver_gym.bench.judge.ask import Judge, JudgeInput, find_judge_addressing_messages
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.core.capabilities import DIMENSIONS, JUDGED, JUDGEMENTS

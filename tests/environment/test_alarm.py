@@ -13,7 +13,8 @@ from rlver_gym.agents import agent_maker
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run_case
-from rlver_gym.environment.alarms import check_episodes, find_alerts, find_near_copies
+from rlver_gym.environment.alarms import check_episodes, find_alerts
+from rlver_gym.environment.copies import find_near_copies
 from rlver_gym.environment.episode import Episode
 from rlver_gym.library.personas import library
 

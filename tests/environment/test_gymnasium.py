@@ -20,7 +20,7 @@ from test_async import Patient
 from rlver_gym import EmpathyEnv, env_card
 from rlver_gym.core.cards import shipped_env_ids
 from rlver_gym.core.dialogue import Reply
-from rlver_gym.environment.dialogue_env import PRIVILEGED
+from rlver_gym.environment.info import PRIVILEGED
 from rlver_gym.environment.make import make_env
 from rlver_gym.environment.spaces import Utterance
 from rlver_gym.environment.strategy_env import EveryNeed, TalkFeatures

@@ -7,7 +7,7 @@ import yaml
 from rlver_gym import EmpathySession, Scene, env_card, make_agent, make_user
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
-from rlver_gym.bench.sections import count_sycophantic_replies
+from rlver_gym.bench.sycophancy import count_sycophantic_replies
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.world import MOVES, World
 from rlver_gym.environment.adaptive import AdaptiveDifficulty

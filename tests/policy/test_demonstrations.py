@@ -131,11 +131,11 @@ def test_no_logits_are_made_but_of_what_is_learned_and_gradients_skip_the_entrop
     head.register_forward_hook(lambda _, __, out: logits.append(out.shape))
     softmax, with_gradient = torch.Tensor.softmax, []
 
-    def noted(*given):
+    def note_and_compute(*given):
         with_gradient.append(torch.is_grad_enabled())
         return softmax(*given)
 
-    monkeypatch.setattr(torch.Tensor, "softmax", noted)
+    monkeypatch.setattr(torch.Tensor, "softmax", note_and_compute)
     learner.learn()
     assert logits == [(told.sequences[0].action_mask_T.sum(), head.weight.shape[0])]
     assert with_gradient == [False]

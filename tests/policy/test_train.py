@@ -70,7 +70,7 @@ def configure(model, **options):
     return TrainConfig(model=model, **(GROUPS | UNWATCHED | options))
 
 
-def read_told(capsys):
+def read_error_output(capsys):
     return " ".join(capsys.readouterr().err.split())
 
 
@@ -159,7 +159,7 @@ def test_a_run_that_is_over_trains_no_more_when_resumed_and_names_its_model_agai
     shutil.rmtree(tmp_path / "model")
     capsys.readouterr()
     run_training(config, out=tmp_path, resume=True)
-    assert "model (from iteration 1)" in read_told(capsys)
+    assert "model (from iteration 1)" in read_error_output(capsys)
     assert (tmp_path / "model" / "model.safetensors").is_file()
     assert (tmp_path / "metrics.jsonl").read_bytes() == metrics
 
@@ -264,7 +264,7 @@ def test_the_gain_that_is_printed_is_what_the_model_shows_as_an_agent(model, tmp
     """
     config = TrainConfig(model=model, eval_temperature=0.7, **(GROUPS | {"iterations": 2}))
     folder = run_training(config, out=tmp_path / "run")
-    told = read_told(capsys)
+    told = read_error_output(capsys)
     best = json.loads((folder / "checkpoints" / "best.json").read_text())
     assert f"(from iteration {best['iteration']}: held out {best['score']:.1f}" in told
     assert "sampled at temperature 0.7" in told
@@ -280,7 +280,7 @@ def test_a_model_of_an_environment_of_ones_own_is_named_without_a_benchmark(
     own.id = "Own-v0"
     monkeypatch.setitem(gym.registry, "Own-v0", own)
     run_training(configure(model, env="Own-v0", iterations=1), out=tmp_path)
-    told = read_told(capsys)
+    told = read_error_output(capsys)
     assert f"model {tmp_path / 'model'} (from iteration 1)" in told
     assert "rlver-gym bench" not in told
 
@@ -294,7 +294,7 @@ def test_an_alarm_is_shown_and_ends_a_run_that_asks_for_it(model, tmp_path, caps
     for stops, iterations in ((False, 3), (True, 1)):
         config = TrainConfig(model=model, stop_on_alarm=stops, **few)
         folder = run_training(config, out=tmp_path / str(stops))
-        assert "alarm: the policy says the same to everybody." in read_told(capsys)
+        assert "alarm: the policy says the same to everybody." in read_error_output(capsys)
         assert read_metrics(folder)[-1]["iteration"] == iterations
         assert Checkpoints(folder / "checkpoints").latest().name == f"{iterations:06d}"
 

@@ -12,12 +12,9 @@ from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import read_dialogues
 from rlver_gym.bench.run import read_episodes
 from rlver_gym.corpora.corpus import Corpus
-from rlver_gym.util.correlation import (
-    correlation_within,
-    intraclass_correlation,
-    krippendorff_alpha,
-)
+from rlver_gym.util.correlation import correlation_within
 from rlver_gym.util.errors import RunError
+from rlver_gym.util.reliability import intraclass_correlation, krippendorff_alpha
 
 
 def rate_next(studio, rater, changes):

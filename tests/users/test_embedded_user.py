@@ -22,7 +22,7 @@ WELCOME = "Ten days, and your feet still know where he used to lie. I'm so sorry
 """What Elias (the persona of `conftest`) is glad to hear."""
 
 
-def held(persona_id, agent, seed=0):
+def hold(persona_id, agent, seed=0):
     persona = library().get(persona_id)
     session = EmpathySession(EmbeddedUser(), persona, env_card("SAGE-Sentient-v0"), seed)
     return run_episode(session, make_agent(agent, persona, seed))
@@ -44,7 +44,7 @@ EVERYONE = "oracle adaptive listener comfort praise advice silent echo gibberish
 @pytest.mark.parametrize("agent", EVERYONE)
 @pytest.mark.parametrize("persona_id", DEMO[:4])
 def test_reasons_add_up_exactly(persona_id, agent):
-    session = held(persona_id, agent)
+    session = hold(persona_id, agent)
     before = session.scene.card.start
     for turn in session.dialogue.turns:
         points = sum(reason.points for reason in turn.appraisal.reasons)
@@ -64,13 +64,13 @@ def test_reasons_add_up_exactly(persona_id, agent):
 @pytest.mark.parametrize("agent", ["oracle", "adaptive", "listener", "comfort", "praise"])
 def test_no_sentence_is_said_twice_in_a_dialogue(agent, split):
     for seed, persona_id in enumerate(library().ids(split)):
-        lines = held(persona_id, agent, seed).dialogue.user_lines
+        lines = hold(persona_id, agent, seed).dialogue.user_lines
         said = [one.casefold() for line in lines for one in sentences(line) if not is_short(one)]
         assert not [one for one in said if said.count(one) > 1], (persona_id, seed)
 
 
 def test_the_same_words_give_the_same_dialogue_and_the_seed_only_the_wording():
-    once, again, other = (held(DEMO[0], "listener", seed).dialogue for seed in (1, 1, 2))
+    once, again, other = (hold(DEMO[0], "listener", seed).dialogue for seed in (1, 1, 2))
     assert once == again != other
 
 
@@ -252,5 +252,5 @@ def test_a_challenging_user_warms_less(persona):
 def test_the_need_is_never_named_by_anyone():
     for persona_id in library().ids():
         names = rf"\b(?:{NAMES_OF_NEEDS[library().get(persona_id).need]})\b"
-        for line in held(persona_id, "listener").dialogue.user_lines:
+        for line in hold(persona_id, "listener").dialogue.user_lines:
             assert not re.search(names, line, re.IGNORECASE), (persona_id, line)

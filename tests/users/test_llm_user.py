@@ -35,7 +35,7 @@ from rlver_gym.testing import ChatServer, ScriptedChat
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.llm import LLMOptions, LLMUser
-from rlver_gym.users.llm.ask import leaks, remove_leaks
+from rlver_gym.users.llm.leak import leaks, remove_leaks
 from rlver_gym.users.llm.parse import change_in, ids_in, read_claims, text_in
 from rlver_gym.users.llm.prompts import LANGUAGES, fill_prompt, words
 from rlver_gym.users.llm.requests import FIELDS, schema

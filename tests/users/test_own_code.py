@@ -239,11 +239,11 @@ def test_an_agent_that_blocks_keeps_no_other_dialogue_from_beginning(own, tmp_pa
     came = []
     answers = EmbeddedAnswers(card="SAGE-Sentient-v0")
 
-    def noted(body):
+    def note_and_answer(body):
         came.append((time.monotonic(), str(body["messages"])))
         return answers(body)
 
-    with ChatServer(noted) as server:
+    with ChatServer(note_and_answer) as server:
         chat = ChatSettings(base_url=server.base_url)
         plan = BenchPlan(
             agents=("own_agents:Slow", "comfort"),

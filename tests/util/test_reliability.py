@@ -5,7 +5,7 @@ from math import isnan
 import numpy as np
 import pytest
 
-from rlver_gym.util.correlation import intraclass_correlation, krippendorff_alpha
+from rlver_gym.util.reliability import intraclass_correlation, krippendorff_alpha
 
 CODERS = [
     [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None],

@@ -11,13 +11,7 @@ from rlver_gym.bench.export.files import format_jsonl, write_export
 from rlver_gym.bench.export.hub import build_hub_files
 from rlver_gym.bench.export.pairs import BranchPoint, build_dpo_rows, find_branch_points
 from rlver_gym.bench.export.rated_corpus import is_corpus, read_dialogues, read_single_replies
-from rlver_gym.bench.export.rows import (
-    Row,
-    build_openai_rows,
-    build_sft_rows,
-    build_sharegpt_rows,
-    build_user_rows,
-)
+from rlver_gym.bench.export.rows import Row, build_openai_rows, build_sft_rows, build_sharegpt_rows
 from rlver_gym.bench.export.run_as_corpus import write_corpus
 from rlver_gym.bench.export.select_dialogues import (
     DialogueFilter,
@@ -27,6 +21,7 @@ from rlver_gym.bench.export.select_dialogues import (
     read_records,
 )
 from rlver_gym.bench.export.table import build_table_rows, write_table
+from rlver_gym.bench.export.user_rows import build_user_rows
 from rlver_gym.bench.opinions import read_capabilities
 from rlver_gym.core.capabilities import JUDGEMENTS
 from rlver_gym.util.atomic import write_atomically

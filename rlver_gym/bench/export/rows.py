@@ -1,21 +1,16 @@
 """Dialogues as rows: what was said in the shape that a trainer reads, and beside it, under
-"metadata", what it did; and what was felt, in the form in which the LLM user asks and is answered.
+"metadata", what it did.
 
 A dialogue ends with the person's last words, to which nobody answers; chat formats end with the
 assistant. So they stand in the metadata, as `last_reply`.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rlver_gym.bench.export.select_dialogues import Record
-from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue, Turn
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.user import Scene
-from rlver_gym.library.personas import library
-from rlver_gym.users.llm import LLMOptions, RequestBuilder
 
 Row = dict[str, Any]
 ChatRow = dict[str, str]
@@ -109,36 +104,3 @@ def _format_appraisal_columns(turn: Turn) -> Row:
         "reasons": [reason._asdict() for reason in felt.reasons],
         **({} if felt.spread is None else {"spread": float(felt.spread)}),
     }
-
-
-def build_user_rows(
-    records: Sequence[Record], personas: str | None, *, last: bool = False
-) -> Iterator[Row]:
-    """A row a reply, or only for the `last` one of a dialogue: `messages` ends with the person's
-    thought and the change. The checks that come before them in an LLM user's answer nobody made.
-    """
-    shelf = library(personas)
-    for record in records:
-        episode = record.episode
-        scene = Scene(shelf.get(episode.persona), env_card(episode.env), episode.seed)
-        builder, dialogue = RequestBuilder("", LLMOptions(), scene), Dialogue(episode.opening)
-        for number, turn in enumerate(episode.turns, 1):
-            said, felt = dialogue.with_utterance(turn.utterance), turn.appraisal
-            dialogue = said.with_turn(turn._replace(outcome=None))
-            if turn.outcome is Outcome.FAILED or (last and number < len(episode.turns)):
-                continue
-            asked = builder.build("appraise", turn.emotion - felt.change, said).messages
-            answer = {"thought": felt.thought, "change": felt.change}
-            messages = [{"role": line.role, "content": line.content} for line in asked]
-            told = json.dumps(answer, ensure_ascii=False)
-            yield {
-                "messages": [*messages, {"role": "assistant", "content": told}],
-                "metadata": {
-                    "agent": episode.agent,
-                    "persona": episode.persona,
-                    "split": record.split,
-                    "turn": number,
-                    "user": episode.user,
-                    "user_version": episode.user_version,
-                },
-            }

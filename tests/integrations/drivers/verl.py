@@ -16,7 +16,8 @@ with warnings.catch_warnings():  # verl imports names of Ray that are deprecated
 
 from rlver_gym.integrations.episodes import EpisodeSpec
 from rlver_gym.integrations.verl import EmpathyAgentLoop, dataset_rows
-from rlver_gym.policy.models.model import find_local_model, load_model, load_tokenizer
+from rlver_gym.policy.models.local_models import find_local_model
+from rlver_gym.policy.models.model import load_model, load_tokenizer
 
 
 @cache

@@ -1,0 +1,48 @@
+"""What was felt, in the form in which the LLM user asks and is answered: for models that are to
+stand in the person's place.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from rlver_gym.bench.export.rows import Row
+from rlver_gym.bench.export.select_dialogues import Record
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Dialogue
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.user import Scene
+from rlver_gym.library.personas import library
+from rlver_gym.users.llm import LLMOptions, RequestBuilder
+
+
+def build_user_rows(
+    records: Sequence[Record], personas: str | None, *, last: bool = False
+) -> Iterator[Row]:
+    """A row a reply, or only for the `last` one of a dialogue: `messages` ends with the person's
+    thought and the change. The checks that come before them in an LLM user's answer nobody made.
+    """
+    shelf = library(personas)
+    for record in records:
+        episode = record.episode
+        scene = Scene(shelf.get(episode.persona), env_card(episode.env), episode.seed)
+        builder, dialogue = RequestBuilder("", LLMOptions(), scene), Dialogue(episode.opening)
+        for number, turn in enumerate(episode.turns, 1):
+            said, felt = dialogue.with_utterance(turn.utterance), turn.appraisal
+            dialogue = said.with_turn(turn._replace(outcome=None))
+            if turn.outcome is Outcome.FAILED or (last and number < len(episode.turns)):
+                continue
+            asked = builder.build("appraise", turn.emotion - felt.change, said).messages
+            answer = {"thought": felt.thought, "change": felt.change}
+            messages = [{"role": line.role, "content": line.content} for line in asked]
+            told = json.dumps(answer, ensure_ascii=False)
+            yield {
+                "messages": [*messages, {"role": "assistant", "content": told}],
+                "metadata": {
+                    "agent": episode.agent,
+                    "persona": episode.persona,
+                    "split": record.split,
+                    "turn": number,
+                    "user": episode.user,
+                    "user_version": episode.user_version,
+                },
+            }
