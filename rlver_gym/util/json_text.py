@@ -91,7 +91,7 @@ def _load(text: str, **options: Any) -> Any:
         value = json.loads(text, **options)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
-    if _is_deep(value):
+    if text.count("{") + text.count("[") > MAX_DEPTH and _is_deep(value):
         raise ValueError(_TOO_DEEP)
     return value
 
