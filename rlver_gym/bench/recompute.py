@@ -166,6 +166,12 @@ def _find_env_card(folder: Path, manifest: Manifest, sources: Sources) -> EnvCar
         return env_card(sources.env)
     if manifest.plan.env in shipped_env_ids():
         return env_card(manifest.plan.env)
+    if not manifest.plan.env.endswith((".yaml", ".yml")):
+        raise SourceNeeded(
+            f"{folder} was made with the environment {format_excerpt(manifest.plan.env)}, which"
+            " does not come with this rlver-gym. If you have its card, name its file:"
+            " --env CARD.yaml"
+        )
     card = manifest.env_card
     if card.id in shipped_env_ids() and card.hash != env_card(card.id).hash:
         raise SourceNeeded(

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -148,10 +149,11 @@ def make_learner(config: TrainConfig) -> Learner:
     renderer = Renderer(load_tokenizer(config.model), config.prompt, config.style)
     use_bf16 = uses_bf16(config.dtype)
     policy, models = _make_models(config, use_bf16)
+    lock = Lock()
     SHARED.clear()
     if disabled := getattr(policy, "disable_adapter", None):
         decoder = find_causal_lm(policy).get_decoder()
-        SHARED[config.model] = SharedModel(decoder, renderer.tokenizer, disabled)
+        SHARED[config.model] = SharedModel(decoder, renderer.tokenizer, disabled, lock)
     max_tokens = min(config.max_tokens, get_max_context(policy))
     if config.max_reply_tokens >= max_tokens:
         raise TrainingError(
@@ -164,7 +166,7 @@ def make_learner(config: TrainConfig) -> Learner:
         renderer=renderer,
         models=models,
         optimizer=make_optimizer(models, lr=config.lr, critic_lr=config.critic_lr),
-        sampler=_make_sampler(config, policy, use_bf16),
+        sampler=_make_sampler(config, policy, use_bf16, lock),
         envs=[] if config.corpus else _make_environments(config, config.dialogues),
         held_out=_make_held_out(config) if config.eval_every else [],
         max_tokens=max_tokens,
@@ -225,13 +227,15 @@ def _make_held_out(config: TrainConfig) -> list[TextEnv]:
         ) from error
 
 
-def _make_sampler(config: TrainConfig, model: nn.Module, use_bf16: bool) -> Sampler:
+def _make_sampler(
+    config: TrainConfig, model: nn.Module, use_bf16: bool, lock: AbstractContextManager[Any]
+) -> Sampler:
     if config.vllm and config.vllm_folder:
         return VllmSampler(config.vllm, model, config.vllm_folder, seeded=config.vllm_seeds)
     # bfloat16 is twice as fast as float32 under autocast. Weights below adapters are in it already,
     # but on a GPU adapters cost more than their layers' work: the copy has them merged in.
     is_worth_it = not config.lora_rank or torch.cuda.is_available()
-    return ModelSampler(model, use_bf16, copied=use_bf16 and is_worth_it)
+    return ModelSampler(model, use_bf16, copied=use_bf16 and is_worth_it, lock=lock)
 
 
 def make_reset_specs(config: TrainConfig, iteration: int) -> list[ResetSpec]:

@@ -76,14 +76,17 @@ class FrozenStates:
         tokenizer: Any,
         depths: Sequence[int],
         without_adapters: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        lock: AbstractContextManager[Any] | None = None,
     ) -> None:
-        """`model`: a decoder with `layers`; `depths`: after how many layers, ascending."""
+        """`model`: a decoder with `layers`; `depths`: after how many layers, ascending; `lock`: of
+        a model that others run too.
+        """
         self._without_adapters = without_adapters
         self.model, self.tokenizer, self.depths = model, tokenizer, tuple(depths)
         self.width = model.config.hidden_size
         self._kept: dict[tuple[int, ...], _Segment] = {}
         """The last segment of each beginning, those used last at the end."""
-        self._lock = Lock()
+        self._lock = lock or Lock()
         self._tokenize = lru_cache(maxsize=1 << 14)(self._tokenize_text)
         if self.depths[-1] > (there := len(model.layers)):
             raise UserFailed(f"the reader's base has {there} layers, not {self.depths[-1]}.")
@@ -245,7 +248,7 @@ def find_states(about: dict[str, Any], base: str | None, device: str, dtype: str
     depths = tuple(about["depths"])
     shared = SHARED.get(base) if base else next(iter(SHARED.values()), None)
     if shared is not None:
-        parts = shared.model, shared.tokenizer, depths, shared.without_adapters
+        parts = shared.model, shared.tokenizer, depths, shared.without_adapters, shared.lock
         states = shared.readers.setdefault(depths, FrozenStates(*parts))
     elif base:
         states = _load_once(base, depths, device, dtype)

@@ -22,6 +22,8 @@ class SharedModel:
     model: Any
     tokenizer: Any
     without_adapters: Callable[[], AbstractContextManager[Any]]
+    lock: AbstractContextManager[Any]
+    """Held by whoever runs it: several threads read it, while another samples with it."""
     readers: dict[Any, Any] = field(default_factory=dict)
     """Who reads it, gone with it."""
 

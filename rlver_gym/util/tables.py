@@ -70,8 +70,11 @@ def _make_columns(columns: Sequence[_Column], width: int, gap: int = _GAP) -> Ta
     while sum(widths) < room:
         narrow = [at for at, column in enumerate(columns) if widths[at] < column.most]
         widths[min(narrow, key=widths.__getitem__)] += 1
-    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
+    # The gaps are columns: rich before 14.3 takes room for padding behind the last one.
+    table = Table(box=None, padding=0)
     for number, column in enumerate(columns):
+        if number:
+            table.add_column(width=gap)
         table.add_column(
             Text(column.name),
             style="" if number else "bold",
@@ -79,7 +82,8 @@ def _make_columns(columns: Sequence[_Column], width: int, gap: int = _GAP) -> Ta
             width=widths[number],
         )
     for cells in zip(*(column.cells for column in columns), strict=True):
-        table.add_row(*map(Text, cells))
+        first, *others = map(Text, cells)
+        table.add_row(first, *(text for cell in others for text in ("", cell)))
     return table
 
 

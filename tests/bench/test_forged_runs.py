@@ -312,6 +312,7 @@ FORGED = {
     ),
     "a user of somebody's own": (edit("plan", user="mine:User"), "mine:User"),
     "people of somebody's own": (edit(persona_folder="/x"), "not recomputed.*--personas DIR"),
+    "an environment that is none": (edit("plan", env="mine:Env"), "--env CARD.yaml"),
     "a card under a shipped name": (start_at(90), "it calls itself SAGE-Sentient-v0"),
     "a card under nearly a shipped name": (
         start_at(90, "Sage-sentient-v0"),

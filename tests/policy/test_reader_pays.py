@@ -1,7 +1,9 @@
 """The reader pays a policy that is its own base with adapters: one set of weights."""
 
 import json
+import time
 from functools import partial
+from threading import Lock
 
 import numpy as np
 import pytest
@@ -71,6 +73,26 @@ def test_the_reader_is_the_policy_without_its_adapters(tiny_folder, head, monkey
     assert not any(isinstance(hook, partial) for hook in hooks)
     learner.close()
     assert not SHARED
+
+
+def test_many_workers_read_and_sample_with_one_model_in_turn(tiny_folder, head):
+    """A reading beside a sample would take the other's states, and its adapters from it."""
+    pytest.importorskip("peft", reason="needs peft: pip install '.[lora]'")
+    values = {"lora_rank": 4, "dialogues": 8, "group_size": 4, "compare": "replies", "workers": 8}
+    learner = learn(tiny_folder, head, **values)
+    layer = find_causal_lm(learner.models.actor.model).get_decoder().layers[0]
+    inside, crowded = Lock(), []
+
+    def enter(*_):
+        crowded.append(not inside.acquire(blocking=False))
+        time.sleep(0.002)
+
+    layer.register_forward_pre_hook(enter)
+    layer.register_forward_hook(lambda *_: inside.release() if inside.locked() else None)
+    learner.collect()
+    learner.close()
+    assert len(crowded) > 20
+    assert not any(crowded)
 
 
 def test_a_policy_that_learns_whole_is_no_base(tiny_folder, head):

@@ -8,8 +8,10 @@ the one that is learned. At temperature 0 (greedy) they are those of temperature
 
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, cast
+from threading import Lock
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -88,16 +90,19 @@ class ModelSampler:
         use_bf16: bool = False,
         copied: bool = False,
         prefill_tokens: int = 16_384,
+        lock: AbstractContextManager[Any] | None = None,
     ) -> None:
         """`model`: a causal LM of full attention, whatever wraps it; `use_bf16`: compute in
         bfloat16. `copied`: sample with a copy in bfloat16, adapters merged in, brought up to date
         by `refresh`. `prefill_tokens`: prompt tokens, padding included, that pass at once.
-        TrainingError for other kinds of attention.
+        `lock`: held while it samples, where others run the model too. TrainingError for other kinds
+        of attention.
         """
         self.model = model
         self.use_bf16 = use_bf16
         self.copied = copied
         self.prefill_tokens = prefill_tokens
+        self._lock = lock or Lock()
         self._lm = make_bf16_copy(find_causal_lm(model)) if copied else find_causal_lm(model)
         self._head = cast(nn.Module, self._lm.get_output_embeddings())
         _check_attention_layers(self._lm)
@@ -172,16 +177,17 @@ class ModelSampler:
     @torch.no_grad()
     def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """One reply a prompt, at most one prompt a dialogue; rows of other dialogues stay."""
-        training = self.model.training
-        self.model.eval()
-        try:
-            with self._autocast():
-                drawn_of = self._draw(self._assign_rows(prompts), sampling)
-        except BaseException:  # what is in the cache is no longer known
-            self.forget()
-            raise
-        finally:
-            self.model.train(training)
+        with self._lock:
+            training = self.model.training
+            self.model.eval()
+            try:
+                with self._autocast():
+                    drawn_of = self._draw(self._assign_rows(prompts), sampling)
+            except BaseException:  # what is in the cache is no longer known
+                self.forget()
+                raise
+            finally:
+                self.model.train(training)
         return [drawn_of[prompt.dialogue] for prompt in prompts]
 
     def _assign_rows(self, prompts: Sequence[Prompt]) -> list[Prompt]:
