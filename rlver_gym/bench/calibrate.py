@@ -15,7 +15,7 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.user import Scene
 from rlver_gym.library.personas import library
-from rlver_gym.users.llm import LLMUser, get_unclipped_change
+from rlver_gym.users.llm import LLMUser
 from rlver_gym.util.correlation import (
     correlate_draws_within,
     correlation,
@@ -103,7 +103,7 @@ async def _judge_place(user: LLMUser, strangers: Mapping[str, str], place: Place
     scene, other = (Scene(people.get(x), card, 0) for x in (who, strangers.get(who, who)))
     if not place.is_moment:
         appraisals = await user.aappraise_dialogue(scene, place.dialogue)
-        return Judged(place, (tuple(float(get_unclipped_change(x)) for x in appraisals),))
+        return Judged(place, (tuple(float(x.unclipped_change) for x in appraisals),))
     orders, (swapped,) = await gather_all(
         (
             _judge_replies(user.with_options(orders=2), scene, place),

@@ -16,7 +16,6 @@ from rlver_gym.corpora.corpus import (
     make_dialogue,
 )
 from rlver_gym.library.personas import library
-from rlver_gym.users.llm import get_unclipped_change
 from rlver_gym.util.errors import RecordingError
 from rlver_gym.util.terminal import one_line
 
@@ -77,7 +76,7 @@ def rate_places(user: SentientUser, places: Sequence[UnratedPlace]) -> Iterator[
                 reply=reply,
                 reader=reader,
                 thought=one_line(appraisal.thought, max_chars=MAX_THOUGHT_CHARS) or None,
-                change=get_unclipped_change(appraisal),
+                change=appraisal.unclipped_change,
             )
             for reply, appraisal in zip(place.replies, felt, strict=True)
             if reply is not None

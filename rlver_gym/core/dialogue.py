@@ -78,6 +78,14 @@ class Appraisal(NamedTuple):
     draft: Reply | None = None
     """What the user is about to say, where it was thought of at once. Not recorded."""
 
+    @property
+    def unclipped_change(self) -> int:
+        """The change before the end of the scale cut it: what the words did, not what the number
+        could show of it.
+        """
+        cut = [reason.points for reason in self.reasons if reason.code == ReasonCode.SCALE_END]
+        return self.change - int(sum(cut))
+
 
 class Sibling(NamedTuple):
     """Another reply to the same moment, appraised beside the one that was said."""

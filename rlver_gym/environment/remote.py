@@ -181,6 +181,7 @@ class RemoteEmpathyEnv(DialogueEnv):
             texts=words,
             appraisals=tuple(felt),
             rewards=tuple(map(float, answer["rewards"])),
+            unclipped=tuple(map(float, answer["unclipped"])),
             cut_chars=tuple(answer["cut_chars"]),
         )
 

@@ -49,6 +49,8 @@ class AppraisedReplies(NamedTuple):
     """Over the wire only from a server started with --privileged."""
     rewards: tuple[float, ...]
     """What saying each would earn, as the card says."""
+    unclipped: tuple[float, ...]
+    """The same if the scale had no end: an emotion of 0 shows no difference between bad replies."""
     cut_chars: tuple[int, ...]
 
 
@@ -194,11 +196,14 @@ class EmpathySession:
         moments = [Moment(self.scene, self.emotion, dialogue.with_utterance(x)) for x in words]
         with self.request_context():
             appraisals = await aappraise_many(self._async_user, moments)
+        rewards = tuple(self._weigh(appraisal).reward for appraisal in appraisals)
+        is_delta = self.scene.card.reward == "delta"
         return AppraisedReplies(
             place=dialogue,
             texts=words,
             appraisals=tuple(appraisal._replace(draft=None) for appraisal in appraisals),
-            rewards=tuple(self._weigh(appraisal).reward for appraisal in appraisals),
+            rewards=rewards,
+            unclipped=tuple(float(x.unclipped_change) for x in appraisals) if is_delta else rewards,
             cut_chars=tuple(count_cut_chars(text, self.scene.card) for text in texts),
         )
 

@@ -293,6 +293,7 @@ class EpisodeTable:
         return RepliesAnswer(
             turn=request.turn,
             rewards=list(appraised.rewards),
+            unclipped=list(appraised.unclipped),
             cut_chars=list(appraised.cut_chars),
             privileged=felt if self.settings.privileged else None,
         )

@@ -130,6 +130,7 @@ class RepliesAnswer(BaseModel):
 
     turn: int = Field(description="The turn to be taken next.")
     rewards: list[float] = Field(description="What saying each would earn, as the card says.")
+    unclipped: list[float] = Field(description="The same if the scale of emotion had no end.")
     cut_chars: list[int] = Field(description="Characters of each that were not heard.")
     privileged: list[AppraisedReply] | None = Field(
         None, description="Only from a server that was started with --privileged."

@@ -6,7 +6,7 @@ import pickle
 import gymnasium as gym
 import pytest
 
-from rlver_gym import EmpathyEnv, EmpathySession, EmpathyVectorEnv
+from rlver_gym import EmpathyEnv, EmpathySession, EmpathyVectorEnv, env_card
 from rlver_gym.bench.verify import replay_episode
 from rlver_gym.environment.episode import Episode
 from rlver_gym.testing import ChatServer
@@ -110,6 +110,22 @@ def test_an_index_from_the_end_and_what_is_cut_are_as_a_step_has_them():
     appraised = env.appraise_replies(["Just cheer up.", long])
     assert env.step_from(appraised, -1) == plain.step(long)
     assert [x.utterance for x in env.session.dialogue.turns[0].siblings] == ["Just cheer up."]
+
+
+@pytest.mark.parametrize("reward", ["delta", "terminal"])
+def test_where_the_scale_ends_bad_replies_are_told_apart_all_the_same(make_options, reward):
+    card = env_card("RLVER-Empathy-v0").model_copy(
+        update={"start": 1, "leave_below": 0, "reward": reward}
+    )
+    env = make(make_options, card=card)
+    env.reset(seed=2)
+    appraised = env.appraise_replies(["That is a pity.", "Just cheer up.", REPLIES[0]])
+    if reward == "terminal":
+        assert appraised.unclipped == appraised.rewards == (0, 0, 0)
+        return
+    assert appraised.rewards[:2] == (-1, -1)
+    assert -1 > appraised.unclipped[0] > appraised.unclipped[1]
+    assert appraised.unclipped[2] == appraised.rewards[2]
 
 
 @pytest.mark.usefixtures("close_shared_clients")

@@ -479,6 +479,19 @@ def test_an_environment_that_appraises_side_by_side_is_asked_once_a_moment(direc
         play_all(sampler, direct, [wrapped], candidates=3)
 
 
+def test_replies_are_compared_as_if_the_scale_had_no_end(direct):
+    class AtTheEnd(SideBySide):
+        def appraise_replies(self, texts):
+            appraised = super().appraise_replies(texts)
+            return SimpleNamespace(texts=texts, rewards=(0.0,) * 3, unclipped=appraised.rewards)
+
+    env, sampler = AtTheEnd(), Several([ids_of(direct, one) for one in "abc"])
+    (played,) = play_all(sampler, direct, [env], candidates=3)
+    assert env.heard == ["c"] * 3
+    assert [one.reward for one in played.alternatives] == [0.0, 1.0] * 3
+    assert played.reward_N.tolist() == [2.0] * 3
+
+
 def test_a_user_that_fails_at_replies_ends_the_dialogue(direct):
     sampler = Several([ids_of(direct, one) for one in "ab"])
     (played,) = play_all(sampler, direct, [SideBySide(fails=True)], candidates=2)

@@ -308,7 +308,7 @@ class _TriedReplies(NamedTuple):
     """Several replies to one moment, none of them said yet."""
 
     rewards: list[float]
-    """What each would earn; NaN where the user failed."""
+    """What each would earn, if the scale of emotion had no end; NaN where the user failed."""
     go_on: Callable[[int], tuple[str, SupportsFloat, bool, bool, dict[str, Any]]]
     """Say that reply: gives what `step` gives. At most one of them."""
 
@@ -318,7 +318,9 @@ def _try_replies(env: TextEnv, texts: Sequence[str]) -> _TriedReplies:
     if _appraises_side_by_side(env):
         appraised = env.get_wrapper_attr("appraise_replies")(texts)
         step_from = env.get_wrapper_attr("step_from")
-        return _TriedReplies(list(appraised.rewards), lambda at: step_from(appraised, at))
+        # where all that is said is bad, the scale ends and rewards are equal
+        rewards = getattr(appraised, "unclipped", appraised.rewards)
+        return _TriedReplies(list(rewards), lambda at: step_from(appraised, at))
     save_state, restore = (env.get_wrapper_attr(name) for name in _RESTORE_METHODS)
     before, answers, after = save_state(), [], []
     for text in texts:

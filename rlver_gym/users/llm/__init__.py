@@ -3,7 +3,6 @@ OpenAI chat API. What others need of it is named here; the rest is its own.
 """
 
 from rlver_gym.users.llm.hostile import find_judge_address
-from rlver_gym.users.llm.judgements import get_unclipped_change
 from rlver_gym.users.llm.options import LLMOptions, sort_options
 from rlver_gym.users.llm.prompts import words
 from rlver_gym.users.llm.requests import RequestBuilder
@@ -14,7 +13,6 @@ __all__ = [
     "LLMUser",
     "RequestBuilder",
     "find_judge_address",
-    "get_unclipped_change",
     "sort_options",
     "words",
 ]

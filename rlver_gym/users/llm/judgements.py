@@ -33,15 +33,6 @@ def addresses_judge(appraisal: Appraisal) -> bool:
     return any(reason.code == ReasonCode.JUDGE_ADDRESSED for reason in appraisal.reasons)
 
 
-def get_unclipped_change(appraisal: Appraisal) -> int:
-    """The change before the end of the scale cut it: what the words did, not what the number could
-    show of it.
-    """
-    return appraisal.change - int(
-        sum(reason.points for reason in appraisal.reasons if reason.code == ReasonCode.SCALE_END)
-    )
-
-
 CHECKS = ("took_up", "wrong", "again", "new")
 """What is looked at before the number: what is answered of the last words, what is not so, what was
 there before, what is new.

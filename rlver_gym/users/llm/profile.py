@@ -11,7 +11,7 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue, ReasonCode
 from rlver_gym.core.emotion import Band, Outcome
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Scene, disclosure_depth, restless_threshold
-from rlver_gym.users.llm.judgements import addresses_judge, get_unclipped_change
+from rlver_gym.users.llm.judgements import addresses_judge
 from rlver_gym.users.llm.material import Material, find_told_ids, list_wordings, select_material
 from rlver_gym.users.llm.prompts import Words
 from rlver_gym.util.json_text import dump_line
@@ -123,7 +123,7 @@ def build_state(
     if appraisal is not None and not addresses_judge(appraisal):
         # not the checks, which speak of the need, nor the thought, which would be said aloud
         notes = {x.code: x.note for x in appraisal.reasons if x.code == ReasonCode.FEELING}
-        state["felt"] = notes | {"change": get_unclipped_change(appraisal)}
+        state["felt"] = notes | {"change": appraisal.unclipped_change}
     if appraisal is not None:
         state["goodbye"] = _goodbye(scene, emotion, dialogue)
     material = select_tellable(scene, emotion, dialogue, appraisal)
