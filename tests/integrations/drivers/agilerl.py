@@ -35,11 +35,12 @@ def play(persona, seed, utterances, user="embedded"):
     try:
         prompt, _ = harness.reset(seed=seed, row_index=row)
         for utterance in utterances:
-            prompt, reward, terminated, truncated, _ = harness.step(complete(prompt, utterance))
+            after, reward, terminated, truncated, _ = harness.step(complete(prompt, utterance))
             rewards.append(reward)
-            if terminated or truncated:
+            if terminated or truncated:  # nobody reads the person's last words
                 break
+            prompt = after
     except UserFailed:
         return Played(rewards, None, failed=True)
     words = find_words(load_tokenizer("tiny").decode(prompt["input_ids"][0]))
-    return Played(rewards, [one.removeprefix(f"{env.system_prompt}\n\n") for one in words])
+    return Played(rewards, [one.removesuffix(f"\n{env.system_prompt}") for one in words])
