@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from codecs import BOM_UTF8
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,15 +16,17 @@ from pydantic import ValidationError
 from rlver_gym import EnvCard, RlverError
 from rlver_gym.bench.check import Finding
 from rlver_gym.bench.folder import EPISODES, MANIFEST, compute_manifest_checksum
-from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.plan import BenchPlan, Plan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.verify import verify
 from rlver_gym.library.personas import library
 from rlver_gym.util.terminal import printable
 
-UNCHECKED = {"created", "command", "python", "packages", "check"}
-"""What a manifest notes for people: when and with what it was made. The rest decides what a run is.
+UNCHECKED = {"created", "command", "python", "package", "packages", "check"}
+"""What a manifest notes for people: when and with what it was made; reports name another version of
+the package. The rest decides what a run is.
 """
+NAMES = "agents", "persona_ids"
 LONGEST_MESSAGE = 4000
 CANARY = "fuzz_canary"
 
@@ -76,7 +79,7 @@ def test_any_other_byte_in_the_episodes_is_found(folder, small, examples):
     @given(damaged_bytes(whole))
     def holds(data):
         (folder / EPISODES).write_bytes(data)
-        assert found(folder) == (data != whole)
+        assert found(folder) == (data.removeprefix(BOM_UTF8) != whole)
 
     examples(holds)()
 
@@ -120,9 +123,10 @@ def checked(manifest):
     if not isinstance(manifest, dict):
         return None
     values = {name: value for name, value in manifest.items() if name not in UNCHECKED}
-    if isinstance(plan := values.get("plan"), dict):  # no options and none given mean the same
-        values["plan"] = dict(one for one in plan.items() if one != ("user_options", {}))
-    with suppress(ValidationError):  # a field left out means its default
+    with suppress(ValidationError):  # a field left out means its default, and nobody counts twice
+        plan = Plan.model_validate(values.get("plan")).to_dict()
+        values["plan"] = plan | {name: list(dict.fromkeys(plan[name])) for name in NAMES}
+    with suppress(ValidationError):
         values["env_card"] = EnvCard.model_validate(values.get("env_card")).model_dump(mode="json")
     return values
 
