@@ -123,9 +123,10 @@ def checked(manifest):
     if not isinstance(manifest, dict):
         return None
     values = {name: value for name, value in manifest.items() if name not in UNCHECKED}
-    with suppress(ValidationError):  # a field left out means its default, and nobody counts twice
+    # a field left out means its default; nobody counts twice, and in whatever order
+    with suppress(ValidationError):
         plan = Plan.model_validate(values.get("plan")).to_dict()
-        values["plan"] = plan | {name: list(dict.fromkeys(plan[name])) for name in NAMES}
+        values["plan"] = plan | {name: sorted(set(plan[name])) for name in NAMES}
     with suppress(ValidationError):
         values["env_card"] = EnvCard.model_validate(values.get("env_card")).model_dump(mode="json")
     return values
