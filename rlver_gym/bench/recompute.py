@@ -10,7 +10,7 @@ from rlver_gym.bench.folder import find_response_cache
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import Planned, pin_scenes
-from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
+from rlver_gym.core.cards import EnvCard, env_card, is_card_file, shipped_env_ids
 from rlver_gym.environment.episode import Case, Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.library.personas import PersonaLibrary, are_shipped, library
@@ -166,7 +166,7 @@ def _find_env_card(folder: Path, manifest: Manifest, sources: Sources) -> EnvCar
         return env_card(sources.env)
     if manifest.plan.env in shipped_env_ids():
         return env_card(manifest.plan.env)
-    if not manifest.plan.env.endswith((".yaml", ".yml")):
+    if not is_card_file(manifest.plan.env):
         raise SourceNeeded(
             f"{folder} was made with the environment {format_excerpt(manifest.plan.env)}, which"
             " does not come with this rlver-gym. If you have its card, name its file:"

@@ -132,6 +132,11 @@ def _read_env_card(path: str) -> EnvCard:
     return parse_card(EnvCard, read_yaml(Path(path)), path)
 
 
+def is_card_file(name: str) -> bool:
+    """Whether it names a file and not an id."""
+    return name.endswith((".yaml", ".yml"))
+
+
 def env_card(card: str | Path | EnvCard) -> EnvCard:
     """The card of that id, of that YAML file, or the card itself."""
     if isinstance(card, EnvCard):
@@ -141,7 +146,7 @@ def env_card(card: str | Path | EnvCard) -> EnvCard:
         if values.id != str(card):
             raise CardError(f"{card}.yaml: id: is {values.id!r}. It must be the file's name.")
         return values
-    if str(card).endswith((".yaml", ".yml")):
+    if is_card_file(str(card)):
         return _read_env_card(str(card))
     if str(card) == STRATEGY_VIEW:
         raise UnknownName(

@@ -9,7 +9,7 @@ from typing import Any, Never, Self
 from urllib.parse import quote
 from uuid import uuid4
 
-from rlver_gym.core.cards import DEFAULT_ENV, EnvCard
+from rlver_gym.core.cards import DEFAULT_ENV, EnvCard, is_card_file
 from rlver_gym.core.dialogue import clean_utterance
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.core.user import SentientUser
@@ -56,7 +56,7 @@ class RemoteEmpathyEnv(DialogueEnv):
         """The arguments are those of EmpathyEnv. UnknownName for a card or user that the server
         does not have, CardError for what is decided where it was started.
         """
-        if isinstance(card, EnvCard) or card.endswith((".yaml", ".yml")):
+        if isinstance(card, EnvCard) or is_card_file(card):
             raise CardError(
                 "a card of your own cannot be sent to a server. Start the server with it (rlver-gym"
                 " serve --env CARD.yaml), and give its id here."

@@ -26,7 +26,6 @@ UNCHECKED = {"created", "command", "python", "package", "packages", "check"}
 """What a manifest notes for people: when and with what it was made; reports name another version of
 the package. The rest decides what a run is.
 """
-NAMES = "agents", "persona_ids"
 LONGEST_MESSAGE = 4000
 CANARY = "fuzz_canary"
 
@@ -126,7 +125,9 @@ def checked(manifest):
     # a field left out means its default; nobody counts twice, and in whatever order
     with suppress(ValidationError):
         plan = Plan.model_validate(values.get("plan")).to_dict()
-        values["plan"] = plan | {name: sorted(set(plan[name])) for name in NAMES}
+        values["plan"] = plan | {
+            name: sorted(set(plan[name])) for name in ("agents", "persona_ids")
+        }
     with suppress(ValidationError):
         values["env_card"] = EnvCard.model_validate(values.get("env_card")).model_dump(mode="json")
     return values
