@@ -274,7 +274,7 @@ def check_against_runs(suite: Suite, plan: BenchPlan, path: Path, folder: Path) 
     """CardError for a baseline that cannot be compared, or a budget too small for a new run."""
     problems = [*_check_baseline(suite, plan, Path(suite.baseline))] if suite.baseline else []
     budget = {} if folder.exists() else plan.chat.budget.model_dump(exclude_none=True)
-    least = _estimate_least(suite, plan) if budget else {}
+    least = _estimate_least_spending(suite, plan) if budget else {}
     for name, there in budget.items():
         if there < least[name]:
             told = f"{there:,g} is not enough: this takes {least[name]:,.6g} at least. Raise it, or"
@@ -282,7 +282,7 @@ def check_against_runs(suite: Suite, plan: BenchPlan, path: Path, folder: Path) 
     _refuse(path, problems)
 
 
-def _estimate_least(suite: Suite, plan: BenchPlan) -> dict[str, float]:
+def _estimate_least_spending(suite: Suite, plan: BenchPlan) -> dict[str, float]:
     """What the usual server is asked for at least, by the names of a budget's limits."""
     usual = [name for name in suite.readers if ADDRESS not in name]
     cases = [case for case in plan.cases() if ADDRESS not in case.agent]

@@ -383,7 +383,7 @@ class TrainConfig(
         return 1 if "group_size" in self._ignored or self.compares == "replies" else self.group_size
 
     @property
-    def candidates(self) -> int:
+    def num_candidates(self) -> int:
         """Replies that are tried at every moment."""
         return self.group_size if self.compares == "replies" else 1
 

@@ -99,7 +99,7 @@ class Learner:
                 make_reset_specs(config, self.iteration),
                 temperature=config.temperature,
                 draw_seed=_derive_sampling_seed(config, self.iteration),
-                candidates=config.candidates,
+                candidates=config.num_candidates,
                 own_reward=self.own_reward,
             )
 
@@ -208,7 +208,7 @@ def _read_corpus(
 def _make_environments(config: TrainConfig, number: int) -> list[TextEnv]:
     made = [make_for_loop(config.env, **config.env_options) for _ in range(number)]
     card = getattr(made[0].unwrapped, "card", None)
-    if config.candidates > 1 and isinstance(card, EnvCard) and card.reward == "terminal":
+    if config.num_candidates > 1 and isinstance(card, EnvCard) and card.reward == "terminal":
         raise TrainingError(
             f"replies are compared by what each of them earns, and {config.env} pays at the end"
             " alone: take RLVER-Empathy-v0, or another algorithm with --compare dialogues."

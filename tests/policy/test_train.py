@@ -437,10 +437,10 @@ def test_a_preset_goes_with_every_algorithm(preset, algo):
     config = build_config(preset, {"algo": algo})
     assert config.algo == algo
     assert config.group > 1 or algo in ("ppo", "rft", "dpo")
-    assert config.candidates > 1 or algo not in ("rft", "dpo")
+    assert config.num_candidates > 1 or algo not in ("rft", "dpo")
     assert "user" in config.env_options
     if algo in ("ppo", "grpo", "rloo"):
-        assert build_config(preset, {"algo": algo, "compare": "replies"}).candidates > 1
+        assert build_config(preset, {"algo": algo, "compare": "replies"}).num_candidates > 1
 
 
 SECTIONS = ("group: {env: 'evil:Env-v0'}", "ppo: {env_options: {user: 'evil:User'}}", "group: 3")

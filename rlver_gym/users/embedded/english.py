@@ -174,7 +174,7 @@ def embed(rows: Sequence[int], starts: Sequence[int]) -> np.ndarray:
     return np.add.reduceat(load_tables().vectors.take(rows, 0), starts)
 
 
-def scale(sums: np.ndarray) -> np.ndarray:
+def scale_vectors(sums: np.ndarray) -> np.ndarray:
     """Vectors of length SCALE; whole numbers, so that products are exact."""
     length = np.sqrt(np.einsum("ij,ij->i", sums, sums))
     return np.rint(sums * (SCALE / np.maximum(length, 1.0))[:, None])
@@ -186,7 +186,7 @@ def embed_lines(lines: Sequence[Sequence[str]]) -> np.ndarray:
         return np.zeros((0, load_tables().vectors.shape[1]), np.float32)
     rows = [[LEXICON[word].row for word in line] or [0] for line in lines]
     starts = list(accumulate(map(len, rows[:-1]), initial=0))
-    return scale(embed(list(chain.from_iterable(rows)), starts))
+    return scale_vectors(embed(list(chain.from_iterable(rows)), starts))
 
 
 def classify(numbers: Sequence[int], starts: Sequence[int], roots: Sequence[float]) -> np.ndarray:

@@ -129,7 +129,7 @@ class Piece(NamedTuple):
 def _make_piece(text: str) -> Piece:
     [sentence] = _SENTENCES[text]
     sums = english.embed([LEXICON[word].row for word in sentence.words], (0,))
-    return Piece(sentence, sums, english.scale(sums))
+    return Piece(sentence, sums, english.scale_vectors(sums))
 
 
 _SENTENCES = Memo[str, Any](lambda text: [r.sentence for r in _read(text, is_line=True)], 20_000)
@@ -150,7 +150,7 @@ def split_line(text: str) -> tuple[Piece, ...]:
 def join_pieces(text: str, pieces: Sequence[Piece]) -> Heard:
     """The line, heard."""
     total = sum([piece.sum for piece in pieces], _NO_VECTOR)
-    vectors = np.concatenate([*[piece.vector for piece in pieces], english.scale(total)])
+    vectors = np.concatenate([*[piece.vector for piece in pieces], english.scale_vectors(total)])
     return _join(text, [piece.sentence for piece in pieces], vectors)
 
 
@@ -203,7 +203,7 @@ def _embed(reads: list[_Read], starts: list[int]) -> list[np.ndarray]:
     rows = list(chain.from_iterable([read.rows for read in reads]))
     ends = accumulate([len(read.rows) for read in reads[:-1]], initial=0)
     parts = english.embed(rows, list(ends))
-    vectors = english.scale(np.concatenate([parts, np.add.reduceat(parts, starts)]))
+    vectors = english.scale_vectors(np.concatenate([parts, np.add.reduceat(parts, starts)]))
     sentences, wholes = vectors[: len(parts)], vectors[len(parts) :, None]
     bounds = pairwise([*starts, len(parts)])
     return [np.concatenate([sentences[a:b], w]) for (a, b), w in zip(bounds, wholes, strict=True)]

@@ -50,7 +50,7 @@ class Moment:
         self.told_runs = frozenset(chain.from_iterable([part.runs for part in parts]))
         self.told_words = frozenset(chain.from_iterable([part.words for part in parts]))
         self.told_vectors = np.concatenate([self.last.vectors[:0], *[one.vector for one in every]])
-        self.lines = frozenset(chain.from_iterable(map(list_sentences, lines)))
+        self.lines = frozenset(chain.from_iterable(map(select_long_sentences, lines)))
         self.own = frozenset(chain.from_iterable([one.tokens for one in self.utterances]))
 
     def keep(self) -> Kept:
@@ -79,12 +79,12 @@ def recall(moments: Sequence[tuple[Card, Dialogue]]) -> list[Moment]:
         texts = [dialogue.utterance or "" for *_, dialogue in fresh]
         every = hear_many(texts, [card.story.names for _, card, _ in fresh])
         for (at, card, dialogue), heard in zip(fresh, every, strict=True):
-            kept, line = _find_kept(card, dialogue), dialogue.user_lines[-1]
+            kept, line = _recall_dialogue(card, dialogue), dialogue.user_lines[-1]
             recalled[at] = dialogue.memory.now = Moment(kept, line, heard)
     return recalled
 
 
-def _find_kept(card: Card, dialogue: Dialogue) -> Kept:
+def _recall_dialogue(card: Card, dialogue: Dialogue) -> Kept:
     """What was kept with the dialogue, or else all of it read again."""
     kept, turns = dialogue.memory.before, dialogue.turns
     if (
@@ -100,6 +100,6 @@ def _find_kept(card: Card, dialogue: Dialogue) -> Kept:
     return kept
 
 
-def list_sentences(line: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def select_long_sentences(line: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """By what sentences a line is known again: short ones only where there are no others."""
     return [words for words in line if len(words) > 3] or line

@@ -8,7 +8,7 @@ from rlver_gym.users.embedded import hear
 from rlver_gym.users.embedded.compile import RETRIEVAL, SIZE
 from rlver_gym.users.embedded.english import UNIT
 from rlver_gym.users.embedded.hear import Heard
-from rlver_gym.users.embedded.recall import Moment, list_sentences
+from rlver_gym.users.embedded.recall import Moment, select_long_sentences
 from rlver_gym.util.frozen import Memo
 
 WEIGHTS: dict[str, float] = RETRIEVAL["weights"]
@@ -89,7 +89,7 @@ class _ReadLine(NamedTuple):
 
 def _read_line(text: str) -> _ReadLine:
     line = hear.read_line(text)
-    known_by = frozenset(list_sentences([sentence.words for sentence in line.sentences]))
+    known_by = frozenset(select_long_sentences([sentence.words for sentence in line.sentences]))
     return _ReadLine(not _TIMES.isdisjoint(line.words), line.tokens, line.runs, known_by)
 
 
