@@ -128,10 +128,10 @@ class StatesFile:
             file.write(json.dumps(line) + "\n")
 
 
-def extract(base: str, file: StatesFile, device: str) -> Iterator[str]:
+def extract(base: str, file: StatesFile, device: str, dtype: str = "bfloat16") -> Iterator[str]:
     """Extract what is missing; yields lines about how far it is."""
     layers = AutoConfig.from_pretrained(base).num_hidden_layers
-    frozen = FrozenStates.load(base, choose_depths(layers), device, "bfloat16")
+    frozen = FrozenStates.load(base, choose_depths(layers), device, dtype)
     header = {
         "base": Path(base).name,
         "layout": LAYOUT,

@@ -1,10 +1,11 @@
 """Make the reader's head for a base: from rated replies and the states of a frozen causal model.
 
 python research/fit_reader.py BASE [--out HEAD.npz] [--states FOLDER] [--threads 1] [--no-extract]
-    [--curve] [--test]
+    [--dtype float32] [--curve] [--test]
 
 BASE is a folder or a hub name. First the states of every rated reply are extracted into FOLDER:
-hours on two cores, minutes on a GPU; it can be stopped at any time and goes on where it was. Then
+hours on two cores, minutes on a GPU; it can be stopped at any time and goes on where it was. On a
+processor without avx512_bf16 or amx_bf16 take `--dtype float32`, which needs twice the memory. Then
 the head is solved, in minutes: ridge regression of readers' changes and factors on differences
 within a place (a dialogue, a moment, samples of a policy at one state), and a little on levels.
 Depths, penalty, mix with the embedded user and doubt are chosen on validation people, by fits that
@@ -503,6 +504,7 @@ def main() -> None:
     parser.add_argument("--states", type=Path, help="default: states/BASE")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float32"])
     parser.add_argument("--no-extract", action="store_true")
     parser.add_argument("--curve", action="store_true")
     parser.add_argument("--test", action="store_true")
@@ -510,7 +512,7 @@ def main() -> None:
     torch.set_num_threads(asked.threads)
     folder = asked.states or Path("states") / Path(asked.base).name
     if not asked.no_extract:
-        for line in extract(asked.base, StatesFile(folder), asked.device):
+        for line in extract(asked.base, StatesFile(folder), asked.device, asked.dtype):
             print(line, flush=True)
     header, rows = lay_out_rows(folder)
     fit(folder, header, rows, asked.out)
