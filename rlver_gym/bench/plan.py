@@ -241,7 +241,7 @@ def _select_personas(library: PersonaLibrary, plan: Plan, card: EnvCard) -> tupl
     split = plan.split or card.split
     ids = library.ids(split)
     if not ids:
-        raise RunError(f"there are no personas in split {split!r}. See: rlver-gym personas list")
+        raise RunError(f"there are no personas in split {split!r}. See: {library.listed_by}")
     return ids
 
 

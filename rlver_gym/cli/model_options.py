@@ -9,7 +9,7 @@ import typer
 from pydantic import BaseModel, ValidationError
 
 from rlver_gym.util.errors import CardError
-from rlver_gym.util.frozen import explain_problem
+from rlver_gym.util.frozen import explain_problem, list_problems
 
 Model = TypeVar("Model", bound=BaseModel)
 Command = Callable[..., None]
@@ -79,7 +79,7 @@ def validate_options(
         return model.model_validate(values)
     except ValidationError as error:
         raise CardError(
-            "; ".join(_explain_invalid_option(problem, flags) for problem in error.errors())
+            "; ".join(_explain_invalid_option(problem, flags) for problem in list_problems(error))
         ) from None
 
 

@@ -226,8 +226,10 @@ def appraise(
         str, typer.Option(help="Whom it is said to: an id of rlver-gym personas list.")
     ],
     user: Annotated[
-        str, typer.Option(help="Who appraises: embedded, reader, or MODULE:NAME of your own user.")
+        str,
+        typer.Option(help="Who appraises: embedded, reader, openai:MODEL or MODULE:NAME."),
     ] = "embedded",
+    user_option: UserOption = None,
     env: Env = "SAGE-Sentient-v0",
     personas: Personas = None,
     seed: Annotated[int, typer.Option(help="Seed of the dialogue.")] = 0,
@@ -239,7 +241,8 @@ def appraise(
     night."
     """
     who = library(personas).get(persona)
-    session = EmpathySession(make_user(user), who, env_card(env), seed)
+    appraiser = make_user(user, **parse_user_options(user_option))
+    session = EmpathySession(appraiser, who, env_card(env), seed)
     opening = session.start()
     for said in text[:-1]:
         session.reply(said)

@@ -28,7 +28,7 @@ from rlver_gym.environment.session import (
     count_cut_chars,
 )
 from rlver_gym.library.personas import library
-from rlver_gym.users import SentientUser, make_user
+from rlver_gym.users import SentientUser, make_user, takes_options
 from rlver_gym.util.errors import CardError, DialogueError, ResetNeeded, UnknownName
 from rlver_gym.util.secret_words import find_secret
 from rlver_gym.util.terminal import SafeConsole
@@ -100,9 +100,10 @@ class EmpathyEnv(DialogueEnv):
 
     ## Arguments
 
-    `gym.make("RLVER-Empathy-v0", user="embedded", split=None, persona=None, personas=None,
-    info="public", on_failure="raise", url=None, render_mode=None, **options)`
+    `gym.make("RLVER-Empathy-v0", card=..., user="embedded", split=None, persona=None,
+    personas=None, info="public", on_failure="raise", url=None, render_mode=None, **options)`
 
+    - `card`: an env card of your own (.yaml), in place of the id's
     - `user`: "embedded" (reads words, not meaning), "openai:MODEL", or any object with the three
       functions of `SentientUser`
     - `split`: "train", "validation", "test", "demo" or "all"; None takes the card's
@@ -154,7 +155,10 @@ class EmpathyEnv(DialogueEnv):
         card = env_card(card)
         named = {"user": user, "persona": persona, "personas": personas, **options}
         refuse_secrets(named, "the environment's spec", _MAKE_USER)
-        self.user = make_user("embedded" if user is None else user, **options)
+        asked = "embedded" if user is None else user
+        if not takes_options(asked):
+            _check_arguments(asked, options)
+        self.user = make_user(asked, **options)
         if not isinstance(self.user, SentientUser):
             raise UnknownName.of(
                 "user",
@@ -306,6 +310,23 @@ def _check_random_state(generator: np.random.Generator, state: Any) -> Any:
             "cannot restore this state: its random state is none. Give what save_state() gave."
         ) from error
     return state
+
+
+_ARGUMENTS = "user split persona personas info on_failure render_mode url card".split()
+"""Of `gym.make`, as the signatures of EmpathyEnv and make_env have them."""
+
+
+def _check_arguments(user: str | SentientUser, options: Mapping[str, Any]) -> None:
+    """What is no argument is an option of the user, and this one takes none."""
+    for name in options:
+        kind = user if isinstance(user, str) else getattr(user, "kind", "object")
+        raise UnknownName.of(
+            "option",
+            name,
+            _ARGUMENTS,
+            f"{', '.join(_ARGUMENTS)}; the user {kind!r} takes no options of its own, such as"
+            ' base_url and samples of user="openai:MODEL".',
+        )
 
 
 _MAKE_USER = ", or make the user first: user=make_user('openai:MODEL', api_key=...)"

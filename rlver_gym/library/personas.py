@@ -68,6 +68,10 @@ class PersonaLibrary:
         """
         name = LIBRARY if str(folder) == LIBRARY else "en"
         self.folder = shipped_personas_folder(name) if are_shipped(folder) else Path(str(folder))
+        self.listed_by = "rlver-gym personas list"
+        """Says which there are."""
+        if not are_shipped(folder):
+            self.listed_by += ", with the same --personas"
         self._lean_people: dict[str, LibraryPerson] = {}
         self._stories: dict[str, Story] = {}
         self.has_stories = (self.folder / "stories").is_dir()
@@ -131,9 +135,7 @@ class PersonaLibrary:
             paired_id, slash, need = persona_id.partition("/")
             pairing = self.pairings.get(paired_id)
             if pairing is None:
-                raise UnknownName.of(
-                    "persona", persona_id, self.pairings, "rlver-gym personas list"
-                )
+                raise UnknownName.of("persona", persona_id, self.pairings, self.listed_by)
             profile = self._profiles.get(paired_id)
             person, situation = self._cards_of(pairing)
             self._personas[persona_id] = Persona(

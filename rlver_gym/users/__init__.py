@@ -20,8 +20,6 @@ __all__ = [
 PLAIN_USERS: dict[str, type[SentientUser]] = {"embedded": EmbeddedUser}
 """Users by the names that they are asked for; they are made without options."""
 _SHIPPED = (*PLAIN_USERS, "openai", "reader")
-_ENV_ARGUMENTS = "user split persona personas info on_failure render_mode url".split()
-"""Of `gym.make`, as the signatures of EmpathyEnv and make_env have them."""
 _READER_OPTIONS = ("base", "device", "dtype")
 _USER_FORMS = (
     f"{', '.join(PLAIN_USERS)}, reader, reader:FILE, openai:MODEL, MODULE:NAME, or an object with"
@@ -83,15 +81,16 @@ def is_shipped_user(user: str) -> bool:
     return user in (*PLAIN_USERS, "reader") or uses_server(user)
 
 
+def takes_options(user: str | SentientUser) -> bool:
+    """Whether `make_user` passes options on to it."""
+    return isinstance(user, str) and user not in PLAIN_USERS
+
+
 def _refuse_options(user: str, options: dict[str, Any]) -> None:
-    """What is no argument of an environment is taken for an option of its user."""
     for name in options:
-        raise UnknownName.of(
-            "option",
-            name,
-            _ENV_ARGUMENTS,
-            f"{', '.join(_ENV_ARGUMENTS)}; the user {user!r} takes no options of its own, such as"
-            ' base_url and samples of user="openai:MODEL".',
+        raise UnknownName(
+            f"there is no option {name!r}: the user {user!r} takes no options of its own, such as"
+            ' base_url and samples of user="openai:MODEL".'
         )
 
 

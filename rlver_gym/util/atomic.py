@@ -34,10 +34,10 @@ def _remedy(error: OSError) -> str:
             "Free some space: what was finished is kept, and the same command goes on from there."
         )
     if isinstance(error, FileExistsError | NotADirectoryError):
-        return "A file lies where a folder is needed. Choose another place with --out."
+        return "A file lies where a folder is needed. Choose another place."
     if isinstance(error, IsADirectoryError):
-        return "It is a folder. Give the path of a file with --out."
-    return "Choose a place that you may write to with --out."
+        return "It is a folder. Give the path of a file."
+    return "Choose a place that you may write to."
 
 
 def write_atomically(

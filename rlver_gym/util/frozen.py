@@ -55,12 +55,19 @@ def explain_problem(item: Mapping[str, Any]) -> str:
     return item["msg"].removeprefix("Value error, ")
 
 
+def list_problems(error: ValidationError) -> list[Any]:
+    """Its `errors()`, without "too few entries" where one is wrong: that was not counted."""
+    problems = error.errors()
+    parents = {each["loc"][:depth] for each in problems for depth in range(len(each["loc"]))}
+    return [x for x in problems if x["type"] != "too_short" or x["loc"] not in parents]
+
+
 _MAX_PROBLEMS = 10
 
 
 def explain_problems(error: ValidationError, whole: str = "") -> str:
     """What is wrong, field by field, without repeating a value, which may be a key."""
-    problems = error.errors()[:_MAX_PROBLEMS]
+    problems = list_problems(error)[:_MAX_PROBLEMS]
     places = [".".join(map(str, problem["loc"]))[:80] or whole for problem in problems]
     told = zip(places, map(explain_problem, problems), strict=True)
     return "; ".join(": ".join(filter(None, each)) for each in told)
