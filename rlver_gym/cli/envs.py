@@ -36,7 +36,7 @@ def show(
     env: Annotated[str, typer.Argument(help="Environment id, or the path of an env card.")],
     as_json: AsJson = False,
 ) -> None:
-    """One environment's card, with what each field means."""
+    """One environment's card: every field and what it is set to."""
     card = env_card(env)
     if as_json:
         print_json(card.model_dump(mode="json") | {"hash": card.hash})

@@ -125,9 +125,20 @@ def write(
     corpus: Replies,
     out: Annotated[Path, typer.Option(help="Folder for the sheets.")],
     recorded: Annotated[
-        Path, typer.Option(help="The rated corpus that the anchors are taken from.")
+        Path,
+        typer.Option(
+            help="The rated corpus that the anchors are taken from: recordings/en/train of the"
+            " clone, or another with rated replies of rogers and confused."
+        ),
     ],
-    size: Annotated[int, typer.Option(min=4, help="Replies of a sheet, at most.")] = 80,
+    size: Annotated[
+        int,
+        typer.Option(
+            min=4,
+            help="Replies of a sheet, at most; more where a person's dialogues are more, which are"
+            " never split.",
+        ),
+    ] = 80,
     seed: Annotated[int, typer.Option(min=0, help="Decides the order.")] = 0,
 ) -> None:
     """Write the unrated replies of a corpus as blind sheets.

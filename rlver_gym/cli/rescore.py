@@ -24,6 +24,7 @@ from rlver_gym.cli.report import ask_all, print_table, recorded_dialogues
 from rlver_gym.cli.servers import UserOption, Yes, announce_cost, parse_user_options
 from rlver_gym.core.user import SentientUser
 from rlver_gym.users import make_user
+from rlver_gym.util.atomic import convert_write_errors
 from rlver_gym.util.errors import CardError, RunError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.model_names import uses_server
@@ -107,7 +108,10 @@ def make_appraisers(
     takers = names if len(names) == 1 else list(filter(uses_server, names))
     if options and not takers:
         raise CardError("--user-option is of one --user, or of those behind a server. Name them.")
-    if (asked := list(filter(uses_server, names))) and not os.access(folder, os.W_OK):
+    if asked := list(filter(uses_server, names)):
+        with convert_write_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+    if asked and not os.access(folder, os.W_OK):
         raise RunError(
             f"{folder}: cannot be written to, and what {asked[0]} answers would be lost. Give"
             " another place (rescore: --out)."

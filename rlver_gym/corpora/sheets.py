@@ -8,7 +8,6 @@ strict a sitting was. `key.json`, which no reader sees, says what each id is.
 
 import json
 import random
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -52,17 +51,24 @@ def write_sheets(
     """Write the unrated replies as sheets of at most `most` replies, with an anchor moment from the
     recorded corpus in each; how many sheets. Neither a moment nor a person's dialogues are split.
 
-    RecordingError when there is nothing to rate, no moment with both anchors, or a sheet cannot be
-    written.
+    RecordingError when there is nothing to rate, no moment with both anchors, when `out` holds
+    something, or a sheet cannot be written.
     """
     chance = random.Random(seed)
     known = _list_anchor_moments(recorded, anchors)
     todo = _list_unrated(corpus)
-    if not todo or not known:
-        what = "no unrated reply" if not todo else f"no moment rated of both {anchors}"
+    if not todo:
         raise RecordingError(
-            f"there is {what}. Draw some: rlver-gym sample; or rlver-gym export RUN --to corpus."
+            "there is no unrated reply. Draw some: rlver-gym sample; or rlver-gym export RUN --to"
+            " corpus."
         )
+    if not known:
+        raise RecordingError(
+            f"the recorded corpus holds no moment with rated replies of {' and '.join(anchors)},"
+            " which tell how strict a reader is. Name recordings/en/train of the clone."
+        )
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise RecordingError(f"{out} is not empty. Choose another folder with --out.")
     chance.shuffle(todo)
     chance.shuffle(known)
     key: dict[str, dict[str, object]] = {}
@@ -127,12 +133,13 @@ class SheetReading(NamedTuple):
 
 def read_sheets(folder: Path, corpus_folder: Path) -> SheetReading:
     """Append the ratings of `folder`/ratings/READER.jsonl to the corpus; those that it has already
-    are left out. RecordingError names the first line that is wrong, and nothing is written then.
+    are left out. RecordingError names the first line that is wrong, or gives a reply another change
+    than its reader gave before, and nothing is written then.
     """
     key = _read_key(folder / KEY)
     corpus = Corpus(corpus_folder)
     replies = {reply.id for reply in corpus.replies()}
-    have = Counter((rating.reply, rating.reader) for rating in corpus.ratings)
+    changes = {(rating.reply, rating.reader): rating.change for rating in corpus.ratings}
     new: list[Rating] = []
     apart: dict[str, list[float]] = {}
     for path in sorted((folder / RATINGS).glob("*.jsonl")):
@@ -144,9 +151,14 @@ def read_sheets(folder: Path, corpus_folder: Path) -> SheetReading:
                 raise RecordingError(f"{where}: rates what stands in no sheet of {folder}.")
             if entry.recorded is not None:
                 apart.setdefault(path.stem, []).append(rating.change - entry.recorded)
-            elif not have[rating.reply, rating.reader]:
-                have[rating.reply, rating.reader] += 1
+            elif (before := changes.get((rating.reply, rating.reader))) is None:
+                changes[rating.reply, rating.reader] = rating.change
                 new.append(rating)
+            elif before != rating.change:
+                raise RecordingError(
+                    f"{where}: gives {rating.change:+d} where {path.stem} gave {before:+d} before."
+                    f" Correct it here, or in ratings.jsonl of {corpus_folder}."
+                )
     append_ratings(corpus_folder, new)
     return SheetReading(len(new), {reader: fmean(values) for reader, values in apart.items()})
 

@@ -248,7 +248,7 @@ class ChatClient:
         if last.kind is Kind.NO_CONNECTION and is_dead:
             return ServerUnreachable(
                 f"nothing answers at {url}. {last.remedy}Is the server up? OPENAI_BASE_URL"
-                " (base_url) says where it is. The embedded user and the shipped agents need none."
+                ' (base_url) says where it is. user="embedded" and the shipped agents need none.'
             )
         remedy = f" {last.remedy}" if last.remedy else ""
         if last.kind is Kind.REFUSED:

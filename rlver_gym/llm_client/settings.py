@@ -191,7 +191,7 @@ def resolve_settings(settings: ChatSettings) -> ChatSettings:
     if is_openai and settings.cache_mode != "replay" and secret == NO_KEY:
         raise ServerRefused(
             f"no API key for {without_credentials(url)}. Set {KEY} (api_key); for a server of your"
-            f" own, {URL} (base_url). The embedded user and the shipped agents need neither."
+            f' own, {URL} (base_url). user="embedded" and the shipped agents need neither.'
         )
     return settings.model_copy(update={"base_url": url, "api_key": key})
 

@@ -57,7 +57,10 @@ def find_lean_card_problems(card: LeanCard) -> Iterator[tuple[tuple[str | int, .
     everything = [*card.spoken(), *((("meets", at), line) for at, line in enumerate(card.meets))]
     for field in ("name", "work", "title"):
         everything += [((field,), getattr(card, field, ""))]
-    unwritten = [place for place, line in everything if _PLACEHOLDER.search(line)]
+    manner = [(("speaks",), card.speaks), (("home",), card.home or "")]
+    for field in ("traits", "interests"):
+        manner += [((field, at), line) for at, line in enumerate(getattr(card, field))]
+    unwritten = [place for place, line in (*everything, *manner) if _PLACEHOLDER.search(line)]
     if unwritten:
         yield from (
             (field, "holds the template's <…>. Write your own words.") for field in unwritten

@@ -34,10 +34,12 @@ def _remedy(error: OSError) -> str:
             "Free some space: what was finished is kept, and the same command goes on from there."
         )
     if isinstance(error, FileExistsError | NotADirectoryError):
-        return "A file lies where a folder is needed. Choose another place."
+        return (
+            "A file lies where a folder is needed. Choose another place (of most commands --out)."
+        )
     if isinstance(error, IsADirectoryError):
-        return "It is a folder. Give the path of a file."
-    return "Choose a place that you may write to."
+        return "It is a folder. Give the path of a file (of most commands --out)."
+    return "Choose a place that you may write to (of most commands --out)."
 
 
 def write_atomically(

@@ -296,6 +296,14 @@ def test_an_earlier_export_is_replaced_and_nothing_else_is(finished, tmp_path):
     assert (out / "README.md").read_text() == "my own"
 
 
+@pytest.mark.parametrize("name", [EPISODES, "manifest.json", "ratings.jsonl"])
+def test_no_export_takes_the_place_of_a_runs_record(copy, name):
+    before = sorted((path.name, path.read_bytes()) for path in copy.iterdir())
+    with pytest.raises(RunError, match=r"is the run's own record.*--out"):
+        export([copy], "sft", copy / name)
+    assert sorted((path.name, path.read_bytes()) for path in copy.iterdir()) == before
+
+
 def test_a_folder_that_cannot_be_finished_leaves_the_earlier_one_as_it_was(tmp_path):
     out = tmp_path / "data"
     write_export(out, {"README.md": "<!-- written by rlver-gym export -->"})

@@ -119,6 +119,14 @@ def test_the_default_folder_is_the_same_for_the_same_command(tmp_path):
         (("bench", "--env", "Nope-v0"), "there is no environment 'Nope-v0'"),
         (("bench", "--split", "none"), "--split 'none'"),
         (("bench", "--persona", "who", "--agent", "comfort"), "there is no persona 'who'"),
+        (
+            ("bench", "--user-option", "split=demo", "--agent", "comfort"),
+            "there is no option 'split': the user 'embedded' takes no options of its own",
+        ),
+        (
+            ("appraise", "--persona", PERSONA, "--user-option", "samples=3", "Hello."),
+            "there is no option 'samples': the user 'embedded' takes no options of its own",
+        ),
         (("bench", "--user", "robot", "--agent", "comfort"), "there is no user 'robot'"),
         (("talk", "--persona", "who"), "there is no persona 'who'"),
         (("verify", "/nowhere"), "Is /nowhere the folder of a run?"),
@@ -133,6 +141,12 @@ def test_what_cannot_be_done_is_one_message_and_code_2(words, says, tmp_path):
     done = rlver(*words, code=2, cwd=tmp_path)
     assert says in " ".join(done.stderr.split())
     assert not list(tmp_path.iterdir())
+
+
+def test_a_misspelt_agent_is_the_only_thing_that_is_wrong():
+    done = rlver("bench", "--agent", "listner", code=2)
+    assert "no agent 'listner'. Did you mean 'listener'?" in " ".join(done.stderr.split())
+    assert "too few" not in done.stderr
 
 
 def test_personas_and_envs_can_be_read(tmp_path):

@@ -105,6 +105,8 @@ def test_an_anchor_needs_a_word_of_the_story_and_one_of_the_thought():
         ({"facts": ["One."]}, "facts: has too few entries (at least 5)"),
         ({"hints": ["I want empathy."]}, "hints.0: names the need ('empathy')"),
         ({"now": "I wait for <what>."}, "now: holds the template's <…>"),
+        ({"traits": ["calm", "<another>"]}, "traits.1: holds the template's <…>"),
+        ({"speaks": "<how they talk or type>"}, "speaks: holds the template's <…>"),
         ({"tried": ["She did not answer."]}, "tried.0: begins with 'She'"),
         ({"meets": ["It will pass.", "Cheer up.", "All is well."]}, "it would suit anyone"),
         ({"title": "a\u202eb"}, "the character U+202E is not allowed"),

@@ -63,6 +63,17 @@ def test_sheets_are_blind_hold_every_unrated_reply_once_and_two_anchors_each(sam
     assert (again / texts[0].name).read_text() == texts[0].read_text()
 
 
+def test_a_folder_that_holds_something_is_never_replaced_by_sheets(sample, tmp_path):
+    sheets = tmp_path / "sheets"
+    write_sheets(Corpus(sample), TRAIN, sheets)
+    write_ratings(sheets, "ann", [])
+    for taken in (sheets, sample):
+        before = sorted(taken.rglob("*"))
+        with pytest.raises(RecordingError, match=r"is not empty.*--out"):
+            write_sheets(Corpus(sample), TRAIN, taken)
+        assert sorted(taken.rglob("*")) == before
+
+
 def write_ratings(sheets, reader, lines):
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (sheets / "ratings" / f"{reader}.jsonl").write_text(text, encoding="utf-8")
@@ -88,6 +99,10 @@ def test_ratings_go_back_once_and_anchors_tell_how_strict_a_reader_was(sample, t
     shown = CliRunner().invoke(app, ["sheets", "read", str(sheets), str(sample)]).output
     assert "0 new ratings" in shown
     assert "anna: anchors -" in shown
+    rated = next(line for line in lines if read_key(sheets)[line["id"]]["recorded"] is None)
+    write_ratings(sheets, "anna", [rated | {"change": 3}])
+    with pytest.raises(RecordingError, match=r"anna.jsonl:1: gives \+3 where anna gave -2 before"):
+        read_sheets(sheets, sample)
 
 
 @pytest.mark.parametrize(
@@ -114,5 +129,5 @@ def test_a_wrong_line_is_named_and_nothing_is_written(change, says, sample, tmp_
 def test_a_corpus_with_nothing_to_rate_or_without_anchors_is_refused(sample, tmp_path):
     with pytest.raises(RecordingError, match="no unrated reply"):
         write_sheets(OWN, TRAIN, tmp_path / "sheets")
-    with pytest.raises(RecordingError, match="no moment rated of both"):
+    with pytest.raises(RecordingError, match="no moment with rated replies of rogers and nobody"):
         write_sheets(Corpus(sample), TRAIN, tmp_path / "sheets", anchors=("rogers", "nobody"))

@@ -159,6 +159,12 @@ def test_ratings_that_say_why_are_read_as_a_corpus(studio, tmp_path):
     assert ratings == [("Ann", 2, "So, so."), ("Bo", -3, "(nothing was noted)")]
     assert {name: reply.mean(name) for name in FACTORS} == FACTORS
     export([studio.folder], "corpus", tmp_path / "corpus")
+    text = (tmp_path / "corpus" / "ratings.jsonl").read_text()
+    added = text + text.splitlines()[0].replace('"Ann"', '"Cy"') + "\n"
+    (tmp_path / "corpus" / "ratings.jsonl").write_text(added)
+    with pytest.raises(RunError, match="holds 1 rating that the run does not"):
+        export([studio.folder], "corpus", tmp_path / "corpus")
+    assert (tmp_path / "corpus" / "ratings.jsonl").read_text() == added
     too_much = {**FACTORS, "gives": 5}
     assert "gives" in studio.refusal("rate", **whole, rater="Ann", turn=1, factors=too_much)
 

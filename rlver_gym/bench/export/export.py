@@ -22,7 +22,9 @@ from rlver_gym.bench.export.select_dialogues import (
 )
 from rlver_gym.bench.export.table import build_table_rows, write_table
 from rlver_gym.bench.export.user_rows import build_user_rows
+from rlver_gym.bench.folder import EPISODES, MANIFEST, RESPONSE_CACHE_FILE
 from rlver_gym.bench.opinions import read_capabilities
+from rlver_gym.bench.raters import RATINGS
 from rlver_gym.core.capabilities import JUDGEMENTS
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import RunError
@@ -69,6 +71,10 @@ class ExportOptions(Frozen):
     """Without metadata, for readers that refuse fields which they do not know."""
 
 
+_RECORDS = (EPISODES, MANIFEST, JUDGEMENTS, RATINGS, RESPONSE_CACHE_FILE)
+"""What a run's folder holds, and no export may take the place of."""
+
+
 def export(
     folders: Sequence[Path],
     to: Format,
@@ -102,6 +108,10 @@ def export(
     chosen = filter_records(records, wanted, singles)
     usual = {"hf": "hf", "table": "table.csv", "corpus": "corpus"}.get(to, f"{to}.jsonl")
     path = out or path_inside(folders[0], usual)
+    if path.name in _RECORDS and path.absolute().parent in {
+        folder.absolute() for folder in folders
+    }:
+        raise RunError(f"{path}: is the run's own record. Choose another file with --out.")
     if to == "corpus":
         ratings, left_out = write_corpus(runs[0], chosen.records, path)
         chosen = chosen._replace(left_out=chosen.left_out | left_out)

@@ -7,11 +7,13 @@ from typing import Any
 
 from rlver_gym.bench.export.files import CARD, MARK, format_jsonl, write_export
 from rlver_gym.bench.export.select_dialogues import Record
-from rlver_gym.bench.raters import read_lines
+from rlver_gym.bench.raters import RATINGS, read_lines
+from rlver_gym.corpora import recordings
 from rlver_gym.corpora.corpus import DialogueLine, Rating, Supporter
 from rlver_gym.environment.episode import Episode
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.field_errors import explain_invalid
+from rlver_gym.util.terminal import format_count
 
 _NO_THOUGHT = "(nothing was noted)"
 _README = f"""{MARK}
@@ -40,14 +42,30 @@ def write_corpus(run: Path, records: Sequence[Record], out: Path) -> tuple[int, 
             _dialogue_to_json(key, record.episode) for key, record in by_key.items()
         ],
         "moments.jsonl": [],
-        "ratings.jsonl": [rating.model_dump() for rating in said.values()],
+        RATINGS: [rating.model_dump() for rating in said.values()],
     }
+    _refuse_to_lose(out / RATINGS, {(rating.reply, rating.reader) for rating in said.values()})
     files = {name: format_jsonl(values) for name, values in lines.items()}
     files["supporters.json"] = json.dumps(_list_supporters(records), indent=1) + "\n"
     files[CARD] = _README.format(run=run.resolve().name, readers=f"{len(readers)} people")
     write_export(out, files)
     left_out = total - len(said)
     return len(said), {_LEFT_OUT: left_out} if left_out else {}
+
+
+def _refuse_to_lose(ratings: Path, kept: set[tuple[str, str]]) -> None:
+    """RunError when an earlier export holds ratings that came to it later, from readers' sheets."""
+    if not ratings.exists():
+        return
+    lost = sum(
+        (line.get("reply"), line.get("reader")) not in kept
+        for _, line in recordings.read_lines(ratings)
+    )
+    if lost:
+        raise RunError(
+            f"{ratings.parent}: holds {format_count(lost, 'rating')} that the run does not, and"
+            " would lose them. Choose another folder with --out."
+        )
 
 
 def _select_last_ratings(

@@ -13,6 +13,7 @@ from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.user import Scene
 from rlver_gym.library.personas import library
 from rlver_gym.users.llm import LLMOptions, RequestBuilder
+from rlver_gym.util.errors import RunError
 
 
 def build_user_rows(
@@ -24,6 +25,11 @@ def build_user_rows(
     shelf = library(personas)
     for record in records:
         episode = record.episode
+        if personas is None and record.split is None:
+            raise RunError(
+                f"the card of {episode.persona}, on which its rows stand, is the run's own. Name"
+                " the folder: --personas DIR"
+            )
         scene = Scene(shelf.get(episode.persona), env_card(episode.env), episode.seed)
         builder, dialogue = RequestBuilder("", LLMOptions(), scene), Dialogue(episode.opening)
         for number, turn in enumerate(episode.turns, 1):
