@@ -3,11 +3,11 @@
 from typing import Annotated
 
 import typer
-from rich.text import Text
+import yaml
 
 from rlver_gym.cli.options import AsJson, print_json
-from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
-from rlver_gym.util.terminal import SafeConsole
+from rlver_gym.core.cards import env_card, shipped_env_ids
+from rlver_gym.util.terminal import SafeConsole, print_text
 
 app = typer.Typer(help="The environments: every number of their protocols.", no_args_is_help=True)
 
@@ -36,11 +36,16 @@ def show(
     env: Annotated[str, typer.Argument(help="Environment id, or the path of an env card.")],
     as_json: AsJson = False,
 ) -> None:
-    """One environment's card: every field and what it is set to."""
+    """One environment's card: every field and what it is set to.
+
+    For a card of your own, write it to a file, give it another `id` and other numbers, and name the
+    file where an id is asked for: --env FILE.
+    """
     card = env_card(env)
     if as_json:
         print_json(card.model_dump(mode="json") | {"hash": card.hash})
         return
-    for name in (*EnvCard.model_fields, "hash"):
-        value = str(getattr(card, name)).strip()
-        SafeConsole().print(Text.assemble((f"{name:20s}", "bold"), value))
+    shown = yaml.safe_dump(
+        card.model_dump(mode="json"), allow_unicode=True, sort_keys=False, width=100
+    )
+    print_text(f"# hash {card.hash}\n{shown.rstrip()}")

@@ -9,6 +9,8 @@ import pytest
 from commands import run_command
 from hostile_cards import persona_folder
 
+from rlver_gym import env_card
+
 RLVER = [sys.executable, "-m", "rlver_gym"]
 PERSONA = "noor-missed-evening"
 LLM_BENCH = ("bench", "--user", "openai:m")
@@ -161,7 +163,12 @@ def test_personas_and_envs_can_be_read(tmp_path):
     assert {card["id"] for card in json.loads(rlver("envs", "list", "--json").stdout)} >= {
         "RLVER-Empathy-v0"
     }
-    assert "nine" in rlver("envs", "show", "SAGE-Sentient-v0").stdout
+    shown = rlver("envs", "show", "SAGE-Sentient-v0").stdout
+    assert "nine" in shown
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(shown, encoding="utf-8")
+    assert env_card(mine) == env_card("SAGE-Sentient-v0")
+    assert rlver("envs", "show", str(mine)).stdout == shown
     (tmp_path / "people").mkdir()
     (tmp_path / "people" / "x.yaml").write_text("id: x", encoding="utf-8")
     done = rlver("personas", "check", str(tmp_path / "people" / "x.yaml"), code=1)
