@@ -4,12 +4,21 @@ import re
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 from pydantic import Field
 
 from rlver_gym.core.languages import Language
-from rlver_gym.core.persona import HiddenNeed, Person, Persona, Situation, Slug, Split, SplitChoice
+from rlver_gym.core.persona import (
+    SPLITS,
+    HiddenNeed,
+    Person,
+    Persona,
+    Situation,
+    Slug,
+    Split,
+    SplitChoice,
+)
 from rlver_gym.library.expand import Expanded, expand_lean_card, expand_library_person, expand_story
 from rlver_gym.library.lean import LeanCard, LibraryPerson, Story
 from rlver_gym.library.profiles import read_profiles
@@ -124,6 +133,11 @@ class PersonaLibrary:
             if (split in ("all", pairing.split) or pairing.id in self._free)
             and need in (None, pairing.need)
         )
+
+    def split_of(self, persona_id: str, asked: str | None) -> Split:
+        """The split that somebody is in, or was drawn for: cards without one are in the `asked`."""
+        is_free = persona_id in self._free and asked in SPLITS
+        return cast(Split, asked) if is_free else self.pairings[persona_id].split
 
     def get(self, persona_id: str) -> Persona:
         """The persona of that id; UnknownName lists near matches, CardError says what is wrong with

@@ -57,9 +57,10 @@ def find_lean_card_problems(card: LeanCard) -> Iterator[tuple[tuple[str | int, .
     everything = [*card.spoken(), *((("meets", at), line) for at, line in enumerate(card.meets))]
     for field in ("name", "work", "title"):
         everything += [((field,), getattr(card, field, ""))]
-    manner = [(("speaks",), card.speaks), (("home",), card.home or "")]
+    # a story alone has no person
+    manner = [((field,), getattr(card, field, None) or "") for field in ("speaks", "home")]
     for field in ("traits", "interests"):
-        manner += [((field, at), line) for at, line in enumerate(getattr(card, field))]
+        manner += [((field, at), line) for at, line in enumerate(getattr(card, field, ()))]
     unwritten = [place for place, line in (*everything, *manner) if _PLACEHOLDER.search(line)]
     if unwritten:
         yield from (

@@ -363,6 +363,18 @@ def test_personas_to_choose_or_report_with_are_not_exported_without_a_word(tmp_p
     )
 
 
+def test_a_card_without_a_split_is_in_the_one_that_it_was_asked_for_in(tmp_path):
+    card, run = ROOT / "examples" / "people" / "ruth-and-the-choir.yaml", tmp_path / "run"
+    few = ("--personas", str(card), "--agent", "comfort", "--seeds", "1", "--split", "train")
+    invoke_well("bench", *few, "--out", str(run))
+    named = ("export", str(run), "--to", "sft", "--personas", str(card))
+    assert "replies" in invoke_well(*named, "--split", "train")
+    with pytest.raises(RunError, match="not with demo personas"):
+        filter_records(read_records([run], str(card)).records, DialogueFilter(split="demo"))
+    with pytest.raises(RunError, match=r"Name the folder: --personas DIR"):
+        export([run], "user")
+
+
 def test_what_is_no_run_is_named(tmp_path):
     with pytest.raises(RunError, match="the folder of a run"):
         export([tmp_path], "sft")

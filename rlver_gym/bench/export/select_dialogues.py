@@ -149,4 +149,6 @@ def _read_persona_splits(folder: Path, personas: str | None) -> Mapping[str, str
     if manifest and not shipped and personas is None:
         return {}
     cards = library(LIBRARY if shipped and cards_of_run else None if shipped else personas)
-    return {persona_id: pairing.split for persona_id, pairing in cards.pairings.items()}
+    parts = [x for x in map(manifest.get, ("plan", "env_card")) if isinstance(x, dict)]
+    asked = next(filter(None, (part.get("split") for part in parts)), None)
+    return {persona_id: cards.split_of(persona_id, asked) for persona_id in cards.pairings}
