@@ -140,6 +140,6 @@ def test_a_model_reads_each_dialogue_in_one_request_and_is_paid_once(own_folder)
 
 
 def test_a_folder_that_cannot_be_written_is_named_before_anything_is_asked(folder):
-    done = rescore(folder, "openai:any", "--out", "nowhere")
+    done = rescore(folder, "openai:any", "--out", "/proc/nowhere")
     assert done.returncode == 2
-    assert "nowhere: cannot be written to" in " ".join(done.stderr.split())
+    assert "/proc/nowhere: cannot be written" in " ".join(done.stderr.split())
