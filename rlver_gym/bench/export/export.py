@@ -108,9 +108,7 @@ def export(
     chosen = filter_records(records, wanted, singles)
     usual = {"hf": "hf", "table": "table.csv", "corpus": "corpus"}.get(to, f"{to}.jsonl")
     path = out or path_inside(folders[0], usual)
-    if path.name in _RECORDS and path.absolute().parent in {
-        folder.absolute() for folder in folders
-    }:
+    if path.name in _RECORDS and path.parent.resolve() in map(Path.resolve, folders):
         raise RunError(f"{path}: is the run's own record. Choose another file with --out.")
     if to == "corpus":
         ratings, left_out = write_corpus(runs[0], chosen.records, path)
