@@ -111,11 +111,11 @@ def make_appraisers(
     if asked := list(filter(uses_server, names)):
         with convert_write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-    if asked and not os.access(folder, os.W_OK):
-        raise RunError(
-            f"{folder}: cannot be written to, and what {asked[0]} answers would be lost. Give"
-            " another place (rescore: --out)."
-        )
+        if not os.access(folder, os.W_OK):
+            raise RunError(
+                f"{folder}: cannot be written to, and what {asked[0]} answers would be lost. Give"
+                " another place (rescore: --out)."
+            )
     cache = {"response_cache": path_inside(folder, cache_name)}
     made = {
         name: make_user(

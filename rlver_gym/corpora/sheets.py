@@ -21,7 +21,7 @@ from rlver_gym.corpora.sheet_text import SheetDialogues, SheetMoment, SheetPart,
 from rlver_gym.util.errors import RecordingError
 from rlver_gym.util.field_errors import explain_invalid
 from rlver_gym.util.files import read_text
-from rlver_gym.util.folders import write_folder
+from rlver_gym.util.folders import is_taken, write_folder
 from rlver_gym.util.frozen import JsonObject, Name
 from rlver_gym.util.groups import group
 
@@ -67,7 +67,7 @@ def write_sheets(
             f"the recorded corpus holds no moment with rated replies of {' and '.join(anchors)},"
             " which tell how strict a reader is. Name recordings/en/train of the clone."
         )
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+    if is_taken(out):
         raise RecordingError(f"{out} is not empty. Choose another folder with --out.")
     chance.shuffle(todo)
     chance.shuffle(known)

@@ -28,7 +28,7 @@ from rlver_gym.environment.session import (
     count_cut_chars,
 )
 from rlver_gym.library.personas import library
-from rlver_gym.users import SentientUser, make_user, takes_options
+from rlver_gym.users import SentientUser, explain_no_options, make_user
 from rlver_gym.util.errors import CardError, DialogueError, ResetNeeded, UnknownName
 from rlver_gym.util.secret_words import find_secret
 from rlver_gym.util.terminal import SafeConsole
@@ -156,8 +156,9 @@ class EmpathyEnv(DialogueEnv):
         named = {"user": user, "persona": persona, "personas": personas, **options}
         refuse_secrets(named, "the environment's spec", _MAKE_USER)
         asked = "embedded" if user is None else user
-        if not takes_options(asked):
-            _check_arguments(asked, options)
+        if options and (why := explain_no_options(asked)):
+            known = f"{', '.join(_ARGUMENTS)}; {why}"
+            raise UnknownName.of("option", next(iter(options)), _ARGUMENTS, known)
         self.user = make_user(asked, **options)
         if not isinstance(self.user, SentientUser):
             raise UnknownName.of(
@@ -314,19 +315,6 @@ def _check_random_state(generator: np.random.Generator, state: Any) -> Any:
 
 _ARGUMENTS = "user split persona personas info on_failure render_mode url card".split()
 """Of `gym.make`, as the signatures of EmpathyEnv and make_env have them."""
-
-
-def _check_arguments(user: str | SentientUser, options: Mapping[str, Any]) -> None:
-    """What is no argument is an option of the user, and this one takes none."""
-    for name in options:
-        kind = user if isinstance(user, str) else getattr(user, "kind", "object")
-        raise UnknownName.of(
-            "option",
-            name,
-            _ARGUMENTS,
-            f"{', '.join(_ARGUMENTS)}; the user {kind!r} takes no options of its own, such as"
-            ' base_url and samples of user="openai:MODEL".',
-        )
 
 
 _MAKE_USER = ", or make the user first: user=make_user('openai:MODEL', api_key=...)"

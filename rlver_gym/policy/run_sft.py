@@ -55,7 +55,7 @@ from rlver_gym.policy.sft_config import SftConfig, make_sft_config
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import TrainingError
 from rlver_gym.util.files import read_text
-from rlver_gym.util.folders import write_folder
+from rlver_gym.util.folders import is_taken, write_folder
 from rlver_gym.util.json_lines import append_lines
 from rlver_gym.util.json_text import parse_json
 from rlver_gym.util.progress import progress_bar
@@ -129,11 +129,11 @@ def _count_longest_reply(trajectories: Sequence[Trajectory]) -> int:
 def _open_folder(out: Path, settings: dict[str, Any], resume: bool) -> Iterator[Path]:
     """The draft that takes the folder's place at the end. TrainingError for other contents."""
     with write_folder(out, TrainingError) as draft:
-        is_taken = out.exists() and not (out.is_dir() and not any(out.iterdir()))
-        if is_taken and not resume:
+        is_other = is_taken(out)
+        if is_other and not resume:
             hint = " or go on with --resume" if (out / SETTINGS).exists() else ""
             raise TrainingError(f"{out} is not empty. Choose another folder with --out{hint}.")
-        if is_taken:
+        if is_other:
             _refuse_others(out, settings)
         yield draft
 

@@ -36,8 +36,9 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
     samples; "module:Name" for a class of your own, made with these options. UnknownName when there
     is no such user or option, CardError when options cannot be used.
     """
+    if options and (why := explain_no_options(user)):
+        raise UnknownName(f"there is no option {next(iter(options))!r}: {why}")
     if not isinstance(user, str):
-        _refuse_options(getattr(user, "kind", "object"), options)
         return user
     check_user_name(user)
     if model := get_chat_model(user):
@@ -49,7 +50,6 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
         asked, settings = sort_options(model, options)
         return LLMUser(connect(locate_server(user, settings)), model, asked)
     if user in PLAIN_USERS:
-        _refuse_options(user, options)
         return PLAIN_USERS[user]()
     kind, _, rest = user.partition(":")
     if kind == "reader":
@@ -81,17 +81,15 @@ def is_shipped_user(user: str) -> bool:
     return user in (*PLAIN_USERS, "reader") or uses_server(user)
 
 
-def takes_options(user: str | SentientUser) -> bool:
-    """Whether `make_user` passes options on to it."""
-    return isinstance(user, str) and user not in PLAIN_USERS
-
-
-def _refuse_options(user: str, options: dict[str, Any]) -> None:
-    for name in options:
-        raise UnknownName(
-            f"there is no option {name!r}: the user {user!r} takes no options of its own, such as"
-            ' base_url and samples of user="openai:MODEL".'
-        )
+def explain_no_options(user: str | SentientUser) -> str:
+    """Why nothing is an option of that user; "" where `make_user` passes options on to it."""
+    if isinstance(user, str) and user not in PLAIN_USERS:
+        return ""
+    name = user if isinstance(user, str) else getattr(user, "kind", "object")
+    return (
+        f"the user {name!r} takes no options of its own, such as base_url and samples of"
+        ' user="openai:MODEL".'
+    )
 
 
 def _make_own_user(user: str, options: dict[str, Any]) -> SentientUser:

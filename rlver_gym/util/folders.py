@@ -46,6 +46,11 @@ def write_folder(path: Path, error: MakeError) -> Iterator[Path]:
     shutil.rmtree(old, ignore_errors=True)
 
 
+def is_taken(path: Path) -> bool:
+    """Whether something is there that writing a folder would lose: all but an empty folder."""
+    return path.exists() and not (path.is_dir() and not any(path.iterdir()))
+
+
 def _move_back(old: Path, path: Path) -> None:
     if old.exists() and not path.exists():
         old.rename(path)

@@ -10,6 +10,7 @@ from rlver_gym.bench.export.rows import Row
 from rlver_gym.util.atomic import convert_write_errors, write_atomically
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.files import path_inside, read_text
+from rlver_gym.util.folders import is_taken
 
 CARD = "README.md"
 MARK = "<!-- written by rlver-gym export -->"
@@ -55,7 +56,7 @@ def write_export(folder: Path, files: Mapping[str, str]) -> None:
 def _list_earlier_export(folder: Path) -> set[str]:
     """The files that its card names. RunError for a folder that is no earlier export."""
     card = folder / CARD
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+    if not is_taken(folder):
         return set()
     text = read_text(card, max_bytes=_MAX_CARD_BYTES) if card.is_file() else ""
     if MARK not in text:
