@@ -1,13 +1,13 @@
 """What choosing the best of several replies by a user gains, by those who rated the replies.
 
-python research/choose_best.py BASE [--read] CORPUS...
+python research/choose_best.py BASE [--head HEAD.npz] [--read] CORPUS...
 
-CORPUS is a folder of recordings/en/samples, such as `test`; BASE is what the reader's head was made
-for, a folder or a hub name. Where a policy has at least four rated replies at a moment: the change
-of the reply that a user feels most of, minus the mean change of all, in points a reply; where
-several are felt equally, their mean. Blind readers of a part of a payer's corpus stand in
-`research/run/read-CORPUS.jsonl`: with `--read` only the moments that they saw, by them. 95 % over
-people, each of whom counts as much.
+CORPUS is a folder of recordings/en/samples, such as `test`; BASE is what the reader's head, the
+shipped one or HEAD, was made for: a folder or a hub name. Where a policy has at least four rated
+replies at a moment: the change of the reply that a user feels most of, minus the mean change of
+all, in points a reply; where several are felt equally, their mean. Blind readers of a part of a
+payer's corpus stand in `research/run/read-CORPUS.jsonl`: with `--read` only the moments that they
+saw, by them. 95 % over people, each of whom counts as much.
 """
 
 import argparse
@@ -90,11 +90,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("base")
     parser.add_argument("corpora", nargs="+")
+    parser.add_argument("--head")
     parser.add_argument("--read", action="store_true")
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float32"])
     asked = parser.parse_args()
     users = {"embedded": make_user("embedded")}
-    users["reader"] = make_user("reader", base=asked.base, dtype=asked.dtype)
+    users["reader"] = make_user(
+        f"reader:{asked.head}" if asked.head else "reader", base=asked.base, dtype=asked.dtype
+    )
     for name in asked.corpora:
         choices = list_choices(name, asked.read)
         felt: dict[str, list[np.ndarray]] = {user: [] for user in users}
