@@ -2,7 +2,6 @@
 
 import json
 from copy import deepcopy
-from typing import Any
 
 from hostile_server import Mode
 
@@ -18,10 +17,6 @@ COMPLETION = {
 }
 GOOD = json.dumps(COMPLETION).encode()
 MIB = 1 << 20
-
-
-Variant = tuple[Any, ...]
-"""A name, and the steps of a mode that does the same every time."""
 
 
 def modes(group, variants):

@@ -26,7 +26,6 @@ sys.path.insert(0, "examples")
 
 from sb3_strategies import DIALOGUES_AT_ONCE, GAMMA, RECIPE  # pyright: ignore[reportMissingImports]
 
-WORLDS = ("moderate", "challenging", "adaptive")
 TESTED = {
     "moderate": "RLVER-Empathy-v0",
     "challenging": "RLVER-Challenging-v0",

@@ -39,11 +39,6 @@ class Score(NamedTuple):
     def failed_by_user(self) -> int:
         return self.failed - self.failed_by_agent
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether every dialogue came to an end, so that the mean is the bound."""
-        return not (self.failed or self.missing)
-
 
 def score_agents(episodes: Sequence[Episode], planned: Planned | None = None) -> list[Score]:
     """One score an agent, the best at worst first. `planned`: for what is missing."""

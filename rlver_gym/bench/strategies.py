@@ -38,9 +38,11 @@ STRATEGIES = {
     "suggestion": _ClassifierAgreement(0.59, 0.37),
 }
 """Those of ESC (arXiv:2106.01144) that are labelled precisely enough (`research/strategies`)."""
+_PRECISIONS, _RECALLS = zip(*STRATEGIES.values(), strict=True)
 _NOTES = (
-    "Labels are made from the words of English turns (precision 0.59 to 0.95, recall 0.37 to 0.96"
-    " on 300 turns that a language model labelled): shares are too low where recall is.",
+    f"Labels are made from the words of English turns (precision {min(_PRECISIONS)} to"
+    f" {max(_PRECISIONS)}, recall {min(_RECALLS)} to {max(_RECALLS)} on 300 turns that a language"
+    " model labelled): shares are too low where recall is.",
     "Stickiness: how probably a strategy is used again in the next turn, the mean over strategies."
     " Turns with a strategy differ from those without in more than the strategy.",
 )

@@ -94,7 +94,7 @@ class EnvCard(HashedCard):
                 " version."
             )
 
-    def outcome(self, emotion: int, turn: int) -> Outcome | None:
+    def outcome(self, emotion: float, turn: int) -> Outcome | None:
         """How the dialogue has ended after `turn` turns at this emotion; None when it goes on."""
         if emotion >= self.content_at:
             return Outcome.CONTENT
@@ -102,7 +102,7 @@ class EnvCard(HashedCard):
             return Outcome.LEFT
         return Outcome.OUT_OF_TURNS if turn >= self.turns else None
 
-    def is_end(self, emotion: int) -> bool:
+    def is_end(self, emotion: float) -> bool:
         """Whether the user leaves at this emotion, content or not."""
         return self.outcome(emotion, 0) in (Outcome.CONTENT, Outcome.LEFT)
 
@@ -111,7 +111,7 @@ class EnvCard(HashedCard):
         emotion = float(self.start)
         for change in changes:
             emotion = min(MAX_EMOTION, max(MIN_EMOTION, emotion + change))
-            if emotion < self.leave_below or emotion >= self.content_at:
+            if self.is_end(emotion):
                 break
         return emotion
 

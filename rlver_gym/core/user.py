@@ -110,11 +110,9 @@ class ReadsAhead(Protocol):
 class ReadsDialogues(Protocol):
     """A user that appraises a recorded dialogue at once."""
 
-    def appraise_dialogue(self, scene: Scene, dialogue: Dialogue) -> list[Appraisal]:
+    async def aappraise_dialogue(self, scene: Scene, dialogue: Dialogue) -> list[Appraisal]:
         """What each utterance did, in order, from the card's start, and anew after an end."""
         ...
-
-    async def aappraise_dialogue(self, scene: Scene, dialogue: Dialogue) -> list[Appraisal]: ...
 
 
 def appraise_many(user: SentientUser, moments: Sequence[Moment]) -> list[Appraisal]:

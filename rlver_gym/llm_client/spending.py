@@ -43,12 +43,6 @@ class Spending:
             self._check_budget(first)
             self._count(Spent(calls=int(first), attempts=1))
 
-    def add(self, spent: Spent) -> None:
-        """Count what another process has spent. BudgetSpent when nothing is left after that."""
-        with self._lock:
-            self._count(spent)
-            self._check_budget(first=True)
-
     def tokens(self, prompt: int, completion: int, *, is_estimate: bool = False) -> None:
         with self._lock:
             self._count(Spent(0, 0, prompt, completion, int(is_estimate)))

@@ -6,6 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from rlver_gym.corpora.corpus import (
+    DIALOGUES,
+    MOMENTS,
+    SUPPORTERS,
     Candidate,
     Corpus,
     DialogueTurn,
@@ -20,7 +23,7 @@ from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.sampler import ModelSampler, Prompt, Sampling
 from rlver_gym.policy.rated import group_by_moment
 from rlver_gym.util.errors import TrainingError
-from rlver_gym.util.folders import write_folder
+from rlver_gym.util.folders import is_taken, write_folder
 
 _AT_ONCE = 64
 """Replies that are drawn side by side."""
@@ -53,7 +56,7 @@ def write_samples(
     """Draw so many replies at each moment and write them as a corpus without ratings; yields how
     many moments are done. TrainingError for a model that cannot be used or a folder that is taken.
     """
-    if out.exists():
+    if is_taken(out):
         raise TrainingError(f"{out} is there already. Choose another folder with --out.")
     told = ReplyConfig.read(Path(model).expanduser())
     prompt = told.system if system is None else system
@@ -74,9 +77,9 @@ def write_samples(
         brief = f"the model {model}, temperature {temperature:g}, told: {prompt}"
         who = Supporter(name=name, split=split, kind="machine", brief=brief[:2_000])
         files = {
-            "moments.jsonl": "".join(f"{line.model_dump_json()}\n" for line in lines),
-            "supporters.json": f"[{who.model_dump_json()}]\n",
-            "dialogues.jsonl": "",
+            MOMENTS: "".join(f"{line.model_dump_json()}\n" for line in lines),
+            SUPPORTERS: f"[{who.model_dump_json()}]\n",
+            DIALOGUES: "",
             "ratings.jsonl": "",
         }
         for file, text in files.items():

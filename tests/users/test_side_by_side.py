@@ -124,7 +124,8 @@ def test_a_whole_dialogue_is_one_request_whose_emotion_begins_anew_after_an_end(
     turns = tuple(Turn(text, Appraisal(0, "", ()), 40, 0.0, None, "So.") for text in said)
     answer = judged(**{"1": -12, "3": -9, "4": -9, "5": 3, "6": 30})
     chat = ScriptedChat([answer])
-    found = LLMUser(chat, "m").appraise_dialogue(Scene(persona, card, 0), Dialogue("Hi.", turns))
+    whole = Scene(persona, card, 0), Dialogue("Hi.", turns)
+    found = asyncio.run(LLMUser(chat, "m").aappraise_dialogue(*whole))
     assert [x.change for x in found] == [-10, -10, -9, -9, 3, 10]
     (request,) = chat.requests
     numbered = {x["number"]: x["text"] for x in state_in(request)["conversation"] if "number" in x}

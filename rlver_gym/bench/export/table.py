@@ -31,8 +31,7 @@ def build_table_rows(
         {name for run in judged.values() for scores in run.values() for name in scores}
     )
     for run, split, episode in records:
-        key = f"{episode.agent}/{episode.persona}/{episode.seed}"
-        marks = judged.get(run, {}).get(key, {})
+        marks = judged.get(run, {}).get(str(episode.key), {})
         lines = [episode.opening]
         for number, turn in enumerate(episode.turns, 1):
             used = label_turn(turn.utterance, lines)

@@ -63,8 +63,8 @@ def find_void(moment: Moment) -> Contribution | None:
 def find_rules(moment: Moment) -> tuple[list[Contribution], float]:
     """The rules that hold for an utterance that can be weighed, and how much of it is garble."""
     heard, before = moment.heard, moment.utterances
-    hurts = [act for act in ("insult", "threat", "meta", "blame", "minimise") if act in heard.acts]
-    costs, garble = [_cost(act, ACT_IN_WORDS[act]) for act in hurts], 0.0
+    costs = [_cost(act, words) for act, words in ACT_IN_WORDS.items() if act in heard.acts]
+    garble = 0.0
     lines = {line for utterance in before for line in utterance.lines}
     again = [sentence.text for sentence in heard.sentences if hash(sentence.words) in lines]
     if again:

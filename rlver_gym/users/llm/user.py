@@ -68,9 +68,6 @@ class LLMUser:
     def appraise_many(self, moments: Sequence[Moment]) -> list[Appraisal]:
         return wait_for(self.aappraise_many(moments))
 
-    def appraise_dialogue(self, scene: Scene, dialogue: Dialogue) -> list[Appraisal]:
-        return wait_for(self.aappraise_dialogue(scene, dialogue))
-
     async def aopen(self, scene: Scene, emotion: int) -> str:
         """The opening of the card as this person would say it; with `opening="card"` its own words,
         where it has any in the language spoken, and with `speaker="embedded"` that user's.
