@@ -6,7 +6,12 @@ from typing import Any
 from rlver_gym.bench.by_persona import measure_training_signal, tabulate_training_signal
 from rlver_gym.bench.compare import Comparison
 from rlver_gym.bench.flagged import format_alerts
-from rlver_gym.bench.noise import measure_noise
+from rlver_gym.bench.noise import (
+    measure_noise,
+    measure_spread_over_runs,
+    tabulate_seed_noise,
+    tabulate_shift,
+)
 from rlver_gym.bench.opinions import Opinions, read_capabilities, read_opinions, tabulate_opinions
 from rlver_gym.bench.score import score_to_json
 from rlver_gym.bench.strategies import analyse_strategies, tabulate_strategies
@@ -20,6 +25,10 @@ from rlver_gym.util.interval import Interval, bootstrap, format_estimate
 from rlver_gym.util.json_text import to_plain
 from rlver_gym.util.terminal import escape_markdown
 
+PROTOCOLS_DIFFER = (
+    "Runs of different protocols (env card, user, people or seeds): one table each, since a rank"
+    " across them would mean nothing."
+)
 Marks = dict[str, dict[str, Interval]]
 _JUDGE_NOTE = (
     "From 1 to 5, with 95 % intervals over personas, by whoever judged (rlver-gym judge): an"
@@ -73,9 +82,11 @@ def render_markdown(
     comparisons: Sequence[Comparison], verdicts: Sequence[Verdict], *, by_persona: bool
 ) -> str:
     """The report as Markdown, what is known of the runs last."""
-    lines = [
-        line for comparison in comparisons for line in _render_comparison(comparison, by_persona)
-    ]
+    lines = [PROTOCOLS_DIFFER, ""] if len(comparisons) > 1 else []
+    for comparison in comparisons:
+        lines += _render_comparison(comparison, by_persona)
+    if shift := measure_spread_over_runs(comparisons):
+        lines += _render_table(tabulate_shift(shift))
     lines += ["\n## What was recomputed\n"] if verdicts else []
     lines += [
         f"- {'**' if is_alarm else ''}{escape_markdown(text)}{'**' if is_alarm else ''}"
@@ -97,6 +108,8 @@ def _render_comparison(comparison: Comparison, by_persona: bool) -> Iterator[str
         Table("by hidden need", need_rows(ranked)),
         *tabulate_strategies(analyse_strategies(episodes)),
     ]
+    if noise := measure_noise(comparison):
+        tables.append(tabulate_seed_noise(noise, ranked))
     if marks:
         rows = _build_judge_score_rows(marks)
         tables.append(Table("capabilities, in a judge's opinion", rows, [_JUDGE_NOTE]))

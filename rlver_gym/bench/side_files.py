@@ -21,6 +21,7 @@ _DIALOGUES = {
     BRANCHES: ("dialogue",), PREFERENCES: ("left", "right"),
 }  # fmt: skip
 """In which fields a line of each file names dialogues."""
+SIDE_FILES = (OPINIONS, *_DIALOGUES)
 
 
 class SideFile(NamedTuple):
@@ -34,7 +35,7 @@ class SideFile(NamedTuple):
 def check_side_files(folder: Path, episodes: Iterable[Episode]) -> Iterator[SideFile]:
     """Those that are there, each against the dialogues of the run that count."""
     by_key = {str(episode.key): episode for episode in episodes}
-    for name in (OPINIONS, *_DIALOGUES):
+    for name in SIDE_FILES:
         try:
             if path_inside(folder, *name.split("/")).exists():
                 yield SideFile(name, _find_problem(folder, name, by_key))

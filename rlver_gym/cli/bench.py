@@ -61,6 +61,7 @@ from rlver_gym.cli.servers import (
 )
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.alarms import AnomalyReport, check_episodes
+from rlver_gym.llm_client.connect import spending
 from rlver_gym.llm_client.settings import ChatSettings, locate_server
 from rlver_gym.studio.page import write_page
 from rlver_gym.util.atomic import write_atomically
@@ -187,8 +188,8 @@ def bench(
         users = make_readers(plan, folder, meant.reference)
         _announce_cost_and_confirm(bench_run, meant, yes)
         held = _run_missing_cases(bench_run)
-        spent = _list_spending(bench_run)
         evidence = read_again(plan, folder, users, meant)
+        spent = _list_spending(bench_run, meant.readers)
         report = write_page([folder])
     episodes, opinions = evidence.records.episodes, evidence.opinions
     failed = count_failures(episodes)
@@ -275,9 +276,13 @@ def _exit_code(
     return SOME_FAILED if failed and not (allow_failures or is_bound) else 0
 
 
-def _list_spending(bench_run: Run) -> list[str]:
-    """What servers were asked for now, a line each, and what the response cache holds by now."""
-    lines = [spending.summary() for spending in bench_run.spending]
+def _list_spending(bench_run: Run, readers: Sequence[str] = ()) -> list[str]:
+    """What servers were asked for now, a line each, those of who read again too, and what the
+    response cache holds by now.
+    """
+    read = [spending(locate_server(name, bench_run.plan.chat)) for name in readers]
+    servers = {id(server): server for server in (*bench_run.spending, *read)}
+    lines = [server.summary() for server in servers.values()]
     if not lines or not bench_run.has_earlier_answers:
         return lines
     paid = read_response_cache_spending(bench_run.chat.response_cache)

@@ -17,6 +17,7 @@ from rlver_gym.bench.calibrate import (
     read_places,
     summarise,
 )
+from rlver_gym.bench.folder import find_response_cache
 from rlver_gym.cli.options import AsJson, print_json
 from rlver_gym.cli.report import ask_all
 from rlver_gym.cli.servers import (
@@ -35,7 +36,7 @@ from rlver_gym.util.interval import Interval
 from rlver_gym.util.json_text import to_plain
 from rlver_gym.util.terminal import SafeConsole
 
-_CACHE, _RESULT = "response_cache.sqlite", "calibration.json"
+_RESULT = "calibration.json"
 _VERDICTS = {
     "pay": "It may pay a learner, and rank agents.",
     "rank": "It may rank agents. It may not pay a learner: what it tells apart within a dialogue is"
@@ -82,8 +83,7 @@ def calibrate(
     name = require_chat_model("--user", user, fitted)
     folder = out or Path("runs") / f"calibrate-{name.replace('/', '-')}"
     folder.mkdir(parents=True, exist_ok=True)
-    cache = path_inside(folder, _CACHE)
-    given = {"response_cache": cache, **parse_user_options(user_option)}
+    given = {"response_cache": find_response_cache(folder), **parse_user_options(user_option)}
     options, settings = sort_options(name, given)
     judge, places = LLMUser(connect(settings), name, options), read_places(replies)
     asked = [place for place in places for _ in range(TIMES_A_MOMENT if place.is_moment else 1)]

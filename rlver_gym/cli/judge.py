@@ -29,9 +29,8 @@ from rlver_gym.cli.report import ask_all, recorded_dialogues
 from rlver_gym.cli.servers import parse_user_options, require_chat_model
 from rlver_gym.core.capabilities import AXES, DIMENSIONS
 from rlver_gym.llm_client.connect import connect, spending
-from rlver_gym.llm_client.settings import locate_server
 from rlver_gym.users.llm import LLMOptions, sort_options
-from rlver_gym.util.atomic import write_atomically
+from rlver_gym.util.atomic import convert_write_errors, write_atomically
 from rlver_gym.util.errors import CardError, RunError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.terminal import SafeConsole, format_count
@@ -81,10 +80,12 @@ def judge(
         raise CardError(
             f"--judge-option {other[0]} is for users. See --help for what a judge takes."
         )
+    with convert_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     cache = path_inside(folder, JUDGE_CACHE)
     asked = {"response_cache": cache, **asked, "samples": samples}
     options, settings = sort_options(name, asked)
-    who = Judge(connect(locate_server(model, settings)), name, options, seed)
+    who = Judge(connect(settings), name, options, seed)
     judged = ask_judge(who, dialogues, settings.concurrency)
     path, marks = write_judgements(folder, who, judged), summarise_marks(judged, name)
     picture = path_inside(folder, "coordinate.svg")

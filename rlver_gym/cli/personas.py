@@ -21,7 +21,7 @@ from rlver_gym.library.personas import (
     shipped_personas_folder,
 )
 from rlver_gym.llm_client.connect import connect
-from rlver_gym.llm_client.settings import ChatSettings, resolve_settings
+from rlver_gym.llm_client.settings import ChatSettings, locate_server
 from rlver_gym.people.card_check import check_cards
 from rlver_gym.people.generate import Kind, Writer
 from rlver_gym.people.lean_profiles import convert_profile_to_lean_card
@@ -54,9 +54,7 @@ def list_(
 ) -> None:
     """All personas: who, in which situation, with which hidden need."""
     shelf = library(personas)
-    ids = shelf.ids(split, need)
-    if panel is not None:
-        ids = draw_panel(shelf, split, panel)
+    ids = shelf.ids(split, need) if panel is None else draw_panel(shelf, split, panel, need)
     chosen = [shelf.pairings[persona_id] for persona_id in ids]
     if as_json:
         print_json(chosen)
@@ -240,13 +238,11 @@ def generate(
     name = require_chat_model("--model", model)
     lines = [line.strip() for _, line in read_lines(topics, error=CardError) if line.strip()][:n]
     folder.mkdir(parents=True, exist_ok=True)
-    settings = resolve_settings(
-        ChatSettings(base_url=base_url, response_cache=folder / "generate_cache.sqlite")
-    )
-    writer = Writer(connect(settings), name, folder, split)
+    settings = ChatSettings(base_url=base_url, response_cache=folder / "generate_cache.sqlite")
+    writer = Writer(connect(locate_server(model, settings)), name, folder, split)
     left = writer.list_missing(kind, lines)
     console, written = SafeConsole(), 0
-    for card in writer.write(kind, left):
+    for card in writer.write(kind, lines):
         written += card.path is not None
         said = f"{card.path or 'left out'}: {card.topic}{card.problem and ': '}{card.problem}"
         console.print_line(one_line(said, max_chars=400))

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from rlver_gym.bench.folder import RESPONSE_CACHE_FILE
 from rlver_gym.bench.rate import list_unrated_places, rate_places
 from rlver_gym.bench.table import Table
 from rlver_gym.cli.options import exit_if_any_skipped
@@ -29,7 +30,6 @@ from rlver_gym.util.terminal import SafeConsole, format_count
 app = typer.Typer(
     help="Blind rating sheets of replies, and readers' ratings back.", no_args_is_help=True
 )
-_CACHE = "response_cache.sqlite"
 Replies = Annotated[Path, typer.Argument(help="A corpus (research/corpus.md), as sample writes.")]
 
 
@@ -98,8 +98,8 @@ def rate(
     """
     places, options = list_unrated_places(Corpus(corpus)), parse_user_options(user_option)
     # a request that failed before the command was stopped is made again
-    _forget_answers(corpus / _CACHE, lambda row: row.answer is None)
-    users = make_appraisers([user], options, corpus, _CACHE)
+    _forget_answers(corpus / RESPONSE_CACHE_FILE, lambda row: row.answer is None)
+    users = make_appraisers([user], options, corpus, RESPONSE_CACHE_FILE)
     sizes = [(len(place.replies), place.excerpt.replies is not None) for place in places]
     announce_cost(users, sizes, options, yes)
     rated = ask_all(rate_places(users[user], places), "rating", len(places))
@@ -110,7 +110,7 @@ def rate(
     _print_levels(corpus)
     failed = [(place.id, place.failure) for place in rated if place.failure]
     if failed:
-        _forget_answers(corpus / _CACHE, lambda _: True)
+        _forget_answers(corpus / RESPONSE_CACHE_FILE, lambda _: True)
     exit_if_any_skipped(failed)
 
 

@@ -20,7 +20,7 @@ from rlver_gym.bench.noise import (
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import Recorded, read_dialogues
 from rlver_gym.bench.score import Score
-from rlver_gym.bench.sections import render_markdown, sections_to_json
+from rlver_gym.bench.sections import PROTOCOLS_DIFFER, render_markdown, sections_to_json
 from rlver_gym.bench.strategies import STRATEGIES, analyse_strategies, tabulate_strategies
 from rlver_gym.bench.table import Columns, Table, build_score_rows, need_rows, shorten_agent_path
 from rlver_gym.bench.verdict import Results, Verdict, skip_verification, verify_and_summarize
@@ -35,10 +35,6 @@ from rlver_gym.util.errors import STOPPING, stop_run
 from rlver_gym.util.terminal import SafeConsole, one_line, print_text
 
 T = TypeVar("T")
-PROTOCOLS_DIFFER = (
-    "Runs of different protocols (env card, user, people or seeds): one table each, since a rank"
-    " across them would mean nothing."
-)
 
 
 def report(

@@ -89,6 +89,7 @@ def talk(
     try:
         talk.converse()
     except (EOFError, KeyboardInterrupt) as end:
+        talk.save_again()
         told = f"\nYou leave. {who.person.name} is at {session.emotion}."
         console.print_line(told, style="italic")
         raise typer.Exit(130 if isinstance(end, KeyboardInterrupt) else 0) from None
@@ -184,6 +185,11 @@ class _TalkLoop:
         self.file = path
         self._hint(f"Saved as {path}; it is written again when the talk ends.")
 
+    def save_again(self) -> None:
+        """What was said since it was saved, if it was."""
+        if self.file:
+            self._write(self.file)
+
     def _write(self, path: Path) -> None:
         write_atomically(path, Episode.of(self.session, "human").to_json() + "\n")
 
@@ -195,8 +201,8 @@ class _TalkLoop:
             return
         self.console.print(*render_appraisal(turn, self.explain), sep="\n")
         self._say(turn.reply)
-        if self.file and turn.outcome is not None:
-            self._write(self.file)
+        if turn.outcome is not None:
+            self.save_again()
 
     def _hint(self, words: str) -> None:
         self.console.print_line(words, style="dim")

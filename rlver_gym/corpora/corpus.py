@@ -27,7 +27,9 @@ from rlver_gym.util.json_text import parse_json
 MAX_THOUGHT_CHARS = 400
 ENV = "SAGE-Sentient-v0"
 """Where its dialogues were held, and whose rules end one by readers' changes."""
+SUPPORTERS, DIALOGUES, MOMENTS = "supporters.json", "dialogues.jsonl", "moments.jsonl"
 RATINGS = "ratings.jsonl"
+CORPUS_FILES = (SUPPORTERS, DIALOGUES, MOMENTS, RATINGS)
 _START = 40
 """The emotion with which every rated dialogue began."""
 _MAX_BYTES = 1 << 20
@@ -159,9 +161,9 @@ class Corpus:
 
     def __init__(self, folder: Path) -> None:
         """Read a folder; RecordingError names file and line."""
-        self.supporters = {who.name: who for who in _read_supporters(folder / "supporters.json")}
-        self.dialogues = tuple(_parse_lines(folder / "dialogues.jsonl", lambda _: DialogueLine))
-        self.moments = tuple(_parse_lines(folder / "moments.jsonl", lambda _: MomentLine))
+        self.supporters = {who.name: who for who in _read_supporters(folder / SUPPORTERS)}
+        self.dialogues = tuple(_parse_lines(folder / DIALOGUES, lambda _: DialogueLine))
+        self.moments = tuple(_parse_lines(folder / MOMENTS, lambda _: MomentLine))
         self.ratings = tuple(_parse_lines(folder / RATINGS, _choose_kind_of_rating))
 
     def rated_replies(self) -> list[RatedReply]:

@@ -55,8 +55,13 @@ class Writer:
     max_tokens: int = 4000
 
     def write(self, kind: Kind, topics: Sequence[str]) -> Iterator[Written]:
-        """A card for each topic, each checked against those before. Raises what stops a run."""
+        """A card for each topic that has none, each checked against those before. Raises what stops
+        a run.
+        """
+        missing = self.list_missing(kind, topics)
         for number, topic in enumerate(topics):
+            if topic not in missing:
+                continue
             try:
                 yield wait_for(self._write_one(kind, topic, number))
             except STOPPING:

@@ -5,7 +5,7 @@ same cards give the same pairs and panels everywhere.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from rlver_gym.core.persona import SplitChoice
+from rlver_gym.core.persona import HiddenNeed, SplitChoice
 from rlver_gym.library.lean import LibraryPerson, Story
 from rlver_gym.library.personas import Pairing, PersonaLibrary
 from rlver_gym.util.errors import CardError
@@ -51,13 +51,18 @@ def pair_people_with_stories(
             )
 
 
-def draw_panel(shelf: PersonaLibrary, split: SplitChoice, size: int) -> tuple[str, ...]:
-    """That many people of a split, balanced, in the order of the index; CardError for fewer."""
-    left = dict.fromkeys(shelf.ids(split))
+def draw_panel(
+    shelf: PersonaLibrary, split: SplitChoice, size: int, need: HiddenNeed | None = None
+) -> tuple[str, ...]:
+    """That many people of a split and need, balanced, in the order of the index; CardError for
+    fewer.
+    """
+    left = dict.fromkeys(shelf.ids(split, need))
     if len(left) < size:
+        among = f" with the need {need.value}" if need else ""
         raise CardError(
-            f"a panel of {size} was asked for, but the split {split!r} has {len(left)}. Ask for"
-            " fewer."
+            f"a panel of {size} was asked for, but the split {split!r} has {len(left)}{among}. Ask"
+            " for fewer."
         )
     seen: Counter[tuple[str, str]] = Counter()
 

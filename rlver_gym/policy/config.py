@@ -552,10 +552,10 @@ def read_config_values(
 
 def _reject_imports_from_file(values: dict[str, Any], path: Path) -> None:
     """A file may come from anybody: what would be imported is said on the command line."""
-    named = {name: (values.get(name), f"--{name} MODULE:NAME") for name in ("reference", "reward")}
+    named = {name: (values.get(name), f"--{name} ") for name in ("reference", "reward")}
     for name in ("env_options", "eval_options"):
         if isinstance(options := values.get(name), dict):
-            flag = f"--{name.replace('_', '-')} user=MODULE:NAME"
+            flag = f"--{name.replace('_', '-')} user="
             named[f"{name}.user"] = options.get("user"), flag
     if ":" in str(values.get("env", "")):
         raise TrainingError(
@@ -564,7 +564,9 @@ def _reject_imports_from_file(values: dict[str, Any], path: Path) -> None:
     for field, (user, flag) in named.items():
         kind, colon, _ = str(user).partition(":")
         if colon and kind not in ("embedded", "openai"):
+            is_reader = kind == "reader"
             raise TrainingError(
-                f"{path}: {field}: names a module, which a file cannot. Give it on the command"
-                f" line: {flag}"
+                f"{path}: {field}: names {'another file' if is_reader else 'a module'}, which a"
+                " file cannot. Give it on the command line:"
+                f" {flag}{'reader:FILE' if is_reader else 'MODULE:NAME'}"
             )

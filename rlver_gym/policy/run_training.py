@@ -195,7 +195,7 @@ def _summarise_training(
     if config.env not in shipped_env_ids():
         return model
     options = config.env_options | config.eval_options
-    words = ["rlver-gym", "bench", "--env", config.env]
+    words = ["rlver-gym", "bench", "--env", str(options.pop("card", config.env))]
     for name, value in options.items():
         if name in _BENCH_OPTIONS:
             words += [f"--{name}", str(value)]

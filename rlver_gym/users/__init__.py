@@ -44,11 +44,10 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
     if model := get_chat_model(user):
         # what asks servers takes half a second to import
         from rlver_gym.llm_client.connect import connect  # noqa: PLC0415
-        from rlver_gym.llm_client.settings import locate_server  # noqa: PLC0415
         from rlver_gym.users.llm import LLMUser, sort_options  # noqa: PLC0415
 
         asked, settings = sort_options(model, options)
-        return LLMUser(connect(locate_server(user, settings)), model, asked)
+        return LLMUser(connect(settings), model, asked)
     if user in PLAIN_USERS:
         return PLAIN_USERS[user]()
     kind, _, rest = user.partition(":")

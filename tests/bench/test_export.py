@@ -13,7 +13,7 @@ from failing import FailsInTurn
 from paths import ROOT
 
 from rlver_gym import Appraisal, EmpathySession, Reason, Scene, Turn, env_card
-from rlver_gym.bench.export.export import export
+from rlver_gym.bench.export.export import ExportOptions, export
 from rlver_gym.bench.export.files import write_export
 from rlver_gym.bench.export.select_dialogues import DialogueFilter, filter_records, read_records
 from rlver_gym.bench.export.table import write_table
@@ -296,12 +296,21 @@ def test_an_earlier_export_is_replaced_and_nothing_else_is(finished, tmp_path):
     assert (out / "README.md").read_text() == "my own"
 
 
-@pytest.mark.parametrize("name", [EPISODES, "manifest.json", "ratings.jsonl"])
+@pytest.mark.parametrize(
+    "name",
+    [EPISODES, "manifest.json", "ratings.jsonl", "preferences.jsonl", "studio/branches.jsonl"],
+)
 def test_no_export_takes_the_place_of_a_runs_record(copy, name):
     before = sorted((path.name, path.read_bytes()) for path in copy.iterdir())
     with pytest.raises(RunError, match=r"is the run's own record.*--out"):
         export([copy], "sft", copy / name)
     assert sorted((path.name, path.read_bytes()) for path in copy.iterdir()) == before
+
+
+def test_no_export_takes_the_place_of_a_corpus():
+    corpus = ROOT / "recordings" / "en" / "talk"
+    with pytest.raises(RunError, match=r"is the corpus's own record.*--out"):
+        export([corpus], "sft", corpus / "moments.jsonl", options=ExportOptions(min_change=1))
 
 
 def test_a_folder_that_cannot_be_finished_leaves_the_earlier_one_as_it_was(tmp_path):

@@ -340,6 +340,7 @@ def test_a_difference_by_the_reference_has_it_read_the_baseline_too(tmp_path):
         done = bench(tmp_path, server, f"{text}baseline: base\n")
         assert len(server.requests) == 16  # the same dialogues: answers are kept
     assert "oracle: difference to the baseline by the reference at least -1: +0.0" in done.stdout
+    assert "spent    16 calls" in done.stdout
     assert not (tmp_path / "base" / "rescore_cache.sqlite").exists()
 
 

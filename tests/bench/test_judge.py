@@ -299,6 +299,16 @@ def test_recordings_are_judged_too_and_a_model_that_judges_itself_is_named(tmp_p
     assert len(server.requests) == 1  # equal words, one answer
 
 
+def test_a_judge_is_asked_at_the_address_of_its_name_and_writes_where_it_is_told(place, colleague):
+    _, server = colleague
+    words = ["judge", "run", "--judge", f"openai:colleague@{server.base_url}", "--json"]
+    elsewhere = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    done = run_command(*words, "--out", "of/judge", cwd=place, env=elsewhere)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["spent"].startswith("6 calls")
+    assert (place / "of" / "judge" / JUDGEMENTS).exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -146,8 +146,10 @@ def test_bench_and_report_say_the_same_of_the_noise(folder, tmp_path):
     assert noise
     page = read_page(folder / "report.html")["overview"]["tables"][0]["noise"]["says"]
     report = run_command("report", str(folder), "--out", str(tmp_path / "page.html")).stdout
+    markdown = run_command("report", str(folder), "--markdown", "--no-recompute").stdout
+    texts = table.stdout, page, report, markdown.replace("\\", "")
     for sentence in describe_seed_noise(noise):
-        assert all(sentence in text for text in (table.stdout, page, report))
+        assert all(sentence in text for text in texts)
     for command in (words, ["report", str(folder)]):
         found = json.loads(run_command(*command, "--json").stdout)["noise"]
         assert list(found["agents"]) == [score["agent"] for score in _scores(folder)]

@@ -82,6 +82,9 @@ def test_runs_of_another_protocol_get_a_table_of_their_own(folder, tmp_path):
     assert "a rank across them would mean nothing" in invoke_well(
         "report", folder, other, "--no-recompute"
     )
+    written = invoke_well("report", folder, other, same, "--no-recompute", "--markdown")
+    assert "a rank across them would mean nothing" in written
+    assert "between the runs" in written.lower()
     alike = read_page(write_page([folder, same], tmp_path / "both.html"))["overview"]
     assert len(alike["tables"]) == 1
     with pytest.raises(RunError, match="given twice"):

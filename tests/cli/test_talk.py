@@ -224,3 +224,9 @@ def test_a_saved_talk_is_written_again_when_it_ends(tmp_path):
     saved = Episode.from_json((tmp_path / "talk.jsonl").read_text(encoding="utf-8"))
     assert saved.outcome is not None
     assert len(saved.turns) > 1
+
+
+def test_a_saved_talk_is_written_again_when_you_leave(tmp_path):
+    talk_with(tmp_path, "You poor thing.", "/save talk.jsonl", "And then?")
+    saved = Episode.from_json((tmp_path / "talk.jsonl").read_text(encoding="utf-8"))
+    assert [turn.utterance for turn in saved.turns] == ["You poor thing.", "And then?"]

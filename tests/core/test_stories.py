@@ -1,5 +1,6 @@
 """A library: people and stories in files of their own, paired with each other."""
 
+import json
 import shutil
 from collections import Counter
 
@@ -197,6 +198,8 @@ def test_a_panel_is_balanced_and_always_the_same():
     assert max(Counter(shelf.pairings[one].person for one in panel).values()) <= 2
     with pytest.raises(CardError, match="Ask for fewer"):
         draw_panel(shelf, "test", 25)
+    listed = invoke_well("personas", "list", "--panel", 2, "--need", "praise", "--json")
+    assert [one["need"] for one in json.loads(listed)] == ["praise"] * 2
 
 
 @pytest.mark.parametrize(

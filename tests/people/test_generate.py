@@ -33,6 +33,7 @@ def person(name):
 
 
 def generate(folder, answers, *topics, kind="story"):
+    folder.mkdir(exist_ok=True)
     (folder / "topics.txt").write_text("\n".join(topics), encoding="utf-8")
     with ChatServer(answers) as server:
         asked = ["personas", "generate", str(folder / "mine"), "--from", str(folder / "topics.txt")]
@@ -74,6 +75,25 @@ def test_the_same_command_goes_on_and_asks_for_nothing_twice(tmp_path):
     done, server = generate(tmp_path, ["unused"], "a choir")
     assert "0 cards written, 1 from before" in done.output
     assert len(server.requests) == 0
+
+
+def test_what_is_left_is_asked_as_it_was_before_the_stop(tmp_path):
+    bad = ["No."] * 3
+    _, first = generate(tmp_path / "once", [json.dumps(story()), *bad], "a choir", "a hall")
+    generate(tmp_path / "twice", [json.dumps(story())], "a choir")
+    _, second = generate(tmp_path / "twice", bad, "a choir", "a hall")
+    (_, asked, *_), (again, *_) = first.requests, second.requests
+    assert again["messages"] == asked["messages"]
+
+
+def test_a_model_is_asked_at_the_address_of_its_name(tmp_path):
+    (tmp_path / "topics.txt").write_text("a choir", encoding="utf-8")
+    with ChatServer([json.dumps(story())]) as server:
+        asked = ["personas", "generate", str(tmp_path / "mine"), "--from"]
+        asked += [str(tmp_path / "topics.txt"), "--model", f"openai:writer@{server.base_url}"]
+        done = CliRunner().invoke(app, asked, env={"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
+        assert done.exit_code == 0, done.output
+        assert [body["model"] for body in server.requests] == ["writer"]
 
 
 def test_people_are_written_and_no_name_twice(tmp_path):

@@ -29,13 +29,16 @@ def test_an_iteration_over_replies_asks_once_a_moment(tiny_folder):
 
 def test_the_benchmark_that_is_proposed_has_the_same_user(tmp_path):
     user = {"user": "openai:payer", "base_url": "http://127.0.0.1:1/v1", "speaker": "embedded"}
-    config = make_config({"env_options": {**user, "on_failure": "truncate"}}, "the test")
+    asked = {**user, "on_failure": "truncate", "card": "my/card.yaml"}
+    config = make_config({"env_options": asked}, "the test")
     command = _summarise_training(config, tmp_path, 1, {}, is_alarmed=False).splitlines()[-1]
+    assert command.partition("rlver-gym bench ")[2].startswith("--env my/card.yaml --user ")
     assert (
         "--user openai:payer --user-option base_url=http://127.0.0.1:1/v1 --user-option"
         " speaker=embedded --split validation --agent hf:"
     ) in command
     assert "on_failure" not in command
+    assert "card=" not in command
 
 
 def test_a_stop_waits_for_no_server(tiny_folder, tmp_path):

@@ -108,6 +108,7 @@ def test_a_best_that_was_edited_is_named_with_its_remedy(tmp_path, text):
         ),
         ("eval_options: {user: 'subprocess:Popen'}", r"eval_options\.user: names a module"),
         ("reference: subprocess:Popen", "reference: names a module.*--reference MODULE:NAME"),
+        ("reference: reader:x", "reference: names another file.*--reference reader:FILE"),
         ("modell: tiny", "modell: remove this field, or correct its name"),
         ('"\\e[31m": tiny', "\ufffd\\[31m: remove this field"),
     ],

@@ -24,8 +24,9 @@ from rlver_gym.bench.export.table import build_table_rows, write_table
 from rlver_gym.bench.export.user_rows import build_user_rows
 from rlver_gym.bench.folder import EPISODES, MANIFEST, RESPONSE_CACHE_FILE
 from rlver_gym.bench.opinions import read_capabilities
-from rlver_gym.bench.raters import RATINGS
+from rlver_gym.bench.side_files import SIDE_FILES
 from rlver_gym.core.capabilities import JUDGEMENTS
+from rlver_gym.corpora.corpus import CORPUS_FILES
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.files import path_inside
@@ -71,8 +72,8 @@ class ExportOptions(Frozen):
     """Without metadata, for readers that refuse fields which they do not know."""
 
 
-_RECORDS = (EPISODES, MANIFEST, JUDGEMENTS, RATINGS, RESPONSE_CACHE_FILE)
-"""What a run's folder holds, and no export may take the place of."""
+_RECORDS = (EPISODES, MANIFEST, RESPONSE_CACHE_FILE, *SIDE_FILES, *CORPUS_FILES)
+"""What the folder of a run or corpus holds, and no export may take the place of."""
 
 
 def export(
@@ -108,8 +109,9 @@ def export(
     chosen = filter_records(records, wanted, singles)
     usual = {"hf": "hf", "table": "table.csv", "corpus": "corpus"}.get(to, f"{to}.jsonl")
     path = out or path_inside(folders[0], usual)
-    if path.name in _RECORDS and path.parent.resolve() in map(Path.resolve, folders):
-        raise RunError(f"{path}: is the run's own record. Choose another file with --out.")
+    if path.resolve() in ((folder / name).resolve() for folder in folders for name in _RECORDS):
+        whose = "corpus" if corpora else "run"
+        raise RunError(f"{path}: is the {whose}'s own record. Choose another file with --out.")
     if to == "corpus":
         ratings, left_out = write_corpus(runs[0], chosen.records, path)
         chosen = chosen._replace(left_out=chosen.left_out | left_out)

@@ -8,7 +8,7 @@ from rlver_gym.bench.export.select_dialogues import Record
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Turn
 from rlver_gym.core.emotion import REWARDS, apply_change
-from rlver_gym.corpora.corpus import ENV, Corpus, RatedReply
+from rlver_gym.corpora.corpus import ENV, RATINGS, SUPPORTERS, Corpus, RatedReply
 from rlver_gym.environment.episode import Episode
 from rlver_gym.library.personas import library
 
@@ -17,7 +17,7 @@ USER, RUBRIC = "readers", "1"
 
 
 def is_corpus(folder: Path) -> bool:
-    return (folder / "supporters.json").is_file() and (folder / "ratings.jsonl").is_file()
+    return (folder / SUPPORTERS).is_file() and (folder / RATINGS).is_file()
 
 
 def read_dialogues(folder: Path, *, roles: bool = False) -> list[Record]:

@@ -9,7 +9,14 @@ from rlver_gym.bench.export.files import CARD, MARK, format_jsonl, write_export
 from rlver_gym.bench.export.select_dialogues import Record
 from rlver_gym.bench.raters import RATINGS, read_lines
 from rlver_gym.corpora import recordings
-from rlver_gym.corpora.corpus import DialogueLine, Rating, Supporter
+from rlver_gym.corpora.corpus import (
+    DIALOGUES,
+    MOMENTS,
+    SUPPORTERS,
+    DialogueLine,
+    Rating,
+    Supporter,
+)
 from rlver_gym.environment.episode import Episode
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.field_errors import explain_invalid
@@ -38,15 +45,13 @@ def write_corpus(run: Path, records: Sequence[Record], out: Path) -> tuple[int, 
     said, total = _select_last_ratings(run, by_key)
     readers = {rating.reader for rating in said.values()}
     lines = {
-        "dialogues.jsonl": [
-            _dialogue_to_json(key, record.episode) for key, record in by_key.items()
-        ],
-        "moments.jsonl": [],
+        DIALOGUES: [_dialogue_to_json(key, record.episode) for key, record in by_key.items()],
+        MOMENTS: [],
         RATINGS: [rating.model_dump() for rating in said.values()],
     }
     _refuse_to_lose(out / RATINGS, {(rating.reply, rating.reader) for rating in said.values()})
     files = {name: format_jsonl(values) for name, values in lines.items()}
-    files["supporters.json"] = json.dumps(_list_supporters(records), indent=1) + "\n"
+    files[SUPPORTERS] = json.dumps(_list_supporters(records), indent=1) + "\n"
     files[CARD] = _README.format(run=run.resolve().name, readers=f"{len(readers)} people")
     write_export(out, files)
     left_out = total - len(said)

@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from rlver_gym.core.languages import Language
 from rlver_gym.llm_client.body_fields import BodyFields
-from rlver_gym.llm_client.settings import ChatSettings
+from rlver_gym.llm_client.settings import ChatSettings, locate_server
 from rlver_gym.util.errors import CardError, check_known
 from rlver_gym.util.frozen import explain_problems
 
@@ -103,7 +103,8 @@ def sort_options(model: str, options: dict[str, Any]) -> tuple[LLMOptions, ChatS
     for name in options:
         check_known(f"option of openai:{model}", name, known)
     asked = _validate_options(LLMOptions, model, options)
-    return asked, _validate_options(ChatSettings, model, options)
+    settings = _validate_options(ChatSettings, model, options)
+    return asked, locate_server(f"openai:{model}", settings)
 
 
 def _validate_options(kind: type[Settings], model: str, options: dict[str, Any]) -> Settings:
