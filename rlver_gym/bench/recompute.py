@@ -153,7 +153,7 @@ def find_cards(
     folder: Path, manifest: Manifest, sources: Sources
 ) -> tuple[EnvCard, PersonaLibrary]:
     """The env card and the people of a run; SourceNeeded for what has to be named."""
-    card = _find_env_card(folder, manifest, sources)
+    card = find_env_card(folder, manifest, sources)
     return card, _find_persona_library(folder, manifest, sources)
 
 
@@ -161,7 +161,8 @@ def format_excerpt(value: object) -> str:
     return one_line(repr(value), max_chars=160)
 
 
-def _find_env_card(folder: Path, manifest: Manifest, sources: Sources) -> EnvCard:
+def find_env_card(folder: Path, manifest: Manifest, sources: Sources) -> EnvCard:
+    """The env card of a run; SourceNeeded where its file has to be named."""
     if sources.env is not None:
         return env_card(sources.env)
     if manifest.plan.env in shipped_env_ids():

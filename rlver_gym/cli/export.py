@@ -1,6 +1,7 @@
 """`rlver-gym export`: the dialogues of a run as data to train on."""
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -41,10 +42,21 @@ _OPTIONS = {
     "min_change": FieldOption(int, min=-10, max=10),
     "roles": FieldOption(bool),
     "personas": FieldOption(),
+    "env": FieldOption(),
     "system": FieldOption(),
     "min_margin": FieldOption(float, min=0.01),
     "bare": FieldOption(bool),
 }
+
+
+_ONLY_OF: dict[str, tuple[Format, ...]] = {
+    "min_change": ("sft",),
+    "env": ("user",),
+    "min_margin": ("dpo", "hf"),
+    "system": ("openai", "sharegpt", "sft", "dpo", "hf"),
+    "bare": ("openai", "sharegpt", "sft", "dpo", "hf", "user"),
+}
+"""Which formats heed an option."""
 
 
 @add_model_options(DialogueFilter, "wanted", _FILTER)
@@ -99,10 +111,11 @@ def export(
     Demonstrations, by readers' ratings: rlver-gym export recordings/en/train --to sft --roles
     --min-change 5 --split train --out good.jsonl
     """
-    if options.min_change is not None and to != "sft":
-        raise typer.BadParameter(
-            f"chooses replies, which only sft has a row for, not {to}", param_hint="--min-change"
-        )
+    for name, formats in _ONLY_OF.items():
+        is_asked = getattr(options, name) != ExportOptions.model_fields[name].default
+        if is_asked and to not in formats:
+            told = f"goes with --to {', '.join(formats)}, not with {to}"
+            raise typer.BadParameter(told, param_hint=f"--{name.replace('_', '-')}")
     done = write(runs, to, out, wanted, options)
     if as_json:
         print_json(_result_to_json(done))
@@ -121,6 +134,7 @@ def _result_to_json(done: ExportResult) -> dict[str, object]:
         "rows": done.rows,
         "dialogues": len(done.chosen.records),
         "left_out": done.chosen.left_out,
+        "held_out": dict(_count_held_out(done)),
         "points_by_turn": _count_pairs_by_turn(done),
         "problems": {str(run.folder): run.to_dict() for run in done.problems if run},
     }
@@ -142,8 +156,14 @@ def _summarise_export(done: ExportResult) -> list[tuple[str, str]]:
         where = ", ".join(turns) or "none"
         few = f". {MORE_PAIRS}" if len(done.points) < _MANY_POINTS else ""
         lines.append(("pairs", f"points that agents have in common: {where}{few}"))
-    for split in () if "turns" in done.rows else _HELD_OUT:
-        if tested := sum(record.split == split for record in records):
-            people = "all" if tested == len(records) else f"{tested:,} of {len(records):,}"
-            lines.append(("mind", f"{people} dialogues are with {split} personas. {_LEAK}"))
+    for split, tested in _count_held_out(done):
+        people = "all" if tested == len(records) else f"{tested:,} of {len(records):,}"
+        lines.append(("mind", f"{people} dialogues are with {split} personas. {_LEAK}"))
     return lines
+
+
+def _count_held_out(done: ExportResult) -> Iterator[tuple[Split, int]]:
+    """How many dialogues are with people who are to be tested with; of a table nobody learns."""
+    for split in () if "turns" in done.rows else _HELD_OUT:
+        if tested := sum(record.split == split for record in done.chosen.records):
+            yield split, tested

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
-from commands import invoke_well
+from commands import invoke, invoke_well
 from exports import rows
 from failing import FailsInTurn
 from paths import ROOT
 
-from rlver_gym import Appraisal, EmpathySession, Reason, Scene, Turn, env_card
+from rlver_gym import Appraisal, Dialogue, EmpathySession, Reason, Scene, Turn, env_card
 from rlver_gym.bench.export.export import ExportOptions, export
 from rlver_gym.bench.export.files import write_export
 from rlver_gym.bench.export.select_dialogues import DialogueFilter, filter_records, read_records
@@ -24,7 +24,7 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.library.personas import library
 from rlver_gym.testing import ScriptedChat
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.llm import LLMUser
+from rlver_gym.users.llm import LLMOptions, LLMUser, RequestBuilder
 from rlver_gym.util.errors import RunError, UnknownName
 
 Row = dict[str, Any]
@@ -382,6 +382,34 @@ def test_a_card_without_a_split_is_in_the_one_that_it_was_asked_for_in(tmp_path)
         filter_records(read_records([run], str(card)).records, DialogueFilter(split="demo"))
     with pytest.raises(RunError, match=r"Name the folder: --personas DIR"):
         export([run], "user")
+
+
+def test_rows_of_a_run_with_a_card_of_ones_own_are_of_that_card(tmp_path):
+    card, run = ROOT / "research" / "run" / "run.yaml", tmp_path / "run"
+    few = ("--env", str(card), "--split", "train", "--agent", "echo", "--seeds", "1")
+    invoke_well("bench", *few, "--persona", library().ids("train")[0], "--out", str(run))
+    exported = rows(run, "user", tmp_path)
+    (episode,) = read_episodes(run)
+    scene = Scene(library().get(episode.persona), env_card(str(card)), episode.seed)
+    emotion, dialogue, asked = episode.start, Dialogue(episode.opening), []
+    for turn in episode.turns:
+        said = dialogue.with_utterance(turn.utterance)
+        builder = RequestBuilder("", LLMOptions(), scene)
+        asked.append([x._asdict() for x in builder.build("appraise", emotion, said).messages])
+        emotion, dialogue = turn.emotion, said.with_turn(turn._replace(outcome=None))
+    assert [row["messages"][:-1] for row in exported] == asked
+
+
+@pytest.mark.parametrize("option", ["--min-change 3", "--system Hi.", "--bare", "--env x.yaml"])
+def test_an_option_that_a_format_does_not_heed_is_refused(finished, option):
+    done = invoke("export", finished, "--to", "table", *option.split())
+    assert done.exit_code == 2
+    assert "goes with --to" in done.output
+
+
+def test_a_run_given_twice_is_not_exported_twice(finished):
+    with pytest.raises(RunError, match="given twice"):
+        export([finished, finished], "sft")
 
 
 def test_what_is_no_run_is_named(tmp_path):

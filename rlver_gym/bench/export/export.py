@@ -1,12 +1,13 @@
 """From run folders, or the corpus of rated replies, to a file or folder of one format."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pydantic import ConfigDict, Field
 
 from rlver_gym.bench.check import Problems
+from rlver_gym.bench.compare import label_runs
 from rlver_gym.bench.export.files import format_jsonl, write_export
 from rlver_gym.bench.export.hub import build_hub_files
 from rlver_gym.bench.export.pairs import BranchPoint, build_dpo_rows, find_branch_points
@@ -23,9 +24,12 @@ from rlver_gym.bench.export.select_dialogues import (
 from rlver_gym.bench.export.table import build_table_rows, write_table
 from rlver_gym.bench.export.user_rows import build_user_rows
 from rlver_gym.bench.folder import EPISODES, MANIFEST, RESPONSE_CACHE_FILE
+from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.opinions import read_capabilities
+from rlver_gym.bench.recompute import Sources, find_env_card
 from rlver_gym.bench.side_files import SIDE_FILES
 from rlver_gym.core.capabilities import JUDGEMENTS
+from rlver_gym.core.cards import EnvCard
 from rlver_gym.corpora.corpus import CORPUS_FILES
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import RunError
@@ -64,6 +68,8 @@ class ExportOptions(Frozen):
     """The folder of the runs' persona cards, when they are not the shipped ones: it tells the
     splits.
     """
+    env: str | None = None
+    """user: the file of the runs' env card, when it is not a shipped one."""
     system: str | None = None
     """A system message to put before each dialogue."""
     min_margin: float = Field(default=1, gt=0)
@@ -119,10 +125,12 @@ def export(
         return ExportResult(path, counts, chosen, None, problems)
     forks = tuple(find_branch_points(chosen.records, chosen.singles)) if has_pairs else None
     if to == "table":
-        judged = {run.resolve().name: read_capabilities(run / JUDGEMENTS) for run in runs}
+        marks = (read_capabilities(run / JUDGEMENTS) for run in runs)
+        judged = dict(zip(label_runs(runs), marks, strict=True))
         views = {"turns": list(build_table_rows(chosen.records, judged))}
     else:
-        views = _build_views(to, chosen, forks, options)
+        cards = _find_env_cards(runs, options.env) if to == "user" else {}
+        views = _build_views(to, chosen, forks, options, cards)
     views = {name: rows for name, rows in views.items() if rows}
     if not views:
         raise RunError(_explain_no_rows(len(chosen.records), forks, options))
@@ -166,17 +174,27 @@ def _explain_no_rows(
     return f"there are no pairs in {format_count(dialogues, 'dialogue')}. {MORE_PAIRS}"
 
 
+def _find_env_cards(runs: Sequence[Path], env: str | None) -> dict[str, EnvCard]:
+    """By run, the card that it was held with."""
+    return {
+        label: find_env_card(run, Manifest.read(run), Sources(env=env))
+        for run, label in zip(runs, label_runs(runs), strict=True)
+        if path_inside(run, MANIFEST).exists()
+    }
+
+
 def _build_views(
     to: Format,
     chosen: FilteredDialogues,
     forks: Sequence[BranchPoint] | None,
     options: ExportOptions,
+    cards: Mapping[str, EnvCard],
 ) -> dict[str, list[Row]]:
     records, system = chosen.records, options.system
     if to == "sharegpt":
         return {"dialogues": list(build_sharegpt_rows(records, system))}
     if to == "user":
-        rows = build_user_rows(records, options.personas)
+        rows = build_user_rows(records, options.personas, cards)
         singles = build_user_rows(chosen.singles, options.personas, last=True)
         return {"replies": [*rows, *singles]}
     views: dict[str, list[Row]] = {}

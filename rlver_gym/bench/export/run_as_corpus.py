@@ -84,6 +84,9 @@ def _select_last_ratings(
         factors = line.get("factors")
         is_known = key in records and 1 <= turn <= len(records[key].episode.turns)
         if not isinstance(factors, dict) or not is_known:
+            kept = last.get((key, rater, turn))
+            if kept and kept.change != line.get("change"):  # it was rated anew, without why
+                del last[key, rater, turn]
             continue
         told = {"reply": _format_reply_id(key, turn), "reader": rater, "change": line.get("change")}
         why = {"thought": line.get("thought", _NO_THOUGHT), "words": line.get("words", "")}

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import ConfigDict, Field, field_validator
 
 from rlver_gym.bench.check import Problems, read_run
+from rlver_gym.bench.compare import label_runs
 from rlver_gym.bench.folder import MANIFEST, read_manifest
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.persona import Split
@@ -25,7 +26,7 @@ class Record(NamedTuple):
     """A dialogue, and where it comes from."""
 
     run: str
-    """The name of the run's folder."""
+    """The name of the run's folder; its path, where several have that name."""
     split: str | None
     """Of its persona; None for a run with persona cards of its own that were not named."""
     episode: Episode
@@ -78,14 +79,16 @@ def read_records(folders: Sequence[Path], personas: str | None = None) -> RunDia
     RunError when a folder holds no run, or none of them a dialogue; CardError when the persona
     cards cannot be used.
     """
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise RunError("a run folder is given twice. Name each once.")
     records, problems = [], []
-    for folder in folders:
+    for folder, label in zip(folders, label_runs(folders), strict=True):
         split_of = _read_persona_splits(folder, personas)
         run = read_run(folder)
         problems.append(run.problems)
         for episode in run.episodes:
             split = split_of.get(episode.persona.partition("/")[0])
-            records.append(Record(folder.resolve().name, split, episode))
+            records.append(Record(label, split, episode))
     if not records:
         told = [line for problem in problems for line in problem.describe(str(problem.folder))]
         raise RunError(

@@ -3,11 +3,12 @@ stand in the person's place.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from rlver_gym.bench.export.rows import Row
 from rlver_gym.bench.export.select_dialogues import Record
-from rlver_gym.core.cards import env_card
+from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.user import Scene
@@ -17,10 +18,15 @@ from rlver_gym.util.errors import RunError
 
 
 def build_user_rows(
-    records: Sequence[Record], personas: str | None, *, last: bool = False
+    records: Sequence[Record],
+    personas: str | None,
+    cards: Mapping[str, EnvCard] = MappingProxyType({}),
+    *,
+    last: bool = False,
 ) -> Iterator[Row]:
     """A row a reply, or only for the `last` one of a dialogue: `messages` ends with the person's
     thought and the change. The checks that come before them in an LLM user's answer nobody made.
+    `cards`: of each run.
     """
     shelf = library(personas)
     for record in records:
@@ -30,14 +36,17 @@ def build_user_rows(
                 f"the card of {episode.persona}, on which its rows stand, is the run's own. Name"
                 " the folder: --personas DIR"
             )
-        scene = Scene(shelf.get(episode.persona), env_card(episode.env), episode.seed)
+        card = cards.get(record.run) or env_card(episode.env)
+        scene = Scene(shelf.get(episode.persona), card, episode.seed)
         builder, dialogue = RequestBuilder("", LLMOptions(), scene), Dialogue(episode.opening)
+        emotion = episode.start
         for number, turn in enumerate(episode.turns, 1):
+            before, emotion = emotion, turn.emotion
             said, felt = dialogue.with_utterance(turn.utterance), turn.appraisal
             dialogue = said.with_turn(turn._replace(outcome=None))
             if turn.outcome is Outcome.FAILED or (last and number < len(episode.turns)):
                 continue
-            asked = builder.build("appraise", turn.emotion - felt.change, said).messages
+            asked = builder.build("appraise", before, said).messages
             answer = {"thought": felt.thought, "change": felt.change}
             messages = [{"role": line.role, "content": line.content} for line in asked]
             told = json.dumps(answer, ensure_ascii=False)
