@@ -128,6 +128,7 @@ class Calibration(NamedTuple):
     """How far a user agrees with readers; intervals are of 90 %, over places."""
 
     replies: int
+    places: int
     failed: int
     """Places that the user failed at; left out of the rest."""
     within: Interval
@@ -158,7 +159,7 @@ class Calibration(NamedTuple):
     def verdict(self) -> str:
         """ "pay", "rank" or "neither": the most that it may do."""
         reads_the_card = self.swapped <= self.within_moments.mean - _SWAP
-        holds = self.failed <= _MOST_FAILED * (self.failed + self.replies)
+        holds = self.failed <= _MOST_FAILED * (self.failed + self.places)
         if holds and reads_the_card and self.within.low >= PAYS and self.sign >= _SIGNS:
             return "pay"
         return "rank" if holds and self.between.low >= RANKS else "neither"
@@ -187,6 +188,7 @@ def summarise(judged: Sequence[Judged]) -> Calibration:
     felt = [list(map(fmean, x.place.readers)) for x in moments]
     return Calibration(
         replies=sum(len(x.place.texts) for x in whole),
+        places=len(whole),
         failed=len(judged) - len(whole),
         within=_bootstrap(whole),
         within_dialogues=_bootstrap(dialogues),

@@ -96,6 +96,13 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
     return [Comparison(protocol, tuple(members)) for protocol, members in group(runs).items()]
 
 
+def put_label(text: str, folder: str | Path, label: str) -> str:
+    """A text with the label of a run in place of its path, if that is more than a name: "." stands
+    in every sentence.
+    """
+    return text.replace(str(folder), label) if len(Path(folder).parts) > 1 else text
+
+
 def make_protocol(manifest: Manifest) -> Protocol:
     env, user, people = manifest.env_card.id, manifest.user, frozenset(manifest.personas.items())
     seeds = manifest.plan.seeds, manifest.plan.user_seeds

@@ -143,7 +143,10 @@ class Evidence(NamedTuple):
     theirs: tuple[Sequence[Episode], Sequence[Episode]] | None = None
     """Of the baseline; None: differences are to an agent of this run."""
     marks: Mapping[str, Mapping[str, Interval]] = {}
+    num_judged: Mapping[str, int] = {}
+    """With how many people the judge has read an agent."""
     unread: int = 0
+    """Readings that failed."""
     read: Mapping[str, Sequence[Episode]] = {}
     """Our dialogues by each who read them again, the first of whom ranks."""
     opinions: Opinions | None = None
@@ -189,10 +192,11 @@ def _rule(threshold: Threshold, agent: str, evidence: Evidence) -> Ruling:
         demand = f"flagged at most {bound:g}"
         return _rule_on_count(agent, demand, len(told), bound, ", ".join(told))
     value, label = UNKNOWN, measure.replace("_", " ")
-    noise = width = 0.0
+    people, noise, width = evidence.num_judged.get(agent, 0), 0.0, 0.0
     if measure in EMOTIONS:
         ours = evidence.ours[threshold.by_reference]
         finals, label = _compute_finals(threshold, agent, evidence)
+        people = len(finals)
         value, noise = bootstrap(finals.values()), _measure_noise(ours, evidence.plan)
         noise /= 1 if measure == "difference" else sqrt(2)  # the floor is of two runs
         value = Interval(*3 * [value.low]) if measure == "lower" else value
@@ -201,7 +205,7 @@ def _rule(threshold: Threshold, agent: str, evidence: Evidence) -> Ruling:
         width = own.high - own.mean if measure == "difference" else 0.0
     else:
         value = evidence.marks.get(agent, {}).get(measure, value)
-    decision, why = _decide(value, bound, noise, len(evidence.plan.planned.personas))
+    decision, why = _decide(value, bound, noise, people)
     margin = max(value.high - value.mean, noise, width)
     surplus = 0.0 if decision == "fail" else value.mean - bound
     loss = max(0.0, surplus + _POWER * margin)

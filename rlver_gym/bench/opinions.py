@@ -72,7 +72,9 @@ def gather_opinions(
         emotions[name] = mean_by((dialogue.recorded.agent, dialogue.final) for dialogue in felt)
     if rated := _compute_human_rated_finals(folder, dialogues):
         emotions[RATERS] = rated
-    opinions = Opinions(emotions, _group_capability_scores(folder / JUDGEMENTS), {}, ())
+    agent_of = {dialogue.key: dialogue.agent for dialogue in dialogues}
+    marks = _group_capability_scores(folder / JUDGEMENTS, agent_of)
+    opinions = Opinions(emotions, marks, {}, ())
     start = fmean(dialogue.scene.card.start for dialogue in dialogues)
     return opinions._replace(
         taus=_correlate_with_score(opinions.columns),
@@ -115,10 +117,14 @@ def read_capabilities(path: Path) -> dict[str, dict[str, float]]:
     return {dialogue: mean_by(marks) for dialogue, marks in said.items()}
 
 
-def _group_capability_scores(path: Path) -> dict[str, dict[str, float]]:
+def _group_capability_scores(
+    path: Path, agent_of: Mapping[str, str]
+) -> dict[str, dict[str, float]]:
+    """By capability and agent. Of dialogues with one key those after the first have a number."""
     said = group(
-        (name, (dialogue.rsplit("/", 2)[0], mark))
+        (name, (agent, mark))
         for dialogue, marks in read_capabilities(path).items()
+        if (agent := agent_of.get(dialogue) or agent_of.get(dialogue.rpartition("#")[0]))
         for name, mark in marks.items()
     )
     return {name: mean_by(values) for name, values in said.items()}

@@ -273,6 +273,8 @@ def _check_thresholds(suite: Suite) -> Iterator[_Problem]:
 def check_against_runs(suite: Suite, plan: BenchPlan, path: Path, folder: Path) -> None:
     """CardError for a baseline that cannot be compared, or a budget too small for a new run."""
     problems = [*_check_baseline(suite, plan, Path(suite.baseline))] if suite.baseline else []
+    if suite.baseline and Path(suite.baseline).resolve() == folder.resolve():
+        problems.append((("baseline",), "is this run itself. Hold the new one elsewhere (--out)"))
     budget = {} if folder.exists() else plan.chat.budget.model_dump(exclude_none=True)
     least = _estimate_least_spending(suite, plan) if budget else {}
     for name, there in budget.items():

@@ -64,7 +64,7 @@ def need_rows(ranked: Sequence[Score]) -> list[list[str]]:
 
 
 def shorten_agent_path(agent: str, agents: Collection[str]) -> str:
-    """A path too long for its column without the folders that another agent's begins with too
+    """A path too long for its column without the folders that all agents' paths begin with
     (alone, all but the last two): cut at the end, they would look the same. A model elsewhere
     without its address, where no other has its name.
     """
@@ -76,7 +76,7 @@ def shorten_agent_path(agent: str, agents: Collection[str]) -> str:
     paths = [other.split("/") for other in agents if "/" in other and other != agent]
     pairs = (zip(parts, path, strict=False) for path in paths)
     shared = (len([*takewhile(lambda pair: pair[0] == pair[1], both)]) for both in pairs)
-    head = max(shared, default=len(parts) - 2)
+    head = min(shared, default=len(parts) - 2)
     if len(agent) <= MAX_AGENT_WIDTH or head <= 1:
         return agent
     kind = "hf:" if agent.startswith("hf:") else ""

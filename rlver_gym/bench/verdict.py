@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from rlver_gym.bench.check import Finding, Problems, read_run
+from rlver_gym.bench.compare import put_label
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.recompute import (
     NO_SOURCES,
@@ -106,7 +107,7 @@ class Verdict(NamedTuple):
             own = f"{run}: {file.name} is of dialogues of this run, and not recomputed."
             strange = f"{run}: {file.name} is not of this run: {file.problem}."
             told.append((strange if file.problem else own, bool(file.problem)))
-        return [Sentence(one_line(text.replace(self.run, run)), alarm) for text, alarm in told]
+        return [Sentence(one_line(put_label(text, self.run, run)), alarm) for text, alarm in told]
 
     def _describe_scores(self, run: str) -> str:
         if self.refused:

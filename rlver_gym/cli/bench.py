@@ -1,6 +1,6 @@
 """`rlver-gym bench`: agents against personas, with a table, a run folder and a report."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -211,6 +211,7 @@ def bench(
             "noise": noise and noise.to_dict(),
             "failures": failed,
             "failed": count_failed_by(episodes),
+            "unread": evidence.unread,
             "spent": spent,
             "opinions": opinions,
             "truth": [alert._asdict() for alert in truth],
@@ -223,12 +224,17 @@ def bench(
         again = "another --out" if suite else "the same command"
         notes = [*_list_failures(failed, again), *format_alerts(watched)]
         notes += [Text(alert.describe()) for alert in truth]
+        if evidence.unread:
+            readings = format_count(evidence.unread, "reading")
+            told = f"{readings} of reference or judge failed, and count with 0 at worst."
+            notes.append(Text(told, style="yellow"))
         _print_results(plan, ranked, columns, says, noise, notes, where)
         if opinions and opinions.capabilities:
             print_opinions(SafeConsole(), opinions)
         if gate:
             print_gate(SafeConsole(), gate)
-    raise typer.Exit(_exit_code(failed, gate if suite else None, meant, allow_failures))
+    without = [*count_failed_by(episodes)] + ["" for _ in range(evidence.unread)]
+    raise typer.Exit(_exit_code(without, gate if suite else None, meant, allow_failures))
 
 
 def _begin_suite(
@@ -266,14 +272,15 @@ def _describe_run(bench_run: Run, held: int) -> str:
     )
 
 
-def _exit_code(
-    failed: Mapping[str, int], gate: Gate | None, suite: Suite, allow_failures: bool
-) -> int:
-    """A failing gate goes before failed dialogues; a threshold on those stands in their place."""
+def _exit_code(failed: Iterable[str], gate: Gate | None, suite: Suite, allow_failures: bool) -> int:
+    """`failed`: agents with failed dialogues. A failing gate goes before these; a threshold on an
+    agent's stands in their place.
+    """
     if gate and gate.decision == "fail":
         return GATE_FAILED
-    is_bound = any(threshold.measure == "failed" for threshold in suite.thresholds)
-    return SOME_FAILED if failed and not (allow_failures or is_bound) else 0
+    bound = {each.agent for each in suite.thresholds if each.measure == "failed"}
+    loose = None not in bound and {*failed} - bound
+    return SOME_FAILED if loose and not allow_failures else 0
 
 
 def _list_spending(bench_run: Run, readers: Sequence[str] = ()) -> list[str]:

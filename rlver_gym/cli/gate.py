@@ -1,5 +1,6 @@
 """What `rlver-gym bench` does with a run that is held: second readings, and the gate."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,7 +49,7 @@ def read_again(
     """Have every dialogue that ended read once by each user, and by the judge; judgements.jsonl and
     opinions.json are written beside the run. With what a suite asks for beside it.
     """
-    records, theirs, marks, opinions = read_run(folder), None, {}, None
+    records, theirs, opinions = read_run(folder), None, None
     is_read = users or suite.judge
     dialogues = recorded_dialogues(folder, plan.personas, plan.env) if is_read else []
     rescored = appraise_by(users, dialogues) if dialogues else {}
@@ -58,8 +59,10 @@ def read_again(
         if suite.reads_baseline:
             earlier, first = recorded_dialogues(past, plan.personas, plan.env), suite.reference[0]
             baseline = appraise_by({first: users[first]}, earlier)[first]
+            failures += [dialogue.failure for dialogue in baseline]
         episodes = read_run(past).episodes
         theirs = episodes, reread(episodes, baseline)
+    heard: set[tuple[str, str]] = set()
     if dialogues and suite.judge:
         settings = locate_server(suite.judge, plan.chat)
         cache = {"response_cache": path_inside(folder, JUDGE_CACHE)}
@@ -68,13 +71,23 @@ def read_again(
         judged = ask_judge(who, dialogues, settings.concurrency)
         write_judgements(folder, who, judged)
         failures += [dialogue.failure for dialogue in judged]
-        marks = collect_judge_scores(read_comparisons([folder])[0])
+        heard = {(one.heard.agent, one.heard.persona) for one in judged if not one.failure}
     if dialogues:
         opinions = gather_opinions(folder, dialogues, rescored)
         write_opinions(folder, opinions)
     read = {name: reread(records.episodes, each) for name, each in rescored.items()}
-    ours, unread = (records.episodes, next(iter(read.values()), [])), sum(map(bool, failures))
-    return Evidence(plan, records, ours, theirs, marks, unread, read, opinions)
+    ours = records.episodes, next(iter(read.values()), [])
+    return Evidence(
+        plan,
+        records,
+        ours,
+        theirs,
+        marks=collect_judge_scores(read_comparisons([folder])[0]) if heard else {},
+        num_judged=Counter(agent for agent, _ in heard),
+        unread=sum(map(bool, failures)),
+        read=read,
+        opinions=opinions,
+    )
 
 
 def rank_by_readers(evidence: Evidence) -> tuple[list[Score], Columns]:
@@ -88,7 +101,7 @@ def rank_by_readers(evidence: Evidence) -> tuple[list[Score], Columns]:
     }
     columns, order = {}, []
     for name, episodes in evidence.read.items():
-        scores = score_agents(episodes)
+        scores = score_agents(episodes, evidence.plan.planned)
         columns[f"by {shorten_agent_path(name, evidence.read)} [95 %]"] = {
             score.agent: format_estimate(score.at_worst) + (" *" if score.agent in only else "")
             for score in scores

@@ -5,7 +5,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from rlver_gym.bench.compare import label_runs
+from rlver_gym.bench.compare import label_runs, put_label
 from rlver_gym.policy.learning.metrics import (
     EVALUATIONS,
     METRICS,
@@ -43,7 +43,7 @@ def _read_training(folder: Path, name: str) -> Json:
     try:
         lines, samples, problem = read_metrics(folder), _read_samples(folder), ""
     except TrainingError as error:
-        lines, samples, problem = [], [], str(error).replace(str(folder), name)
+        lines, samples, problem = [], [], put_label(str(error), folder, name)
     lines = lines[:: max(1, -(-len(lines) // MOST_POINTS))]
     names = sorted({key for line in lines for key in line} - {"iteration"})
     return {

@@ -49,7 +49,8 @@ def rule(folder, threshold, finals, marks=None, baseline=None):
     suite = Suite.model_validate({"agents": ["echo"], "thresholds": [threshold]})
     of = {"echo": {"core_insight": marks}} if marks else {}
     plan = PLAN.model_copy(update={"agents": ("echo",)})
-    evidence = Evidence(plan, records, (ended, []), earlier, marks=of)
+    judged = {"echo": len(people)}
+    evidence = Evidence(plan, records, (ended, []), earlier, marks=of, num_judged=judged)
     return decide(suite, evidence).rulings[1]
 
 
@@ -141,6 +142,18 @@ def test_few_people_decide_nothing_and_counts_are_exact(tmp_path):
     mean, failed = decide(suite, gather(plan, tmp_path)).rulings[1:]
     assert (mean.decision, mean.why) == ("undecided", "fewer than 5 people")
     assert failed.decision == "pass"
+
+
+def test_a_difference_over_the_few_people_whom_both_finished_decides_nothing(folder):
+    records = read_run(folder)
+    echo = [end_at(one, 20) for one in records.episodes if one.agent == "echo"]
+    threshold = {"measure": "difference", "at_least": 5}
+    suite = Suite.model_validate({"agents": ["echo"], "thresholds": [threshold]})
+    plan = PLAN.model_copy(update={"agents": ("echo",)})
+    baseline = [end_at(one, 10) for one in echo if one.persona == echo[0].persona]
+    evidence = Evidence(plan, records, (echo, []), (baseline, []))
+    found = decide(suite, evidence).rulings[1]
+    assert (found.decision, found.why) == ("undecided", "fewer than 5 people")
 
 
 @pytest.mark.parametrize("fault", ["missing", "doubled", "edited", "unplanned"])
@@ -294,6 +307,21 @@ def test_a_dialogue_that_the_reference_did_not_read_fails_the_gate(tmp_path):
         done = bench(tmp_path, server, suite)
     assert done.returncode == 5
     assert re.search(r"fail +records: 16 dialogues complete: 2 faults \(not read\)", done.stdout)
+
+
+def test_what_a_reference_did_not_read_counts_with_0_and_is_told(tmp_path):
+    words = "bench --agent oracle --agent comfort --split demo --seeds 1 --reference openai:reader"
+    with ChatServer(Reader(unreadable="gus-the-flatmate")) as server:
+        env = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "COLUMNS": "250"}
+        done = run_command(*words.split(), "--out", "run", cwd=tmp_path, env=env)
+        plain = run_command(*words.split(), "--out", "run", "--json", cwd=tmp_path, env=env)
+    assert (done.returncode, plain.returncode) == (4, 4)
+    assert "2 readings of reference or judge failed, and count with 0 at worst." in done.stdout
+    told = json.loads(plain.stdout)
+    assert told["unread"] == 2
+    read = {one["agent"]: one["read"][0] for one in told["scores"]}
+    emotions = told["opinions"]["emotions"]["openai:reader"]
+    assert read["oracle"] == pytest.approx(emotions["oracle"] * 7 / 8)
 
 
 def test_readings_stay_within_the_budget_and_go_on_from_what_was_read(tmp_path):

@@ -12,6 +12,8 @@ from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import read_dialogues
 from rlver_gym.bench.run import run
+from rlver_gym.core.user import Scene
+from rlver_gym.library.personas import library
 from rlver_gym.util.errors import RunError
 
 AGENTS = ("oracle", "listener", "comfort")
@@ -98,6 +100,15 @@ def test_a_file_of_opinions_that_is_damaged_is_named(folder, name, line, problem
     (folder / name).write_text(line + "\n", encoding="utf-8")
     with pytest.raises(RunError, match=problem):
         gather_opinions(folder, dialogues(folder), {})
+
+
+def test_marks_of_a_person_with_another_need_are_of_the_agent(folder):
+    first = dialogues(folder)[0]
+    person = library().get(f"{PEOPLE[0]}/listening")
+    other = first._replace(scene=Scene(person, first.scene.card, first.scene.seed))
+    write_lines(folder / "judgements.jsonl", [judgement(other.key, 4)])
+    marks = gather_opinions(folder, [other], {}).capabilities
+    assert {agent for by_agent in marks.values() for agent in by_agent} == {first.agent}
 
 
 def test_the_table_has_a_row_a_turn_with_strategies_and_marks(folder):

@@ -9,7 +9,7 @@ from commands import invoke_well
 from pages import alarms, read_page
 
 from rlver_gym.bench.check import Finding, Problems
-from rlver_gym.bench.compare import read_comparisons
+from rlver_gym.bench.compare import put_label, read_comparisons
 from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
@@ -53,6 +53,16 @@ def test_lines_that_were_edited_are_named_on_the_terminal_the_page_and_in_json(f
     assert "lines 3, 4, 5, … (6 of 16 lines): not as it was written" in invoke_well(
         "report", folder, several, "--out", tmp_path / "both.html"
     )
+
+
+def test_the_folder_where_one_stands_does_not_become_every_full_stop(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert describe_in(".", "demo").endswith(".")
+    assert describe_in("runs/demo", "demo") == "demo is named."
+
+
+def describe_in(folder, label):
+    return put_label(f"{folder} is named.", folder, label)
 
 
 def test_of_many_edited_lines_the_first_hundred_are_in_json():

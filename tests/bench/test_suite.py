@@ -335,6 +335,14 @@ def _change_agents(manifest, lines):
     del manifest["agents"]["echo"]
 
 
+def test_a_run_is_no_baseline_of_its_own(place):
+    words = "bench --agent listener --agent echo --split demo --seeds 1 --out base"
+    run_command(*words.split(), cwd=place)
+    done = bench(place, COMPARED, "--out", "base")
+    assert done.returncode == 2
+    assert "baseline: is this run itself. Hold the new one elsewhere (--out)" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -106,7 +106,12 @@ def correlate_agent_rankings(marks: Sequence[AgentMarks]) -> dict[str, float]:
 
 
 def write_judgements(folder: Path, judge: Judge, judged: Sequence[JudgedDialogue]) -> Path:
-    """Write a line for each judgement or failure, in place of an earlier judge's."""
+    """Write a line for each judgement or failure, in place of an earlier judge's, unless this one
+    failed at every dialogue.
+    """
+    path = folder / JUDGEMENTS
+    if path.exists() and all(one.failure for one in judged):
+        return path
     who: dict[str, Any] = {
         "model": judge.model,
         "prompt_version": judge.version,
@@ -121,6 +126,5 @@ def write_judgements(folder: Path, judge: Judge, judged: Sequence[JudgedDialogue
         for sample, judgement in enumerate(judgements):
             said = {"scores": judgement.scores, "quotations": to_plain(judgement.quotations)}
             lines.append({**what, "sample": sample, **said, "dropped": judgement.num_dropped})
-    path = folder / JUDGEMENTS
     write_atomically(path, "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines))
     return path
