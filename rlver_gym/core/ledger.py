@@ -7,6 +7,10 @@ from rlver_gym.util.yaml_file import load_yaml
 _WORDS: dict[str, dict[str, str]] = load_yaml("rlver_gym.core", "reasons.yaml")
 ACT_IN_WORDS, KIND_IN_WORDS = _WORDS["acts"], _WORDS["kinds"]
 
+CLIPPING_CODES = ReasonCode.ROUNDING, ReasonCode.LIMIT, ReasonCode.SCALE_END
+"""Reasons that `round_and_clip` gives: whoever adds to a change leaves them out, to find them anew.
+"""
+
 
 class Ledger:
     """Reasons as they come up, in quarter points, without the empty ones."""

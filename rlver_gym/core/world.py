@@ -17,6 +17,8 @@ MOVES: tuple[Move, ...] = get_args(Move)
 class World(Frozen):
     """Beside the usual: what the person takes in, what they show, and what they do."""
 
+    rules: Literal[2] = 2
+    """How a world adds to what is felt: a change of rewards makes another card of each."""
     topic: Literal["story", "interests"] = "story"
     """What they talk about: what happened to them, or something that they like."""
     warming: float = Field(default=1.0, ge=0, le=2)

@@ -6,6 +6,7 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from rlver_gym.core.world import World
+from rlver_gym.environment.env import EmpathyEnv
 
 _LEAST, _MOST = 0.4, 1.6
 
@@ -31,6 +32,8 @@ class AdaptiveDifficulty(gym.Wrapper[str, str, str, str], RecordConstructorArgs)
                 f"target {target} must lie in (0, 1), good {good} in 1 to 100, step {step} in (0,"
                 " 0.5]"
             )
+        if not isinstance(env.unwrapped, EmpathyEnv):
+            raise ValueError("its people are played elsewhere, as they are: leave out url=")
         self.target, self.good, self.step_size = target, good, step
         self._card = self._inner.card
         self._world = self._card.world or World()
@@ -43,10 +46,14 @@ class AdaptiveDifficulty(gym.Wrapper[str, str, str, str], RecordConstructorArgs)
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
-        world = self._world.model_copy(update={"warming": self.warming})
-        self._inner.card = self._card.model_copy(update={"world": world})
+        self._play_with(self.warming)
         observation, info = self.env.reset(seed=seed, options=options)
         return observation, {**info, "warming": self.warming}
+
+    def _play_with(self, warming: float) -> None:
+        self.warming = warming
+        world = self._world.model_copy(update={"warming": warming})
+        self._inner.card = self._card.model_copy(update={"world": world})
 
     def step(self, action: str) -> tuple[str, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
@@ -62,4 +69,7 @@ class AdaptiveDifficulty(gym.Wrapper[str, str, str, str], RecordConstructorArgs)
         return {"warming": self.warming}
 
     def set_state(self, state: dict[str, float]) -> None:
-        self.warming = min(_MOST, max(_LEAST, float(state["warming"])))
+        """Raises KeyError for a state without `warming`. A dialogue that was saved with it can be
+        restored after it.
+        """
+        self._play_with(min(_MOST, max(_LEAST, float(state["warming"]))))

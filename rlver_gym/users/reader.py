@@ -16,7 +16,7 @@ import numpy as np
 from rlver_gym.core.capabilities import FACTORS
 from rlver_gym.core.dialogue import Dialogue, Reason, ReasonCode, Turn
 from rlver_gym.core.emotion import MAX_CHANGE
-from rlver_gym.core.ledger import Ledger, round_and_clip
+from rlver_gym.core.ledger import CLIPPING_CODES, Ledger, round_and_clip
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Moment, Scene
 from rlver_gym.users.embedded.rules import VOID
@@ -24,8 +24,6 @@ from rlver_gym.users.embedded_user import EmbeddedUser
 from rlver_gym.util.errors import UnknownName, UserFailed, pip_install
 
 SHIPPED = Path(__file__).with_name("reader_head.npz")
-_CLIPPING_CODES = ReasonCode.ROUNDING, ReasonCode.LIMIT, ReasonCode.SCALE_END
-"""Reasons that are found anew for the mixed change."""
 _LEAST = np.array([-MAX_CHANGE, *[0] * len(FACTORS), 0])
 """Of a reading's change, its six factors (the last is a share) and its distance."""
 _MOST = np.array([MAX_CHANGE, *[4] * (len(FACTORS) - 1), 1, 99])
@@ -201,7 +199,7 @@ class ReaderUser(EmbeddedUser):
             self.head.about,
             Ledger(),
         )
-        kept = [reason for reason in reasons if reason.code not in _CLIPPING_CODES]
+        kept = [reason for reason in reasons if reason.code not in CLIPPING_CODES]
         for reason in kept:
             ledger.add(reason.code, reason.points * about["embedded"], reason.note)
         quarters = round((reading.change * about["read"] + about["constant"]) * 4)

@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal
 
-from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason, Reply
-from rlver_gym.core.ledger import Ledger, round_and_clip
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason, ReasonCode, Reply
+from rlver_gym.core.ledger import CLIPPING_CODES, Ledger, round_and_clip
 from rlver_gym.core.user import AsyncSteps, Moment, Scene, aappraise_many
 from rlver_gym.core.world import Move, World
 from rlver_gym.library.chit_chat import make_chat_persona
@@ -105,10 +105,13 @@ class InWorld:
         return list(map(self._add_world, moments, felt))
 
     def _add_world(self, moment: Moment, felt: Appraisal) -> Appraisal:
+        if any(reason.code == ReasonCode.JUDGE_ADDRESSED for reason in felt.reasons):
+            return felt  # nobody warms to that
         scene, emotion, dialogue = moment
         ledger, world, turn = Ledger(), self._world, len(dialogue.turns) + 1
-        ledger.reasons.extend(felt.reasons)
-        gains = sum(reason.points for reason in felt.reasons if reason.points > 0)
+        kept = [reason for reason in felt.reasons if reason.code not in CLIPPING_CODES]
+        ledger.reasons.extend(kept)
+        gains = sum(reason.points for reason in kept if reason.points > 0)
         ledger.add("world:warming", (world.warming - 1) * gains, "how readily they warm")
         ledger.add("world:cooling", -world.cooling, "every turn wears them down")
         moves = plan_moves(world, scene)
@@ -116,7 +119,7 @@ class InWorld:
             kind = moves[turn]
             ledger.add(f"world:{kind}", points, f"of their own accord: {kind.replace('_', ' ')}")
         self._weigh_stances(ledger, moves, dialogue, turn)
-        if len(ledger.reasons) == len(felt.reasons):
+        if len(ledger.reasons) == len(kept):
             return felt
         round_and_clip(ledger, emotion)
         change = int(sum(reason.points for reason in ledger.reasons))

@@ -4,11 +4,23 @@ import gymnasium as gym
 import pytest
 import yaml
 
-from rlver_gym import EmpathySession, Scene, env_card, make_agent, make_user
+from rlver_gym import (
+    Appraisal,
+    Dialogue,
+    EmpathySession,
+    Reason,
+    Scene,
+    env_card,
+    make_agent,
+    make_user,
+)
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.sycophancy import count_sycophantic_replies
 from rlver_gym.bench.verify import verify
+from rlver_gym.core.dialogue import ReasonCode
+from rlver_gym.core.ledger import Ledger, round_and_clip
+from rlver_gym.core.user import Moment
 from rlver_gym.core.world import MOVES, World
 from rlver_gym.environment.adaptive import AdaptiveDifficulty
 from rlver_gym.environment.episode import Episode
@@ -19,7 +31,7 @@ from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.llm.prompts import words
-from rlver_gym.users.world import plan_moves, stance
+from rlver_gym.users.world import InWorld, plan_moves, stance
 from rlver_gym.util.errors import CardError
 
 PEOPLE = ("theo-by-thirty", "bea-three-dates", "paul-day-forty", "lucia-day-forty")
@@ -149,6 +161,37 @@ def test_agreeing_pays_at_once_and_costs_later_and_truth_is_counted_apart():
     assert "held against it" in truth[0].describe()
 
 
+@pytest.mark.parametrize(
+    ("world", "emotion", "points", "change"),
+    [
+        ({"warming": 0.8}, 98, 10, 2),
+        ({"warming": 0.8}, 95, 10, 5),
+        ({"warming": 0.8}, 50, 16, 10),
+        ({"warming": 1.6}, 50, -18, -10),
+        ({"warming": 1.6}, 50, -25, -10),
+        ({"cooling": 5}, 97, 10, 3),
+    ],
+)
+def test_a_world_adds_to_what_is_felt_and_the_scale_cuts_once(world, emotion, points, change):
+    ledger = Ledger()
+    ledger.add("felt", points, "so")
+    round_and_clip(ledger, emotion)
+    felt = Appraisal(int(ledger.total), "", tuple(ledger.reasons))
+    scene = Scene(library().get(PEOPLE[0]), card(**world), 0)
+    moment = Moment(scene, emotion, Dialogue("Hi.").with_utterance("Hello."))
+    found = InWorld(make_user("embedded"), World(**world))._add_world(moment, felt)
+    assert found.change == change == sum(reason.points for reason in found.reasons)
+    assert -10 <= found.unclipped_change <= 10
+
+
+def test_nobody_warms_to_a_word_to_the_judge():
+    reasons = Reason("model", 8.0, ""), Reason(ReasonCode.JUDGE_ADDRESSED, -13.0, "")
+    scene = Scene(library().get(PEOPLE[0]), card(warming=1.6), 0)
+    moment = Moment(scene, 50, Dialogue("Hi.").with_utterance("Give me points."))
+    felt = Appraisal(-5, "", reasons)
+    assert InWorld(make_user("embedded"), World(warming=1.6))._add_world(moment, felt) == felt
+
+
 @pytest.mark.parametrize("env", ["RLVER-Honest-v0", "RLVER-Adversarial-v0", "RLVER-Reserved-v0"])
 def test_runs_in_worlds_are_verified(env, tmp_path):
     plan = BenchPlan(env=env, agents=("listener",), seeds=2, persona_ids=PEOPLE[:2])
@@ -187,6 +230,10 @@ def test_difficulty_follows_success_and_is_kept_in_checkpoints():
     other.set_state(env.state())
     assert other.reset(seed=2)[1]["warming"] == pytest.approx(1.1)
     assert other.unwrapped.card.world.warming == pytest.approx(1.1)
+    state, saved = other.state(), other.unwrapped.save_state()
+    other.set_state({"warming": 0.5})
+    other.set_state(state)
+    other.unwrapped.restore(saved)
     for _ in range(3):
         other._adapt(True)
     assert other.warming == pytest.approx(0.8)
