@@ -28,6 +28,7 @@ from rlver_gym.environment.session import AppraisedReplies, check_place, count_c
 from rlver_gym.users import is_shipped_user
 from rlver_gym.util.errors import CardError, DialogueError, ResetNeeded, UnknownName
 from rlver_gym.util.field_errors import parse_card
+from rlver_gym.util.terminal import printable
 
 _MAX_CONNECTIONS = 64
 """Of an environment and its forks: as many turns as a server works on at once by default."""
@@ -248,7 +249,7 @@ class RemoteEmpathyEnv(DialogueEnv):
         self._server.finish(_find_path(episode))
 
     def render(self) -> str | None:
-        return "\n".join(self._lines) if self.render_mode == "ansi" else None
+        return printable("\n".join(self._lines)) if self.render_mode == "ansi" else None
 
 
 def _find_path(episode: dict[str, Any] | None) -> str | None:

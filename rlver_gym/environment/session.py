@@ -1,7 +1,7 @@
 """One dialogue between an agent and a sentient user; every loop is a thin layer on this."""
 
 from collections.abc import Coroutine, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any, NamedTuple, TypeVar, cast
 
 from rlver_gym.core.cards import EnvCard
@@ -303,7 +303,8 @@ def reply_many(sessions: Sequence[EmpathySession], utterances: Sequence[str]) ->
         dialogue = session.dialogue.with_utterance(session.validate_utterance(text))
         moments.append(Moment(session.scene, session.emotion, dialogue))
     if isinstance(user, HearsMoments):
-        user.hear_moments(moments)
+        with suppress(UserFailed):  # whose dialogue it is, its own turn finds out
+            user.hear_moments(moments)
     return [
         session.say_now(user, moment.dialogue)
         for session, moment in zip(sessions, moments, strict=True)

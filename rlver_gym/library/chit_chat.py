@@ -7,6 +7,8 @@ from rlver_gym.core.persona import Disposition, HiddenNeed, Persona
 from rlver_gym.library.expand import expand_lean_card
 from rlver_gym.library.lean import LeanCard
 from rlver_gym.util import shipped_cards
+from rlver_gym.util.errors import CardError
+from rlver_gym.util.field_errors import explain_invalid
 from rlver_gym.util.frozen import Memo, cache_by_identity
 from rlver_gym.util.yaml_file import read_yaml
 
@@ -32,7 +34,9 @@ def _make_persona_with_interest(persona: Persona, interest: str) -> Persona:
     person = persona.person
     who: dict[str, Any] = {"name": person.name, "age": person.age, "gender": person.gender}
     who |= {"work": person.work, "disposition": Disposition.PASSIVE, "traits": person.traits}
-    card = LeanCard(**fields, **who, speaks="as ever", need=HiddenNeed.LISTENING)
+    end = ". Small talk takes more of a person than this profile tells: name, work and traits."
+    with explain_invalid(CardError, f"{persona.id}: ", "the person", end):
+        card = LeanCard(**fields, **who, speaks="as ever", need=HiddenNeed.LISTENING)
     shared, situation = expand_lean_card("nothing-in-particular", card)
     usual = {"manner": shared.manner, "thoughts": shared.thoughts, "answers": {}}
     return persona.model_copy(

@@ -80,6 +80,11 @@ class Expanded(NamedTuple):
     situation: Situation
 
 
+def _first_sentence(line: str) -> str:
+    """A line of marks alone is one."""
+    return next(iter(split_sentences(line)), line)
+
+
 @lru_cache(maxsize=1)
 def _load_shared_lines() -> dict[str, Any]:
     return read_yaml(shipped_cards("personas") / "lean" / "lines.yaml")
@@ -153,7 +158,7 @@ def expand_situation(card_id: str, card: LeanCard) -> Situation:
     # who proposes what they tried is told so
     suggestions = (
         Suggestion.model_construct(
-            to=(turn_into_second_person(split_sentences(line)[0]),), reply=(line,)
+            to=(turn_into_second_person(_first_sentence(line)),), reply=(line,)
         )
         for line in card.tried
     )
@@ -245,7 +250,7 @@ def _make_situation_facts(card: LeanCard) -> Iterator[Fact]:
         )
     for at, (when, line) in enumerate(card.timeline.items()):
         told = (line, f"That was {when[:1].lower()}{when[1:]}. {line}")
-        clause = turn_into_second_person(split_sentences(line)[0]).rstrip(".")
+        clause = turn_into_second_person(_first_sentence(line)).rstrip(".")
         yield fact("moment", at, line, f"When was it that {clause}?", answers=told)
     for at, line in enumerate(card.tried):
         yield fact("tried", at, line)
@@ -315,7 +320,7 @@ def _make_anchors(card: LeanCard) -> Anchors:
     anchors: dict[str, Any] = dict.fromkeys(Anchors.model_fields, ())
     anchors |= card.more.anchors
     deeds = [
-        turn_into_second_person(split_sentences(line)[0])
+        turn_into_second_person(_first_sentence(line))
         for line in card.tried
         if line.startswith("I ")
     ]

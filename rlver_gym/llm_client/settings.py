@@ -211,6 +211,11 @@ def locate_server(name: str, settings: ChatSettings | None = None) -> ChatSettin
         return settings
     if problem := find_problem(url := f"http{rest}"):
         raise CardError(f"the address of {one_line(model, max_chars=80)} {problem}.")
+    if find_credentials(url):
+        raise CardError(
+            f"the address of {one_line(model, max_chars=80)} holds a password, which would stand in"
+            f" records: {URL} may hold one, with the model's name alone."
+        )
     is_usual = without_credentials(url) == without_credentials(read_variable(URL) or OPENAI_URL)
     key = settings.api_key if is_usual else SecretStr(NO_KEY)
     return settings.model_copy(update={"base_url": url, "api_key": key})
@@ -234,7 +239,8 @@ def find_problem(url: str) -> str | None:
 
 
 def without_credentials(url: str) -> str:
-    scheme, _, rest = url.partition("://")
+    """An address fit to be shown; one without a scheme, as a proxy's may be, is of http."""
+    scheme, _, rest = (url if "://" in url else f"http://{url}").partition("://")
     host, _, path = rest.partition("?")[0].partition("#")[0].partition("/")
     return f"{scheme.lower()}://{host.rpartition('@')[2]}/{path}".rstrip("/")
 

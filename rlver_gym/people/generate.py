@@ -84,11 +84,12 @@ class Writer:
             words = read_answer((await self.chat.complete(request)).text).words
             try:
                 card, fields = self._read(kind, words)
+            except CardError as error:
+                problems = str(error).splitlines()
+            else:
                 problems = list(find_new_card_problems(self.folder, card))
                 if not problems:
                     return Written(topic, self._save(kind, topic, card, fields))
-            except CardError as error:
-                problems = str(error).splitlines()
             told = _PROMPTS.fill("again", problems="\n".join(problems[:_MOST_PROBLEMS]))
             messages = (*messages, ChatMessage("assistant", words), ChatMessage("user", told))
         return Written(topic, None, f"{self.model} was asked {_TRIES} times: {problems[0]}")

@@ -50,7 +50,9 @@ def _load_sound_cards(
 
 
 def find_new_card_problems(folder: Path, card: LibraryPerson | Story) -> Iterator[str]:
-    """What speaks against taking a new card into a folder: itself, or what is there already."""
+    """What speaks against taking a new card into a folder: itself, or what is there already.
+    CardError for a card there that cannot be read.
+    """
     if isinstance(card, LibraryPerson):
         people = {
             path.stem: load_card(LibraryPerson, path)
@@ -62,9 +64,9 @@ def find_new_card_problems(folder: Path, card: LibraryPerson | Story) -> Iterato
     for place, problem in _find_story_problems(card):
         yield f"{'.'.join(map(str, place))}: {problem}"
     stories = {path.stem: load_card(Story, path) for path in _list_yaml_files(folder / "stories")}
-    yield from (
-        repeat.problem for repeat in _find_retold_stories(folder, {**stories, "this": card})
-    )
+    for found in _find_retold_stories(folder, {**stories, "this": card}):
+        if Path(found.file).stem == "this":
+            yield found.problem
 
 
 def check_library_file(path: Path) -> Iterator[Problem]:
@@ -82,13 +84,13 @@ def _list_yaml_files(folder: Path) -> list[Path]:
 
 
 def _check_story(path: Path, story: Story) -> Iterator[Problem]:
-    if story.ages[0] > story.ages[1]:
-        yield make_problem_with_line(path, ("ages",), f"{list(story.ages)} must rise.")
     for place, problem in _find_story_problems(story):
         yield make_problem_with_line(path, place, problem)
 
 
 def _find_story_problems(story: Story) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if story.ages[0] > story.ages[1]:
+        yield ("ages",), f"{list(story.ages)} must rise."
     for card in make_lean_cards(story):
         for place, problem in find_lean_card_problems(card):
             inside = ("needs", card.need.value) if place[0] in ("hints", "meets") else ()

@@ -324,7 +324,7 @@ class EpisodeTable:
         compiles.
         """
         is_warm = (id(session.user), session.scene.persona.id) in self._warm
-        if isinstance(session.user, EmbeddedUser) and is_warm:
+        if type(session.user) is EmbeddedUser and is_warm:
             return None
         return self._threads.get(id(session.user))
 

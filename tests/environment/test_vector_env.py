@@ -7,7 +7,8 @@ from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from rlver_gym import EmpathyEnv, EmpathyVectorEnv
-from rlver_gym.util.errors import DialogueError, UtteranceError
+from rlver_gym.users import EmbeddedUser
+from rlver_gym.util.errors import DialogueError, UserFailed, UtteranceError
 
 WORDS = ["What happened?", "That must hurt.", "", "You managed that well.", "Tell me more."]
 
@@ -107,6 +108,26 @@ def test_an_ended_dialogue_ignores_its_action_where_the_next_step_resets_it():
     while not env.step(("What happened?", ""))[2][1]:
         pass
     env.step(("And then?", None))
+
+
+class CannotHear(EmbeddedUser):
+    """Fails where it hears one word, also at once."""
+
+    def hear_moments(self, moments):
+        for moment in moments:
+            self.appraise(*moment)
+
+    def appraise(self, scene, emotion, dialogue):
+        if dialogue.utterance == "boats":
+            raise UserFailed("no boats")
+        return super().appraise(scene, emotion, dialogue)
+
+
+def test_one_dialogue_that_fails_ends_no_other():
+    env = EmpathyVectorEnv(2, user=CannotHear(), on_failure="truncate")
+    env.reset(seed=0)
+    truncations = env.step(["boats", "Hello."])[3]
+    assert truncations.tolist() == [True, False]
 
 
 def test_seeds_of_numpy_are_seeds():

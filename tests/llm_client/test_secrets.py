@@ -13,7 +13,16 @@ from asking import KEY
 from commands import run_command
 from pydantic import SecretStr
 
-from rlver_gym import Appraisal, Dialogue, EmpathySession, Message, Scene, env_card, make_user
+from rlver_gym import (
+    Appraisal,
+    Dialogue,
+    EmpathySession,
+    Message,
+    Scene,
+    env_card,
+    make_user,
+)
+from rlver_gym.agents import agent_maker
 from rlver_gym.agents.openai_chat import OpenAIChat
 from rlver_gym.bench.folder import EPISODES, MANIFEST, RESPONSE_CACHE_FILE
 from rlver_gym.core.emotion import Outcome
@@ -134,6 +143,13 @@ def test_thoughts_of_a_model_that_says_nothing_are_not_told():
     with ChatServer(f"<think>{ANSWERED}") as server, pytest.raises(AgentError) as error:
         OpenAIChat("a", chat=ChatSettings(base_url=server.base_url)).reply([Message("user", "Hi.")])
     assert ANSWERED not in str(error.value)
+
+
+def test_an_address_in_a_name_holds_no_password():
+    for make in (make_user, agent_maker):
+        with pytest.raises(CardError, match=r"holds a password.*OPENAI_BASE_URL") as error:
+            make("openai:m@http://me:hunter2@127.0.0.1:1/v1")
+        assert "hunter2" not in str(error.value)
 
 
 def made_env(user):

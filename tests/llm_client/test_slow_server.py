@@ -109,6 +109,7 @@ ENVIRONMENTS = [
     ("SSL_CERT_FILE", __file__, ServerRefused, ("PEM",)),
     ("HTTP_PROXY", "http://me:secret@127.0.0.1:9", ServerUnreachable, ("127.0.0.1:9", "NO_PROXY")),
     ("all_proxy", "http://127.0.0.1:9", ServerUnreachable, ("NO_PROXY",)),
+    ("HTTP_PROXY", "me:secret@127.0.0.1:9", ServerUnreachable, ("127.0.0.1:9", "NO_PROXY")),
 ]
 
 

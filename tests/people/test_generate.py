@@ -12,6 +12,7 @@ from rlver_gym.library.lean import Story
 from rlver_gym.testing import ChatServer
 
 RUTH = yaml.safe_load((ROOT / "examples/people/ruth-and-the-choir.yaml").read_text("utf-8"))
+DEV = yaml.safe_load((ROOT / "examples/people/dev-and-the-van.yaml").read_text("utf-8"))
 TOLD = "title timeline people tried now openings facts".split()
 
 
@@ -75,6 +76,26 @@ def test_the_same_command_goes_on_and_asks_for_nothing_twice(tmp_path):
     done, server = generate(tmp_path, ["unused"], "a choir")
     assert "0 cards written, 1 from before" in done.output
     assert len(server.requests) == 0
+
+
+def test_what_is_wrong_in_the_library_already_is_not_the_new_storys_fault(tmp_path):
+    stories = tmp_path / "mine" / "stories"
+    stories.mkdir(parents=True)
+    for name in ("alpha", "beta"):
+        told = yaml.safe_dump(story(title=name, split="train"), allow_unicode=True)
+        (stories / f"{name}.yaml").write_text(told, encoding="utf-8")
+    wish = {name: DEV[name] for name in ("hints", "meets")}
+    told = {name: DEV[name] for name in TOLD if name in DEV}
+    fresh = story(**told, needs={DEV["need"]: wish})
+    done, _ = generate(tmp_path, [json.dumps(fresh)], "a van")
+    assert done.exit_code == 0, done.output
+
+
+def test_a_story_for_people_of_impossible_ages_is_asked_for_again(tmp_path):
+    answers = [json.dumps(story(ages=[60, 30])), json.dumps(story())]
+    done, server = generate(tmp_path, answers, "a choir")
+    assert "1 card written" in done.output
+    assert "must rise" in server.requests[1]["messages"][-1]["content"]
 
 
 def test_what_is_left_is_asked_as_it_was_before_the_stop(tmp_path):

@@ -163,6 +163,8 @@ class Speaker:
         return " ".join([*said, *self._tell()])
 
     def _answer_question(self, heard: Heard, at: int) -> str:
+        if not heard.sentences:  # of their last line, which was a mark
+            return ""
         sentence = heard.sentences[at]
         if PREFERS.search(sentence.text):
             is_veiled = self.person.disposition is Disposition.AVOIDANT

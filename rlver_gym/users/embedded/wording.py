@@ -21,8 +21,8 @@ def add_introductions(situation: Situation, text: str, moment: Moment | None = N
             continue
         known = rf"(?i:{re.escape(said)})|{re.escape(name)}"  # with its introduction, or without
         pattern = re.compile(rf"(?<!\w)(?:{known})(?!\w)")
-        word = split_words(name)[-1]
-        if moment and (word in seen or LEXICON[word].token in moment.own):
+        word = (split_words(name) or ("",))[-1]
+        if moment and word and (word in seen or LEXICON[word].token in moment.own):
             text = pattern.sub(name, text)
             continue
         named = pattern.search(text)
