@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils.seeding import np_random
 
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.persona import SPLIT_CHOICES, SplitChoice
@@ -155,6 +156,10 @@ class DialogueEnv(gym.Env[str, str]):
         if self.has_failed_to_open and self.on_failure == "raise":
             raise self._make_failure()
         return opening, select_info(info, self.info_choice, self.card)
+
+    def draw_persona(self, seed: int) -> str:
+        """Whom a reset with that seed meets."""
+        return draw_scene(np_random(seed)[0], self._ids)[0]
 
     def step(self, action: str) -> EnvStep:
         """Say something; see the class for what comes back."""

@@ -255,7 +255,7 @@ def read_state(folder: Path) -> dict[str, Any]:
     end = "). Remove it to go on from the one before."
     with explain_invalid(TrainingError, f"{folder} is no checkpoint (", "the whole file", end):
         text = read_text(folder / STATE, max_bytes=MAX_STATE_BYTES, error=TrainingError)
-        return _State.model_validate(parse_json(text)).model_dump()
+        return _State.model_validate(parse_json(text, allow_nan=True)).model_dump()
 
 
 class _ReferenceStart(BaseModel):

@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 from rlver_gym.core.agent import Style, agent_prompt
 from rlver_gym.core.cards import DEFAULT_ENV
 from rlver_gym.core.languages import Language
+from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.policy.learning.registry import (
     ALGORITHMS,
     CRITIC_OPTIONS,
@@ -460,6 +461,12 @@ def make_saved_config(values: dict[str, Any], place: str) -> TrainConfig:
     return make_config(values, place)
 
 
+def _drop_server(name: str, value: Any) -> Any:
+    if name not in ("env_options", "eval_options"):
+        return value
+    return {name: each for name, each in value.items() if name not in ChatSettings.model_fields}
+
+
 MAY_CHANGE = frozenset(
     "iterations eval_every save_every keep_checkpoints show_every workers microbatch_tokens"
     " vllm vllm_folder vllm_seeds max_sampler_kl stop_on_alarm"
@@ -469,10 +476,14 @@ MAY_CHANGE = frozenset(
 
 
 def refuse_changes(saved: Section, wanted: Mapping[str, Any], place: Path) -> None:
-    """TrainingError for another value (as JSON) of what decided what a run learned so far."""
+    """TrainingError for another value (as JSON) of what decided what a run learned so far. How a
+    server is reached, and at which cost, decides nothing.
+    """
     theirs = saved.model_dump(mode="json")
     for name, value in wanted.items():
-        if name in theirs.keys() - MAY_CHANGE and value != theirs[name]:
+        if name not in theirs.keys() - MAY_CHANGE:
+            continue
+        if _drop_server(name, value) != _drop_server(name, theirs[name]):
             raise TrainingError(
                 f"{place} was made with {name} {theirs[name]!r}, this run has {value!r}."
                 " Go on with the same, or choose another --out."

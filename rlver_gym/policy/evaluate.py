@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.alarms import find_alerts
+from rlver_gym.environment.dialogue_env import DialogueEnv
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.episode import Episode
 from rlver_gym.policy.learner import Learner
@@ -63,8 +64,7 @@ def make_distinct_specs(env: TextEnv, count: int) -> list[ResetSpec]:
     seen: list[object] = []
     seeds: list[int] = []
     for seed in range(50 * count):
-        _, info = env.reset(seed=seed)
-        persona = info.get("persona", seed)
+        persona = _find_persona(env, seed)
         if persona not in seen:
             seen.append(persona)
             seeds.append(seed)
@@ -73,3 +73,10 @@ def make_distinct_specs(env: TextEnv, count: int) -> list[ResetSpec]:
     more = itertools.count(50 * count)
     seeds += [next(more) for _ in range(count - len(seeds))]
     return [ResetSpec(number, seed, number) for number, seed in enumerate(seeds)]
+
+
+def _find_persona(env: TextEnv, seed: int) -> object:
+    """Whom a reset with that seed meets, without first words where that can be told."""
+    if isinstance(inner := env.unwrapped, DialogueEnv):
+        return inner.draw_persona(seed)
+    return env.reset(seed=seed)[1].get("persona", seed)

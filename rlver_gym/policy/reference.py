@@ -56,6 +56,11 @@ class RewardOveroptimisationCheck:
                 f"{self.config.env} has no persona and env cards on this machine, by which a"
                 " reference could appraise its dialogues. Leave out --reference."
             )
+        if env.card.is_chat and self.config.reference != "embedded":
+            raise TrainingError(
+                f"{self.config.env}: small talk is appraised again by the embedded user alone. Name"
+                " it, or leave out --reference."
+            )
         self._card, self._library = env.card, library(self.config.env_options.get("personas"))
         self._user = make_reference(self.config.reference, **self.config.reference_options)
 
@@ -100,7 +105,8 @@ class RewardOveroptimisationCheck:
         if felt is None:
             return None
         changes_N = np.array([turn.appraisal.change for turn in felt], np.float64)
-        paid_N = one.reward_N[: len(felt)].astype(np.float64)
+        paid_N = one.reward_N if one.paid_N is None else one.paid_N
+        paid_N = paid_N[: len(felt)].astype(np.float64)
         return Reading(who, final_score(one), felt[-1].emotion, paid_N, changes_N)
 
 

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from rlver_gym.core.cards import shipped_env_ids
+from rlver_gym.core.cards import env_card, shipped_env_ids
+from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.policy.checkpoints import MODEL, Checkpoints, load, save
 from rlver_gym.policy.config import (
     CONFIG,
@@ -25,7 +26,14 @@ from rlver_gym.policy.curves import PICTURE, write_curves
 from rlver_gym.policy.evaluate import Evaluation, evaluate, final_score
 from rlver_gym.policy.iteration import Iteration, train
 from rlver_gym.policy.learner import Learner, make_learner
-from rlver_gym.policy.learning.metrics import DIALOGUES, EVALUATIONS, METRICS, TIMES, RunLog
+from rlver_gym.policy.learning.metrics import (
+    DIALOGUES,
+    EVALUATIONS,
+    METRICS,
+    TIMES,
+    RunLog,
+    read_metrics,
+)
 from rlver_gym.policy.models.distributed import (
     all_gather,
     enter_on_first,
@@ -42,7 +50,7 @@ from rlver_gym.policy.reference import (
     explain_early_stop,
 )
 from rlver_gym.util.atomic import write_atomically
-from rlver_gym.util.errors import TrainingError
+from rlver_gym.util.errors import STOPPING, TrainingError
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.folders import LOCK, write_folder
 from rlver_gym.util.json_lines import append_lines, open_locked
@@ -77,16 +85,40 @@ def run_training(
                 load(learner, latest)
             with stop.listen():
                 anew = _ANEW if resume and not latest else ""
-                notes = [anew, note, explain_slow_bf16(config.dtype)]
+                notes = [anew, note, _describe_scale(config), explain_slow_bf16(config.dtype)]
                 _run_and_record(learner, folder, checkpoints, track, notes)
-        except StopRequested:
-            with handle_stops(lambda *_: None):
-                _save_stopped(learner, folder, checkpoints)
+        except (StopRequested, *STOPPING) as error:
+            # a server is asked between iterations; where one process fails, others do not save
+            if ranks() == 1 or isinstance(error, StopRequested):
+                with handle_stops(lambda *_: None):
+                    _save_stopped(learner, folder, checkpoints)
             raise
         finally:
             learner.close()
             del learner
     return folder
+
+
+def _refuse_alarm_that_is_never_raised(learner: Learner) -> None:
+    """TrainingError where there are no dialogues here to look at."""
+    envs = learner.held_out
+    if learner.config.stop_on_alarm and not any(isinstance(x.unwrapped, EmpathyEnv) for x in envs):
+        raise TrainingError(
+            f"--stop-on-alarm looks at dialogues of this machine, and {learner.config.env} plays"
+            " none here. Leave it out."
+        )
+
+
+def _describe_scale(config: TrainConfig) -> str:
+    """What to know where rewards from 0 to 1 are scaled as points of emotion are."""
+    if config.env not in shipped_env_ids() or env_card(config.env).reward != "terminal":
+        return ""
+    if config.algorithm.has_margin or config.reward_scale >= 1:
+        return ""
+    return (
+        f"{config.env} pays from 0 to 1, once: times --reward-scale {config.reward_scale:g} little"
+        " is left beside --min-std and --kl. Take --reward-scale 1."
+    )
 
 
 def _describe_payer(config: TrainConfig) -> str:
@@ -129,8 +161,11 @@ def _run_and_record(
     """Of several processes all learn and evaluate, and only the first one writes."""
     config = learner.config
     screen = _TerminalReport(config, folder)
-    scores: dict[int, float] = {}
-    alarmed: set[int] = set()
+    _refuse_alarm_that_is_never_raised(learner)
+    past = [line for line in read_metrics(folder) if line["iteration"] <= learner.iteration]
+    past = [line for line in past if learner.iteration and line.get("eval_score") is not None]
+    scores: dict[int, float] = {line["iteration"]: line["eval_score"] for line in past}
+    alarmed = {line["iteration"] for line in past if line.get("eval_alarms")}
     reference = RewardOveroptimisationCheck(learner) if config.reference else None
     learner.on_progress = screen.show_progress
     with _open_run_log(learner, folder, track) as log, screen.bar:
@@ -146,11 +181,12 @@ def _run_and_record(
             scores[0] = first.metrics["eval_score"]
         for iteration in train(learner):
             number, last = iteration.number, iteration.number == config.iterations
-            metrics, score = iteration.metrics, None
+            metrics, score, is_best = iteration.metrics, None, False
             if config.eval_every and (last or number % config.eval_every == 0):
                 held_out = evaluate(learner)
                 metrics, score = metrics | held_out.metrics, held_out.metrics["eval_score"]
                 _append_evaluation(held_out, number, folder)
+                is_best = score > max((scores[at] for at in scores if at), default=-math.inf)
                 scores[number] = score
                 screen.show_evaluation(number, held_out)
                 alarmed |= {number} if held_out.alarms else set()
@@ -169,7 +205,7 @@ def _run_and_record(
                 log.write(number, metrics, iteration.times)
                 if config.show_every and (last or number % config.show_every == 0):
                     log.show(number, iteration.trajectories[:2])
-            if last or number % config.save_every == 0:
+            if last or is_best or number % config.save_every == 0:
                 _save_checkpoint(learner, checkpoints, score)
             if last:
                 break

@@ -8,9 +8,11 @@ import pytest
 
 from rlver_gym.policy.config import make_config
 from rlver_gym.policy.learner import make_learner
+from rlver_gym.policy.learning.metrics import read_metrics
 from rlver_gym.policy.run_training import _summarise_training, run_training
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
+from rlver_gym.util.errors import BudgetSpent
 
 
 def test_an_iteration_over_replies_asks_once_a_moment(tiny_folder):
@@ -39,6 +41,26 @@ def test_the_benchmark_that_is_proposed_has_the_same_user(tmp_path):
     ) in command
     assert "on_failure" not in command
     assert "card=" not in command
+
+
+@pytest.mark.usefixtures("close_shared_clients")
+def test_a_spent_budget_keeps_what_was_learned_and_a_larger_one_goes_on(tiny_folder, tmp_path):
+    with ChatServer(EmbeddedAnswers()) as server:
+        user = {"user": "openai:payer", "base_url": server.base_url, "speaker": "embedded"}
+        values = {"model": str(tiny_folder), "compare": "replies", "group_size": 2, "dialogues": 1}
+        values |= {"max_reply_tokens": 8, "eval_every": 0, "iterations": 3, "save_every": 3}
+
+        def train(calls, *, resume):
+            options = {**user, "budget": {"calls": calls}}
+            config = make_config({**values, "env_options": options}, "the test")
+            return run_training(config, out=tmp_path, resume=resume)
+
+        with pytest.raises(BudgetSpent, match="raise the budget"):
+            train(12, resume=False)
+        (last,) = (tmp_path / "checkpoints").iterdir()
+        assert 0 < int(last.name) == read_metrics(tmp_path)[-1]["iteration"] < 3
+        train(99, resume=True)
+        assert read_metrics(tmp_path)[-1]["iteration"] == 3
 
 
 def test_a_stop_waits_for_no_server(tiny_folder, tmp_path):

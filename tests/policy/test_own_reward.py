@@ -74,6 +74,7 @@ def test_it_is_added_to_the_change_of_every_reply_that_was_said_or_tried(changes
     for ours, theirs in zip(paid, plain, strict=True):
         assert ours.lines == theirs.lines
         assert ours.info["emotion"] == theirs.info["emotion"]
+        assert ours.paid_N.tolist() == theirs.reward_N.tolist()
         users, said = ([x for x in ours.lines if x.speaker == who] for who in ("user", "agent"))
         texts = [line.text for line in said]
         assert ours.reward_N.tolist() == [

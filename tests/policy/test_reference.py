@@ -1,6 +1,7 @@
 """The reference beside the reward: measured, drawn, and a reason to stop."""
 
 import json
+import math
 import random
 from types import SimpleNamespace
 
@@ -45,6 +46,11 @@ class Whimsical(EmbeddedUser):
 
     def appraise(self, scene, emotion, dialogue):
         return Appraisal(len(dialogue.utterance) % 7 - 3, "", ())
+
+
+class Unmoved(EmbeddedUser):
+    def appraise(self, scene, emotion, dialogue):
+        return Appraisal(0, "", ())
 
 
 class Absent(EmbeddedUser):
@@ -270,6 +276,20 @@ def test_a_reference_that_fails_at_all_dialogues_stops_nothing(tiny_folder, tmp_
     assert (line["reference_gap"], line["reference_failed"]) == (None, 6)
     state = json.loads((tmp_path / "checkpoints/000001/state.json").read_text())
     assert state["reference_start"] is None
+
+
+def test_a_run_whose_reference_tells_nothing_apart_goes_on(tiny_folder, tmp_path):
+    changes = {"reference": "test_reference:Unmoved", "reference_every": 1}
+    small_run(tmp_path, tiny_folder, iterations=1, **changes)
+    state = json.loads((tmp_path / "checkpoints/000001/state.json").read_text())
+    assert math.isnan(state["reference_start"]["agreement"][0])
+    small_run(tmp_path, tiny_folder, resume=True, iterations=2, **changes)
+    assert [line["iteration"] for line in read_metrics(tmp_path)][-1] == 2
+
+
+def test_small_talk_is_appraised_again_by_the_embedded_user_alone(tiny_folder, tmp_path):
+    with pytest.raises(TrainingError, match="small talk is appraised again by the embedded user"):
+        small_run(tmp_path, tiny_folder, env="RLVER-ChitChat-v0")
 
 
 def test_dialogues_are_sampled_evenly_from_those_that_count():

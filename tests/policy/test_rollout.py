@@ -26,6 +26,7 @@ from rlver_gym.policy.models.rollout import (
 )
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Sampling
 from rlver_gym.policy.models.trajectory import TranscriptLine
+from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import TrainingError, UserFailed
 
 
@@ -497,6 +498,21 @@ def test_a_user_that_fails_at_replies_ends_the_dialogue(direct):
     (played,) = play_all(sampler, direct, [SideBySide(fails=True)], candidates=2)
     assert not played.valid
     with pytest.raises(TrainingError, match="the server is gone"):
+        raise_if_all_failed([played])
+
+
+@pytest.mark.parametrize("candidates", [1, 2])
+def test_a_user_that_fails_at_its_first_words_ends_the_dialogue_alone(direct, candidates):
+    class CannotOpen(EmbeddedUser):
+        def open(self, scene, emotion):
+            raise UserFailed("no first words")
+
+    env = make_for_loop("RLVER-Empathy-v0", user=CannotOpen())
+    sampler = Several([ids_of(direct, one) for one in "ab"])
+    (played,) = play_all(sampler, direct, [env], candidates=candidates)
+    assert not played.valid
+    assert not played.sequences
+    with pytest.raises(TrainingError, match="no first words"):
         raise_if_all_failed([played])
 
 

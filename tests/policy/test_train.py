@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -56,6 +57,7 @@ from rlver_gym.policy.models.actor import Actor, Critic, Models
 from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine, ignore_progress
 from rlver_gym.policy.run_training import run_training
 from rlver_gym.studio.page import write_page
+from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import TrainingError, UserFailed
 
 GROUPS = SHORT | {"iterations": 4, "dialogues": 4, "lr": 1e-3, "eval_every": 2}
@@ -169,6 +171,51 @@ def test_a_checkpoint_is_written_every_few_iterations_and_after_the_last(model, 
     run_training(config, out=tmp_path)
     written = [path.name for path in Checkpoints(tmp_path / "checkpoints").all()]
     assert written == ["000002", "000004", "000005"]
+
+
+def test_the_best_by_evaluation_is_the_model_however_seldom_the_run_is_saved(model, tmp_path):
+    config = configure(model, iterations=4, eval_every=1, save_every=4, keep_checkpoints=9)
+    run_training(config, out=tmp_path)
+    scores = {
+        line["iteration"]: line["eval_score"]
+        for line in read_metrics(tmp_path)
+        if line["iteration"]
+    }
+    best = max(scores, key=lambda number: (scores[number], -number))
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    assert checkpoints.best() == tmp_path / "checkpoints" / f"{best:06d}"
+    weights = "model.safetensors"
+    kept = (checkpoints.best() / "model" / weights).read_bytes()
+    assert (tmp_path / "model" / weights).read_bytes() == kept
+
+
+def test_an_alarm_that_nothing_can_raise_is_refused():
+    config = SimpleNamespace(stop_on_alarm=True, env="elsewhere/Talk-v0")
+    learner = SimpleNamespace(held_out=[OneOfThree()], config=config)
+    with pytest.raises(TrainingError, match="looks at dialogues of this machine"):
+        runs._refuse_alarm_that_is_never_raised(learner)
+
+
+def test_rewards_from_0_to_1_are_told_apart_from_points_of_emotion():
+    told = runs._describe_scale(make_config({"env": "RLVER-Sparse-v0"}, "the test"))
+    assert "Take --reward-scale 1." in told
+    for other in ({"env": "RLVER-Sparse-v0", "reward_scale": 1.0}, {}, {"algo": "dpo"}):
+        assert runs._describe_scale(make_config(other, "the test")) == ""
+
+
+def test_held_out_people_are_drawn_without_first_words():
+    class Counts(EmbeddedUser):
+        opened = 0
+
+        def open(self, scene, emotion):
+            Counts.opened += 1
+            return super().open(scene, emotion)
+
+    env = gym.make("RLVER-Empathy-v0", split="validation", user=Counts())
+    specs = make_distinct_specs(env, 24)
+    assert Counts.opened == 0
+    people = [env.reset(seed=one.seed)[1]["persona"] for one in specs]
+    assert len({*people[:12]}) == 12
 
 
 def test_a_resumed_run_shows_no_dialogue_twice(model, tmp_path):

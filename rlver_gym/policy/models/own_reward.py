@@ -63,8 +63,8 @@ class OwnReward:
             raise
         except BaseException as error:  # anybody's code: an exit must not end a thread unheard
             raise TrainingError(
-                f"the reward {self.name} failed ({describe_error(error)}). Mend it and go on with"
-                " --resume."
+                f"the reward {self.name} failed ({describe_error(error)}). Mend it and begin with"
+                " another --out; --model RUN/checkpoints/N/model keeps what was learned."
             ) from error
         if not math.isfinite(number):
             raise TrainingError(

@@ -159,6 +159,7 @@ class _Dialogue:
         self.replies: list[str] = []
         self.lines: list[TranscriptLine] = []
         self.rewards: list[float] = []
+        self.paid: list[float] = []
         self.format_error: list[bool] = []
         self.cut: list[bool] = []
         self.builders: list[SequenceBuilder] = []
@@ -169,8 +170,10 @@ class _Dialogue:
         if self.num_candidates > 1:
             _check_env_can_compare(self.env)
         text, self.info = self.env.reset(seed=self.spec.seed, options=dict(self.spec.options or {}))
-        self.valid = True
+        self.valid = bool(self.info.get("valid", True))
         self._record_user_line(text)
+        if not self.valid:  # the user failed at its first words, and says why when it is answered
+            self.over, self.info = True, self.env.step("")[4]
 
     def candidates(self, prompt: list[int], draw_seed: int) -> list[Prompt]:
         """As many times the same prompt as replies are tried, each with a seed of its own."""
@@ -198,10 +201,10 @@ class _Dialogue:
         if self.num_candidates == 1:
             self._record_reply(prompt, completions[0], parsed[0])
             answer = self.env.step(parsed[0].text)
-            reward = float(answer[1])
+            paid = reward = float(answer[1])
             if answer[4].get("valid", True):
                 reward = self._add_own_reward(reward, parsed[0], completions[0])
-            self._record_answer(answer, reward)
+            self._record_answer(answer, reward, paid)
             return
         try:
             tried = _try_replies(self.env, [reply.text for reply in parsed])
@@ -224,7 +227,8 @@ class _Dialogue:
                 self.alternatives.append(Alternative(turn, *tried_reply))
         self._record_reply(prompt, completions[chosen], parsed[chosen])
         answer = tried.go_on(chosen)
-        self._record_answer(answer, rewards[chosen] if known else float(answer[1]))
+        given = (rewards[chosen], tried.rewards[chosen]) if known else 2 * (float(answer[1]),)
+        self._record_answer(answer, *given)
 
     def _add_own_reward(self, reward: float, said: ParsedReply, completion: Completion) -> float:
         if self.own_reward is None or math.isnan(reward):
@@ -258,6 +262,7 @@ class _Dialogue:
             group=self.spec.group,
             seed=self.spec.seed,
             reward_N=np.array(self.rewards, dtype=np.float32),
+            paid_N=np.array(self.paid, dtype=np.float32),
             format_error_N=np.array(self.format_error, dtype=np.bool_),
             sequences=tuple(one.sequence() for one in self.builders),
             lines=tuple(self.lines),
@@ -270,10 +275,15 @@ class _Dialogue:
         )
 
     def _record_answer(
-        self, answer: tuple[str, SupportsFloat, bool, bool, dict[str, Any]], reward: float
+        self,
+        answer: tuple[str, SupportsFloat, bool, bool, dict[str, Any]],
+        reward: float,
+        paid: float,
     ) -> None:
+        """`paid`: by the user alone, without an own reward."""
         text, _, terminated, truncated, self.info = answer
         self.rewards.append(reward)
+        self.paid.append(paid)
         self.valid = bool(self.info.get("valid", True))
         self.over = terminated or truncated
         self._record_user_line(text)
@@ -294,14 +304,13 @@ def raise_if_all_failed(trajectories: Sequence[Trajectory]) -> None:
         if isinstance(reason, dict) and "note" in reason
     ]
     why = notes[-1] if notes else "their info says no more than valid: false"
+    remedy = "A run in a folder goes on with --resume once that is mended"
     if all(one.context_overflow for one in trajectories):
         why = "no room was left in max_tokens for a first reply"
+        remedy = "Begin with a larger --max-tokens and another --out"
     if all(one.logprob_missing for one in trajectories):
         why = "the sampler gave the tokens of no first reply their log-probabilities"
-    raise TrainingError(
-        f"all {len(trajectories)} dialogues failed: {why.rstrip('.')}. A run in a folder goes on"
-        " with --resume once that is mended."
-    )
+    raise TrainingError(f"all {len(trajectories)} dialogues failed: {why.rstrip('.')}. {remedy}.")
 
 
 class _TriedReplies(NamedTuple):

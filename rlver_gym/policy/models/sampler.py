@@ -336,8 +336,8 @@ def pick_tokens(logits_BV: Tensor, chance_B: Tensor, sampling: Sampling) -> tupl
     total_B1 = logits_BV.logsumexp(-1, keepdim=True)
     if not bool(total_B1.isfinite().all()):
         raise TrainingError(
-            "the policy's logits are not finite numbers any more. Go back to an earlier checkpoint"
-            " with a lower learning rate."
+            "the policy's logits are not finite numbers any more. Begin from an earlier checkpoint"
+            " (--model RUN/checkpoints/N/model) with a lower --lr and another --out."
         )
     if sampling.temperature == 0:
         token_B1 = logits_BV.argmax(-1, keepdim=True)

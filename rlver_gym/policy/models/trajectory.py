@@ -76,6 +76,8 @@ class Trajectory:
     """True when it broke off because the sampler gave a token no log-probability."""
     cut_N: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     """The reply of this turn was cut at the token limit."""
+    paid_N: NDArray[np.float32] | None = None
+    """`reward_N` without an own reward; None where it has none."""
     alternatives: tuple[Alternative, ...] = ()
     """Replies tried and not said, turn by turn; with any, each turn is a sequence of its own."""
 
