@@ -19,7 +19,7 @@ from rlver_gym.bench.costs import (
 from rlver_gym.bench.draft import draft_suite
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.folder import MANIFEST
-from rlver_gym.bench.gate import Gate, decide
+from rlver_gym.bench.gate import Evidence, Gate, decide
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.noise import measure_spread_over_user_seeds, tabulate_seed_noise
@@ -196,9 +196,8 @@ def bench(
     ranked, columns = rank_by_readers(evidence)
     watched, truth = check_episodes(episodes), count_sycophantic_replies(episodes)
     noise = measure_spread_over_user_seeds(episodes, plan.seeds, plan.user_seeds)
-    gate, says = None, [*describe_readers(evidence)]
-    if meant.thresholds:
-        gate = decide(meant, evidence)
+    says = [*describe_readers(evidence)]
+    gate = decide(meant, evidence) if meant.thresholds else None
     where = {"run": _describe_run(bench_run, held), "report": str(report)}
     where |= {"check it": f"rlver-gym verify {folder}", "spent": "; ".join(spent)}
     if gate and suite:
@@ -224,17 +223,12 @@ def bench(
         again = "another --out" if suite else "the same command"
         notes = [*_list_failures(failed, again), *format_alerts(watched)]
         notes += [Text(alert.describe()) for alert in truth]
-        if evidence.unread:
-            readings = format_count(evidence.unread, "reading")
-            told = f"{readings} of reference or judge failed, and count with 0 at worst."
-            notes.append(Text(told, style="yellow"))
         _print_results(plan, ranked, columns, says, noise, notes, where)
         if opinions and opinions.capabilities:
             print_opinions(SafeConsole(), opinions)
         if gate:
             print_gate(SafeConsole(), gate)
-    without = [*count_failed_by(episodes)] + ["" for _ in range(evidence.unread)]
-    raise typer.Exit(_exit_code(without, gate if suite else None, meant, allow_failures))
+    raise typer.Exit(_exit_code(evidence, gate if suite else None, meant, allow_failures))
 
 
 def _begin_suite(
@@ -272,15 +266,16 @@ def _describe_run(bench_run: Run, held: int) -> str:
     )
 
 
-def _exit_code(failed: Iterable[str], gate: Gate | None, suite: Suite, allow_failures: bool) -> int:
-    """`failed`: agents with failed dialogues. A failing gate goes before these; a threshold on an
-    agent's stands in their place.
+def _exit_code(evidence: Evidence, gate: Gate | None, suite: Suite, allow_failures: bool) -> int:
+    """A failing gate goes before failed dialogues and readings; a threshold on an agent's failures
+    stands in their place.
     """
     if gate and gate.decision == "fail":
         return GATE_FAILED
     bound = {each.agent for each in suite.thresholds if each.measure == "failed"}
-    loose = None not in bound and {*failed} - bound
-    return SOME_FAILED if loose and not allow_failures else 0
+    failed = count_failed_by(evidence.records.episodes).keys() - bound
+    is_loose = evidence.unread or (failed and None not in bound)
+    return SOME_FAILED if is_loose and not allow_failures else 0
 
 
 def _list_spending(bench_run: Run, readers: Sequence[str] = ()) -> list[str]:

@@ -126,6 +126,8 @@ def describe_readers(evidence: Evidence) -> Iterator[str]:
             yield f"Kendall tau with the order by the score: {', '.join(taus)}."
         if only := ", ".join(opinions.only_score):
             yield f"* Ends above the start by the user's own score, and by nobody else's: {only}."
+        if unread := evidence.unread:
+            yield f"{format_count(unread, 'reading')} failed, and count with 0 at worst."
     elif limit := describe_limit(plan.user):
         requests = format_count(plan.planned.count, "request")
         how = "in the suite, reference:" if plan.suite else "--reference"
