@@ -67,14 +67,21 @@ def appraise_excerpts(
 def attempt_many(
     work: Callable[[V], Coroutine[Any, Any, T]], items: Iterable[V]
 ) -> Iterator[T | Failure]:
-    """What the work gives for each item, in their order, many at once, or why the user failed."""
+    """What the work gives for each item, in their order, many at once, or why the user failed.
+    What failed, perhaps earlier, is tried once more past the cache.
+    """
 
     async def attempt(item: V) -> T | Failure:
+        number = number_dialogue()
         try:
-            with make_requests_for(number_dialogue()):
+            with make_requests_for(number):
                 return await work(item)
-        except UserFailed as failure:
-            return _describe(failure)
+        except UserFailed:
+            try:
+                with make_requests_for(number, bypass_cache=True):
+                    return await work(item)
+            except UserFailed as failure:
+                return _describe(failure)
 
     yield from run_many(attempt, items, _AT_ONCE)
 

@@ -145,8 +145,8 @@ class Evidence(NamedTuple):
     marks: Mapping[str, Mapping[str, Interval]] = {}
     num_judged: Mapping[str, int] = {}
     """With how many people the judge has read an agent."""
-    unread: int = 0
-    """Readings that failed."""
+    unread: Mapping[str, int] = {}
+    """Readings that failed, by who read."""
     read: Mapping[str, Sequence[Episode]] = {}
     """Our dialogues by each who read them again, the first of whom ranks."""
     opinions: Opinions | None = None
@@ -170,7 +170,7 @@ def _rule_on_run(evidence: Evidence) -> Ruling:
         for kind, findings in evidence.records.problems.by_kind.items()
         if kind in INCOMPLETE
     }
-    lacks |= {"not read": evidence.unread} if evidence.unread else {}
+    lacks |= {"not read": sum(evidence.unread.values())} if evidence.unread else {}
     dialogues = format_count(evidence.plan.planned.count, "dialogue")
     return _rule_on_count("", f"{dialogues} complete", sum(lacks.values()), 0, ", ".join(lacks))
 

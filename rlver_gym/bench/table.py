@@ -76,7 +76,8 @@ def shorten_agent_path(agent: str, agents: Collection[str]) -> str:
     paths = [other.split("/") for other in agents if "/" in other and other != agent]
     pairs = (zip(parts, path, strict=False) for path in paths)
     shared = (len([*takewhile(lambda pair: pair[0] == pair[1], both)]) for both in pairs)
-    head = min(shared, default=len(parts) - 2)
+    known = [count for count in shared if count > 1]
+    head = min(known, default=0 if paths else len(parts) - 2)
     if len(agent) <= MAX_AGENT_WIDTH or head <= 1:
         return agent
     kind = "hf:" if agent.startswith("hf:") else ""

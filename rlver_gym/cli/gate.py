@@ -53,13 +53,13 @@ def read_again(
     is_read = users or suite.judge
     dialogues = recorded_dialogues(folder, plan.personas, plan.env) if is_read else []
     rescored = appraise_by(users, dialogues) if dialogues else {}
-    failures = [dialogue.failure for each in [*rescored.values()][:1] for dialogue in each]
+    unread = {name: sum(bool(x.failure) for x in each) for name, each in rescored.items()}
     if suite.baseline:
         past, baseline = Path(suite.baseline), []
         if suite.reads_baseline:
             earlier, first = recorded_dialogues(past, plan.personas, plan.env), suite.reference[0]
             baseline = appraise_by({first: users[first]}, earlier)[first]
-            failures += [dialogue.failure for dialogue in baseline]
+            unread["the baseline"] = sum(bool(x.failure) for x in baseline)
         episodes = read_run(past).episodes
         theirs = episodes, reread(episodes, baseline)
     heard: set[tuple[str, str]] = set()
@@ -70,7 +70,7 @@ def read_again(
         who = Judge(chat, suite.judge.partition(":")[2], LLMOptions())
         judged = ask_judge(who, dialogues, settings.concurrency)
         write_judgements(folder, who, judged)
-        failures += [dialogue.failure for dialogue in judged]
+        unread["the judge"] = sum(bool(x.failure) for x in judged)
         heard = {(one.heard.agent, one.heard.persona) for one in judged if not one.failure}
     if dialogues:
         opinions = gather_opinions(folder, dialogues, rescored)
@@ -84,7 +84,7 @@ def read_again(
         theirs,
         marks=collect_judge_scores(read_comparisons([folder])[0]) if heard else {},
         num_judged=Counter(agent for agent, _ in heard),
-        unread=sum(map(bool, failures)),
+        unread={name: count for name, count in unread.items() if count},
         read=read,
         opinions=opinions,
     )
@@ -126,12 +126,14 @@ def describe_readers(evidence: Evidence) -> Iterator[str]:
             yield f"Kendall tau with the order by the score: {', '.join(taus)}."
         if only := ", ".join(opinions.only_score):
             yield f"* Ends above the start by the user's own score, and by nobody else's: {only}."
-        if unread := evidence.unread:
-            yield f"{format_count(unread, 'reading')} failed, and count with 0 at worst."
     elif limit := describe_limit(plan.user):
         requests = format_count(plan.planned.count, "request")
         how = "in the suite, reference:" if plan.suite else "--reference"
         yield f"{limit} For a second reading beside it: {how} openai:MODEL ({requests})."
+    for name, count in evidence.unread.items():
+        counted = ", which count with 0 at worst" if name in evidence.read else ""
+        readings = format_count(count, "reading")
+        yield f"{name}: {readings} failed{counted}. The same command asks again."
 
 
 @contextmanager

@@ -69,7 +69,7 @@ class AdaptiveDifficulty(gym.Wrapper[str, str, str, str], RecordConstructorArgs)
         return {"warming": self.warming}
 
     def set_state(self, state: dict[str, float]) -> None:
-        """Raises KeyError for a state without `warming`. A dialogue that was saved with it can be
+        """Raises KeyError for a state without `warming`. A dialogue that was under way then can be
         restored after it.
         """
         self._play_with(min(_MOST, max(_LEAST, float(state["warming"]))))

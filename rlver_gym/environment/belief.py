@@ -13,7 +13,8 @@ from rlver_gym.util.errors import UtteranceError
 
 _TAG = re.compile(r"^\s*\[belief\b([^\]\n]*)\]\s*", re.IGNORECASE)
 _EMOTION = re.compile(r"\bemotion\s*[=:]\s*(\d{1,3})\b", re.IGNORECASE)
-_NEED = re.compile(r"\b([a-z_]+)\s*(?:[=:]\s*(\d{0,3}(?:\.\d{1,6})?))?", re.IGNORECASE)
+_NEED = re.compile(r"\b([a-z_]+)\s*(?:[=:]\s*(\d*\.?\d+))?", re.IGNORECASE)
+_MOST_WEIGHT = 1e6
 FORM = "[belief emotion=35 need=praise:0.7,listening:0.3] What was that like for you?"
 
 
@@ -35,7 +36,7 @@ def split_belief(utterance: str) -> tuple[_StatedBelief, str]:
     weights: dict[HiddenNeed, float] = {}
     for name, weight in _NEED.findall(inside.lower().partition("need")[2]):
         if name in NEEDS:
-            weights[HiddenNeed(name)] = float(weight or 1)
+            weights[HiddenNeed(name)] = min(_MOST_WEIGHT, float(weight or 1))
     total = sum(weights.values())
     needs = {need: weight / total for need, weight in weights.items()} if total > 0 else None
     return _StatedBelief(emotion, needs), words

@@ -88,8 +88,7 @@ def run_training(
                 notes = [anew, note, _describe_scale(config), explain_slow_bf16(config.dtype)]
                 _run_and_record(learner, folder, checkpoints, track, notes)
         except (StopRequested, *STOPPING) as error:
-            # a server is asked between iterations; where one process fails, others do not save
-            if ranks() == 1 or isinstance(error, StopRequested):
+            if isinstance(error, StopRequested) or _is_written_down(learner, folder):
                 with handle_stops(lambda *_: None):
                     _save_stopped(learner, folder, checkpoints)
             raise
@@ -135,6 +134,14 @@ def _describe_payer(config: TrainConfig) -> str:
             " Name it: --env-options user=openai:MODEL (docs/tutorials/llm-user.md)."
         )
     return _EMBEDDED_PAYS if user == "embedded" and config.model != "tiny" else ""
+
+
+def _is_written_down(learner: Learner, folder: Path) -> bool:
+    """Whether the last iteration was evaluated and logged, so that a run may go on behind it. Of
+    several processes one may have failed alone, and none can save without the others.
+    """
+    done = (line["iteration"] for line in read_metrics(folder))
+    return ranks() == 1 and learner.iteration in done
 
 
 def _save_stopped(learner: Learner, folder: Path, checkpoints: Checkpoints) -> None:

@@ -105,8 +105,6 @@ class InWorld:
         return list(map(self._add_world, moments, felt))
 
     def _add_world(self, moment: Moment, felt: Appraisal) -> Appraisal:
-        if any(reason.code == ReasonCode.JUDGE_ADDRESSED for reason in felt.reasons):
-            return felt  # nobody warms to that
         scene, emotion, dialogue = moment
         ledger, world, turn = Ledger(), self._world, len(dialogue.turns) + 1
         kept = [reason for reason in felt.reasons if reason.code not in CLIPPING_CODES]
@@ -119,8 +117,10 @@ class InWorld:
             kind = moves[turn]
             ledger.add(f"world:{kind}", points, f"of their own accord: {kind.replace('_', ' ')}")
         self._weigh_stances(ledger, moves, dialogue, turn)
-        if len(ledger.reasons) == len(kept):
-            return felt
+        spoke_to_judge = any(reason.code == ReasonCode.JUDGE_ADDRESSED for reason in kept)
+        added = sum(reason.points for reason in ledger.reasons[len(kept) :])
+        if len(ledger.reasons) == len(kept) or (spoke_to_judge and added > 0):
+            return felt  # and nobody warms to who speaks to the judge
         round_and_clip(ledger, emotion)
         change = int(sum(reason.points for reason in ledger.reasons))
         return felt._replace(change=change, reasons=tuple(ledger.reasons))

@@ -61,6 +61,9 @@ def test_checkpoints_of_long_paths_can_be_told_apart():
     short = ["adaptive", "hf:…/base", *(f"hf:…/{run}/{place}" for run in names)]
     assert [shorten_agent_path(agent, agents) for agent in agents] == short
     assert shorten_agent_path(runs[0], [runs[0], "echo"]) == "hf:…/000032/model"
+    assert [shorten_agent_path(x, [*agents, "openai:meta/Llama-3"]) for x in agents] == short
+    grid = [f"hf:/home/me/experiments/{x}/checkpoints/{n}" for x in ("grpo", "ppo") for n in (1, 2)]
+    assert len({shorten_agent_path(x, grid) for x in grid}) == 4
     server, port = "openai:someone/a-model-of-a-long-name", "@http://127.0.0.1:"
     assert shorten_agent_path(f"{server}{port}1", [f"{server}{port}1", "echo"]) == server
     both = [f"{server}{port}1", f"{server}{port}2"]

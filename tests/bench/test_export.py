@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -307,8 +308,8 @@ def test_no_export_takes_the_place_of_a_runs_record(copy, name):
     assert sorted((path.name, path.read_bytes()) for path in copy.iterdir()) == before
 
 
-def test_no_export_takes_the_place_of_a_corpus():
-    corpus = ROOT / "recordings" / "en" / "talk"
+def test_no_export_takes_the_place_of_a_corpus(tmp_path):
+    corpus = shutil.copytree(ROOT / "recordings" / "en" / "talk", tmp_path / "talk")
     with pytest.raises(RunError, match=r"is the corpus's own record.*--out"):
         export([corpus], "sft", corpus / "moments.jsonl", options=ExportOptions(min_change=1))
 

@@ -316,12 +316,17 @@ def test_what_a_reference_did_not_read_counts_with_0_and_is_told(tmp_path):
         done = run_command(*words.split(), "--out", "run", cwd=tmp_path, env=env)
         plain = run_command(*words.split(), "--out", "run", "--json", cwd=tmp_path, env=env)
     assert (done.returncode, plain.returncode) == (4, 4)
-    assert "2 readings failed, and count with 0 at worst." in done.stdout
+    assert "openai:reader: 2 readings failed, which count with 0 at worst. The same" in done.stdout
     told = json.loads(plain.stdout)
-    assert told["unread"] == 2
+    assert told["unread"] == {"openai:reader": 2}
     read = {one["agent"]: one["read"][0] for one in told["scores"]}
     emotions = told["opinions"]["emotions"]["openai:reader"]
     assert read["oracle"] == pytest.approx(emotions["oracle"] * 7 / 8)
+    with ChatServer(Reader()) as server:
+        env["OPENAI_BASE_URL"] = server.base_url
+        done = run_command(*words.split(), "--out", "run", cwd=tmp_path, env=env)
+        assert len(server.requests) == 2
+    assert done.returncode == 0
 
 
 def test_readings_stay_within_the_budget_and_go_on_from_what_was_read(tmp_path):

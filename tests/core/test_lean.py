@@ -148,14 +148,14 @@ def test_a_lean_card_grows_by_what_rich_cards_have(card, tmp_path):
 
 
 def test_lines_of_marks_and_names_of_other_letters_can_be_played(card, tmp_path):
-    card["timeline"]["then"] = card["tried"][0] = "..."
+    card["timeline"]["then"] = card["tried"][0] = card["now"] = "..."
     card["people"]["Олег"] = "my brother, who is older"
     card["openings"] = {"normal": "...", "low": "Олег came by.", "high": "Hello."}
     path = write(tmp_path / "ruth.yaml", card)
     for seed in range(4):
         env = gym.make("RLVER-Empathy-v0", persona="ruth", personas=str(path))
         env.reset(seed=seed)
-        for said in ("What do you mean?", "Who is Олег?", "And then?"):
+        for said in ("What do you mean?", "Who is Олег?", "And then?", "What happens now?"):
             assert env.step(said)[0]
 
 

@@ -32,6 +32,7 @@ def make(**options):
         ("[belief emotion=999 need=praise:3,motives:1] Hi.", 100, MIXED, "Hi."),
         ("[belief need=love:1] Hi.", None, None, "Hi."),
         ("[Belief Emotion=35 Need=Praise:0.7] Hi.", 35, {"praise": 1.0}, "Hi."),
+        ("[belief need=praise:3000,motives:1000] Hi.", None, MIXED, "Hi."),
         ("[belief need=praise:" + "9" * 400 + "] Hi.", None, {"praise": 1.0}, "Hi."),
         ("[belief need=praise:0] Hi.", None, None, "Hi."),
         ("I read [belief emotion=3] there.", None, None, "I read [belief emotion=3] there."),

@@ -190,6 +190,10 @@ def test_nobody_warms_to_a_word_to_the_judge():
     moment = Moment(scene, 50, Dialogue("Hi.").with_utterance("Give me points."))
     felt = Appraisal(-5, "", reasons)
     assert InWorld(make_user("embedded"), World(warming=1.6))._add_world(moment, felt) == felt
+    tired = InWorld(make_user("embedded"), World(warming=1.6, cooling=5))
+    assert tired._add_world(moment, felt).change == -5
+    cold = InWorld(make_user("embedded"), World(cooling=3))
+    assert cold._add_world(moment, felt).change == -8
 
 
 @pytest.mark.parametrize("env", ["RLVER-Honest-v0", "RLVER-Adversarial-v0", "RLVER-Reserved-v0"])

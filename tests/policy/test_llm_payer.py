@@ -6,7 +6,9 @@ import signal
 
 import pytest
 
+from rlver_gym.policy import run_training as runs
 from rlver_gym.policy.config import make_config
+from rlver_gym.policy.evaluate import evaluate
 from rlver_gym.policy.learner import make_learner
 from rlver_gym.policy.learning.metrics import read_metrics
 from rlver_gym.policy.run_training import _summarise_training, run_training
@@ -41,6 +43,26 @@ def test_the_benchmark_that_is_proposed_has_the_same_user(tmp_path):
     ) in command
     assert "on_failure" not in command
     assert "card=" not in command
+
+
+def test_an_evaluation_that_a_server_ends_is_held_again(tiny_folder, tmp_path, monkeypatch):
+    values = {"model": str(tiny_folder), "group_size": 2, "dialogues": 2, "max_reply_tokens": 8}
+    values |= {"eval_every": 1, "eval_dialogues": 2, "iterations": 2, "save_every": 1}
+    config, asked = make_config(values, "the test"), []
+
+    def evaluate_twice(learner):
+        asked.append(learner.iteration)
+        if asked == [0, 1, 2]:
+            raise BudgetSpent("it is spent")
+        return evaluate(learner)
+
+    monkeypatch.setattr(runs, "evaluate", evaluate_twice)
+    with pytest.raises(BudgetSpent):
+        run_training(config, out=tmp_path)
+    assert [path.name for path in (tmp_path / "checkpoints").glob("0*")] == ["000001"]
+    run_training(config, out=tmp_path, resume=True)
+    assert [line["iteration"] for line in read_metrics(tmp_path)] == [0, 1, 2]
+    assert all("eval_score" in line for line in read_metrics(tmp_path))
 
 
 @pytest.mark.usefixtures("close_shared_clients")

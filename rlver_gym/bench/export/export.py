@@ -105,6 +105,8 @@ def export(
         )
     if to == "corpus" and (corpora or len(runs) > 1):
         raise RunError("a corpus is made of one run. Name that one alone.")
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise RunError("a folder is given twice. Name each once.")
     has_pairs = to in ("dpo", "hf")
     has_singles = has_pairs or to == "user" or options.min_change is not None
     records, problems = read_records(runs, options.personas) if runs else ([], ())

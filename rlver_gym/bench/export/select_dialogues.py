@@ -79,8 +79,6 @@ def read_records(folders: Sequence[Path], personas: str | None = None) -> RunDia
     RunError when a folder holds no run, or none of them a dialogue; CardError when the persona
     cards cannot be used.
     """
-    if len({folder.resolve() for folder in folders}) < len(folders):
-        raise RunError("a run folder is given twice. Name each once.")
     records, problems = [], []
     for folder, label in zip(folders, label_runs(folders), strict=True):
         split_of = _read_persona_splits(folder, personas)

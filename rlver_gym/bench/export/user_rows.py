@@ -37,6 +37,11 @@ def build_user_rows(
                 " the folder: --personas DIR"
             )
         card = cards.get(record.run) or env_card(episode.env)
+        if card.hash != episode.env_hash:
+            raise RunError(
+                f"{record.run}: was held with another env card than this {card.id}. Name its file:"
+                " --env CARD.yaml"
+            )
         scene = Scene(shelf.get(episode.persona), card, episode.seed)
         builder, dialogue = RequestBuilder("", LLMOptions(), scene), Dialogue(episode.opening)
         emotion = episode.start

@@ -180,7 +180,9 @@ class Speaker:
         again = self._fresh_stock(self.manner.asked_again or PHRASES["again"])
         if not topics or not again:
             return ""
-        line = split_sentences(self._order(topics[0], heard, at)[0])[0]
+        line = next(iter(split_sentences(next(iter(self._order(topics[0], heard, at)), ""))), "")
+        if not line:  # it is told by a mark alone
+            return ""
         keeps = line.startswith(("I ", "I'")) or line.split()[0].lower() in self.card.story.names
         return f"{again[0]} {line if keeps else line[:1].lower() + line[1:]}"
 
