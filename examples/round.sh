@@ -5,8 +5,8 @@
 # SAMPLE, TRAIN and BENCH replace the options of a model of half a billion weights on two cores that multiply in bfloat16.
 set -euo pipefail
 model=$1 payer=$2 out=$3
-rlver-gym sample "$model" --at recordings/en/samples/own --out "$out/replies" ${SAMPLE:---moments 200 --replies 6 --temperature 0.7 --dtype bfloat16}
-rlver-gym rate "$out/replies" --user "$payer" --yes
+[ -d "$out/replies" ] || rlver-gym sample "$model" --at recordings/en/samples/own --out "$out/replies" ${SAMPLE:---moments 200 --replies 6 --temperature 0.7 --dtype bfloat16}
+rlver-gym rate "$out/replies" --user "$payer" --yes || [ $? -eq 4 ]  # moments that the payer failed at are left out
 agents=(--agent "hf:$model")
 for algorithm in dpo grpo ppo; do
     rlver-gym train --from "$out/replies" --algo "$algorithm" --model "$model" --out "$out/$algorithm" --eval-every 0 ${TRAIN:---config qwen-0.5b --iterations 13}

@@ -72,7 +72,12 @@ def make_strategy_env(env_config: Mapping[str, Any]) -> gym.Env[Any, Any]:
     every_need = options.pop("every_need", False)
     env = gym.make("rlver_gym:RLVER-Strategy-v0", **options)
     if every_need:
-        people = [spec.persona for spec in list_specs(split=options.get("split"))]
+        if options.keys() & {"persona", "personas"}:
+            raise ValueError(
+                "every_need draws from the shipped people: leave out persona, personas"
+            )
+        where = {"env": options["card"]} if "card" in options else {}
+        people = [spec.persona for spec in list_specs(split=options.get("split"), **where)]
         env = EveryNeed(env, personas=people)
     return DropFailedEpisodes(env)
 

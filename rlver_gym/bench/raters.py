@@ -11,7 +11,7 @@ import numpy as np
 
 from rlver_gym.core.emotion import MAX_CHANGE
 from rlver_gym.environment.episode import Episode
-from rlver_gym.util.correlation import correlation_within, varies
+from rlver_gym.util.correlation import centre, correlation, varies
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.json_lines import read_json_lines
 from rlver_gym.util.reliability import intraclass_correlation, krippendorff_alpha
@@ -121,8 +121,9 @@ def compare_raters(episodes: Mapping[str, Episode], rated: Changes) -> RaterAgre
 def _correlate_within_dialogues(
     rated: Mapping[Place, float], score: Mapping[Place, float]
 ) -> float:
-    ours = np.array(list(rated.values()))
-    theirs = np.array([score[place] for place in rated])
-    if len(rated) < MIN_REPLIES or not (varies(ours) and varies(theirs)):
+    if len(rated) < MIN_REPLIES:
         return nan
-    return correlation_within(ours, theirs, np.array([key for key, _ in rated]))
+    dialogue = np.array([key for key, _ in rated])
+    sides = np.array([(change, score[place]) for place, change in rated.items()], float).T
+    ours, theirs = (centre(side, dialogue) for side in sides)
+    return correlation(ours, theirs) if varies(ours) and varies(theirs) else nan

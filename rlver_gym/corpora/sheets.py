@@ -145,15 +145,19 @@ def read_sheets(folder: Path, corpus_folder: Path) -> SheetReading:
     for path in sorted((folder / RATINGS).glob("*.jsonl")):
         for number, value in read_lines(path):
             where = f"{path.name}:{number}"
-            entry = key.get(str(value.pop("id", "")))
+            name = str(value.pop("id", ""))
+            entry = key.get(name)
             rating = _parse_rating(value, entry, path.stem, where)
             if entry is None or (entry.recorded is None and entry.reply not in replies):
                 raise RecordingError(f"{where}: rates what stands in no sheet of {folder}.")
-            if entry.recorded is not None:
-                apart.setdefault(path.stem, []).append(rating.change - entry.recorded)
-            elif (before := changes.get((rating.reply, rating.reader))) is None:
-                changes[rating.reply, rating.reader] = rating.change
-                new.append(rating)
+            # an anchor is rated once on each sheet, for the reader's strictness alone
+            place = (f"anchor {name}" if entry.recorded is not None else rating.reply), path.stem
+            if (before := changes.get(place)) is None:
+                changes[place] = rating.change
+                if entry.recorded is None:
+                    new.append(rating)
+                else:
+                    apart.setdefault(path.stem, []).append(rating.change - entry.recorded)
             elif before != rating.change:
                 raise RecordingError(
                     f"{where}: gives {rating.change:+d} where {path.stem} gave {before:+d} before."

@@ -106,7 +106,7 @@ class RemoteServer:
 
     def _delete(self, path: str) -> None:
         with suppress(RlverError):
-            self.call("DELETE", path, patience_s=0.0)
+            self.call("DELETE", path, patience_s=1.0)  # a kept connection may have gone stale
 
     async def acall(self, *arguments: Any, **named: Any) -> dict[str, Any]:
         """As `call`, on a thread, which goes on with what is cancelled: use a copy then."""

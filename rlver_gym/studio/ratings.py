@@ -2,9 +2,17 @@
 
 import hashlib
 from collections.abc import Mapping
+from pathlib import Path
 
 from rlver_gym.bench.opinions import RATERS, SCORE, gather_opinions
-from rlver_gym.bench.raters import RATINGS, Changes, compare_raters, is_rated_whole, read_ratings
+from rlver_gym.bench.raters import (
+    RATINGS,
+    Changes,
+    compare_raters,
+    is_rated_whole,
+    read_lines,
+    read_ratings,
+)
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import read_dialogues
 from rlver_gym.core.capabilities import Factors
@@ -27,6 +35,9 @@ from rlver_gym.util.errors import RlverError, UnknownName
 from rlver_gym.util.json_lines import append_json
 from rlver_gym.util.json_text import to_plain
 
+_TOLD = "change fit final natural factors thought words".split()
+"""What is said of a reply."""
+
 
 class Ratings:
     """The raters' queue of each run, and what they said."""
@@ -48,11 +59,11 @@ class Ratings:
         return {
             "total": len(queue),
             "done": len(queue) - len(left),
-            "next": chosen and self._blind(benched, chosen, queue[chosen], mine),
+            "next": chosen and self._blind(benched, chosen, queue[chosen], rater, mine),
         }
 
     def _blind(
-        self, run: Run, name: str, key: str, mine: Mapping[str, Mapping[int, float]]
+        self, run: Run, name: str, key: str, rater: str, mine: Mapping[str, Mapping[int, float]]
     ) -> Json:
         episode = run.dialogues[key]
         return {
@@ -63,6 +74,16 @@ class Ratings:
             "opening": episode.opening,
             "turns": [[turn.utterance, turn.reply] for turn in episode.turns],
             "mine": mine.get(key, {}),
+            "told": self._told(run.folder, key, rater),
+        }
+
+    @staticmethod
+    def _told(folder: Path, key: str, rater: str) -> dict[int, Json]:
+        """What a rater said of a dialogue last, by turn: a page sends it along with a change."""
+        return {
+            turn: {name: line[name] for name in _TOLD if name in line}
+            for _, (dialogue, who, turn), line in read_lines(folder)
+            if (dialogue, who) == (key, rater)
         }
 
     def rate(
@@ -90,7 +111,8 @@ class Ratings:
         said = {"dialogue": key, "rater": rater, "turn": turn, "change": change}
         more = {"fit": fit, "final": final, "natural": natural}
         more |= {"factors": factors and factors.model_dump()}
-        more |= {"thought": thought or None, "words": words or None}
+        is_false = factors is None or factors.false
+        more |= {"thought": thought or None, "words": (is_false and words) or None}
         told = {name: value for name, value in more.items() if value is not None}
         append_json(benched.folder, RATINGS, said | told)
         return said | {"dialogue": name}

@@ -70,17 +70,21 @@ class UserRoleDialogues:
         key = f"{agent}/{rater}/{secrets.randbelow(10**9)}"
         dialogue = _UserRoleDialogue(rater, agent, key, speaker)
         dialogue.say(words)
+        self._keep(dialogue)
         return dialogue.view(self._open.put(dialogue))
+
+    def _keep(self, dialogue: _UserRoleDialogue) -> None:
+        """What was said so far; a later line of the dialogue replaces an earlier one."""
+        words = {"agent": dialogue.agent, "said": dialogue.said, "replies": dialogue.replies}
+        append_json(self._folder, DIALOGUES, {**_place(dialogue), **words})
 
     def rate(self, talk: Name, change: Change) -> Json:
         """How the last reply felt; kept at once. A second rating replaces the first."""
         dialogue = self._open.take(talk)
         with dialogue.lock:
             turn = len(dialogue.replies)
-            where = {"dialogue": dialogue.key, "rater": dialogue.rater, **KIND}
-            words = {"agent": dialogue.agent, "said": dialogue.said, "replies": dialogue.replies}
-            append_json(self._folder, DIALOGUES, {**where, **words})
-            append_json(self._folder, RATINGS, {**where, "turn": turn, "change": change})
+            rating = {**_place(dialogue), "turn": turn, "change": change}
+            append_json(self._folder, RATINGS, rating)
             dialogue.changes[turn - 1 :] = [change]  # not before it is on the disk
             return dialogue.view(talk)
 
@@ -91,4 +95,9 @@ class UserRoleDialogues:
             if len(dialogue.changes) < len(dialogue.replies):
                 raise DialogueError("rate the last reply first: how did it feel?")
             dialogue.say(words)
+            self._keep(dialogue)
             return dialogue.view(talk)
+
+
+def _place(dialogue: _UserRoleDialogue) -> Json:
+    return {"dialogue": dialogue.key, "rater": dialogue.rater, **KIND}

@@ -99,6 +99,10 @@ def test_ratings_go_back_once_and_anchors_tell_how_strict_a_reader_was(sample, t
     shown = CliRunner().invoke(app, ["sheets", "read", str(sheets), str(sample)]).output
     assert "0 new ratings" in shown
     assert "anna: anchors -" in shown
+    anchor = next(line for line in lines if read_key(sheets)[line["id"]]["recorded"] is not None)
+    write_ratings(sheets, "anna", [anchor, anchor, anchor | {"change": 10}])
+    with pytest.raises(RecordingError, match=r"anna.jsonl:3: gives \+10 where anna gave"):
+        read_sheets(sheets, sample)
     rated = next(line for line in lines if read_key(sheets)[line["id"]]["recorded"] is None)
     write_ratings(sheets, "anna", [rated | {"change": 3}])
     with pytest.raises(RecordingError, match=r"anna.jsonl:1: gives \+3 where anna gave -2 before"):

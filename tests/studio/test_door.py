@@ -22,8 +22,9 @@ def test_the_address_that_is_printed_opens_the_studio(shared):
     assert (answer.status, answer.headers["location"]) == (303, "/")
     cookie, *rules = answer.headers["set-cookie"].split("; ")
     assert {"HttpOnly", "SameSite=Strict", "Path=/"} == set(rules)
-    page = shared.ask("GET", "/", headers={"cookie": cookie})
-    assert page.status == 200
+    for others in ("", 'prefs={"a": 1}; ', "x=\xe9; ", "foo; "):  # of other programs here
+        page = shared.ask("GET", "/", headers={"cookie": others + cookie})
+        assert page.status == 200
     assert '<div id="studio">' in page.body
 
 

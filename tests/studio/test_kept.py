@@ -25,11 +25,12 @@ from rlver_gym.util.json_lines import open_locked, write_lines
 KEY = "echo/gus-the-flatmate/0"
 
 
-def asks(studio):
-    """For everything that is kept its file, and a request that adds a line to it."""
+def asks(studio, kind):
+    """For something that is kept its file, and a request that adds a line to it."""
     mine = {"run": studio.run, "rater": "Ann"}
     name, pair = (studio.get(one, **mine)["next"]["name"] for one in ("rate", "pair"))
-    talk = studio.post("confide", rater="Ann", agent=KIND, words="My dog died.")["id"]
+    said = {"rater": "Ann", "agent": KIND, "words": "My dog died."}
+    talk = studio.post("confide", **said)["id"] if kind == "feeling" else ""
     turn = {"run": studio.run, "dialogue": KEY, "turn": 1}
     run = studio.folder
     return {
@@ -38,8 +39,8 @@ def asks(studio):
         "rating": (run / "ratings.jsonl", "rate", {**mine, "name": name, "turn": 1, "change": 2}),
         "preference": (run / "preferences.jsonl", "prefer", {**mine, "name": pair, "side": "left"}),
         "feeling": (studio.out / "ratings.jsonl", "confide-rate", {"talk": talk, "change": 3}),
-        "words": (studio.out / "dialogues.jsonl", "confide-rate", {"talk": talk, "change": 3}),
-    }
+        "words": (studio.out / "dialogues.jsonl", "confide", said),
+    }[kind]
 
 
 KINDS = ["note", "branch", "rating", "preference", "feeling", "words"]
@@ -47,7 +48,7 @@ KINDS = ["note", "branch", "rating", "preference", "feeling", "words"]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_full_disk_does_not_take_is_refused_in_words_and_granted_later(studio, kind):
-    file, name, fields = asks(studio)[kind]
+    file, name, fields = asks(studio, kind)
     with files_of_at_most(30):
         assert "cannot be written" in studio.refusal(name, **fields)
     assert not file.exists() or file.read_bytes() == b""
@@ -60,14 +61,14 @@ def test_what_a_full_disk_does_not_take_is_refused_in_words_and_granted_later(st
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(studio, kind):
-    file, name, fields = asks(studio)[kind]
+    file, name, fields = asks(studio, kind)
     file.parent.mkdir(parents=True, exist_ok=True)
     os.mkfifo(file)
     assert "not a regular file" in studio.refusal(name, **fields)
 
 
 def test_a_note_that_another_studio_writes_meanwhile_is_kept(studio):
-    file, name, fields = asks(studio)["note"]
+    file, name, fields = asks(studio, "note")
     theirs = {"dialogue": KEY, "turn": 2, "text": "By another studio."}
     with ThreadPoolExecutor(1) as pool:
         with open_locked(file, wait=True) as other:

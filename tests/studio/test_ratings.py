@@ -1,6 +1,7 @@
 """Rating is blind, resumes, and is read by `rescore`; the agreement is that of the ratings."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from json_files import read_lines
 
 from rlver_gym.bench.export.export import export
 from rlver_gym.bench.opinions import gather_opinions
+from rlver_gym.bench.raters import compare_raters
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import read_dialogues
 from rlver_gym.bench.run import read_episodes
@@ -28,7 +30,16 @@ def rate_next(studio, rater, changes):
 
 def test_what_is_rated_tells_neither_agent_nor_score(shared):
     shown = shared.get("rate", run=shared.run, rater="Ann")["next"]
-    assert set(shown) == {"name", "person", "need", "disposition", "opening", "turns", "mine"}
+    assert set(shown) == {
+        "name",
+        "person",
+        "need",
+        "disposition",
+        "opening",
+        "turns",
+        "mine",
+        "told",
+    }
     assert all(len(turn) == 2 for turn in shown["turns"])
     known = {"/".join(map(str, one.key)) for one in read_episodes(shared.folder)}
     assert not any(key in json.dumps(shown) for key in known)
@@ -45,6 +56,15 @@ def test_all_raters_have_one_order_and_each_goes_on_where_they_stopped(studio):
     studio.post("rate", run=studio.run, rater="Ann", name=name, turn=1, change=5)
     again = studio.get("rate", run=studio.run, rater="Ann")["next"]
     assert (again["name"], again["mine"]) == (name, {"1": 5.0})
+
+
+def test_who_loads_the_page_again_is_given_what_they_said(studio):
+    name = studio.get("rate", run=studio.run, rater="Ann")["next"]["name"]
+    why = {"thought": "He heard me.", "factors": {**FACTORS, "false": 0}}
+    place = {"run": studio.run, "rater": "Ann", "name": name, "turn": 1}
+    studio.post("rate", **place, change=3, words="Tom", **why)
+    told = studio.get("rate", run=studio.run, rater="Ann")["next"]["told"]
+    assert told == {"1": {"change": 3, **why}}, "words are false only where something is"
 
 
 def test_ratings_are_read_by_opinions(studio):
@@ -79,6 +99,16 @@ def test_agents_have_names_for_a_rater_who_has_no_more_to_rate(studio):
     for other in ({"rater": "Bo"}, {}):
         for name in ("agreement", "tally"):
             assert studio.get(name, run=studio.run, **other)["agents"] is None
+
+
+def test_where_nothing_differs_within_a_dialogue_no_agreement_with_the_score_is_told():
+    def one_turn(change):
+        return SimpleNamespace(turns=[SimpleNamespace(appraisal=SimpleNamespace(change=change))])
+
+    episodes = {str(number): one_turn(number) for number in range(5)}
+    rated = {key: {"Ann": {1: float(key)}} for key in episodes}
+    found = compare_raters(episodes, rated)
+    assert np.isnan([found.raters[0].within_dialogue_r, found.within_dialogue_r]).all()
 
 
 def test_the_agreement_is_that_of_the_ratings(studio):

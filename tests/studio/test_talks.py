@@ -79,6 +79,8 @@ def test_who_is_in_need_rates_each_reply_and_it_is_kept(studio):
     studio.post("confide-rate", talk=talk["id"], change=-3)
     studio.post("confide-rate", talk=talk["id"], change=4)
     studio.post("confide-say", talk=talk["id"], words="He was old.")
+    *_, unrated = (studio.out / "dialogues.jsonl").read_text().splitlines()
+    assert json.loads(unrated)["said"] == ["My dog died.", "He was old."]
     talk = studio.post("confide-rate", talk=talk["id"], change=-10)
     assert talk["line"] == [40, 44, 34]
     lines = [json.loads(one) for one in (studio.out / "ratings.jsonl").read_text().splitlines()]
