@@ -1,6 +1,6 @@
 // One dialogue: who this is, what was said and felt, another reply from any turn, and two side by side.
 import { useEffect, useState } from "preact/hooks";
-import { address, download, fixed, get, go, OUTCOMES, post, shown, useAction, useAnswer, useKeys, words } from "./lib.js";
+import { address, download, fixed, get, go, OUTCOMES, post, readAddress, shown, useAction, useAnswer, useKeys, words } from "./lib.js";
 import { toMarkdown } from "./markdown.js";
 import { Composer, EmotionLine, Ending, Felt, Person, Problem, Say, Waiting } from "./ui.jsx";
 
@@ -53,7 +53,8 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
     if (!made) return made;
     setWriting(0);
     again();
-    set({ branch: made.id, beside: "", in: "", turn: made.turn + made.turns.length - 1 });
+    const now = readAddress();
+    if (now.page === "dialogue" && now.params.get("run") === run && now.params.get("id") === id) set({ branch: made.id, beside: "", in: "", turn: made.turn + made.turns.length - 1 });
     return made;
   });
   const begin = (what) => keep(() => post("branch", { run, dialogue: id, turn: writing, ...what }));
@@ -64,9 +65,9 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
     opening: dialogue.opening, columns: right ? [left, right] : [left] });
   const said = (notes.value || []).filter((one) => one.dialogue === id);
   const noteOf = (at, isOpen) => {
-    const text = said.find((one) => one.turn === at)?.text || "";
-    return (text || (isOpen && !overview.still)) && <Note key={`${run} ${id} ${at} ${text}`} text={text} label={at ? `note on turn ${at}` : "note on this dialogue"} still={overview.still}
-      keep={(now) => action.run(() => post("note", { run, dialogue: id, turn: at, text: now })).then((made) => made && notes.again())} />;
+    const place = `${run} ${id} ${at}`, text = said.find((one) => one.turn === at)?.text || "";
+    return (text || drafts.has(place) || (isOpen && !overview.still)) && <Note key={`${place} ${text}`} text={text} place={place} label={at ? `note on turn ${at}` : "note on this dialogue"} still={overview.still}
+      keep={(now) => action.run(() => post("note", { run, dialogue: id, turn: at, text: now })).then((made) => { if (made) { drafts.delete(place); notes.again(); } })} />;
   };
   return (
     <>
@@ -123,12 +124,15 @@ function View({ overview, params, dialogue, branches, branch, right, again, prob
   );
 }
 
+// What is typed into notes and not kept yet, by place: the disk may be full.
+const drafts = new Map();
+
 // Kept when one leaves the field.
-function Note({ text, label, keep, still }) {
-  const [now, setNow] = useState(text);
+function Note({ text, place, label, keep, still }) {
+  const [now, setNow] = useState(drafts.get(place) ?? text);
   if (still) return <p class="note-text" dir="auto">{text}</p>;
   return <textarea class="note-text" rows={now ? 2 : 1} value={now} placeholder={label} aria-label={label} dir="auto" onClick={(event) => event.stopPropagation()}
-    onInput={(event) => setNow(event.target.value)} onBlur={() => now !== text && keep(now)} />;
+    onInput={(event) => { drafts.set(place, event.target.value); setNow(event.target.value); }} onBlur={() => now !== text && keep(now)} />;
 }
 
 const ColumnHead = ({ column, second }) => <div class={second ? "column of-1" : "column of-0"}><b>{column.title}</b> <span class="dim">{column.sub}</span></div>;

@@ -79,7 +79,7 @@ export function useKeys(keys) {
       const act = now.current[event.key];
       if (act) {
         event.preventDefault();
-        act();
+        act(event);
       }
     };
     addEventListener("keydown", listen);

@@ -182,7 +182,8 @@ function Pairs({ run, rater }) {
   const action = useAction();
   useEffect(() => { action.run(() => get("pair", { run, rater })).then((found) => found && set(found)); }, [run, rater]);
   const prefer = (side) => !action.busy && state?.next && action.run(() => post("prefer", { run, rater, name: state.next.name, side })).then((found) => { if (found) { set(found); scrollTo(0, 0); } });
-  useKeys({ ArrowLeft: () => prefer("left"), ArrowRight: () => prefer("right"), "=": () => prefer("even") });
+  const press = (side) => (event) => !event.repeat && prefer(side); // a key that is held decides no pair that nobody has seen
+  useKeys({ ArrowLeft: press("left"), ArrowRight: press("right"), "=": press("even") });
   if (!state) return action.problem ? <Problem text={action.problem} /> : <Waiting />;
   const one = state.next;
   if (!one) return <section class="card empty"><h2>{state.total ? `All ${state.total} pairs are compared.` : "No two agents talked with the same person here."}</h2></section>;

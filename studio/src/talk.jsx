@@ -152,7 +152,7 @@ function Need({ overview }) {
   return (
     <div class="dialogue">
       <div class="side"><div class="card"><h2>How you feel</h2><EmotionLine lines={[{ name: "you", values: talk.line }]} horizon={Math.max(8, talk.replies.length)} />
-        <p class="dim">Kept as you rate, in <code>{overview.out}</code>, under {talk.rater}.</p><button onClick={end}>End this talk</button></div></div>
+        <p class="dim">Kept as you rate, in <code>{overview.out}</code>, under {talk.rater}.</p><button disabled={action.busy} onClick={end}>End this talk</button></div></div>
       <div class="turns">
         {talk.said.map((text, at) => (
           <article key={at}><Say who="user" name="you" text={text} /><Say who="agent" name={talk.agent} text={talk.replies[at]} />
