@@ -319,6 +319,20 @@ def test_a_note_is_kept_where_it_was_taken(studio, visit):
     assert {one["turn"] for one in studio.get("notes", run=studio.run)} == {0, 2}
 
 
+def test_a_note_that_could_not_be_kept_stays_as_it_was_typed(studio, visit):
+    page = visit(studio)
+    show(page, f"#/dialogue?run={studio.run}&id=echo/gus-the-flatmate/0&turn=2")
+    page.evaluate("() => { kept = fetch; fetch = () => Promise.reject(new Error('It is gone.')); }")
+    page.get_by_label("note on turn 2").fill("It copies.")
+    page.locator("#turn-3 article").click()
+    expect(page.get_by_label("note on turn 2")).to_have_value("It copies.")
+    page.evaluate("() => { fetch = kept; }")
+    page.get_by_label("note on turn 2").click()
+    page.get_by_label("note on turn 3").click()
+    expect(page.get_by_label("note on turn 2")).to_have_value("It copies.")
+    assert {one["turn"] for one in studio.get("notes", run=studio.run)} == {2}
+
+
 def test_two_dialogues_are_compared_blindly_by_keys(studio, visit):
     page = visit(studio)
     show(page, f"#/rate?run={studio.run}&rater=Ann&view=pairs")
