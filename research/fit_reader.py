@@ -40,7 +40,7 @@ FITTED = ("train", "samples/train", "policies", *OWN)
 OUTPUTS = ("change", *FACTORS)
 LEVEL = 0.03
 """What a squared difference between places counts beside one within a place."""
-PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0)
+PENALTIES = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Of a standardised state's weight, as a share of the number of replies."""
 FOLDS = 3
 DOUBTED = (0.2, 0.1, 0.05, 0.02, 0.01)

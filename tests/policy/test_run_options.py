@@ -89,6 +89,7 @@ NEEDS = {
     "next_reply": {"compare": "replies"},
     "target_kl": {"epochs": 2},
     "max_sampler_kl": {"dtype": "bfloat16"},
+    "save_every": {"iterations": 4},
     "keep_checkpoints": {"iterations": 4},
     "reference_options": {"reference": "test_reference:Whimsical"},
     "reference_every": {"reference": "test_reference:Whimsical", "iterations": 3},
