@@ -135,7 +135,7 @@ class Speaker:
             if (is_lost or (sentence.ask and sentence.act != "more")) and not any(answers):
                 asked = sentence
                 queries = [(self.moment.last, -1)] if is_lost else self._split(at)
-                answers = [self._answer_question(heard, n) for heard, n in queries]
+                answers = [self._answer_question(x, n) for x, n in queries if x.sentences]
             parts += answers
         parts = list(dict.fromkeys(filter(None, parts)))
         return parts[-2:] or (self._decline(asked) if asked else [])
@@ -163,8 +163,6 @@ class Speaker:
         return " ".join([*said, *self._tell()])
 
     def _answer_question(self, heard: Heard, at: int) -> str:
-        if not heard.sentences:  # of their last line, which was a mark
-            return ""
         sentence = heard.sentences[at]
         if PREFERS.search(sentence.text):
             is_veiled = self.person.disposition is Disposition.AVOIDANT
@@ -178,10 +176,9 @@ class Speaker:
             if is_open and (fresh := next(self._fresh(self._order(number, heard, at)), None)):
                 return fresh
         again = self._fresh_stock(self.manner.asked_again or PHRASES["again"])
-        if not topics or not again:
-            return ""
-        line = next(iter(split_sentences(next(iter(self._order(topics[0], heard, at)), ""))), "")
-        if not line:  # it is told by a mark alone
+        told = self._order(topics[0], heard, at)[:1] if topics else ()
+        line, *_ = split_sentences(" ".join(told)) or [""]
+        if not line or not again:
             return ""
         keeps = line.startswith(("I ", "I'")) or line.split()[0].lower() in self.card.story.names
         return f"{again[0]} {line if keeps else line[:1].lower() + line[1:]}"
