@@ -105,8 +105,13 @@ class RemoteServer:
         self.close()
 
     def _delete(self, path: str) -> None:
+        is_kept = self._connection is not None
         with suppress(RlverError):
-            self.call("DELETE", path, patience_s=1.0)  # a kept connection may have gone stale
+            self.call("DELETE", path, patience_s=0.0)
+            return
+        if is_kept:  # it may have gone stale
+            with suppress(RlverError):
+                self.call("DELETE", path, patience_s=0.0)
 
     async def acall(self, *arguments: Any, **named: Any) -> dict[str, Any]:
         """As `call`, on a thread, which goes on with what is cancelled: use a copy then."""

@@ -203,6 +203,16 @@ def test_closing_and_beginning_anew_drop_the_episode(serve, remote, caller):
     assert "rlver_gym_open_episodes 0" in caller(server)("GET", "/metrics").body
 
 
+def test_an_environment_that_was_idle_drops_its_episode_all_the_same(serve, remote, caller):
+    server = serve()
+    env = remote(server=server)
+    env.reset(seed=0)
+    path = f"/v1/episodes/{env.unwrapped._episode['episode_id']}"
+    env.unwrapped._server._connection.sock.shutdown(socket.SHUT_RDWR)  # as an idle one is closed
+    env.close()
+    assert caller(server)("GET", path).status == 404
+
+
 def test_errors_are_those_of_the_environment(serve, remote):
     server = serve()
     env = remote(server=server).unwrapped
