@@ -78,7 +78,7 @@ def attempt_many(
                 return await work(item)
         except UserFailed:
             try:
-                with make_requests_for(number, bypass_cache=True):
+                with make_requests_for(number, attempt=number):
                     return await work(item)
             except UserFailed as failure:
                 return _describe(failure)

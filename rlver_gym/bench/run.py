@@ -24,12 +24,13 @@ from rlver_gym.core.user import SentientUser, is_async_user
 from rlver_gym.environment.episode import Case, Episode
 from rlver_gym.environment.rollout import rollout
 from rlver_gym.environment.rollout import run_episode as talk
-from rlver_gym.environment.session import EmpathySession
+from rlver_gym.environment.session import EmpathySession, Retry
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.spending import Spending
 from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import RunError
 from rlver_gym.util.json_lines import open_locked, rewrite_locked, write_lines
+from rlver_gym.util.request_origin import number_dialogue
 from rlver_gym.util.user_code import CodeRunner
 
 
@@ -55,7 +56,9 @@ class Run(NamedTuple):
     finished_keys: tuple[Case, ...]
     """The dialogues that were there at the start and had not failed, in the file's order."""
     failed_before: Mapping[Case, int]
-    """Those that had failed, and in which turn, from 1: they are held again."""
+    """Those that had failed, and in which turn, from 1 (0: before the first words): they are held
+    again.
+    """
     num_dropped: int
     """How many lines were no record, edited or cut off: these dialogues are held again too."""
     spending: list[Spending]
@@ -107,13 +110,14 @@ class Run(NamedTuple):
 
 def _run_cases(run: Run) -> Generator[Episode, None, None]:
     """Hold the missing dialogues: many at once where the user or an agent waits for a server."""
-    cases, plan = run.missing_cases, run.plan
+    cases, plan, attempt = run.missing_cases, run.plan, number_dialogue()
     waits = is_async_user(run.user) or any(map(is_async_agent, plan.agents))
 
     def prepare(case: Case) -> tuple[EmpathySession, Agent]:
         persona = plan.library.get(case.persona)
         session = EmpathySession(run.user, persona, plan.card, case.seed)
-        session.bypass_cache_from = run.failed_before.get(case)
+        if case in run.failed_before:
+            session.retry = Retry(run.failed_before[case], attempt)
         return session, guard_agent(case, session, run.makers[case.agent], run.code)
 
     sessions = (
@@ -194,7 +198,10 @@ def _find_finished(
         )
     intact = [episode for episode in records.episodes if episode.key not in records.edited]
     again = [episode for episode in intact if episode.failed_by and not keep_failed]
-    failed = {episode.key: len(episode.turns) for episode in again}
+    failed = {
+        episode.key: len(episode.turns) if episode.opening or episode.turns[0].utterance else 0
+        for episode in again
+    }
     done = [episode for episode in intact if episode.key not in failed]
     return done, failed, records.problems.total - len(intact)
 

@@ -74,6 +74,15 @@ class _Weighed(NamedTuple):
     reward: float
 
 
+class Retry(NamedTuple):
+    """What of a dialogue that failed before is asked anew, past the response cache."""
+
+    turn: int
+    """From which turn on, from 1; 0 begins with the first words."""
+    attempt: int
+    """Equal for all dialogues that are held again together: what they share is asked once."""
+
+
 class EmpathySession:
     """A dialogue: `start`, then `reply` until `outcome` is set; `astart` and `areply` on a loop."""
 
@@ -91,8 +100,8 @@ class EmpathySession:
         self.scene = Scene(persona, card, seed)
         self._state = Snapshot(card.start, None, None)
         self._number = number_dialogue()
-        self.bypass_cache_from: int | None = None
-        """The turn, from 1, from which requests bypass the response cache; None: never."""
+        self.retry: Retry | None = None
+        """Set where the dialogue failed before and is held again."""
 
     @property
     def emotion(self) -> int:
@@ -255,9 +264,9 @@ class EmpathySession:
 
     def request_context(self) -> AbstractContextManager[None]:
         """Requests to servers in this block, the agent's too, are made for this dialogue."""
-        turn = len(self.dialogue.turns) + 1 if self.has_begun else 1
-        first = self.bypass_cache_from
-        return make_requests_for(self._number, bypass_cache=first is not None and turn >= first)
+        turn = len(self.dialogue.turns) + 1 if self.has_begun else 0
+        is_again = self.retry is not None and turn >= self.retry.turn
+        return make_requests_for(self._number, self.retry.attempt if is_again else None)
 
     def give_up(self, failure: AgentFailed) -> None:
         """End the dialogue as failed, with a silent turn that holds the agent's reason."""

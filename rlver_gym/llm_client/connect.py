@@ -76,18 +76,18 @@ class CachingClient:
         self._chat, self._cache, self._mode, self._server = chat, cache, mode, server
         self._under_way: dict[str, asyncio.Task[ChatAnswer | ChatError]] = {}
         self._refreshed: set[tuple[int | None, str]] = set()
-        """What was already fetched again: by which dialogue, or by any when recording."""
+        """What was already fetched again: for which attempt, or for any when recording."""
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
-        origin = REQUEST_ORIGIN.get()  # of a dialogue that failed and is held again
-        dialogue = origin.dialogue if origin is not None and origin.bypass_cache else None
-        overwrite = self._mode == "record" or (self._mode == "auto" and dialogue is not None)
-        again = overwrite and (dialogue, request.key) not in self._refreshed
+        origin = REQUEST_ORIGIN.get()
+        attempt = origin.attempt if origin is not None else None
+        overwrite = self._mode == "record" or (self._mode == "auto" and attempt is not None)
+        again = overwrite and (attempt, request.key) not in self._refreshed
         result = None if again else self._cache.get(request.key)
         if result is None:
             result = await self._complete_once(request, overwrite)
             if not isinstance(result, STOPPING):
-                self._refreshed.add((dialogue, request.key))
+                self._refreshed.add((attempt, request.key))
         if isinstance(result, ChatError):
             raise result
         return result

@@ -14,8 +14,10 @@ class RequestOrigin(NamedTuple):
 
     dialogue: int
     """A number that no other dialogue of the process has."""
-    bypass_cache: bool = False
-    """Whether the request goes to the server although the cache holds an answer."""
+    attempt: int | None = None
+    """For which new attempt the request goes to the server although the cache holds an answer: once
+    for all of its dialogues. None takes what the cache holds.
+    """
 
 
 REQUEST_ORIGIN: ContextVar[RequestOrigin | None] = ContextVar("rlver_gym_asker", default=None)
@@ -27,8 +29,8 @@ def number_dialogue() -> int:
 
 
 @contextmanager
-def make_requests_for(dialogue: int, *, bypass_cache: bool = False) -> Iterator[None]:
-    token = REQUEST_ORIGIN.set(RequestOrigin(dialogue, bypass_cache))
+def make_requests_for(dialogue: int, attempt: int | None = None) -> Iterator[None]:
+    token = REQUEST_ORIGIN.set(RequestOrigin(dialogue, attempt))
     try:
         yield
     finally:

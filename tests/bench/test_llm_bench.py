@@ -5,6 +5,7 @@ import re
 import sqlite3
 import zlib
 from contextlib import closing
+from itertools import count
 from statistics import fmean
 
 import pytest
@@ -24,7 +25,7 @@ from rlver_gym.library.personas import library
 from rlver_gym.llm_client.response_cache import ResponseCache, _checksum
 from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices
 from rlver_gym.studio.page import write_page
-from rlver_gym.testing import ChatServer
+from rlver_gym.testing import ChatServer, Refused
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.util.errors import BudgetSpent, CacheError, RunError
 
@@ -114,6 +115,29 @@ def test_dialogues_go_on_at_once_come_in_the_order_of_the_plan_and_verify_withou
     assert list(verify(recorded)) == [None] * len(one.cases())
     asked = sum(1 for _ in ResponseCache(recorded / RESPONSE_CACHE_FILE).rows())
     assert asked <= estimate_requests_and_tokens(one, one.cases()).calls
+
+
+@pytest.mark.parametrize("step", ["open", "appraise"])
+def test_what_two_agents_share_stays_theirs_when_failed_dialogues_are_held_again(step, tmp_path):
+    broken, number = True, count()
+
+    def answer(asked):
+        told = "".join(one["content"] for one in asked["messages"])
+        is_comfort = '"partner", "text": ""' not in told
+        if broken and f'"step": "{step}"' in told and (step == "open" or is_comfort):
+            raise Refused(400, "flagged by the content filter")
+        if '"step": "open"' in told:
+            return json.dumps({"reply": f"My day was number {next(number)}."})
+        return ANSWERS(asked)
+
+    with ChatServer(answer) as server:
+        one = plan(server, agents=("silent", "comfort"), chat={"concurrency": 1})
+        failed = [episode.failed_by for episode in run(one, tmp_path)]
+        broken = False
+        list(run(one, tmp_path))
+    assert failed == (["user"] * 6 if step == "open" else [None] * 3 + ["user"] * 3)
+    assert next(number) == len(PEOPLE), "first words were asked for twice"
+    assert list(verify(tmp_path)) == [None] * 6
 
 
 def edit_an_appraisal(folder, *, forged):

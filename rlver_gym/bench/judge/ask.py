@@ -101,7 +101,7 @@ class Judge:
         except STOPPING:
             raise
         except ChatError:
-            with make_requests_for(number, bypass_cache=True):
+            with make_requests_for(number, attempt=number):
                 return await self._ask(heard, sample)
 
     async def _ask(self, heard: JudgeInput, sample: int) -> Judgement:
