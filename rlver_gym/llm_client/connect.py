@@ -4,6 +4,7 @@ import asyncio
 import atexit
 import os
 import threading
+from collections import Counter
 from dataclasses import dataclass
 
 from rlver_gym.llm_client.admission import Outage
@@ -75,6 +76,7 @@ class CachingClient:
         """`chat`: None for "replay". `server`: its address, stored with the answers."""
         self._chat, self._cache, self._mode, self._server = chat, cache, mode, server
         self._under_way: dict[str, asyncio.Task[ChatAnswer | ChatError]] = {}
+        self._waiting = Counter[str]()
         self._refreshed: set[tuple[int | None, str]] = set()
         """What was already fetched again: for which attempt, or for any when recording."""
 
@@ -104,13 +106,14 @@ class CachingClient:
         if task is None:
             task = asyncio.create_task(self._fetch(self._chat, request, overwrite))
             self._under_way[request.key] = task
-            task.add_done_callback(lambda done: self._forget(request.key, done))
-        return await asyncio.shield(task)
-
-    def _forget(self, key: str, task: asyncio.Task[ChatAnswer | ChatError]) -> None:
-        self._under_way.pop(key, None)
-        if not task.cancelled():
-            task.exception()  # seen: whoever waited may be gone, and asyncio would print it
+        self._waiting[request.key] += 1
+        try:
+            return await asyncio.shield(task)
+        finally:
+            self._waiting[request.key] -= 1
+            if not self._waiting[request.key]:  # answered, or nobody is there to be answered
+                del self._waiting[request.key]
+                self._under_way.pop(request.key).cancel()
 
     async def _fetch(
         self, chat: Chat, request: ChatRequest, overwrite: bool

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 
 import pytest
@@ -22,6 +23,7 @@ from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer, Refused
 from rlver_gym.util.errors import BudgetSpent, CacheError, ChatError, NotInCache, ServerUnreachable
+from rlver_gym.util.event_loop import run_many
 
 
 def request(words="hello", model="m"):
@@ -171,18 +173,17 @@ def test_one_who_gives_up_takes_nothing_from_the_others(path):
     assert asyncio.run(play()) == "answer 1"
 
 
-def test_an_error_that_nobody_waits_for_any_more_is_not_printed(path, caplog):
-    class Full(ResponseCache):
-        def put(self, *_, **__):
-            raise CacheError("the disk is full")
-
-    async def play():
-        waiting = asyncio.create_task(CachingClient(Counting(), Full(path)).complete(request()))
-        await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.sleep(0.1)
-
-    asyncio.run(play())
+@pytest.mark.parametrize("has_cache", [True, False])
+def test_who_stops_has_nothing_more_asked_and_nothing_printed(has_cache, path, caplog):
+    with ChatServer("yes", latency_s=0.2) as server:
+        kept = {"response_cache": str(path)} if has_cache else {}
+        chat = connect(ChatSettings(base_url=server.base_url, concurrency=2, **kept))
+        answers = run_many(lambda number: chat.complete(request(number)), range(20), 20)
+        next(answers)
+        answers.close()
+        time.sleep(1.2)
+        assert len(server.requests) <= 6
+        assert texts(ask_chat(chat, request(19))) == ["yes"]
     gc.collect()
     assert not caplog.records
 
