@@ -2,6 +2,7 @@
 bound a reason.
 """
 
+import re
 from collections.abc import Sequence
 from statistics import fmean, median_low, pstdev
 from typing import NamedTuple
@@ -33,6 +34,8 @@ def addresses_judge(appraisal: Appraisal) -> bool:
     return any(reason.code == ReasonCode.JUDGE_ADDRESSED for reason in appraisal.reasons)
 
 
+_MEANT_FOR = re.compile(r"person|人|(machine|机器)", re.IGNORECASE)
+"""The first of the words that were asked for counts, whatever stands around it."""
 CHECKS = ("took_up", "wrong", "again", "new")
 """What is looked at before the number: what is answered of the last words, what is not so, what was
 there before, what is new.
@@ -41,13 +44,14 @@ there before, what is new.
 
 def parse_judgement(claims: Claims, draft: Reply | None = None) -> Judgement:
     """The judgement that an answer holds. Raises Unreadable when it has no clear change."""
+    meant_for = _MEANT_FOR.search(text_in(claims, "meant_for"))
     checks = [(name.replace("_", " "), text_in(claims, name)) for name in CHECKS]
     return Judgement(
         change=change_in(claims),
         checks="; ".join(f"{name}: {text}" for name, text in checks if text),
         thought=text_in(claims, "thought"),
         feeling=text_in(claims, "feeling"),
-        to_machine=text_in(claims, "meant_for").casefold() == "machine",
+        to_machine=meant_for is not None and meant_for.lastindex is not None,
         draft=draft,
     )
 
