@@ -77,16 +77,21 @@ class ChatClient:
         self,
         settings: ChatSettings | None = None,
         *,
+        beside: "ChatClient | None" = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Callable[[], float] = random.random,
     ) -> None:
-        """`random`: how long to wait between attempts. ServerRefused without a needed key."""
+        """`beside`: one with which it shares its places and its budget. `random`: how long to wait
+        between attempts. ServerRefused without a needed key.
+        """
         self.settings = resolve_settings(settings or ChatSettings())
         self.public_url = public_url(self.settings)
-        self.spending = Spending(self.settings.prices, self.settings.budget)
         self.outage = Outage(self.public_url, self.settings.max_wait_s, clock, sleep)
+        self.spending = Spending(self.settings.prices, self.settings.budget)
         self._places = asyncio.Semaphore(self.settings.concurrency)
+        if beside is not None:
+            self.spending, self._places = beside.spending, beside._places
         self._transport = Transport(self.settings)
         self._clock, self._sleep, self._random = clock, sleep, random
         omitted = frozenset(self.settings.omit)
@@ -197,14 +202,15 @@ class ChatClient:
 
     def _count(self, texts: list[str], answer: wire.ParsedAnswer) -> ChatAnswer | Failure:
         """Count the tokens of an answer: estimated, where the server does not say how many."""
-        result, prompt, completion = answer
-        text = result.text if isinstance(result, ChatAnswer) else ""
-        is_counted = prompt > 0 and (completion > 0 or not text)
-        if not is_counted and isinstance(result, ChatAnswer):
+        result, prompt, completion, written = answer
+        is_counted = prompt > 0 and (completion > 0 or not written)
+        is_estimate = written is not None and not is_counted
+        if is_estimate:
             prompt = prompt or estimate_tokens(*texts)
-            completion = completion or estimate_tokens(text)
+            completion = completion or (estimate_tokens(written) if written else 0)
+        self.spending.tokens(prompt, completion, is_estimate=is_estimate)
+        if isinstance(result, ChatAnswer):
             result = result._replace(prompt_tokens=prompt, completion_tokens=completion)
-        self.spending.tokens(prompt, completion, is_estimate=not is_counted)
         return result
 
     async def _prepare_retry(self, call: _Call, failure: Failure) -> bool:

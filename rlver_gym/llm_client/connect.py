@@ -31,8 +31,9 @@ class ChatHandle:
 def connect(settings: ChatSettings | None = None) -> ChatHandle:
     """A handle of a chat server, for any event loop, thread or process. Nothing is sent yet.
 
-    Equal settings (with what the environment fills in) share one client: one limit of requests
-    under way, one count of spending, one set of connections. They may differ in their cache.
+    Equal settings (with what the environment fills in) share one client: one set of connections.
+    They may differ in their cache. One limit of requests under way and one count of spending are
+    shared by all that say the same of server, key, budget, prices and concurrency.
     ServerRefused when OpenAI's own server has no key; CacheError for a file that is no cache.
     """
     handle = ChatHandle(resolve_settings(settings or ChatSettings()))
@@ -41,7 +42,9 @@ def connect(settings: ChatSettings | None = None) -> ChatHandle:
 
 
 def spending(settings: ChatSettings | None = None) -> Spending:
-    """What everybody with these settings has spent in this process; `reset()` begins a run."""
+    """What everybody who shares a budget with these settings has spent in this process; `reset()`
+    begins a run.
+    """
     return _shared.client(resolve_settings(settings or ChatSettings())).spending
 
 
@@ -170,13 +173,21 @@ class _Shared:
         bare = settings.model_copy(update={"response_cache": None, "cache_mode": "off"})
         with self._lock:
             if bare not in self.clients:
-                self.clients[bare] = ChatClient(bare)
+                alike = (one for one in self.clients if _limits_of(one) == _limits_of(bare))
+                beside = next(map(self.clients.get, alike), None)
+                self.clients[bare] = ChatClient(bare, beside=beside)
             return self.clients[bare]
 
     def close_caches(self) -> None:
         # Who writes a file closes it last.
         for _, cache in sorted(self._caches.items(), key=lambda entry: not entry[0][1]):
             cache.close()
+
+
+def _limits_of(settings: ChatSettings) -> tuple[object, ...]:
+    """What bounds requests to one server, however else they are sent."""
+    one = settings
+    return one.base_url, one.api_key, one.budget, one.prices, one.concurrency
 
 
 _shared = _Shared()

@@ -73,6 +73,9 @@ class ParsedAnswer(NamedTuple):
     result: ChatAnswer | Failure
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    """As the server counted them; 0 where it did not."""
+    written: str | None = None
+    """All that the model wrote, thoughts too; None where the body is no message of a model."""
 
 
 def parse_answer(
@@ -106,7 +109,7 @@ def parse_answer(
     )
     ending: Ending = "broken" if choice.get("error") else classify_ending(reason)
     usage = plain.get("usage")
-    prompt, written = (_count(usage, name) for name in ("prompt_tokens", "completion_tokens"))
+    prompt, completion = (_count(usage, name) for name in ("prompt_tokens", "completion_tokens"))
     failure = _explain_missing_answer(message, ending)
     if (
         failure
@@ -114,8 +117,8 @@ def parse_answer(
         and (told := classify_body(choice, request_texts) or told)
     ):
         failure = told._replace(reason=failure.reason) if ending == "broken" else told
-    answer = failure or ChatAnswer(mend_surrogates(message.text), reason, prompt, written)
-    return ParsedAnswer(answer, prompt, written)
+    answer = failure or ChatAnswer(mend_surrogates(message.text), reason, prompt, completion)
+    return ParsedAnswer(answer, prompt, completion, "".join(message))
 
 
 def _get_choice(plain: Any) -> dict[str, Any]:

@@ -77,6 +77,19 @@ def test_a_budget_binds_where_the_server_counts_nothing_and_the_summary_says_so(
             assert "estimated, since the server does not count them" in str(results[-1])
 
 
+@pytest.mark.parametrize("content", ["", "I hear you."])
+def test_thoughts_count_where_the_server_counts_nothing_with_or_without_words(content):
+    message = {"content": content, "reasoning_content": "hm " * 500}
+
+    async def answer(request, connection):
+        connection.send(200, {"choices": [{"message": message, "finish_reason": "length"}]})
+
+    with listening(answer) as url:
+        results, client = ask(url, 12, concurrency=1, budget=Budget(tokens=1_200))
+    assert 2 <= client.spending.spent.attempts < 12
+    assert type(results[-1]) is BudgetSpent
+
+
 def test_what_the_server_counts_is_no_estimate():
     with ChatServer("I hear you.") as server:
         _, client = ask(server.base_url, 2)
