@@ -8,6 +8,7 @@ import pytest
 
 from rlver_gym import Appraisal, Dialogue, Scene, Turn
 from rlver_gym.core.user import Moment, aappraise_many
+from rlver_gym.llm_client.values import ChatAnswer
 from rlver_gym.testing import ScriptedChat
 from rlver_gym.users.llm import LLMOptions, LLMUser
 from rlver_gym.users.llm.prompts import words
@@ -92,6 +93,21 @@ def test_a_reply_that_stays_without_a_number_fails_and_gets_none(persona, card):
     chat = ScriptedChat([judged(A=1), judged(A=1)])
     with pytest.raises(UserFailed, match="asked twice"):
         LLMUser(chat, "m").appraise_many(moments_of(["a", "b"], persona, card))
+
+
+def test_who_wants_no_schema_is_sent_none_and_is_not_told_to_want_none(persona, card):
+    chat = ScriptedChat([judged(A=1), "nothing"])
+    user = LLMUser(chat, "m", LLMOptions(structured=False))
+    with pytest.raises(UserFailed, match=r"\. Try a larger model\.$"):
+        user.appraise_many(moments_of(["a", "b"], persona, card))
+    assert [request.schema for request in chat.requests] == [None, None]
+
+
+def test_the_limit_that_is_to_be_raised_is_the_one_that_was_set(persona, card):
+    chat = ScriptedChat(lambda request: ChatAnswer('{"A": {"change": 1', "length", 1, 1))
+    user = LLMUser(chat, "m", LLMOptions(max_tokens=1_000))
+    with pytest.raises(UserFailed, match=r"max_tokens \(now 1000\)"):
+        user.appraise_many(moments_of(["a", "b", "c"], persona, card))
 
 
 def test_a_reply_that_speaks_to_the_judge_is_shown_beside_nobody(persona, card):

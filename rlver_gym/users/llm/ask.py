@@ -15,6 +15,7 @@ from rlver_gym.llm_client.body_fields import THINKING_SWITCH
 from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatRequest
 from rlver_gym.users.llm.judgements import Judgement, parse_judgement
 from rlver_gym.users.llm.leak import leaks, remove_leaks
+from rlver_gym.users.llm.options import LLMOptions
 from rlver_gym.users.llm.parse import ids_in, read_claims, read_keyed_claims, text_in
 from rlver_gym.users.llm.requests import RequestBuilder
 from rlver_gym.util.errors import STOPPING, ChatError, UserFailed
@@ -54,7 +55,7 @@ async def ask(
         except Unreadable as problem:
             text, code = answer.text, problem.code
         request = question.builder.repair(question.request, text, code)
-    raise _make_failure(request, text, code)
+    raise _make_failure(question, text, code)
 
 
 async def ask_for_many(chat: Chat, question: Question, keys: Sequence[str]) -> dict[str, Judgement]:
@@ -81,7 +82,7 @@ async def ask_for_many(chat: Chat, question: Question, keys: Sequence[str]) -> d
         if not missing:
             return judged
         request = question.builder.repair_some(question.request, text, missing)
-    raise _make_failure(request, text, code)
+    raise _make_failure(question, text, code)
 
 
 async def _complete(chat: Chat, request: ChatRequest) -> ChatAnswer:
@@ -102,23 +103,23 @@ def _check_finished(answer: ChatAnswer) -> None:
         raise Unreadable("unfinished")
 
 
-def _make_failure(request: ChatRequest, text: str, code: str) -> UserFailed:
+def _make_failure(question: Question, text: str, code: str) -> UserFailed:
+    remedy = _remedy(code, question.builder.options)
     return UserFailed(
-        f"{request.model} gave no usable answer, asked twice ({code.replace('_', ' ')})."
-        f" {_remedy(code, request.max_tokens)}",
+        f"{question.request.model} gave no usable answer, asked twice ({code.replace('_', ' ')})."
+        f" {remedy}",
         mend_surrogates(text)[:_MAX_SHOWN],
     )
 
 
-def _remedy(code: str, max_tokens: int | None) -> str:
+def _remedy(code: str, options: LLMOptions) -> str:
+    limit = f"max_tokens (now {options.max_tokens})"
     if code == "thoughts":
-        why = explain_missing_words(
-            "thoughts_cut", f"max_tokens (now {max_tokens})", THINKING_SWITCH
-        )
+        why = explain_missing_words("thoughts_cut", limit, THINKING_SWITCH)
         return f"Of the last one, {why}."
     if code == "unfinished":
-        return f"Raise max_tokens (now {max_tokens}), or limit each field: max_field_chars=400."
-    return "Try structured=False, or a larger model."
+        return f"Raise {limit}, or limit each field: max_field_chars=400."
+    return f"Try {'structured=False, or ' if options.structured else ''}a larger model."
 
 
 def _read_reply(claims: Claims, ids: tuple[str, ...], need: HiddenNeed, may_cut: bool) -> Reply:

@@ -129,7 +129,6 @@ class RequestBuilder:
             but=self.words.but,
         )
         more = _TOKENS_A_REPLY * (len(keys) - 1)
-        item = schema(JUDGED_FIELDS, options.max_field_chars)
         return ChatRequest(
             model=self.model,
             messages=self._write(f"{self._instructions('appraise', target)}\n\n{form}", state),
@@ -137,9 +136,15 @@ class RequestBuilder:
             max_tokens=None if options.max_tokens is None else options.max_tokens + more,
             seed=_derive_seed(self.scene.seed, turn, sample),
             sample=sample,
-            schema=make_object_schema(dict.fromkeys(keys, item)),
+            schema=self._schema_of_many(keys),
             options=options.to_body() or None,
         )
+
+    def _schema_of_many(self, keys: Sequence[str]) -> dict[str, Any] | None:
+        if not self.options.structured:
+            return None
+        item = schema(JUDGED_FIELDS, self.options.max_field_chars)
+        return make_object_schema(dict.fromkeys(keys, item))
 
     def _judged_state(self, dialogue: Dialogue, replies: Mapping[str, str] | None = None) -> str:
         with_texts = self.options.prompt == "short"
@@ -163,12 +168,8 @@ class RequestBuilder:
             raw=json.dumps(strip_invisible(raw[:_MAX_RAW]), ensure_ascii=False),
             replies=keys,
         )
-        item = schema(JUDGED_FIELDS, self.options.max_field_chars)
-        return replace(
-            request,
-            messages=(*request.messages, ChatMessage("user", text)),
-            schema=make_object_schema(dict.fromkeys(missing, item)),
-        )
+        messages = (*request.messages, ChatMessage("user", text))
+        return replace(request, messages=messages, schema=self._schema_of_many(missing))
 
     def repair(self, request: ChatRequest, raw: str, code: str) -> ChatRequest:
         """The same request once more, after an answer that could not be used; the answer is shown
