@@ -190,6 +190,12 @@ def _last(**changes):
     return recording(messages=[first, said, {**answer, **changes}])
 
 
+def _with_a_turn_before(**answer):
+    first, *turn = _RECORDING["messages"]
+    before = [turn[0], {"role": "user", "text": "It is cold here.", "emotion": 42, **answer}]
+    return recording(messages=[first, *before, *turn])
+
+
 _PROFILE = {"id": "lin", "player": "x", "scene": "y", "main_cha": "passive", "task": "praise"}
 HOSTILE_RECORDINGS = {
     "nothing": b"",
@@ -205,6 +211,8 @@ HOSTILE_RECORDINGS = {
     "an emotion that is a text": _last(emotion="45"),
     "a change that is NaN": _last(change=float("nan")),
     "a change that is a list": _last(change=[5]),
+    "no change in the middle": _with_a_turn_before(),
+    "an unknown need of a shipped persona": recording(persona="gus-the-flatmate/bogus"),
     "a persona that is a list": recording(persona=["lin"]),
     "an agent that is nothing": recording(agent=None),
     "an agent that is an object": recording(agent={}),

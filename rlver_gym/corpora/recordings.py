@@ -21,7 +21,7 @@ from rlver_gym.library.profiles import (
     sketch_persona,
 )
 from rlver_gym.util import files
-from rlver_gym.util.errors import CardError, RecordingError
+from rlver_gym.util.errors import CardError, RecordingError, UnknownName
 from rlver_gym.util.field_errors import explain_invalid
 from rlver_gym.util.files import path_inside
 from rlver_gym.util.frozen import JsonObject, Name, Text
@@ -158,13 +158,16 @@ def _parse_recording(
         line = _RecordingLine.model_validate(value)
         persona = profiles.get(line.persona) or _make_persona(line)
         first, *rest = line.messages
+        turns = list(zip(rest[::2], rest[1::2], strict=False))
         exchanges = tuple(
             RecordedTurn(utterance.text, answer.change, round(_get_emotion(answer)), answer.text)
-            for utterance, answer in zip(rest[::2], rest[1::2], strict=False)
+            for utterance, answer in turns
             if answer.change is not None
         )
         if not exchanges:
             raise ValueError("messages: no answer of the user has a change")
+        if any(answer.change is None for _, answer in turns[: len(exchanges)]):
+            raise ValueError("messages: an answer of the user has no change, but one after it has")
         _get_emotion(first)
     final = exchanges[-1].emotion if line.final is None else line.final
     return Recording(line.simulator, line.agent, persona, first.text, exchanges, final)
@@ -175,7 +178,10 @@ def _make_persona(line: _RecordingLine) -> Persona:
     line itself tells.
     """
     if line.persona.partition("/")[0] in library().pairings:
-        shipped = library().get(line.persona)
+        try:
+            shipped = library().get(line.persona)
+        except UnknownName as error:
+            raise ValueError(f"persona: {error}") from None
         need = classify_need(line.need) if line.need else shipped.need
         return (
             shipped

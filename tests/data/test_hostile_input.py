@@ -57,6 +57,7 @@ def check_refused(*words, max_chars=12_000):
     assert code == 2, (words, output)
     assert output.startswith("error: ")
     assert len(output) < max_chars
+    return output
 
 
 @pytest.mark.parametrize("fault", HOSTILE_FOLDERS)
@@ -145,7 +146,8 @@ def test_hostile_recordings_are_one_error_that_names_the_file(tmp_path, fault):
     path = tmp_path / "theirs" / "judge__several.jsonl"
     path.parent.mkdir()
     path.write_bytes(HOSTILE_RECORDINGS[fault])
-    check_refused("rescore", str(path.parent), "--user", "embedded", max_chars=3_000)
+    told = check_refused("rescore", str(path.parent), "--user", "embedded", max_chars=3_000)
+    assert fault == "nothing" or path.name in told.replace("\n", "")
 
 
 @pytest.mark.parametrize("kind", ["pipe", "zero", "outside", "circle", "terabyte"])
