@@ -163,7 +163,7 @@ class BenchPlan(Plan):
         return list(dict.fromkeys(map(resolve_settings, reached)))
 
     def make_user(self, chat: ChatSettings | None = None) -> SentientUser:
-        reached = dict(chat or self.chat) if uses_server(self.user) else {}
+        reached = dict(self._user_chat(chat or self.chat)) if uses_server(self.user) else {}
         return make_user(self.user, **{**reached, **self.user_options})
 
     @cached_property

@@ -265,8 +265,9 @@ class EmpathySession:
     def request_context(self) -> AbstractContextManager[None]:
         """Requests to servers in this block, the agent's too, are made for this dialogue."""
         turn = len(self.dialogue.turns) + 1 if self.has_begun else 0
-        is_again = self.retry is not None and turn >= self.retry.turn
-        return make_requests_for(self._number, self.retry.attempt if is_again else None)
+        again = self.retry
+        attempt = again.attempt if again is not None and turn >= again.turn else None
+        return make_requests_for(self._number, attempt)
 
     def give_up(self, failure: AgentFailed) -> None:
         """End the dialogue as failed, with a silent turn that holds the agent's reason."""

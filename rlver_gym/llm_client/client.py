@@ -58,6 +58,7 @@ class _Call:
 class _Attempt:
     """One that is under way, and since when the server can have worked on it."""
 
+    request: ChatRequest
     timeout_s: float
     since: float
     limit: asyncio.Timeout
@@ -115,6 +116,10 @@ class ChatClient:
             raise result  # not where it happened: that frame holds the headers with the key
         return result
 
+    def is_under_way(self, request: ChatRequest) -> bool:
+        """Whether an attempt at it was sent, and neither answered nor given up yet."""
+        return any(attempt.request.key == request.key for attempt in self._under_way.values())
+
     async def close(self) -> None:
         await self._transport.close()
 
@@ -163,7 +168,7 @@ class ChatClient:
         timeout_s = self.settings.attempt_timeout_s or call.left_s * (1 if is_last else 2 / 3)
         self._num_sent = number = self._num_sent + 1
         limit = asyncio.timeout(min(timeout_s, call.left_s))
-        attempt = self._under_way[number] = _Attempt(timeout_s, self._clock(), limit)
+        attempt = self._under_way[number] = _Attempt(call.request, timeout_s, self._clock(), limit)
         try:
             async with limit:
                 result = await self._send(call)
@@ -256,7 +261,8 @@ class ChatClient:
                 f"nothing answers at {url}. {last.remedy}Is the server up? OPENAI_BASE_URL"
                 ' (base_url) says where it is. user="embedded" and the shipped agents need none.'
             )
-        remedy = f" {last.remedy}" if last.remedy else ""
+        remedy = self._remedy_when_slow if last.kind is Kind.BUSY else last.remedy
+        remedy = f" {remedy}" if remedy else ""
         if last.kind is Kind.REFUSED:
             reason = last.reason.rstrip(".")
             start = f"{url} refuses this request of model {model!r}, which has answered others: "

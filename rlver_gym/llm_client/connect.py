@@ -4,7 +4,6 @@ import asyncio
 import atexit
 import os
 import threading
-from collections import Counter
 from dataclasses import dataclass
 
 from rlver_gym.llm_client.admission import Outage
@@ -67,6 +66,14 @@ def close() -> None:
     before.close_caches()
 
 
+@dataclass
+class _Fetch:
+    """A request to the server, and how many wait for its answer."""
+
+    task: asyncio.Task[ChatAnswer | ChatError]
+    num_waiting: int = 0
+
+
 class CachingClient:
     """Answers from a response cache, from a Chat, or from both. Belongs to one event loop. Equal
     requests are sent once, even at the same time. A request that failed is kept, and fails again
@@ -78,8 +85,7 @@ class CachingClient:
     ) -> None:
         """`chat`: None for "replay". `server`: its address, stored with the answers."""
         self._chat, self._cache, self._mode, self._server = chat, cache, mode, server
-        self._under_way: dict[str, asyncio.Task[ChatAnswer | ChatError]] = {}
-        self._waiting = Counter[str]()
+        self._under_way: dict[str, _Fetch] = {}
         self._refreshed: set[tuple[int | None, str]] = set()
         """What was already fetched again: for which attempt, or for any when recording."""
 
@@ -105,18 +111,29 @@ class CachingClient:
                 " recorded, with the same prompts and settings; or use cache mode auto to ask a"
                 " server for what is missing."
             )
-        task = self._under_way.get(request.key)
-        if task is None:
+        fetch = self._under_way.get(request.key)
+        if fetch is None:
             task = asyncio.create_task(self._fetch(self._chat, request, overwrite))
-            self._under_way[request.key] = task
-        self._waiting[request.key] += 1
+            fetch = self._under_way[request.key] = _Fetch(task)
+            task.add_done_callback(lambda _: self._forget(request.key, fetch))
+        fetch.num_waiting += 1
         try:
-            return await asyncio.shield(task)
+            return await asyncio.shield(fetch.task)
         finally:
-            self._waiting[request.key] -= 1
-            if not self._waiting[request.key]:  # answered, or nobody is there to be answered
-                del self._waiting[request.key]
-                self._under_way.pop(request.key).cancel()
+            fetch.num_waiting -= 1
+            if not fetch.num_waiting and not self._is_sent(request):
+                self._forget(request.key, fetch)
+                fetch.task.cancel()
+
+    def _is_sent(self, request: ChatRequest) -> bool:
+        """Whether the server works on it: that answer is paid for, and kept in any case."""
+        return not isinstance(self._chat, ChatClient) or self._chat.is_under_way(request)
+
+    def _forget(self, key: str, fetch: "_Fetch") -> None:
+        if self._under_way.get(key) is fetch:
+            del self._under_way[key]
+        if fetch.task.done() and not fetch.task.cancelled():
+            fetch.task.exception()  # seen: whoever waited may be gone, and asyncio would print it
 
     async def _fetch(
         self, chat: Chat, request: ChatRequest, overwrite: bool

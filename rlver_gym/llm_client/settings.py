@@ -98,8 +98,9 @@ class ChatSettings(_Settings):
     prices; repeat it for more.
     """
     response_cache: Path | None = None
-    """The file that keeps what servers answer, so that a run can be repeated without one. Default
-    of a benchmark: in the run folder.
+    """The file that keeps what servers answer, so that a run can be repeated without one. Answers
+    count for a model's name, whichever server has it: a file for each. Default of a benchmark: in
+    the run folder.
     """
     cache_mode: CacheMode = "auto"
     """auto: the response cache, and the server for the rest. replay: the cache alone. record: ask

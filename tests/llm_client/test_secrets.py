@@ -25,6 +25,7 @@ from rlver_gym import (
 from rlver_gym.agents import agent_maker
 from rlver_gym.agents.openai_chat import OpenAIChat
 from rlver_gym.bench.folder import EPISODES, MANIFEST, RESPONSE_CACHE_FILE
+from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.library.personas import library
 from rlver_gym.llm_client import connect as shared
@@ -150,6 +151,17 @@ def test_an_address_in_a_name_holds_no_password():
         with pytest.raises(CardError, match=r"holds a password.*OPENAI_BASE_URL") as error:
             make("openai:m@http://me:hunter2@127.0.0.1:1/v1")
         assert "hunter2" not in str(error.value)
+
+
+def test_a_key_given_beside_an_address_is_sent_there_and_one_of_a_whole_run_is_not():
+    scene = Scene(library().get(PEOPLE[0]), env_card("RLVER-Empathy-v0"), 0)
+    with ChatServer('{"reply": "Hi."}', api_key=KEY) as server:
+        name = f"openai:u@{server.base_url}"
+        chat = ChatSettings(api_key=SecretStr(KEY), attempts=1)
+        assert make_user(name, api_key=KEY, attempts=1).open(scene, 40) == "Hi."
+        of_a_run = BenchPlan(agents=("silent",), user=name, chat=chat).make_user()
+        with pytest.raises(ServerRefused, match="Incorrect API key"):
+            of_a_run.open(scene, 40)
 
 
 def made_env(user):

@@ -104,7 +104,10 @@ def sort_options(model: str, options: dict[str, Any]) -> tuple[LLMOptions, ChatS
         check_known(f"option of openai:{model}", name, known)
     asked = _validate_options(LLMOptions, model, options)
     settings = _validate_options(ChatSettings, model, options)
-    return asked, locate_server(f"openai:{model}", settings)
+    located = locate_server(f"openai:{model}", settings)
+    if settings.api_key is not None:  # given beside this very name, not for all servers of a run
+        located = located.model_copy(update={"api_key": settings.api_key})
+    return asked, located
 
 
 def _validate_options(kind: type[Settings], model: str, options: dict[str, Any]) -> Settings:
