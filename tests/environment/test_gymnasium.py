@@ -196,6 +196,15 @@ def test_a_failed_user_is_an_error_and_no_truncation():
         gym.make("RLVER-Strategy-v0", user=FailsInTurn(0)).reset(seed=0)
 
 
+@pytest.mark.parametrize("env_id", ["RLVER-Empathy-v0", "RLVER-Strategy-v0"])
+def test_after_a_first_reset_that_failed_the_next_plays(env_id):
+    env = gym.make(env_id)
+    with pytest.raises(UnknownName, match="typo"):
+        env.reset(options={"persona": "typo"})
+    env.reset(options={"persona": "noor-the-old-dog"})
+    assert env.step(3 if "Strategy" in env_id else SAY[0])[4]["valid"]
+
+
 def test_a_language_model_makes_the_spec_nondeterministic():
     model = {"user": "openai:any", "base_url": "http://127.0.0.1:9/v1"}
     for env_id in ("RLVER-Empathy-v0", "RLVER-Strategy-v0"):
