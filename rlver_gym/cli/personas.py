@@ -15,7 +15,7 @@ from rlver_gym.corpora.recordings import read_lines as read_json_lines
 from rlver_gym.library.lean import TEMPLATE, LeanCard, LibraryPerson, Story
 from rlver_gym.library.personas import (
     Index,
-    check_lean_name,
+    check_card_name,
     library,
     load_card,
     shipped_personas_folder,
@@ -136,7 +136,7 @@ def new(
 ) -> None:
     """Begin a lean card: NAME.yaml with what each field is, in which you write yours."""
     path = Path(f"{name}.yaml")
-    check_lean_name(path)
+    check_card_name(path)
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(TEMPLATE.read_text(encoding="utf-8"))
@@ -152,17 +152,25 @@ def pair_(
     folder: Annotated[Path, typer.Argument(help="A folder with people/ and stories/.")],
 ) -> None:
     """Pair each story of a library with people who may have lived it: writes FOLDER/index.yaml."""
-    cards: list[dict[str, Any]] = [
-        {path.stem: load_card(kind, path) for path in sorted((folder / name).glob("*.yaml"))}
-        for name, kind in (("people", LibraryPerson), ("stories", Story))
-    ]
+    cards: list[dict[str, Any]] = []
+    for name, kind in (("people", LibraryPerson), ("stories", Story)):
+        files = sorted((folder / name).glob("*.yaml"))
+        for path in files:
+            check_card_name(path)
+        cards.append({path.stem: load_card(kind, path) for path in files})
     if not all(cards):
         raise CardError(f"{folder}: needs people/*.yaml and stories/*.yaml. Write both first.")
     pairs = sorted(
         pair_people_with_stories(cards[0], cards[1]), key=lambda pair: (pair.split, pair.id)
     )
-    lines = [f"  - {{{', '.join(f'{k}: {v}' for k, v in pair)}}}" for pair in pairs]
-    text = "\n".join(["language: en", "personas:", *lines, ""])
+    if not pairs:
+        raise CardError(
+            f"{folder}: nobody may have lived any of its stories, so nothing is written. Look at"
+            " split, ages, life, gender, work, home and names in both."
+        )
+    one_line_each = {"default_flow_style": True, "sort_keys": False, "width": 1_000}
+    lines = [yaml.safe_dump(pair.model_dump(mode="json"), **one_line_each) for pair in pairs]
+    text = "".join(["language: en\npersonas:\n", *(f"  - {line}" for line in lines)])
     write_atomically(folder / "index.yaml", text)
     print_text(f"{folder / 'index.yaml'}: {format_count(len(pairs), 'pairing')}")
 

@@ -38,7 +38,7 @@ LAYOUT = (
 LIBRARY = "library"
 """The shipped library where personas are asked for; a folder of that name is "./library"."""
 MAX_PERSONAS = 5_000
-_MOST_OF_ID = 60
+MAX_ID_CHARS = 60
 
 
 class Pairing(Frozen):
@@ -244,16 +244,16 @@ def list_lean_card_files(folder: Path) -> list[Path]:
 
 def read_lean_card(path: Path) -> LeanCard:
     """A lean card from its file; CardError says in which line what is wrong."""
-    check_lean_name(path)
+    check_card_name(path)
     value = read_yaml(path)
     return parse_card(LeanCard, value, str(path), lambda place: find_line(path, place))
 
 
-def check_lean_name(path: Path) -> None:
-    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", path.stem) or len(path.stem) > _MOST_OF_ID:
+def check_card_name(path: Path) -> None:
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", path.stem) or len(path.stem) > MAX_ID_CHARS:
         raise CardError(
-            f"{path}: the file's name is the person's id. Use lower-case letters, digits and single"
-            " hyphens, such as ruth-and-the-choir.yaml."
+            f"{path}: the file's name is the card's id. Use lower-case letters, digits and single"
+            f" hyphens, at most {MAX_ID_CHARS}, such as ruth-and-the-choir.yaml."
         )
 
 

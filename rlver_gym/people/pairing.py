@@ -2,12 +2,13 @@
 same cards give the same pairs and panels everywhere.
 """
 
+import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from rlver_gym.core.persona import HiddenNeed, SplitChoice
 from rlver_gym.library.lean import LibraryPerson, Story
-from rlver_gym.library.personas import Pairing, PersonaLibrary
+from rlver_gym.library.personas import MAX_ID_CHARS, Pairing, PersonaLibrary
 from rlver_gym.util.errors import CardError
 
 
@@ -39,16 +40,27 @@ def pair_people_with_stories(
             chosen[name].append(who)
             taken[who] += 1
             dispositions[people[who].disposition] += 1
+    ids: set[str] = set()
     for name, story in stories.items():
         needs = list(story.needs)
         for at, who in enumerate(sorted(chosen[name])):
+            ids.add(pair_id := _make_pair_id(who, name, ids))
             yield Pairing(
-                id=f"{who}-{name}",
+                id=pair_id,
                 person=who,
                 situation=name,
                 need=needs[at % len(needs)],
                 split=story.split,
             )
+
+
+def _make_pair_id(person: str, story: str, taken: Collection[str]) -> str:
+    """PERSON-STORY, with a hash where that is too long or another pair's: a-b-c of a-b and of a."""
+    pair_id = f"{person}-{story}"
+    if len(pair_id) <= MAX_ID_CHARS and pair_id not in taken:
+        return pair_id
+    digest = hashlib.sha256(f"{person}/{story}".encode()).hexdigest()[:8]
+    return f"{pair_id[: MAX_ID_CHARS - 9].strip('-')}-{digest}"
 
 
 def draw_panel(

@@ -179,6 +179,49 @@ def test_pairing_needs_people_and_stories_and_says_so(tmp_path):
     assert "needs people/*.yaml and stories/*.yaml" in str(done.exception)
 
 
+@pytest.mark.parametrize(
+    ("person", "story"),
+    [("ada", "1989"), ("1", "yes"), ("a" * 30, "b" * 30), ("a" * 51, "b"), ("a" * 60, "b" * 60)],
+)
+def test_every_name_that_can_be_an_id_can_be_paired(folder, person, story):
+    (folder / "people" / "ada.yaml").rename(folder / "people" / f"{person}.yaml")
+    (folder / "stories" / "story-0.yaml").rename(folder / "stories" / f"{story}.yaml")
+    assert pair(folder).exit_code == 0
+    assert check_cards(folder) == []
+    shelf = PersonaLibrary(folder)
+    assert (person, story) in {(one.person, one.situation) for one in shelf.pairings.values()}
+    assert len({shelf.get(one).person.name for one in shelf.ids("train")}) == 2
+
+
+def test_pairs_whose_names_run_together_alike_have_ids_of_their_own(folder):
+    shutil.copy(folder / "people" / "ada.yaml", folder / "people" / "ruth-story.yaml")
+    edit(folder / "people" / "ruth-story.yaml", lambda one: one.update(name="Bo", work="a cook"))
+    shutil.copy(folder / "stories" / "story-0.yaml", folder / "stories" / "0.yaml")
+    assert pair(folder).exit_code == 0
+    assert len(PersonaLibrary(folder).ids("train")) == 6
+
+
+NOBODY = "nobody may have lived any of its stories"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda at: (at / "people/ada.yaml").rename(at / "people/Ada.yaml"), "lower-case letters"),
+        (lambda at: edit(at / STORY_0, lambda one: one.update(ages=[90, 99])), NOBODY),
+        (lambda at: shutil.copy(at / STORY_0, at / f"stories/{'b' * 61}.yaml"), "lower-case"),
+    ],
+)
+def test_what_cannot_be_paired_leaves_the_index_as_it_was(folder, change, says):
+    (folder / "people" / "dev.yaml").unlink()
+    before = (folder / "index.yaml").read_text(encoding="utf-8")
+    change(folder)
+    done = pair(folder)
+    assert isinstance(done.exception, CardError)
+    assert says in str(done.exception)
+    assert (folder / "index.yaml").read_text(encoding="utf-8") == before
+
+
 def test_a_need_that_the_story_has_nothing_for_is_an_error_in_words(folder):
     index = folder / "index.yaml"
     text = index.read_text(encoding="utf-8").replace("need: deep_empathy", "need: praise")
