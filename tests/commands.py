@@ -14,8 +14,6 @@ import pytest
 from typer.testing import CliRunner
 
 from rlver_gym import RlverError, cli
-from rlver_gym.core import cards
-from rlver_gym.library.personas import library
 from rlver_gym.llm_client import connect as shared
 
 
@@ -36,12 +34,12 @@ def run_command(*words, cwd=None, env=None, input="", encoding="utf-8"):
         # Where pytest listens; without any, warnings go to standard error.
         patch.object(logging.root, "handlers", []),
     ):
-        _forget(words, cwd)
+        _forget(cwd)
         try:
             with pytest.raises(SystemExit) as end:
                 cli.main()
         finally:
-            _forget(words, cwd)
+            _forget(cwd)
         code = end.value.code or 0
         assert isinstance(code, int)
         return subprocess.CompletedProcess(
@@ -49,15 +47,9 @@ def run_command(*words, cwd=None, env=None, input="", encoding="utf-8"):
         )
 
 
-def _forget(words, folder):
-    """What a new process would have to read, or open: cards, modules in the folder, servers."""
+def _forget(folder):
+    """What a new process would have to read, or open: modules in the folder, servers."""
     shared.close()
-    cards._read_env_card.cache_clear()
-    if "--personas" in words:  # the shipped ones are always the same
-        shipped = library()
-        library.cache_clear()
-        with patch("rlver_gym.library.personas.PersonaLibrary", lambda _: shipped):
-            library()
     importlib.invalidate_caches()
     if folder:
         # As text: as paths, thousands of modules would take longer than most commands.

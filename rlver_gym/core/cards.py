@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
@@ -14,6 +14,7 @@ from rlver_gym.core.world import World
 from rlver_gym.util import shipped_cards
 from rlver_gym.util.errors import CardError, UnknownName
 from rlver_gym.util.field_errors import parse_card
+from rlver_gym.util.files import stamp_file
 from rlver_gym.util.frozen import HashedCard
 from rlver_gym.util.yaml_file import read_yaml
 
@@ -128,7 +129,7 @@ def shipped_env_ids() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=64)
-def _read_env_card(path: str) -> EnvCard:
+def _read_env_card(path: str, _stamp: tuple[Any, ...] = ()) -> EnvCard:
     return parse_card(EnvCard, read_yaml(Path(path)), path)
 
 
@@ -147,7 +148,7 @@ def env_card(card: str | Path | EnvCard) -> EnvCard:
             raise CardError(f"{card}.yaml: id: is {values.id!r}. It must be the file's name.")
         return values
     if is_card_file(str(card)):
-        return _read_env_card(str(card))
+        return _read_env_card(str(card), stamp_file(Path(card)))
     if str(card) == STRATEGY_VIEW:
         raise UnknownName(
             f"{card} is no protocol of its own but the view for learners that know no text:"

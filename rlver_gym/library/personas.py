@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 from pydantic import Field
 
@@ -25,7 +25,7 @@ from rlver_gym.library.profiles import read_profiles
 from rlver_gym.util import shipped_cards
 from rlver_gym.util.errors import CardError, UnknownName, check_known
 from rlver_gym.util.field_errors import Card, parse_card
-from rlver_gym.util.files import path_inside
+from rlver_gym.util.files import path_inside, stamp_file
 from rlver_gym.util.frozen import Frozen
 from rlver_gym.util.yaml_file import find_line, read_yaml
 
@@ -39,6 +39,7 @@ LIBRARY = "library"
 """The shipped library where personas are asked for; a folder of that name is "./library"."""
 MAX_PERSONAS = 5_000
 MAX_ID_CHARS = 60
+_CARD_FOLDERS = ("", "people", "situations", "stories")
 
 
 class Pairing(Frozen):
@@ -234,7 +235,7 @@ def list_lean_card_files(folder: Path) -> list[Path]:
     """The lean cards that a path means: the file, or those of a folder that has no index."""
     if folder.is_file():
         return [] if folder.suffix == ".jsonl" else [folder]
-    if any((folder / name).exists() for name in ("index.yaml", "people", "situations", "stories")):
+    if any((folder / name).exists() for name in ("index.yaml", *_CARD_FOLDERS[1:])):
         return []
     files = sorted(islice(folder.glob("*.yaml"), MAX_PERSONAS + 1))
     if len(files) > MAX_PERSONAS:
@@ -273,7 +274,15 @@ def load_card(kind: type[Card], path: Path, hint: str = "Check the path.") -> Ca
     return card
 
 
-@lru_cache(maxsize=16)
 def library(folder: str | None = None) -> PersonaLibrary:
-    """The library of a folder (None: shipped, English), read once."""
+    """The library of a folder (None: shipped, English), read again once a card has changed."""
+    if are_shipped(folder):
+        return _read_library(folder)
+    path = Path(str(folder))
+    cards = [card for part in _CARD_FOLDERS for card in sorted((path / part).glob("*.yaml"))]
+    return _read_library(folder, tuple(map(stamp_file, (path, *cards))))
+
+
+@lru_cache(maxsize=16)
+def _read_library(folder: str | None, _stamps: tuple[Any, ...] = ()) -> PersonaLibrary:
     return PersonaLibrary(folder)

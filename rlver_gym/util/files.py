@@ -69,6 +69,15 @@ def read_lines(
             yield number, _decode(line.removesuffix(b"\n"), path, error, f", line {number}")
 
 
+def stamp_file(path: Path) -> tuple[Any, ...]:
+    """What differs once a file has changed or is another: where it lies, its time and its size."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):  # whoever reads it says so
+        return (path.absolute(),)
+    return path.absolute(), status.st_mtime_ns, status.st_size
+
+
 def make_file_name(text: str, max_chars: int = 40) -> str:
     """Lower-case letters and digits of a text, parted by single hyphens; empty without any."""
     return "-".join(re.findall(r"[a-z0-9]+", text.lower()))[:max_chars].strip("-")

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -10,6 +11,7 @@ from failing import FailsInTurn
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import data_equivalence
+from paths import ROOT
 
 from rlver_gym import Appraisal, Dialogue, EmpathyEnv, env_card
 from rlver_gym.bench.score import score_agents
@@ -79,6 +81,27 @@ def test_a_persona_chosen_at_reset_begins_the_episode_that_choosing_it_at_make_b
     for resets in ({"seed": seed}, {}):
         assert chosen.reset(**resets, options={"persona": wanted}) == made.reset(**resets)
         assert chosen.session.scene == made.session.scene
+
+
+def test_cards_that_changed_are_read_again_and_others_are_not(tmp_path, monkeypatch):
+    card = (ROOT / "envs" / "RLVER-Empathy-v0.yaml").read_text("utf-8")
+    ruth = (ROOT / "examples" / "people" / "ruth-and-the-choir.yaml").read_text("utf-8")
+
+    def make():
+        env = EmpathyEnv("mine.yaml", personas="people", persona="ruth")
+        env.reset(seed=0)
+        return env
+
+    for place, number in (("here", 40), ("here", 38), ("there", 40)):
+        (tmp_path / place / "people").mkdir(parents=True, exist_ok=True)
+        monkeypatch.chdir(tmp_path / place)
+        for path, text, old in (("mine", card, "start: 40"), ("people/ruth", ruth, "age: 67")):
+            changed = text.replace(old, f"{old[:-2]}{number} # {place}")
+            Path(f"{path}.yaml").write_text(changed, "utf-8")
+        env, again = make(), make()
+        assert (env.card.start, env.session.scene.persona.person.age) == (number, number)
+        assert again.card is env.card
+        assert again.session.scene.persona is env.session.scene.persona
 
 
 def test_rendering_tells_the_dialogue_and_takes_no_markup(capsys):
