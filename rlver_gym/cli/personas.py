@@ -17,6 +17,7 @@ from rlver_gym.library.personas import (
     Index,
     check_card_name,
     library,
+    list_card_files,
     load_card,
     shipped_personas_folder,
 )
@@ -154,7 +155,7 @@ def pair_(
     """Pair each story of a library with people who may have lived it: writes FOLDER/index.yaml."""
     cards: list[dict[str, Any]] = []
     for name, kind in (("people", LibraryPerson), ("stories", Story)):
-        files = sorted((folder / name).glob("*.yaml"))
+        files = list_card_files(folder / name)
         for path in files:
             check_card_name(path)
         cards.append({path.stem: load_card(kind, path) for path in files})

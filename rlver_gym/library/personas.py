@@ -237,10 +237,17 @@ def list_lean_card_files(folder: Path) -> list[Path]:
         return [] if folder.suffix == ".jsonl" else [folder]
     if any((folder / name).exists() for name in ("index.yaml", *_CARD_FOLDERS[1:])):
         return []
-    files = sorted(islice(folder.glob("*.yaml"), MAX_PERSONAS + 1))
+    return [path_inside(folder, path.name, error=CardError) for path in list_card_files(folder)]
+
+
+def list_card_files(folder: Path) -> list[Path]:
+    """The cards of a folder, sorted; CardError for too many, and for NAME.yml, which is none."""
+    files = sorted(islice(folder.glob("*.y*ml"), MAX_PERSONAS + 1))
     if len(files) > MAX_PERSONAS:
         raise CardError(f"{folder}: holds more than {MAX_PERSONAS} cards. Split the folder.")
-    return [path_inside(folder, path.name, error=CardError) for path in files]
+    if short := [path.name for path in files if path.suffix == ".yml"]:
+        raise CardError(f"{folder}: cards in a folder end in .yaml. Rename {short[0]}.")
+    return [path for path in files if path.suffix == ".yaml"]
 
 
 def read_lean_card(path: Path) -> LeanCard:

@@ -2,14 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
 from rlver_gym.core.persona import Manner, Person, Situation
 from rlver_gym.core.words import is_short, sentences
 from rlver_gym.library.personas import (
-    MAX_PERSONAS,
     PersonaLibrary,
+    list_card_files,
     list_lean_card_files,
     load_card,
     shipped_personas_folder,
@@ -65,6 +64,13 @@ def _is_rich(path: Path) -> bool:
 
 
 def _check_folder(folder: Path) -> Iterator[Problem]:
+    try:
+        yield from _check_cards_of(folder)
+    except CardError as error:
+        yield from make_problems_from_error(error, folder)
+
+
+def _check_cards_of(folder: Path) -> Iterator[Problem]:
     if files := list_lean_card_files(folder):
         yield from check_lean_cards(files)
         return
@@ -72,13 +78,7 @@ def _check_folder(folder: Path) -> Iterator[Problem]:
         yield from check_library(folder)
         return
     for name, kind in (("people", Person), ("situations", Situation)):
-        files = list(islice(folder.glob(f"{name}/*.yaml"), MAX_PERSONAS + 1))
-        if len(files) > MAX_PERSONAS:
-            yield Problem.of(
-                folder / name, f"holds more than {MAX_PERSONAS} cards. Split the folder."
-            )
-            return
-        for path in sorted(files):
+        for path in list_card_files(folder / name):
             yield from _check_file(
                 kind, path, None if folder == shipped_personas_folder() else folder
             )

@@ -2,12 +2,11 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
 from pathlib import Path
 
 from rlver_gym.core.words import split_words
 from rlver_gym.library.lean import LibraryPerson, Story, make_lean_cards
-from rlver_gym.library.personas import MAX_PERSONAS, PersonaLibrary, load_card
+from rlver_gym.library.personas import PersonaLibrary, list_card_files, load_card
 from rlver_gym.people.lean_card_check import find_lean_card_problems
 from rlver_gym.people.problem import Problem, make_problem_with_line, make_problems_from_error
 from rlver_gym.util.errors import CardError
@@ -41,7 +40,7 @@ def _load_sound_cards(
     folder: Path, load: Callable[[str], Card], problems: list[Problem]
 ) -> dict[str, Card]:
     cards = {}
-    for path in _list_yaml_files(folder):
+    for path in list_card_files(folder):
         try:
             cards[path.stem] = load(path.stem)
         except CardError as error:
@@ -55,15 +54,14 @@ def find_new_card_problems(folder: Path, card: LibraryPerson | Story) -> Iterato
     """
     if isinstance(card, LibraryPerson):
         people = {
-            path.stem: load_card(LibraryPerson, path)
-            for path in _list_yaml_files(folder / "people")
+            path.stem: load_card(LibraryPerson, path) for path in list_card_files(folder / "people")
         }
         if any(persona.name.casefold() == card.name.casefold() for persona in people.values()):
             yield f"name: {card.name!r} is taken. Choose another name, from anywhere."
         return
     for place, problem in _find_story_problems(card):
         yield f"{'.'.join(map(str, place))}: {problem}"
-    stories = {path.stem: load_card(Story, path) for path in _list_yaml_files(folder / "stories")}
+    stories = {path.stem: load_card(Story, path) for path in list_card_files(folder / "stories")}
     for found in _find_retold_stories(folder, {**stories, "this": card}):
         if Path(found.file).stem == "this":
             yield found.problem
@@ -77,10 +75,6 @@ def check_library_file(path: Path) -> Iterator[Problem]:
             yield from _check_story(path, load_card(Story, path))
     except CardError as error:
         yield from make_problems_from_error(error, path)
-
-
-def _list_yaml_files(folder: Path) -> list[Path]:
-    return sorted(islice(folder.glob("*.yaml"), MAX_PERSONAS))
 
 
 def _check_story(path: Path, story: Story) -> Iterator[Problem]:

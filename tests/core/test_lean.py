@@ -124,6 +124,16 @@ def test_a_name_that_can_be_no_id_is_refused(card, tmp_path):
         PersonaLibrary(write(tmp_path / "My Card.yaml", card))
 
 
+def test_a_card_whose_name_ends_in_yml_is_refused_by_name_in_a_folder(card, tmp_path):
+    path = write(tmp_path / "mine.yml", card)
+    assert PersonaLibrary(path).ids() == ("mine",)
+    write(tmp_path / "other.yaml", card)
+    says = f"{tmp_path}: cards in a folder end in .yaml. Rename mine.yml."
+    assert list(map(str, check_cards(tmp_path))) == [says]
+    with pytest.raises(CardError, match=r"Rename mine\.yml"):
+        PersonaLibrary(tmp_path)
+
+
 def test_without_a_split_they_are_in_each_and_with_one_in_that(card, tmp_path):
     write(tmp_path / "anywhere.yaml", card)
     assert PersonaLibrary(tmp_path).ids("test") == PersonaLibrary(tmp_path).ids("train")

@@ -166,6 +166,15 @@ def test_an_index_that_asks_for_what_is_not_there_says_so(folder):
     assert "ada-story-0: person: people/ada.yaml is not there" in str(problem)
 
 
+@pytest.mark.parametrize("part", ["people", "stories"])
+def test_a_card_whose_name_ends_in_yml_is_refused_by_name(folder, part):
+    (folder / part / "more.yml").write_text("", encoding="utf-8")
+    assert f"{folder / part}: cards in a folder end in .yaml. Rename more.yml." in str(
+        check_cards(folder)[0]
+    )
+    assert "Rename more.yml." in str(pair(folder).exception)
+
+
 def test_one_file_of_a_library_is_checked_as_what_it_is(folder):
     assert check_cards(folder / "people" / "ada.yaml") == []
     assert check_cards(folder / "stories" / "story-0.yaml") == []
