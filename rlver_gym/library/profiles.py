@@ -193,14 +193,23 @@ def make_persona_from_profile(profile: Mapping[str, Any]) -> Persona:
 
 
 def read_profiles(path: Path) -> dict[str, Persona]:
-    """Every profile of a file, by its id; CardError names the line."""
+    """Every profile of a file, by its id; CardError names the line, or a file without any."""
     personas: dict[str, Persona] = {}
     for number, text in read_lines(path, error=CardError):
+        if not text.strip():
+            continue
         try:
             persona = make_persona_from_profile(parse_json(text))
         except ValueError as error:
             raise CardError(f"{path}, line {number}: {error}") from None
+        if persona.id in personas:
+            raise CardError(
+                f"{path}, line {number}: the id '{one_line(persona.id, max_chars=80)}' stands"
+                " twice. Remove one of the lines."
+            )
         personas[persona.id] = persona
+    if not personas:
+        raise CardError(f"{path}: holds no profiles. Give a file of SAGE or RLVER, one a line.")
     return personas
 
 

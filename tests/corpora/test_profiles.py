@@ -108,6 +108,27 @@ def test_what_is_no_profile_is_named(tmp_path, profile, problem):
         PersonaLibrary(write(tmp_path / "p.jsonl", profile))
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{0}\n{0}\n", "line 2: the id 'en-1' stands twice. Remove one of the lines."),
+        ("", "holds no profiles."),
+        ("\n \n", "holds no profiles."),
+    ],
+)
+def test_a_file_that_would_lose_people_or_has_none_is_refused(tmp_path, text, problem):
+    path = tmp_path / "p.jsonl"
+    path.write_text(text.format(json.dumps(ENGLISH)), encoding="utf-8")
+    with pytest.raises(CardError, match=problem):
+        PersonaLibrary(path)
+
+
+def test_blank_lines_of_a_file_of_profiles_are_passed_over(tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_text(f"\n{json.dumps(ENGLISH)}\n\n{json.dumps(CHINESE)}\n \n", encoding="utf-8")
+    assert len(PersonaLibrary(path).ids()) == 2
+
+
 @pytest.mark.parametrize("profile", [CHINESE, ENGLISH | {"language": "zh"}])
 def test_a_profile_in_another_language_makes_no_lean_card(profile):
     with pytest.raises(CardError, match="'zh', which is for LLM users and replay alone"):
