@@ -59,7 +59,9 @@ def talk(
     env: Annotated[
         str, typer.Option(help="Whose protocol: turns, start, thresholds.")
     ] = DEFAULT_ENV,
-    seed: Annotated[int, typer.Option(help="Chooses the persona and how they put things.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Chooses the persona and how they put things.")
+    ] = 0,
     explain: Annotated[
         bool, typer.Option(help="Show after each turn what they felt and why.")
     ] = True,
@@ -238,7 +240,7 @@ def appraise(
     user_option: UserOption = None,
     env: Env = "SAGE-Sentient-v0",
     personas: Personas = None,
-    seed: Annotated[int, typer.Option(help="Seed of the dialogue.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the dialogue.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Say something to a person and see every point of what it does to them.

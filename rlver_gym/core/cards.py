@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION, Outcome
-from rlver_gym.core.languages import Language
 from rlver_gym.core.persona import SplitChoice, check_printable_text
 from rlver_gym.core.world import World
 from rlver_gym.util import shipped_cards
@@ -54,7 +53,8 @@ class EnvCard(HashedCard):
     """A function of `rlver_gym.core.emotion`."""
     split: SplitChoice
     """Which personas `reset` draws from."""
-    language: Language = "en"
+    language: Literal["en"] = "en"
+    """Of the card; people speak their own."""
     difficulty: Literal["moderate", "challenging"] = "moderate"
     """How readily the user warms: as in RLVER's main results, or as in its section 3.6."""
     world: World | None = None

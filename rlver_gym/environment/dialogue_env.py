@@ -1,7 +1,7 @@
 """DialogueEnv: what one dialogue as a Gymnasium environment is, wherever the person is played."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
@@ -220,11 +220,13 @@ def draw_scene(generator: np.random.Generator, ids: Sequence[str]) -> tuple[str,
     return ids[int(generator.integers(len(ids)))], int(generator.integers(2**31))
 
 
-def check_people(ids: Sequence[str], split: str, place: object) -> Sequence[str]:
+def check_people(
+    ids: Sequence[str], split: str, place: object, splits: Iterable[str]
+) -> Sequence[str]:
+    """The ids; CardError without any names the `splits` that have some."""
     if not ids:
-        raise CardError(
-            f"{place} has no persona of split {split!r}. Choose another split, or pair some."
-        )
+        there = " or ".join(f'split="{name}"' for name in sorted(splits))
+        raise CardError(f"{place}: has no persona of split {split!r}. Choose {there}.")
     return ids
 
 

@@ -171,10 +171,10 @@ class EmpathyEnv(DialogueEnv):
         self._session: EmpathySession | None = None
         chosen = check_split(split or card.split)
         ids = (self._library.get(persona).id,) if persona else self._library.ids(chosen)
-        is_async, place = is_async_user(self.user), self._library.folder / "index.yaml"
+        is_async, people = is_async_user(self.user), self._library
         super().__init__(
             card,
-            check_people(ids, chosen, place),
+            check_people(ids, chosen, people.source, people.splits),
             View(info, on_failure, render_mode),
             is_async=is_async,
             is_deterministic=not is_async,

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from rlver_gym.core.cards import DEFAULT_ENV, EnvCard, is_card_file
 from rlver_gym.core.dialogue import clean_utterance
-from rlver_gym.core.persona import SplitChoice
+from rlver_gym.core.persona import SPLITS, SplitChoice
 from rlver_gym.core.user import SentientUser
 from rlver_gym.environment.dialogue_env import (
     DialogueEnv,
@@ -100,7 +100,8 @@ class RemoteEmpathyEnv(DialogueEnv):
         chosen = check_split(split or there.split)
         ids = (persona,) if persona is not None else people[chosen]
         is_deterministic = is_shipped_user((user or users[0]).partition(":")[0])
-        return there, check_people(ids, chosen, "the server"), is_deterministic
+        splits = [name for name in SPLITS if people.get(name)]
+        return there, check_people(ids, chosen, "the server", splits), is_deterministic
 
     @property
     def has_begun(self) -> bool:

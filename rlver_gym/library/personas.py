@@ -102,6 +102,15 @@ class PersonaLibrary:
             or self._read_index()
         )
 
+    @property
+    def source(self) -> Path:
+        """What lists the personas: the index, or the file or folder of lean cards or profiles."""
+        return self.folder if self._lean or self._profiles else self._path("index.yaml")
+
+    @property
+    def splits(self) -> frozenset[Split]:
+        return frozenset(pairing.split for pairing in self.pairings.values())
+
     def _read_index(self) -> dict[str, Pairing]:
         path = self._path("index.yaml")
         index = parse_card(Index, read_yaml(path, hint=LAYOUT), str(path))

@@ -72,6 +72,8 @@ def test_bench_prints_a_table_and_writes_a_run(tmp_path):
         (("export", "run", "--to", "sft", "--outcome", "well"), "--outcome 'well': must be"),
         (("report", "run", "--by", "agent"), "'agent' is not one of 'persona'"),
         (("personas", "list", "--need", "foo"), "'--need': 'foo' is not one of 'not_at_fault'"),
+        (("talk", "--seed", "-1"), "'--seed': must be at least 0 (found '-1')"),
+        (("appraise", "--persona", PERSONA, "--seed", "-1", "Hi."), "must be at least 0 (found"),
         (("cache", "prune", "t", "--older-than", "-1"), "must be at least 0.0 (found '-1')"),
     ],
 )

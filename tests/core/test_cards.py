@@ -5,6 +5,7 @@ from itertools import combinations
 
 import pytest
 from hostile_cards import persona_folder
+from paths import ROOT
 
 from rlver_gym import EmpathySession, EnvCard, HiddenNeed, PersonaLibrary, env_card
 from rlver_gym.core.cards import shipped_env_ids
@@ -230,6 +231,16 @@ def test_what_an_error_quotes_of_a_card_is_cut():
 
 def test_what_yaml_would_merge_is_an_unknown_field():
     assert parse_yaml("<<: {a: 1}\n=: 2", "card.yaml") == {"<<": {"a": 1}, "=": 2}
+
+
+def test_an_env_card_in_a_language_that_would_change_nothing_is_refused(tmp_path):
+    text = (ROOT / "envs" / "RLVER-Empathy-v0.yaml").read_text("utf-8")
+    path = tmp_path / "card.yaml"
+    path.write_text(f"{text}\nlanguage: en\n", "utf-8")
+    assert env_card(path).hash == env_card("RLVER-Empathy-v0").hash
+    path.write_text(f"{text}\nlanguage: zh\n", "utf-8")
+    with pytest.raises(CardError, match="language: must be 'en'"):
+        env_card(path)
 
 
 def test_a_wrong_env_card_is_sent_to_the_right_help(tmp_path):

@@ -1,6 +1,7 @@
 """Lean cards: a person and a situation in one short file."""
 
 import random
+import re
 
 import gymnasium as gym
 import pytest
@@ -143,6 +144,15 @@ def test_without_a_split_they_are_in_each_and_with_one_in_that(card, tmp_path):
     problems = "\n".join(map(str, check_cards(tmp_path)))
     assert "anywhere.yaml: split: others here name one" in problems
     assert "A split must not know another's people" in problems
+
+
+def test_a_split_that_nobody_is_in_is_answered_with_the_file_and_the_split_to_take(card, tmp_path):
+    path = write(tmp_path / "ruth.yaml", card | {"split": "demo"})
+    for place in (path, tmp_path):
+        says = f"{place}: has no persona of split 'train'. Choose split=\"demo\"."
+        with pytest.raises(CardError, match=f"^{re.escape(says)}$"):
+            gym.make("RLVER-Empathy-v0", personas=str(place))
+        gym.make("RLVER-Empathy-v0", personas=str(place), split="demo")
 
 
 def test_a_lean_card_grows_by_what_rich_cards_have(card, tmp_path):
