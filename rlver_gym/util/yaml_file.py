@@ -1,5 +1,6 @@
 """YAML into plain values, strictly: small, flat, no aliases, tags or doubled keys."""
 
+import re
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from math import isfinite
@@ -26,6 +27,7 @@ _ALIAS = "YAML anchors and aliases (& and *) are not allowed. Write the value ou
 _TAG = "YAML tags (!…) are not allowed: remove the tag, or quote the text if it begins with '!'."
 _TOO_MANY = f"more than {MAX_NODES:,} values. Split the file."
 _SECOND = "a second document begins here (---). Give each a file of its own."
+_OCTAL = re.compile(r"([-+]?)0[0_]*([0-9_]+)")
 _KINDS = ("map", "seq", "str", "int", "float", "bool", "null")
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -60,12 +62,15 @@ class _Scalars(SafeConstructor, Resolver):
         long = len(node.value) > (MAX_DIGITS if is_int else _QUOTED_CHARS)
         value = float("inf") if long else construct(node)
         if not isfinite(value):
-            raise _Refused(
-                node.start_mark.line,
-                f"{_quote(node.value)} is no number that can be used. Correct it, or quote it if it"
-                " is text.",
-            )
-        return value
+            why = "no number that can be used. Correct it, or quote it if it is text."
+        elif ":" in node.value:
+            why = "a number in base 60 here. Quote it if it is text."
+        elif is_int and (octal := _OCTAL.fullmatch(node.value)):
+            decimal = "".join(octal.groups()).replace("_", "") or "0"
+            why = f"a number in base 8 here. Write {decimal}, or quote it if it is text."
+        else:
+            return value
+        raise _Refused(node.start_mark.line, f"{_quote(node.value)} is {why}")
 
     yaml_constructors = {  # noqa: RUF012 (declared so by PyYAML)
         **SafeConstructor.yaml_constructors,
@@ -119,7 +124,8 @@ class _Document:
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             key, line = self._read_node(event, depth + 1), event.start_mark.line
             if not isinstance(key, str):
-                raise _Refused(line, f"the key {_quote(key)} is not text. Put it in quotes.")
+                text = event.value if isinstance(event, yaml.ScalarEvent) else repr(key)
+                raise _Refused(line, f"the key {_quote(text)} is not text. Put it in quotes.")
             if key in values:
                 raise _Refused(
                     line, f"the key {_quote(key)} stands here twice. Remove one of them."

@@ -199,6 +199,13 @@ def test_what_everybody_is_told_names_no_need(folder, word):
         ("a: !!set {b}", "^card.yaml: line 1: YAML tags .* are not allowed: remove the tag"),
         ("a: !!binary aGk=", "^card.yaml: line 1: YAML tags"),
         ("a: " + "9" * 5000, "line 1: '9+.* is no number that can be used"),
+        ("age: 067", "line 1: '067' is a number in base 8 here. Write 67, or quote it if it is te"),
+        ("a: -0_17", "line 1: '-0_17' is a number in base 8 here. Write -17, or quote it"),
+        ("start: 1:10", "line 1: '1:10' is a number in base 60 here. Quote it if it is text."),
+        ("a: 1:10.5", "line 1: '1:10.5' is a number in base 60 here."),
+        ("10:30: I rang.", "line 1: '10:30' is a number in base 60 here."),
+        ("yes: I rang.", "line 1: the key 'yes' is not text. Put it in quotes."),
+        ("[1]: I rang.", r"line 1: the key '\[1\]' is not text."),
         ("a: .inf", "line 1: '.inf' is no number that can be used"),
         ("a: 1\n---\nb: 2", "line 2: a second document begins here"),
         ("a: " + ":".join(["1"] * 90_000), "is no number that can be used"),
@@ -211,6 +218,11 @@ def test_each_mistake_in_yaml_has_its_own_remedy(text, says):
     with pytest.raises(CardError, match=says) as error:
         parse_yaml(text, "card.yaml")
     assert ("Quote texts that hold" in str(error.value)) == (text == "a: [")
+
+
+def test_numbers_in_base_ten_are_as_they_are_written():
+    assert parse_yaml("[0, -7, 0.5, 10, 1_000, 0x1F]", "card.yaml") == [0, -7, 0.5, 10, 1000, 31]
+    assert parse_yaml("'10:30': '067'", "card.yaml") == {"10:30": "067"}
 
 
 def test_a_date_in_a_card_is_a_text():
