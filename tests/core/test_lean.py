@@ -167,6 +167,56 @@ def test_a_lean_card_grows_by_what_rich_cards_have(card, tmp_path):
     assert "'helo'" in str(check_cards(path)[0])
 
 
+def fact(**changes):
+    asked = ["Where is it?", "What place is it?", "Which hall is it?"]
+    said = ["In the hall.", "It is in the church hall."]
+    return {"id": "place", "about": ["hall"], "asked": asked, "answers": said, **changes}
+
+
+def anchor(name, text="Edda typed the seating list herself."):
+    return {"id": name, "text": text, "words": ["edda|seating", "typed|list"]}
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"answers": {"sleep": ["I want advice."]}}, "more.answers.sleep.0: says 'advice', which"),
+        ({"manner": {"greets": ["Give me praise."]}}, "more.manner.greets.0: says 'praise', which"),
+        ({"threads": [{"about": ["hall"], "lines": ["Some empathy."]}]}, "threads.0.lines.0: says"),
+        ({"answers": {"sleep": ["<how they sleep>"]}}, "more.answers.sleep.0: holds the template"),
+        ({"suggestions": [{"to": ["<what>"], "reply": ["No."]}]}, "more.suggestions.0.to.0: holds"),
+        ({"facts": [fact(after=["nothing"])]}, "more.facts: place.after: there is no other fact"),
+        ({"facts": [fact(key=["kitchen"])]}, "more.facts: place.key: no answer holds any of"),
+        ({"facts": [fact(), fact()]}, "more.facts: the id 'place' stands 2 times"),
+        *(
+            ({"facts": [fact(id=name)]}, f"more.facts.0.id: {name!r} is the id of another")
+            for name in ("fact-1", "who-1", "my-work", "story-1")
+        ),
+        (
+            {"anchors": {"unspoken": [anchor("meets-0")]}},
+            "more.anchors.unspoken.0.id: 'meets",
+        ),
+        ({"anchors": {"deeds": [anchor("tried-0")]}}, "more.anchors.deeds.0.id: 'tried-0' is"),
+        ({"anchors": {"motives": [anchor("a"), anchor("a")]}}, "motives.0.id: 'a' is"),
+        ({"anchors": {"motives": [anchor("a", "She was fair.")]}}, "more.anchors.motives: a: its"),
+    ],
+)
+def test_what_a_lean_card_says_beside_is_checked_too(card, tmp_path, more, says):
+    (problem, *_) = problems = check_cards(write(tmp_path / "ruth.yaml", card | {"more": more}))
+    assert says in str(problem), problems
+    assert all(": more." in str(one) for one in problems), problems
+
+
+def test_what_a_lean_card_says_beside_may_build_on_its_own_sentences(card, tmp_path):
+    more = {
+        "facts": [fact(after=["story-1", "fact-1", "my-work"])],
+        "anchors": {"motives": [anchor("a"), anchor("meets-0", "Julian wants a quiet life.")]},
+        "manner": {"goodbye_content": ["That is high praise. Goodbye."]},
+    }
+    more["anchors"]["motives"][1]["words"] = ["julian", "quiet|life"]
+    assert check_cards(write(tmp_path / "ruth.yaml", card | {"more": more})) == []
+
+
 def test_lines_of_marks_and_names_of_other_letters_can_be_played(card, tmp_path):
     card["timeline"]["then"] = card["tried"][0] = card["now"] = "..."
     card["people"]["Олег"] = "my brother, who is older"
