@@ -19,7 +19,7 @@ from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.errors import STOPPING, CardError, ChatError
 from rlver_gym.util.event_loop import wait_for
 from rlver_gym.util.field_errors import parse_card
-from rlver_gym.util.files import make_file_name
+from rlver_gym.util.files import make_file_name, read_lines
 from rlver_gym.util.json_lines import append_lines
 from rlver_gym.util.json_text import parse_json
 from rlver_gym.util.yaml_file import Prompts, load_yaml
@@ -71,9 +71,9 @@ class Writer:
 
     def list_missing(self, kind: Kind, topics: Sequence[str]) -> list[str]:
         path = self.folder / _DONE
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        done = {line.partition("\t")[0] for line in lines}
-        return [topic for topic in topics if f"{kind} {topic}" not in done]
+        lines = read_lines(path, error=CardError) if path.exists() else ()
+        done = {_make_key(line.rpartition("\t")[0]) for _, line in lines}
+        return [topic for topic in topics if _make_key(f"{kind} {topic}") not in done]
 
     async def _write_one(self, kind: Kind, topic: str, number: int) -> Written:
         messages = (ChatMessage("user", _build_prompt(kind, topic, number)),)
@@ -118,8 +118,18 @@ class Writer:
             path = folder / f"{slug}-{count}.yaml"
         text = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=160)
         write_atomically(path, f"# Written by {self.model}.\n{text}", CardError)
-        append_lines(self.folder / _DONE, [f"{kind} {topic}\t{path.name}"], CardError)
+        line = f"{_make_key(f'{kind} {topic}')}\t{path.name}"
+        append_lines(self.folder / _DONE, [line], CardError, is_complete=_names_card)
         return path
+
+
+def _make_key(topic: str) -> str:
+    """A topic with single spaces, so that it stands in one line, before the tab."""
+    return " ".join(topic.split())
+
+
+def _names_card(line: bytes) -> bool:
+    return line.endswith(b".yaml")
 
 
 def _build_prompt(kind: Kind, topic: str, number: int) -> str:

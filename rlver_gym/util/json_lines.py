@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
@@ -18,15 +18,30 @@ LOG = logging.getLogger("rlver_gym.files")
 _BLOCK_BYTES = 64 << 10
 
 
+def _is_json(line: bytes) -> bool:
+    try:
+        parse_json(line, allow_nan=True)
+    except ValueError:
+        return False
+    return True
+
+
 def append_json(folder: Path, name: str, *values: dict[str, Any]) -> None:
     """Write the values as lines at the end of a file of the folder, as `append_lines` does."""
     path = path_inside(folder, name)
     append_lines(path, (json.dumps(value, ensure_ascii=False) for value in values))
 
 
-def append_lines(path: Path, lines: Iterable[str], error: MakeError = RunError) -> None:
-    """Append lines safely, all or with an `error` none. Other writers wait meanwhile."""
-    with open_locked(path, error, wait=True) as file:
+def append_lines(
+    path: Path,
+    lines: Iterable[str],
+    error: MakeError = RunError,
+    is_complete: Callable[[bytes], bool] = _is_json,
+) -> None:
+    """Append lines safely, all or with an `error` none. Other writers wait meanwhile.
+    `is_complete`: whether a last line without line feed is kept.
+    """
+    with open_locked(path, error, wait=True, is_complete=is_complete) as file:
         write_lines(file, path, lines, error)
 
 
@@ -39,7 +54,13 @@ def write_lines(
 
 
 @contextmanager
-def open_locked(path: Path, error: MakeError = RunError, *, wait: bool = False) -> Iterator[FileIO]:
+def open_locked(
+    path: Path,
+    error: MakeError = RunError,
+    *,
+    wait: bool = False,
+    is_complete: Callable[[bytes], bool] = _is_json,
+) -> Iterator[FileIO]:
     """A file open for `write_lines`, locked until it is closed; its folders are made, and a last
     line that was cut off is dropped. `error` when it cannot be written or, unless `wait`, is
     locked.
@@ -49,7 +70,7 @@ def open_locked(path: Path, error: MakeError = RunError, *, wait: bool = False) 
         path = path_inside(path.parent, path.name, error=error)
         if path.exists() and not path.is_file():
             raise error(f"{path}: not a regular file. Choose another folder with --out.")
-        file = _open_and_lock(path, error, wait)
+        file = _open_and_lock(path, error, wait, is_complete)
     with file:
         yield file
 
@@ -60,13 +81,15 @@ def rewrite_locked(path: Path, lines: Iterable[str]) -> FileIO:
     return replace_file(path, ended, RunError, lambda file: lock_file(file, path, RunError))
 
 
-def _open_and_lock(path: Path, error: MakeError, wait: bool) -> FileIO:
+def _open_and_lock(
+    path: Path, error: MakeError, wait: bool, is_complete: Callable[[bytes], bool]
+) -> FileIO:
     while True:
         file = path.open("a+b", buffering=0)
         try:
             lock_file(file, path, error, wait=wait)
             if path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno())):
-                _end_last_line(file, path)
+                _end_last_line(file, path, is_complete)
                 return file
         except BaseException:
             file.close()
@@ -74,7 +97,7 @@ def _open_and_lock(path: Path, error: MakeError, wait: bool) -> FileIO:
         file.close()  # somebody has replaced the file meanwhile
 
 
-def _end_last_line(file: FileIO, path: Path) -> None:
+def _end_last_line(file: FileIO, path: Path, is_complete: Callable[[bytes], bool]) -> None:
     begin = end = file.seek(0, os.SEEK_END)
     tail, size = b"", _BLOCK_BYTES
     while begin and b"\n" not in tail:
@@ -84,13 +107,11 @@ def _end_last_line(file: FileIO, path: Path) -> None:
     last = tail.rpartition(b"\n")[2]
     if not last:
         return
-    try:
-        parse_json(last, allow_nan=True)
-    except ValueError:
+    if is_complete(last):
+        append_parts(file, ["\n"])
+    else:
         file.truncate(end - len(last))
         LOG.warning("%s: the last line was cut off while it was written. It is dropped.", path)
-    else:
-        append_parts(file, ["\n"])
 
 
 def read_json_lines(folder: Path, name: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -78,6 +78,32 @@ def test_the_same_command_goes_on_and_asks_for_nothing_twice(tmp_path):
     assert len(server.requests) == 0
 
 
+@pytest.mark.parametrize("topic", ["a\tchoir", "a\x85choir", "a choir\u2028 alone", "a\rchoir"])
+def test_a_topic_of_any_characters_is_asked_for_once(tmp_path, topic):
+    generate(tmp_path, [json.dumps(story())], topic)
+    done, server = generate(tmp_path, ["unused"], topic)
+    assert "1 from before" in done.output
+    assert len(server.requests) == 0
+
+
+def test_a_last_line_whose_line_feed_an_editor_took_is_kept_and_one_cut_off_is_not(tmp_path):
+    generate(tmp_path, [json.dumps(story())], "a choir")
+    listed = tmp_path / "mine" / "generated.tsv"
+    whole = listed.read_text("utf-8").rstrip("\n")
+    for left in (whole, f"{whole}\nstory a v"):
+        listed.write_text(left, "utf-8")
+        wish = {name: DEV[name] for name in ("hints", "meets")}
+        van = {name: DEV[name] for name in TOLD if name in DEV} | {"needs": {DEV["need"]: wish}}
+        (tmp_path / "mine" / "generate_cache.sqlite").unlink()
+        for path in (tmp_path / "mine" / "stories").glob("the-van*"):
+            path.unlink()
+        done, server = generate(tmp_path, [json.dumps(story(**van))], "a choir", "a van")
+        assert "1 card written, 1 from before" in done.output, done.output
+        assert len(server.requests) == 1
+        first, second = listed.read_text("utf-8").splitlines()
+        assert (first, second.partition("\t")[0]) == (whole, "story a van")
+
+
 def test_what_is_wrong_in_the_library_already_is_not_the_new_storys_fault(tmp_path):
     stories = tmp_path / "mine" / "stories"
     stories.mkdir(parents=True)
