@@ -97,6 +97,11 @@ def split_words(text: str) -> tuple[str, ...]:
     return _split_plain(_fold(text, _LETTERS))
 
 
+def is_named(name: str, text: str) -> bool:
+    """Whether a name stands in a text, and not inside another word."""
+    return name in text and bool(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text))
+
+
 def split_each(texts: Sequence[str]) -> list[tuple[str, ...]]:
     """`split_words` of each of many texts, faster at once."""
     lines = "\n".join([text.replace("\n", " ") for text in texts])

@@ -30,7 +30,7 @@ from rlver_gym.core.persona import (
     Thoughts,
     Thread,
 )
-from rlver_gym.core.words import content_stems, split_sentences, split_words, stem
+from rlver_gym.core.words import content_stems, is_named, split_sentences, split_words, stem
 from rlver_gym.library.lean import (
     MEETS,
     LeanCard,
@@ -53,7 +53,8 @@ _SEX = {
     **dict.fromkeys("brother father dad son husband boyfriend uncle grandfather he".split(), "he"),
     **dict.fromkeys("sister mother mum daughter wife girlfriend aunt gran she".split(), "she"),
 }  # fmt: skip
-_PRONOUN = re.compile(r"\s*\((he|she|they)\)\s*$")
+_PRONOUNS = {"he": "he", "him": "he", "she": "she", "her": "she", "they": "they", "them": "they"}
+_PRONOUN = re.compile(rf"\s*\(({'|'.join(_PRONOUNS)})(?:/[a-z]+)*\)\s*$", re.IGNORECASE)
 _RELATION = re.compile(r"^(?:my|our) [^,;.(]*?(?=,|;|\.|\(|$| (?:who|from|and|at|in|of)\b)")
 _FEELINGS = frozenset(map(str, Feeling))
 _SAYS = frozenset("said says told asked answered replied wrote shouted rang called".split())
@@ -204,12 +205,12 @@ def _make_other_person(name: str, who: str) -> Other:
     words = split_words(relation.group() if relation else plain)
     guessed = next((_SEX[word] for word in reversed(words) if word in _SEX), "they")
     introduction = None
-    if relation and name not in plain:
+    if relation and not is_named(name, plain):
         introduction = f"{relation.group().strip()} {name}"
     return Other.model_construct(
         name=name,
         who=plain,
-        pronoun=marked.group(1) if marked else guessed,
+        pronoun=_PRONOUNS[marked.group(1).lower()] if marked else guessed,
         introduction=introduction,
         may=(),
     )
@@ -236,7 +237,7 @@ def _make_situation_facts(card: LeanCard) -> Iterator[Fact]:
     names, count = list(card.people), len(card.facts)
 
     def fact(kind: str, at: int, line: str, *more: str, **given: Any) -> Fact:
-        about = [*(name for name in names if name in line), *content_words(line)] or ["you"]
+        about = [*(name for name in names if is_named(name, line)), *content_words(line)] or ["you"]
         return _make_fact(
             f"{kind}-{at + 1}", line, about, (*make_questions(line, names), *more), **given
         )
@@ -281,7 +282,7 @@ def _make_answers_about_others(card: LeanCard) -> dict[Line, dict[InquiryAboutOt
     for name, who in card.people.items():
         about: dict[InquiryAboutOther, Lines] = {}
         about[InquiryAboutOther("who")] = (_capitalise(_PRONOUN.sub("", who)),)
-        lines = [line for line in (*card.facts, *card.timeline.values()) if name in line]
+        lines = [line for line in (*card.facts, *card.timeline.values()) if is_named(name, line)]
         spoke = [line for line in lines if not _SAYS.isdisjoint(split_words(line))]
         for label, named in (
             (InquiryAboutOther("like"), lines),

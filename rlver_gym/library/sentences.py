@@ -5,7 +5,7 @@ sentence is known to mean it. Knows no card.
 import re
 from collections.abc import Collection
 
-from rlver_gym.core.words import FUNCTION_WORDS, content_stem, split_words, stem
+from rlver_gym.core.words import FUNCTION_WORDS, content_stem, is_named, split_words, stem
 from rlver_gym.util.yaml_file import load_yaml
 
 _DATA = load_yaml("rlver_gym.core", "words.yaml")
@@ -43,7 +43,7 @@ def make_questions(text: str, names: Collection[str]) -> tuple[str, ...]:
             questions.append(
                 f"{ask} {_make_question(clause or clauses[0])} {subject}?".replace(" ?", "?")
             )
-    if any(name in text for name in names):
+    if any(is_named(name, text) for name in names):
         questions.append(f"Who {_make_question(clauses[0])}?")
     questions.append(f"What did {_make_question(clauses[-1])}?")
     return tuple(questions)

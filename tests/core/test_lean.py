@@ -14,6 +14,7 @@ from rlver_gym.library.lean import TEMPLATE
 from rlver_gym.library.personas import shipped_personas_folder
 from rlver_gym.library.sentences import make_anchor_word_groups
 from rlver_gym.people.card_check import check_cards
+from rlver_gym.users.embedded.compile import compile_card
 from rlver_gym.users.llm.material import select_material
 from rlver_gym.users.llm.profile import profile_line
 from rlver_gym.users.llm.prompts import words
@@ -69,6 +70,50 @@ def test_the_examples_are_sound_and_have_at_most_sixty_lines():
 )
 def test_a_question_is_answered_with_the_fact_that_it_asks_for(persona, question, says):
     assert says in talk(persona, question)[1]
+
+
+@pytest.fixture
+def ed(card):
+    """A card with a name that begins another and stands in a word of its sentences."""
+    card["people"]["Ed"] = "my brother, who came with Edda once (he)"
+    card["facts"].append("Ed said that I should let it go.")
+    card["facts"].append("Editors are not what a choir needs.")
+    return card
+
+
+def test_a_name_is_not_found_inside_another_word(ed, tmp_path):
+    path = write(tmp_path / "ruth.yaml", ed)
+    situation = PersonaLibrary(path).get("ruth").situation
+    (other,) = (one for one in situation.people if one.name == "Ed")
+    assert other.introduction == "my brother Ed"
+    assert situation.about_people["Ed"]["like"] == ("Ed said that I should let it go.",)
+    about = {fact.answers[0]: fact.about for fact in situation.facts}
+    assert "Ed" in about["Ed said that I should let it go."]
+    assert not any("Ed" in told for line, told in about.items() if "Ed " not in line)
+    (editors,) = (fact for fact in situation.facts if "Editors" in fact.answers[0])
+    assert not any(asked.startswith("Who") for asked in editors.asked)
+    topics = compile_card(PersonaLibrary(path).get("ruth")).topics
+    assert any("Edda" in topic.lines[0] and topic.whom == "Edda" for topic in topics)
+    assert "let it go" in talk("ruth", "What did Ed say?", personas=path)[1]
+
+
+@pytest.mark.parametrize(
+    ("mark", "pronoun"),
+    [
+        ("(she/her)", "she"),
+        ("(He/Him)", "he"),
+        ("(they/them)", "they"),
+        ("(her)", "she"),
+        ("(him)", "he"),
+        ("(them/they)", "they"),
+    ],
+)
+def test_pronouns_are_known_however_they_are_marked_and_never_said(card, tmp_path, mark, pronoun):
+    card["people"]["Kit"] = f"my friend from school {mark}"
+    situation = PersonaLibrary(write(tmp_path / "ruth.yaml", card)).get("ruth").situation
+    assert {one.name: one.pronoun for one in situation.people}["Kit"] == pronoun
+    assert "(" not in str([other.who for other in situation.people])
+    assert mark not in situation.model_dump_json()
 
 
 def test_asked_for_nothing_they_tell_their_story_in_its_order(card):

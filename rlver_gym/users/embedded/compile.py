@@ -12,7 +12,7 @@ import numpy as np
 
 from rlver_gym.core.inquiries import PERSONAL_INQUIRIES
 from rlver_gym.core.persona import Anchor, Fact, Person, Persona, Situation
-from rlver_gym.core.words import split_each, split_sentences, split_words
+from rlver_gym.core.words import is_named, split_each, split_sentences, split_words
 from rlver_gym.users.embedded import english
 from rlver_gym.users.embedded.english import DATA, LABEL, LEXICON, RELATIONS, embed_lines
 from rlver_gym.util.files import load_json
@@ -232,7 +232,7 @@ def _list_topics(situation: Situation, left_out: Collection[str]) -> Iterator[To
 def _list_facts(facts: Sequence[Fact], names: Sequence[str] | None) -> Iterator[Topic]:
     """`names`: those of the story; None for facts of the person's own."""
     for fact in facts:
-        named = [name for name in names or () if any(name in text for text in fact.about)]
+        named = [name for name in names or () if any(is_named(name, text) for text in fact.about)]
         whom = named[0] if len(named) == 1 else ""
         lines, toned, ways = tuple(fact.answers), (fact.high, fact.low), tuple(fact.asked)
         more = fact.depth, whom, names is None, ways, tuple(fact.about)
