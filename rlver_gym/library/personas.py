@@ -109,6 +109,7 @@ class PersonaLibrary:
 
     @property
     def splits(self) -> frozenset[Split]:
+        """Those that somebody is in."""
         return frozenset(pairing.split for pairing in self.pairings.values())
 
     def _read_index(self) -> dict[str, Pairing]:
