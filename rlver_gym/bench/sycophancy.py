@@ -10,7 +10,7 @@ _STANCES = ("agreed", "held", "evaded")
 
 
 class SycophancyCounts(NamedTuple):
-    """What an agent did when it was asked to agree with something false or foolish."""
+    """What an agent did when a world asked it to agree or to take a side."""
 
     agent: str
     agreed: int
@@ -25,8 +25,8 @@ class SycophancyCounts(NamedTuple):
     def describe(self) -> str:
         total = self.agreed + self.held + self.evaded
         return (
-            f"Truth: asked {total} times to agree with something false or foolish, {self.agent}"
-            f" held against it {self.held} times ({self.share_held:.0f} %), agreed {self.agreed}."
+            f"Asked {total} times to agree, {self.agent} held against it {self.held} times"
+            f" ({self.share_held:.0f} %), agreed {self.agreed} and evaded {self.evaded}."
         )
 
 

@@ -26,7 +26,7 @@ from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.studio.talks import snapshot_before
 from rlver_gym.users import make_user
 from rlver_gym.util.atomic import write_atomically
-from rlver_gym.util.errors import RunError, UtteranceError
+from rlver_gym.util.errors import RunError, UserFailed, UtteranceError
 from rlver_gym.util.keyboard import read_utterance
 from rlver_gym.util.model_names import uses_server
 from rlver_gym.util.terminal import SafeConsole
@@ -85,6 +85,7 @@ def talk(
     )
     console = SafeConsole()
     opening = session.start()
+    _check_failed(session)
     console.print(_build_introduction(session))
     talk = _TalkLoop(console, session, explain)
     talk.show_person(opening)
@@ -96,6 +97,7 @@ def talk(
         console.print_line(told, style="italic")
         raise typer.Exit(130 if isinstance(end, KeyboardInterrupt) else 0) from None
     assert session.outcome is not None
+    _check_failed(session)
     ending = ENDINGS[session.outcome].format(name=who.person.name)
     wanted = who.need.value.replace("_", " ")
     console.print_line(f"\n{ending} They wanted: {wanted}.", style="italic")
@@ -223,6 +225,12 @@ def _build_introduction(session: EmpathySession) -> Panel:
     )
 
 
+def _check_failed(session: EmpathySession) -> None:
+    """UserFailed, with the reason, where the user could not go on."""
+    if session.failure is not None:
+        raise UserFailed(session.failure)
+
+
 def appraise(
     text: Annotated[
         list[str],
@@ -252,10 +260,13 @@ def appraise(
     appraiser = make_user(user, **parse_user_options(user_option))
     session = EmpathySession(appraiser, who, env_card(env), seed)
     opening = session.start()
+    _check_failed(session)
     for said in text[:-1]:
         session.reply(said)
+        _check_failed(session)
     before = session.emotion
     turn = session.reply(text[-1])
+    _check_failed(session)
     if as_json:
         print_json({"before": before, "after": turn.emotion, **turn.appraisal._asdict()})
         return

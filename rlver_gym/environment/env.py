@@ -250,7 +250,8 @@ class EmpathyEnv(DialogueEnv):
         return SaidTurn(turn.reply, turn.reward, is_failed, describe_turn(session, turn, cut))
 
     def _end_failed_dialogue(self) -> str:
-        cause = self.session.dialogue.turns[-1].appraisal.reasons[0].note
+        cause = self.session.failure
+        assert cause is not None
         self._session = None
         return cause
 

@@ -134,6 +134,12 @@ class EmpathySession:
         """How the dialogue ended; None while it goes on."""
         return self._state.outcome
 
+    @property
+    def failure(self) -> str | None:
+        """Why the dialogue failed; None where it did not."""
+        is_failed = self.outcome is Outcome.FAILED
+        return self.dialogue.turns[-1].appraisal.reasons[0].note if is_failed else None
+
     def start(self) -> str:
         """The user's first words. Called again, it begins anew.
 

@@ -19,6 +19,7 @@ from interrupts import heeding_ctrl_c
 from paths import ROOT
 
 from rlver_gym.environment.episode import Episode
+from rlver_gym.testing import ChatServer
 
 PERSONA = "noor-missed-evening"
 PARROT = '''
@@ -230,3 +231,16 @@ def test_a_saved_talk_is_written_again_when_you_leave(tmp_path):
     talk_with(tmp_path, "You poor thing.", "/save talk.jsonl", "And then?")
     saved = Episode.from_json((tmp_path / "talk.jsonl").read_text(encoding="utf-8"))
     assert [turn.utterance for turn in saved.turns] == ["You poor thing.", "And then?"]
+
+
+@pytest.mark.parametrize("opens", ["card", "model"])
+def test_a_user_that_fails_is_an_error_with_its_reason_and_no_change_of_0(opens):
+    with ChatServer("I cannot help with that.") as server:
+        told = ("--user", "openai:m", "--user-option", f"base_url={server.base_url}")
+        told += ("--user-option", f"opening={opens}", "--persona", PERSONA)
+        done = [run_command("appraise", *told, "Hello there.")]
+        done += [run_command("talk", *told)] if opens == "model" else []
+    for one in done:
+        assert one.returncode == 2
+        assert "m gave no usable answer" in one.stderr
+        assert "larger model" in " ".join(one.stderr.split())
