@@ -36,6 +36,11 @@ class Score(NamedTuple):
     """The same by whoever read the dialogues again, whose order is then that of the agents."""
 
     @property
+    def ended(self) -> int:
+        """How many dialogues have an end that counts."""
+        return self.episodes - self.failed
+
+    @property
     def failed_by_user(self) -> int:
         return self.failed - self.failed_by_agent
 

@@ -39,16 +39,22 @@ def build_score_rows(ranked: Sequence[Score], columns: Columns | None = None) ->
         [
             score.agent,
             format_estimate(score.final),
-            f"{score.content:.0f} %",
-            f"{score.left:.0f} %",
-            f"{score.turns:.1f}",
+            *(_format_rates(score) if score.ended else ["–"] * 3),
             *(cells.get(score.agent, "–") for cells in (columns or {}).values()),
-            format_estimate(score.to_best, signed=True) if score.to_best else "best",
+            _format_difference(score) if score.ended else "–",
             *([format_mean(score.at_worst)] if lacks else []),
             *(str(count(score)) for count in lacks.values()),
         ]
         for score in ranked
     ]
+
+
+def _format_rates(score: Score) -> list[str]:
+    return [f"{score.content:.0f} %", f"{score.left:.0f} %", f"{score.turns:.1f}"]
+
+
+def _format_difference(score: Score) -> str:
+    return format_estimate(score.to_best, signed=True) if score.to_best else "best"
 
 
 def need_rows(ranked: Sequence[Score]) -> list[list[str]]:

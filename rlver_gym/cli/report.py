@@ -192,7 +192,8 @@ def print_scores(
 ) -> None:
     """The leaderboard, and the same by hidden need."""
     print_table(console, Table(title, build_score_rows(ranked, columns), list(notes)))
-    print_table(console, Table("final emotion by hidden need", need_rows(ranked)))
+    if any(score.needs for score in ranked):
+        print_table(console, Table("final emotion by hidden need", need_rows(ranked)))
 
 
 def print_table(console: SafeConsole, table: Table) -> None:

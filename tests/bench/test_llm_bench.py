@@ -234,7 +234,9 @@ def test_an_agent_whose_dialogues_all_failed_before_a_word_has_no_score_and_brea
     assert set(verify(tmp_path)) == {None}
     (table,) = read_page(write_page([tmp_path]))["overview"]["tables"]
     assert [score["failed"] for score in table["scores"]] == [len(episodes)]
-    invoke_well("report", tmp_path)
+    shown = invoke_well("report", tmp_path)
+    (row,) = [line.split() for line in shown.splitlines() if line.startswith("listener")]
+    assert row == ["listener", "–", "–", "–", "–", "–", "0.0", "3"]
 
 
 @pytest.mark.parametrize(
