@@ -180,4 +180,5 @@ def tabulate_opinions(opinions: Opinions) -> Table:
             for name in opinions.columns
         ]
         rows.append(["tau with the score", *taus, ""])
-    return Table("opinions: final emotion, and marks from 1 to 5", rows)
+    shown = rows if opinions.only_score else [row[:-1] for row in rows]
+    return Table("opinions: final emotion, and marks from 1 to 5", shown)
