@@ -153,7 +153,10 @@ def make_learner(config: TrainConfig) -> Learner:
     SHARED.clear()
     if disabled := getattr(policy, "disable_adapter", None):
         decoder = find_causal_lm(policy).get_decoder()
-        SHARED[config.model] = SharedModel(decoder, renderer.tokenizer, disabled, lock)
+        # Of its own: splitting marks, as the reader does, is a state of the tokenizer, and others
+        # would split the prompt's marks meanwhile.
+        tokenizer = copy.deepcopy(renderer.tokenizer)
+        SHARED[config.model] = SharedModel(decoder, tokenizer, disabled, lock)
     max_tokens = min(config.max_tokens, get_max_context(policy))
     if config.max_reply_tokens >= max_tokens:
         raise TrainingError(

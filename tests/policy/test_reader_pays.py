@@ -2,8 +2,10 @@
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from threading import Lock
+from itertools import count
+from threading import Event, Lock
 
 import numpy as np
 import pytest
@@ -25,7 +27,7 @@ from rlver_gym.util.model_cache import SHARED
 def head(tmp_path, tiny_folder):
     """A head by lot."""
     states = FrozenStates.load(str(tiny_folder), (1,), "cpu", "float32")
-    count, chance = NUM_KINDS * states.width, np.random.default_rng(0)
+    size, chance = NUM_KINDS * states.width, np.random.default_rng(0)
     about = {
         "base": "tiny",
         "fingerprint": states.fingerprints()[0],
@@ -38,11 +40,11 @@ def head(tmp_path, tiny_folder):
     np.savez(
         tmp_path / "head.npz",
         about=np.array(json.dumps(about)),
-        mean=np.zeros(count),
-        scale=np.ones(count),
-        weight=chance.normal(size=(count, 7)),
+        mean=np.zeros(size),
+        scale=np.ones(size),
+        weight=chance.normal(size=(size, 7)),
         intercept=np.zeros(7),
-        basis=np.zeros((count, 1)),
+        basis=np.zeros((size, 1)),
         near=np.array(1e3),
     )
     return tmp_path / "head.npz"
@@ -93,6 +95,28 @@ def test_many_workers_read_and_sample_with_one_model_in_turn(tiny_folder, head):
     learner.close()
     assert len(crowded) > 20
     assert not any(crowded)
+
+
+def test_prompts_keep_their_marks_while_the_reader_splits_them(tiny_folder, head):
+    pytest.importorskip("peft", reason="needs peft: pip install '.[lora]'")
+    learner = learn(tiny_folder, head, lora_rank=4)
+    shared = SHARED[str(tiny_folder)]
+    states = FrozenStates(shared.model, shared.tokenizer, (1,))
+    done = Event()
+
+    def read():
+        for number in count():
+            if done.is_set():
+                return
+            states._tokenize(f" said {number}")
+
+    with ThreadPoolExecutor() as pool:
+        reading = [pool.submit(read) for _ in range(2)]
+        prompts = {tuple(learner.renderer.opening("Hello.")) for _ in range(1000)}
+        done.set()
+    assert not any(one.exception() for one in reading)
+    learner.close()
+    assert len(prompts) == 1
 
 
 def test_a_policy_that_learns_whole_is_no_base(tiny_folder, head):
