@@ -89,8 +89,10 @@ class StatesFile:
         return [json.loads(line) for line in text.split("\n")[:-1]]
 
     def find_rows(self) -> tuple[dict[str, Any], dict[tuple[str, str], int]]:
-        """The header, and the row of each reply, by part and id."""
-        header, *lines = self.read_index()
+        """The header, and the row of each reply, by part and id. SystemExit when none is there."""
+        if not (index := self.read_index()):
+            raise SystemExit(f"{self.folder} holds no states yet: leave --no-extract out")
+        header, *lines = index
         keys = [(line["part"], name) for line in lines for name in line["ids"]]
         return header, {key: row for row, key in enumerate(keys)}
 

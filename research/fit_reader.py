@@ -1,7 +1,8 @@
 """Make the reader's head for a base: from rated replies and the states of a frozen causal model.
 
-python research/fit_reader.py BASE [--out HEAD.npz] [--states FOLDER] [--threads 1] [--no-extract]
+python research/fit_reader.py BASE --out HEAD.npz [--states FOLDER] [--threads 1] [--no-extract]
     [--dtype float32] [--curve] [--test]
+python research/fit_reader.py BASE --test [--head HEAD.npz]
 
 BASE is a folder or a hub name. First the states of every rated reply are extracted into FOLDER:
 hours on two cores, minutes on a GPU; it can be stopped at any time and goes on where it was. On a
@@ -10,13 +11,15 @@ the head is solved, in minutes: ridge regression of readers' changes and factors
 within a place (a dialogue, a moment, samples of a policy at one state), and a little on levels.
 Depths, penalty, mix with the embedded user and doubt are chosen on validation people, by fits that
 had seen neither the supporter nor the situation. `--no-extract` fits to what is there; `--curve`
-prints how agreement grows with replies; `--test` measures the test split, once, at the end.
+prints how agreement grows with replies; `--test` measures the test split, once, at the end. Without
+`--out` nothing is fitted, and both look at the shipped head or at `--head`.
 Use it as `reader:HEAD.npz`. Needs: pip install '.[reader]'.
 """
 
 import argparse
 import json
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +34,7 @@ from rlver_gym.corpora.corpus import Corpus, RatedReply, Rating
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.reader import SHIPPED, Head, doubt
+from rlver_gym.util.atomic import write_atomically
 from rlver_gym.util.correlation import centre, correlation_within
 from rlver_gym.util.interval import bootstrap
 
@@ -164,6 +168,8 @@ def lay_out_rows(folder: Path) -> tuple[dict[str, Any], Rows]:
                 np.array([one.kind == "role" and part == "train" for one in rated]),
             )
         )
+    if not any(part.is_validation.any() for part in parts):
+        raise SystemExit(f"{folder} holds no states of validation people yet: extract more")
     return header, Rows(*map(np.concatenate, zip(*parts, strict=True)))
 
 
@@ -405,9 +411,7 @@ def choose_depths_and_penalty(
 
 
 def fit(folder: Path, header: dict[str, Any], rows: Rows, out: Path) -> None:
-    """Choose, solve, and write the head. ValueError without validation people to choose by."""
-    if not rows.is_validation.any():
-        raise ValueError("no states of validation people yet: extract more")
+    """Choose, solve, and write the head."""
     depths, penalty = choose_depths_and_penalty(folder, header, rows)
     rows = take_states(folder, header, rows, depths)
     predicted, distances = predict_left_out(rows, penalty, by_supporter=True)
@@ -441,17 +445,18 @@ def fit(folder: Path, header: dict[str, Any], rows: Rows, out: Path) -> None:
         "penalty": penalty,
         "replies": len(rows.felt),
     }
-    with out.open("wb") as file:
-        np.savez(
-            file,
-            about=np.array(json.dumps(about)),
-            mean=solved.mean,
-            scale=solved.scale,
-            weight=(solved.weight * scale).astype(np.float32),
-            intercept=(solved.level * scale + shift).astype(np.float32),
-            basis=solved.find_directions().astype(np.float16),
-            near=np.array(near, np.float32),
-        )
+    file = BytesIO()
+    np.savez(
+        file,
+        about=np.array(json.dumps(about)),
+        mean=solved.mean,
+        scale=solved.scale,
+        weight=(solved.weight * scale).astype(np.float32),
+        intercept=(solved.level * scale + shift).astype(np.float32),
+        basis=solved.find_directions().astype(np.float16),
+        near=np.array(near, np.float32),
+    )
+    write_atomically(out, file.getvalue())
     print(f"{out}: {out.stat().st_size / 2**20:.2f} MiB")
 
 
@@ -500,7 +505,8 @@ def measure_test(header: dict[str, Any], folder: Path, head: Head) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("base")
-    parser.add_argument("--out", type=Path, default=SHIPPED)
+    parser.add_argument("--out", type=Path, help="where the head that is fitted goes")
+    parser.add_argument("--head", type=Path, default=SHIPPED, help="to measure, without --out")
     parser.add_argument("--states", type=Path, help="default: states/BASE")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="auto")
@@ -509,16 +515,20 @@ def main() -> None:
     parser.add_argument("--curve", action="store_true")
     parser.add_argument("--test", action="store_true")
     asked = parser.parse_args()
+    if not (asked.out or asked.curve or asked.test):
+        parser.error("--out HEAD.npz says where the head goes (--test alone measures a head)")
     torch.set_num_threads(asked.threads)
     folder = asked.states or Path("states") / Path(asked.base).name
     if not asked.no_extract:
         for line in extract(asked.base, StatesFile(folder), asked.device, asked.dtype):
             print(line, flush=True)
-    header, rows = lay_out_rows(folder)
-    fit(folder, header, rows, asked.out)
-    head = Head.load(asked.out)
+    if asked.out:
+        fit(folder, *lay_out_rows(folder), asked.out)
+    head, (header, _) = Head.load(asked.out or asked.head), StatesFile(folder).find_rows()
+    if head.about["fingerprint"] not in header["fingerprints"]:
+        raise SystemExit(f"{asked.head} was made for {head.about['base']}, another base: --head")
     if asked.curve:
-        trace_curve(folder, header, rows, head)
+        trace_curve(folder, *lay_out_rows(folder), head)
     if asked.test:
         measure_test(header, folder, head)
 

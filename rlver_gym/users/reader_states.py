@@ -256,8 +256,8 @@ def find_states(about: dict[str, Any], base: str | None, device: str, dtype: str
         raise UnknownName(
             "the reader reads with a model that is not in the package: name the one that its head"
             f" was made for, {about['base']}, as a folder or a hub name (base=..., --user-option"
-            " base=...), or make a head for another: python research/fit_reader.py BASE, then"
-            " reader:HEAD."
+            " base=...), or make a head for another: python research/fit_reader.py BASE --out"
+            " HEAD.npz, then reader:HEAD.npz."
         )
     there = states.fingerprints()[depths[-1] - 1]
     if (there, LAYOUT) != (about["fingerprint"], about["layout"]):
@@ -265,6 +265,6 @@ def find_states(about: dict[str, Any], base: str | None, device: str, dtype: str
             f"the reader's head was made for {about['base']} ({about['fingerprint']}, layout"
             f" {about['layout']}), and {base or 'the policy'} is another model ({there}, layout"
             f" {LAYOUT}). Name that base, or make a head for this one: python"
-            " research/fit_reader.py BASE, then reader:HEAD."
+            " research/fit_reader.py BASE --out HEAD.npz, then reader:HEAD.npz."
         )
     return states

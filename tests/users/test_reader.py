@@ -3,8 +3,10 @@ with the embedded user, records and what is refused.
 """
 
 import json
+import re
 import shutil
 import sys
+from contextlib import nullcontext
 
 import choose_best
 import extract_states
@@ -27,7 +29,7 @@ from rlver_gym.core.user import Moment
 from rlver_gym.environment.rescore import reappraise
 from rlver_gym.library.personas import library
 from rlver_gym.users import EmbeddedUser, is_shipped_user
-from rlver_gym.users.reader import Head, ReaderUser, Reading, doubt
+from rlver_gym.users.reader import SHIPPED, Head, ReaderUser, Reading, doubt
 from rlver_gym.users.reader_states import FrozenStates
 from rlver_gym.util.errors import UnknownName, UserFailed
 
@@ -395,6 +397,29 @@ def test_a_harmed_head_is_refused(head, tmp_path, harm):
         path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(UserFailed, match=r"cannot be read as a reader's head.*fit_reader\.py"):
         make_user(f"reader:{path}")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("--no-extract", r"--out HEAD\.npz says where"),
+        ("--no-extract --out {out}", "holds no states yet"),
+        ("--no-extract --test --states {extracted}", "made for .*, another base: --head"),
+        ("--no-extract --test --states {extracted} --head {head}", None),
+    ],
+)
+def test_a_head_is_fitted_where_it_is_told_and_measured_as_it_is(
+    options, says, tmp_path, extracted, head, monkeypatch, capsys
+):
+    shipped, fitted = (path.read_bytes() for path in (SHIPPED, head))
+    told = options.format(out=tmp_path / "head.npz", extracted=extracted, head=head)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["fit_reader.py", "BASE", *told.split()])
+    with pytest.raises(SystemExit) if says else nullcontext() as ended:
+        fit_reader.main()
+    out, err = capsys.readouterr()
+    assert re.search(says or "test: its states are not all there", f"{ended}{err}{out}")
+    assert (SHIPPED.read_bytes(), head.read_bytes()) == (shipped, fitted)
 
 
 def test_another_base_or_none_is_refused_with_what_to_do(
