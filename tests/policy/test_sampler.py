@@ -12,10 +12,17 @@ import pytest
 import torch
 from asking import answering
 from completions import completion
+from tiny_policy import SIZES
 from torch.utils._python_dispatch import TorchDispatchMode
-from transformers import Gemma3ForCausalLM, Gemma3TextConfig
+from transformers import (
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    MistralForCausalLM,
+    Phi3ForCausalLM,
+    Starcoder2ForCausalLM,
+)
 
-from rlver_gym.policy.models.model import load_model, make_bf16_copy
+from rlver_gym.policy.models.model import get_max_context, load_model, make_bf16_copy
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling, pick_tokens
 from rlver_gym.policy.models.servers import ServerSampler
 from rlver_gym.util.errors import TrainingError
@@ -192,6 +199,14 @@ def test_layers_that_do_not_look_at_everything_are_refused():
     )
     with pytest.raises(TrainingError, match="sliding_attention"):
         ModelSampler(Gemma3ForCausalLM(small))
+
+
+@pytest.mark.parametrize("family", [MistralForCausalLM, Phi3ForCausalLM, Starcoder2ForCausalLM])
+def test_a_window_of_all_layers_bounds_the_context(family):
+    ends = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    for window, context in ((16, 16), (None, 128)):
+        config = family.config_class(**SIZES, **ends, sliding_window=window)
+        assert get_max_context(family(config)) == context
 
 
 class _Casts(TorchDispatchMode):

@@ -169,9 +169,14 @@ def _add_by_lot(weight: Tensor, delta: Tensor) -> Tensor:
 
 
 def get_max_context(lm: PreTrainedModel) -> int:
-    config = lm.config.get_text_config()
-    bound = config.max_position_embeddings if hasattr(config, "max_position_embeddings") else None
-    return bound if isinstance(bound, int) and bound > 0 else sys.maxsize
+    """Tokens that it reads. Where layers have no types all of them may look through a window, and
+    caches and prefix trees suppose that each sees everything.
+    """
+    config, names = lm.config.get_text_config(), ["max_position_embeddings"]
+    if not getattr(config, "layer_types", None):
+        names.append("sliding_window")
+    bounds = [getattr(config, name) for name in names if hasattr(config, name)]
+    return min((x for x in bounds if isinstance(x, int) and x > 0), default=sys.maxsize)
 
 
 def _add_adapters(lm: PreTrainedModel, rank: int) -> PreTrainedModel:
