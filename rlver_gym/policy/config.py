@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.fields import FieldInfo
 
 from rlver_gym.core.agent import Style, agent_prompt
-from rlver_gym.core.cards import DEFAULT_ENV
+from rlver_gym.core.cards import DEFAULT_ENV, env_card, shipped_env_ids
 from rlver_gym.core.languages import Language
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.policy.learning.registry import (
@@ -321,6 +321,11 @@ class TrainConfig(
                 and min(self.reference_dialogues, self.dialogues // max(self.group, 1))
                 < FEWEST_PEOPLE
             ),
+            "eval_options: test people would choose the model. Evaluate with split=validation, and"
+            " measure the test split once, afterwards (rlver-gym bench).": (
+                self.eval_every > 0
+                and draws_test_people(self.env, self.env_options | self.eval_options)
+            ),
             f"reference is {self.reference}, the user that pays: take another one, such as"
             " reader or openai:MODEL.": (
                 self.reference is not None
@@ -358,10 +363,10 @@ class TrainConfig(
         if not self.algorithm.learns_pairs:
             unused["beta"] = "it is for dpo"
         if self.corpus is not None:
-            names = ("next_reply", "max_sampler_kl", "group_size", "workers", "reference")
+            names = ("next_reply", "max_sampler_kl", "group_size", "reference")
             unused |= dict.fromkeys(names, "a corpus holds what was said")
             if not self.eval_every:
-                names = ("env", "env_options", "vllm", "vllm_folder")
+                names = ("env", "env_options", "vllm", "vllm_folder", "workers")
                 unused |= dict.fromkeys(names, "a corpus holds what was said, and eval_every is 0")
         if self.reference is None:
             names = ("reference_options", "reference_every", "reference_dialogues", "stop_on_gap")
@@ -434,6 +439,12 @@ class TrainConfig(
             beta=self.beta,
             value_clip=self.value_clip,
         )
+
+
+def draws_test_people(env: str, options: Mapping[str, Any]) -> bool:
+    """Whether the split that is asked for, or else the environment's own, holds test people."""
+    own = env_card(env).split if env in shipped_env_ids() else None
+    return options.get("split", own) in ("test", "all")
 
 
 FIELDS: dict[str, FieldInfo] = TrainConfig.model_fields

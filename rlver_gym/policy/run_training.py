@@ -14,10 +14,12 @@ from pathlib import Path
 
 from rlver_gym.core.cards import env_card, shipped_env_ids
 from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.library.personas import LIBRARY, library
 from rlver_gym.policy.checkpoints import MODEL, Checkpoints, load, save
 from rlver_gym.policy.config import (
     CONFIG,
     TrainConfig,
+    draws_test_people,
     folder_name,
     read_run_config,
     refuse_changes,
@@ -41,6 +43,7 @@ from rlver_gym.policy.models.distributed import (
     rank,
     ranks,
 )
+from rlver_gym.policy.models.local_models import find_local_model
 from rlver_gym.policy.models.model import explain_slow_bf16
 from rlver_gym.policy.prompt import pin_prompt
 from rlver_gym.policy.reference import (
@@ -85,7 +88,8 @@ def run_training(
                 load(learner, latest)
             with stop.listen():
                 anew = _ANEW if resume and not latest else ""
-                notes = [anew, note, _describe_scale(config), explain_slow_bf16(config.dtype)]
+                notes = [anew, note, _describe_test_people(learner), _describe_scale(config)]
+                notes.append(explain_slow_bf16(config.dtype))
                 _run_and_record(learner, folder, checkpoints, track, notes)
         except (StopRequested, *STOPPING) as error:
             if isinstance(error, StopRequested) or _is_written_down(learner, folder):
@@ -123,17 +127,28 @@ def _describe_scale(config: TrainConfig) -> str:
 def _describe_payer(config: TrainConfig) -> str:
     """What to know of the user whose score is learned from, if it is the embedded one.
 
-    TrainingError where a preset leaves open who it is.
+    TrainingError where a preset leaves open who it is, though somebody plays.
     """
     user = config.env_options.get("user", "embedded")
+    heard = (config.env_options | config.eval_options).get("user") if config.eval_every else None
+    if "openai:PAYER" in (heard, None if config.corpus else user):
+        raise TrainingError(
+            "openai:PAYER stands for a language model of yours, whose appraisals are learned from"
+            " or evaluated by. Name it: --env-options user=openai:MODEL"
+            " (docs/tutorials/llm-user.md)."
+        )
     if config.corpus is not None or config.env not in shipped_env_ids():
         return ""
-    if user == "openai:PAYER":
-        raise TrainingError(
-            "openai:PAYER stands for a language model of yours, whose appraisals are learned from."
-            " Name it: --env-options user=openai:MODEL (docs/tutorials/llm-user.md)."
-        )
     return _EMBEDDED_PAYS if user == "embedded" and config.model != "tiny" else ""
+
+
+def _describe_test_people(learner: Learner) -> str:
+    """What to know where people of the test split are learned from."""
+    config = learner.config
+    test = {who for personas in (None, LIBRARY) for who in library(personas).ids("test")}
+    people = {str(one.info["persona"]).partition("/")[0] for one in learner.rated}
+    is_drawn = config.corpus is None and draws_test_people(config.env, config.env_options)
+    return _TEST_PEOPLE if is_drawn or people & test else ""
 
 
 def _is_written_down(learner: Learner, folder: Path) -> bool:
@@ -238,6 +253,8 @@ def _summarise_training(
     if config.env not in shipped_env_ids():
         return model
     options = config.env_options | config.eval_options
+    if str(options.get("user")).partition(":")[0] == "reader":  # it may have read with the policy
+        options.setdefault("base", find_local_model(config.model))
     words = ["rlver-gym", "bench", "--env", str(options.pop("card", config.env))]
     for name, value in options.items():
         if name in _BENCH_OPTIONS:
@@ -315,6 +332,10 @@ _EMBEDDED_PAYS = (
     "The embedded user pays: language models that learned from its score became worse to talk to"
     " (docs/trust.md). To test a loop it is good; for a model that people should like:"
     " --env-options user=openai:MODEL, or --from CORPUS."
+)
+_TEST_PEOPLE = (
+    "Test people are learned from, so scores with them will say nothing of strangers. Take"
+    " --env-options split=train, or a corpus with others."
 )
 _BENCH_OPTIONS = ("split", "user", "personas")
 _ENV_ARGUMENTS = ("persona", "info", "on_failure", "render_mode", "url")

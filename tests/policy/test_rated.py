@@ -112,6 +112,11 @@ def test_what_does_not_go_with_a_corpus_is_refused(options, says, tiny_folder):
         make_learner(make_config(values, "the test"))
 
 
+def test_a_run_from_a_corpus_is_evaluated_with_many_workers(tiny_folder):
+    values = {"model": str(tiny_folder), "corpus": str(OWN), "workers": 8}
+    assert make_config(values, "the test").workers == 8
+
+
 def test_replies_drawn_at_moments_are_a_corpus_to_rate(tiny_folder, tmp_path):
     out, people = tmp_path / "drawn", ["joon-moved-for-them"]
     command = ["sample", str(tiny_folder), "--at", str(OWN), "--replies", "3", "--moments", "2"]

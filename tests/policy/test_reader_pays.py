@@ -1,6 +1,7 @@
 """The reader pays a policy that is its own base with adapters: one set of weights."""
 
 import json
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -17,6 +18,7 @@ from rlver_gym.policy.config import make_config
 from rlver_gym.policy.iteration import train
 from rlver_gym.policy.learner import make_learner
 from rlver_gym.policy.models.model import find_causal_lm
+from rlver_gym.policy.run_training import _summarise_training
 from rlver_gym.users.reader import ReaderUser
 from rlver_gym.users.reader_states import LAYOUT, NUM_KINDS, FrozenStates
 from rlver_gym.util.errors import TrainingError, UnknownName
@@ -135,3 +137,13 @@ def test_a_policy_of_another_base_is_named(tiny_folder, head, tmp_path):
     with pytest.raises(TrainingError, match="the policy is another model"):
         next(train(learner))
     learner.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "base"), [({}, "runs/sft"), ({"base": "qwen"}, "qwen"), ({"user": "embedded"}, "")]
+)
+def test_the_benchmark_that_is_proposed_names_the_readers_base(tmp_path, options, base):
+    values = {"model": "runs/sft", "lora_rank": 4, "env_options": {"user": "reader", **options}}
+    config = make_config(values, "the test")
+    told = _summarise_training(config, tmp_path, 1, {}, is_alarmed=False)
+    assert re.findall(r"--user-option base=(\S+)", told) == ([base] if base else [])

@@ -203,6 +203,22 @@ def test_rewards_from_0_to_1_are_told_apart_from_points_of_emotion():
         assert runs._describe_scale(make_config(other, "the test")) == ""
 
 
+@pytest.mark.parametrize(
+    ("values", "people", "is_told"),
+    [
+        ({"env": "SAGE-Sentient-v0"}, [], True),
+        ({"env_options": {"split": "all"}}, [], True),
+        ({"corpus": "x", "env": "SAGE-Sentient-v0"}, ["test", "train"], True),
+        ({"corpus": "x", "env": "SAGE-Sentient-v0"}, ["train"], False),
+        ({}, [], False),
+    ],
+)
+def test_learning_from_test_people_is_told(values, people, is_told):
+    rated = [SimpleNamespace(info={"persona": library().ids(split)[0]}) for split in people]
+    learner = SimpleNamespace(config=make_config(values, "the test"), rated=rated)
+    assert ("Test people are learned from" in runs._describe_test_people(learner)) == is_told
+
+
 def test_held_out_people_are_drawn_without_first_words():
     class Counts(EmbeddedUser):
         opened = 0
@@ -287,6 +303,10 @@ def test_the_reference_is_the_model_as_it_was_at_the_start(model):
         ("--algo grpo --group-size 1", "grpo compares dialogues"),
         ("--algo rft --group-size 1", "rft compares replies"),
         ("--model tiny --algo rft --env RLVER-Sparse-v0", "pays at the end alone"),
+        ("--eval-options split=test", "test people would choose the model"),
+        ("--eval-options split=all", "test people would choose the model"),
+        ("--env SAGE-Sentient-v0 --eval-options user=openai:x", "test people would choose"),
+        ("--config qwen-0.5b --from nowhere", "openai:PAYER stands for a language model"),
     ],
 )
 def test_bad_input_is_named(options, says, tmp_path):
@@ -471,6 +491,7 @@ def test_every_option_is_refused_or_changes_what_is_learned(algo, compare):
         ({"corpus": "x", "algo": "dpo", "next_reply": "drawn"}, "next_reply"),
         ({"vllm_seeds": True}, "vllm_seeds"),
         ({"eval_every": 0, "stop_on_alarm": True}, "stop_on_alarm"),
+        ({"corpus": "x", "eval_every": 0, "workers": 2}, "workers"),
     ],
 )
 def test_an_option_that_decides_nothing_is_an_error(options, name):
