@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
+import gymnasium as gym
 import numpy as np
 import torch
 from torch import nn
@@ -164,6 +165,7 @@ def make_learner(config: TrainConfig) -> Learner:
             f" ({config.max_reply_tokens}) would fill. Make replies shorter."
         )
     own_reward = OwnReward(config.reward) if config.reward else None
+    evaluated = config.env_options | config.eval_options
     return Learner(
         config=config,
         renderer=renderer,
@@ -171,7 +173,9 @@ def make_learner(config: TrainConfig) -> Learner:
         optimizer=make_optimizer(models, lr=config.lr, critic_lr=config.critic_lr),
         sampler=_make_sampler(config, policy, use_bf16, lock),
         envs=[] if config.corpus else _make_environments(config, config.dialogues),
-        held_out=_make_held_out(config) if config.eval_every else [],
+        held_out=_make_text_envs(config.env, evaluated, config.eval_dialogues)
+        if config.eval_every
+        else [],
         max_tokens=max_tokens,
         rated=_read_corpus(config, renderer, max_tokens, own_reward),
         own_reward=own_reward,
@@ -209,7 +213,7 @@ def _read_corpus(
 
 
 def _make_environments(config: TrainConfig, number: int) -> list[TextEnv]:
-    made = [make_for_loop(config.env, **config.env_options) for _ in range(number)]
+    made = _make_text_envs(config.env, config.env_options, number)
     card = getattr(made[0].unwrapped, "card", None)
     if config.num_candidates > 1 and isinstance(card, EnvCard) and card.reward == "terminal":
         raise TrainingError(
@@ -219,15 +223,21 @@ def _make_environments(config: TrainConfig, number: int) -> list[TextEnv]:
     return made
 
 
-def _make_held_out(config: TrainConfig) -> list[TextEnv]:
-    options = config.env_options | config.eval_options
+def _make_text_envs(env: str, options: dict[str, Any], number: int) -> list[TextEnv]:
     try:
-        return [make_for_loop(config.env, **options) for _ in range(config.eval_dialogues)]
-    except TypeError as error:
+        made = [make_for_loop(env, **options) for _ in range(number)]
+    except (gym.error.Error, ImportError, TypeError) as error:
         raise TrainingError(
-            f"{config.env} cannot be made with {options} ({error}). What differs when evaluating is"
-            " eval_options; in a YAML file, eval_options: {} for nothing."
+            f"{env} cannot be made ({error}). Look at --env, --env-options and, of what differs"
+            " when evaluating, --eval-options; in a YAML file, eval_options: {} for nothing."
         ) from error
+    spaces = made[0].observation_space, made[0].action_space
+    if not all(isinstance(space, gym.spaces.Text) for space in spaces):
+        raise TrainingError(
+            f"{env} is no environment of text: its observations and actions are {spaces}. Take"
+            " another, such as RLVER-Empathy-v0."
+        )
+    return made
 
 
 def _make_sampler(

@@ -15,6 +15,7 @@ from failing import FailsInTurn
 from full_disk import files_of_at_most
 from json_files import read_lines
 from pages import read_page
+from paths import ROOT
 from safetensors.torch import load_file
 from tiny_policy import SHORT, played, tiny, trying
 from typer.testing import CliRunner
@@ -60,6 +61,7 @@ from rlver_gym.studio.page import write_page
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.util.errors import TrainingError, UserFailed
 
+OWN = ROOT / "recordings" / "en" / "samples" / "own"
 GROUPS = SHORT | {"iterations": 4, "dialogues": 4, "lr": 1e-3, "eval_every": 2}
 GROUPS |= {"eval_dialogues": 3, "save_every": 1, "show_every": 2}
 SMALL = {name: value for name, value in GROUPS.items() if name != "group_size"}
@@ -294,7 +296,12 @@ def test_the_reference_is_the_model_as_it_was_at_the_start(model):
         ("--algo grpo --critic-lr 3", "critic_lr would be ignored"),
         ("--max-tokens 200 --max-reply-tokens 256", "room for a prompt"),
         ("--model tiny --max-tokens 100000 --max-reply-tokens 90000", "reads 4096 tokens"),
-        ("--model tiny --env CartPole-v1", "eval_options"),
+        ("--model tiny --env CartPole-v1", "is no environment of text"),
+        ("--model tiny --env RLVER-Strategy-v0", "Take another, such as RLVER-Empathy-v0"),
+        ("--model tiny --env RLVER-Empahty-v0", "Look at --env, --env-options"),
+        ("--model tiny --env no_such_module:My-v0", "Look at --env, --env-options"),
+        ("--model tiny --env CartPole-v1 --env-options foo=1", "Look at --env"),
+        (f"--model tiny --env CartPole-v1 --algo dpo --from {OWN}", "eval_options: {} for"),
         ("--env-options user", "NAME=VALUE"),
         ("--target-kl little", "target_kl: must be a number"),
         ("--vllm http://127.0.0.1:9/v1", "vllm, vllm_folder and lora_rank go together"),
