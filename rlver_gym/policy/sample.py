@@ -23,6 +23,7 @@ from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.sampler import ModelSampler, Prompt, Sampling
 from rlver_gym.policy.rated import group_by_moment
 from rlver_gym.util.errors import TrainingError
+from rlver_gym.util.field_errors import explain_invalid
 from rlver_gym.util.folders import is_taken, write_folder
 
 _AT_ONCE = 64
@@ -30,11 +31,15 @@ _AT_ONCE = 64
 
 
 def choose_moments(corpus: Corpus, people: Sequence[str], count: int) -> list[RatedReply]:
-    """A reply at each of `count` moments at most, spread evenly; TrainingError for none."""
+    """A reply at each of `count` moments at most, spread evenly; TrainingError for none, or for
+    somebody whom the corpus has none with.
+    """
     moments = [replies[0] for replies in group_by_moment(corpus.replies())]
+    if unknown := sorted({*people} - {moment.persona for moment in moments}):
+        raise TrainingError(f"the corpus holds no moment with {', '.join(unknown)}. Name others.")
     theirs = [moment for moment in moments if not people or moment.persona in people]
     if not theirs:
-        raise TrainingError("the corpus holds no moment with these people. Name others.")
+        raise TrainingError("the corpus holds no moment. Name another with --at.")
     chosen = min(count, len(theirs))
     return [theirs[at * len(theirs) // chosen] for at in range(chosen)]
 
@@ -60,6 +65,13 @@ def write_samples(
         raise TrainingError(f"{out} is there already. Choose another folder with --out.")
     told = ReplyConfig.read(Path(model).expanduser())
     prompt = told.system if system is None else system
+    if not corpus.supporters:
+        raise TrainingError(f"{SUPPORTERS} of the corpus is empty. Name there who spoke.")
+    split = next(iter(corpus.supporters.values())).split
+    brief = f"the model {model}, temperature {temperature:g}, told: {prompt}"[:2_000]
+    with explain_invalid(TrainingError, "--name: ", "the supporter", "."):
+        who = Supporter(name=name, split=split, kind="machine", brief=brief)
+        _make_line(moments[-1], ["..."] * replies, name, len(moments) - 1)  # has the longest ids
     renderer = Renderer(load_tokenizer(model), prompt, told.style)
     use_bf16 = uses_bf16(dtype)
     sampler = ModelSampler(load_model(model, use_bf16=use_bf16, frozen=True), use_bf16)
@@ -73,9 +85,6 @@ def write_samples(
             for number, (moment, drawn) in enumerate(zip(part, texts, strict=True), first):
                 lines.append(_make_line(moment, drawn, name, number))
             yield len(lines)
-        split = next(iter(corpus.supporters.values())).split
-        brief = f"the model {model}, temperature {temperature:g}, told: {prompt}"
-        who = Supporter(name=name, split=split, kind="machine", brief=brief[:2_000])
         files = {
             MOMENTS: "".join(f"{line.model_dump_json()}\n" for line in lines),
             SUPPORTERS: f"[{who.model_dump_json()}]\n",

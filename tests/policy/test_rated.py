@@ -1,6 +1,7 @@
 """Learning from the rated replies of a corpus, and drawing replies to rate."""
 
 import itertools
+import shutil
 
 import numpy as np
 import pytest
@@ -141,3 +142,24 @@ def test_replies_drawn_at_moments_are_a_corpus_to_rate(tiny_folder, tmp_path):
     assert len(set(itertools.chain(*texts))) > 1
     taken = CliRunner().invoke(app, [*command, "--out", str(out)])
     assert "is there already" in str(taken.exception)
+
+
+@pytest.mark.parametrize(
+    ("options", "supporters", "says"),
+    [
+        (["--name", ""], None, "--name: "),
+        (["--name", "x" * 198], None, "--name: "),
+        ([], "[]", "supporters.json of the corpus is empty"),
+        (["--persona", "nobody", "--persona", "joon-moved-for-them"], None, "moment with nobody"),
+    ],
+)
+def test_what_cannot_be_written_is_told_before_a_model_is_loaded(
+    options, supporters, says, tmp_path
+):
+    corpus = shutil.copytree(OWN, tmp_path / "corpus")
+    if supporters:
+        (corpus / "supporters.json").write_text(supporters, encoding="utf-8")
+    words = ["sample", "no/such/model", "--at", str(corpus), "--out", str(tmp_path / "out")]
+    shown = CliRunner().invoke(app, [*words, *options])
+    assert isinstance(shown.exception, TrainingError)
+    assert says in str(shown.exception)
