@@ -1,5 +1,5 @@
-"""How fast the reader is: time to the first reply, replies a second in one environment and in a
-vector of them, and memory.
+"""How fast the reader is: time to the first reply, replies a second of one dialogue and of many
+beside each other, and memory.
 
 python benchmarks/reader.py BASE [--user reader] [--envs 64] [--steps 8] [--threads 2]
     [--dtype bfloat16] [--device auto]
@@ -21,18 +21,18 @@ from embedded import ENV, read_replies
 import rlver_gym  # noqa: F401 (registers the environments)
 
 
-def measure(env: Any, num_envs: int, steps: int) -> None:
+def measure(num_envs: int, steps: int, options: dict[str, Any]) -> None:
     """Prints what the first reply of each dialogue costs, and each later one."""
-    replies = read_replies()
+    replies, env = read_replies(), gym.make_vec(ENV, num_envs=num_envs, **options)
     env.reset(seed=0)
     wall, processor = [perf_counter()], [process_time()]
     for _ in range(steps):
-        said = tuple(islice(replies, num_envs))
-        env.step(said if num_envs > 1 else said[0])
+        env.step(tuple(islice(replies, num_envs)))
         wall.append(perf_counter())
         processor.append(process_time())
     for name, first, last in (("first replies", 0, 1), ("later replies", 1, steps)):
-        count = num_envs * (last - first)
+        if not (count := num_envs * (last - first)):
+            continue
         seconds, work = wall[last] - wall[first], processor[last] - processor[first]
         print(
             f"{num_envs:4} dialogues, {name}: {count / seconds:6.2f} a second,"
@@ -58,8 +58,8 @@ def main() -> None:
     env.reset(seed=1)
     env.step("I see.")
     print(f"{perf_counter() - begin:.1f} s to the first reply, the base loaded")
-    measure(env, 1, asked.steps)
-    measure(gym.make_vec(ENV, num_envs=asked.envs, **options), asked.envs, asked.steps)
+    for num_envs in (1, asked.envs):
+        measure(num_envs, asked.steps, options)
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(f"{most / 1024:,.0f} MiB at most")
 

@@ -78,9 +78,14 @@ class FrozenStates:
         without_adapters: Callable[[], AbstractContextManager[Any]] = nullcontext,
         lock: AbstractContextManager[Any] | None = None,
     ) -> None:
-        """`model`: a decoder with `layers`; `depths`: after how many layers, ascending; `lock`: of
-        a model that others run too.
+        """`model`: a decoder with `layers`, or else UserFailed; `depths`: after how many layers,
+        ascending; `lock`: of a model that others run too.
         """
+        if not hasattr(model, "layers"):
+            raise UserFailed(
+                f"the reader cannot read {type(model).__name__}, which has no layers by that name:"
+                " take a model of the Llama or Qwen kind."
+            )
         self._without_adapters = without_adapters
         self.model, self.tokenizer, self.depths = model, tokenizer, tuple(depths)
         self.width = model.config.hidden_size

@@ -4,6 +4,7 @@ with the embedded user, records and what is refused.
 
 import json
 import re
+import runpy
 import shutil
 import sys
 from contextlib import nullcontext
@@ -16,8 +17,9 @@ import numpy as np
 import pytest
 import torch
 from extract_states import StatesFile, extract, list_units
+from paths import ROOT
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2Model
+from transformers import GPT2Config, GPT2Model, PreTrainedTokenizerFast, Qwen2Config, Qwen2Model
 
 from rlver_gym import Dialogue, Scene, env_card, make_user
 from rlver_gym.bench.folder import EPISODES
@@ -462,3 +464,18 @@ def test_it_is_made_by_name(head, base):
     assert not is_shipped_user(f"reader:{head}")
     with pytest.raises(UnknownName, match="temperature"):
         make_user(f"reader:{head}", temperature=1)
+
+
+def test_a_model_without_layers_by_that_name_is_refused():
+    config = GPT2Config(n_embd=8, n_layer=1, n_head=1, vocab_size=9)
+    with pytest.raises(UserFailed, match=r"cannot read GPT2Model.*Llama or Qwen"):
+        FrozenStates(GPT2Model(config), None, (1,))
+
+
+def test_the_benchmark_measures_one_dialogue_and_one_step(head, base, monkeypatch, capsys):
+    path = ROOT / "benchmarks" / "reader.py"
+    told = f"--user reader:{head} --envs 1 --steps 1 --dtype float32 --device cpu --threads 1"
+    monkeypatch.syspath_prepend(path.parent)
+    monkeypatch.setattr(sys, "argv", [str(path), str(base), *told.split()])
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out.count("1 dialogues, first replies") == 2
