@@ -65,7 +65,7 @@ def explain_invalid(error: MakeError, begin: str, whole: str, end: str) -> Itera
     try:
         yield
     except ValidationError as problem:
-        raise error(f"{begin}{field_errors(problem, whole)[0]}{end}") from problem
+        raise error(f"{begin}{field_errors(problem, whole)[0].rstrip('.')}{end}") from problem
     except ValueError as problem:
         raise error(f"{begin}{str(problem).rstrip('.')}{end}") from problem
 

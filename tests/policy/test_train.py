@@ -290,7 +290,7 @@ def test_the_reference_is_the_model_as_it_was_at_the_start(model):
     ("options", "says"),
     [
         ("--model /no/such/model", "does not exist"),
-        ("--dialogues 30 --group-size 4", "multiple of group_size"),
+        ("--dialogues 30 --group-size 4", "multiple of group_size (4). Change one of them. See: "),
         ("--config no-such-preset", "Presets: paper-grpo"),
         ("--algo foo", f"there is no 'foo'. One of: {', '.join(ALGORITHMS)}"),
         ("--algo grpo --critic-lr 3", "critic_lr would be ignored"),
