@@ -157,8 +157,8 @@ class ReaderUser(EmbeddedUser):
         self.version = f"{self.version}/{self.head.hash}/{self.head.about['fingerprint']}"
 
     def open(self, scene: Scene, emotion: int) -> str:
-        """See `EmbeddedUser.open`. UnknownName where no base is named or the packages that read are
-        missing, UserFailed for another base, so that no dialogue begins.
+        """See `EmbeddedUser.open`. UnknownName where no base is named, it cannot be loaded or is
+        another, or the packages that read are missing: no dialogue begins.
         """
         self._load()
         return super().open(scene, emotion)
@@ -220,7 +220,10 @@ class ReaderUser(EmbeddedUser):
             except ImportError as error:
                 missing = f"the reader needs the package {error.name}: {pip_install('reader')}."
                 raise UnknownName(missing) from error
-            self._states = find_states(self.head.about, *self._base)
+            try:
+                self._states = find_states(self.head.about, *self._base)
+            except UserFailed as error:  # of the settings, not of a dialogue
+                raise UnknownName(str(error)) from error
         return self._states
 
 

@@ -21,7 +21,7 @@ from rlver_gym.policy.models.model import find_causal_lm
 from rlver_gym.policy.run_training import _summarise_training
 from rlver_gym.users.reader import ReaderUser
 from rlver_gym.users.reader_states import LAYOUT, NUM_KINDS, FrozenStates
-from rlver_gym.util.errors import TrainingError, UnknownName
+from rlver_gym.util.errors import UnknownName
 from rlver_gym.util.model_cache import SHARED
 
 
@@ -134,7 +134,7 @@ def test_a_policy_of_another_base_is_named(tiny_folder, head, tmp_path):
     about = json.loads(str(values["about"])) | {"fingerprint": "0" * 12}
     np.savez(tmp_path / "other.npz", **values | {"about": np.array(json.dumps(about))})
     learner = learn(tiny_folder, tmp_path / "other.npz", lora_rank=4)
-    with pytest.raises(TrainingError, match="the policy is another model"):
+    with pytest.raises(UnknownName, match="the policy is another model"):
         next(train(learner))
     learner.close()
 

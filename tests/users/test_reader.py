@@ -430,16 +430,19 @@ def test_another_base_or_none_is_refused_with_what_to_do(
     monkeypatch.setattr("rlver_gym.users.reader_states.SHARED", {})  # no learner of another test
     asked = [(library().get(replies[0].persona), replies[0].dialogue)]
     other = make_base(tmp_path / "other", seed=1)
-    with pytest.raises(UserFailed, match=r"is another model.*fit_reader\.py"):
+    with pytest.raises(UnknownName, match=r"is another model.*fit_reader\.py"):
         ReaderUser(head, base=str(other), device="cpu").read(asked)
-    with pytest.raises(UserFailed, match="cannot be loaded"):
+    with pytest.raises(UnknownName, match="cannot be loaded"):
         ReaderUser(head, base=str(tmp_path), device="cpu").read(asked)
+    env = gym.make("RLVER-Empathy-v0", user=f"reader:{head}", base=str(other), device="cpu")
+    with pytest.raises(UnknownName, match="is another model"):
+        env.reset()
     torn = make_base(tmp_path / "torn")
     weights = torn / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
     unlike = {"base": str(torn)}, {"dtype": "int3"}, {"device": "tpu:7"}
     for options in unlike:
-        with pytest.raises(UserFailed, match="cannot be loaded"):
+        with pytest.raises(UnknownName, match="cannot be loaded"):
             ReaderUser(head, **{"base": str(base), "device": "cpu", **options}).read(asked)
     scene = Scene(asked[0][0], CARD, 0)
     with pytest.raises(UnknownName, match=r"a model that is not in the package.*base"):
