@@ -99,7 +99,7 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except (OSError, OverflowError) as error:
         raise RlverError(
-            f"{host}:{port} cannot be served from: {error}. Choose another --port (of serve: or --host)."
+            f"{host}:{port} cannot be served from: {error}. Choose another --port (serve: --host)."
         ) from None
 
 

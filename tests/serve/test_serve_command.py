@@ -100,7 +100,7 @@ def test_half_a_head_on_more_connections_than_files_keeps_nobody_out(caller, com
         (["--user-option", "samples=3"], "takes no options"),
         (["--personas", "nowhere"], "nowhere"),
         (["--token-file", "nowhere"], "nowhere"),
-        (["--host", "no.such.host.invalid", "--insecure"], "or --host"),
+        (["--host", "no.such.host.invalid", "--insecure"], "(serve: --host)"),
     ],
 )
 def test_what_cannot_be_served_is_named(words, match):
