@@ -149,3 +149,10 @@ def sentences(text: str) -> tuple[str, ...]:
 def split_sentences(text: str) -> tuple[str, ...]:
     """As `sentences`, for texts that will not be asked about again."""
     return tuple(filter(None, map(str.strip, _SENTENCE.findall(text))))
+
+
+def fold_sentences(text: str) -> str:
+    """The words of each sentence behind a mark: equal for a text however it is typed, and within
+    the fold of a text that holds it.
+    """
+    return "".join([f"| {' '.join(words)} " for words in split_each(split_sentences(text))])

@@ -140,7 +140,8 @@ def expand_library_person(card_id: str, person: LibraryPerson) -> Person:
 
 
 def _make_personal_facts(card: LeanPerson) -> Iterator[Fact]:
-    yield _make_fact("my-work", _capitalise(card.work), ("you", "work"), ("What do you do?",))
+    asked = ("What do you do for work?", "What's your job?")
+    yield _make_fact("my-work", _capitalise(card.work), ("you", "work"), asked)
     if card.home:
         home = _capitalise(card.home)
         yield _make_fact("my-home", home, ("you", "home"), ("Where do you live?", "Where's home?"))

@@ -29,7 +29,7 @@ class EmbeddedUser:
     """
 
     kind = "embedded"
-    version = "12"  # one more whenever the same words would be felt or answered differently
+    version = "13"  # one more whenever the same words would be felt or answered differently
 
     def open(self, scene: Scene, emotion: int) -> str:
         """The situation's opening, in the tone of the emotion."""
@@ -55,7 +55,7 @@ class EmbeddedUser:
             )
         gain = _CHALLENGING_GAIN if scene.card.difficulty == "challenging" else 1.0
         [moment] = recall([(compile_card(persona), dialogue)])
-        parts = weigh_chat(moment) if is_chat else appraise_moment(moment, persona.need)
+        parts = weigh_chat(moment) if is_chat else appraise_moment(moment, persona.need, gain)
         for code, points, note in parts:
             ledger.add(code, points * (gain if points > 0 else 1.0), note)
         disposition = persona.person.disposition

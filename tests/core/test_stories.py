@@ -102,7 +102,7 @@ def test_people_and_stories_are_read_when_they_are_asked_for(folder):
     (folder / "stories" / "story-1.yaml").write_text("title: [", encoding="utf-8")
     shelf = PersonaLibrary(folder)
     ruth = shelf.get("ruth-story-0").person
-    works = "I go to work like everybody else. I'd rather not talk shop."
+    works = "I've a job to go to. I'd rather not talk shop."
     assert (ruth.name, ruth.work) == ("Ruth", works)
     with pytest.raises(CardError, match=r"story-1\.yaml"):
         shelf.get("dev-story-1")

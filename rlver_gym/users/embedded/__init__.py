@@ -1,1 +1,1 @@
-"""The embedded user, version 12: `compile` the card, `hear` the words, `appraise`, `speak`."""
+"""The embedded user, version 13: `compile` the card, `hear` the words, `appraise`, `speak`."""

@@ -17,7 +17,7 @@ from rlver_gym.users.embedded.recall import Moment
 from rlver_gym.users.embedded.rules import MINE, Contribution, find_rules, find_void
 from rlver_gym.util.files import load_json
 
-_LIST_ITEM = re.compile(r"(?m)^\s*(?:[-*•]|\d+[.)])")
+_LIST_ITEM = re.compile(r"(?m)^[^\S\n]*(?:[-*•]|\d+[.)])")
 _ASKING, _FEELINGS = word_set("aux words"), frozenset(english.FEELING_OF)
 _STATING = word_set("relations", "weekdays", "months", "numbers to nineteen", "tens")  # facts
 _LEVELS = {"reflect_feeling": -0.81, "advice": -0.83, "cliche": -0.86, "blame": -0.86}
@@ -36,10 +36,9 @@ def _load(name: str) -> dict:
     return load_json(DATA, name)
 
 
-def appraise_moment(moment: Moment, need: HiddenNeed) -> list[Contribution]:
-    """What an utterance is worth, part by part."""
-    void = find_void(moment)
-    if void is not None:
+def appraise_moment(moment: Moment, need: HiddenNeed, gain: float) -> list[Contribution]:
+    """What an utterance is worth, part by part, to somebody for whom good counts `gain`."""
+    if void := find_void(moment):
         return [void]
     inputs, score = compute_inputs(moment, need), _load("score.json")
     contributions = [Contribution(ReasonCode.WHOLE, score["intercept"], "on the whole")]
@@ -54,7 +53,7 @@ def appraise_moment(moment: Moment, need: HiddenNeed) -> list[Contribution]:
             note = claim if is_sure else f"its words, weighed for {what} (not sure)"
             contributions.append(Contribution(group, points, note))
     rules, garble = find_rules(moment)
-    gained = sum([contribution.points for contribution in contributions])
+    gained = sum([one.points * (gain if one.points > 0 else 1.0) for one in contributions])
     lost = max(inputs["other_story"], garble)
     if gained > 0 and lost:
         note = "nothing in it counts: it is about another story, or hangs together badly"
@@ -207,8 +206,8 @@ _IT = frozenset("it that this them one".split())
 
 def weigh_chat(moment: Moment) -> list[Contribution]:
     """Chit-chat, fitted to nothing: does it take it up, ask, bring something of its own?"""
-    void, heard = find_void(moment), moment.heard
-    if void is not None:
+    heard = moment.heard
+    if void := find_void(moment):
         return [void]
     copied = len(heard.runs & moment.told_runs) / max(4, len(heard.runs))
     takes_up = weigh_rare(heard.tokens & moment.told - moment.own) >= _TAKEN_UP and copied < _COPIED
@@ -230,5 +229,4 @@ def weigh_chat(moment: Moment) -> list[Contribution]:
         for (name, (points, note)), is_so in zip(_CHAT.items(), holds, strict=True)
         if is_so
     ]
-    good = takes_up + asks + has_own
-    return [*parts[:good], *find_rules(moment)[0], *parts[good:]]
+    return [*parts, *find_rules(moment)[0]]

@@ -1,10 +1,10 @@
 """Compile: a card, once: who is in it, and every line that it can say. Knows no dialogue."""
 
+import re
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import pairwise
 from math import log
 from typing import Any, NamedTuple
 
@@ -21,8 +21,10 @@ from rlver_gym.util.frozen import Memo, cache_by_identity, cache_by_parts
 RETRIEVAL: dict[str, Any] = load_json(DATA, "retrieval.json")
 SIZE = array("i").itemsize
 Index = dict[Any, bytes]  # by token, or by word, the numbers of what has it, as C integers
-NUMBERS = frozenset(english.word_groups("numbers to nineteen")[0][2:]) | english.word_set("tens")
-NUMBERS |= {"hundred", "thousand"}
+NUMBERS = english.word_set("numbers to nineteen", "tens", "powers of ten") - {"zero", "one"}
+_NUMBER = rf"(?:{'|'.join(sorted(NUMBERS))})\b"
+# what is counted: "about" or nothing, the number in all its words, and the unit
+COUNTED = re.compile(rf"\b(about )?({_NUMBER}(?: (?:and )?(?:one|{_NUMBER}))*) (?!{_NUMBER})(\w+)")
 _TITLES = frozenset("mr mrs ms dr miss".split())
 _MOST_WAYS = 10  # ways of asking for one thing that are compared
 _WORDS = Memo(split_words, 10_000)  # of texts, split once for all that is compiled of them
@@ -92,10 +94,10 @@ class _Story(_Topics):
         counted = []
         for part in [part for line in self.told_lines for part in split_sentences(line)]:
             words = split_words(part)
-            for number, unit in pairwise(words):
-                if number in NUMBERS and unit not in NUMBERS:
-                    near = {LEXICON[word].token for word in words if word not in (number, unit)}
-                    counted.append((unit, number, frozenset(near) - {0}))
+            for _, number, unit in COUNTED.findall(" ".join(words)):
+                own = (*number.split(), unit)
+                near = {LEXICON[word].token for word in words if word not in own}
+                counted.append((unit, number, frozenset(near) - {0}))
         return counted
 
 

@@ -33,11 +33,12 @@ _WHOLE = (
     ("meta", _compile("begging for points"), word_set("may beg"), word_set("begs for")),
 )
 _NOT_PLAIN = word_set("not plain")
-_NOT_BLAMING = _NOT_PLAIN | {"not"}
+_NOT_BLAMING, _SAFE = word_set("not plain", "denies blame"), word_set("denies self-harm")
 _HURTS = (  # a pattern, words of which it needs one, that deny it, marks of quotes, most words
     ("insult", _compile("insults"), word_set("insulting"), word_set("denies"), '"“”?', 16),
     ("blame", _compile("plainly blames"), word_set("may blame"), _NOT_BLAMING, '"', 14),
     ("minimise", _compile("belittles"), word_set("may belittle"), _NOT_PLAIN, '"', 14),
+    ("self_harm", _compile("urges self-harm"), word_set("may urge self-harm"), _SAFE, '"', 24),
 )
 _NO_END, _LITTLE = word_set("no end"), word_set("little words")
 _FOREIGN = word_set("little words of other languages")
@@ -235,7 +236,7 @@ def _classify(reads: list[_Read], names: list[frozenset[str]]) -> tuple[np.ndarr
 
 
 def _find_acts(text: str, sentences: Sequence[Sentence]) -> frozenset[str]:
-    """What is plainly done: insult, blame, minimise, threat, meta, cut, foreign, shouts."""
+    """What is plainly done: an act of `_HURTS` or `_WHOLE`, cut, foreign or shouts."""
     words, acts = [word for sentence in sentences for word in sentence.words], []
     text, distinct = text.replace("’", "'"), frozenset(words)
     for act, pattern, triggers, denials, marks, most in _HURTS:
@@ -254,14 +255,12 @@ def _find_acts(text: str, sentences: Sequence[Sentence]) -> frozenset[str]:
             acts.append(act)
     if words[-1] in _NO_END and text.rstrip()[-1] not in "…—–?.":
         acts.append("cut")
-    if not text.isascii():
-        letters = [char for char in text if char.isalpha()]
-        if sum(map(str.isascii, letters)) < 0.6 * len(letters):
-            acts.append("foreign")
-    if 3 <= len(words) <= 200 and not _FOREIGN.isdisjoint(distinct):
-        foreign = sum(map(_FOREIGN.__contains__, words))
-        if foreign >= 0.3 * len(words) > sum(map(_LITTLE.__contains__, words)):
-            acts.append("foreign")
+    letters = [char for char in text if char.isalpha()]
+    if sum(map(str.isascii, letters)) < 0.6 * len(letters):
+        acts.append("foreign")
+    foreign, little = (sum(map(own.__contains__, words)) for own in (_FOREIGN, _LITTLE))
+    if 3 <= len(words) <= 200 and foreign >= 0.3 * len(words) > little:
+        acts.append("foreign")
     if len(words) >= 3 and text.isupper():
         acts.append("shouts")
     return frozenset(acts)

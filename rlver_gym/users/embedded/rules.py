@@ -1,13 +1,12 @@
 """Rules: what must cost, whatever else an utterance holds. Shared by score and speech."""
 
 import re
-from itertools import pairwise
 from typing import NamedTuple
 
 from rlver_gym.core.dialogue import ReasonCode
 from rlver_gym.core.ledger import ACT_IN_WORDS, quote
 from rlver_gym.users.embedded import english
-from rlver_gym.users.embedded.compile import NUMBERS
+from rlver_gym.users.embedded.compile import COUNTED, NUMBERS
 from rlver_gym.users.embedded.gate import find_garble
 from rlver_gym.users.embedded.hear import Sentence
 from rlver_gym.users.embedded.recall import Moment
@@ -51,7 +50,8 @@ def find_void(moment: Moment) -> Contribution | None:
     if "silence" in heard.acts:
         return _cost("silence", "the agent said nothing")
     if count < 4:
-        is_talk = functions > 0 or not heard.tokens.isdisjoint(moment.told)
+        is_known = all(english.LEXICON[word].row for word in words)
+        is_talk = is_known or functions > 0 or not heard.tokens.isdisjoint(moment.told)
     else:
         is_flat = functions > 0.97 * count or len(frozenset(words)) < 1.05 * count**0.8
         is_talk = functions >= 0.2 * count and not (count >= 20 and is_flat)
@@ -109,15 +109,14 @@ def find_wrong(moment: Moment) -> Wrong | None:
 
 
 def _find_wrong_number(moment: Moment, sentence: Sentence) -> Wrong | None:
-    words, story = sentence.words, moment.card.story
-    for at, (number, unit) in enumerate(pairwise(words)):
-        counted, said = english.LEXICON[unit].token, f"{number} {unit}"
-        if number not in NUMBERS or not counted or unit in english.RELATIONS:
+    story = moment.card.story
+    for is_vague, number, unit in COUNTED.findall(" ".join(sentence.words)):
+        said, counted = f"{number} {unit}", english.LEXICON[unit].token
+        if is_vague or not counted or unit in english.RELATIONS or f" {said} " in story.text:
             continue
-        if f" {said} " in story.text or words[at - 1 : at] == ("about",):
-            continue
+        own = {english.LEXICON[word].token for word in said.split()}
         for theirs, right, near in story.counted:
-            about = (sentence.tokens - {counted, english.LEXICON[number].token}) & near
+            about = (sentence.tokens - own) & near
             if theirs == unit and len(about) >= 2 and english.weigh_rare(about) >= 250:
                 return Wrong("number", said, f"{right} {unit}")
     return None

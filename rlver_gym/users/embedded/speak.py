@@ -11,9 +11,9 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason
 from rlver_gym.core.emotion import Band, Outcome
 from rlver_gym.core.persona import Disposition
 from rlver_gym.core.user import Scene, disclosure_depth
-from rlver_gym.core.words import split_sentences
+from rlver_gym.core.words import fold_sentences, split_sentences, split_words
 from rlver_gym.users.embedded import retrieve
-from rlver_gym.users.embedded.english import DATA, FEELING_OF, weigh_rare
+from rlver_gym.users.embedded.english import DATA, FEELING_OF, LEXICON, weigh_rare
 from rlver_gym.users.embedded.hear import PREFERS, Heard, Sentence, hear
 from rlver_gym.users.embedded.recall import Moment
 from rlver_gym.users.embedded.rules import find_wrong
@@ -24,15 +24,14 @@ PHRASES: dict = load_json(DATA, "phrases.json")
 _REACTIONS: dict = load_json(DATA, "reactions.json")
 # by the note of a reason, or by its code, a field of `rlver_gym.core.persona.Manner`
 _REASONS: dict[str, str] = _REACTIONS["reasons"]
-_RULES, _ALONE, _FACTUAL, _PLEASANT, _FEEL, _DENIED = (
+_RULES, _ALONE, _ALWAYS, _FACTUAL, _PLEASANT, _FEEL, _DENIED = (
     frozenset(_REACTIONS[name].split(","))
-    for name in ("rules", "alone", "factual", "pleasant", "feel", "denied")
+    for name in ("rules", "alone", "always", "factual", "pleasant", "feel", "denied")
 )
-_AND, _TRADE, _OWN_NAME, _NAMES, _MEANS = (
+_AND, _TRADE, _OWN_NAME, _NAMES, _MEANS, _SPAN = (
     re.compile(_REACTIONS[name], re.IGNORECASE)
-    for name in ("and", "trade", "own name", "names", "means")
+    for name in ("and", "trade", "own name", "names", "means", "span")
 )
-_ALWAYS = ("greets", "thanked", "apologised", "farewell")
 _WHEN, _AGE = ("when", "how long"), ("fact", "my-age", "")
 _REACTS, _HINTS, _MOST_HINTS = 0.35, 0.25, 3  # shares of faint changes and of turns; most hints
 _STRANGE, _BRIEF = 45, 14  # hundredths of a nat; words of a text to which politeness is all
@@ -73,7 +72,7 @@ class Speaker:
         self.moment, self.card, self.heard = moment, moment.card, moment.heard
         self.person, self.manner = scene.persona.person, scene.persona.person.manner
         self.depth = disclosure_depth(emotion, appraisal.change, len(dialogue.turns))
-        self.before = "\n".join(dialogue.user_lines).lower()
+        self.before = fold_sentences("\n".join(dialogue.user_lines))
         self.draw, self.is_done = partial(_draw, scene, dialogue), False
 
     def reply(self) -> str:
@@ -180,7 +179,8 @@ class Speaker:
         line, *_ = split_sentences(" ".join(told)) or [""]
         if not line or not again:
             return ""
-        keeps = line.startswith(("I ", "I'")) or line.split()[0].lower() in self.card.story.names
+        first, names = (split_words(line) or ("i",))[0], self.card.story.names
+        keeps = first == "i" or first in names or not LEXICON[first].is_small
         return f"{again[0]} {line if keeps else line[:1].lower() + line[1:]}"
 
     def _answer_plainly(self, sentence: Sentence) -> str:
@@ -193,8 +193,9 @@ class Speaker:
         situation, last = self.scene.persona.situation, self.moment.last
         named = sentence.words if "name" in text or "called" in text else last.words
         whom = retrieve.find_whom(self.moment, named) if _NAMES.search(text) else ""
+        known = map(self.card.story.people.get, self.moment.told_words.union(self.heard.words))
         for other in situation.people:
-            if other.name == whom:
+            if other.name == whom and whom in known:
                 said = other.introduction or whom
                 return f"{said[:1].upper()}{said[1:]}."
         begins = situation.is_lean and sentence.act == "began"
@@ -202,7 +203,8 @@ class Speaker:
             lines = retrieve.read_line(last.text).sentences
             told = not lines.isdisjoint(retrieve.read_line(event.what).sentences)
             if begins or (told and sentence.tokens <= last.tokens):
-                return f"That was {event.when[:1].lower()}{event.when[1:]}."
+                said = f"That was {event.when[:1].lower()}{event.when[1:]}."
+                return _SPAN.sub(lambda first: first[1].upper(), said)
         return ""
 
     def _decline(self, sentence: Sentence) -> list[str]:
@@ -263,7 +265,7 @@ class Speaker:
 
     def _fresh_stock(self, lines: Iterable[str]) -> list[str]:
         """Of lines that fit any story, however short, those that were not said."""
-        return [line for line in lines if line.lower().rstrip(".") not in self.before]
+        return [line for line in lines if fold_sentences(line) not in self.before]
 
     def _pick(self, lines: Sequence[str]) -> str:
         return lines[int(self.draw(lines[0]) * len(lines))]
@@ -272,7 +274,7 @@ class Speaker:
         """The parts as one text, names introduced, without a sentence that was said before."""
         fresh: list[str] = []
         for part in parts:
-            if part in fresh or len(retrieve.read_line(part).sentences) > 1:
+            if part in fresh or len(split_sentences(part)) > 1:
                 sentences = self._fresh(split_sentences(part))
                 part = " ".join([sentence for sentence in sentences if sentence not in fresh])
             fresh += [part] if part else []
