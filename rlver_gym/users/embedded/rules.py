@@ -50,8 +50,7 @@ def find_void(moment: Moment) -> Contribution | None:
     if "silence" in heard.acts:
         return _cost("silence", "the agent said nothing")
     if count < 4:
-        is_known = all(english.LEXICON[word].row for word in words)
-        is_talk = is_known or functions > 0 or not heard.tokens.isdisjoint(moment.told)
+        is_talk = functions > 0 or not heard.tokens.isdisjoint(moment.told)
     else:
         is_flat = functions > 0.97 * count or len(frozenset(words)) < 1.05 * count**0.8
         is_talk = functions >= 0.2 * count and not (count >= 20 and is_flat)

@@ -179,8 +179,8 @@ class Speaker:
         line, *_ = split_sentences(" ".join(told)) or [""]
         if not line or not again:
             return ""
-        first, names = (split_words(line) or ("i",))[0], self.card.story.names
-        keeps = first == "i" or first in names or not LEXICON[first].is_small
+        first, people = (split_words(line) or ("i",))[0], self.card.story.people
+        keeps = first == "i" or first in people or not LEXICON[first].is_small
         return f"{again[0]} {line if keeps else line[:1].lower() + line[1:]}"
 
     def _answer_plainly(self, sentence: Sentence) -> str:
