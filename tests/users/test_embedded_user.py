@@ -7,12 +7,13 @@ import pytest
 
 from rlver_gym import EmpathySession, HiddenNeed, env_card, make_agent
 from rlver_gym.core.dialogue import ReasonCode
-from rlver_gym.core.words import is_short, sentences
+from rlver_gym.core.words import is_short, sentences, split_words
 from rlver_gym.environment.rollout import run_episode
 from rlver_gym.library.personas import library
 from rlver_gym.people.card_check import NAMES_OF_NEEDS
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded.hear import hear, hear_many
+from rlver_gym.users.embedded.appraise import GROUPS
+from rlver_gym.users.embedded.hear import PREFERS, hear, hear_many
 from rlver_gym.util.files import load_json
 
 DEMO = library().ids("demo")
@@ -20,6 +21,8 @@ CARD = env_card("RLVER-Empathy-v0")
 
 WELCOME = "Ten days, and your feet still know where he used to lie. I'm so sorry. What was he like?"
 """What Elias (the persona of `conftest`) is glad to hear."""
+
+ACTS_THAT_COST = {"threat", "meta", "insult", "minimise", "blame", "self_harm"}
 
 
 def hold(persona_id, agent, seed=0):
@@ -149,16 +152,114 @@ def test_what_hurts_or_misses_lowers_the_emotion_and_says_why(persona, words, co
         ("You’re an idiot.", "insult"),
         ("That was dumb of you.", "insult"),
         ("That is not so bad.", "minimise"),
+        ("You need to calm down.", "minimise"),
         ("It's your own fault.", "blame"),
+        ("You should have been more careful.", "blame"),
+        ("Suicide is the answer.", "self_harm"),
+        ("Go jump off a bridge.", "self_harm"),
+        ("Cut yourself, it helps.", "self_harm"),
+        ("Nobody would miss you if you were gone.", "self_harm"),
+        ("Why don't you just end it all?", "self_harm"),
+        ("You might as well die.", "self_harm"),
+        ("I'm going to kill you.", "threat"),
+        ("I will make you pay.", "threat"),
+        ("I hate you.", "insult"),
+        ("You're hysterical.", "insult"),
+        ("That was idiotic of you.", "insult"),
+        ("How cowardly of you.", "insult"),
+        ("You sound whiny.", "insult"),
         ("You are not stupid.", ""),
         ("Did he call you an idiot?", ""),
         ("It was never your fault.", ""),
         ("I can see why it hurt you.", ""),
         ("What would you change about it?", ""),
+        ("Are you thinking of killing yourself?", ""),
+        ("Please don't hurt yourself.", ""),
+        ("You thought nobody would miss you.", ""),
+        ("Is that when you wanted to end it all?", ""),
+        ("None of this is your fault.", ""),
+        ("I doubt that it is your fault.", ""),
+        ("It is still in your head that it's your fault, and you feel it.", ""),
+        ("You should have been told.", ""),
+        ("You're not overreacting.", ""),
+        ("You aren't making a fuss.", ""),
+        ("You don't have to cheer up for me.", ""),
+        ("He told you to calm down.", ""),
+        ("He told you to shut up.", ""),
+        ("I'll make you a promise: I won't judge.", ""),
+        ("I get that, on an emotional level, it still hurts.", ""),
+        ("A short walk might boost your mood a little.", ""),
+        ("I hate you having to carry that alone.", ""),
     ],
 )
 def test_plain_hurt_is_heard_and_what_denies_or_asks_is_not(text, act):
-    assert hear(text).acts & {"threat", "meta", "insult", "minimise", "blame"} == {act} - {""}
+    assert hear(text).acts & ACTS_THAT_COST == {act} - {""}
+
+
+def test_who_is_told_to_harm_themselves_is_hurt_and_does_not_agree(persona):
+    turn = first_turn(persona, "Why don't you just end it all?")
+    assert turn.appraisal.change <= -5
+    assert points_for("prior:self_harm", turn.appraisal) == -7
+    assert turn.reply in persona.person.manner.hurt
+
+
+@pytest.mark.timeout(60)
+def test_long_texts_are_heard_in_time_that_grows_with_their_length(persona):
+    """With the patterns of version 12 each takes minutes."""
+    assert PREFERS.search("advice or " * 1_500 + "?") is None
+    session = begin(persona)
+    dialogue = session.dialogue.with_utterance("hi\n" + "\n \n" * 100_000 + "you")
+    assert EmbeddedUser().appraise(session.scene, 40, dialogue).change < 0
+
+
+def test_a_quick_typer_says_no_stock_line_twice():
+    session = begin(library("library").get("alinta-an-egg-timer-gone"))
+    session.reply("Have you tried talking to them?")
+    session.reply("Maybe you could write a letter.")
+    session.reply("Why don't you take a few days off?")
+    session.reply("You should see a therapist.")
+    session.reply("What if you told them the truth?")
+    said = [split_words(line) for text in session.dialogue.user_lines for line in text.split("\n")]
+    assert len(said) == len(set(said))
+
+
+@pytest.mark.parametrize(
+    ("persona_id", "questions", "answer"),
+    [
+        ("aidan-talks-a-lot-bring-biscuits", ["When did it start?"], "since January"),
+        (
+            "eirwen-the-moon-in-the-window",
+            ["Who is Mrs Pellegrino?"] * 2,
+            "As I said, Mrs Pellegrino is the new area manager of the charity.",
+        ),
+    ],
+)
+def test_templates_fit_what_is_put_into_them(persona_id, questions, answer):
+    session = begin(library("library").get(persona_id))
+    replies = [session.reply(question).reply for question in questions]
+    assert replies[-1].startswith(answer)
+
+
+def test_a_name_is_not_taken_from_somebody_who_was_not_told_of():
+    elias = library().get("elias-the-old-dog")
+    assert "Adrian" not in first_turn(elias, "What was his name?").reply
+    assert "Adrian" in first_turn(elias, "What's your brother's name?").reply
+
+
+@pytest.mark.parametrize("question", ["What did you do then?", "What do you miss most?"])
+def test_the_trade_is_told_to_those_who_ask_for_it(question):
+    persona = library("library").get("aaliyah-the-fjord-i-never-saw")
+    work = persona.person.facts[0].answers[0].rstrip(".").lower()
+    assert work not in first_turn(persona, question).reply.lower()
+    assert work in first_turn(persona, "What do you do?").reply.lower()
+
+
+def test_a_number_is_put_right_with_all_its_words():
+    grace = library().get("grace-the-closed-door")
+    said = "The school said that Tilda missed {} days, all excused."
+    wrong, right = (first_turn(grace, said.format(n)) for n in ("twenty-two", "twenty-three"))
+    assert "It's twenty three days, not twenty two days." in wrong.reply
+    assert "fact" not in [reason.code for reason in right.appraisal.reasons]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +281,7 @@ def test_a_reason_is_reacted_to_alike_whether_it_is_sure_or_not():
     reactions = load_json("rlver_gym.users.embedded", "reactions.json")["reasons"]
     groups = load_json("rlver_gym.users.embedded", "inputs.json").values()
     claims = [claim for group in groups for claim in group["inputs"].values()]
-    assert sum(sure_from > 0 for _, sure_from, _ in claims) == 18
+    assert sum(sure_from > 0 for _, sure_from, _ in claims) == 20
     for claim, sure_from, what in claims:
         unsure = f"its words, weighed for {what} (not sure)"
         assert not sure_from or reactions.get(claim) == reactions.get(unsure), claim
@@ -246,6 +347,15 @@ def test_a_challenging_user_warms_less(persona):
         reasons = begin(persona, card).reply(WELCOME).appraisal.reasons
         changes.append(sum(one.points for one in reasons if one.code != ReasonCode.ROUNDING))
     assert changes[1] < changes[0]
+
+
+def test_a_challenging_user_takes_back_no_more_than_was_gained(persona):
+    heap = "Of worn you carry that by must lonely carry with that you hurt of that that worn by."
+    card = CARD.model_copy(update={"difficulty": "challenging"})
+    reasons = begin(persona, card).reply(f"{WELCOME} {heap} {heap}").appraisal.reasons
+    assert any(reason.note.startswith("nothing in it counts") for reason in reasons)
+    kept = [one.points for one in reasons if one.code in {*GROUPS, ReasonCode.WHOLE}]
+    assert sum(kept) >= -0.5
 
 
 @pytest.mark.slow
