@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 from collections.abc import Callable
 from typing import Any
@@ -386,7 +387,9 @@ def test_a_card_without_a_split_is_in_the_one_that_it_was_asked_for_in(tmp_path)
 
 
 def test_rows_of_a_run_with_a_card_of_ones_own_are_of_that_card(tmp_path):
-    card, run = ROOT / "research" / "run" / "run.yaml", tmp_path / "run"
+    card, run = tmp_path / "run.yaml", tmp_path / "run"
+    pinned = (ROOT / "research" / "run" / "run.yaml").read_text(encoding="utf-8")
+    card.write_text(re.sub(r"(?m)^embedded_user: .*\n", "", pinned), encoding="utf-8")
     few = ("--env", str(card), "--split", "train", "--agent", "echo", "--seeds", "1")
     invoke_well("bench", *few, "--persona", library().ids("train")[0], "--out", str(run))
     exported = rows(run, "user", tmp_path)
