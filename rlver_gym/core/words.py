@@ -151,6 +151,7 @@ def split_sentences(text: str) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, _SENTENCE.findall(text))))
 
 
+@lru_cache(maxsize=1 << 14)
 def fold_sentences(text: str) -> str:
     """The words of each sentence behind a mark: equal for a text however it is typed, and within
     the fold of a text that holds it.

@@ -255,7 +255,7 @@ def _find_acts(text: str, sentences: Sequence[Sentence]) -> frozenset[str]:
             acts.append(act)
     if words[-1] in _NO_END and text.rstrip()[-1] not in "…—–?.":
         acts.append("cut")
-    letters = [char for char in text if char.isalpha()]
+    letters = [] if text.isascii() else [char for char in text if char.isalpha()]
     if sum(map(str.isascii, letters)) < 0.6 * len(letters):
         acts.append("foreign")
     foreign, little = (sum(map(own.__contains__, words)) for own in (_FOREIGN, _LITTLE))

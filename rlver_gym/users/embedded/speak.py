@@ -72,7 +72,7 @@ class Speaker:
         self.moment, self.card, self.heard = moment, moment.card, moment.heard
         self.person, self.manner = scene.persona.person, scene.persona.person.manner
         self.depth = disclosure_depth(emotion, appraisal.change, len(dialogue.turns))
-        self.before = fold_sentences("\n".join(dialogue.user_lines))
+        self.before = "".join(map(fold_sentences, dialogue.user_lines))
         self.draw, self.is_done = partial(_draw, scene, dialogue), False
 
     def reply(self) -> str:
