@@ -36,7 +36,7 @@ class Score(NamedTuple):
     """The same by whoever read the dialogues again, whose order is then that of the agents."""
 
     @property
-    def ended(self) -> int:
+    def num_ended(self) -> int:
         """How many dialogues have an end that counts."""
         return self.episodes - self.failed
 

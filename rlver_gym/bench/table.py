@@ -39,9 +39,9 @@ def build_score_rows(ranked: Sequence[Score], columns: Columns | None = None) ->
         [
             score.agent,
             format_estimate(score.final),
-            *(_format_rates(score) if score.ended else ["–"] * 3),
+            *(_format_rates(score) if score.num_ended else ["–"] * 3),
             *(cells.get(score.agent, "–") for cells in (columns or {}).values()),
-            _format_difference(score) if score.ended else "–",
+            _format_difference(score) if score.num_ended else "–",
             *([format_mean(score.at_worst)] if lacks else []),
             *(str(count(score)) for count in lacks.values()),
         ]
