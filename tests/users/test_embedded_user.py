@@ -232,6 +232,11 @@ def test_a_quick_typer_says_no_stock_line_twice():
             ["Who is Mrs Pellegrino?"] * 2,
             "As I said, Mrs Pellegrino is the new area manager of the charity.",
         ),
+        (
+            "krisztina-plot-nineteen",
+            ["Do you have any hobbies?"] * 2,
+            "As I said, operetta, bridge, geraniums.",
+        ),
     ],
 )
 def test_templates_fit_what_is_put_into_them(persona_id, questions, answer):

@@ -25,7 +25,7 @@ NUMBERS = english.word_set("numbers to nineteen", "tens", "powers of ten") - {"z
 _NUMBER = rf"(?:{'|'.join(sorted(NUMBERS))})\b"
 # what is counted: "about" or nothing, the number in all its words, and the unit
 COUNTED = re.compile(rf"\b(about )?({_NUMBER}(?: (?:and )?(?:one|{_NUMBER}))*) (?!{_NUMBER})(\w+)")
-_TITLES = frozenset("mr mrs ms dr miss".split())
+TITLES = frozenset("mr mrs ms dr miss".split())
 _MOST_WAYS = 10  # ways of asking for one thing that are compared
 _WORDS = Memo(split_words, 10_000)  # of texts, split once for all that is compiled of them
 
@@ -193,7 +193,7 @@ def _find_people(situation: Situation) -> dict[str, str]:
     many = Counter(word for word, _ in relations)
     people = {word: name for word, name in relations if many[word] == 1}
     for other in situation.people:
-        people |= {word: other.name for word in _WORDS[other.name] if word not in _TITLES}
+        people |= {word: other.name for word in _WORDS[other.name] if word not in TITLES}
     return people
 
 

@@ -19,7 +19,7 @@ MINE = frozenset("i me my mine myself we our us".split())
 _YOURS = frozenset("you your yours yourself".split())
 _OWN_STORY = 650  # hundredths of a nat in a sentence that tells their story as its own
 _NAMED = re.compile(r"\byour ([a-z]+),? ([A-Z][a-z]{2,})\b(?!\s[a-z]*(?:day|ing)\b)")
-_CALENDAR = english.word_set("weekdays", "months", "capitalised but no names")
+CALENDAR = english.word_set("weekdays", "months", "capitalised but no names")
 
 
 class Contribution(NamedTuple):
@@ -98,7 +98,7 @@ def find_wrong(moment: Moment) -> Wrong | None:
             right, lower = people.get(relation), name.lower()
             if right is None or lower in right.lower().split() or lower in names:
                 continue
-            if lower not in _CALENDAR and not english.LEXICON[lower].is_small:
+            if lower not in CALENDAR and not english.LEXICON[lower].is_small:
                 return Wrong("name", name, right)
         if not NUMBERS.isdisjoint(sentence.words) and MINE.isdisjoint(sentence.words):
             wrong = _find_wrong_number(moment, sentence)

@@ -13,10 +13,11 @@ from rlver_gym.core.persona import Disposition
 from rlver_gym.core.user import Scene, disclosure_depth
 from rlver_gym.core.words import fold_sentences, split_sentences, split_words
 from rlver_gym.users.embedded import retrieve
-from rlver_gym.users.embedded.english import DATA, FEELING_OF, LEXICON, weigh_rare
+from rlver_gym.users.embedded.compile import TITLES
+from rlver_gym.users.embedded.english import DATA, FEELING_OF, weigh_rare
 from rlver_gym.users.embedded.hear import PREFERS, Heard, Sentence, hear
 from rlver_gym.users.embedded.recall import Moment
-from rlver_gym.users.embedded.rules import find_wrong
+from rlver_gym.users.embedded.rules import CALENDAR, find_wrong
 from rlver_gym.users.embedded.wording import add_introductions, apply_typing_style
 from rlver_gym.util.files import load_json
 
@@ -180,7 +181,7 @@ class Speaker:
         if not line or not again:
             return ""
         first, people = (split_words(line) or ("i",))[0], self.card.story.people
-        keeps = first == "i" or first in people or not LEXICON[first].is_small
+        keeps = first == "i" or first in people or first in TITLES or first in CALENDAR
         return f"{again[0]} {line if keeps else line[:1].lower() + line[1:]}"
 
     def _answer_plainly(self, sentence: Sentence) -> str:
